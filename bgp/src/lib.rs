@@ -1,0 +1,1 @@
+//! BGP-4 without I/O: octets, sessions, tables, decision, reflection, update groups.

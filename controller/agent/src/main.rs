@@ -1,0 +1,3 @@
+//! weft-agent: a gRIBI server that programs Linux next-hop groups and routes.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! weft: what an operator types.
+
+fn main() {}

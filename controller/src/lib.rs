@@ -1,0 +1,1 @@
+//! weftd: the replicated BGP EVPN reflector and fabric controller.

@@ -1,0 +1,3 @@
+//! weftd: the replicated BGP EVPN reflector and fabric controller.
+
+fn main() {}

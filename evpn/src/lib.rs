@@ -1,0 +1,1 @@
+//! The EVPN family: routes, extended communities, mobility, VTEP membership.

@@ -1,0 +1,3 @@
+//! Labs with real speakers, the runner behind demo and verify, benchmarks.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The gRPC contracts of weft and the code generated from them.

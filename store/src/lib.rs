@@ -1,0 +1,1 @@
+//! Replicated facts: Raft on RocksDB, sans-IO towards the network and the clock.

@@ -1,0 +1,1 @@
+//! Simulator, invariants, tidy and cross-crate tests.

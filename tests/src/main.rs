@@ -1,0 +1,3 @@
+//! Simulator, invariants, tidy and cross-crate tests.
+
+fn main() {}
