@@ -1,1 +1,66 @@
-//! The gRPC contracts of weft and the code generated from them.
+//! The gRPC contracts of weft and the code generated from them. Nothing is written by hand here,
+//! and nothing here knows what a message is for.
+//!
+//! The modules mirror the packages: `weft.fabric.v1` is [`fabric::v1`], `gribi` is [`gribi`].
+//! Fields of type `bytes` are [`bytes::Bytes`](prost::bytes::Bytes).
+
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::use_self,
+    clippy::or_fun_call,
+    clippy::too_many_lines,
+    reason = "generated code; the comments are in the .proto files"
+)]
+
+/// What the replicas say to each other: `weft.consensus`.
+pub mod consensus {
+    /// Version 1.
+    pub mod v1 {
+        tonic::include_proto!("weft.consensus.v1");
+    }
+}
+
+/// What jobs, orchestrators and operators say about the fabric: `weft.fabric`.
+pub mod fabric {
+    /// Version 1.
+    pub mod v1 {
+        tonic::include_proto!("weft.fabric.v1");
+    }
+}
+
+/// What an operator asks of a replica: `weft.operator`.
+pub mod operator {
+    /// Version 1.
+    pub mod v1 {
+        tonic::include_proto!("weft.operator.v1");
+    }
+}
+
+/// OpenConfig gRIBI, the subset that weft uses.
+pub mod gribi {
+    tonic::include_proto!("gribi");
+}
+
+/// The abstract forwarding tables that [`gribi`] carries.
+pub mod gribi_aft {
+    tonic::include_proto!("gribi_aft");
+}
+
+/// Leaves of a YANG tree that may be absent.
+pub mod ywrapper {
+    tonic::include_proto!("ywrapper");
+}
+
+/// Google's packages.
+pub mod google {
+    /// The envelope of error details: `google.rpc.Status`.
+    pub mod rpc {
+        tonic::include_proto!("google.rpc");
+    }
+}
+
+/// The compiled descriptors of all files, for gRPC server reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weft.bin"));

@@ -1,0 +1,43 @@
+//! Compiles every `.proto` file below this directory, without protoc. Knows nothing of their content.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use prost::Message;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    files.sort();
+
+    let descriptors = protox::compile(&files, [&root])?;
+    fs::write(out.join("weft.bin"), descriptors.encode_to_vec())?;
+
+    // Octets are shared, not copied: Raft messages and snapshots pass through here.
+    tonic_prost_build::configure()
+        .bytes(".")
+        .compile_fds(descriptors)?;
+    Ok(())
+}
+
+/// Adds the `.proto` files below `directory`, and asks to be run again when one comes or changes.
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name == "src") {
+                continue;
+            }
+            println!("cargo::rerun-if-changed={}", path.display());
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "proto") {
+            println!("cargo::rerun-if-changed={}", path.display());
+            files.push(path);
+        }
+    }
+    Ok(())
+}
