@@ -1,1 +1,39 @@
-//! How traffic is spread over paths: problem, weights, quantisation, reasons.
+//! How traffic is spread over paths: a problem, shares by live capacity, small integer weights, reasons, a checker.
+//!
+//! Pure and deterministic: equal problems give equal solutions, whatever the order of their parts. It refuses to know
+//! where its numbers come from (telemetry, an operator) and where its answers go (gRIBI, a kernel).
+//!
+//! ```
+//! use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
+//! use weft_weights::quantize::Limits;
+//! use weft_weights::{check, spread};
+//!
+//! // Two leaves, two spines; the link from spine 11 to leaf 2 runs at half speed.
+//! let switch = |id, tier| Switch { id: SwitchId(id), tier };
+//! let link = |id, a, b, gbps: u64| Link {
+//!     id: LinkId(id),
+//!     ends: (SwitchId(a), SwitchId(b)),
+//!     capacity_bps: gbps * 1_000_000_000,
+//!     alive: true,
+//! };
+//! let problem = Problem::new(
+//!     vec![switch(1, 0), switch(2, 0), switch(10, 1), switch(11, 1)],
+//!     vec![link(0, 1, 10, 100), link(1, 1, 11, 100), link(2, 2, 10, 100), link(3, 2, 11, 50)],
+//! )
+//! .unwrap();
+//! let solution = spread::solve(&problem, Limits::default());
+//! let group = solution.group(SwitchId(1), SwitchId(2)).unwrap();
+//! let weights: Vec<u32> = group.members.iter().map(|member| member.weight).collect();
+//! assert_eq!(weights, [2, 1]);
+//! assert_eq!(
+//!     group.members[1].reason.to_string(),
+//!     "1 of 3 parts: 50 Gb/s end to end, the least of 100 Gb/s up and 50 Gb/s down"
+//! );
+//! check::check(&problem, Limits::default(), &solution).unwrap();
+//! ```
+
+pub mod check;
+pub mod explain;
+pub mod problem;
+pub mod quantize;
+pub mod spread;

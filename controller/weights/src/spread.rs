@@ -1,0 +1,520 @@
+//! Water-filling: every live way from a leaf to a leaf takes a share in proportion to what it can carry end to end.
+//!
+//! A next switch carries min(live capacity up to it, live capacity from it to the destination); parallel links to it
+//! divide that in proportion to their own capacity. This is the answer when demand is unknown. Exact for two tiers; in
+//! three tiers the capacity from a switch to the destination is counted tier by tier, which is an upper bound where
+//! several ways meet again. It refuses to know demand.
+
+use std::collections::BTreeMap;
+
+use crate::explain::{Exclusion, Reason};
+use crate::problem::{LinkId, Problem, SwitchId};
+use crate::quantize::{AMOUNT_MAX, Limits, Quantized, Share, gcd, quantize};
+
+/// For every ordered pair of leaves: how the source divides its traffic to the destination.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Solution {
+    groups: BTreeMap<(SwitchId, SwitchId), Group>,
+}
+
+impl Solution {
+    /// The group of a source for a destination; None for a pair that is not two different leaves.
+    pub fn group(&self, source: SwitchId, destination: SwitchId) -> Option<&Group> {
+        self.groups.get(&(source, destination))
+    }
+
+    /// Every pair of source and destination with its group, in order.
+    pub fn groups(&self) -> impl Iterator<Item = ((SwitchId, SwitchId), &Group)> + '_ {
+        self.groups.iter().map(|(pair, group)| (*pair, group))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn groups_mut(&mut self) -> impl Iterator<Item = &mut Group> + '_ {
+        self.groups.values_mut()
+    }
+}
+
+/// How one leaf divides its traffic to another over its own uplinks.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Group {
+    /// The links that carry a part, by link. Empty when nothing alive leads there.
+    pub members: Vec<Member>,
+    /// The uplinks of the source that carry none, by link, each with why.
+    pub excluded: Vec<Excluded>,
+    /// The sum of the weights.
+    pub parts: u32,
+    /// How far rounding overloads the worst member, in millionths: 1,000,000 is exact.
+    pub delta_ppm: u64,
+}
+
+/// A first-hop link with a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The link out of the source.
+    pub link: LinkId,
+    /// The switch at its other end.
+    pub via: SwitchId,
+    /// At least 1.
+    pub weight: u32,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// A first-hop link without a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excluded {
+    /// The link out of the source.
+    pub link: LinkId,
+    /// The switch at its other end.
+    pub via: SwitchId,
+    /// Why.
+    pub reason: Exclusion,
+}
+
+/// Solves for all pairs of leaves. Equal problems give equal solutions.
+pub fn solve(problem: &Problem, limits: Limits) -> Solution {
+    let mut solution = Solution::default();
+    for destination in problem.leaves() {
+        let alive = toward(problem, destination, false);
+        let declared = toward(problem, destination, true);
+        for source in problem.leaves().filter(|leaf| *leaf != destination) {
+            let ways = ways(problem, source, &alive, &declared);
+            let group = group(&ways, limits);
+            solution.groups.insert((source, destination), group);
+        }
+    }
+    solution
+}
+
+/// A next switch of one source towards one destination.
+struct Way {
+    via: SwitchId,
+    /// Every link to it: number, capacity, alive.
+    links: Vec<(LinkId, u64, bool)>,
+    up_bps: u128,
+    down_bps: u128,
+    down_declared_bps: u128,
+}
+
+impl Way {
+    fn end_to_end_bps(&self) -> u128 {
+        self.up_bps.min(self.down_bps)
+    }
+
+    fn live(&self) -> impl Iterator<Item = (LinkId, u64)> + '_ {
+        self.links
+            .iter()
+            .filter(|(_, _, alive)| *alive)
+            .map(|(link, capacity_bps, _)| (*link, *capacity_bps))
+    }
+}
+
+type Capacities = BTreeMap<SwitchId, u128>;
+
+/// What every switch can carry to the destination: straight down where a way down exists, else by way of the tier
+/// above. With `all`, as if every link were alive.
+fn toward(problem: &Problem, destination: SwitchId, all: bool) -> Capacities {
+    let mut by_tier: Vec<(u8, SwitchId)> = problem
+        .switches()
+        .map(|(switch, tier)| (tier, switch))
+        .collect();
+    by_tier.sort_unstable();
+    let mut known = Capacities::from([(destination, u128::MAX)]);
+    for (_, switch) in by_tier.iter().filter(|(tier, _)| *tier > 0) {
+        let down = onward(problem, problem.below(*switch), &known, all);
+        known.insert(*switch, down);
+    }
+    for (_, switch) in by_tier.iter().rev().filter(|(tier, _)| *tier > 0) {
+        if known.get(switch) == Some(&0) {
+            let up = onward(problem, problem.above(*switch), &known, all);
+            known.insert(*switch, up);
+        }
+    }
+    known
+}
+
+fn onward<'a>(
+    problem: &Problem,
+    neighbours: impl Iterator<Item = (SwitchId, &'a [LinkId])>,
+    known: &Capacities,
+    all: bool,
+) -> u128 {
+    neighbours
+        .map(|(neighbour, links)| {
+            let beyond = known.get(&neighbour).copied().unwrap_or(0);
+            capacity(problem, links, all).min(beyond)
+        })
+        .sum()
+}
+
+fn capacity(problem: &Problem, links: &[LinkId], all: bool) -> u128 {
+    links
+        .iter()
+        .filter_map(|link| problem.link(*link))
+        .filter(|link| all || link.alive)
+        .map(|link| u128::from(link.capacity_bps))
+        .sum()
+}
+
+fn ways(
+    problem: &Problem,
+    source: SwitchId,
+    alive: &Capacities,
+    declared: &Capacities,
+) -> Vec<Way> {
+    problem
+        .above(source)
+        .map(|(via, links)| Way {
+            via,
+            links: links
+                .iter()
+                .filter_map(|link| problem.link(*link))
+                .map(|link| (link.id, link.capacity_bps, link.alive))
+                .collect(),
+            up_bps: capacity(problem, links, false),
+            down_bps: alive.get(&via).copied().unwrap_or(0),
+            down_declared_bps: declared.get(&via).copied().unwrap_or(0),
+        })
+        .collect()
+}
+
+fn group(ways: &[Way], limits: Limits) -> Group {
+    let quantized = quantize(&shares(ways), limits);
+    let mut group = Group {
+        parts: quantized.parts,
+        delta_ppm: quantized.delta_ppm,
+        ..Group::default()
+    };
+    for way in ways {
+        for (link, capacity_bps, alive) in &way.links {
+            match verdict(way, *capacity_bps, *alive, *link, &quantized, limits) {
+                Ok(reason) => group.members.push(Member {
+                    link: *link,
+                    via: way.via,
+                    weight: reason.weight,
+                    reason,
+                }),
+                Err(reason) => group.excluded.push(Excluded {
+                    link: *link,
+                    via: way.via,
+                    reason,
+                }),
+            }
+        }
+    }
+    group.members.sort_unstable_by_key(|member| member.link);
+    group
+        .excluded
+        .sort_unstable_by_key(|excluded| excluded.link);
+    group
+}
+
+fn verdict(
+    way: &Way,
+    capacity_bps: u64,
+    alive: bool,
+    link: LinkId,
+    quantized: &Quantized,
+    limits: Limits,
+) -> Result<Reason, Exclusion> {
+    if !alive {
+        return Err(Exclusion::LinkDown);
+    }
+    if way.down_bps == 0 {
+        return Err(Exclusion::NoWayOn);
+    }
+    let end_to_end_bps = as_bps(u128::from(capacity_bps) * way.end_to_end_bps() / way.up_bps);
+    let Some(weight) = quantized.weights.get(&link) else {
+        return Err(Exclusion::TooSmall {
+            end_to_end_bps,
+            parts_max: limits.parts_max(),
+        });
+    };
+    Ok(Reason {
+        weight: *weight,
+        parts: quantized.parts,
+        end_to_end_bps,
+        up_bps: as_bps(way.up_bps),
+        up_links: way.live().count(),
+        down_bps: as_bps(way.down_bps),
+        down_declared_bps: as_bps(way.down_declared_bps),
+    })
+}
+
+/// The exact shares over one common denominator; where that would not fit, bits per second rounded down.
+fn shares(ways: &[Way]) -> Vec<Share> {
+    let usable: Vec<&Way> = ways.iter().filter(|way| way.end_to_end_bps() > 0).collect();
+    exact_shares(&usable).unwrap_or_else(|| rounded_shares(&usable))
+}
+
+fn exact_shares(ways: &[&Way]) -> Option<Vec<Share>> {
+    let divisor = ways
+        .iter()
+        .flat_map(|way| {
+            way.live()
+                .map(|(_, capacity_bps)| u128::from(capacity_bps))
+                .chain([way.end_to_end_bps()])
+        })
+        .fold(0, gcd);
+    let denominator = ways.iter().try_fold(1_u128, |denominator, way| {
+        let up = way.up_bps / divisor;
+        (denominator / gcd(denominator, up)).checked_mul(up)
+    })?;
+    let mut shares = Vec::new();
+    for way in ways {
+        let per_unit = denominator / (way.up_bps / divisor);
+        for (link, capacity_bps) in way.live() {
+            let amount = (u128::from(capacity_bps) / divisor)
+                .checked_mul(way.end_to_end_bps() / divisor)?
+                .checked_mul(per_unit)
+                .filter(|amount| *amount <= AMOUNT_MAX)?;
+            shares.push(Share { link, amount });
+        }
+    }
+    Some(shares)
+}
+
+fn rounded_shares(ways: &[&Way]) -> Vec<Share> {
+    ways.iter()
+        .flat_map(|way| {
+            way.live().map(|(link, capacity_bps)| Share {
+                link,
+                amount: (u128::from(capacity_bps) * way.end_to_end_bps() / way.up_bps).max(1),
+            })
+        })
+        .collect()
+}
+
+/// Sums of capacities are wider than one capacity; what a reason shows stops at the widest number it has.
+fn as_bps(bps: u128) -> u64 {
+    u64::try_from(bps).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::check::check;
+    use crate::problem::{Link, Switch};
+
+    fn switch(id: u32, tier: u8) -> Switch {
+        Switch {
+            id: SwitchId(id),
+            tier,
+        }
+    }
+
+    fn link(id: u32, a: u32, b: u32, gbps: u64) -> Link {
+        Link {
+            id: LinkId(id),
+            ends: (SwitchId(a), SwitchId(b)),
+            capacity_bps: gbps * 1_000_000_000,
+            alive: true,
+        }
+    }
+
+    fn weights(solution: &Solution, source: u32, destination: u32) -> Vec<(u32, u32)> {
+        solution
+            .group(SwitchId(source), SwitchId(destination))
+            .unwrap()
+            .members
+            .iter()
+            .map(|member| (member.link.0, member.weight))
+            .collect()
+    }
+
+    fn solved(switches: &[Switch], links: &[Link]) -> Solution {
+        let problem = Problem::new(switches.to_vec(), links.to_vec()).unwrap();
+        let solution = solve(&problem, Limits::default());
+        check(&problem, Limits::default(), &solution).unwrap();
+        solution
+    }
+
+    /// Leaves 1 to 3, spines 10 and 11, a 100 Gb/s link each; link 10 x leaf + spine.
+    fn two_tiers() -> (Vec<Switch>, Vec<Link>) {
+        let switches = vec![
+            switch(1, 0),
+            switch(2, 0),
+            switch(3, 0),
+            switch(10, 1),
+            switch(11, 1),
+        ];
+        let links = [1, 2, 3]
+            .into_iter()
+            .flat_map(|leaf| [0, 1].map(|spine| link(10 * leaf + spine, leaf, 10 + spine, 100)))
+            .collect();
+        (switches, links)
+    }
+
+    #[test]
+    fn a_healthy_fabric_spreads_evenly() {
+        let (switches, links) = two_tiers();
+        let solution = solved(&switches, &links);
+        assert_eq!(solution.groups().count(), 6);
+        assert_eq!(weights(&solution, 1, 2), [(10, 1), (11, 1)]);
+    }
+
+    #[test]
+    fn a_dead_far_link_removes_its_spine_for_that_leaf_alone() {
+        let (switches, mut links) = two_tiers();
+        links
+            .iter_mut()
+            .find(|link| link.id == LinkId(21))
+            .unwrap()
+            .alive = false;
+        let solution = solved(&switches, &links);
+        assert_eq!(weights(&solution, 1, 2), [(10, 1)]);
+        assert_eq!(weights(&solution, 1, 3), [(10, 1), (11, 1)]);
+        let group = solution.group(SwitchId(1), SwitchId(2)).unwrap();
+        assert_eq!(group.excluded[0].reason, Exclusion::NoWayOn);
+        let group = solution.group(SwitchId(2), SwitchId(1)).unwrap();
+        assert_eq!(group.excluded[0].reason, Exclusion::LinkDown);
+    }
+
+    #[test]
+    fn parallel_links_divide_what_their_spine_can_carry_on() {
+        let (switches, mut links) = two_tiers();
+        links.push(link(100, 1, 10, 100));
+        // Spine 10 carries 100 on over two uplinks, spine 11 carries 100 over one.
+        assert_eq!(
+            weights(&solved(&switches, &links), 1, 2),
+            [(10, 1), (11, 2), (100, 1)]
+        );
+        links.push(link(101, 2, 10, 100));
+        assert_eq!(
+            weights(&solved(&switches, &links), 1, 2),
+            [(10, 1), (11, 1), (100, 1)]
+        );
+    }
+
+    #[test]
+    fn shares_that_do_not_divide_are_still_exact() {
+        let (switches, mut links) = two_tiers();
+        links.push(link(100, 1, 10, 100));
+        links.push(link(101, 1, 10, 100));
+        // A third of 100 Gb/s each against 100 Gb/s.
+        assert_eq!(
+            weights(&solved(&switches, &links), 1, 2),
+            [(10, 1), (11, 3), (100, 1), (101, 1)]
+        );
+    }
+
+    #[test]
+    fn nothing_alive_gives_an_empty_group_with_reasons() {
+        let (switches, mut links) = two_tiers();
+        for link in &mut links {
+            link.alive = link.ends.0 != SwitchId(2);
+        }
+        let solution = solved(&switches, &links);
+        let group = solution.group(SwitchId(1), SwitchId(2)).unwrap();
+        assert!(group.members.is_empty());
+        assert_eq!(group.excluded.len(), 2);
+    }
+
+    #[test]
+    fn a_third_tier_is_used_where_no_spine_leads_down() {
+        // Pods {1; 10, 11} and {2; 12, 13} below super-spines 20 and 21; spine 11 to super-spine 21 at half speed.
+        let mut switches = vec![switch(1, 0), switch(2, 0), switch(3, 0)];
+        switches.extend((10..14).map(|id| switch(id, 1)));
+        switches.extend([switch(20, 2), switch(21, 2)]);
+        let links = [
+            link(0, 1, 10, 100),
+            link(1, 1, 11, 100),
+            link(2, 2, 12, 100),
+            link(3, 2, 13, 100),
+            link(4, 10, 20, 100),
+            link(5, 11, 21, 50),
+            link(6, 12, 20, 100),
+            link(7, 13, 21, 100),
+            link(8, 3, 10, 100),
+            link(9, 3, 11, 100),
+        ];
+        let solution = solved(&switches, &links);
+        assert_eq!(weights(&solution, 1, 2), [(0, 2), (1, 1)]);
+        assert_eq!(weights(&solution, 1, 3), [(0, 1), (1, 1)]);
+    }
+
+    fn fabric() -> impl Strategy<Value = (Vec<Switch>, Vec<Link>)> {
+        let speed = prop::sample::select(vec![1, 10, 25, 40, 100, 200, 400, 800, 333]);
+        let plane = (
+            any::<prop::sample::Index>(),
+            any::<prop::sample::Index>(),
+            speed,
+            0..4,
+        );
+        (2_u32..5, 1_u32..6, prop::collection::vec(plane, 1..30)).prop_map(
+            |(leaves, spines, planes)| {
+                let mut switches: Vec<Switch> = (0..leaves).map(|id| switch(id, 0)).collect();
+                switches.extend((0..spines).map(|id| switch(100 + id, 1)));
+                let links = planes
+                    .iter()
+                    .zip(0..)
+                    .map(|((leaf, spine, gbps, dead), id)| Link {
+                        alive: *dead != 0,
+                        ..link(
+                            id,
+                            u32::try_from(leaf.index(leaves as usize)).unwrap(),
+                            100 + u32::try_from(spine.index(spines as usize)).unwrap(),
+                            *gbps,
+                        )
+                    })
+                    .collect();
+                (switches, links)
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn the_checker_agrees((switches, links) in fabric(), parts_max in 4_u32..=256) {
+            let problem = Problem::new(switches, links).unwrap();
+            let limits = Limits::new(parts_max);
+            let solution = solve(&problem, limits);
+            prop_assert_eq!(check(&problem, limits, &solution), Ok(()));
+        }
+
+        #[test]
+        fn order_does_not_matter((mut switches, mut links) in fabric(), turn in 0_usize..30) {
+            let one = Problem::new(switches.clone(), links.clone()).unwrap();
+            switches.reverse();
+            let middle = turn % links.len();
+            links.rotate_left(middle);
+            links.iter_mut().for_each(|link| link.ends = (link.ends.1, link.ends.0));
+            let other = Problem::new(switches, links).unwrap();
+            prop_assert_eq!(solve(&one, Limits::default()), solve(&other, Limits::default()));
+        }
+
+        #[test]
+        fn a_dead_link_gets_nothing((switches, links) in fabric()) {
+            let problem = Problem::new(switches, links).unwrap();
+            for (_, group) in solve(&problem, Limits::default()).groups() {
+                for member in &group.members {
+                    prop_assert!(problem.link(member.link).unwrap().alive);
+                    prop_assert!(member.weight >= 1);
+                }
+            }
+        }
+
+        #[test]
+        fn the_checker_sees_any_changed_weight(
+            (switches, links) in fabric(),
+            which in any::<prop::sample::Index>(),
+        ) {
+            let problem = Problem::new(switches, links).unwrap();
+            let mut solution = solve(&problem, Limits::default());
+            let mut members: Vec<_> = solution
+                .groups_mut()
+                .filter(|group| group.members.len() > 1)
+                .flat_map(|group| group.members.iter_mut())
+                .collect();
+            if !members.is_empty() {
+                let at = which.index(members.len());
+                members[at].weight += 1;
+                prop_assert!(check(&problem, Limits::default(), &solution).is_err());
+            }
+        }
+    }
+}
