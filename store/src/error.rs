@@ -1,0 +1,100 @@
+//! What can go wrong with the store, and where. Knows no recovery: whoever opens a replica decides.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why a replica could not be opened. Each names the directory and what is wrong with it.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The configuration contradicts itself.
+    #[error("configuration of the store: {0}")]
+    Config(String),
+    /// The directory holds another replica's data.
+    #[error("{dir}: belongs to replica {found}, this is replica {configured}")]
+    OtherReplica {
+        /// The data directory.
+        dir: PathBuf,
+        /// Whose it is.
+        found: u64,
+        /// Who was to open it.
+        configured: u64,
+    },
+    /// The directory holds data of another cluster.
+    #[error("{dir}: belongs to cluster {found}, this is cluster {configured}")]
+    OtherCluster {
+        /// The data directory.
+        dir: PathBuf,
+        /// Whose it is, in hex.
+        found: String,
+        /// Who was to open it, in hex.
+        configured: String,
+    },
+    /// The directory was founded with other voters, and membership is static.
+    #[error("{dir}: was founded with voters {found:?}, configured are {configured:?}")]
+    OtherVoters {
+        /// The data directory.
+        dir: PathBuf,
+        /// The voters in its log.
+        found: Vec<u64>,
+        /// The configured voters.
+        configured: Vec<u64>,
+    },
+    /// The directory was written by a newer release.
+    #[error("{dir}: has format {found}, this release knows up to {supported}")]
+    NewerFormat {
+        /// The data directory.
+        dir: PathBuf,
+        /// Format found.
+        found: u32,
+        /// Newest format this release reads.
+        supported: u32,
+    },
+    /// What is in the directory contradicts itself; voting on it could lose committed facts. Wipe
+    /// it and let the replica rejoin.
+    #[error("{dir}: {what}")]
+    Corrupt {
+        /// The data directory.
+        dir: PathBuf,
+        /// What contradicts what.
+        what: String,
+    },
+    /// The directory or the identity file cannot be read or written.
+    #[error("{path}")]
+    Io {
+        /// Which path.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The database cannot be opened or written.
+    #[error("{dir}")]
+    Database {
+        /// The data directory.
+        dir: PathBuf,
+        /// What RocksDB said.
+        source: StoreError,
+    },
+    /// Raft refused what it found.
+    #[error("{dir}: {source}")]
+    Raft {
+        /// The data directory.
+        dir: PathBuf,
+        /// What it said.
+        source: Box<raft::Error>,
+    },
+}
+
+/// Reading or writing the database failed.
+#[derive(Clone, Debug, Error)]
+pub enum StoreError {
+    /// What RocksDB said.
+    #[error("database: {0}")]
+    Database(#[from] rocksdb::Error),
+    /// A record of ours is not as it was written.
+    #[error("malformed record: {0}")]
+    Malformed(&'static str),
+    /// A test made this step fail.
+    #[error("injected: {0}")]
+    Injected(String),
+}
