@@ -1,0 +1,223 @@
+//! Capabilities of an OPEN: typed where we use them, octets where not. Knows no negotiation.
+
+#![deny(clippy::indexing_slicing)]
+
+use bytes::Bytes;
+
+use crate::error::DecodeError;
+use crate::family::Family;
+use crate::wire::{Reader, Writer};
+
+/// Something a speaker can do. RFC 5492 §4.
+///
+/// ```text
+/// +-- 1 --+-- 1 --+-- length --+
+/// | code  |length |   value    |
+/// +-------+-------+------------+
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// 1: routes of a family. RFC 4760 §8.
+    MultiProtocol(Family),
+    /// 2: ROUTE-REFRESH. RFC 2918.
+    RouteRefresh,
+    /// 6: messages of up to 65535 octets. RFC 8654.
+    ExtendedMessage,
+    /// 64: restarts without losing routes. RFC 4724 §3.
+    GracefulRestart(GracefulRestart),
+    /// 65: AS numbers of four octets, and the speaker's. RFC 6793 §3.
+    FourOctetAs(u32),
+    /// 69: several paths per destination. RFC 7911 §4.
+    AddPath(Vec<AddPath>),
+    /// 70: marks where a refresh begins and ends. RFC 7313 §3.1.
+    EnhancedRouteRefresh,
+    /// 73: names. draft-walton-bgp-hostname-capability.
+    Fqdn {
+        /// Name of the host, at most 64 octets are sent.
+        host: String,
+        /// Name of its domain, at most 64 octets are sent.
+        domain: String,
+    },
+    /// 75: what the speaker runs. draft-abraitis-bgp-version-capability.
+    SoftwareVersion(String),
+    /// Any other, or one of these with text that is not UTF-8.
+    Unknown {
+        /// Capability code.
+        code: u8,
+        /// Its value.
+        value: Bytes,
+    },
+}
+
+/// RFC 4724 §3, RFC 8538 §2.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GracefulRestart {
+    /// R: the speaker has restarted.
+    pub restarted: bool,
+    /// N: NOTIFICATION and hold timer do not end it.
+    pub notification: bool,
+    /// Seconds until its session is back, 12 bits.
+    pub restart_secs: u16,
+    /// Families it covers, and F: whether forwarding state was kept.
+    pub families: Vec<(Family, bool)>,
+}
+
+/// RFC 7911 §4.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AddPath {
+    /// For which family.
+    pub family: Family,
+    /// Whether the speaker can receive several paths.
+    pub receive: bool,
+    /// Whether it can send several paths.
+    pub send: bool,
+}
+
+impl Capability {
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::MultiProtocol(_) => 1,
+            Self::RouteRefresh => 2,
+            Self::ExtendedMessage => 6,
+            Self::GracefulRestart(_) => 64,
+            Self::FourOctetAs(_) => 65,
+            Self::AddPath(_) => 69,
+            Self::EnhancedRouteRefresh => 70,
+            Self::Fqdn { .. } => 73,
+            Self::SoftwareVersion(_) => 75,
+            Self::Unknown { code, .. } => *code,
+        }
+    }
+
+    /// One capability off `reader`. A known one of a wrong length is malformed, as is one longer
+    /// than the parameter. `body` is what `reader` reads from, for sharing.
+    pub(crate) fn decode(reader: &mut Reader<'_>, body: &Bytes) -> Result<Self, DecodeError> {
+        let malformed = reader.error(crate::error::Fault::OpenMalformed);
+        let code = reader.u8()?;
+        let length = reader.u8()?;
+        let mut value = reader.sub(length.into())?;
+        let unknown = Self::Unknown { code, value: body.slice_ref(value.peek()) };
+        let capability = match code {
+            1 => {
+                let afi = value.u16()?;
+                value.u8()?;
+                Self::MultiProtocol(Family { afi, safi: value.u8()? })
+            }
+            2 => Self::RouteRefresh,
+            6 => Self::ExtendedMessage,
+            64 => Self::GracefulRestart(GracefulRestart::decode(&mut value)?),
+            65 => Self::FourOctetAs(value.u32()?),
+            69 => Self::AddPath(AddPath::decode_all(&mut value)?),
+            70 => Self::EnhancedRouteRefresh,
+            73 => match (text(&mut value)?, text(&mut value)?) {
+                (Some(host), Some(domain)) => Self::Fqdn { host, domain },
+                _ => return Ok(unknown),
+            },
+            75 => match text(&mut value)? {
+                Some(version) => Self::SoftwareVersion(version),
+                None => return Ok(unknown),
+            },
+            _ => return Ok(unknown),
+        };
+        if value.is_empty() { Ok(capability) } else { Err(malformed) }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer) {
+        out.u8(self.code());
+        let length = out.reserve_u8();
+        match self {
+            Self::MultiProtocol(family) => {
+                out.u16(family.afi);
+                out.u8(0);
+                out.u8(family.safi);
+            }
+            Self::RouteRefresh | Self::ExtendedMessage | Self::EnhancedRouteRefresh => {}
+            Self::GracefulRestart(restart) => restart.encode(out),
+            Self::FourOctetAs(asn) => out.u32(*asn),
+            Self::AddPath(families) => families.iter().for_each(|family| family.encode(out)),
+            Self::Fqdn { host, domain } => {
+                write_text(host, out);
+                write_text(domain, out);
+            }
+            Self::SoftwareVersion(version) => write_text(version, out),
+            Self::Unknown { value, .. } => out.slice(value),
+        }
+        out.patch_u8(length);
+    }
+}
+
+impl GracefulRestart {
+    /// ```text
+    /// +- 4 bits: R N - - -+- 12 bits: seconds -+- AFI (2) SAFI (1) F (1) -+- ...
+    /// ```
+    fn decode(value: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let head = value.u16()?;
+        let mut families = Vec::with_capacity(value.remaining() / 4);
+        while !value.is_empty() {
+            let family = Family { afi: value.u16()?, safi: value.u8()? };
+            families.push((family, value.u8()? & 0x80 != 0));
+        }
+        Ok(Self {
+            restarted: head & 0x8000 != 0,
+            notification: head & 0x4000 != 0,
+            restart_secs: head & 0x0fff,
+            families,
+        })
+    }
+
+    fn encode(&self, out: &mut Writer) {
+        let flag = |set: bool, bit: u16| if set { bit } else { 0 };
+        let flags = flag(self.restarted, 0x8000) | flag(self.notification, 0x4000);
+        out.u16(flags | self.restart_secs.min(0x0fff));
+        for &(family, forwarding) in &self.families {
+            out.u16(family.afi);
+            out.u8(family.safi);
+            out.u8(if forwarding { 0x80 } else { 0 });
+        }
+    }
+}
+
+impl AddPath {
+    /// RFC 7911 §4: a tuple that neither sends nor receives is ignored.
+    fn decode_all(value: &mut Reader<'_>) -> Result<Vec<Self>, DecodeError> {
+        let mut all = Vec::with_capacity(value.remaining() / 4);
+        while !value.is_empty() {
+            let family = Family { afi: value.u16()?, safi: value.u8()? };
+            let mode = value.u8()?;
+            if matches!(mode, 1..=3) {
+                all.push(Self { family, receive: mode & 1 != 0, send: mode & 2 != 0 });
+            }
+        }
+        Ok(all)
+    }
+
+    fn encode(self, out: &mut Writer) {
+        out.u16(self.family.afi);
+        out.u8(self.family.safi);
+        out.u8(u8::from(self.receive) | (u8::from(self.send) << 1));
+    }
+}
+
+/// A length of one octet and that much text; `None` when it is not UTF-8 or longer than we send.
+fn text(value: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
+    let length = value.u8()?;
+    let octets = value.take(length.into())?;
+    let text = std::str::from_utf8(octets).ok().filter(|text| text.len() <= TEXT_MAX);
+    Ok(text.map(str::to_owned))
+}
+
+/// Writes as many whole characters as fit [`TEXT_MAX`].
+fn write_text(text: &str, out: &mut Writer) {
+    let mut end = text.len().min(TEXT_MAX);
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    let length = out.reserve_u8();
+    out.slice(text.get(..end).unwrap_or_default().as_bytes());
+    out.patch_u8(length);
+}
+
+/// Names longer than this are cut, so that a capability always fits its length octet.
+const TEXT_MAX: usize = 64;

@@ -1,0 +1,488 @@
+//! What can be wrong with a peer's octets or behaviour: what, where, by which rule, and what now.
+//! Knows the rules, not the sockets: acting on a fault is the session's and the edge's.
+
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::attribute::row::Row;
+use crate::family::Family;
+use crate::message::MessageKind;
+use crate::message::notification::{Cease, Notification};
+
+/// A fault and where it was found.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DecodeError {
+    /// What was wrong.
+    pub fault: Fault,
+    /// Octets from the first octet of the marker; in an NLRI field decoded on its own, from the
+    /// first octet of that field.
+    pub offset: u32,
+}
+
+/// What has to be done about a fault, the mildest first, so that the worst of several is `max`.
+/// RFC 7606 §2.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Treatment {
+    /// The attribute (or one NLRI of a typed family, RFC 7606 §5.4) is dropped, the rest counts.
+    AttributeDiscard,
+    /// Every route of the UPDATE is taken as withdrawn.
+    TreatAsWithdraw,
+    /// NOTIFICATION, close.
+    SessionReset,
+}
+
+/// Where a rule is written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// Number of the RFC.
+    pub rfc: u16,
+    /// Section in it.
+    pub section: &'static str,
+}
+
+/// One variant per rule that a peer can break.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The marker is not all ones.
+    Marker,
+    /// A message length that its type or the negotiation does not allow.
+    MessageLength {
+        /// Length in the header, header included.
+        length: u16,
+    },
+    /// An unknown message type.
+    MessageType {
+        /// Type in the header.
+        code: u8,
+    },
+    /// An OPEN whose optional parameters or capabilities do not fit their lengths.
+    OpenMalformed,
+    /// A BGP version other than 4.
+    Version {
+        /// What the peer speaks.
+        version: u8,
+    },
+    /// An AS number that is zero, contradicts itself, or is not the configured one.
+    PeerAs {
+        /// What the peer said.
+        asn: u32,
+    },
+    /// A BGP Identifier that is zero or, inside one AS, our own.
+    RouterId {
+        /// What the peer said.
+        router_id: u32,
+    },
+    /// An optional parameter other than capabilities.
+    OptionalParameter {
+        /// Its type.
+        code: u8,
+    },
+    /// A hold time of one or two seconds.
+    HoldTime {
+        /// What the peer offered.
+        secs: u16,
+    },
+    /// A family that we need and the peer does not offer.
+    CapabilityMissing {
+        /// The family.
+        family: Family,
+    },
+    /// Withdrawn Routes Length or Total Path Attribute Length that does not fit the message.
+    UpdateLength,
+    /// Attributes that do not fill the Total Path Attribute Length exactly.
+    AttributeList,
+    /// A faulty attribute list in an UPDATE without reachable NLRI: they may have been lost.
+    NlriNotLocatable,
+    /// A second MP_REACH_NLRI or MP_UNREACH_NLRI.
+    MultiProtocolTwice {
+        /// Attribute code.
+        code: u8,
+    },
+    /// A second attribute of another kind; the first counts.
+    AttributeTwice {
+        /// Attribute code.
+        code: u8,
+    },
+    /// An attribute that claims to be well-known and is not.
+    AttributeUnknown {
+        /// Attribute code.
+        code: u8,
+    },
+    /// A mandatory attribute is missing.
+    AttributeMissing {
+        /// Attribute code.
+        code: u8,
+    },
+    /// Flags that contradict the attribute.
+    AttributeFlags {
+        /// Attribute code.
+        code: u8,
+        /// The flags octet.
+        flags: u8,
+    },
+    /// A length that the attribute cannot have.
+    AttributeLength {
+        /// Attribute code.
+        code: u8,
+        /// The length.
+        length: u16,
+    },
+    /// Content that the attribute cannot have.
+    AttributeValue {
+        /// Attribute code.
+        code: u8,
+    },
+    /// An attribute that this kind of peer must not send.
+    AttributeUnexpected {
+        /// Attribute code.
+        code: u8,
+    },
+    /// More attribute octets than we keep for a route.
+    AttributesTooLong,
+    /// An ORIGIN other than 0, 1 and 2.
+    Origin {
+        /// The value.
+        value: u8,
+    },
+    /// Segments that do not fit the attribute, of unknown type, or empty.
+    AsPath,
+    /// AS number zero in AS_PATH.
+    AsPathZero,
+    /// More AS numbers than we keep.
+    AsPathTooLong,
+    /// A next hop that is not the address of a host.
+    NextHop,
+    /// A next hop length that the family does not have, or that exceeds MP_REACH_NLRI.
+    NextHopLength {
+        /// The length.
+        length: u8,
+    },
+    /// MP_REACH_NLRI of a family that we do not speak.
+    FamilyUnknown {
+        /// The family.
+        family: Family,
+    },
+    /// A prefix longer than its family allows or than the field.
+    Network,
+    /// Typed NLRI: a length that goes beyond the attribute, or none at all.
+    NlriFraming,
+    /// Typed NLRI of a type that we do not know.
+    NlriType {
+        /// The route type.
+        route_type: u8,
+    },
+    /// Typed NLRI whose length contradicts its content.
+    NlriLength {
+        /// The route type.
+        route_type: u8,
+        /// The length.
+        length: u8,
+    },
+    /// Typed NLRI with content that must not be.
+    NlriValue {
+        /// The route type.
+        route_type: u8,
+        /// What is wrong, as a noun phrase.
+        what: &'static str,
+    },
+    /// A ROUTE-REFRESH of another length than 23.
+    RouteRefreshLength,
+    /// Nothing was received for the hold time.
+    HoldTimerExpired,
+    /// Nothing could be sent for the send hold time.
+    SendHoldTimerExpired,
+    /// A message that the state does not expect.
+    Unexpected {
+        /// In which state.
+        state: SessionState,
+        /// Which message.
+        kind: MessageKind,
+    },
+    /// The end is our own wish.
+    Cease(Cease),
+}
+
+/// The states in which a message can be unexpected. RFC 6608.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SessionState {
+    /// OpenSent.
+    OpenSent,
+    /// OpenConfirm.
+    OpenConfirm,
+    /// Established.
+    Established,
+}
+
+impl Fault {
+    /// The rule that was broken.
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        let (rfc, section) = self.rfc_section();
+        Rule { rfc, section }
+    }
+
+    fn rfc_section(&self) -> (u16, &'static str) {
+        match self {
+            Self::Marker | Self::MessageLength { .. } | Self::MessageType { .. } => (4271, "6.1"),
+            Self::OpenMalformed
+            | Self::Version { .. }
+            | Self::PeerAs { .. }
+            | Self::OptionalParameter { .. }
+            | Self::HoldTime { .. } => (4271, "6.2"),
+            Self::RouterId { .. } => (6286, "2.2"),
+            Self::CapabilityMissing { .. } => (5492, "5"),
+            Self::UpdateLength | Self::AttributeUnknown { .. } => (4271, "6.3"),
+            Self::AttributeList => (7606, "4"),
+            Self::NlriNotLocatable => (7606, "5.2"),
+            Self::MultiProtocolTwice { .. } | Self::AttributeTwice { .. } => (7606, "3.g"),
+            Self::AttributeMissing { .. } => (7606, "3.d"),
+            Self::AttributeFlags { .. } => (7606, "3.c"),
+            Self::AttributeLength { code, .. }
+            | Self::AttributeValue { code }
+            | Self::AttributeUnexpected { code } => {
+                let rule = Row::of(*code).map_or(Rule { rfc: 4271, section: "6.3" }, |row| row.rule);
+                (rule.rfc, rule.section)
+            }
+            Self::AttributesTooLong => (7606, "3"),
+            Self::Origin { .. } => (7606, "7.1"),
+            Self::AsPath | Self::AsPathTooLong => (7606, "7.2"),
+            Self::AsPathZero => (7607, "2"),
+            Self::NextHop => (7606, "7.3"),
+            Self::NextHopLength { .. } => (7606, "7.11"),
+            Self::FamilyUnknown { .. } => (4760, "7"),
+            Self::Network => (7606, "5.3"),
+            Self::NlriFraming => (7606, "5.3"),
+            Self::NlriType { .. } | Self::NlriLength { .. } | Self::NlriValue { .. } => {
+                (7606, "5.4")
+            }
+            Self::RouteRefreshLength => (7313, "5"),
+            Self::HoldTimerExpired => (4271, "6.5"),
+            Self::SendHoldTimerExpired => (9687, "4"),
+            Self::Unexpected { .. } => (6608, "3"),
+            Self::Cease(_) => (4486, "3"),
+        }
+    }
+
+    /// What has to be done. RFC 7606 §2.
+    #[must_use]
+    pub fn treatment(&self) -> Treatment {
+        match self {
+            Self::AttributeTwice { .. }
+            | Self::AttributeUnexpected { .. }
+            | Self::FamilyUnknown { .. }
+            | Self::NlriType { .. }
+            | Self::NlriLength { .. }
+            | Self::NlriValue { .. } => Treatment::AttributeDiscard,
+            Self::AttributeLength { code, .. } | Self::AttributeValue { code } => {
+                Row::of(*code).map_or(Treatment::AttributeDiscard, |row| row.malformed)
+            }
+            Self::AttributeList
+            | Self::AttributeMissing { .. }
+            | Self::AttributeFlags { .. }
+            | Self::AttributesTooLong
+            | Self::Origin { .. }
+            | Self::AsPath
+            | Self::AsPathZero
+            | Self::AsPathTooLong
+            | Self::NextHop => Treatment::TreatAsWithdraw,
+            Self::Marker
+            | Self::MessageLength { .. }
+            | Self::MessageType { .. }
+            | Self::OpenMalformed
+            | Self::Version { .. }
+            | Self::PeerAs { .. }
+            | Self::RouterId { .. }
+            | Self::OptionalParameter { .. }
+            | Self::HoldTime { .. }
+            | Self::CapabilityMissing { .. }
+            | Self::UpdateLength
+            | Self::NlriNotLocatable
+            | Self::MultiProtocolTwice { .. }
+            | Self::AttributeUnknown { .. }
+            | Self::NextHopLength { .. }
+            | Self::Network
+            | Self::NlriFraming
+            | Self::RouteRefreshLength
+            | Self::HoldTimerExpired
+            | Self::SendHoldTimerExpired
+            | Self::Unexpected { .. }
+            | Self::Cease(_) => Treatment::SessionReset,
+        }
+    }
+
+    /// The NOTIFICATION that tells the peer, if the session ends by this fault.
+    #[must_use]
+    pub fn notification(&self) -> Notification {
+        let (code, subcode) = self.code_subcode();
+        Notification { code, subcode, data: self.data() }
+    }
+
+    fn code_subcode(&self) -> (u8, u8) {
+        match self {
+            Self::Marker => (1, 1),
+            Self::MessageLength { .. } => (1, 2),
+            Self::MessageType { .. } => (1, 3),
+            Self::OpenMalformed => (2, 0),
+            Self::Version { .. } => (2, 1),
+            Self::PeerAs { .. } => (2, 2),
+            Self::RouterId { .. } => (2, 3),
+            Self::OptionalParameter { .. } => (2, 4),
+            Self::HoldTime { .. } => (2, 6),
+            Self::CapabilityMissing { .. } => (2, 7),
+            Self::UpdateLength
+            | Self::AttributeList
+            | Self::NlriNotLocatable
+            | Self::MultiProtocolTwice { .. }
+            | Self::AttributeTwice { .. }
+            | Self::AttributesTooLong => (3, 1),
+            Self::AttributeUnknown { .. } => (3, 2),
+            Self::AttributeMissing { .. } => (3, 3),
+            Self::AttributeFlags { .. } => (3, 4),
+            Self::AttributeLength { .. } => (3, 5),
+            Self::Origin { .. } => (3, 6),
+            Self::NextHop => (3, 8),
+            Self::AttributeValue { .. }
+            | Self::AttributeUnexpected { .. }
+            | Self::NextHopLength { .. }
+            | Self::FamilyUnknown { .. }
+            | Self::NlriFraming
+            | Self::NlriType { .. }
+            | Self::NlriLength { .. }
+            | Self::NlriValue { .. } => (3, 9),
+            Self::Network => (3, 10),
+            Self::AsPath | Self::AsPathZero | Self::AsPathTooLong => (3, 11),
+            Self::HoldTimerExpired => (4, 0),
+            Self::Unexpected { state, .. } => match state {
+                SessionState::OpenSent => (5, 1),
+                SessionState::OpenConfirm => (5, 2),
+                SessionState::Established => (5, 3),
+            },
+            Self::Cease(cease) => (6, cease.subcode()),
+            Self::RouteRefreshLength => (7, 1),
+            Self::SendHoldTimerExpired => (8, 0),
+        }
+    }
+
+    /// Data of the NOTIFICATION, where the fault alone tells it. RFC 4271 §6 asks for the offending
+    /// attribute in most 3/x; it may be as long as a message, and `DecodeError::offset` and our log
+    /// say which it was, so we leave it out.
+    fn data(&self) -> Bytes {
+        match self {
+            Self::MessageLength { length } => Bytes::copy_from_slice(&length.to_be_bytes()),
+            Self::MessageType { code } => Bytes::copy_from_slice(&[*code]),
+            // The largest version we speak. RFC 4271 §6.2.
+            Self::Version { .. } => Bytes::from_static(&[0, 4]),
+            Self::CapabilityMissing { family } => {
+                let mut data = BytesMut::with_capacity(6);
+                data.put_slice(&[1, 4]);
+                data.put_u16(family.afi);
+                data.put_slice(&[0, family.safi]);
+                data.freeze()
+            }
+            Self::AttributeMissing { code } | Self::AttributeUnknown { code } => {
+                Bytes::copy_from_slice(&[*code])
+            }
+            // RFC 6608 §3.
+            Self::Unexpected { kind, .. } => Bytes::copy_from_slice(&[kind.code()]),
+            Self::Marker
+            | Self::OpenMalformed
+            | Self::PeerAs { .. }
+            | Self::RouterId { .. }
+            | Self::OptionalParameter { .. }
+            | Self::HoldTime { .. }
+            | Self::UpdateLength
+            | Self::AttributeList
+            | Self::NlriNotLocatable
+            | Self::MultiProtocolTwice { .. }
+            | Self::AttributeTwice { .. }
+            | Self::AttributeFlags { .. }
+            | Self::AttributeLength { .. }
+            | Self::AttributeValue { .. }
+            | Self::AttributeUnexpected { .. }
+            | Self::AttributesTooLong
+            | Self::Origin { .. }
+            | Self::AsPath
+            | Self::AsPathZero
+            | Self::AsPathTooLong
+            | Self::NextHop
+            | Self::NextHopLength { .. }
+            | Self::FamilyUnknown { .. }
+            | Self::Network
+            | Self::NlriFraming
+            | Self::NlriType { .. }
+            | Self::NlriLength { .. }
+            | Self::NlriValue { .. }
+            | Self::RouteRefreshLength
+            | Self::HoldTimerExpired
+            | Self::SendHoldTimerExpired
+            | Self::Cease(_) => Bytes::new(),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |code: u8| Row::of(code).map_or("unknown attribute", |row| row.name);
+        match self {
+            Self::Marker => f.write_str("marker not all ones"),
+            Self::MessageLength { length } => write!(f, "bad message length {length}"),
+            Self::MessageType { code } => write!(f, "bad message type {code}"),
+            Self::OpenMalformed => f.write_str("malformed optional parameters"),
+            Self::Version { version } => write!(f, "unsupported version {version}"),
+            Self::PeerAs { asn } => write!(f, "bad peer AS {asn}"),
+            Self::RouterId { router_id } => {
+                write!(f, "bad BGP identifier {}", std::net::Ipv4Addr::from(*router_id))
+            }
+            Self::OptionalParameter { code } => write!(f, "unsupported optional parameter {code}"),
+            Self::HoldTime { secs } => write!(f, "unacceptable hold time {secs} s"),
+            Self::CapabilityMissing { family } => write!(f, "no capability for {family}"),
+            Self::UpdateLength => f.write_str("field lengths beyond the message"),
+            Self::AttributeList => f.write_str("attributes that do not fill their length"),
+            Self::NlriNotLocatable => f.write_str("faulty attributes without reachable NLRI"),
+            Self::MultiProtocolTwice { code } | Self::AttributeTwice { code } => {
+                write!(f, "second {}", name(*code))
+            }
+            Self::AttributeUnknown { code } => write!(f, "unknown well-known attribute {code}"),
+            Self::AttributeMissing { code } => write!(f, "missing {}", name(*code)),
+            Self::AttributeFlags { code, flags } => write!(f, "flags {flags:#04x} of {}", name(*code)),
+            Self::AttributeLength { code, length } => write!(f, "length {length} of {}", name(*code)),
+            Self::AttributeValue { code } => write!(f, "malformed {}", name(*code)),
+            Self::AttributeUnexpected { code } => write!(f, "unexpected {}", name(*code)),
+            Self::AttributesTooLong => f.write_str("too many attribute octets"),
+            Self::Origin { value } => write!(f, "ORIGIN {value}"),
+            Self::AsPath => f.write_str("malformed AS_PATH"),
+            Self::AsPathZero => f.write_str("AS 0 in AS_PATH"),
+            Self::AsPathTooLong => f.write_str("AS_PATH too long"),
+            Self::NextHop => f.write_str("next hop that is no host"),
+            Self::NextHopLength { length } => write!(f, "next hop length {length}"),
+            Self::FamilyUnknown { family } => write!(f, "routes of {family}"),
+            Self::Network => f.write_str("malformed prefix"),
+            Self::NlriFraming => f.write_str("NLRI length beyond its field"),
+            Self::NlriType { route_type } => write!(f, "unknown route type {route_type}"),
+            Self::NlriLength { route_type, length } => {
+                write!(f, "length {length} of route type {route_type}")
+            }
+            Self::NlriValue { route_type, what } => write!(f, "{what} in route type {route_type}"),
+            Self::RouteRefreshLength => f.write_str("bad ROUTE-REFRESH length"),
+            Self::HoldTimerExpired => f.write_str("hold timer expired"),
+            Self::SendHoldTimerExpired => f.write_str("send hold timer expired"),
+            Self::Unexpected { state, kind } => write!(f, "unexpected {kind} in {state:?}"),
+            Self::Cease(cease) => write!(f, "cease: {cease}"),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RFC {} §{}", self.rfc, self.section)
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at octet {} ({})", self.fault, self.offset, self.fault.rule())
+    }
+}
+
+impl std::error::Error for DecodeError {}

@@ -1,0 +1,128 @@
+//! NOTIFICATION, and the reasons for a Cease. Knows no fault: that is `error.rs`.
+
+#![deny(clippy::indexing_slicing)]
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::error::{DecodeError, Fault};
+use crate::iana;
+use crate::message::body_reader;
+use crate::wire::Writer;
+
+/// Why a session ends, as told to the peer.
+///
+/// ```text
+/// +-- 1 --+-- 1 --+-- ... --+
+/// | code  |subcode|  data   |     RFC 4271 §4.5
+/// +-------+-------+---------+
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Notification {
+    /// Error code.
+    pub code: u8,
+    /// Error subcode, 0 if unspecific.
+    pub subcode: u8,
+    /// What the code says it is.
+    pub data: Bytes,
+}
+
+/// Subcodes of Cease. RFC 4486 §3, RFC 8538 §3, RFC 9384 §3.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cease {
+    /// Maximum number of prefixes reached.
+    MaxPrefixes,
+    /// Administrative shutdown.
+    Shutdown,
+    /// The peer is no longer configured.
+    Deconfigured,
+    /// Administrative reset.
+    Reset,
+    /// Connection rejected.
+    Rejected,
+    /// Another configuration change.
+    ConfigurationChange,
+    /// Connection collision resolution. RFC 4271 §6.8.
+    Collision,
+    /// Out of resources.
+    OutOfResources,
+    /// Hard reset: graceful restart does not apply.
+    HardReset,
+    /// BFD says that the peer is down.
+    BfdDown,
+}
+
+impl Cease {
+    /// The subcode on the wire.
+    #[must_use]
+    pub fn subcode(self) -> u8 {
+        match self {
+            Self::MaxPrefixes => 1,
+            Self::Shutdown => 2,
+            Self::Deconfigured => 3,
+            Self::Reset => 4,
+            Self::Rejected => 5,
+            Self::ConfigurationChange => 6,
+            Self::Collision => 7,
+            Self::OutOfResources => 8,
+            Self::HardReset => 9,
+            Self::BfdDown => 10,
+        }
+    }
+}
+
+impl fmt::Display for Cease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (_, subcode) = iana::notification_names(6, self.subcode());
+        f.write_str(subcode.unwrap_or("Unspecific"))
+    }
+}
+
+impl Notification {
+    /// A Cease without data.
+    #[must_use]
+    pub fn cease(cease: Cease) -> Self {
+        Self { code: 6, subcode: cease.subcode(), data: Bytes::new() }
+    }
+
+    /// What the operator of the peer says with a shutdown or reset. RFC 9003 §2.
+    #[must_use]
+    pub fn shutdown_communication(&self) -> Option<&str> {
+        if self.code != 6 || !matches!(self.subcode, 2 | 4) {
+            return None;
+        }
+        let (&length, text) = self.data.split_first()?;
+        std::str::from_utf8(text.get(..usize::from(length))?).ok()
+    }
+
+    pub(crate) fn decode(body: &Bytes) -> Result<Self, DecodeError> {
+        let mut reader = body_reader(body, Fault::MessageLength { length: 19 });
+        let code = reader.u8()?;
+        let subcode = reader.u8()?;
+        let data = body.slice_ref(reader.rest());
+        Ok(Self { code, subcode, data })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer) {
+        out.u8(self.code);
+        out.u8(self.subcode);
+        out.slice(&self.data);
+    }
+}
+
+/// "Cease/Administrative Shutdown"; numbers where IANA has no name.
+impl fmt::Display for Notification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (code, subcode) = iana::notification_names(self.code, self.subcode);
+        match code {
+            Some(code) => f.write_str(code)?,
+            None => write!(f, "{}", self.code)?,
+        }
+        match subcode {
+            Some(subcode) => write!(f, "/{subcode}"),
+            None if self.subcode == 0 => Ok(()),
+            None => write!(f, "/{}", self.subcode),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! ROUTE-REFRESH. Knows no state: whether a refresh may be asked for now is the session's.
+
+#![deny(clippy::indexing_slicing)]
+
+use crate::error::{DecodeError, Fault};
+use crate::family::Family;
+use crate::message::body_reader;
+use crate::wire::Writer;
+
+/// Asks for all routes of a family again, or marks where they begin and end.
+///
+/// ```text
+/// +-- 2 --+-- 1 --+-- 1 --+
+/// |  AFI  |subtype| SAFI  |     RFC 2918 §3, RFC 7313 §3.2
+/// +-------+-------+-------+
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RouteRefresh {
+    /// Of which family.
+    pub family: Family,
+    /// One of the constants below; others are to be ignored (RFC 7313 §5).
+    pub subtype: u8,
+}
+
+impl RouteRefresh {
+    /// Subtype: a request. RFC 2918.
+    pub const REQUEST: u8 = 0;
+    /// Subtype: beginning of the refresh. RFC 7313 §3.2.
+    pub const BEGIN: u8 = 1;
+    /// Subtype: end of the refresh. RFC 7313 §3.2.
+    pub const END: u8 = 2;
+
+    /// A request for `family`.
+    #[must_use]
+    pub fn request(family: Family) -> Self {
+        Self { family, subtype: Self::REQUEST }
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = body_reader(body, Fault::RouteRefreshLength);
+        let afi = reader.u16()?;
+        let subtype = reader.u8()?;
+        let safi = reader.u8()?;
+        // We never offer outbound route filters (RFC 5291), so nothing may follow.
+        if !reader.is_empty() {
+            return Err(reader.error(Fault::RouteRefreshLength));
+        }
+        Ok(Self { family: Family { afi, safi }, subtype })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer) {
+        out.u16(self.family.afi);
+        out.u8(self.subtype);
+        out.u8(self.family.safi);
+    }
+}

@@ -1,0 +1,227 @@
+//! IPv4 and IPv6 unicast prefixes. Knows no attribute.
+
+#![deny(clippy::indexing_slicing)]
+
+use std::fmt;
+use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use crate::error::Fault;
+use crate::family::Family;
+use crate::nlri::{Nlri, NlriError};
+use crate::wire::{Reader, Writer};
+
+/// An IPv4 prefix. RFC 4271 §4.3.
+///
+/// ```text
+/// +-- 1 --+-- 0..4 --+
+/// |  len  |  prefix  |     as many octets as len bits need
+/// +-------+----------+
+/// ```
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix4 {
+    /// The address, host bits zero.
+    pub addr: Ipv4Addr,
+    /// Bits of the network, 0 to 32.
+    pub len: u8,
+}
+
+/// An IPv6 prefix, laid out like [`Prefix4`] with up to 16 octets. RFC 2545, RFC 4760 §5.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix6 {
+    /// The address, host bits zero.
+    pub addr: Ipv6Addr,
+    /// Bits of the network, 0 to 128.
+    pub len: u8,
+}
+
+impl Prefix4 {
+    /// `addr`/`len` with its host bits cleared; `None` when `len` is more than 32.
+    #[must_use]
+    pub fn new(addr: Ipv4Addr, len: u8) -> Option<Self> {
+        let host_bits = 32_u32.checked_sub(len.into())?;
+        let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
+        Some(Self { addr: Ipv4Addr::from(u32::from(addr) & mask), len })
+    }
+}
+
+impl Prefix6 {
+    /// `addr`/`len` with its host bits cleared; `None` when `len` is more than 128.
+    #[must_use]
+    pub fn new(addr: Ipv6Addr, len: u8) -> Option<Self> {
+        let host_bits = 128_u32.checked_sub(len.into())?;
+        let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
+        Some(Self { addr: Ipv6Addr::from(u128::from(addr) & mask), len })
+    }
+}
+
+/// Reads a length and as many octets as it needs, zero-filled to `N`. RFC 7606 §5.3: a length above
+/// the family's, or octets that are not there, lose the framing.
+fn read<const N: usize>(reader: &mut Reader<'_>) -> Result<(u8, [u8; N]), NlriError> {
+    let start = reader.error(Fault::Network);
+    let len = reader.u8().map_err(|_| NlriError::Reset(start))?;
+    let mut addr = [0; N];
+    let field = addr.get_mut(..octets_of(len)).ok_or(NlriError::Reset(start))?;
+    let prefix = reader.take(field.len()).map_err(|_| NlriError::Reset(start))?;
+    field.copy_from_slice(prefix);
+    Ok((len, addr))
+}
+
+fn write(len: u8, addr: &[u8], out: &mut Writer) {
+    out.u8(len);
+    out.slice(addr.get(..octets_of(len)).unwrap_or(addr));
+}
+
+fn octets_of(len: u8) -> usize {
+    usize::from(len.div_ceil(8))
+}
+
+impl Nlri for Prefix4 {
+    type Key = Self;
+
+    fn family() -> Family {
+        Family::IPV4_UNICAST
+    }
+
+    fn key(&self) -> Self {
+        *self
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, NlriError> {
+        let start = reader.error(Fault::Network);
+        let (len, addr) = read::<4>(reader)?;
+        Self::new(addr.into(), len).ok_or(NlriError::Reset(start))
+    }
+
+    fn encode(&self, out: &mut Writer) {
+        write(self.len, &self.addr.octets(), out);
+    }
+
+    fn encode_withdraw(key: &Self, out: &mut Writer) {
+        key.encode(out);
+    }
+
+    fn key_octets(key: &Self, out: &mut Vec<u8>) {
+        out.push(key.len);
+        out.extend_from_slice(&key.addr.octets());
+    }
+
+    fn key_from_octets(octets: &[u8]) -> Option<Self> {
+        let (&len, addr) = octets.split_first()?;
+        Self::new(<[u8; 4]>::try_from(addr).ok()?.into(), len)
+    }
+
+    fn payload_octets(&self, _out: &mut Vec<u8>) {}
+
+    fn from_parts(key: Self, payload: &[u8]) -> Option<Self> {
+        payload.is_empty().then_some(key)
+    }
+}
+
+impl Nlri for Prefix6 {
+    type Key = Self;
+
+    fn family() -> Family {
+        Family::IPV6_UNICAST
+    }
+
+    fn key(&self) -> Self {
+        *self
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, NlriError> {
+        let start = reader.error(Fault::Network);
+        let (len, addr) = read::<16>(reader)?;
+        Self::new(addr.into(), len).ok_or(NlriError::Reset(start))
+    }
+
+    fn encode(&self, out: &mut Writer) {
+        write(self.len, &self.addr.octets(), out);
+    }
+
+    fn encode_withdraw(key: &Self, out: &mut Writer) {
+        key.encode(out);
+    }
+
+    fn key_octets(key: &Self, out: &mut Vec<u8>) {
+        out.push(key.len);
+        out.extend_from_slice(&key.addr.octets());
+    }
+
+    fn key_from_octets(octets: &[u8]) -> Option<Self> {
+        let (&len, addr) = octets.split_first()?;
+        Self::new(<[u8; 16]>::try_from(addr).ok()?.into(), len)
+    }
+
+    fn payload_octets(&self, _out: &mut Vec<u8>) {}
+
+    fn from_parts(key: Self, payload: &[u8]) -> Option<Self> {
+        payload.is_empty().then_some(key)
+    }
+}
+
+impl fmt::Display for Prefix4 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.len)
+    }
+}
+
+impl fmt::Debug for Prefix4 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Prefix6 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.len)
+    }
+}
+
+impl fmt::Debug for Prefix6 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is no prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrefixParseError {
+    /// No slash, or no length from 0 to the family's after it.
+    Length,
+    /// No address before the slash.
+    Address(AddrParseError),
+}
+
+impl fmt::Display for PrefixParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length => f.write_str("bad prefix length"),
+            Self::Address(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PrefixParseError {}
+
+impl FromStr for Prefix4 {
+    type Err = PrefixParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (addr, len) = text.split_once('/').ok_or(PrefixParseError::Length)?;
+        let addr = addr.parse().map_err(PrefixParseError::Address)?;
+        let len = len.parse().map_err(|_| PrefixParseError::Length)?;
+        Self::new(addr, len).ok_or(PrefixParseError::Length)
+    }
+}
+
+impl FromStr for Prefix6 {
+    type Err = PrefixParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (addr, len) = text.split_once('/').ok_or(PrefixParseError::Length)?;
+        let addr = addr.parse().map_err(PrefixParseError::Address)?;
+        let len = len.parse().map_err(|_| PrefixParseError::Length)?;
+        Self::new(addr, len).ok_or(PrefixParseError::Length)
+    }
+}
