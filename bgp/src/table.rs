@@ -1,0 +1,544 @@
+//! All paths of one family, what is selected of them, and what changed since when.
+//!
+//! It does not know where paths come from, who will be told, or what an NLRI means. The same facts give the same
+//! selection whatever order they come in; revisions count changes of this table and are not compared across replicas.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::attribute::Attributes;
+use crate::decision::{self, Step};
+use crate::nlri::Nlri;
+use crate::peer::PeerId;
+
+/// What a peer is to us: decides what it may be told (RFC 4456 §6, RFC 7947).
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum PeerKind {
+    /// Of our AS, a client of this reflector.
+    IbgpClient,
+    /// Of our AS, not a client: meshed with its like.
+    IbgpNonClient,
+    /// Of another AS, served as by a route server: AS_PATH untouched. RFC 7947.
+    RouteServerClient,
+    /// Of another AS, an ordinary neighbour: our AS is prepended.
+    Ebgp,
+}
+
+impl PeerKind {
+    /// True for a peer of another AS.
+    #[must_use]
+    pub fn is_external(self) -> bool {
+        match self {
+            Self::IbgpClient | Self::IbgpNonClient => false,
+            Self::RouteServerClient | Self::Ebgp => true,
+        }
+    }
+}
+
+impl fmt::Display for PeerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IbgpClient => "client",
+            Self::IbgpNonClient => "non-client",
+            Self::RouteServerClient => "route server client",
+            Self::Ebgp => "external",
+        })
+    }
+}
+
+/// Where a path comes from. One `Arc` per peer, shared by all its paths.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Source {
+    /// Who.
+    pub peer: PeerId,
+    /// The peer's address: the last tie-breaker of the decision.
+    pub address: IpAddr,
+    /// What it is to us.
+    pub kind: PeerKind,
+}
+
+/// One peer's offer for one destination: two pointers and the NLRI.
+#[derive(Clone, Debug)]
+pub struct Path<N> {
+    /// Who announced it.
+    pub source: Arc<Source>,
+    /// With which attributes, next hop included.
+    pub attributes: Arc<Attributes>,
+    /// The NLRI with what is not part of its key (ESI, labels, gateway).
+    pub nlri: N,
+}
+
+impl<N: Nlri> Path<N> {
+    /// Equal in everything that can be sent: peer, NLRI, and attributes but for the unknown ones.
+    #[must_use]
+    pub fn sends_same(&self, other: &Self) -> bool {
+        self.source.peer == other.source.peer
+            && self.source.kind == other.source.kind
+            && self.nlri == other.nlri
+            && same_attributes(&self.attributes, &other.attributes)
+    }
+}
+
+fn same_attributes(a: &Arc<Attributes>, b: &Arc<Attributes>) -> bool {
+    if Arc::ptr_eq(a, b) || a == b {
+        return true;
+    }
+    if a.unknown.is_empty() && b.unknown.is_empty() {
+        return false;
+    }
+    let known = |attributes: &Attributes| Attributes {
+        unknown: Vec::new(),
+        ..attributes.clone()
+    };
+    known(a) == known(b)
+}
+
+/// A destination as its reader sees it.
+#[derive(Copy, Clone, Debug)]
+pub struct Destination<'a, N> {
+    /// All paths, by peer.
+    pub paths: &'a [Path<N>],
+    /// What the last `select()` chose. `None`: learned after it.
+    pub selected: Option<&'a Path<N>>,
+    /// Why that one.
+    pub by: Step,
+    /// The revision at which it was selected.
+    pub revision: u64,
+}
+
+/// A destination's best path changed.
+#[derive(Clone, Debug)]
+pub struct BestChange<N: Nlri> {
+    /// Of which destination.
+    pub key: N::Key,
+    /// What was selected before; always `None` in an answer of [`Table::changes_since`].
+    pub old: Option<Path<N>>,
+    /// What is selected now; `None`: the destination is gone.
+    pub new: Option<Path<N>>,
+    /// Why.
+    pub by: Step,
+    /// The table's revision with this change, from 1.
+    pub revision: u64,
+}
+
+/// The destinations that went since that revision are not all remembered: start again with a fresh session.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct TooOld {
+    /// The oldest revision that can be asked for, 0 aside.
+    pub oldest: u64,
+}
+
+impl fmt::Display for TooOld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "changes before revision {} are forgotten", self.oldest)
+    }
+}
+
+impl std::error::Error for TooOld {}
+
+/// Destinations by key. Each costs 56 octets, an index entry of 5, and `size_of::<Path<N>>()` per path.
+///
+/// The key is not stored beside the paths: it is computed from the first of them.
+#[derive(Debug)]
+pub struct Table<N: Nlri> {
+    /// Places in `slots`, by hash of the key.
+    index: HashTable<u32>,
+    slots: Vec<Slot<N>>,
+    free: Vec<u32>,
+    dirty: Vec<Dirty<N>>,
+    /// Destinations that went, by revision.
+    tombstones: VecDeque<(u64, N::Key)>,
+    tombstones_max: usize,
+    /// Revision of the newest tombstone that was dropped.
+    forgotten: u64,
+    revision: u64,
+    /// Number of slots that have a path.
+    destinations: usize,
+    paths: usize,
+    hasher: FixedState,
+}
+
+#[derive(Debug)]
+struct Slot<N> {
+    /// By peer, so that the order of arrival is not remembered.
+    paths: Vec<Path<N>>,
+    by: Step,
+    revision: u64,
+    /// Place in `paths`, or `NONE`. Not true while the slot is dirty.
+    selected: u32,
+    /// Place in `Table::dirty`, or `NONE`.
+    dirty: u32,
+}
+
+/// A destination whose paths changed since the last `select()`.
+#[derive(Debug)]
+struct Dirty<N: Nlri> {
+    slot: u32,
+    key: N::Key,
+    /// What was selected before the first change.
+    before: Option<Path<N>>,
+}
+
+impl<N: Nlri> Table<N> {
+    /// An empty table at revision 0.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_seed(0)
+    }
+
+    /// As `new`, with keys hashed under `seed`, so that no peer can prepare keys that collide. No answer depends on it.
+    #[must_use]
+    pub fn with_seed(seed: u64) -> Self {
+        Self {
+            index: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            dirty: Vec::new(),
+            tombstones: VecDeque::new(),
+            tombstones_max: TOMBSTONES_MAX,
+            forgotten: 0,
+            revision: 0,
+            destinations: 0,
+            paths: 0,
+            hasher: FixedState::with_seed(seed),
+        }
+    }
+
+    /// As it is, but remembers only so many destinations that went.
+    #[must_use]
+    pub fn with_tombstones(mut self, max: usize) -> Self {
+        self.tombstones_max = max;
+        self
+    }
+
+    /// A peer announces a path; it replaces the one it announced before under the same key.
+    pub fn learn(&mut self, source: &Arc<Source>, nlri: N, attributes: Arc<Attributes>) {
+        let key = nlri.key();
+        let path = Path {
+            source: Arc::clone(source),
+            attributes,
+            nlri,
+        };
+        let slot = self.find(&key).unwrap_or_else(|| self.occupy(&key));
+        let paths = &self.slots[slot as usize].paths;
+        match paths.binary_search_by_key(&source.peer, |held| held.source.peer) {
+            Ok(place) => {
+                let held = &paths[place];
+                if held.source == path.source
+                    && held.nlri == path.nlri
+                    && (Arc::ptr_eq(&held.attributes, &path.attributes)
+                        || held.attributes == path.attributes)
+                {
+                    return;
+                }
+                self.mark(slot, key);
+                self.slots[slot as usize].paths[place] = path;
+            }
+            Err(place) => {
+                self.mark(slot, key);
+                let paths = &mut self.slots[slot as usize].paths;
+                paths.reserve_exact(1);
+                paths.insert(place, path);
+                self.paths += 1;
+                self.destinations += usize::from(paths.len() == 1);
+            }
+        }
+    }
+
+    /// A peer takes its path back. Nothing happens if it has none.
+    pub fn withdraw(&mut self, peer: PeerId, key: &N::Key) {
+        if let Some(slot) = self.find(key) {
+            self.remove(slot, peer);
+        }
+    }
+
+    /// A peer's paths all go. Looks at every destination: about 10 ms for 400,000.
+    pub fn withdraw_peer(&mut self, peer: PeerId) {
+        for slot in 0..self.slots.len() {
+            self.remove(u32::try_from(slot).expect("slots are counted in u32"), peer);
+        }
+    }
+
+    /// Decides the destinations that changed since the last call, in the order in which they first changed. A key is in
+    /// the answer at most once, and not at all if what can be sent is what was sent.
+    pub fn select(&mut self) -> Vec<BestChange<N>> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut changes = Vec::with_capacity(dirty.len());
+        for Dirty { slot, key, before } in dirty {
+            let place = &mut self.slots[slot as usize];
+            place.dirty = NONE;
+            let (new, by) = match decision::select(&place.paths) {
+                Some(selected) => {
+                    place.selected = u32::try_from(selected.index).expect("one path per peer");
+                    place.by = selected.by;
+                    let same = |old: &Path<N>| old.sends_same(selected.path);
+                    if before.as_ref().is_some_and(same) {
+                        continue;
+                    }
+                    (Some(selected.path.clone()), selected.by)
+                }
+                None => {
+                    self.vacate(slot, &key);
+                    if before.is_none() {
+                        continue;
+                    }
+                    (None, Step::NoPath)
+                }
+            };
+            self.revision += 1;
+            match new {
+                Some(_) => self.slots[slot as usize].revision = self.revision,
+                None => self.bury(key.clone()),
+            }
+            changes.push(BestChange {
+                key,
+                old: before,
+                new,
+                by,
+                revision: self.revision,
+            });
+        }
+        changes
+    }
+
+    /// Number of changes so far.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Number of destinations with a path.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.destinations
+    }
+
+    /// True when there is no path.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.paths == 0
+    }
+
+    /// Number of paths.
+    #[must_use]
+    pub fn paths_len(&self) -> usize {
+        self.paths
+    }
+
+    /// The destination, if it has a path.
+    #[must_use]
+    pub fn get(&self, key: &N::Key) -> Option<Destination<'_, N>> {
+        let slot = &self.slots[self.find(key)? as usize];
+        (!slot.paths.is_empty()).then(|| self.view(slot))
+    }
+
+    /// All destinations that have a path, in no meaningful order.
+    pub fn iter(&self) -> impl Iterator<Item = Destination<'_, N>> {
+        let occupied = self.slots.iter().filter(|slot| !slot.paths.is_empty());
+        occupied.map(|slot| self.view(slot))
+    }
+
+    /// What was selected after `revision`, in no meaningful order.
+    pub fn selected_since(&self, revision: u64) -> impl Iterator<Item = (u64, &Path<N>, Step)> {
+        let since = move |slot: &&Slot<N>| slot.revision > revision;
+        self.slots.iter().filter(since).filter_map(|slot| {
+            let path = self.selected(slot)?;
+            Some((slot.revision, path, slot.by))
+        })
+    }
+
+    /// The destinations that went after `revision` and did not come back, oldest first. Since 0, the whole table,
+    /// there are none: who knows nothing has nothing to forget.
+    ///
+    /// # Errors
+    /// [`TooOld`] if some of them are no longer remembered.
+    pub fn gone_since(&self, revision: u64) -> Result<Vec<(u64, &N::Key)>, TooOld> {
+        if revision == 0 {
+            return Ok(Vec::new());
+        }
+        if revision < self.forgotten {
+            return Err(TooOld {
+                oldest: self.forgotten,
+            });
+        }
+        let first = self
+            .tombstones
+            .partition_point(|(buried, _)| *buried <= revision);
+        let mut seen = HashSet::with_hasher(self.hasher.clone());
+        let mut gone: Vec<(u64, &N::Key)> = self
+            .tombstones
+            .range(first..)
+            .rev()
+            .filter(|(_, key)| seen.insert(key) && !self.is_selected(key))
+            .map(|(buried, key)| (*buried, key))
+            .collect();
+        gone.reverse();
+        Ok(gone)
+    }
+
+    /// Everything that changed after `revision`, each destination once, by revision; since 0 the whole table.
+    ///
+    /// # Errors
+    /// [`TooOld`] as [`Table::gone_since`].
+    pub fn changes_since(&self, revision: u64) -> Result<Vec<BestChange<N>>, TooOld> {
+        let gone = self.gone_since(revision)?.into_iter();
+        let gone = gone.map(|(revision, key)| BestChange {
+            key: key.clone(),
+            old: None,
+            new: None,
+            by: Step::NoPath,
+            revision,
+        });
+        let selected = self
+            .selected_since(revision)
+            .map(|(revision, path, by)| BestChange {
+                key: path.nlri.key(),
+                old: None,
+                new: Some(path.clone()),
+                by,
+                revision,
+            });
+        let mut changes: Vec<BestChange<N>> = selected.chain(gone).collect();
+        changes.sort_unstable_by_key(|change| change.revision);
+        Ok(changes)
+    }
+
+    fn view<'a>(&'a self, slot: &'a Slot<N>) -> Destination<'a, N> {
+        Destination {
+            paths: &slot.paths,
+            selected: self.selected(slot),
+            by: slot.by,
+            revision: slot.revision,
+        }
+    }
+
+    /// What the last `select()` chose, whatever has changed since.
+    fn selected<'a>(&'a self, slot: &'a Slot<N>) -> Option<&'a Path<N>> {
+        match self.dirty.get(slot.dirty as usize) {
+            Some(dirty) => dirty.before.as_ref(),
+            None => slot.paths.get(slot.selected as usize),
+        }
+    }
+
+    fn is_selected(&self, key: &N::Key) -> bool {
+        self.find(key)
+            .is_some_and(|slot| self.selected(&self.slots[slot as usize]).is_some())
+    }
+
+    fn find(&self, key: &N::Key) -> Option<u32> {
+        let Self { slots, dirty, .. } = self;
+        let hash = self.hasher.hash_one(key);
+        let same = |slot: &u32| has_key(&slots[*slot as usize], dirty, key);
+        self.index.find(hash, same).copied()
+    }
+
+    /// A new slot for a key that has none. `mark` must follow before anything looks for a key.
+    fn occupy(&mut self, key: &N::Key) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::VACANT);
+            u32::try_from(self.slots.len() - 1).expect("slots are counted in u32")
+        });
+        let Self {
+            index,
+            slots,
+            dirty,
+            hasher,
+            ..
+        } = self;
+        let rehash = |slot: &u32| hash_of_slot(&slots[*slot as usize], dirty, hasher);
+        index.insert_unique(hasher.hash_one(key), slot, rehash);
+        slot
+    }
+
+    fn vacate(&mut self, slot: u32, key: &N::Key) {
+        let hash = self.hasher.hash_one(key);
+        if let Ok(entry) = self.index.find_entry(hash, |held| *held == slot) {
+            entry.remove();
+        }
+        self.slots[slot as usize] = Slot::VACANT;
+        self.free.push(slot);
+    }
+
+    fn remove(&mut self, slot: u32, peer: PeerId) {
+        let paths = &self.slots[slot as usize].paths;
+        let found = paths.binary_search_by_key(&peer, |held| held.source.peer);
+        if let Ok(place) = found {
+            let key = paths[place].nlri.key();
+            self.mark(slot, key);
+            let paths = &mut self.slots[slot as usize].paths;
+            paths.remove(place);
+            self.paths -= 1;
+            self.destinations -= usize::from(paths.is_empty());
+        }
+    }
+
+    /// Remembers that the slot has to be decided again, and what was selected before. To be called before it changes.
+    fn mark(&mut self, slot: u32, key: N::Key) {
+        let place = &mut self.slots[slot as usize];
+        if place.dirty != NONE {
+            return;
+        }
+        place.dirty = u32::try_from(self.dirty.len()).expect("slots are counted in u32");
+        self.dirty.push(Dirty {
+            slot,
+            key,
+            before: place.paths.get(place.selected as usize).cloned(),
+        });
+    }
+
+    fn bury(&mut self, key: N::Key) {
+        self.tombstones.push_back((self.revision, key));
+        while self.tombstones.len() > self.tombstones_max {
+            if let Some((revision, _)) = self.tombstones.pop_front() {
+                self.forgotten = revision;
+            }
+        }
+    }
+}
+
+impl<N: Nlri> Default for Table<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<N> Slot<N> {
+    const VACANT: Self = Self {
+        paths: Vec::new(),
+        by: Step::NoPath,
+        revision: 0,
+        selected: NONE,
+        dirty: NONE,
+    };
+}
+
+/// The key is computed from the first path. A slot without paths is dirty, and its key is there.
+fn has_key<N: Nlri>(slot: &Slot<N>, dirty: &[Dirty<N>], key: &N::Key) -> bool {
+    match slot.paths.first() {
+        Some(path) => path.nlri.key() == *key,
+        None => dirty
+            .get(slot.dirty as usize)
+            .is_some_and(|dirty| dirty.key == *key),
+    }
+}
+
+fn hash_of_slot<N: Nlri>(slot: &Slot<N>, dirty: &[Dirty<N>], hasher: &FixedState) -> u64 {
+    match (slot.paths.first(), dirty.get(slot.dirty as usize)) {
+        (Some(path), _) => hasher.hash_one(path.nlri.key()),
+        (None, Some(dirty)) => hasher.hash_one(&dirty.key),
+        (None, None) => panic!("an indexed slot has a path or is dirty"),
+    }
+}
+
+/// No place: one past the largest.
+const NONE: u32 = u32::MAX;
+
+/// Destinations that went: more than one whole table of 400,000 at once, at most about 30 MB. Beyond, the oldest are
+/// forgotten, and a reader that is further behind gets [`TooOld`].
+pub const TOMBSTONES_MAX: usize = 1 << 19;

@@ -1,0 +1,279 @@
+//! Best path, step by step: RFC 4271 §9.1.2.2 and RFC 4456 §9.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use weft_bgp::attribute::{AsPath, Attributes, NextHop, Origin};
+use weft_bgp::decision::{self, Step};
+use weft_bgp::nlri::unicast::Prefix4;
+use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+use weft_bgp::table::{Path, PeerKind, Source, Table};
+
+const LOCAL_AS: u32 = 64_496;
+
+fn prefix(number: u8) -> Prefix4 {
+    Prefix4::new(Ipv4Addr::new(198, 51, 100, number), 32).unwrap()
+}
+
+fn source(number: u8, kind: PeerKind) -> Arc<Source> {
+    Arc::new(Source {
+        peer: PeerId {
+            router_id: RouterId(number.into()),
+            asn: LOCAL_AS,
+        },
+        address: Ipv4Addr::new(192, 0, 2, number).into(),
+        kind,
+    })
+}
+
+fn client(number: u8) -> Arc<Source> {
+    source(number, PeerKind::IbgpClient)
+}
+
+fn through(asns: &[u32]) -> Attributes {
+    Attributes {
+        next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 1))),
+        as_path: asns.iter().rev().fold(AsPath::default(), |mut path, asn| {
+            path.prepend(*asn);
+            path
+        }),
+        ..Attributes::default()
+    }
+}
+
+fn path(source: &Arc<Source>, attributes: Attributes) -> Path<Prefix4> {
+    Path {
+        source: Arc::clone(source),
+        attributes: Arc::new(attributes),
+        nlri: prefix(1),
+    }
+}
+
+/// The router id of the winner, and why.
+fn select(paths: &[Path<Prefix4>]) -> (u32, Step) {
+    let selected = decision::select(paths).unwrap();
+    assert_eq!(paths[selected.index].source, selected.path.source);
+    (selected.path.source.peer.router_id.0, selected.by)
+}
+
+/// Of two paths that differ in one thing only, peer 9 has the better one; the other wins every later step.
+fn nine_beats_one(by: Step, better: Attributes, worse: Attributes) {
+    let (nine, one) = (path(&client(9), better), path(&client(1), worse));
+    assert_eq!(select(&[one.clone(), nine.clone()]), (9, by));
+    assert_eq!(select(&[nine, one]), (9, by));
+}
+
+#[test]
+fn no_path_is_no_selection() {
+    assert!(decision::select::<Prefix4>(&[]).is_none());
+}
+
+#[test]
+fn the_only_path_wins() {
+    assert_eq!(
+        select(&[path(&client(4), through(&[]))]),
+        (4, Step::OnlyPath)
+    );
+}
+
+#[test]
+fn highest_local_preference_wins_and_is_100_if_absent() {
+    let with = |local_pref| Attributes {
+        local_pref,
+        ..through(&[])
+    };
+    nine_beats_one(Step::LocalPref, with(Some(101)), with(None));
+    nine_beats_one(Step::LocalPref, with(None), with(Some(99)));
+    let equal = [
+        path(&client(9), with(None)),
+        path(&client(1), with(Some(100))),
+    ];
+    assert_eq!(select(&equal), (1, Step::RouterId));
+}
+
+#[test]
+fn shortest_as_path_wins() {
+    nine_beats_one(Step::AsPathLength, through(&[1]), through(&[2, 3]));
+    nine_beats_one(Step::AsPathLength, through(&[]), through(&[3]));
+}
+
+#[test]
+fn lowest_origin_wins() {
+    let with = |origin| Attributes {
+        origin,
+        ..through(&[])
+    };
+    nine_beats_one(Step::Origin, with(Origin::Igp), with(Origin::Egp));
+    nine_beats_one(Step::Origin, with(Origin::Egp), with(Origin::Incomplete));
+}
+
+fn with_med(asn: u32, med: Option<u32>) -> Attributes {
+    Attributes {
+        med,
+        ..through(&[asn])
+    }
+}
+
+#[test]
+fn lowest_med_wins_within_a_neighbouring_as_and_is_0_if_absent() {
+    nine_beats_one(Step::Med, with_med(7, Some(1)), with_med(7, Some(2)));
+    nine_beats_one(Step::Med, with_med(7, None), with_med(7, Some(1)));
+    let others = [
+        path(&client(9), with_med(7, Some(1))),
+        path(&client(1), with_med(8, Some(2))),
+    ];
+    assert_eq!(select(&others), (1, Step::RouterId));
+}
+
+/// Peer 1 beats 2 and 2 beats 3 by router id, 3 beats 1 by MED: pairwise comparison goes round in a circle.
+#[test]
+fn med_is_not_transitive_and_the_order_does_not_matter() {
+    let paths = [
+        path(&client(1), with_med(7, Some(20))),
+        path(&client(2), with_med(8, Some(30))),
+        path(&client(3), with_med(7, Some(10))),
+    ];
+    assert_eq!(select(&[paths[0].clone(), paths[1].clone()]).0, 1);
+    assert_eq!(select(&[paths[1].clone(), paths[2].clone()]).0, 2);
+    assert_eq!(select(&[paths[2].clone(), paths[0].clone()]).0, 3);
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let ordered = order.map(|i: usize| paths[i].clone());
+        assert_eq!(select(&ordered), (2, Step::RouterId));
+    }
+}
+
+#[test]
+fn external_wins_over_internal() {
+    let external = path(&source(9, PeerKind::RouteServerClient), through(&[7]));
+    let internal = path(&client(1), through(&[7]));
+    assert_eq!(
+        select(&[internal, external]),
+        (9, Step::ExternalOverInternal)
+    );
+}
+
+#[test]
+fn originator_stands_in_for_the_router_id() {
+    let originated = |router_id| Attributes {
+        originator_id: Some(RouterId(router_id)),
+        ..through(&[])
+    };
+    nine_beats_one(Step::RouterId, originated(1), originated(2));
+    let mixed = [
+        path(&client(9), originated(3)),
+        path(&client(4), through(&[])),
+    ];
+    assert_eq!(select(&mixed), (9, Step::RouterId));
+}
+
+#[test]
+fn shortest_cluster_list_wins() {
+    let reflected = |clusters: u32| Attributes {
+        originator_id: Some(RouterId(77)),
+        cluster_list: (0..clusters).map(ClusterId).collect(),
+        ..through(&[])
+    };
+    nine_beats_one(Step::ClusterListLength, reflected(1), reflected(2));
+}
+
+#[test]
+fn lowest_peer_address_wins_then_lowest_peer_as() {
+    let at = |asn: u32, last: u8| {
+        Arc::new(Source {
+            peer: PeerId {
+                router_id: RouterId(5),
+                asn,
+            },
+            address: Ipv4Addr::new(192, 0, 2, last).into(),
+            kind: PeerKind::Ebgp,
+        })
+    };
+    let paths = [
+        path(&at(7, 20), through(&[])),
+        path(&at(8, 10), through(&[])),
+    ];
+    let selected = decision::select(&paths).unwrap();
+    assert_eq!((selected.index, selected.by), (1, Step::PeerAddress));
+    let paths = [
+        path(&at(8, 10), through(&[])),
+        path(&at(7, 10), through(&[])),
+    ];
+    let selected = decision::select(&paths).unwrap();
+    assert_eq!((selected.index, selected.by), (1, Step::PeerAs));
+}
+
+#[test]
+fn steps_are_shown_in_words() {
+    assert_eq!(
+        Step::Med.to_string(),
+        "lowest MED from the same neighbouring AS"
+    );
+    assert_eq!(Step::Family("sticky MAC").to_string(), "sticky MAC");
+}
+
+fn any_attributes() -> impl Strategy<Value = Attributes> {
+    let small = || proptest::option::of(0..3_u32);
+    (
+        small(),
+        proptest::collection::vec(1..4_u32, 0..3),
+        0..3_u8,
+        small(),
+        small(),
+        0..3_u32,
+    )
+        .prop_map(
+            |(local_pref, asns, origin, med, originator, clusters)| Attributes {
+                local_pref: local_pref.map(|n| n + 99),
+                origin: [Origin::Igp, Origin::Egp, Origin::Incomplete][usize::from(origin)],
+                med,
+                originator_id: originator.map(RouterId),
+                cluster_list: (0..clusters).map(ClusterId).collect(),
+                ..through(&asns)
+            },
+        )
+}
+
+fn any_kind() -> impl Strategy<Value = PeerKind> {
+    prop_oneof![
+        Just(PeerKind::IbgpClient),
+        Just(PeerKind::IbgpNonClient),
+        Just(PeerKind::RouteServerClient),
+        Just(PeerKind::Ebgp)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn order_of_arrival_does_not_change_the_selected_path(
+        (arrivals, shuffled) in proptest::collection::vec((any_attributes(), any_kind()), 1..7)
+            .prop_map(|paths| paths.into_iter().enumerate().collect::<Vec<_>>())
+            .prop_flat_map(|paths| (Just(paths.clone()), Just(paths).prop_shuffle())),
+        select_between in any::<bool>(),
+    ) {
+        let selected = |order: &[(usize, (Attributes, PeerKind))]| {
+            let mut table = Table::new();
+            for (number, (attributes, kind)) in order {
+                let source = source(u8::try_from(*number).unwrap() + 1, *kind);
+                table.learn(&source, prefix(1), Arc::new(attributes.clone()));
+                if select_between {
+                    table.select();
+                }
+            }
+            table.select();
+            let destination = table.get(&prefix(1)).unwrap();
+            let path = destination.selected.unwrap();
+            (path.source.peer, destination.by)
+        };
+        prop_assert_eq!(selected(&arrivals), selected(&shuffled));
+    }
+}

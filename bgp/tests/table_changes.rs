@@ -1,0 +1,190 @@
+//! What a table says has changed, and since when.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use weft_bgp::attribute::{Attributes, NextHop};
+use weft_bgp::decision::Step;
+use weft_bgp::nlri::unicast::Prefix4;
+use weft_bgp::peer::{PeerId, RouterId};
+use weft_bgp::table::{BestChange, Path, PeerKind, Source, Table, TooOld};
+
+fn prefix(number: u32) -> Prefix4 {
+    Prefix4::new(Ipv4Addr::from(0xc633_6400 + number), 32).unwrap()
+}
+
+fn source(number: u8) -> Arc<Source> {
+    Arc::new(Source {
+        peer: peer(number),
+        address: Ipv4Addr::new(192, 0, 2, number).into(),
+        kind: PeerKind::IbgpClient,
+    })
+}
+
+fn peer(number: u8) -> PeerId {
+    PeerId {
+        router_id: RouterId(number.into()),
+        asn: 64_496,
+    }
+}
+
+fn with_local_pref(local_pref: u32) -> Arc<Attributes> {
+    Arc::new(Attributes {
+        next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 1))),
+        local_pref: Some(local_pref),
+        ..Attributes::default()
+    })
+}
+
+fn peer_of(path: Option<&Path<Prefix4>>) -> Option<u32> {
+    path.map(|path| path.source.peer.router_id.0)
+}
+
+/// (prefix, old peer, new peer, revision)
+fn told(changes: &[BestChange<Prefix4>]) -> Vec<(Prefix4, Option<u32>, Option<u32>, u64)> {
+    let told = |c: &BestChange<Prefix4>| {
+        (
+            c.key,
+            peer_of(c.old.as_ref()),
+            peer_of(c.new.as_ref()),
+            c.revision,
+        )
+    };
+    changes.iter().map(told).collect()
+}
+
+#[test]
+fn each_change_has_the_next_revision() {
+    let mut table = Table::new();
+    table.learn(&source(1), prefix(1), with_local_pref(100));
+    table.learn(&source(1), prefix(2), with_local_pref(100));
+    table.learn(&source(2), prefix(1), with_local_pref(200));
+    let changes = table.select();
+    assert_eq!(
+        told(&changes),
+        [(prefix(1), None, Some(2), 1), (prefix(2), None, Some(1), 2)]
+    );
+    assert_eq!(changes[0].by, Step::LocalPref);
+    assert_eq!(
+        (table.revision(), table.len(), table.paths_len()),
+        (2, 2, 3)
+    );
+
+    table.withdraw(peer(2), &prefix(1));
+    table.withdraw(peer(1), &prefix(2));
+    table.withdraw(peer(7), &prefix(9));
+    let changes = table.select();
+    assert_eq!(
+        told(&changes),
+        [
+            (prefix(1), Some(2), Some(1), 3),
+            (prefix(2), Some(1), None, 4)
+        ]
+    );
+    assert_eq!(
+        (table.revision(), table.len(), table.paths_len()),
+        (4, 1, 1)
+    );
+    assert!(table.get(&prefix(2)).is_none());
+}
+
+#[test]
+fn what_cannot_be_sent_is_no_change() {
+    let mut table = Table::new();
+    table.learn(&source(1), prefix(1), with_local_pref(100));
+    assert_eq!(table.select().len(), 1);
+    // The same again, a worse path, and there and back.
+    table.learn(&source(1), prefix(1), with_local_pref(100));
+    table.learn(&source(2), prefix(1), with_local_pref(50));
+    table.withdraw(peer(1), &prefix(1));
+    table.learn(&source(1), prefix(1), with_local_pref(100));
+    assert!(table.select().is_empty());
+    assert_eq!(table.revision(), 1);
+    // Came and went between two selections.
+    table.learn(&source(1), prefix(2), with_local_pref(100));
+    table.withdraw(peer(1), &prefix(2));
+    assert!(table.select().is_empty());
+    assert_eq!((table.len(), table.paths_len()), (1, 2));
+}
+
+#[test]
+fn until_the_next_selection_a_reader_sees_the_last_one() {
+    let mut table = Table::new();
+    table.learn(&source(1), prefix(1), with_local_pref(100));
+    assert!(table.get(&prefix(1)).unwrap().selected.is_none());
+    table.select();
+    table.learn(&source(2), prefix(1), with_local_pref(200));
+    table.withdraw(peer(1), &prefix(1));
+    let selected = table.get(&prefix(1)).unwrap().selected;
+    assert_eq!(peer_of(selected), Some(1));
+    assert_eq!(
+        told(&table.changes_since(0).unwrap()),
+        [(prefix(1), None, Some(1), 1)]
+    );
+    table.select();
+    let selected = table.get(&prefix(1)).unwrap().selected;
+    assert_eq!(peer_of(selected), Some(2));
+}
+
+#[test]
+fn a_lost_peer_takes_its_paths_with_it() {
+    let mut table = Table::new();
+    for number in 0..100 {
+        table.learn(&source(1), prefix(number), with_local_pref(100));
+        if number % 2 == 0 {
+            table.learn(&source(2), prefix(number), with_local_pref(50));
+        }
+    }
+    table.select();
+    table.withdraw_peer(peer(1));
+    let changes = table.select();
+    assert_eq!(changes.iter().filter(|c| c.new.is_some()).count(), 50);
+    assert_eq!(changes.iter().filter(|c| c.new.is_none()).count(), 50);
+    assert_eq!((table.len(), table.paths_len()), (50, 50));
+    table.withdraw_peer(peer(2));
+    assert_eq!(table.select().len(), 50);
+    assert!(table.is_empty());
+}
+
+#[test]
+fn changes_since_are_each_destination_once_and_in_order() {
+    let mut table = Table::new();
+    for number in 1..=3 {
+        table.learn(&source(1), prefix(number), with_local_pref(100));
+    }
+    table.select();
+    table.withdraw(peer(1), &prefix(1));
+    table.select();
+    table.learn(&source(2), prefix(2), with_local_pref(200));
+    table.select();
+    table.learn(&source(1), prefix(1), with_local_pref(100));
+    table.withdraw(peer(1), &prefix(3));
+    table.select();
+    assert_eq!(
+        told(&table.changes_since(3).unwrap()),
+        [
+            (prefix(2), None, Some(2), 5),
+            (prefix(1), None, Some(1), 6),
+            (prefix(3), None, None, 7),
+        ]
+    );
+    assert_eq!(
+        told(&table.changes_since(0).unwrap()),
+        [(prefix(2), None, Some(2), 5), (prefix(1), None, Some(1), 6)]
+    );
+    assert!(table.changes_since(7).unwrap().is_empty());
+}
+
+#[test]
+fn forgotten_tombstones_are_too_old() {
+    let mut table = Table::new().with_tombstones(2);
+    for number in 1..=4 {
+        table.learn(&source(1), prefix(number), with_local_pref(100));
+    }
+    table.select();
+    table.withdraw_peer(peer(1));
+    table.select();
+    assert_eq!(table.changes_since(5).unwrap_err(), TooOld { oldest: 6 });
+    assert_eq!(table.changes_since(6).unwrap().len(), 2);
+    assert!(table.changes_since(0).unwrap().is_empty());
+}
