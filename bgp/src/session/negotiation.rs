@@ -1,0 +1,151 @@
+//! What an OPEN must be, and what two OPENs agree on. It refuses to know the states.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::timers::SEND_HOLD_MIN;
+use super::{MAX_LEN, MAX_LEN_EXTENDED, SessionConfig};
+use crate::capability::{Capability, GracefulRestart};
+use crate::error::Fault;
+use crate::family::Family;
+use crate::message::{DecodeContext, Notification, Open};
+use crate::peer::PeerId;
+
+/// What both sides hold once their OPENs were exchanged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Negotiated {
+    /// Who the peer is.
+    pub peer: PeerId,
+    /// The peer is in our AS.
+    pub ibgp: bool,
+    /// The smaller of both offers; zero means that neither side sends KEEPALIVEs.
+    pub hold: Duration,
+    /// Between two KEEPALIVEs of ours: a third of the hold time, zero with it.
+    pub keepalive: Duration,
+    /// How long the connection may take no octets. RFC 9687 §3.
+    pub send_hold: Duration,
+    /// The families of both, in our order; not empty.
+    pub families: Vec<Family>,
+    /// How to read and write messages from here on.
+    pub decode: DecodeContext,
+    /// The longest message in octets, header included, in both directions: 65535 if both offer
+    /// extended messages, else 4096.
+    pub max_len: u16,
+    /// The peer takes ROUTE-REFRESH. RFC 2918.
+    pub route_refresh: bool,
+    /// The peer takes ROUTE-REFRESH that marks begin and end. RFC 7313.
+    pub enhanced_route_refresh: bool,
+    /// What the peer says about its restarts. RFC 4724 §3.
+    pub graceful_restart: Option<GracefulRestart>,
+    /// All that the peer offered, known or not.
+    pub peer_capabilities: Vec<Capability>,
+}
+
+/// Checks the peer's OPEN in the order of RFC 4271 §6.2, and works out what both sides hold.
+pub(super) fn negotiate(config: &SessionConfig, open: Open) -> Result<Negotiated, Notification> {
+    let ibgp = open.asn == config.local_asn;
+    check(config, &open).map_err(|fault| fault.notification())?;
+    let offers = |wanted: &Capability| open.capabilities.contains(wanted);
+    let families = common_families(&config.families, &open.capabilities);
+    if families.is_empty() {
+        return Err(no_common_family(&config.families));
+    }
+    let hold_secs = open.hold_secs.min(config.hold_secs());
+    let hold = Duration::from_secs(u64::from(hold_secs));
+    let extended_message = config.extended_message && offers(&Capability::ExtendedMessage);
+    let is_four_octet_as = |offer: &Capability| matches!(offer, Capability::FourOctetAs(_));
+    let four_octet_as = open.capabilities.iter().any(is_four_octet_as);
+    Ok(Negotiated {
+        peer: PeerId {
+            router_id: open.router_id,
+            asn: open.asn,
+        },
+        ibgp,
+        hold,
+        keepalive: hold / 3,
+        send_hold: send_hold(config.send_hold, hold),
+        families,
+        decode: DecodeContext {
+            four_octet_as,
+            ibgp,
+            extended_message,
+        },
+        max_len: if extended_message {
+            MAX_LEN_EXTENDED
+        } else {
+            MAX_LEN
+        },
+        route_refresh: offers(&Capability::RouteRefresh),
+        enhanced_route_refresh: offers(&Capability::EnhancedRouteRefresh),
+        graceful_restart: open.capabilities.iter().find_map(graceful_restart),
+        peer_capabilities: open.capabilities,
+    })
+}
+
+fn check(config: &SessionConfig, open: &Open) -> Result<(), Fault> {
+    let ibgp = open.asn == config.local_asn;
+    let router_id = open.router_id.0;
+    if !config.remote_asn.accepts(open.asn) {
+        return Err(Fault::PeerAs { asn: open.asn });
+    }
+    // RFC 6286 §2.2: an eBGP peer may have our router id.
+    if router_id == 0 || (ibgp && open.router_id == config.router_id) {
+        return Err(Fault::RouterId { router_id });
+    }
+    if matches!(open.hold_secs, 1 | 2) {
+        return Err(Fault::HoldTime {
+            secs: open.hold_secs,
+        });
+    }
+    Ok(())
+}
+
+/// The families of both, in our order. A peer that offers none at all speaks IPv4 unicast
+/// (RFC 4760 §8 adds to RFC 4271, which has no other).
+fn common_families(ours: &[Family], theirs: &[Capability]) -> Vec<Family> {
+    let offered: Vec<_> = theirs.iter().filter_map(multi_protocol).collect();
+    let speaks = |family: &Family| match offered.as_slice() {
+        [] => *family == Family::IPV4_UNICAST,
+        offered => offered.contains(family),
+    };
+    ours.iter().copied().filter(speaks).collect()
+}
+
+fn multi_protocol(capability: &Capability) -> Option<Family> {
+    if let Capability::MultiProtocol(family) = capability {
+        Some(*family)
+    } else {
+        None
+    }
+}
+
+fn graceful_restart(capability: &Capability) -> Option<GracefulRestart> {
+    if let Capability::GracefulRestart(restart) = capability {
+        Some(restart.clone())
+    } else {
+        None
+    }
+}
+
+/// RFC 5492 §5: 2/7, listing what we would have needed. It leaves to us whether to insist; as FRR
+/// does, we want one family in common, since a session without any carries nothing.
+fn no_common_family(ours: &[Family]) -> Notification {
+    let missing = ours
+        .iter()
+        .map(|&family| Fault::CapabilityMissing { family }.notification());
+    let data: Vec<u8> = missing.flat_map(|notification| notification.data).collect();
+    Notification {
+        code: 2,
+        subcode: 7,
+        data: Bytes::from(data),
+    }
+}
+
+fn send_hold(configured: Duration, hold: Duration) -> Duration {
+    if configured.is_zero() {
+        SEND_HOLD_MIN.max(hold * 2)
+    } else {
+        configured
+    }
+}

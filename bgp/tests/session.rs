@@ -1,0 +1,15 @@
+//! The session as its edge sees it: every (state, input) pair, stories, random inputs, and two
+//! sessions that talk to each other. It refuses to look inside.
+
+#[path = "session/chaos.rs"]
+mod chaos;
+#[path = "session/golden.rs"]
+mod golden;
+#[path = "session/pair.rs"]
+mod pair;
+#[path = "session/script.rs"]
+mod script;
+#[path = "session/table.rs"]
+mod table;
+#[path = "session/words.rs"]
+mod words;
