@@ -1,1 +1,20 @@
-//! The EVPN family: routes, extended communities, mobility, VTEP membership.
+//! The EVPN family: routes of types 1 to 5, their extended communities and PMSI, MAC mobility, what
+//! may be admitted, and which VTEP is a member of which VNI. RFC 7432, RFC 8365, RFC 9135, RFC 9136.
+//!
+//! It plugs into `weft_bgp` by [`weft_bgp::nlri::Nlri`] for [`route::Route`]. It knows no session, no
+//! storage and no tenant: who may say what is decided elsewhere, here only what can be true at all.
+
+pub mod admission;
+pub mod community;
+pub mod esi;
+pub mod mac;
+mod mobility;
+pub mod pmsi;
+pub mod route;
+pub mod vni;
+pub mod vtep;
+
+pub use esi::Esi;
+pub use mac::Mac;
+pub use route::{Route, RouteKey};
+pub use vni::{EthernetTag, Label, Vni};

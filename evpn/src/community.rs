@@ -1,0 +1,381 @@
+//! Extended communities that mean something to EVPN, as views: each keeps its eight octets as they are
+//! and tells what they say. Which of them a route must have is not known here.
+
+mod route_target;
+
+use std::fmt;
+
+pub use weft_bgp::attribute::link_bandwidth::LinkBandwidth;
+use weft_bgp::attribute::{Attributes, ExtendedCommunity};
+
+use crate::esi::Esi;
+use crate::mac::Mac;
+use crate::vni::Label;
+
+pub use route_target::{RouteTarget, RouteTargetSyntax};
+
+/// What an extended community is to EVPN.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub enum Community {
+    /// Which instances import the route.
+    RouteTarget(RouteTarget),
+    /// How to reach the next hop.
+    Encapsulation(Encapsulation),
+    /// How often a MAC address has moved.
+    MacMobility(MacMobility),
+    /// Redundancy mode and split horizon label of a segment.
+    EsiLabel(EsiLabel),
+    /// Which VTEPs import a type 4.
+    EsImport(EsImport),
+    /// Inner destination address of routed packets.
+    RouterMac(RouterMac),
+    /// The MAC address is a gateway's.
+    DefaultGateway(DefaultGateway),
+    /// How much the path can carry.
+    LinkBandwidth(LinkBandwidth),
+    /// Anything else.
+    Other(ExtendedCommunity),
+}
+
+impl From<ExtendedCommunity> for Community {
+    fn from(octets: ExtendedCommunity) -> Self {
+        None.or_else(|| RouteTarget::of(octets).map(Self::RouteTarget))
+            .or_else(|| Encapsulation::of(octets).map(Self::Encapsulation))
+            .or_else(|| MacMobility::of(octets).map(Self::MacMobility))
+            .or_else(|| EsiLabel::of(octets).map(Self::EsiLabel))
+            .or_else(|| EsImport::of(octets).map(Self::EsImport))
+            .or_else(|| RouterMac::of(octets).map(Self::RouterMac))
+            .or_else(|| DefaultGateway::of(octets).map(Self::DefaultGateway))
+            .or_else(|| LinkBandwidth::of(octets).map(Self::LinkBandwidth))
+            .unwrap_or(Self::Other(octets))
+    }
+}
+
+impl From<Community> for ExtendedCommunity {
+    fn from(community: Community) -> Self {
+        match community {
+            Community::RouteTarget(view) => view.octets(),
+            Community::Encapsulation(view) => view.octets(),
+            Community::MacMobility(view) => view.octets(),
+            Community::EsiLabel(view) => view.octets(),
+            Community::EsImport(view) => view.octets(),
+            Community::RouterMac(view) => view.octets(),
+            Community::DefaultGateway(view) => view.octets(),
+            Community::LinkBandwidth(view) => view.community(),
+            Community::Other(octets) => octets,
+        }
+    }
+}
+
+/// FRR's spelling.
+impl fmt::Display for Community {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        ExtendedCommunity::from(*self).fmt(f)
+    }
+}
+
+/// Tunnel encapsulation. RFC 9012 §4.1.
+///
+/// ```text
+/// +- 0x03 -+- 0x0c -+---- 4 ----+----- 2 -----+
+/// |  type  | sub    | reserved  | tunnel type |
+/// +--------+--------+-----------+-------------+
+/// ```
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Encapsulation(ExtendedCommunity);
+
+impl Encapsulation {
+    /// VXLAN. IANA, BGP Tunnel Encapsulation Attribute Tunnel Types.
+    pub const VXLAN: u16 = 8;
+    /// NVGRE.
+    pub const NVGRE: u16 = 9;
+    /// MPLS.
+    pub const MPLS: u16 = 10;
+    /// VXLAN GPE.
+    pub const VXLAN_GPE: u16 = 12;
+    /// Geneve.
+    pub const GENEVE: u16 = 19;
+
+    /// The community for a tunnel type.
+    #[must_use]
+    pub fn new(tunnel_type: u16) -> Self {
+        let [high, low] = tunnel_type.to_be_bytes();
+        Self(ExtendedCommunity([0x03, 0x0c, 0, 0, 0, 0, high, low]))
+    }
+
+    /// The view, if it is this community.
+    #[must_use]
+    pub fn of(octets: ExtendedCommunity) -> Option<Self> {
+        matches!(octets.0, [0x03, 0x0c, ..]).then_some(Self(octets))
+    }
+
+    /// The octets, unchanged.
+    #[must_use]
+    pub fn octets(self) -> ExtendedCommunity {
+        self.0
+    }
+
+    /// Tunnel type.
+    #[must_use]
+    pub fn tunnel_type(self) -> u16 {
+        let [.., high, low] = self.0.0;
+        u16::from_be_bytes([high, low])
+    }
+
+    /// Whether labels are 24-bit identifiers with it: VXLAN and its kin. RFC 8365 §5.1.3.
+    #[must_use]
+    pub fn has_vni(self) -> bool {
+        matches!(
+            self.tunnel_type(),
+            Self::VXLAN | Self::NVGRE | Self::VXLAN_GPE | Self::GENEVE
+        )
+    }
+
+    /// Whether a route says that it can be reached with VNIs. A route without any encapsulation means
+    /// MPLS. RFC 8365 §5.1.3.
+    #[must_use]
+    pub fn any_with_vni(attributes: &Attributes) -> bool {
+        views(attributes, Self::of).any(Self::has_vni)
+    }
+}
+
+/// MAC mobility. RFC 7432 §7.7.
+///
+/// ```text
+/// +- 0x06 -+- 0x00 -+-- 1 --+--- 1 ----+---- 4 ----+
+/// |  type  | sub    | flags | reserved | sequence  |     flags: 0x01 sticky
+/// +--------+--------+-------+----------+-----------+
+/// ```
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct MacMobility(ExtendedCommunity);
+
+impl MacMobility {
+    /// The community.
+    #[must_use]
+    pub fn new(sticky: bool, sequence: u32) -> Self {
+        let [a, b, c, d] = sequence.to_be_bytes();
+        Self(ExtendedCommunity([
+            0x06,
+            0x00,
+            u8::from(sticky),
+            0,
+            a,
+            b,
+            c,
+            d,
+        ]))
+    }
+
+    /// The view, if it is this community.
+    #[must_use]
+    pub fn of(octets: ExtendedCommunity) -> Option<Self> {
+        matches!(octets.0, [0x06, 0x00, ..]).then_some(Self(octets))
+    }
+
+    /// Of a route; of several, which should not be, the least octets count, whatever their order: FRR
+    /// sorts communities and takes the first.
+    #[must_use]
+    pub fn find(attributes: &Attributes) -> Option<Self> {
+        views(attributes, Self::of).min_by_key(|view| view.0.0)
+    }
+
+    /// The octets, unchanged.
+    #[must_use]
+    pub fn octets(self) -> ExtendedCommunity {
+        self.0
+    }
+
+    /// The MAC address is static and must not move. RFC 7432 §15.2.
+    #[must_use]
+    pub fn is_sticky(self) -> bool {
+        let [_, _, flags, ..] = self.0.0;
+        flags & 0x01 != 0
+    }
+
+    /// How often it has moved. RFC 7432 §15.
+    #[must_use]
+    pub fn sequence(self) -> u32 {
+        let [.., a, b, c, d] = self.0.0;
+        u32::from_be_bytes([a, b, c, d])
+    }
+}
+
+/// ESI label, on a type 1 about a whole segment. RFC 7432 §7.5.
+///
+/// ```text
+/// +- 0x06 -+- 0x01 -+-- 1 --+---- 2 ----+--- 3 ---+
+/// |  type  | sub    | flags | reserved  |  label  |     flags: 0x01 single-active
+/// +--------+--------+-------+-----------+---------+
+/// ```
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct EsiLabel(ExtendedCommunity);
+
+impl EsiLabel {
+    /// The community.
+    #[must_use]
+    pub fn new(single_active: bool, label: Label) -> Self {
+        let [a, b, c] = label.0;
+        Self(ExtendedCommunity([
+            0x06,
+            0x01,
+            u8::from(single_active),
+            0,
+            0,
+            a,
+            b,
+            c,
+        ]))
+    }
+
+    /// The view, if it is this community.
+    #[must_use]
+    pub fn of(octets: ExtendedCommunity) -> Option<Self> {
+        matches!(octets.0, [0x06, 0x01, ..]).then_some(Self(octets))
+    }
+
+    /// The octets, unchanged.
+    #[must_use]
+    pub fn octets(self) -> ExtendedCommunity {
+        self.0
+    }
+
+    /// One VTEP of the segment forwards, rather than all.
+    #[must_use]
+    pub fn is_single_active(self) -> bool {
+        let [_, _, flags, ..] = self.0.0;
+        flags & 0x01 != 0
+    }
+
+    /// Split horizon label; means nothing with VXLAN. RFC 8365 §8.3.1.
+    #[must_use]
+    pub fn label(self) -> Label {
+        let [.., a, b, c] = self.0.0;
+        Label([a, b, c])
+    }
+}
+
+/// ES-Import route target, on type 4. RFC 7432 §7.6.
+///
+/// ```text
+/// +- 0x06 -+- 0x02 -+------ 6 ------+
+/// |  type  | sub    |      MAC      |
+/// +--------+--------+---------------+
+/// ```
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct EsImport(ExtendedCommunity);
+
+impl EsImport {
+    /// The community.
+    #[must_use]
+    pub fn new(mac: Mac) -> Self {
+        Self(with_mac(0x06, 0x02, mac))
+    }
+
+    /// The one derived from a segment: its first six octets after the type. RFC 7432 §7.6.
+    #[must_use]
+    pub fn of_segment(esi: Esi) -> Self {
+        let [_, a, b, c, d, e, f, ..] = esi.0;
+        Self::new(Mac([a, b, c, d, e, f]))
+    }
+
+    /// The view, if it is this community.
+    #[must_use]
+    pub fn of(octets: ExtendedCommunity) -> Option<Self> {
+        matches!(octets.0, [0x06, 0x02, ..]).then_some(Self(octets))
+    }
+
+    /// The octets, unchanged.
+    #[must_use]
+    pub fn octets(self) -> ExtendedCommunity {
+        self.0
+    }
+
+    /// The value, which is written like a MAC address.
+    #[must_use]
+    pub fn mac(self) -> Mac {
+        mac_of(self.0)
+    }
+}
+
+/// EVPN router's MAC, laid out like [`EsImport`] with sub-type 0x03. RFC 9135 §8.1.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct RouterMac(ExtendedCommunity);
+
+impl RouterMac {
+    /// The community.
+    #[must_use]
+    pub fn new(mac: Mac) -> Self {
+        Self(with_mac(0x06, 0x03, mac))
+    }
+
+    /// The view, if it is this community.
+    #[must_use]
+    pub fn of(octets: ExtendedCommunity) -> Option<Self> {
+        matches!(octets.0, [0x06, 0x03, ..]).then_some(Self(octets))
+    }
+
+    /// Those of a route, in the order of the attribute.
+    pub fn all(attributes: &Attributes) -> impl Iterator<Item = Self> {
+        views(attributes, Self::of)
+    }
+
+    /// The octets, unchanged.
+    #[must_use]
+    pub fn octets(self) -> ExtendedCommunity {
+        self.0
+    }
+
+    /// The MAC address.
+    #[must_use]
+    pub fn mac(self) -> Mac {
+        mac_of(self.0)
+    }
+}
+
+/// Default gateway: type 0x03, sub-type 0x0d, six octets of no meaning. RFC 7432 §7.8.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct DefaultGateway(ExtendedCommunity);
+
+impl DefaultGateway {
+    /// The community.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(ExtendedCommunity([0x03, 0x0d, 0, 0, 0, 0, 0, 0]))
+    }
+
+    /// The view, if it is this community.
+    #[must_use]
+    pub fn of(octets: ExtendedCommunity) -> Option<Self> {
+        matches!(octets.0, [0x03, 0x0d, ..]).then_some(Self(octets))
+    }
+
+    /// The octets, unchanged.
+    #[must_use]
+    pub fn octets(self) -> ExtendedCommunity {
+        self.0
+    }
+}
+
+impl Default for DefaultGateway {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The communities of a route that one view recognises.
+pub(crate) fn views<V>(
+    attributes: &Attributes,
+    of: fn(ExtendedCommunity) -> Option<V>,
+) -> impl Iterator<Item = V> {
+    attributes.ext_communities.iter().copied().filter_map(of)
+}
+
+fn with_mac(community_type: u8, sub_type: u8, mac: Mac) -> ExtendedCommunity {
+    let [a, b, c, d, e, f] = mac.0;
+    ExtendedCommunity([community_type, sub_type, a, b, c, d, e, f])
+}
+
+fn mac_of(octets: ExtendedCommunity) -> Mac {
+    let [_, _, mac @ ..] = octets.0;
+    Mac(mac)
+}

@@ -1,0 +1,212 @@
+//! Which VTEPs are members of which VNI, derived from the selected routes. It keeps no route and knows
+//! no peer's session: a VTEP is a member for as long as its type 3 is selected.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use weft_bgp::attribute::{Attributes, NextHop};
+use weft_bgp::peer::PeerId;
+use weft_bgp::table::{BestChange, Path};
+
+use crate::route::{Route, RouteKey};
+use crate::vni::Vni;
+
+/// VTEP membership. A VTEP is known by the next hop of its routes, which is where tunnels to it end;
+/// its type 2 routes have the same one.
+///
+/// ```text
+/// type 3 selected --> members: VNI -> VTEP -> { announcing peers }
+/// type 2 selected --> hosts:   VTEP -> VNI -> routes
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Vteps {
+    /// One entry per type 3: two route distinguishers may make the same VTEP a member.
+    placed: HashMap<RouteKey, Place>,
+    members: BTreeMap<Vni, BTreeMap<IpAddr, BTreeSet<Announced>>>,
+    by_vtep: BTreeMap<IpAddr, BTreeSet<Vni>>,
+    hosts: BTreeMap<IpAddr, BTreeMap<Vni, u64>>,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Place {
+    vni: Vni,
+    vtep: IpAddr,
+    peer: PeerId,
+}
+
+type Announced = (PeerId, RouteKey);
+
+impl Vteps {
+    /// Nobody is a member of anything.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in a change of selection. Members follow from `new` alone, so that changes may be given
+    /// again; counts of hosts need `old`, so that for them each change of a table counts once, in order.
+    /// Types other than 2 and 3, and routes without a VNI, change nothing.
+    pub fn learn(&mut self, change: &BestChange<Route>) {
+        match change.key {
+            RouteKey::InclusiveMulticast(_) => self.learn_member(change),
+            RouteKey::MacIp(_) => self.learn_host(change),
+            RouteKey::EthernetAd(_) | RouteKey::EthernetSegment(_) | RouteKey::IpPrefix(_) => {}
+        }
+    }
+
+    /// The VNIs that have members, ascending.
+    pub fn vnis(&self) -> impl Iterator<Item = Vni> {
+        self.members.keys().copied()
+    }
+
+    /// The VTEPs that are members of anything, ascending.
+    pub fn vteps(&self) -> impl Iterator<Item = IpAddr> {
+        self.by_vtep.keys().copied()
+    }
+
+    /// Members of a VNI, ascending.
+    pub fn members(&self, vni: Vni) -> impl Iterator<Item = IpAddr> {
+        self.members
+            .get(&vni)
+            .into_iter()
+            .flat_map(|vteps| vteps.keys().copied())
+    }
+
+    /// What a VTEP is a member of, ascending.
+    pub fn vnis_of(&self, vtep: IpAddr) -> impl Iterator<Item = Vni> {
+        self.by_vtep.get(&vtep).into_iter().flatten().copied()
+    }
+
+    /// Who announced that a VTEP is a member, ascending; nobody if it is not.
+    pub fn announcers(&self, vni: Vni, vtep: IpAddr) -> impl Iterator<Item = PeerId> {
+        let announced = self.members.get(&vni).and_then(|vteps| vteps.get(&vtep));
+        let peers: BTreeSet<_> = announced
+            .into_iter()
+            .flatten()
+            .map(|(peer, _)| *peer)
+            .collect();
+        peers.into_iter()
+    }
+
+    /// Every membership, by VNI and then VTEP.
+    pub fn iter(&self) -> impl Iterator<Item = (Vni, IpAddr)> {
+        self.members
+            .iter()
+            .flat_map(|(vni, vteps)| vteps.keys().map(|vtep| (*vni, *vtep)))
+    }
+
+    /// Memberships: pairs of VNI and VTEP.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether nobody is a member of anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Selected type 2 routes that lead to a VTEP, in all VNIs. A MAC address counts once by itself and
+    /// once with each of its IP addresses, as it is announced.
+    #[must_use]
+    pub fn mac_routes(&self, vtep: IpAddr) -> u64 {
+        self.hosts.get(&vtep).map_or(0, |vnis| vnis.values().sum())
+    }
+
+    /// As [`Vteps::mac_routes`], in one VNI.
+    #[must_use]
+    pub fn mac_routes_in(&self, vtep: IpAddr, vni: Vni) -> u64 {
+        self.hosts
+            .get(&vtep)
+            .and_then(|vnis| vnis.get(&vni))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    fn learn_member(&mut self, change: &BestChange<Route>) {
+        let place = change.new.as_ref().and_then(place);
+        if self.placed.get(&change.key) == place.as_ref() {
+            return;
+        }
+        if let Some(old) = self.placed.remove(&change.key) {
+            self.leave(old, change.key);
+        }
+        if let Some(new) = place {
+            self.placed.insert(change.key, new);
+            self.join(new, change.key);
+        }
+    }
+
+    fn join(&mut self, place: Place, key: RouteKey) {
+        let vteps = self.members.entry(place.vni).or_default();
+        vteps
+            .entry(place.vtep)
+            .or_default()
+            .insert((place.peer, key));
+        self.by_vtep
+            .entry(place.vtep)
+            .or_default()
+            .insert(place.vni);
+    }
+
+    fn leave(&mut self, place: Place, key: RouteKey) {
+        let vteps = self.members.entry(place.vni).or_default();
+        let announced = vteps.entry(place.vtep).or_default();
+        announced.remove(&(place.peer, key));
+        if !announced.is_empty() {
+            return;
+        }
+        vteps.remove(&place.vtep);
+        if vteps.is_empty() {
+            self.members.remove(&place.vni);
+        }
+        let vnis = self.by_vtep.entry(place.vtep).or_default();
+        vnis.remove(&place.vni);
+        if vnis.is_empty() {
+            self.by_vtep.remove(&place.vtep);
+        }
+    }
+
+    fn learn_host(&mut self, change: &BestChange<Route>) {
+        if let Some(old) = change.old.as_ref().and_then(place) {
+            self.uncount(old);
+        }
+        if let Some(new) = change.new.as_ref().and_then(place) {
+            let vnis = self.hosts.entry(new.vtep).or_default();
+            let count = vnis.entry(new.vni).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn uncount(&mut self, place: Place) {
+        let vnis = self.hosts.entry(place.vtep).or_default();
+        let count = vnis.entry(place.vni).or_default();
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            vnis.remove(&place.vni);
+        }
+        if vnis.is_empty() {
+            self.hosts.remove(&place.vtep);
+        }
+    }
+}
+
+/// Where the path leads, if it says so: a VNI needs an encapsulation that has one.
+fn place(path: &Path<Route>) -> Option<Place> {
+    let vni = path.nlri.vni(&path.attributes)?;
+    let vtep = next_hop(&path.attributes)?;
+    Some(Place {
+        vni,
+        vtep,
+        peer: path.source.peer,
+    })
+}
+
+/// Where tunnels to the next hop end; of two addresses the global one.
+pub(crate) fn next_hop(attributes: &Attributes) -> Option<IpAddr> {
+    attributes.next_hop.map(|next_hop| match next_hop {
+        NextHop::V4(address) => IpAddr::V4(address),
+        NextHop::V6(address) | NextHop::V6LinkLocal(address, _) => IpAddr::V6(address),
+    })
+}
