@@ -25,6 +25,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Adds the `.proto` files below `directory`, and asks to be run again when one comes or changes.
+#[expect(
+    clippy::disallowed_macros,
+    reason = "cargo reads the standard output of a build script"
+)]
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -34,7 +38,10 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Err
             }
             println!("cargo::rerun-if-changed={}", path.display());
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "proto") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "proto")
+        {
             println!("cargo::rerun-if-changed={}", path.display());
             files.push(path);
         }

@@ -1,1 +1,25 @@
 //! weft-agent: a gRIBI server that programs Linux next-hop groups and routes.
+//!
+//! [`Agent`] is the agent without I/O; [`gribi`] is the gRPC server around it; [`driver`] is the
+//! task between them and a [`forwarding`] plane. The agent knows nothing of plans or topology: it
+//! does what the primary client says, and leaves the switch on its own routes where it can not.
+//!
+//! ```text
+//! Modify stream (1x per client) --+
+//! Get, Flush (1x per call) -------+--> driver (1x): Agent --> forwarding --> kernel
+//! link events, every 5 s ---------+                   ^            |
+//!                                                     +------------+
+//! ```
+
+pub mod agent;
+mod contents;
+pub mod driver;
+pub mod election;
+pub mod entry;
+pub mod fib;
+pub mod forwarding;
+pub mod gribi;
+pub mod refusal;
+pub mod rib;
+
+pub use agent::Agent;

@@ -1,0 +1,500 @@
+//! The agent without sockets, clock or kernel: requests and acknowledgements in; operations,
+//! responses and errors out.
+//!
+//! ```text
+//! ModifyRequest --> session, election --> jobs --> RIB --> FIB --> Program(operation)
+//!                                         (one at a time)              |
+//! ModifyResponse <-- results <----------------------------- Acknowledged(..)
+//! ```
+//!
+//! One job at a time: an operation sees the RIB as its predecessors left it, its answer is about
+//! its own changes in the kernel, and a change of primary takes effect between two operations.
+
+use std::collections::VecDeque;
+
+use tonic::Code;
+use weft_proto::gribi::aft_result::Status;
+use weft_proto::gribi::{
+    AftErrorDetails, AftOperation, AftResult, FlushRequest, FlushResponse, ModifyRequest,
+    ModifyResponse, SessionParametersResult, flush_request, flush_response, flush_response_error,
+};
+
+use crate::election::{Acknowledge, Client, Election, ElectionId};
+use crate::entry::{self, Key};
+use crate::fib::{Fib, Ids, Unusable};
+use crate::forwarding::{Observed, Operation};
+use crate::refusal::Refusal;
+use crate::rib::Rib;
+
+/// What the agent must know from the start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The one network instance that the main routing table is called.
+    pub network_instance: String,
+    /// The range of next-hop ids in the kernel.
+    pub ids: Ids,
+}
+
+/// Names a `Flush` call until it is answered.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Ticket(pub u64);
+
+/// What happens to the agent.
+#[derive(Debug)]
+pub enum Input {
+    /// A `Modify` stream begins.
+    Opened(Client),
+    /// It says something.
+    Request(Client, ModifyRequest),
+    /// It is over; operations that have not begun are dropped.
+    Closed(Client),
+    /// A `Flush` call.
+    Flush(Ticket, FlushRequest),
+    /// Remove everything, as at the end of an agent that shall leave nothing behind.
+    Clear,
+    /// The switch as it is. Given only while no operation is out.
+    Observed(Observed),
+    /// The outcome of the operation that was given out last.
+    Acknowledged(Result<(), String>),
+}
+
+/// What the agent wants.
+#[derive(Debug, PartialEq)]
+pub enum Output {
+    /// Make this change; answer with [`Input::Acknowledged`] before asking for more.
+    Program(Operation),
+    /// Send this.
+    Respond(Client, ModifyResponse),
+    /// End the stream with this error.
+    End(Client, Refusal),
+    /// Answer the call.
+    Flushed(Ticket, Result<FlushResponse, Refusal>),
+    /// The kernel refused a change that nobody asked for now.
+    Unsettled(Operation, String),
+}
+
+/// The agent's state. One per switch.
+#[derive(Debug)]
+pub struct Agent {
+    config: Config,
+    election: Election,
+    rib: Rib,
+    fib: Fib,
+    jobs: VecDeque<Job>,
+    current: Option<Current>,
+    results: Vec<(Client, AftResult)>,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Debug)]
+enum Job {
+    Operation(Client, Box<AftOperation>),
+    Flush(Ticket),
+    Settle,
+}
+
+/// The job whose changes are being made.
+#[derive(Debug)]
+struct Current {
+    reply: Reply,
+    /// The first one is out.
+    operations: VecDeque<Operation>,
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+enum Reply {
+    Operation {
+        client: Client,
+        id: u64,
+        key: Key,
+        acknowledge: Acknowledge,
+    },
+    Flush(Ticket),
+    Nobody,
+}
+
+impl Agent {
+    /// An agent that takes over what an earlier one left in the kernel.
+    #[must_use]
+    pub fn adopt(config: Config, observed: Observed) -> Self {
+        let rib = Rib::adopt(&observed, config.ids);
+        let mut fib = Fib::new(config.ids);
+        fib.observe(observed, &rib);
+        let mut agent = Self {
+            config,
+            election: Election::default(),
+            rib,
+            fib,
+            jobs: VecDeque::from([Job::Settle]),
+            current: None,
+            results: Vec::new(),
+            outputs: VecDeque::new(),
+        };
+        agent.advance(0);
+        agent
+    }
+
+    /// Takes one input. `now_ns`: nanoseconds since the Unix epoch, for results.
+    pub fn handle(&mut self, input: Input, now_ns: i64) {
+        match input {
+            Input::Opened(client) => self.election.open(client),
+            Input::Request(client, request) => {
+                if let Err(refusal) = self.request(client, request) {
+                    self.end(client, refusal);
+                }
+            }
+            Input::Closed(client) => self.election.close(client),
+            Input::Flush(ticket, request) => match self.may_flush(&request) {
+                Ok(()) => self.jobs.push_back(Job::Flush(ticket)),
+                Err(refusal) => self
+                    .outputs
+                    .push_back(Output::Flushed(ticket, Err(refusal))),
+            },
+            Input::Clear => {
+                self.rib_cleared();
+                self.jobs.push_back(Job::Settle);
+            }
+            Input::Observed(observed) => {
+                self.fib.observe(observed, &self.rib);
+                self.jobs.push_back(Job::Settle);
+            }
+            Input::Acknowledged(outcome) => self.acknowledged(outcome),
+        }
+        self.advance(now_ns);
+    }
+
+    /// The next thing to do, until `None`.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The RIB.
+    #[must_use]
+    pub fn rib(&self) -> &Rib {
+        &self.rib
+    }
+
+    /// The FIB.
+    #[must_use]
+    pub fn fib(&self) -> &Fib {
+        &self.fib
+    }
+
+    /// What the network instance is called.
+    #[must_use]
+    pub fn network_instance(&self) -> &str {
+        &self.config.network_instance
+    }
+
+    fn request(&mut self, client: Client, request: ModifyRequest) -> Result<(), Refusal> {
+        if !self.election.knows(client) {
+            return Ok(());
+        }
+        match (
+            request.params,
+            request.election_id,
+            request.operation.is_empty(),
+        ) {
+            (Some(given), None, true) => {
+                self.election.parameters(client, &given)?;
+                let result = SessionParametersResult::default();
+                let response = ModifyResponse {
+                    session_params_result: Some(result),
+                    ..ModifyResponse::default()
+                };
+                self.outputs.push_back(Output::Respond(client, response));
+                Ok(())
+            }
+            (None, Some(id), true) => {
+                let highest = self.election.elect(client, ElectionId::from(&id))?;
+                let response = ModifyResponse {
+                    election_id: Some(highest.into()),
+                    ..ModifyResponse::default()
+                };
+                self.outputs.push_back(Output::Respond(client, response));
+                Ok(())
+            }
+            (None, None, false) => {
+                self.election.acknowledge(client)?;
+                let operations = request.operation.into_iter();
+                self.jobs.extend(
+                    operations.map(|operation| Job::Operation(client, Box::new(operation))),
+                );
+                Ok(())
+            }
+            (_, _, _) => Err(Refusal::invalid(
+                "a request has exactly one of operation, params and election_id",
+            )),
+        }
+    }
+
+    /// Begins jobs until one has to wait for the kernel.
+    fn advance(&mut self, now_ns: i64) {
+        loop {
+            match &mut self.current {
+                Some(current) if !current.operations.is_empty() => break,
+                Some(_) => self.finish(now_ns),
+                None => match self.jobs.pop_front() {
+                    Some(job) => self.begin(job, now_ns),
+                    None => break,
+                },
+            }
+        }
+        if self.current.is_none() || self.results.len() >= RESULTS_MAX {
+            self.respond();
+        }
+    }
+
+    fn begin(&mut self, job: Job, now_ns: i64) {
+        let reply = match job {
+            Job::Operation(client, operation) => match self.operate(client, *operation, now_ns) {
+                Some(reply) => reply,
+                None => return,
+            },
+            Job::Flush(ticket) => {
+                self.rib_cleared();
+                Reply::Flush(ticket)
+            }
+            Job::Settle => Reply::Nobody,
+        };
+        self.current = Some(Current {
+            reply,
+            operations: VecDeque::new(),
+            error: None,
+        });
+        self.settle();
+    }
+
+    /// Brings one operation into the RIB. `None`: it is answered already.
+    fn operate(&mut self, client: Client, operation: AftOperation, now_ns: i64) -> Option<Reply> {
+        let acknowledge = match self.election.acknowledge(client) {
+            Ok(acknowledge) => acknowledge,
+            Err(_gone) => return None,
+        };
+        if operation.network_instance.is_empty() {
+            self.end(
+                client,
+                Refusal::invalid("the network instance of an operation is empty"),
+            );
+            return None;
+        }
+        let id = operation.id;
+        match self.change(client, operation) {
+            Ok(key) => Some(Reply::Operation {
+                client,
+                id,
+                key,
+                acknowledge,
+            }),
+            Err(text) => {
+                self.answer(client, id, Status::Failed, Some(text), now_ns);
+                None
+            }
+        }
+    }
+
+    fn change(&mut self, client: Client, operation: AftOperation) -> Result<Key, String> {
+        let election = operation.election_id.as_ref().map(ElectionId::from);
+        self.election.admit(client, election)?;
+        if operation.network_instance != self.config.network_instance {
+            return Err(format!(
+                "there is no network instance \"{}\"",
+                operation.network_instance
+            ));
+        }
+        let key = self.rib.apply(entry::read(operation)?)?;
+        self.fib.touch(key);
+        Ok(key)
+    }
+
+    fn settle(&mut self) {
+        let operations = self.fib.settle(&self.rib);
+        if let Some(current) = &mut self.current {
+            current.operations.extend(operations);
+            self.outputs
+                .extend(current.operations.front().cloned().map(Output::Program));
+        }
+    }
+
+    fn acknowledged(&mut self, outcome: Result<(), String>) {
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let Some(operation) = current.operations.pop_front() else {
+            return;
+        };
+        if let Err(error) = outcome {
+            self.fib.failed(&operation, &self.rib);
+            self.outputs
+                .push_back(Output::Unsettled(operation, error.clone()));
+            current.error.get_or_insert(error);
+        }
+        match current.operations.front() {
+            Some(next) => self.outputs.push_back(Output::Program(next.clone())),
+            // A refusal may have made more to do: groups go on without the refused next hop.
+            None => self.settle(),
+        }
+    }
+
+    fn finish(&mut self, now_ns: i64) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        match current.reply {
+            Reply::Operation {
+                client,
+                id,
+                key,
+                acknowledge,
+            } => {
+                let (status, text) = self.outcome(key, acknowledge, current.error);
+                self.answer(client, id, status, text, now_ns);
+            }
+            Reply::Flush(ticket) => {
+                let result = match current.error {
+                    None => Ok(FlushResponse {
+                        timestamp: now_ns,
+                        result: flush_response::Result::Ok.into(),
+                    }),
+                    Some(error) => {
+                        let reason = flush_response_error::Reason::Unknown;
+                        Err(Refusal::flush(Code::Internal, reason, &error))
+                    }
+                };
+                self.outputs.push_back(Output::Flushed(ticket, result));
+            }
+            Reply::Nobody => {}
+        }
+    }
+
+    fn outcome(
+        &self,
+        key: Key,
+        acknowledge: Acknowledge,
+        error: Option<String>,
+    ) -> (Status, Option<String>) {
+        let deleted = !self.rib.contains(key);
+        match acknowledge {
+            Acknowledge::Rib => (Status::RibProgrammed, None),
+            Acknowledge::RibAndFib => match (error, self.fib.state(key, &self.rib)) {
+                (Some(error), _) => (Status::FibFailed, Some(error)),
+                (None, _) if deleted => (Status::FibProgrammed, None),
+                (None, Ok(true)) => (Status::FibProgrammed, None),
+                (None, Ok(false)) => (
+                    Status::FibFailed,
+                    Some("the kernel does not have it".into()),
+                ),
+                (None, Err(Unusable::Inactive(why))) => (Status::RibProgrammed, Some(why)),
+                (None, Err(Unusable::Refused(why))) => (Status::FibFailed, Some(why)),
+            },
+        }
+    }
+
+    fn answer(
+        &mut self,
+        client: Client,
+        id: u64,
+        status: Status,
+        text: Option<String>,
+        timestamp: i64,
+    ) {
+        let error_details = text.map(|error_message| AftErrorDetails { error_message });
+        let result = AftResult {
+            id,
+            status: status.into(),
+            timestamp,
+            error_details,
+        };
+        self.results.push((client, result));
+    }
+
+    /// Results of one client in a row share a response.
+    fn respond(&mut self) {
+        let mut responses: Vec<(Client, ModifyResponse)> = Vec::new();
+        for (client, result) in self.results.drain(..) {
+            match responses.last_mut() {
+                Some((last, response)) if *last == client => response.result.push(result),
+                Some(_) | None => {
+                    let response = ModifyResponse {
+                        result: vec![result],
+                        ..Default::default()
+                    };
+                    responses.push((client, response));
+                }
+            }
+        }
+        let outputs = responses
+            .into_iter()
+            .map(|(client, response)| Output::Respond(client, response));
+        self.outputs.extend(outputs);
+    }
+
+    fn end(&mut self, client: Client, refusal: Refusal) {
+        // What was answered before the mistake is still told.
+        self.respond();
+        self.election.close(client);
+        self.outputs.push_back(Output::End(client, refusal));
+    }
+
+    fn rib_cleared(&mut self) {
+        for key in self.rib.keys() {
+            self.fib.touch(key);
+        }
+        self.rib.clear();
+    }
+
+    fn may_flush(&self, request: &FlushRequest) -> Result<(), Refusal> {
+        use flush_response_error::Reason;
+        match &request.election {
+            Some(flush_request::Election::Override(_)) => {}
+            Some(flush_request::Election::Id(id)) => {
+                let id = ElectionId::from(id);
+                if id == ElectionId::ZERO {
+                    let text = "the election id is zero";
+                    return Err(Refusal::flush(
+                        Code::InvalidArgument,
+                        Reason::InvalidElectionId,
+                        text,
+                    ));
+                }
+                if !self.election.may_flush(id) {
+                    let text = "another client has a higher election id";
+                    return Err(Refusal::flush(
+                        Code::FailedPrecondition,
+                        Reason::NotPrimary,
+                        text,
+                    ));
+                }
+            }
+            None => {
+                let text = "neither an election id nor override is given";
+                let reason = Reason::UnspecifiedElectionBehavior;
+                return Err(Refusal::flush(Code::FailedPrecondition, reason, text));
+            }
+        }
+        let (reason, text) = match &request.network_instance {
+            Some(flush_request::NetworkInstance::All(_)) => return Ok(()),
+            Some(flush_request::NetworkInstance::Name(name)) => match name.as_str() {
+                "" => (
+                    Reason::InvalidNetworkInstance,
+                    "the network instance is empty",
+                ),
+                name if name == self.config.network_instance => return Ok(()),
+                _ => (
+                    Reason::NoSuchNetworkInstance,
+                    "there is no such network instance",
+                ),
+            },
+            None => (
+                Reason::UnspecifiedNetworkInstance,
+                "no network instance is given",
+            ),
+        };
+        Err(Refusal::flush(Code::InvalidArgument, reason, text))
+    }
+}
+
+/// Results in one response: far below the 4 MiB that a gRPC client takes by default. More go into
+/// the next one.
+pub const RESULTS_MAX: usize = 4096;

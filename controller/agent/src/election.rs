@@ -1,0 +1,216 @@
+//! Who may write: session parameters and the election, gRIBI specification §4.1. Knows nothing of
+//! entries. One instance per agent.
+
+use std::collections::BTreeMap;
+
+use weft_proto::gribi::modify_rpc_error_details::Reason;
+use weft_proto::gribi::session_parameters::{
+    AftPersistence, AftResultStatusType, ClientRedundancy,
+};
+use weft_proto::gribi::{SessionParameters, Uint128};
+
+use crate::refusal::Refusal;
+
+/// A `Modify` stream. Later streams have higher numbers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client(pub u64);
+
+/// An election id. For weft: cluster incarnation, Raft term.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ElectionId {
+    /// Compared first.
+    pub high: u64,
+    /// Compared second.
+    pub low: u64,
+}
+
+impl From<&Uint128> for ElectionId {
+    fn from(id: &Uint128) -> Self {
+        Self {
+            high: id.high,
+            low: id.low,
+        }
+    }
+}
+
+impl From<ElectionId> for Uint128 {
+    fn from(id: ElectionId) -> Self {
+        Self {
+            high: id.high,
+            low: id.low,
+        }
+    }
+}
+
+impl ElectionId {
+    /// What no client may use.
+    pub const ZERO: Self = Self { high: 0, low: 0 };
+}
+
+/// Which acknowledgement a client asked for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// When the RIB has it.
+    Rib,
+    /// When the kernel has it.
+    RibAndFib,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Session {
+    acknowledge: Option<Acknowledge>,
+    election: Option<ElectionId>,
+}
+
+/// All streams and the highest id.
+#[derive(Clone, Debug, Default)]
+pub struct Election {
+    sessions: BTreeMap<Client, Session>,
+    /// Survives every disconnect, §4.1.2.1; not a restart of the agent.
+    highest: Option<ElectionId>,
+    primary: Option<Client>,
+}
+
+impl Election {
+    /// A stream begins.
+    pub fn open(&mut self, client: Client) {
+        self.sessions.insert(client, Session::default());
+    }
+
+    /// A stream is over. What it wrote stays, and so does the highest id (PRESERVE).
+    pub fn close(&mut self, client: Client) {
+        self.sessions.remove(&client);
+        if self.primary == Some(client) {
+            self.primary = None;
+        }
+    }
+
+    /// Whether the stream is open.
+    #[must_use]
+    pub fn knows(&self, client: Client) -> bool {
+        self.sessions.contains_key(&client)
+    }
+
+    /// The highest id that any client has sent.
+    #[must_use]
+    pub fn highest(&self) -> Option<ElectionId> {
+        self.highest
+    }
+
+    /// Session parameters of a stream.
+    ///
+    /// # Errors
+    ///
+    /// What ends the stream: a second time, an unsupported value, or not what the others said.
+    pub fn parameters(&mut self, client: Client, given: &SessionParameters) -> Result<(), Refusal> {
+        let acknowledge = supported(given)?;
+        let others = self.sessions.iter().filter(|(other, _)| **other != client);
+        let differs = others
+            .filter_map(|(_, session)| session.acknowledge)
+            .any(|other| other != acknowledge);
+        let Some(session) = self.sessions.get_mut(&client) else {
+            return Ok(());
+        };
+        if session.acknowledge.is_some() {
+            return Err(Refusal::failed(
+                Reason::ModifyNotAllowed,
+                "session parameters came twice",
+            ));
+        }
+        if differs {
+            let text = "another client has other session parameters";
+            return Err(Refusal::failed(Reason::ParamsDifferFromOtherClients, text));
+        }
+        session.acknowledge = Some(acknowledge);
+        Ok(())
+    }
+
+    /// A client states its id; returns the highest. Equal to the highest makes the newer statement
+    /// primary, so that a client can reconnect without an election.
+    ///
+    /// # Errors
+    ///
+    /// What ends the stream: zero, lower than before, or no single-primary session.
+    pub fn elect(&mut self, client: Client, id: ElectionId) -> Result<ElectionId, Refusal> {
+        let Some(session) = self.sessions.get_mut(&client) else {
+            return Ok(id);
+        };
+        if id == ElectionId::ZERO {
+            return Err(Refusal::invalid("the election id is zero"));
+        }
+        if session.acknowledge.is_none() {
+            let text = "an election id without session parameters, which default to ALL_PRIMARY";
+            return Err(Refusal::failed(Reason::ElectionIdInAllPrimary, text));
+        }
+        if session.election.is_some_and(|before| id < before) {
+            return Err(Refusal::invalid(
+                "the election id is lower than the last one of this stream",
+            ));
+        }
+        session.election = Some(id);
+        if self.highest.is_none_or(|highest| id >= highest) {
+            self.highest = Some(id);
+            self.primary = Some(client);
+        }
+        Ok(self.highest.unwrap_or(id))
+    }
+
+    /// Which acknowledgement an operation of this client gets.
+    ///
+    /// # Errors
+    ///
+    /// What ends the stream: operations under the default parameters, which are not supported.
+    pub fn acknowledge(&self, client: Client) -> Result<Acknowledge, Refusal> {
+        let session = self.sessions.get(&client);
+        session.and_then(|session| session.acknowledge).ok_or_else(|| {
+            let text = "the default session parameters are not supported: send SINGLE_PRIMARY and PRESERVE";
+            Refusal::unimplemented(Reason::UnsupportedParams, text)
+        })
+    }
+
+    /// Whether this operation may be acted upon.
+    ///
+    /// # Errors
+    ///
+    /// What the client is told with FAILED. The stream stays open.
+    pub fn admit(&self, client: Client, id: Option<ElectionId>) -> Result<(), String> {
+        let advertised = self
+            .sessions
+            .get(&client)
+            .and_then(|session| session.election);
+        match (advertised, id) {
+            (None, _) => Err("no election id was advertised on this stream".into()),
+            (Some(_), None) => Err("the operation has no election id".into()),
+            (Some(advertised), Some(id)) if advertised != id => {
+                Err("the election id is not the one advertised on this stream".into())
+            }
+            (Some(_), Some(_)) if self.primary != Some(client) => {
+                Err("not primary: another client has this election id or a higher one".into())
+            }
+            (Some(_), Some(_)) => Ok(()),
+        }
+    }
+
+    /// Whether a `Flush` with this id may be acted upon: as in `elect`, without a session.
+    #[must_use]
+    pub fn may_flush(&self, id: ElectionId) -> bool {
+        self.highest.is_none_or(|highest| id >= highest)
+    }
+}
+
+fn supported(given: &SessionParameters) -> Result<Acknowledge, Refusal> {
+    let redundancy = ClientRedundancy::try_from(given.redundancy);
+    let persistence = AftPersistence::try_from(given.persistence);
+    let text = match (redundancy, persistence) {
+        (Ok(ClientRedundancy::SinglePrimary), Ok(AftPersistence::Preserve)) => {
+            match AftResultStatusType::try_from(given.ack_type) {
+                Ok(AftResultStatusType::RibAck) => return Ok(Acknowledge::Rib),
+                Ok(AftResultStatusType::RibAndFibAck) => return Ok(Acknowledge::RibAndFib),
+                Err(_) => "unknown acknowledgement type",
+            }
+        }
+        (Ok(ClientRedundancy::SinglePrimary), _) => "only PRESERVE is supported",
+        (_, _) => "only SINGLE_PRIMARY is supported",
+    };
+    Err(Refusal::unimplemented(Reason::UnsupportedParams, text))
+}

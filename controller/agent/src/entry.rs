@@ -1,0 +1,293 @@
+//! One gRIBI operation, read and checked for itself: is it well formed, and can this agent do it at
+//! all. Knows nothing of what else is in the RIB.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use weft_proto::gribi::{AftOperation, aft_operation};
+use weft_proto::gribi_aft::afts;
+use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
+
+/// Which entry.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A next hop by the client's index.
+    NextHop(u64),
+    /// A group by the client's id.
+    Group(u64),
+    /// A prefix of either family.
+    Prefix(IpNet),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NextHop(index) => write!(f, "next hop {index}"),
+            Self::Group(id) => write!(f, "next-hop group {id}"),
+            Self::Prefix(prefix) => write!(f, "prefix {prefix}"),
+        }
+    }
+}
+
+/// A next hop as a client gave it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NextHop {
+    /// The neighbour's address.
+    pub address: Option<IpAddr>,
+    /// The link; `None`: the link whose connected subnet has the address.
+    pub interface: Option<String>,
+    /// What to answer in `Get`.
+    pub message: afts::NextHop,
+}
+
+/// A group as a client gave it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Index and weight of each member, in the client's order. A weight may be unusable here.
+    pub members: Vec<(u64, u64)>,
+    /// What to answer in `Get`.
+    pub message: afts::NextHopGroup,
+}
+
+/// A prefix as a client gave it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prefix {
+    /// The group it uses.
+    pub group: u64,
+    /// Free octets of the client.
+    pub metadata: Option<BytesValue>,
+    /// As given: absent, or the same network instance.
+    pub group_network_instance: Option<StringValue>,
+}
+
+/// An entry with its key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// A next hop.
+    NextHop(u64, NextHop),
+    /// A group.
+    Group(u64, Group),
+    /// A prefix.
+    Prefix(IpNet, Prefix),
+}
+
+impl Entry {
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::NextHop(index, _) => Key::NextHop(*index),
+            Self::Group(id, _) => Key::Group(*id),
+            Self::Prefix(prefix, _) => Key::Prefix(*prefix),
+        }
+    }
+}
+
+/// What a client wants of the RIB.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Creates or replaces (ADD).
+    Add(Entry),
+    /// Replaces what exists (REPLACE).
+    Replace(Entry),
+    /// Removes, if it exists (DELETE).
+    Delete(Key),
+}
+
+/// Reads an operation. The error is what the client is told with FAILED.
+///
+/// # Errors
+///
+/// When the operation is malformed or asks for something that this agent has no way to do.
+pub fn read(operation: AftOperation) -> Result<Change, String> {
+    let verb = operation.op();
+    let instance = operation.network_instance;
+    let entry = operation
+        .entry
+        .ok_or("the entry is missing, or of a table other than next hops, groups, IPv4 and IPv6")?;
+    match verb {
+        aft_operation::Operation::Invalid => {
+            Err("the operation is neither ADD, REPLACE nor DELETE".into())
+        }
+        aft_operation::Operation::Add => Ok(Change::Add(read_entry(entry, &instance)?)),
+        aft_operation::Operation::Replace => Ok(Change::Replace(read_entry(entry, &instance)?)),
+        aft_operation::Operation::Delete => Ok(Change::Delete(read_key(&entry)?)),
+    }
+}
+
+fn read_key(entry: &aft_operation::Entry) -> Result<Key, String> {
+    match entry {
+        aft_operation::Entry::NextHop(key) => Ok(Key::NextHop(nonzero(key.index, "index")?)),
+        aft_operation::Entry::NextHopGroup(key) => Ok(Key::Group(nonzero(key.id, "id")?)),
+        aft_operation::Entry::Ipv4(key) => Ok(Key::Prefix(read_prefix(&key.prefix, true)?)),
+        aft_operation::Entry::Ipv6(key) => Ok(Key::Prefix(read_prefix(&key.prefix, false)?)),
+    }
+}
+
+fn read_entry(entry: aft_operation::Entry, instance: &str) -> Result<Entry, String> {
+    let missing = |what: &str| format!("the {what} has no content");
+    match (read_key(&entry)?, entry) {
+        (Key::NextHop(index), aft_operation::Entry::NextHop(key)) => {
+            let message = key.next_hop.ok_or_else(|| missing("next hop"))?;
+            Ok(Entry::NextHop(index, read_next_hop(message, instance)?))
+        }
+        (Key::Group(id), aft_operation::Entry::NextHopGroup(key)) => {
+            let message = key
+                .next_hop_group
+                .ok_or_else(|| missing("next-hop group"))?;
+            Ok(Entry::Group(id, read_group(message)?))
+        }
+        (Key::Prefix(prefix), aft_operation::Entry::Ipv4(key)) => {
+            let entry = key.ipv4_entry.ok_or_else(|| missing("IPv4 entry"))?;
+            let read = read_route(
+                entry.next_hop_group,
+                entry.entry_metadata,
+                entry.next_hop_group_network_instance,
+                instance,
+            )?;
+            Ok(Entry::Prefix(prefix, read))
+        }
+        (Key::Prefix(prefix), aft_operation::Entry::Ipv6(key)) => {
+            let entry = key.ipv6_entry.ok_or_else(|| missing("IPv6 entry"))?;
+            let read = read_route(
+                entry.next_hop_group,
+                entry.entry_metadata,
+                entry.next_hop_group_network_instance,
+                instance,
+            )?;
+            Ok(Entry::Prefix(prefix, read))
+        }
+        (key, _) => Err(format!("{key} does not fit its content")),
+    }
+}
+
+fn read_next_hop(message: afts::NextHop, instance: &str) -> Result<NextHop, String> {
+    let address = match &message.ip_address {
+        None => None,
+        Some(text) => Some(
+            text.value
+                .parse::<IpAddr>()
+                .map_err(|_| format!("\"{}\" is not an IP address", text.value))?,
+        ),
+    };
+    let interface = match &message.interface_ref {
+        None => None,
+        Some(reference) => interface_name(reference)?,
+    };
+    if message.mac_address.is_some() {
+        return Err("a next hop by MAC address is not supported".into());
+    }
+    same_instance(message.network_instance.as_ref(), instance)?;
+    match (address, &interface) {
+        (None, None) => return Err("a next hop needs an IP address or an interface".into()),
+        (Some(IpAddr::V6(address)), None) if address.is_unicast_link_local() => {
+            return Err("a link-local next hop needs an interface".into());
+        }
+        (Some(address), _) if address.is_unspecified() || address.is_multicast() => {
+            return Err(format!("{address} is not the address of a neighbour"));
+        }
+        (Some(_), _) | (None, Some(_)) => {}
+    }
+    Ok(NextHop {
+        address,
+        interface,
+        message,
+    })
+}
+
+/// Linux has no subinterface number apart from the name: number 100 of eth0 is "eth0.100".
+fn interface_name(reference: &afts::next_hop::InterfaceRef) -> Result<Option<String>, String> {
+    let number = reference
+        .subinterface
+        .as_ref()
+        .map_or(0, |number| number.value);
+    match reference.interface.as_ref().map(|name| name.value.as_str()) {
+        None | Some("") if number == 0 => Ok(None),
+        None | Some("") => Err("a subinterface needs an interface".into()),
+        Some(name) if number == 0 => Ok(Some(name.to_owned())),
+        Some(name) => Ok(Some(format!("{name}.{number}"))),
+    }
+}
+
+fn read_group(message: afts::NextHopGroup) -> Result<Group, String> {
+    if message.backup_next_hop_group.is_some() {
+        return Err("a backup next-hop group is not supported".into());
+    }
+    if message.next_hop.is_empty() {
+        return Err("a next-hop group needs a next hop".into());
+    }
+    if message.next_hop.len() > MEMBERS_MAX {
+        return Err(format!(
+            "a next-hop group has at most {MEMBERS_MAX} members"
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    let mut members = Vec::with_capacity(message.next_hop.len());
+    for member in &message.next_hop {
+        let index = nonzero(member.index, "index of a member")?;
+        if !seen.insert(index) {
+            return Err(format!("next hop {index} is a member twice"));
+        }
+        // TE-3.2: no weight is an equal share.
+        let weight = member
+            .next_hop
+            .as_ref()
+            .and_then(|next_hop| next_hop.weight.as_ref());
+        members.push((index, weight.map_or(1, |weight| weight.value)));
+    }
+    Ok(Group { members, message })
+}
+
+fn read_route(
+    group: Option<UintValue>,
+    metadata: Option<BytesValue>,
+    group_network_instance: Option<StringValue>,
+    instance: &str,
+) -> Result<Prefix, String> {
+    let group = group.ok_or("a prefix needs a next-hop group")?.value;
+    same_instance(group_network_instance.as_ref(), instance)?;
+    Ok(Prefix {
+        group,
+        metadata,
+        group_network_instance,
+    })
+}
+
+fn read_prefix(text: &str, ipv4: bool) -> Result<IpNet, String> {
+    let prefix: IpNet = text
+        .parse()
+        .map_err(|_| format!("\"{text}\" is not a prefix"))?;
+    if matches!(prefix, IpNet::V4(_)) != ipv4 {
+        return Err(format!("{prefix} is of the other family"));
+    }
+    if prefix != prefix.trunc() {
+        return Err(format!(
+            "{prefix} has host bits; {} was meant?",
+            prefix.trunc()
+        ));
+    }
+    Ok(prefix)
+}
+
+fn same_instance(given: Option<&StringValue>, instance: &str) -> Result<(), String> {
+    match given.map(|given| given.value.as_str()) {
+        None | Some("") => Ok(()),
+        Some(name) if name == instance => Ok(()),
+        Some(name) => Err(format!(
+            "a reference into network instance \"{name}\" is not supported"
+        )),
+    }
+}
+
+fn nonzero(value: u64, what: &str) -> Result<u64, String> {
+    if value == 0 {
+        Err(format!("the {what} is zero"))
+    } else {
+        Ok(value)
+    }
+}
+
+/// More than any group has ports to send to; a longer list is a mistake. The operation fails.
+const MEMBERS_MAX: usize = 1024;

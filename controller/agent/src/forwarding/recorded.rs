@@ -1,0 +1,151 @@
+//! A forwarding plane in memory, with the kernel's rules about references, that remembers what it
+//! was told. Knows no netlink.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::{Forwarding, Installed, Link, Observed, Operation};
+
+/// A handle to the recorded plane; clones share it.
+#[derive(Clone, Default)]
+pub struct Recorded {
+    plane: Arc<Mutex<Plane>>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Plane {
+    observed: Observed,
+    told: Vec<Operation>,
+    refuse: Option<String>,
+}
+
+impl Recorded {
+    /// A plane with these links and nothing installed.
+    #[must_use]
+    pub fn new(links: Vec<Link>) -> Self {
+        let recorded = Self::default();
+        recorded.plane().observed.links = links;
+        recorded
+    }
+
+    /// Every operation so far, the refused ones included.
+    #[must_use]
+    pub fn told(&self) -> Vec<Operation> {
+        self.plane().told.clone()
+    }
+
+    /// What is installed now.
+    #[must_use]
+    pub fn installed(&self) -> Installed {
+        self.plane().observed.installed.clone()
+    }
+
+    /// Refuses every change with this text from now on; `None` ends it.
+    pub fn refuse(&self, why: Option<&str>) {
+        self.plane().refuse = why.map(str::to_owned);
+    }
+
+    /// Takes a link up or down as the kernel does: next hops on a link that goes down are dropped
+    /// from it, from their groups, and groups without members from their routes.
+    pub fn turn(&self, name: &str, up: bool) {
+        self.plane().turn(name, up);
+        self.changed.notify_one();
+    }
+
+    fn plane(&self) -> MutexGuard<'_, Plane> {
+        self.plane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plane {
+    fn turn(&mut self, name: &str, up: bool) {
+        let Observed { installed, links } = &mut self.observed;
+        let Some(link) = links.iter_mut().find(|link| link.name == name) else {
+            return;
+        };
+        link.up = up;
+        if up {
+            return;
+        }
+        let index = link.index;
+        installed
+            .next_hops
+            .retain(|_, path| path.interface != index);
+        installed.drop_dangling();
+    }
+
+    fn apply(&mut self, operation: &Operation) -> Result<(), String> {
+        self.told.push(operation.clone());
+        if let Some(why) = &self.refuse {
+            return Err(why.clone());
+        }
+        let links = &self.observed.links;
+        let installed = &mut self.observed.installed;
+        match operation {
+            Operation::PutNextHop(id, path) => {
+                let up = links
+                    .iter()
+                    .any(|link| link.index == path.interface && link.up);
+                require(up, "link is down")?;
+                installed.next_hops.insert(*id, path.clone());
+            }
+            Operation::PutGroup(id, members) => {
+                let known = |id| installed.next_hops.contains_key(id);
+                let all = members.iter().all(|member| known(&member.next_hop));
+                require(!members.is_empty() && all, "member does not exist")?;
+                installed.groups.insert(*id, members.clone());
+            }
+            Operation::PutRoute(prefix, group) => {
+                require(installed.groups.contains_key(group), "no such group")?;
+                installed.routes.insert(*prefix, *group);
+            }
+            Operation::DeleteRoute(prefix) => {
+                installed.routes.remove(prefix);
+            }
+            Operation::DeleteGroup(id) => {
+                installed.groups.remove(id);
+                installed.drop_dangling();
+            }
+            Operation::DeleteNextHop(id) => {
+                installed.next_hops.remove(id);
+                installed.drop_dangling();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Installed {
+    fn drop_dangling(&mut self) {
+        let Self {
+            next_hops,
+            groups,
+            routes,
+        } = self;
+        for members in groups.values_mut() {
+            members.retain(|member| next_hops.contains_key(&member.next_hop));
+        }
+        groups.retain(|_, members| !members.is_empty());
+        routes.retain(|_, group| groups.contains_key(group));
+    }
+}
+
+impl Forwarding for Recorded {
+    async fn apply(&mut self, operation: &Operation) -> Result<(), String> {
+        self.plane().apply(operation)
+    }
+
+    async fn observe(&mut self) -> Result<Observed, String> {
+        Ok(self.plane().observed.clone())
+    }
+
+    async fn changed(&mut self) {
+        self.changed.notified().await;
+    }
+}
+
+fn require(holds: bool, what: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what.to_owned()) }
+}
