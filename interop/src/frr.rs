@@ -1,0 +1,156 @@
+//! FRR in a namespace: one set of daemons per node, kept apart by FRR's own path space (`-N`), so that
+//! `ip netns exec NODE vtysh -N NODE` works for whoever looks around.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{
+    clock, command,
+    daemon::Daemon,
+    failure::{Context, Failure},
+    namespace::Namespace,
+};
+
+/// Where FRR keeps what belongs to one path space.
+pub(crate) struct PathSpace<'a>(pub(crate) &'a Namespace);
+
+impl PathSpace<'_> {
+    fn configuration(&self) -> PathBuf {
+        Path::new("/etc/frr").join(&self.0.0)
+    }
+
+    fn sockets(&self) -> PathBuf {
+        Path::new("/run/frr").join(&self.0.0)
+    }
+
+    /// Makes the folders, and puts the files that a container would find in /etc/frr there.
+    pub(crate) fn install(&self, files: &[(PathBuf, String)]) -> Result<(), Failure> {
+        for folder in [self.configuration(), self.sockets()] {
+            let folder = folder.display().to_string();
+            command::answer(&[
+                "install", "-d", "-m", "755", "-o", "frr", "-g", "frr", &folder,
+            ])?;
+        }
+        for (from, name) in files {
+            let to = self.configuration().join(name);
+            fs::copy(from, &to).context(|| format!("{} to {}", from.display(), to.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The daemons that the `daemons` file says yes to, zebra first, with their options.
+    pub(crate) fn daemons(&self, folder: &Path) -> Result<Vec<Daemon>, Failure> {
+        let path = self.configuration().join("daemons");
+        let text = fs::read_to_string(&path).context(|| path.display().to_string())?;
+        enabled(&text)
+            .into_iter()
+            .map(|(name, options)| {
+                let mut argv = vec![
+                    format!("/usr/lib/frr/{name}"),
+                    "-N".to_owned(),
+                    self.0.0.clone(),
+                ];
+                argv.extend(command::words(&options)?);
+                Ok(Daemon::new(&name, self.0, argv, folder.to_path_buf()))
+            })
+            .collect()
+    }
+
+    /// Waits until every daemon listens to vtysh, then loads frr.conf as FRR's start script does.
+    pub(crate) fn load(&self, daemons: &mut [Daemon]) -> Result<(), Failure> {
+        let deadline = clock::deadline(START_WITHIN);
+        for daemon in daemons {
+            let socket = self.sockets().join(format!("{}.vty", daemon.name));
+            while !socket.exists() {
+                if !daemon.running() || std::time::Instant::now() > deadline {
+                    let said = daemon.output();
+                    return Err(Failure::new(format!(
+                        "{} of {} does not start: {said}",
+                        daemon.name, self.0.0
+                    )));
+                }
+                clock::pause(Duration::from_millis(20))?;
+            }
+        }
+        self.0.run(&["vtysh", "-N", &self.0.0, "-b"]).map(drop)
+    }
+
+    /// Removes sockets that killed daemons left, so that `load` waits for the new ones.
+    pub(crate) fn forget_sockets(&self) {
+        let Ok(entries) = fs::read_dir(self.sockets()) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let _gone_already = fs::remove_file(entry.path());
+        }
+    }
+
+    pub(crate) fn remove(&self) {
+        for folder in [self.configuration(), self.sockets()] {
+            if folder.exists()
+                && let Err(error) = fs::remove_dir_all(&folder)
+            {
+                println!("left behind: {}: {error}", folder.display());
+            }
+        }
+    }
+
+    pub(crate) fn vtysh(&self, commands: &[&str]) -> Result<String, Failure> {
+        let mut argv = vec!["vtysh", "-N", self.0.0.as_str()];
+        for command in commands {
+            argv.extend(["-c", command]);
+        }
+        self.0.run(&argv)
+    }
+
+    pub(crate) fn json(&self, command: &str) -> Result<Value, Failure> {
+        let text = self.vtysh(&[command])?;
+        serde_json::from_str(&text).context(|| format!("`{command}` of {}", self.0.0))
+    }
+}
+
+/// (name, options) of what a `daemons` file enables. zebra and staticd always run, as in FRR.
+fn enabled(daemons: &str) -> Vec<(String, String)> {
+    let value = |key: &str| {
+        daemons.lines().find_map(|line| {
+            line.trim()
+                .strip_prefix(key)?
+                .strip_prefix('=')
+                .map(str::trim)
+        })
+    };
+    KNOWN
+        .iter()
+        .filter(|name| ALWAYS.contains(name) || value(name) == Some("yes"))
+        .map(|name| {
+            let options = value(&format!("{name}_options")).unwrap_or_default();
+            ((*name).to_owned(), options.trim_matches('"').to_owned())
+        })
+        .collect()
+}
+
+/// In the order in which FRR starts them.
+const KNOWN: [&str; 4] = ["zebra", "bgpd", "bfdd", "staticd"];
+
+const ALWAYS: [&str; 2] = ["zebra", "staticd"];
+
+/// A daemon listens within a tenth of a second; a busy machine is given longer.
+const START_WITHIN: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_daemons_file_decides_what_runs() {
+        let text = "zebra=yes\nbgpd=yes\nbfdd=no\nbgpd_options=\"-A 127.0.0.1 -p 1179\"\n";
+        let names: Vec<String> = enabled(text).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["zebra", "bgpd", "staticd"]);
+        assert_eq!(enabled(text)[1].1, "-A 127.0.0.1 -p 1179");
+    }
+}

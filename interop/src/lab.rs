@@ -1,0 +1,391 @@
+//! A lab while it is up: namespaces, links, programs; and everything gone again when it is dropped,
+//! or, where a run was killed, when the next one starts. It does not know what a lab is meant to show.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sys::signal::Signal,
+};
+
+use crate::{
+    command,
+    daemon::Daemon,
+    failure::{Context, Failure},
+    frr::PathSpace,
+    namespace::{self, Namespace},
+    programs::Programs,
+    topology::{Image, Topology},
+};
+
+/// A running lab.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    /// Where the lab's files are.
+    pub(crate) files: PathBuf,
+    /// weft's programs; None: FRR stands in for weftd, and nobody runs the agents.
+    pub(crate) programs: Option<Programs>,
+    nodes: BTreeMap<String, Node>,
+    run: Run,
+}
+
+#[derive(Debug)]
+struct Node {
+    namespace: Namespace,
+    /// Shares its namespace with a parent.
+    sidecar: bool,
+    runs_frr: bool,
+    daemons: Vec<Daemon>,
+}
+
+/// What one run owns outside of this process. The lock tells the living from the dead.
+#[derive(Debug)]
+struct Run {
+    name: String,
+    folder: PathBuf,
+    _lock: Flock<fs::File>,
+}
+
+impl Lab {
+    /// Brings a lab up. What went up is taken down again when an error ends this early.
+    pub(crate) fn up(
+        files: &Path,
+        topology: &Topology,
+        programs: Option<Programs>,
+    ) -> Result<Self, Failure> {
+        let run = Run::begin(&topology.name, topology)?;
+        let mut lab = Self {
+            files: files.to_path_buf(),
+            programs,
+            nodes: BTreeMap::new(),
+            run,
+        };
+        lab.create_namespaces(topology)?;
+        for [a, b] in &topology.links {
+            let (near, far) = (lab.namespace(&a.node)?, lab.namespace(&b.node)?);
+            namespace::link((near, &a.interface), (far, &b.interface))?;
+        }
+        for name in topology.nodes.keys() {
+            lab.prepare(name, topology)?;
+        }
+        for sidecars in [false, true] {
+            for name in topology.nodes.keys() {
+                if lab.node(name)?.sidecar == sidecars {
+                    lab.equip(name, topology)?;
+                    lab.start(name)?;
+                }
+            }
+        }
+        Ok(lab)
+    }
+
+    pub(crate) fn namespace(&self, node: &str) -> Result<&Namespace, Failure> {
+        Ok(&self.node(node)?.namespace)
+    }
+
+    pub(crate) fn frr(&self, node: &str) -> Result<PathSpace<'_>, Failure> {
+        self.namespace(node).map(PathSpace)
+    }
+
+    /// Runs a program in a node and returns what it printed.
+    pub(crate) fn run(&self, node: &str, argv: &[&str]) -> Result<String, Failure> {
+        self.namespace(node)?.run(argv)
+    }
+
+    /// Where programs of this run leave what they write.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.run.folder
+    }
+
+    /// Starts the node's programs: at the beginning, and after `end`.
+    pub(crate) fn start(&mut self, name: &str) -> Result<(), Failure> {
+        let node = self.node_mut(name)?;
+        let path_space = node.runs_frr.then(|| node.namespace.clone());
+        if let Some(namespace) = &path_space {
+            PathSpace(namespace).forget_sockets();
+        }
+        for daemon in &mut node.daemons {
+            daemon.start()?;
+        }
+        match &path_space {
+            Some(namespace) => PathSpace(namespace).load(&mut node.daemons),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the node's programs with a signal.
+    pub(crate) fn end(&mut self, name: &str, signal: Signal) -> Result<(), Failure> {
+        self.node_mut(name)?
+            .daemons
+            .iter_mut()
+            .try_for_each(|daemon| daemon.end(signal))
+    }
+
+    /// Stops or continues every program in the node's namespace, as `docker pause` does.
+    pub(crate) fn freeze(&self, name: &str, frozen: bool) -> Result<(), Failure> {
+        let signal = if frozen {
+            Signal::SIGSTOP
+        } else {
+            Signal::SIGCONT
+        };
+        let namespace = self.namespace(name)?;
+        for node in self
+            .nodes
+            .values()
+            .filter(|node| node.namespace == *namespace)
+        {
+            node.daemons
+                .iter()
+                .try_for_each(|daemon| daemon.signal(signal))?;
+        }
+        Ok(())
+    }
+
+    /// Names of programs that ended without being asked to.
+    pub(crate) fn fallen(&mut self) -> Vec<String> {
+        let mut fallen = Vec::new();
+        for (name, node) in &mut self.nodes {
+            for daemon in &mut node.daemons {
+                if !daemon.running() {
+                    fallen.push(format!(
+                        "{} of {name}, see {}",
+                        daemon.name,
+                        daemon.log.display()
+                    ));
+                }
+            }
+        }
+        fallen
+    }
+
+    /// Copies the logs of this run to where they outlive it.
+    pub(crate) fn keep_logs(&self) -> Result<PathBuf, Failure> {
+        let kept = runs().join(format!("logs-{}", self.run.name));
+        let _none_before = fs::remove_dir_all(&kept);
+        for name in self.nodes.keys() {
+            let from = self.run.folder.join(name);
+            for entry in fs::read_dir(&from)
+                .context(|| from.display().to_string())?
+                .flatten()
+            {
+                if entry
+                    .path()
+                    .extension()
+                    .is_some_and(|extension| extension == "log")
+                {
+                    fs::create_dir_all(kept.join(name)).context(|| kept.display().to_string())?;
+                    let to = kept.join(name).join(entry.file_name());
+                    fs::copy(entry.path(), &to).context(|| to.display().to_string())?;
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    fn node(&self, name: &str) -> Result<&Node, Failure> {
+        self.nodes
+            .get(name)
+            .ok_or_else(|| Failure::new(format!("no node {name} in this lab")))
+    }
+
+    fn node_mut(&mut self, name: &str) -> Result<&mut Node, Failure> {
+        self.nodes
+            .get_mut(name)
+            .ok_or_else(|| Failure::new(format!("no node {name} in this lab")))
+    }
+
+    fn create_namespaces(&mut self, topology: &Topology) -> Result<(), Failure> {
+        for (name, node) in &topology.nodes {
+            let namespace = self.run.namespace(node.parent().unwrap_or(name));
+            let sidecar = node.parent().is_some();
+            if !sidecar {
+                namespace.create()?;
+            }
+            let folder = self.run.folder.join(name);
+            fs::create_dir_all(&folder).context(|| folder.display().to_string())?;
+            let node = Node {
+                namespace,
+                sidecar,
+                runs_frr: false,
+                daemons: Vec::new(),
+            };
+            self.nodes.insert(name.clone(), node);
+        }
+        Ok(())
+    }
+
+    /// sysctls and `exec` lines: what the node's network needs.
+    fn prepare(&self, name: &str, topology: &Topology) -> Result<(), Failure> {
+        let node = &topology.nodes[name];
+        for (key, value) in &node.sysctls {
+            self.run(name, &["sysctl", "-q", "-w", &format!("{key}={value}")])?;
+        }
+        for line in &node.exec {
+            let words = command::words(&self.outside(line, node))?;
+            let argv: Vec<&str> = words.iter().map(String::as_str).collect();
+            self.run(name, &argv)
+                .context(|| format!("exec of {name}"))?;
+        }
+        Ok(())
+    }
+
+    /// Decides which programs the node runs, and lays out their files.
+    fn equip(&mut self, name: &str, topology: &Topology) -> Result<(), Failure> {
+        let node = &topology.nodes[name];
+        let folder = self.run.folder.join(name);
+        let mut files: Vec<(PathBuf, String)> = Vec::new();
+        match (node.image(), &self.programs) {
+            (Image::Host, _) => return Ok(()),
+            (Image::Weft, Some(programs)) => {
+                let line = node.cmd.as_deref().unwrap_or_default();
+                let mut argv = command::words(&self.outside(line, node))?;
+                let program = argv
+                    .first_mut()
+                    .ok_or_else(|| Failure::new(format!("{name} has no cmd")))?;
+                *program = programs.path(program)?;
+                let title = line.split_whitespace().next().unwrap_or(name);
+                let mut daemon = Daemon::new(title, self.namespace(name)?, argv, folder);
+                daemon.env = node
+                    .env
+                    .iter()
+                    .map(|(key, value)| (key.clone(), value.to_string()))
+                    .collect();
+                self.node_mut(name)?.daemons.push(daemon);
+                return Ok(());
+            }
+            (Image::Weft, None) => {
+                let stand_in = self
+                    .files
+                    .join("reflector-frr")
+                    .join(format!("{name}.conf"));
+                if !stand_in.is_file() {
+                    return Ok(());
+                }
+                files.extend(frr_files(&self.files, node).filter(|(_, name)| name != "frr.conf"));
+                files.push((stand_in, "frr.conf".to_owned()));
+            }
+            (Image::Frr, _) => files.extend(frr_files(&self.files, node)),
+        }
+        let path_space = self.frr(name)?;
+        path_space.install(&files)?;
+        let daemons = path_space.daemons(&folder)?;
+        let node = self.node_mut(name)?;
+        node.runs_frr = true;
+        node.daemons = daemons;
+        Ok(())
+    }
+
+    /// A line with the container's paths of bound files replaced by the paths they have here.
+    fn outside(&self, line: &str, node: &crate::topology::Node) -> String {
+        node.bound_files()
+            .fold(line.to_owned(), |line, (from, to)| {
+                line.replace(to, &self.files.join(from).display().to_string())
+            })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.nodes.clear();
+        self.run.remove_all();
+    }
+}
+
+impl Run {
+    /// Takes the first free name, `clab-LAB` or `clab-LAB-N`, and removes what a dead run left under it.
+    fn begin(lab: &str, topology: &Topology) -> Result<Self, Failure> {
+        for attempt in 1..=RUNS_AT_ONCE {
+            let suffix = if attempt == 1 {
+                String::new()
+            } else {
+                format!("-{attempt}")
+            };
+            let name = format!("clab-{lab}{suffix}");
+            let folder = runs().join(&name);
+            fs::create_dir_all(&folder).context(|| folder.display().to_string())?;
+            let path = folder.join("lock");
+            let file = fs::File::create(&path).context(|| path.display().to_string())?;
+            let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
+                continue;
+            };
+            let run = Self {
+                name,
+                folder,
+                _lock: lock,
+            };
+            run.remove_all();
+            let own = topology
+                .nodes
+                .iter()
+                .filter(|(_, node)| node.parent().is_none());
+            let namespaces: Vec<Namespace> = own.map(|(node, _)| run.namespace(node)).collect();
+            if namespaces.iter().any(Namespace::exists) {
+                continue; // somebody else's, for instance containerlab's own
+            }
+            fs::create_dir_all(&run.folder).context(|| run.folder.display().to_string())?;
+            let list: String = namespaces
+                .iter()
+                .map(|namespace| format!("{}\n", namespace.0))
+                .collect();
+            fs::write(run.list(), list).context(|| run.list().display().to_string())?;
+            return Ok(run);
+        }
+        Err(Failure::new(format!(
+            "{RUNS_AT_ONCE} runs of {lab} at once: no name left"
+        )))
+    }
+
+    fn namespace(&self, node: &str) -> Namespace {
+        Namespace(format!("{}-{node}", self.name))
+    }
+
+    fn list(&self) -> PathBuf {
+        self.folder.join("namespaces")
+    }
+
+    /// Removes every namespace that the list names, then the list and all else but the lock.
+    fn remove_all(&self) {
+        for name in fs::read_to_string(self.list()).unwrap_or_default().lines() {
+            let namespace = Namespace(name.to_owned());
+            namespace.remove();
+            PathSpace(&namespace).remove();
+        }
+        let Ok(entries) = fs::read_dir(&self.folder) else {
+            return;
+        };
+        for entry in entries
+            .flatten()
+            .filter(|entry| entry.file_name() != "lock")
+        {
+            let path = entry.path();
+            let removed = if path.is_dir() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+            if let Err(error) = removed {
+                println!("left behind: {}: {error}", path.display());
+            }
+        }
+    }
+}
+
+/// (path here, name in /etc/frr) of the files that a node binds there.
+fn frr_files(
+    files: &Path,
+    node: &crate::topology::Node,
+) -> impl Iterator<Item = (PathBuf, String)> {
+    node.bound_files()
+        .filter_map(|(from, to)| Some((files.join(from), to.strip_prefix("/etc/frr/")?.to_owned())))
+}
+
+fn runs() -> PathBuf {
+    std::env::temp_dir().join("weft-interop")
+}
+
+/// Several people on one machine may each run a lab; more than this is a leak.
+const RUNS_AT_ONCE: u32 = 9;

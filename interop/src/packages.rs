@@ -1,0 +1,141 @@
+//! What Debian has to provide: found by what it brings, installed if it is missing.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{command, failure::Failure};
+
+/// Something we need, and the package that brings it.
+pub(crate) struct Need {
+    package: &'static str,
+    found: fn() -> bool,
+}
+
+/// To run labs.
+pub(crate) const LAB: [Need; 5] = [
+    Need {
+        package: "iproute2",
+        found: || command::exists("ip") && command::exists("bridge"),
+    },
+    Need {
+        package: "iputils-ping",
+        found: || command::exists("ping"),
+    },
+    Need {
+        package: "procps",
+        found: || command::exists("sysctl"),
+    },
+    Need {
+        package: "frr",
+        found: || Path::new("/usr/lib/frr/bgpd").exists() && command::exists("vtysh"),
+    },
+    Need {
+        package: "tcpdump",
+        found: || command::exists("tcpdump"),
+    },
+];
+
+/// To build weftd: bindgen wants libclang, RocksDB a C++ compiler, the raft crate's build `protoc`.
+pub(crate) const BUILD: [Need; 4] = [
+    Need {
+        package: "libclang-dev",
+        found: libclang,
+    },
+    Need {
+        package: "g++",
+        found: || command::exists("g++") || command::exists("clang++"),
+    },
+    Need {
+        package: "make",
+        found: || command::exists("make"),
+    },
+    Need {
+        package: "protobuf-compiler",
+        found: || command::exists("protoc"),
+    },
+];
+
+/// Installs the packages of those needs that are not met, and says so. Without root or `apt-get` a
+/// missing package is an error that names it.
+pub(crate) fn install(needs: &[&[Need]]) -> Result<(), Failure> {
+    let missing: Vec<&str> = needs
+        .iter()
+        .copied()
+        .flatten()
+        .filter(|need| !(need.found)())
+        .map(|need| need.package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("installing {}", missing.join(" "));
+    if !nix::unistd::geteuid().is_root() || !command::exists("apt-get") {
+        return Err(Failure::new(format!(
+            "missing {}: only root can install it, with apt-get",
+            missing.join(", ")
+        )));
+    }
+    let mut update = Command::new("apt-get");
+    update.args(["-qq", "update"]);
+    let mut install = Command::new("apt-get");
+    install
+        .args([
+            "-qq",
+            "-y",
+            "-o",
+            "Dpkg::Use-Pty=0",
+            "install",
+            "--no-install-recommends",
+        ])
+        .args(&missing)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    if !(command::show(&mut update)? && command::show(&mut install)?) {
+        return Err(Failure::new(format!(
+            "apt-get did not install {}",
+            missing.join(" ")
+        )));
+    }
+    match needs.iter().copied().flatten().find(|need| !(need.found)()) {
+        None => Ok(()),
+        Some(need) => Err(Failure::new(format!(
+            "{} is installed, but not what it should bring",
+            need.package
+        ))),
+    }
+}
+
+/// Labs make namespaces, and namespaces need root.
+pub(crate) fn require_root() -> Result<(), Failure> {
+    if nix::unistd::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(Failure::new("labs run in network namespaces and need root"))
+    }
+}
+
+/// The library, and the compiler's own headers beside it: bindgen needs both.
+fn libclang() -> bool {
+    let names = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect()
+    };
+    std::env::var_os("LIBCLANG_PATH").is_some()
+        || names(Path::new("/usr/lib"))
+            .iter()
+            .filter(|path| path.display().to_string().starts_with("/usr/lib/llvm-"))
+            .any(|llvm| {
+                let library = names(&llvm.join("lib"))
+                    .iter()
+                    .any(|path| path.display().to_string().contains("/libclang.so"));
+                library
+                    && names(&llvm.join("lib/clang"))
+                        .iter()
+                        .any(|v| v.join("include/stddef.h").exists())
+            })
+}

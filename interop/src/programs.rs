@@ -1,0 +1,82 @@
+//! weft's own programs: built by cargo, found where cargo put them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::{
+    command,
+    failure::{Context, Failure},
+};
+
+/// The folder with weftd, weft-agent and weft.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    folder: PathBuf,
+}
+
+impl Programs {
+    /// Builds the three programs in the one profile of the tree, and finds them.
+    pub(crate) fn build() -> Result<Self, Failure> {
+        let packages = [
+            "-p",
+            "weft-controller",
+            "-p",
+            "weft-agent",
+            "-p",
+            "weft-cli",
+        ];
+        let mut build = cargo();
+        build.args(["build", "--release", "--bins"]).args(packages);
+        if !command::show(&mut build)? {
+            return Err(Failure::new(
+                "cargo build of weftd, weft-agent and weft failed",
+            ));
+        }
+        Self::find()
+    }
+
+    /// Finds the three programs in cargo's target directory.
+    pub(crate) fn find() -> Result<Self, Failure> {
+        let output = cargo()
+            .args(["metadata", "--format-version", "1", "--no-deps"])
+            .output()
+            .context(|| "cargo metadata".to_owned())?;
+        let metadata: Value =
+            serde_json::from_slice(&output.stdout).context(|| "cargo metadata".to_owned())?;
+        let target = metadata["target_directory"].as_str().unwrap_or("target");
+        let found = Self {
+            folder: Path::new(target).join("release"),
+        };
+        for program in ["weftd", "weft-agent", "weft"] {
+            found.path(program)?;
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn path(&self, program: &str) -> Result<String, Failure> {
+        let path = self.folder.join(program);
+        if path.is_file() {
+            Ok(path.display().to_string())
+        } else {
+            Err(Failure::new(format!("{} does not exist", path.display())))
+        }
+    }
+}
+
+/// cargo, in the root of the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    cargo.current_dir(root());
+    cargo
+}
+
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("this package is a folder of the workspace")
+}

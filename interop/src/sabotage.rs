@@ -1,0 +1,97 @@
+//! Breaking a running lab on purpose, so that everybody can see a check fail for the right reason.
+
+use std::time::Duration;
+
+use crate::{expect::Expect, failure::Failure, lab::Lab, tables};
+
+/// What `cargo interop --break` breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Break {
+    /// A leaf exports a VNI with a route target that nobody imports
+    RouteTarget,
+    /// No withdraw reaches the first leaf
+    Withdraw,
+    /// A weight in the first leaf's kernel is doubled
+    Weight,
+}
+
+/// The leaf of the last host exports that host's VNI with another route target.
+pub(crate) fn route_target(lab: &Lab, expect: &Expect) -> Result<(), Failure> {
+    let Some(host) = expect.hosts.values().next_back() else {
+        return Ok(());
+    };
+    println!(
+        "  break {} exports VNI {} with RT:{}:999",
+        host.leaf, host.vni, expect.asn
+    );
+    lab.frr(&host.leaf)?
+        .vtysh(&[
+            "configure terminal",
+            &format!("router bgp {}", expect.asn),
+            "address-family l2vpn evpn",
+            &format!("vni {}", host.vni),
+            &format!("route-target export {}:999", expect.asn),
+        ])
+        .map(drop)
+}
+
+/// Routes towards the first leaf become black holes at every reflector, so that what they send to it no
+/// longer arrives, withdraws included.
+pub(crate) fn swallow_withdraws(lab: &Lab, expect: &Expect, swallow: bool) -> Result<(), Failure> {
+    let Some((leaf, vtep)) = expect.vteps.iter().next() else {
+        return Ok(());
+    };
+    if swallow {
+        println!("  break nothing that a reflector sends reaches {leaf}");
+    }
+    let verb = if swallow { "add" } else { "del" };
+    for reflector in expect.reflectors.keys() {
+        lab.run(
+            reflector,
+            &["ip", "route", verb, "blackhole", &format!("{vtep}/32")],
+        )?;
+    }
+    Ok(())
+}
+
+/// Doubles the first weight of the group behind the first leaf's first route.
+pub(crate) fn weight(lab: &Lab, expect: &Expect) -> Result<(), Failure> {
+    let Some(leaf) = expect.vteps.keys().next() else {
+        return Ok(());
+    };
+    for (id, hop) in tables::next_hops(lab, leaf)? {
+        let Some(members) = hop["group"].as_array() else {
+            continue;
+        };
+        if !members
+            .iter()
+            .any(|member| member["weight"].as_u64().unwrap_or(1) > 1)
+        {
+            continue;
+        }
+        let doubled: Vec<String> = members
+            .iter()
+            .enumerate()
+            .map(|(place, member)| {
+                let weight = member["weight"].as_u64().unwrap_or(1);
+                let weight = if place == 0 { 2 * weight } else { weight };
+                format!("{},{weight}", member["id"].as_u64().unwrap_or_default())
+            })
+            .collect();
+        let (id, group) = (id.to_string(), doubled.join("/"));
+        println!("  break {leaf}: ip nexthop replace id {id} group {group}");
+        let protocol = hop["protocol"].as_str().unwrap_or("static").to_owned();
+        let replace = [
+            "ip", "nexthop", "replace", "id", &id, "group", &group, "proto", &protocol,
+        ];
+        return lab.run(leaf, &replace).map(drop);
+    }
+    Err(Failure::new(format!(
+        "{leaf} has no next-hop group with weights"
+    )))
+}
+
+/// A leaf sent its last keepalive at most a third of the hold time before it stopped, so no hold timer
+/// runs out earlier than six seconds after; and what was swallowed since less than six seconds does not
+/// end the first leaf's own sessions before its answer counts.
+pub(crate) const BEFORE_THE_FIRST_WITHDRAW: Duration = Duration::from_millis(5_500);

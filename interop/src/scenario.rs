@@ -1,0 +1,150 @@
+//! `cargo interop`: which labs there are, and running them one after another.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    check::Checks,
+    clock, evpn,
+    expect::Expect,
+    failure::{Context, Failure},
+    lab::Lab,
+    packages,
+    programs::{self, Programs},
+    sabotage::Break,
+    topology::Topology,
+};
+
+#[derive(clap::Args, Default)]
+pub(crate) struct Arguments {
+    /// Labs to run; all of them if none is named
+    names: Vec<String>,
+    /// Print the labs there are
+    #[arg(long)]
+    list: bool,
+    /// Leave the lab up after its checks, until interrupted
+    #[arg(long)]
+    keep: bool,
+    /// Break something on purpose: a check must fail
+    #[arg(long = "break", value_enum, value_name = "KIND")]
+    sabotage: Option<Break>,
+    /// Who reflects the routes
+    #[arg(long, value_enum, default_value = "weft")]
+    reflector: Reflector,
+    /// Use the programs that were built before
+    #[arg(long)]
+    no_build: bool,
+}
+
+/// Who reflects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Reflector {
+    /// What the labs are for
+    #[default]
+    Weft,
+    /// FRR in the place of weftd, without agents: what weft is compared with
+    Frr,
+}
+
+/// Runs the labs that were asked for. Ok(false): a check failed.
+pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let all = names()?;
+    if arguments.list {
+        all.iter().for_each(|name| println!("{name}"));
+        return Ok(true);
+    }
+    if let Some(unknown) = arguments.names.iter().find(|name| !all.contains(name)) {
+        return Err(Failure::new(format!(
+            "no lab {unknown}: there are {}",
+            all.join(", ")
+        )));
+    }
+    let wanted = if arguments.names.is_empty() {
+        &all
+    } else {
+        &arguments.names
+    };
+    let checks = run_labs(wanted, arguments)?;
+    println!("{}", checks.summary());
+    Ok(checks.failed == 0)
+}
+
+/// Runs labs with the options of `cargo interop`'s defaults: for `cargo verify`.
+pub(crate) fn run_all() -> Result<Checks, Failure> {
+    run_labs(&names()?, &Arguments::default())
+}
+
+fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Checks, Failure> {
+    packages::require_root()?;
+    packages::install(&[&packages::LAB])?;
+    let programs = match (arguments.reflector, arguments.no_build) {
+        (Reflector::Frr, _) => None,
+        (Reflector::Weft, true) => Some(Programs::find()?),
+        (Reflector::Weft, false) => {
+            packages::install(&[&packages::BUILD])?;
+            Some(Programs::build()?)
+        }
+    };
+    let mut total = Checks::default();
+    for name in wanted {
+        total.add(&run_lab(name, arguments, programs.clone())?);
+    }
+    Ok(total)
+}
+
+fn run_lab(
+    name: &str,
+    arguments: &Arguments,
+    programs: Option<Programs>,
+) -> Result<Checks, Failure> {
+    let start = Instant::now();
+    println!("lab {name}");
+    let folder = folder(name);
+    let expect = Expect::read(&folder)?;
+    let mut lab = Lab::up(&folder, &Topology::read(&topology_file(name))?, programs)?;
+    println!("  up    after {}", clock::since(start));
+    let checks = evpn::check(&mut lab, &expect, arguments.sabotage);
+    if !matches!(&checks, Ok(checks) if checks.failed == 0) {
+        lab.fallen()
+            .iter()
+            .for_each(|daemon| println!("  ended by itself: {daemon}"));
+        println!("  logs: {}", lab.keep_logs()?.display());
+    }
+    if arguments.keep && checks.is_ok() {
+        println!("  up until Ctrl-C; {}", evpn::hint(&lab, &expect)?);
+        while !clock::interrupted() {
+            clock::settle(Duration::from_millis(100));
+        }
+    }
+    drop(lab);
+    println!("  down  after {}", clock::since(start));
+    checks
+}
+
+/// The labs of the tree: folders with a topology file of their own name.
+pub(crate) fn names() -> Result<Vec<String>, Failure> {
+    let labs = labs();
+    let mut names: Vec<String> = fs::read_dir(&labs)
+        .context(|| labs.display().to_string())?
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| topology_file(name).is_file())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+pub(crate) fn folder(name: &str) -> PathBuf {
+    labs().join(name)
+}
+
+pub(crate) fn topology_file(name: &str) -> PathBuf {
+    folder(name).join(format!("{name}.clab.yml"))
+}
+
+fn labs() -> PathBuf {
+    Path::new(programs::root()).join("interop/labs")
+}

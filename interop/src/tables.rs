@@ -1,0 +1,312 @@
+//! What the lab's speakers, kernels and replicas say, in the words of `expect.rs`. It compares nothing.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    expect::{Expect, FLOOD, Lines},
+    failure::{Context, Failure},
+    lab::Lab,
+    weft::{Client, count, field},
+};
+
+/// `show bgp l2vpn evpn summary` of every leaf.
+pub(crate) fn sessions(lab: &Lab, expect: &Expect) -> Result<Lines, Failure> {
+    let mut lines = Lines::new();
+    for leaf in expect.vteps.keys() {
+        let summary = lab.frr(leaf)?.json("show bgp l2vpn evpn summary json")?;
+        for (peer, session) in members(&summary["peers"]) {
+            lines.insert(format!("{leaf} to {peer}: {}", field(session, "state")));
+        }
+    }
+    Ok(lines)
+}
+
+/// The interfaces over which zebra sends to every other leaf's VTEP address, as BGP found them.
+pub(crate) fn underlay(lab: &Lab, expect: &Expect) -> Result<Lines, Failure> {
+    let mut lines = Lines::new();
+    for leaf in expect.vteps.keys() {
+        let routes = lab.frr(leaf)?.json("show ip route bgp json")?;
+        for (other, vtep) in expect.vteps.iter().filter(|(other, _)| *other != leaf) {
+            let next_hops = routes[format!("{vtep}/32")][0]["nexthops"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let mut over: Vec<String> = next_hops
+                .iter()
+                .map(|hop| field(hop, "interfaceName"))
+                .collect();
+            over.sort();
+            lines.insert(format!(
+                "{leaf} to {}: {}",
+                expect.vteps[other],
+                over.join(" ")
+            ));
+        }
+    }
+    Ok(lines)
+}
+
+/// `show bgp l2vpn evpn` of every leaf but `without`: one line per path.
+pub(crate) fn routes(lab: &Lab, expect: &Expect, without: Option<&str>) -> Result<Lines, Failure> {
+    let mut lines = Lines::new();
+    for leaf in expect
+        .vteps
+        .keys()
+        .filter(|leaf| Some(leaf.as_str()) != without)
+    {
+        let table = lab
+            .frr(leaf)?
+            .json("show bgp l2vpn evpn route detail json")?;
+        for (rd, destinations) in members(&table) {
+            for (key, destination) in members(destinations).filter(|(key, _)| key.starts_with('['))
+            {
+                for path in flat(&destination["paths"]) {
+                    lines.insert(route_line(leaf, rd, key, path));
+                }
+            }
+        }
+    }
+    Ok(lines)
+}
+
+fn route_line(leaf: &str, rd: &str, key: &str, path: &Value) -> String {
+    let mut communities: Vec<&str> = path["extendedCommunity"]["string"]
+        .as_str()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    communities.sort_by_key(|community| (!community.starts_with("RT:"), *community));
+    let next_hop = field(&path["nexthops"][0], "ip");
+    let from = match field(&path["peer"], "peerId").as_str() {
+        "0.0.0.0" | "(unspec)" | "" => "own".to_owned(),
+        peer => format!("from {peer}"),
+    };
+    format!(
+        "{leaf} {rd} {key} {} next hop {next_hop}, {from}",
+        communities.join(" ")
+    )
+}
+
+/// `bridge fdb` of every VXLAN device of every leaf but `without`: what points at another VTEP.
+pub(crate) fn forwarding(
+    lab: &Lab,
+    expect: &Expect,
+    without: Option<&str>,
+) -> Result<Lines, Failure> {
+    let hosts: Vec<&str> = expect
+        .hosts
+        .values()
+        .map(|host| host.mac.as_str())
+        .collect();
+    let mut lines = Lines::new();
+    for leaf in expect
+        .vteps
+        .keys()
+        .filter(|leaf| Some(leaf.as_str()) != without)
+    {
+        for vni in &expect.vnis {
+            let device = format!("vxlan{vni}");
+            let text = lab.run(leaf, &["bridge", "-j", "fdb", "show", "dev", &device])?;
+            let entries: Vec<Value> =
+                serde_json::from_str(&text).context(|| format!("fdb of {leaf}"))?;
+            for entry in entries.iter().filter(|entry| entry["dst"].is_string()) {
+                let mac = field(entry, "mac");
+                if mac == FLOOD || hosts.contains(&mac.as_str()) || entry["dst"].is_string() {
+                    lines.insert(format!("{leaf} {device} {mac} to {}", field(entry, "dst")));
+                }
+            }
+        }
+    }
+    Ok(lines)
+}
+
+/// `weft vtep list`.
+pub(crate) fn members_of(client: &Client<'_>) -> Result<Lines, Failure> {
+    let rows = client.rows(&["vtep", "list"], "vteps")?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let vnis: Vec<String> = flat(&row["vnis"]).map(ToString::to_string).collect();
+            let macs = count(row, "macs").unwrap_or_default();
+            format!(
+                "{}: VNI {}, {macs} MACs",
+                field(row, "address"),
+                vnis.join(" ")
+            )
+        })
+        .collect())
+}
+
+/// `weft peer list`: every leaf by its address, with what this replica sees.
+pub(crate) fn peers(client: &Client<'_>) -> Result<Lines, Failure> {
+    let rows = client.rows(&["peer", "list"], "peers")?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            format!(
+                "{}: {}, {} routes",
+                field(row, "router_id"),
+                field(row, "state"),
+                field(row, "routes")
+            )
+        })
+        .collect())
+}
+
+/// `weft route list`: RD, key, communities and next hop of every path.
+pub(crate) fn reflected(client: &Client<'_>) -> Result<Lines, Failure> {
+    let rows = client.rows(&["route", "list"], "routes")?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let communities: Vec<&str> = flat(&row["ext_communities"])
+                .filter_map(Value::as_str)
+                .collect();
+            let mut communities = communities;
+            communities.sort_by_key(|community| (!community.starts_with("RT:"), *community));
+            let (rd, key) = (field(row, "rd"), field(row, "key"));
+            format!(
+                "{rd} {key} {} next hop {}",
+                communities.join(" "),
+                field(row, "next_hop")
+            )
+        })
+        .collect())
+}
+
+/// `weft plan show`, as `LEAF to PREFIX: ADDRESS%INTERFACE=WEIGHT ...`.
+pub(crate) fn planned(client: &Client<'_>) -> Result<Lines, Failure> {
+    let rows = client.rows(&["plan", "show"], "entries")?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let mut shares: Vec<String> = flat(&row["members"])
+                .map(|member| {
+                    let weight = count(member, "weight").unwrap_or_default();
+                    format!(
+                        "{}%{}={weight}",
+                        field(member, "next_hop"),
+                        field(member, "interface")
+                    )
+                })
+                .collect();
+            shares.sort();
+            format!(
+                "{} to {}: {}",
+                field(row, "leaf"),
+                field(row, "prefix"),
+                shares.join(" ")
+            )
+        })
+        .collect())
+}
+
+/// The shares of `weft plan show` in lowest terms, by interface.
+pub(crate) fn ratios(client: &Client<'_>) -> Result<Lines, Failure> {
+    let rows = client.rows(&["plan", "show"], "entries")?;
+    let mut lines = Lines::new();
+    for row in &rows {
+        let mut shares: BTreeMap<String, u64> = BTreeMap::new();
+        for member in flat(&row["members"]) {
+            shares.insert(
+                field(member, "interface"),
+                count(member, "weight").unwrap_or_default(),
+            );
+        }
+        let divisor = shares
+            .values()
+            .copied()
+            .fold(0, greatest_common_divisor)
+            .max(1);
+        let shares: Vec<String> = shares
+            .iter()
+            .map(|(name, weight)| format!("{name}={}", weight / divisor))
+            .collect();
+        let to = field(row, "prefix");
+        let to = to.strip_suffix("/32").unwrap_or(&to);
+        lines.insert(format!(
+            "{} to {to}: {}",
+            field(row, "leaf"),
+            shares.join(" ")
+        ));
+    }
+    Ok(lines)
+}
+
+/// What each kernel does with what it sends to another leaf's VTEP address, in the words of `planned`:
+/// the route with the lowest metric, its next-hop group, the group's members and weights.
+pub(crate) fn installed(lab: &Lab, expect: &Expect) -> Result<Lines, Failure> {
+    let mut lines = Lines::new();
+    for leaf in expect.vteps.keys() {
+        let hops = next_hops(lab, leaf)?;
+        for (other, vtep) in expect.vteps.iter().filter(|(other, _)| *other != leaf) {
+            let prefix = format!("{}/32", expect.vteps[other]);
+            let text = lab.run(leaf, &["ip", "-j", "route", "show", &prefix])?;
+            let mut routes: Vec<Value> =
+                serde_json::from_str(&text).context(|| format!("{prefix} of {leaf}"))?;
+            routes.sort_by_key(|route| route["metric"].as_u64().unwrap_or_default());
+            let group = routes.first().and_then(|route| route["nhid"].as_u64());
+            let mut shares = group.map(|group| shares(&hops, group)).unwrap_or_default();
+            shares.sort();
+            lines.insert(format!("{leaf} to {vtep}/32: {}", shares.join(" ")));
+        }
+    }
+    Ok(lines)
+}
+
+/// `ip nexthop` of a node, by id.
+pub(crate) fn next_hops(lab: &Lab, node: &str) -> Result<BTreeMap<u64, Value>, Failure> {
+    let text = lab.run(node, &["ip", "-j", "nexthop", "show"])?;
+    let hops: Vec<Value> =
+        serde_json::from_str(&text).context(|| format!("next hops of {node}"))?;
+    Ok(hops
+        .into_iter()
+        .filter_map(|hop| Some((hop["id"].as_u64()?, hop)))
+        .collect())
+}
+
+fn shares(hops: &BTreeMap<u64, Value>, id: u64) -> Vec<String> {
+    let Some(hop) = hops.get(&id) else {
+        return Vec::new();
+    };
+    let named = |hop: &Value| format!("{}%{}", field(hop, "gateway"), field(hop, "dev"));
+    if !hop["group"].is_array() {
+        return vec![format!("{}=1", named(hop))];
+    }
+    flat(&hop["group"])
+        .map(|member| {
+            let at = member["id"]
+                .as_u64()
+                .and_then(|id| hops.get(&id))
+                .map(named)
+                .unwrap_or_default();
+            format!("{at}={}", member["weight"].as_u64().unwrap_or(1))
+        })
+        .collect()
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+/// The elements of a list, or of a list of lists: FRR prints paths either way.
+fn flat(value: &Value) -> impl Iterator<Item = &Value> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|element| match element {
+            Value::Array(inner) => inner.iter().collect::<Vec<_>>(),
+            other => vec![other],
+        })
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
