@@ -74,3 +74,45 @@ const SAYING: [u8; 2] = [2, 4];
 
 /// RFC 9003 §2, in octets.
 const COMMUNICATION_MAX: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_communication_is_cut_at_a_character() {
+        let notification = cease(Cease::Shutdown, &"é".repeat(200));
+        assert_eq!((notification.data.len(), notification.data[0]), (255, 254));
+        assert_eq!(
+            notification.shutdown_communication(),
+            Some("é".repeat(127).as_str())
+        );
+    }
+
+    #[test]
+    fn only_shutdown_and_reset_carry_a_communication() {
+        assert!(cease(Cease::MaxPrefixes, "no").data.is_empty());
+        assert!(cease(Cease::Shutdown, "").data.is_empty());
+        assert_eq!(
+            cease(Cease::Reset, "yes").shutdown_communication(),
+            Some("yes")
+        );
+    }
+
+    #[test]
+    fn reasons_can_be_read() {
+        let received = DownReason::NotificationReceived(cease(Cease::Shutdown, "a\u{1b}b"));
+        assert_eq!(
+            received.to_string(),
+            r#"notification received 6/2 (Cease/Administrative Shutdown) "a\u{1b}b""#
+        );
+        assert_eq!(
+            DownReason::HoldTimerExpired.to_string(),
+            "hold timer expired"
+        );
+        assert_eq!(
+            DownReason::PeerClosed.to_string(),
+            "peer closed the connection"
+        );
+    }
+}

@@ -149,3 +149,107 @@ fn send_hold(configured: Duration, hold: Duration) -> Duration {
         configured
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::RouterId;
+    use crate::session::RemoteAsn;
+
+    fn agree(config: &SessionConfig, asn: u32, offers: &[Capability]) -> Negotiated {
+        let family = [Capability::MultiProtocol(Family::L2VPN_EVPN)];
+        let capabilities = [&family, offers].concat();
+        let open = Open {
+            asn,
+            hold_secs: 30,
+            router_id: RouterId(2),
+            capabilities,
+        };
+        negotiate(config, open).unwrap()
+    }
+
+    fn config() -> SessionConfig {
+        SessionConfig::new(64_496, RouterId(1), RemoteAsn::Any)
+    }
+
+    #[test]
+    fn a_context_holds_what_both_offer() {
+        let plain = agree(&config(), 64_496, &[]);
+        let decode = DecodeContext {
+            four_octet_as: false,
+            ibgp: true,
+            extended_message: false,
+        };
+        assert_eq!(
+            (plain.decode, plain.max_len, plain.ibgp),
+            (decode, 4096, true)
+        );
+        assert!(!plain.route_refresh && !plain.enhanced_route_refresh);
+
+        let offers = [Capability::FourOctetAs(64_497), Capability::ExtendedMessage];
+        let rich = agree(&config(), 64_497, &offers);
+        let decode = DecodeContext {
+            four_octet_as: true,
+            ibgp: false,
+            extended_message: true,
+        };
+        assert_eq!(
+            (rich.decode, rich.max_len, rich.ibgp),
+            (decode, 65_535, false)
+        );
+
+        let standard = SessionConfig {
+            extended_message: false,
+            ..config()
+        };
+        assert_eq!(agree(&standard, 64_497, &offers).max_len, 4096);
+    }
+
+    #[test]
+    fn refresh_and_restart_are_what_the_peer_says() {
+        let restart = GracefulRestart {
+            restart_secs: 120,
+            ..GracefulRestart::default()
+        };
+        let offers = [
+            Capability::RouteRefresh,
+            Capability::EnhancedRouteRefresh,
+            Capability::GracefulRestart(restart.clone()),
+        ];
+        let negotiated = agree(&config(), 64_496, &offers);
+        assert!(negotiated.route_refresh && negotiated.enhanced_route_refresh);
+        assert_eq!(negotiated.graceful_restart, Some(restart));
+        assert_eq!(negotiated.peer_capabilities.len(), 4);
+    }
+
+    #[test]
+    fn the_send_hold_time_is_eight_minutes_or_twice_the_hold_time() {
+        let secs = Duration::from_secs;
+        assert_eq!(send_hold(secs(0), secs(90)), secs(480));
+        assert_eq!(send_hold(secs(0), secs(300)), secs(600));
+        assert_eq!(send_hold(secs(20), secs(300)), secs(20));
+    }
+
+    #[test]
+    fn an_offer_of_the_families_is_in_every_open() {
+        let config = SessionConfig {
+            fqdn: Some(("rr1".into(), String::new())),
+            ..config()
+        };
+        let open = config.open();
+        assert_eq!(
+            (open.asn, open.hold_secs, open.router_id),
+            (64_496, 9, RouterId(1))
+        );
+        assert!(
+            open.capabilities
+                .contains(&Capability::MultiProtocol(Family::L2VPN_EVPN))
+        );
+        assert!(open.capabilities.contains(&Capability::FourOctetAs(64_496)));
+        let host = Capability::Fqdn {
+            host: "rr1".into(),
+            domain: String::new(),
+        };
+        assert!(open.capabilities.contains(&host));
+    }
+}

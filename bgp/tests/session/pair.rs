@@ -33,6 +33,8 @@ enum Event {
     Start(usize),
     Tell(usize, u32),
     Read(usize, u32),
+    /// The network breaks a connection or a handshake; nothing unread arrives.
+    Break(u32),
 }
 
 struct World {
@@ -117,6 +119,18 @@ impl World {
                     }
                 }
             }
+            Event::Break(id) => self.break_wire(id),
+        }
+    }
+
+    fn break_wire(&mut self, id: u32) {
+        let wire = self.wires.get_mut(&id).unwrap();
+        wire.unread = [VecDeque::from([Item::End]), VecDeque::from([Item::End])];
+        let dialer = wire.dialer;
+        let fails = wire.untold[dialer];
+        wire.untold = [false; 2];
+        if fails {
+            self.input(dialer, Input::ConnectFailed, None);
         }
     }
 
@@ -208,7 +222,7 @@ impl World {
         up && held[0].len() == 1 && held[0] == held[1]
     }
 
-    fn run(&mut self, choices: &[u8], patience: Duration) {
+    fn run(&mut self, choices: &[u8], breaks: bool, patience: Duration) {
         let end = self.now + patience;
         let mut choices = choices.iter().copied();
         while self.now < end {
@@ -216,18 +230,21 @@ impl World {
             if events.is_empty() && self.agrees() {
                 return;
             }
-            match events.len() {
-                0 => self.wait(),
-                count => {
-                    let choice = usize::from(choices.next().unwrap_or(0)) % count;
-                    self.happen(events[choice]);
+            match (events.len(), choices.next().unwrap_or(0)) {
+                (_, BREAK..) if breaks && !self.wires.is_empty() => {
+                    self.happen(Event::Break(self.dialed));
                 }
+                (0, _) => self.wait(),
+                (count, choice) => self.happen(events[usize::from(choice) % count]),
             }
         }
         let names = self.sessions.each_ref().map(Session::state_name);
         panic!("after {patience:?}: {names:?}, holding {:?}", self.held);
     }
 }
+
+/// Of 256 choices, those that break the latest connection where that is allowed.
+const BREAK: u8 = 224;
 
 fn side_of(wire: &Wire, who: usize) -> Side {
     if wire.dialer == who {
@@ -260,7 +277,7 @@ proptest! {
         choices in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let mut world = World::new(ids, seeds.into(), resets);
-        world.run(&choices, Duration::from_secs(60));
+        world.run(&choices, false, Duration::from_secs(60));
         // Neither idle holds nor retries were needed: no interleaving kills both connections.
         prop_assert_eq!(world.downs, 0);
         // And it stays so.
@@ -273,5 +290,17 @@ proptest! {
         }
         prop_assert!(world.sessions.iter().all(|session| session.state_name() == "Established"));
         prop_assert_eq!(world.downs, 0);
+    }
+
+    /// Breaks come at any time, and stop some day: then it takes at most an idle hold of each, a
+    /// retry, and the OPEN hold time of a handshake whose other end never knew of it.
+    #[test]
+    fn two_meet_again_after_any_breaks(
+        ids in ids(),
+        seeds in (any::<u64>(), any::<u64>()).prop_filter("differ", |(a, b)| a != b),
+        choices in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut world = World::new(ids, seeds.into(), true);
+        world.run(&choices, true, Duration::from_secs(600));
     }
 }

@@ -80,6 +80,7 @@ impl Story {
         let words: Vec<_> = line.split_whitespace().collect();
         match words.as_slice() {
             ["config", options @ ..] => {
+                self.config = config();
                 for option in options {
                     configure(&mut self.config, option);
                 }

@@ -27,8 +27,9 @@ fn every_pair_of_state_and_input_is_decided() {
             let mut session = reach(start);
             let before = session.state_name();
             let deadline = session.poll_timeout();
-            let now = match (&input, label == "timeout due", deadline) {
-                (Input::Timeout, true, Some(deadline)) => deadline,
+            let now = match (label.as_str(), deadline) {
+                ("timeout due", Some(deadline)) => deadline,
+                ("timeout late", _) => start + Duration::from_secs(86_400),
                 _ => start + Duration::from_millis(1),
             };
             session.handle(input, now);
@@ -160,6 +161,7 @@ fn inputs() -> Vec<(String, Input)> {
         ("connect failed".into(), Input::ConnectFailed),
         ("timeout early".into(), Input::Timeout),
         ("timeout due".into(), Input::Timeout),
+        ("timeout late".into(), Input::Timeout),
         ("stop".into(), Input::Stop(Cease::Shutdown)),
         (
             "stop saying".into(),
