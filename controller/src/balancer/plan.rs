@@ -1,0 +1,199 @@
+//! A plan: per leaf and remote VTEP the next hops, their weights and why; as intent and as text.
+//!
+//! It refuses to know how it was made and how it is sent.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use weft_proto::operator::v1;
+use weft_weights::explain::{Exclusion, Reason};
+
+use crate::fabric::topology::{LinkName, SwitchName};
+use crate::southbound::intent::{Allocation, Intent, NextHop, Routes};
+
+/// How every leaf spreads what it sends.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Grows with every plan that differs from the one before; 0 for none.
+    pub revision: u64,
+    /// Every leaf of the topology.
+    pub leaves: BTreeMap<SwitchName, LeafPlan>,
+}
+
+/// How one leaf spreads what it sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafPlan {
+    /// `host:port` of its gRIBI server; None if weft does not program it.
+    pub agent: Option<Arc<str>>,
+    /// By the host prefix of the remote VTEP.
+    pub entries: BTreeMap<IpNet, Entry>,
+}
+
+/// How one leaf spreads what it sends to one VTEP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The leaf that has the VTEP.
+    pub to: SwitchName,
+    /// In order of the names of the links. Empty when nothing alive leads there: the entry is not programmed then.
+    pub members: Vec<Member>,
+    /// The uplinks that carry no part.
+    pub excluded: Vec<Excluded>,
+    /// The sum of the weights.
+    pub parts: u32,
+    /// How far rounding overloads the worst member, in millionths: 1,000,000 is exact.
+    pub delta_ppm: u64,
+}
+
+/// A next hop with its weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where to send.
+    pub next_hop: NextHop,
+    /// The switch there.
+    pub via: SwitchName,
+    /// The link to it.
+    pub link: LinkName,
+    /// At least 1.
+    pub weight: u32,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// An uplink without a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excluded {
+    /// The link.
+    pub link: LinkName,
+    /// Why.
+    pub reason: Exclusion,
+}
+
+impl Plan {
+    /// What the leaves that weft programs should have. Entries without a member are left out: plain routing decides.
+    pub fn intent(&self) -> Intent {
+        let switches = self.leaves.iter().filter_map(|(leaf, plan)| {
+            let routes = Routes {
+                agent: plan.agent.clone()?,
+                prefixes: plan
+                    .entries
+                    .iter()
+                    .filter(|(_, entry)| !entry.members.is_empty())
+                    .map(|(prefix, entry)| (*prefix, entry.weights()))
+                    .collect(),
+            };
+            Some((leaf.clone(), routes))
+        });
+        Intent {
+            revision: self.revision,
+            switches: switches.collect(),
+        }
+    }
+
+    /// As the operator's API shows it, of one leaf or of all; ids that are not allocated are 0.
+    pub fn to_message(&self, leaf: Option<&SwitchName>, allocation: &Allocation) -> v1::Plan {
+        let entries = self
+            .leaves
+            .iter()
+            .filter(|(name, _)| leaf.is_none_or(|leaf| leaf == *name))
+            .flat_map(|(name, plan)| {
+                plan.entries
+                    .iter()
+                    .map(|(prefix, entry)| entry.to_message(name, prefix, allocation))
+            });
+        v1::Plan {
+            revision: self.revision,
+            entries: entries.collect(),
+        }
+    }
+}
+
+impl Entry {
+    /// The weight of each next hop.
+    pub fn weights(&self) -> BTreeMap<NextHop, u32> {
+        self.members
+            .iter()
+            .map(|member| (member.next_hop.clone(), member.weight))
+            .collect()
+    }
+
+    /// Why these shares, in words: what is used, how exact it is, what is not used.
+    pub fn reason(&self) -> String {
+        let uplinks = self.members.len() + self.excluded.len();
+        let mut reason = if self.members.is_empty() {
+            format!("no live way over {uplinks} uplinks: the switch's own routing decides")
+        } else {
+            format!(
+                "{} parts over {} of {uplinks} uplinks",
+                self.parts,
+                self.members.len()
+            )
+        };
+        if self.delta_ppm > 1_000_000 {
+            let tenths = (self.delta_ppm - 1_000_000).div_ceil(1_000);
+            reason += &format!(
+                ", rounding gives a member {}.{} % too much",
+                tenths / 10,
+                tenths % 10
+            );
+        }
+        for excluded in &self.excluded {
+            reason += &format!("; {}: {}", excluded.link, excluded.reason);
+        }
+        reason
+    }
+
+    fn to_message(
+        &self,
+        leaf: &SwitchName,
+        prefix: &IpNet,
+        allocation: &Allocation,
+    ) -> v1::PlanEntry {
+        let group = allocation
+            .group(leaf, prefix)
+            .filter(|_| !self.members.is_empty());
+        let members = self.members.iter().map(|member| v1::PlanMember {
+            next_hop: member.next_hop.address.to_string(),
+            interface: member.next_hop.interface.to_string(),
+            via: member.via.to_string(),
+            weight: member.weight,
+            reason: member.reason.to_string(),
+            index: allocation
+                .next_hop(leaf, member.next_hop.address)
+                .unwrap_or(0),
+        });
+        v1::PlanEntry {
+            leaf: leaf.to_string(),
+            to: self.to.to_string(),
+            prefix: prefix.to_string(),
+            members: members.collect(),
+            group: group.unwrap_or(0),
+            reason: self.reason(),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    /// One line per entry and one per member.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "plan {}", self.revision)?;
+        for (leaf, plan) in &self.leaves {
+            for (prefix, entry) in &plan.entries {
+                writeln!(f, "{leaf} to {} ({prefix}): {}", entry.to, entry.reason())?;
+                for member in &entry.members {
+                    writeln!(
+                        f,
+                        "  {:>3}  {} by {} over {}: {}",
+                        member.weight,
+                        member.via,
+                        member.next_hop.address,
+                        member.next_hop.interface,
+                        member.reason
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! What the network is: facts that an operator declares, typed and validated.
+//!
+//! Pure. It refuses to know what is done with them: weights, plans, streams.
+
+pub mod topology;

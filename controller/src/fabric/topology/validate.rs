@@ -1,0 +1,297 @@
+//! What a declaration must satisfy, field by field.
+//!
+//! It collects every fault instead of stopping at the first, and refuses to guess: nothing is defaulted that matters.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weft_proto::fabric::v1;
+
+use super::{FieldFault, HostPort, Link, LinkEnd, LinkName, Role, Switch, SwitchName, Topology};
+
+/// Collects faults, and what must be unique across the declaration: each value with the field that took it first.
+#[derive(Default)]
+pub(super) struct Validator {
+    faults: Vec<FieldFault>,
+    vteps: BTreeMap<IpAddr, String>,
+    agents: BTreeMap<Arc<str>, String>,
+    interfaces: BTreeMap<(SwitchName, Arc<str>), String>,
+    addresses: BTreeMap<IpAddr, String>,
+}
+
+impl Validator {
+    pub(super) fn into_faults(self) -> Vec<FieldFault> {
+        self.faults
+    }
+
+    /// Reads everything; what comes back is meaningful only without faults.
+    pub(super) fn topology(&mut self, fabric: &v1::Fabric) -> Topology {
+        let mut topology = Topology {
+            name: fabric.name.clone(),
+            revision: fabric.revision,
+            ..Topology::default()
+        };
+        if fabric.name.trim().is_empty() {
+            self.fault("name", "empty");
+        }
+        for (field, count, most) in [
+            ("switches", fabric.switches.len(), SWITCHES_MAX),
+            ("links", fabric.links.len(), LINKS_MAX),
+            ("host_ports", fabric.host_ports.len(), HOST_PORTS_MAX),
+        ] {
+            if count > most {
+                self.fault(field, format_args!("{count} entries, at most {most}"));
+                return topology;
+            }
+        }
+        for (at, switch) in fabric.switches.iter().enumerate() {
+            if let Some(switch) = self.switch(&format!("switches[{at}]"), switch, &topology) {
+                topology.switches.insert(switch.name.clone(), switch);
+            }
+        }
+        for (at, link) in fabric.links.iter().enumerate() {
+            if let Some(link) = self.link(&format!("links[{at}]"), link, &topology) {
+                topology.links.insert(link.name.clone(), link);
+            }
+        }
+        for (at, port) in fabric.host_ports.iter().enumerate() {
+            if let Some(port) = self.host_port(&format!("host_ports[{at}]"), port, &topology) {
+                topology.host_ports.push(port);
+            }
+        }
+        topology
+    }
+
+    fn switch(&mut self, field: &str, switch: &v1::Switch, known: &Topology) -> Option<Switch> {
+        let name = SwitchName::from(switch.name.as_str());
+        if !is_name(&switch.name) {
+            self.fault(
+                format_args!("{field}.name"),
+                format_args!(
+                    "{:?} is not a name of letters, digits, '.', '_' and single '-'",
+                    switch.name
+                ),
+            );
+        } else if known.switches.contains_key(&name) {
+            self.fault(
+                format_args!("{field}.name"),
+                format_args!("a second switch named {name:?}", name = switch.name),
+            );
+        }
+        let role = match v1::Role::try_from(switch.role) {
+            Ok(v1::Role::Leaf) => Some(Role::Leaf),
+            Ok(v1::Role::Spine) => Some(Role::Spine),
+            Ok(v1::Role::Unspecified) => None,
+            Err(_) => None,
+        };
+        if role.is_none() {
+            self.fault(format_args!("{field}.role"), "neither leaf nor spine");
+        }
+        let vtep = self.vtep(field, switch, role);
+        let agent = self.agent(field, &switch.agent_address);
+        Some(Switch {
+            name,
+            role: role?,
+            vtep,
+            agent,
+        })
+    }
+
+    fn vtep(&mut self, field: &str, switch: &v1::Switch, role: Option<Role>) -> Option<IpAddr> {
+        let field = format!("{field}.vtep_address");
+        if switch.vtep_address.is_empty() {
+            if role == Some(Role::Leaf) {
+                self.fault(&field, "empty, and a leaf needs one");
+            }
+            return None;
+        }
+        let vtep = self.address(&field, &switch.vtep_address)?;
+        let taken = self.vteps.insert(vtep, field.clone());
+        self.unique(&field, &vtep, taken);
+        Some(vtep)
+    }
+
+    fn agent(&mut self, field: &str, address: &str) -> Option<Arc<str>> {
+        if address.is_empty() {
+            return None;
+        }
+        let field = format!("{field}.agent_address");
+        let host_and_port = address.rsplit_once(':').filter(|(host, port)| {
+            let bracketed = host.starts_with('[') && host.ends_with(']');
+            let plain = !host.is_empty()
+                && !host.contains(|c: char| c == ':' || c == '/' || c.is_whitespace());
+            (plain || bracketed) && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        if host_and_port.is_none() {
+            self.fault(&field, format_args!("{address:?} is not host:port"));
+            return None;
+        }
+        let agent: Arc<str> = address.into();
+        let taken = self.agents.insert(agent.clone(), field.clone());
+        self.unique(&field, &address, taken);
+        Some(agent)
+    }
+
+    fn link(&mut self, field: &str, link: &v1::Link, known: &Topology) -> Option<Link> {
+        let a = self.end(&format!("{field}.a"), link.a.as_ref(), known);
+        let b = self.end(&format!("{field}.b"), link.b.as_ref(), known);
+        if link.capacity_bps == 0 {
+            self.fault(format_args!("{field}.capacity_bps"), "0");
+        }
+        let (a, b) = (a?, b?);
+        if a.switch == b.switch {
+            self.fault(
+                format_args!("{field}.b.switch"),
+                format_args!("{:?} is at both ends", b.switch.as_str()),
+            );
+        }
+        if a.address.is_ipv4() != b.address.is_ipv4() {
+            self.fault(
+                format_args!("{field}.b.address"),
+                format_args!("{} is not of the same family as {}", b.address, a.address),
+            );
+        }
+        Some(Link {
+            name: LinkName::new(&a, &b),
+            a,
+            b,
+            capacity_bps: link.capacity_bps,
+            down: link.down,
+        })
+    }
+
+    fn end(&mut self, field: &str, end: Option<&v1::LinkEnd>, known: &Topology) -> Option<LinkEnd> {
+        let Some(end) = end else {
+            self.fault(field, "missing");
+            return None;
+        };
+        let port = self.port(field, &end.switch, &end.interface, known);
+        let field = format!("{field}.address");
+        let address = self.address(&field, &end.address)?;
+        let taken = self.addresses.insert(address, field.clone());
+        self.unique(&field, &address, taken);
+        let (switch, interface) = port?;
+        Some(LinkEnd {
+            switch,
+            interface,
+            address,
+        })
+    }
+
+    fn host_port(
+        &mut self,
+        field: &str,
+        port: &v1::HostPort,
+        known: &Topology,
+    ) -> Option<HostPort> {
+        if port.vni > VNI_MAX {
+            self.fault(
+                format_args!("{field}.vni"),
+                format_args!("{} is above {VNI_MAX}", port.vni),
+            );
+        }
+        let (switch, interface) = self.port(field, &port.switch, &port.interface, known)?;
+        Some(HostPort {
+            switch,
+            interface,
+            host: port.host.clone(),
+            vni: port.vni,
+            capacity_bps: port.capacity_bps,
+        })
+    }
+
+    /// A switch and an interface of it that nothing else uses.
+    fn port(
+        &mut self,
+        field: &str,
+        switch: &str,
+        interface: &str,
+        known: &Topology,
+    ) -> Option<(SwitchName, Arc<str>)> {
+        let name = SwitchName::from(switch);
+        let exists = known.switches.contains_key(&name);
+        if !exists {
+            self.fault(
+                format_args!("{field}.switch"),
+                format_args!("no switch is named {switch:?}"),
+            );
+        }
+        let field = format!("{field}.interface");
+        if interface.is_empty()
+            || interface.contains("--")
+            || interface.contains(char::is_whitespace)
+        {
+            self.fault(
+                &field,
+                format_args!("{interface:?} is not the name of an interface"),
+            );
+            return None;
+        }
+        if !exists {
+            return None;
+        }
+        let port = (name, Arc::from(interface));
+        let taken = self.interfaces.insert(port.clone(), field.clone());
+        self.unique(&field, &format_args!("{switch}:{interface}"), taken);
+        Some(port)
+    }
+
+    fn address(&mut self, field: &str, text: &str) -> Option<IpAddr> {
+        match text.parse::<IpAddr>() {
+            Ok(address)
+                if address.is_unspecified() || address.is_multicast() || address.is_loopback() =>
+            {
+                self.fault(
+                    field,
+                    format_args!("{address} is not a unicast address of a switch"),
+                );
+                None
+            }
+            Ok(address) => Some(address),
+            Err(_) => {
+                self.fault(field, format_args!("{text:?} is not an IP address"));
+                None
+            }
+        }
+    }
+
+    fn unique(&mut self, field: &str, value: &dyn fmt::Display, taken: Option<String>) {
+        if let Some(first) = taken {
+            self.fault(field, format_args!("{value} is already {first}"));
+        }
+    }
+
+    fn fault(&mut self, field: impl fmt::Display, reason: impl fmt::Display) {
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(FieldFault {
+                field: field.to_string(),
+                reason: reason.to_string(),
+            });
+        }
+    }
+}
+
+/// Whether a text can be a name: it stands inside link names, table columns and file paths.
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= NAME_OCTETS_MAX
+        && !text.contains("--")
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+}
+
+/// Above what one controller plans for; a declaration beyond it is a mistake.
+const SWITCHES_MAX: usize = 10_000;
+/// 10,000 switches with 64 ports each, both ends counted once.
+const LINKS_MAX: usize = 320_000;
+/// As many again for hosts.
+const HOST_PORTS_MAX: usize = 640_000;
+/// More would not be read by anybody; the first are enough to find the cause.
+const FAULTS_MAX: usize = 100;
+/// A DNS label.
+const NAME_OCTETS_MAX: usize = 63;
+/// RFC 7348 §5: 24 bits.
+const VNI_MAX: u32 = 0xff_ffff;

@@ -1,0 +1,452 @@
+//! A gRIBI client: the task that holds the stream to one switch.
+//!
+//! ```text
+//! connect -> parameters -> election id -> Get -> reconcile -> push -> in sync
+//!    ^                                              ^                   |
+//!    |                                              +--- new intent ----+
+//!    +--- 1 s .. 30 s --- connection lost, or an operation failed
+//! a higher election id, at any moment -> stop for good
+//! ```
+//!
+//! openconfig/gribi `doc/specification.md` v1.0.1. After any break nothing is assumed: the next stream begins with a
+//! `Get`. It refuses to know where the intent comes from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::transport::{Channel, Endpoint};
+use weft_proto::gribi::g_ribi_client::GRibiClient;
+use weft_proto::gribi::{AftType, GetRequest, ModifyRequest, ModifyResponse, get_request};
+
+use self::push::{Answer, Push};
+use super::intent::Tables;
+use super::reconcile::reconcile;
+use super::{AgentState, AgentStatus, Election};
+
+mod message;
+mod push;
+
+/// What a switch should have now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Of the plan.
+    pub(super) revision: u64,
+    /// The switch's tables.
+    pub(super) tables: Arc<Tables>,
+}
+
+/// The client of one switch.
+pub(super) struct Device {
+    agent: Arc<str>,
+    election: Election,
+    wanted: watch::Receiver<Wanted>,
+    status: watch::Sender<AgentStatus>,
+}
+
+/// Why a session ended.
+enum Ended {
+    /// The switch knows a higher election id.
+    Outranked(Election),
+    /// The connection or the session failed.
+    Lost(String),
+    /// Operations failed: read again what is there, and try again.
+    Incomplete,
+    /// Nobody wants anything any more.
+    Unwanted,
+}
+
+impl Device {
+    pub(super) fn new(
+        agent: Arc<str>,
+        election: Election,
+        wanted: watch::Receiver<Wanted>,
+        status: watch::Sender<AgentStatus>,
+    ) -> Self {
+        Self {
+            agent,
+            election,
+            wanted,
+            status,
+        }
+    }
+
+    /// Sessions one after another until somebody with a higher election id writes, or the task is aborted.
+    pub(super) async fn run(mut self) {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let last_ack = self.status.borrow().last_ack;
+            let ended = self.session().await;
+            let good = {
+                let status = self.status.borrow();
+                status.state == AgentState::InSync || status.last_ack != last_ack
+            };
+            if good {
+                pause = PAUSE_MIN;
+            }
+            match ended {
+                Ended::Outranked(by) => return self.outranked(by),
+                Ended::Unwanted => return,
+                Ended::Lost(why) => {
+                    tracing::warn!(agent = %self.agent, error = %why, "gRIBI session lost");
+                    self.status.send_modify(|status| {
+                        status.state = AgentState::Unreachable;
+                        status.last_error = why;
+                    });
+                    sleep(pause).await;
+                }
+                Ended::Incomplete => {
+                    // A new intent may be what helps: no need to wait then.
+                    let changed = timeout(pause, self.wanted.changed()).await;
+                    if let Ok(Err(_)) = changed {
+                        return;
+                    }
+                }
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Never answered with a higher id of ours: two controllers must not chase each other.
+    fn outranked(&self, by: Election) {
+        let foreign = by.incarnation > self.election.incarnation;
+        let own = self.election;
+        tracing::error!(agent = %self.agent, %own, %by, foreign, "a switch obeys another writer");
+        self.status.send_modify(|status| {
+            status.state = if foreign {
+                AgentState::ForeignController
+            } else {
+                AgentState::Deposed
+            };
+            status.pending = 0;
+            status.last_error = format!("the switch obeys {by}, this is {own}");
+        });
+    }
+
+    async fn session(&mut self) -> Ended {
+        let revision = self.wanted.borrow().revision;
+        self.status
+            .send_modify(|status| status.intended_revision = revision);
+        match self.converse().await {
+            Ok(never) => match never {},
+            Err(ended) => ended,
+        }
+    }
+
+    async fn converse(&mut self) -> Result<std::convert::Infallible, Ended> {
+        let channel = self.connect().await?;
+        let mut stream = Stream::open(channel.clone(), self.election).await?;
+        self.status
+            .send_modify(|status| status.state = AgentState::Synchronizing);
+        let mut installed = get(channel).await?;
+        let mut next_id = 1;
+        loop {
+            let wanted = self.wanted.borrow_and_update().clone();
+            let operations = reconcile(&wanted.tables, &installed);
+            let push = Push::new(operations, next_id);
+            next_id = self
+                .push(push, &wanted, &mut stream, &mut installed)
+                .await?;
+            if !self.wanted.has_changed().map_err(|_| Ended::Unwanted)? {
+                self.idle(&mut stream).await?;
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Channel, Ended> {
+        let uri = if self.agent.contains("://") {
+            self.agent.to_string()
+        } else {
+            format!("http://{}", self.agent)
+        };
+        Endpoint::from_shared(uri)
+            .map_err(|error| Ended::Lost(format!("address of the agent: {error}")))?
+            .connect_timeout(ANSWER_MAX)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(ANSWER_MAX)
+            .keep_alive_while_idle(true)
+            .connect()
+            .await
+            .map_err(|error| Ended::Lost(format!("no connection: {}", innermost(&error))))
+    }
+
+    /// Sends operations phase by phase until all are answered, or until there is a newer intent and what is in flight
+    /// is answered. Returns the next operation id.
+    async fn push(
+        &self,
+        mut push: Push,
+        wanted: &Wanted,
+        stream: &mut Stream,
+        installed: &mut Tables,
+    ) -> Result<u64, Ended> {
+        let mut changed = self.wanted.clone();
+        let mut interrupted = false;
+        let mut accepted_only = 0;
+        self.progress(&push, wanted, installed, false);
+        while !push.is_done() {
+            let operations = push.take();
+            if !operations.is_empty() {
+                let message = message::operations(&operations, self.election, wanted.revision);
+                stream.send(message).await?;
+                continue;
+            }
+            if push.is_done() {
+                break;
+            }
+            tokio::select! {
+                answer = timeout(PROGRESS_MAX, stream.next()) => match answer {
+                    Ok(answer) => self.answered(&answer?, &mut push, installed),
+                    Err(_) => accepted_only += self.stalled(&mut push)?,
+                },
+                _ = changed.changed(), if !interrupted => {
+                    interrupted = true;
+                    push.stop();
+                }
+            }
+            self.progress(&push, wanted, installed, false);
+        }
+        self.finish(&push, wanted, installed, interrupted, accepted_only)?;
+        Ok(push.next_id())
+    }
+
+    fn answered(&self, response: &ModifyResponse, push: &mut Push, installed: &mut Tables) {
+        for result in &response.result {
+            match push.handle(result) {
+                Answer::Programmed(operation) => {
+                    installed.apply(&operation);
+                    self.status
+                        .send_modify(|status| status.last_ack = Some(Instant::now()));
+                }
+                Answer::Accepted | Answer::Failed | Answer::Unknown => {}
+            }
+        }
+    }
+
+    /// No answer for a while. What was accepted is left as that; what was not answered at all ends the session.
+    fn stalled(&self, push: &mut Push) -> Result<usize, Ended> {
+        let accepted = push.settle_accepted();
+        if accepted == 0 {
+            return Err(Ended::Lost(format!(
+                "no acknowledgement of {} operations within {} s",
+                push.pending(),
+                PROGRESS_MAX.as_secs()
+            )));
+        }
+        Ok(accepted)
+    }
+
+    fn finish(
+        &self,
+        push: &Push,
+        wanted: &Wanted,
+        installed: &Tables,
+        interrupted: bool,
+        accepted_only: usize,
+    ) -> Result<(), Ended> {
+        let failures = push.failures();
+        if let Some(first) = failures.first() {
+            let others = failures.len() - 1;
+            let error = if others > 0 {
+                format!("{first} (and {others} more)")
+            } else {
+                first.clone()
+            };
+            tracing::warn!(agent = %self.agent, %error, "operations failed");
+            self.status.send_modify(|status| {
+                status.failed = failures.len();
+                status.pending = 0;
+                status.last_error = error;
+            });
+            return Err(Ended::Incomplete);
+        }
+        if accepted_only > 0 {
+            let error = format!(
+                "{accepted_only} entries accepted and not active: another route is preferred"
+            );
+            self.status.send_modify(|status| {
+                status.failed = 0;
+                status.pending = accepted_only;
+                status.last_error = error;
+            });
+            return Err(Ended::Incomplete);
+        }
+        self.progress(push, wanted, installed, !interrupted);
+        Ok(())
+    }
+
+    /// Waits for a newer intent; the switch has nothing to say meanwhile but that it is there.
+    async fn idle(&mut self, stream: &mut Stream) -> Result<(), Ended> {
+        loop {
+            tokio::select! {
+                changed = self.wanted.changed() => return changed.map_err(|_| Ended::Unwanted),
+                answer = stream.next() => {
+                    answer?;
+                }
+            }
+        }
+    }
+
+    fn progress(&self, push: &Push, wanted: &Wanted, installed: &Tables, in_sync: bool) {
+        self.status.send_modify(|status| {
+            status.intended_revision = wanted.revision;
+            status.entries = installed.len();
+            status.pending = push.pending();
+            status.failed = push.failures().len();
+            if in_sync {
+                status.state = AgentState::InSync;
+                status.installed_revision = wanted.revision;
+                status.last_error.clear();
+            } else {
+                status.state = AgentState::Synchronizing;
+            }
+        });
+    }
+}
+
+/// A Modify stream on which this writer is the highest.
+struct Stream {
+    election: Election,
+    requests: mpsc::Sender<ModifyRequest>,
+    responses: Streaming<ModifyResponse>,
+}
+
+impl Stream {
+    /// Parameters, then the election id, each alone and each answered.
+    async fn open(channel: Channel, election: Election) -> Result<Self, Ended> {
+        let (requests, outgoing) = mpsc::channel(REQUESTS_MAX);
+        // Some servers answer the call itself only after the first message.
+        let first = requests.send(message::parameters()).await;
+        first.map_err(|_| Ended::Lost(STREAM_CLOSED.to_owned()))?;
+        let mut client = client(channel);
+        let call = client.modify(ReceiverStream::new(outgoing));
+        let responses = timeout(ANSWER_MAX, call)
+            .await
+            .map_err(|_| Ended::Lost("no answer to Modify".to_owned()))?
+            .map_err(|status| lost(&status))?
+            .into_inner();
+        let mut stream = Self {
+            election,
+            requests,
+            responses,
+        };
+        stream
+            .handshake("the session parameters", |answer| {
+                answer.session_params_result.is_some()
+            })
+            .await?;
+        stream.send(message::election(election)).await?;
+        stream
+            .handshake("the election id", |answer| answer.election_id.is_some())
+            .await?;
+        Ok(stream)
+    }
+
+    async fn handshake(
+        &mut self,
+        what: &str,
+        is_it: impl Fn(&ModifyResponse) -> bool,
+    ) -> Result<(), Ended> {
+        let answer = timeout(ANSWER_MAX, async {
+            loop {
+                let answer = self.next().await?;
+                if is_it(&answer) {
+                    return Ok(());
+                }
+            }
+        });
+        answer
+            .await
+            .map_err(|_| Ended::Lost(format!("no answer to {what}")))?
+    }
+
+    async fn send(&self, request: ModifyRequest) -> Result<(), Ended> {
+        // Bounded: the window is. A switch that does not read for so long is gone.
+        let sent = timeout(PROGRESS_MAX, self.requests.send(request)).await;
+        match sent {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Ended::Lost(STREAM_CLOSED.to_owned())),
+        }
+    }
+
+    /// The next message; an error as soon as one names a higher election id than ours.
+    async fn next(&mut self) -> Result<ModifyResponse, Ended> {
+        let answer = self
+            .responses
+            .message()
+            .await
+            .map_err(|status| lost(&status))?;
+        let answer = answer.ok_or_else(|| Ended::Lost(STREAM_CLOSED.to_owned()))?;
+        if let Some(id) = &answer.election_id {
+            let known = Election {
+                incarnation: id.high,
+                term: id.low,
+            };
+            if known > self.election {
+                return Err(Ended::Outranked(known));
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// Everything that the switch has in our network instance.
+async fn get(channel: Channel) -> Result<Tables, Ended> {
+    let read = async {
+        let request = GetRequest {
+            network_instance: Some(get_request::NetworkInstance::Name(
+                message::NETWORK_INSTANCE.to_owned(),
+            )),
+            aft: AftType::All.into(),
+        };
+        let mut responses = client(channel).get(request).await?.into_inner();
+        let mut tables = Tables::default();
+        while let Some(response) = responses.message().await? {
+            for entry in response.entry {
+                message::collect(&mut tables, entry);
+            }
+        }
+        Ok(tables)
+    };
+    timeout(GET_MAX, read)
+        .await
+        .map_err(|_| Ended::Lost("no answer to Get".to_owned()))?
+        .map_err(|status: tonic::Status| lost(&status))
+}
+
+fn client(channel: Channel) -> GRibiClient<Channel> {
+    GRibiClient::new(channel).max_decoding_message_size(MESSAGE_OCTETS_MAX)
+}
+
+fn lost(status: &tonic::Status) -> Ended {
+    Ended::Lost(format!("{}: {}", status.code(), status.message()))
+}
+
+/// The cause that says something: "transport error" does not.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+const STREAM_CLOSED: &str = "the switch closed the stream";
+/// Between attempts: doubled from the first to the second.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A switch that does not answer a handshake or a keepalive within this is not there.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Finds a dead switch while nothing is sent.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// A whole table, 100,000 entries, at a slow switch.
+const GET_MAX: Duration = Duration::from_secs(30);
+/// Without any acknowledgement for this long a push is stuck.
+const PROGRESS_MAX: Duration = Duration::from_secs(10);
+/// Messages that wait for the transport; the push window bounds them before this does.
+const REQUESTS_MAX: usize = 8;
+/// A server may answer a Get in one message: 100,000 entries of some 100 octets, and room.
+const MESSAGE_OCTETS_MAX: usize = 64 * 1024 * 1024;
