@@ -201,7 +201,9 @@ impl Proposal {
             seq: reader.u64()?,
         };
         let count = reader.count(5)?;
-        let conditions = (0..count).map(|_| condition(&mut reader)).collect::<Option<_>>()?;
+        let conditions = (0..count)
+            .map(|_| condition(&mut reader))
+            .collect::<Option<_>>()?;
         let count = reader.count(5)?;
         let ops = (0..count).map(|_| op(&mut reader)).collect::<Option<_>>()?;
         let batch = Batch { conditions, ops };

@@ -45,7 +45,7 @@ impl Disk {
     /// Writes a batch; when `sync`, it is durable on return. After one failure every write fails.
     pub(crate) fn write(&self, batch: WriteBatch, sync: bool) -> Result<(), StoreError> {
         if let Some(failed) = self.failed.get() {
-            return Err(StoreError::Injected(failed.clone()));
+            return Err(StoreError::Latched(failed.clone()));
         }
         let mut options = WriteOptions::default();
         options.set_sync(sync);

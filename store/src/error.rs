@@ -94,7 +94,23 @@ pub enum StoreError {
     /// A record of ours is not as it was written.
     #[error("malformed record: {0}")]
     Malformed(&'static str),
+    /// An earlier write failed and this one was not tried.
+    #[error("earlier write failed: {0}")]
+    Latched(String),
     /// A test made this step fail.
     #[error("injected: {0}")]
     Injected(String),
+}
+
+/// Why a replica stops taking part.
+#[derive(Debug, Error)]
+pub(crate) enum Halt {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(
+        "replica {leader} says that this one acknowledged entries up to {commit}, its log ends at {last}"
+    )]
+    LostLog { leader: u64, commit: u64, last: u64 },
+    #[error("raft: {0}")]
+    Raft(String),
 }

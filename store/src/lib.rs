@@ -22,9 +22,19 @@ pub mod error;
 pub mod replica;
 pub mod view;
 
+mod apply;
 mod disk;
+mod envelope;
+mod guard;
+mod identity;
 mod log;
+mod membership;
 mod octets;
+mod open;
+mod propose;
+mod read;
+mod ready;
+mod snapshot;
 
 pub use batch::{Applied, Batch, Change, Condition, Op, Outcome, ProposalId};
 pub use config::{Config, Probe, Step};

@@ -1,15 +1,25 @@
 //! The seam: inputs in, outputs out, one owner. Knows no socket and no clock: the caller delivers
 //! messages and ticks.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+};
 
 use bytes::Bytes;
+use raft::{RawNode, StateRole};
 
 use crate::{
+    apply::State,
     batch::{Applied, Batch, Outcome},
     config::Config,
     disk::Disk,
-    error::OpenError,
+    error::{Halt, OpenError},
+    log::Log,
+    open,
+    propose::{Proposals, dropped},
+    read::Reads,
     view::View,
 };
 
@@ -133,30 +143,91 @@ pub struct Status {
 
 /// One member of the Raft group, on one thread.
 pub struct Replica {
-    disk: Arc<Disk>,
+    pub(crate) config: Config,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) node: RawNode<Log>,
+    pub(crate) state: State,
+    pub(crate) proposals: Proposals,
+    pub(crate) reads: Reads,
+    /// Ticks since open.
+    pub(crate) now: u64,
+    /// Elections this replica has begun by itself; varies the next timeout.
+    pub(crate) campaigns: u64,
+    /// Until when a report on the snapshot sent to a replica is awaited.
+    pub(crate) snapshots_sent: BTreeMap<u64, u64>,
+    /// Leader and term as proposals and reads know them.
+    pub(crate) led_by: (u64, u64),
+    pub(crate) refused: u64,
+    inbox: VecDeque<Input>,
+    inbox_octets: usize,
+    /// Outcomes of what did not fit into the inbox.
+    turned_away: Vec<Output>,
+    reported: Option<(Role, u64, Option<u64>, bool)>,
+    degraded: Option<String>,
 }
 
 impl Replica {
-    /// Opens the data directory, founding it if it is empty.
+    /// Opens the data directory, founding it if it is empty. The state is then as the
+    /// [`View`] shows it; later changes come as [`Output::Applied`]. A single voter elects itself
+    /// at the first poll.
     pub fn open(config: Config) -> Result<Self, OpenError> {
-        let disk = Disk::open(&config.data_dir.join("db"), config.probe.clone());
-        let disk = disk.map_err(|source| OpenError::Database {
-            dir: config.data_dir.clone(),
-            source,
-        })?;
+        let opened = open::open(&config)?;
+        let mut inbox = VecDeque::new();
+        if config.voters.len() == 1 {
+            inbox.push_back(Input::Campaign);
+        }
         Ok(Self {
-            disk: Arc::new(disk),
+            disk: opened.disk,
+            node: opened.node,
+            state: opened.state,
+            proposals: Proposals::new(config.id, opened.boot),
+            reads: Reads::new(config.id, opened.boot),
+            now: 0,
+            campaigns: 0,
+            snapshots_sent: BTreeMap::new(),
+            led_by: (0, 0),
+            refused: 0,
+            inbox,
+            inbox_octets: 0,
+            turned_away: Vec::new(),
+            reported: None,
+            degraded: None,
+            config,
         })
     }
 
-    /// Queues an input; nothing happens before [`Replica::poll`].
+    /// Queues an input; nothing happens before [`Replica::poll`]. Beyond [`INBOX_OCTETS_MAX`] or
+    /// [`INBOX_LEN_MAX`] messages are lost, proposals dropped and reads failed.
     pub fn handle(&mut self, input: Input) {
-        drop(input);
+        let octets = octets_of(&input);
+        if self.inbox_octets + octets > INBOX_OCTETS_MAX || self.inbox.len() >= INBOX_LEN_MAX {
+            turn_away(input, &mut self.turned_away);
+            return;
+        }
+        self.inbox_octets += octets;
+        self.inbox.push_back(input);
     }
 
-    /// Works off the queue, until quiet, in as few synced writes as Raft allows.
+    /// Works off the queue, until quiet, in as few synced writes as Raft allows. Blocks on the
+    /// disk. What comes out is safe to act on at once and in order.
     pub fn poll(&mut self, out: &mut Vec<Output>) {
-        let _ = out;
+        out.append(&mut self.turned_away);
+        if self.degraded.is_none() {
+            // Raft answers a contradiction, and a disk that cannot be read, with a panic. That ends
+            // this replica's part in the group, but not the sessions of the process around it.
+            let worked = panic::catch_unwind(AssertUnwindSafe(|| self.work(out)));
+            let halt = worked.unwrap_or_else(|panic| Err(Halt::Raft(text_of(&*panic))));
+            if let Err(halt) = halt {
+                self.degrade(&halt, out);
+            }
+        }
+        if self.degraded.is_some() {
+            self.inbox_octets = 0;
+            for input in self.inbox.drain(..) {
+                turn_away(input, out);
+            }
+        }
+        self.report(out);
     }
 
     /// The state, for reading from any thread.
@@ -166,18 +237,98 @@ impl Replica {
 
     /// How this replica is now.
     pub fn status(&self) -> Status {
+        let raft = &self.node.raft;
+        let mut peers = Vec::new();
+        if raft.state == StateRole::Leader {
+            for (id, progress) in raft.prs().iter().filter(|(id, _)| **id != raft.id) {
+                peers.push((*id, progress.matched, progress.recent_active));
+            }
+            peers.sort_unstable();
+        }
         Status {
-            id: 0,
-            role: Role::Follower,
-            term: 0,
-            leader: None,
-            commit: 0,
-            applied: 0,
-            first: 0,
-            last: 0,
-            peers: Vec::new(),
-            refused: 0,
-            degraded: None,
+            id: self.config.id,
+            role: match raft.state {
+                StateRole::Leader => Role::Leader,
+                StateRole::Follower => Role::Follower,
+                StateRole::Candidate => Role::Candidate,
+                StateRole::PreCandidate => Role::PreCandidate,
+            },
+            term: raft.term,
+            leader: (raft.leader_id != 0).then_some(raft.leader_id),
+            commit: raft.raft_log.committed,
+            applied: self.state.applied,
+            first: self.node.store().first(),
+            last: raft.raft_log.last_index(),
+            peers,
+            refused: self.refused,
+            degraded: self.degraded.clone(),
+        }
+    }
+
+    fn work(&mut self, out: &mut Vec<Output>) -> Result<(), Halt> {
+        while let Some(input) = self.inbox.pop_front() {
+            self.inbox_octets -= octets_of(&input);
+            self.take_in(input, out)?;
+        }
+        self.rounds(out)?;
+        self.compact()
+    }
+
+    fn degrade(&mut self, halt: &Halt, out: &mut Vec<Output>) {
+        tracing::error!(replica = self.config.id, reason = %halt, "replica stops taking part");
+        self.degraded = Some(halt.to_string());
+        self.proposals.expire(u64::MAX, out);
+        self.reads.expire(u64::MAX, out);
+    }
+
+    fn report(&mut self, out: &mut Vec<Output>) {
+        let status = self.status();
+        let degraded = status.degraded.is_some();
+        let now = Some((status.role, status.term, status.leader, degraded));
+        if self.reported != now {
+            self.reported = now;
+            out.push(Output::Status(status));
         }
     }
 }
+
+fn octets_of(input: &Input) -> usize {
+    match input {
+        Input::Message { octets, .. } => octets.len(),
+        Input::Propose { batch, .. } => batch.octets_len(),
+        Input::Tick
+        | Input::Read { .. }
+        | Input::Unreachable(_)
+        | Input::SnapshotSent { .. }
+        | Input::Campaign
+        | Input::TransferLeader(_) => 0,
+    }
+}
+
+/// Says what became of an input that is not taken.
+fn turn_away(input: Input, out: &mut Vec<Output>) {
+    match input {
+        Input::Propose { ticket, .. } => out.push(dropped(ticket)),
+        Input::Read { ticket } => out.push(Output::ReadFailed { ticket }),
+        Input::Tick
+        | Input::Message { .. }
+        | Input::Unreachable(_)
+        | Input::SnapshotSent { .. }
+        | Input::Campaign
+        | Input::TransferLeader(_) => {}
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "panic without a message".to_owned())
+}
+
+/// Most octets of messages and proposals between two polls: several snapshots.
+pub const INBOX_OCTETS_MAX: usize = 1 << 30;
+
+/// Most inputs between two polls.
+pub const INBOX_LEN_MAX: usize = 1 << 20;

@@ -1,0 +1,87 @@
+//! What replicas say to each other, in octets: Raft's messages, and what Raft has no safe message
+//! for. Knows no meaning: what to believe is `guard`'s business.
+//!
+//! ```text
+//!  0       1      2             18      26      34
+//!  +-------+------+-------------+-------+-------+---------
+//!  | 0x01  | kind |   cluster   |  from |  to   | payload
+//!  +-------+------+-------------+-------+-------+---------
+//! ```
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message as _;
+use raft::eraftpb::Message;
+
+use crate::octets::Reader;
+
+/// What one replica says to another.
+#[derive(Debug)]
+pub(crate) enum Letter {
+    /// A message of the Raft protocol.
+    Raft(Message),
+    /// An entry that the receiver, if it leads, is to propose. Raft's own forwarding is not used:
+    /// it tells nobody when it loses one.
+    Propose(Bytes),
+    /// The receiver, if it leads, is to hand leadership to this replica.
+    Transfer(u64),
+}
+
+/// From whom to whom, within which cluster.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) cluster: [u8; 16],
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+pub(crate) fn encode(address: &Address, letter: &Letter) -> Bytes {
+    let (kind, len) = match letter {
+        Letter::Raft(message) => (KIND_RAFT, message.encoded_len()),
+        Letter::Propose(entry) => (KIND_PROPOSE, entry.len()),
+        Letter::Transfer(_) => (KIND_TRANSFER, 8),
+    };
+    let mut out = BytesMut::with_capacity(HEADER_OCTETS + len);
+    out.put_u8(FORMAT);
+    out.put_u8(kind);
+    out.put_slice(&address.cluster);
+    out.put_u64(address.from);
+    out.put_u64(address.to);
+    match letter {
+        Letter::Raft(message) => message
+            .encode(&mut out)
+            .expect("a growing buffer has room for every message"),
+        Letter::Propose(entry) => out.put_slice(entry),
+        Letter::Transfer(to) => out.put_u64(*to),
+    }
+    out.freeze()
+}
+
+/// The address and what is said; nothing when the octets are not one well-formed envelope.
+pub(crate) fn decode(octets: Bytes) -> Option<(Address, Letter)> {
+    let mut reader = Reader::new(octets);
+    if reader.u8()? != FORMAT {
+        return None;
+    }
+    let kind = reader.u8()?;
+    let address = Address {
+        cluster: reader.array()?,
+        from: reader.u64()?,
+        to: reader.u64()?,
+    };
+    let letter = match kind {
+        KIND_RAFT => Letter::Raft(Message::decode(reader.rest()).ok()?),
+        KIND_PROPOSE => Letter::Propose(reader.rest()),
+        KIND_TRANSFER => {
+            let to = reader.u64()?;
+            reader.is_empty().then_some(Letter::Transfer(to))?
+        }
+        _ => return None,
+    };
+    Some((address, letter))
+}
+
+const HEADER_OCTETS: usize = 34;
+const FORMAT: u8 = 1;
+const KIND_RAFT: u8 = 1;
+const KIND_PROPOSE: u8 = 2;
+const KIND_TRANSFER: u8 = 3;

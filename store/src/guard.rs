@@ -1,0 +1,187 @@
+//! What is checked of another replica's message before Raft sees it. Raft panics on some messages
+//! that no correct replica sends; none of them passes here. Knows nothing of the disk.
+
+use std::fmt;
+
+use bytes::Bytes;
+use raft::eraftpb::{EntryType, Message, MessageType};
+
+use crate::{membership, snapshot::Contents};
+
+/// What a message is checked against.
+pub(crate) struct Standing<'a> {
+    pub(crate) id: u64,
+    pub(crate) voters: &'a [u64],
+    pub(crate) leads: bool,
+    pub(crate) term: u64,
+    pub(crate) commit: u64,
+    pub(crate) last: u64,
+}
+
+/// Why a message does not reach Raft.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Not one well-formed envelope with one well-formed message.
+    Malformed,
+    /// Of another cluster, to or from somebody else than its envelope says, or not from a voter.
+    Foreign,
+    /// A type that no replica sends to another.
+    Kind,
+    /// Its numbers cannot be those of a correct replica.
+    Implausible(&'static str),
+    /// The leader counts on entries that this replica acknowledged and does not have: its disk has
+    /// lost them, and with them the right to vote.
+    LostLog {
+        /// What the leader says is committed and held here.
+        commit: u64,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed => f.write_str("malformed"),
+            Self::Foreign => f.write_str("foreign"),
+            Self::Kind => f.write_str("not a message between replicas"),
+            Self::Implausible(what) => write!(f, "implausible {what}"),
+            Self::LostLog { commit } => write!(f, "acknowledged entries up to {commit} are lost"),
+        }
+    }
+}
+
+/// Whether Raft may see `message`, which came from `from`.
+pub(crate) fn admit(
+    message: &mut Message,
+    from: u64,
+    standing: &Standing<'_>,
+) -> Result<(), Refusal> {
+    if message.from != from
+        || from == standing.id
+        || message.to != standing.id
+        || !standing.voters.contains(&from)
+    {
+        return Err(Refusal::Foreign);
+    }
+    let kind = MessageType::from_i32(message.msg_type).ok_or(Refusal::Kind)?;
+    check_numbers(message, kind, standing)?;
+    match kind {
+        MessageType::MsgAppend => check_entries(message),
+        MessageType::MsgHeartbeat if message.term >= standing.term => {
+            if message.commit > standing.last {
+                return Err(Refusal::LostLog {
+                    commit: message.commit,
+                });
+            }
+            Ok(())
+        }
+        MessageType::MsgSnapshot => check_snapshot(message, standing),
+        MessageType::MsgAppendResponse => check_response(message, standing),
+        MessageType::MsgReadIndex => {
+            let one_context = matches!(message.entries.as_slice(), [only] if !only.data.is_empty());
+            if !standing.leads || !one_context {
+                return Err(Refusal::Implausible("read"));
+            }
+            Ok(())
+        }
+        MessageType::MsgHeartbeat
+        | MessageType::MsgHeartbeatResponse
+        | MessageType::MsgRequestVote
+        | MessageType::MsgRequestVoteResponse
+        | MessageType::MsgRequestPreVote
+        | MessageType::MsgRequestPreVoteResponse
+        | MessageType::MsgTimeoutNow
+        | MessageType::MsgReadIndexResp => Ok(()),
+        MessageType::MsgHup
+        | MessageType::MsgBeat
+        | MessageType::MsgPropose
+        | MessageType::MsgUnreachable
+        | MessageType::MsgSnapStatus
+        | MessageType::MsgCheckQuorum
+        | MessageType::MsgTransferLeader => Err(Refusal::Kind),
+    }
+}
+
+fn check_numbers(
+    message: &Message,
+    kind: MessageType,
+    standing: &Standing<'_>,
+) -> Result<(), Refusal> {
+    // Raft takes term 0 for a local message; a read is the one that it sends so to another replica.
+    if (message.term == 0) != (kind == MessageType::MsgReadIndex) {
+        return Err(Refusal::Implausible("term"));
+    }
+    if message.term > standing.term.saturating_add(TERM_LEAP_MAX) {
+        return Err(Refusal::Implausible("term"));
+    }
+    let indices = [
+        message.index,
+        message.log_term,
+        message.commit,
+        message.commit_term,
+        message.reject_hint,
+    ];
+    if indices.iter().any(|index| *index > INDEX_MAX) {
+        return Err(Refusal::Implausible("index"));
+    }
+    if message.request_snapshot != 0 {
+        return Err(Refusal::Implausible("snapshot request"));
+    }
+    Ok(())
+}
+
+/// Entries follow each other from `index` on, in terms that do not fall nor exceed the sender's.
+fn check_entries(message: &Message) -> Result<(), Refusal> {
+    let mut index = message.index;
+    let mut term = message.log_term;
+    for entry in &message.entries {
+        index += 1;
+        if entry.index != index || entry.term < term || entry.term > message.term {
+            return Err(Refusal::Implausible("entry"));
+        }
+        // Voters are static: no configuration change is ever proposed.
+        if EntryType::from_i32(entry.entry_type) != Some(EntryType::EntryNormal) {
+            return Err(Refusal::Implausible("entry"));
+        }
+        term = entry.term;
+    }
+    Ok(())
+}
+
+fn check_response(message: &Message, standing: &Standing<'_>) -> Result<(), Refusal> {
+    let of_our_term = standing.leads && message.term == standing.term;
+    if of_our_term && (message.index > standing.last || message.reject_hint > standing.last) {
+        return Err(Refusal::Implausible("acknowledgement"));
+    }
+    Ok(())
+}
+
+fn check_snapshot(message: &mut Message, standing: &Standing<'_>) -> Result<(), Refusal> {
+    let term = message.term;
+    let snapshot = message
+        .snapshot
+        .as_mut()
+        .ok_or(Refusal::Implausible("snapshot"))?;
+    let metadata = snapshot.get_metadata();
+    let plausible = (1..=INDEX_MAX).contains(&metadata.index)
+        && (1..=term).contains(&metadata.term)
+        && membership::is_static(metadata.get_conf_state(), standing.voters);
+    if !plausible {
+        return Err(Refusal::Implausible("snapshot"));
+    }
+    if metadata.index <= standing.commit {
+        return Ok(());
+    }
+    let octets = Bytes::from(std::mem::take(&mut snapshot.data));
+    let sound = Contents::decode(octets.clone()).is_some();
+    snapshot.data = octets.into();
+    sound
+        .then_some(())
+        .ok_or(Refusal::Implausible("snapshot contents"))
+}
+
+/// Beyond this no index nor term is believed: leaves room for Raft to add to it.
+const INDEX_MAX: u64 = 1 << 60;
+
+/// Most terms that pass between two messages: a million elections take a week of nothing else. A
+/// forged term can so not use up the numbers.
+const TERM_LEAP_MAX: u64 = 1 << 20;

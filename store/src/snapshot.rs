@@ -1,0 +1,171 @@
+//! The whole replicated state in octets, and back. Knows the disk but no Raft message.
+//!
+//! ```text
+//!  0      1           5                                   end-8
+//!  +------+-----------+---------------+--------------------+-------+
+//!  | 0x01 | proposers | id, boot, seq | value, count, keys | check |
+//!  +------+-----------+--- repeated --+----- repeated -----+-------+
+//! ```
+//!
+//! Neighbouring keys with one value share it. A snapshot is built and held in memory: for 400,000
+//! keys of 46 octets and 1,000 distinct values some 25 MB, at worst the size of the state. That is
+//! also the bound on a state this store is made for: a few hundred MB.
+
+use std::{collections::BTreeMap, hash::Hasher};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use raft::eraftpb::{ConfState, Snapshot};
+use rocksdb::WriteBatch;
+
+use crate::{
+    apply::{proposer_from, proposer_key, proposer_record},
+    batch::{MAX_KEY_OCTETS, ProposalId},
+    disk::Disk,
+    error::StoreError,
+    log::{APPLIED, PROPOSER_PREFIX, index_from},
+    octets::{Reader, put_field, put_len},
+    view::Fnv,
+};
+
+/// The state at one moment, with the index it was applied up to and the term `term_of` gives it.
+pub(crate) fn build(
+    disk: &Disk,
+    conf: &ConfState,
+    term_of: impl FnOnce(u64) -> Option<u64>,
+) -> Result<Snapshot, StoreError> {
+    let frozen = disk.freeze();
+    let index = frozen
+        .get(disk.meta(), APPLIED)?
+        .and_then(|record| index_from(&record))
+        .ok_or(StoreError::Malformed("applied index"))?;
+    let term = term_of(index).ok_or(StoreError::Malformed("applied index outside the log"))?;
+
+    let mut out = BytesMut::new();
+    out.put_u8(FORMAT);
+    let proposers: Vec<_> = frozen
+        .scan(disk.meta(), PROPOSER_PREFIX)
+        .map(|item| proposer_from(&item?).ok_or(StoreError::Malformed("proposer")))
+        .collect::<Result<_, _>>()?;
+    put_len(&mut out, proposers.len());
+    for (proposer, id) in proposers {
+        out.put_u64(proposer);
+        out.put_u64(id.boot);
+        out.put_u64(id.seq);
+    }
+    let mut group = Group::default();
+    for item in frozen.scan(disk.state(), b"") {
+        let (key, value) = item?;
+        group.add(key, value, &mut out);
+    }
+    group.write(&mut out);
+    let check = checksum(&out);
+    out.put_u64(check);
+
+    let mut snapshot = Snapshot::default();
+    snapshot.data = out.into();
+    let metadata = snapshot.mut_metadata();
+    metadata.index = index;
+    metadata.term = term;
+    metadata.set_conf_state(conf.clone());
+    Ok(snapshot)
+}
+
+/// A snapshot that has been read through once and found sound.
+pub(crate) struct Contents {
+    pub(crate) proposers: BTreeMap<u64, ProposalId>,
+    groups: Bytes,
+}
+
+impl Contents {
+    /// The contents of `octets`; nothing unless all of them are sound.
+    pub(crate) fn decode(mut octets: Bytes) -> Option<Self> {
+        let check = octets.split_off(octets.len().checked_sub(8)?);
+        if index_from(&check)? != checksum(&octets) {
+            return None;
+        }
+        let mut reader = Reader::new(octets);
+        if reader.u8()? != FORMAT {
+            return None;
+        }
+        let count = reader.count(24)?;
+        let mut proposers = BTreeMap::new();
+        for _ in 0..count {
+            let proposer = reader.u64()?;
+            let (boot, seq) = (reader.u64()?, reader.u64()?);
+            proposers.insert(proposer, ProposalId { boot, seq });
+        }
+        let contents = Self {
+            proposers,
+            groups: reader.rest(),
+        };
+        contents.for_each(|_, _| {})?;
+        Some(contents)
+    }
+
+    /// Puts into `batch` that the state is this and nothing else.
+    pub(crate) fn put(&self, disk: &Disk, batch: &mut WriteBatch) -> Result<(), StoreError> {
+        let after_all_keys = [u8::MAX; MAX_KEY_OCTETS + 1];
+        batch.delete_range_cf(disk.state(), &[][..], &after_all_keys[..]);
+        for item in disk.scan(disk.meta(), PROPOSER_PREFIX) {
+            let (key, _) = item?;
+            batch.delete_cf(disk.meta(), key);
+        }
+        for (proposer, id) in &self.proposers {
+            batch.put_cf(disk.meta(), proposer_key(*proposer), proposer_record(*id));
+        }
+        self.for_each(|key, value| batch.put_cf(disk.state(), key, value))
+            .ok_or(StoreError::Malformed("snapshot"))
+    }
+
+    fn for_each(&self, mut visit: impl FnMut(&Bytes, &Bytes)) -> Option<()> {
+        let mut reader = Reader::new(self.groups.clone());
+        while !reader.is_empty() {
+            let value = reader.field()?;
+            let count = reader.count(4)?;
+            for _ in 0..count {
+                let key = reader.field()?;
+                if key.is_empty() || key.len() > MAX_KEY_OCTETS {
+                    return None;
+                }
+                visit(&key, &value);
+            }
+        }
+        Some(())
+    }
+}
+
+/// Neighbouring keys that share a value.
+#[derive(Default)]
+struct Group {
+    value: Bytes,
+    keys: Vec<Bytes>,
+}
+
+impl Group {
+    fn add(&mut self, key: Bytes, value: Bytes, out: &mut BytesMut) {
+        if self.value != value {
+            self.write(out);
+            self.value = value;
+        }
+        self.keys.push(key);
+    }
+
+    fn write(&mut self, out: &mut BytesMut) {
+        if self.keys.is_empty() {
+            return;
+        }
+        put_field(out, &self.value);
+        put_len(out, self.keys.len());
+        for key in self.keys.drain(..) {
+            put_field(out, &key);
+        }
+    }
+}
+
+fn checksum(octets: &[u8]) -> u64 {
+    let mut hash = Fnv::default();
+    hash.field(octets);
+    hash.finish()
+}
+
+const FORMAT: u8 = 1;
