@@ -50,13 +50,14 @@ struct World {
 }
 
 impl World {
-    fn new(ids: [(u8, u32); 2], seeds: [u64; 2], resets: bool) -> Self {
+    fn new(ids: [(u8, u32); 2], passive: [bool; 2], seeds: [u64; 2], resets: bool) -> Self {
         let session = |me: usize| {
             let (host, asn) = ids[me];
             let remote = RemoteAsn::Exactly(ids[1 - me].1);
             Session::new(SessionConfig {
                 hold: Duration::from_secs(9),
                 families: vec![Family::L2VPN_EVPN, Family::RTC],
+                passive: passive[me],
                 delay_jitter_seed: seeds[me],
                 ..SessionConfig::new(asn, router_id(host), remote)
             })
@@ -266,17 +267,23 @@ fn ids() -> impl Strategy<Value = [(u8, u32); 2]> {
     ]
 }
 
+/// At least one has to dial.
+fn passive() -> impl Strategy<Value = [bool; 2]> {
+    prop_oneof![2 => Just([false, false]), 1 => Just([true, false]), 1 => Just([false, true])]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn two_that_dial_each_other_end_with_one_connection(
+    fn two_end_with_one_connection_whoever_dials(
         ids in ids(),
+        passive in passive(),
         seeds in (any::<u64>(), any::<u64>()).prop_filter("differ", |(a, b)| a != b),
         resets in any::<bool>(),
         choices in prop::collection::vec(any::<u8>(), 0..80),
     ) {
-        let mut world = World::new(ids, seeds.into(), resets);
+        let mut world = World::new(ids, passive, seeds.into(), resets);
         world.run(&choices, false, Duration::from_secs(60));
         // Neither idle holds nor retries were needed: no interleaving kills both connections.
         prop_assert_eq!(world.downs, 0);
@@ -297,10 +304,11 @@ proptest! {
     #[test]
     fn two_meet_again_after_any_breaks(
         ids in ids(),
+        passive in passive(),
         seeds in (any::<u64>(), any::<u64>()).prop_filter("differ", |(a, b)| a != b),
         choices in prop::collection::vec(any::<u8>(), 0..200),
     ) {
-        let mut world = World::new(ids, seeds.into(), true);
+        let mut world = World::new(ids, passive, seeds.into(), true);
         world.run(&choices, true, Duration::from_secs(600));
     }
 }

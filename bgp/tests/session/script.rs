@@ -46,7 +46,7 @@ fn run(text: &str) -> String {
         writeln!(told, "{line}").unwrap();
         if line == "----" {
             told.push_str(&std::mem::take(&mut story.transcript));
-            let rest = lines.by_ref().skip_while(|line| !line.is_empty()).next();
+            let rest = lines.by_ref().find(|line| line.is_empty());
             told.push_str(if rest.is_some() { "\n" } else { "" });
         } else if !line.is_empty() && !line.starts_with('#') {
             story.tell(line);
@@ -210,7 +210,7 @@ fn message(words: &[&str]) -> Message {
                     "id" => open.router_id = value.parse().unwrap(),
                     "hold" => open.hold_secs = value.parse().unwrap(),
                     "keepalive" => {
-                        assert_eq!(u16::from_str_radix(value, 10).unwrap() * 3, open.hold_secs)
+                        assert_eq!(value.parse::<u16>().unwrap() * 3, open.hold_secs)
                     }
                     "families" => {
                         open =
