@@ -247,3 +247,188 @@ fn known(attributes: &Attributes) -> Attributes {
 const NO_EXPORT: Community = Community(0xffff_ff01);
 const NO_ADVERTISE: Community = Community(0xffff_ff02);
 const NO_EXPORT_SUBCONFED: Community = Community(0xffff_ff03);
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::attribute::{AsPath, NextHop, UnknownAttribute};
+    use crate::peer::PeerId;
+
+    use PeerKind::{Ebgp, IbgpClient, IbgpNonClient, RouteServerClient};
+
+    const LOCAL: Local = Local {
+        asn: 64_496,
+        router_id: RouterId(1),
+        cluster_id: ClusterId(2),
+    };
+    const KINDS: [PeerKind; 4] = [IbgpClient, IbgpNonClient, RouteServerClient, Ebgp];
+
+    fn from(kind: PeerKind) -> Source {
+        Source {
+            peer: PeerId {
+                router_id: RouterId(9),
+                asn: 64_499,
+            },
+            address: Ipv4Addr::new(192, 0, 2, 9).into(),
+            kind,
+        }
+    }
+
+    fn to(kind: PeerKind) -> ExportKey {
+        ExportKey {
+            kind,
+            remote_asn: None,
+            four_octet_as: true,
+            max_len: MAX_LEN,
+        }
+    }
+
+    fn path(kind: PeerKind) -> Attributes {
+        Attributes {
+            next_hop: Some(NextHop::V4(Ipv4Addr::new(203, 0, 113, 1))),
+            as_path: AsPath::sequence(if kind.is_external() { &[64_499] } else { &[] }),
+            med: Some(5),
+            local_pref: (!kind.is_external()).then_some(200),
+            unknown: vec![UnknownAttribute {
+                code: 200,
+                flags: 0xc0,
+                length: 1,
+            }],
+            ..Attributes::default()
+        }
+    }
+
+    /// RFC 4456 §6 and RFC 7947: one row per source, one column per group. AS path, MED, LOCAL_PREF, ORIGINATOR_ID and
+    /// length of CLUSTER_LIST.
+    #[test]
+    fn each_kind_of_group_is_told_what_its_rfc_says() {
+        type Row = (&'static [u32], Option<u32>, Option<u32>, Option<u32>, usize);
+        let within: Row = (&[], Some(5), Some(200), Some(9), 1);
+        let out: Row = (&[64_496], Some(5), None, None, 0);
+        let into: Row = (&[64_499], Some(5), Some(100), None, 0);
+        let through: Row = (&[64_496, 64_499], None, None, None, 0);
+        let between: Row = (&[64_499], Some(5), None, None, 0);
+        let expected: [[Option<Row>; 4]; 4] = [
+            [Some(within), Some(within), Some(out), Some(out)],
+            [Some(within), None, Some(out), Some(out)],
+            [Some(into), Some(into), Some(between), Some(through)],
+            [Some(into), Some(into), Some(between), Some(through)],
+        ];
+        for (source, row) in KINDS.into_iter().zip(expected) {
+            for (group, expected) in KINDS.into_iter().zip(row) {
+                let told = reflect(&from(source), &path(source), &to(group), &LOCAL);
+                let case = format!("from {source} to {group}");
+                let Some((asns, med, local_pref, originator, clusters)) = expected else {
+                    assert_eq!(told, Err(NotReflected::NonClients), "{case}");
+                    continue;
+                };
+                let told = told.unwrap();
+                assert_eq!(told.as_path, AsPath::sequence(asns), "{case}");
+                assert_eq!(told.med, med, "{case}");
+                assert_eq!(told.local_pref, local_pref, "{case}");
+                assert_eq!(told.originator_id, originator.map(RouterId), "{case}");
+                assert_eq!(told.cluster_list.len(), clusters, "{case}");
+                assert_eq!(told.next_hop, path(source).next_hop, "{case}");
+                assert!(told.unknown.is_empty(), "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_reflected_path_keeps_its_originator_and_gains_our_cluster_in_front() {
+        let attributes = Attributes {
+            originator_id: Some(RouterId(7)),
+            cluster_list: vec![ClusterId(8)],
+            ..path(IbgpNonClient)
+        };
+        let told = reflect(&from(IbgpNonClient), &attributes, &to(IbgpClient), &LOCAL).unwrap();
+        assert_eq!(told.originator_id, Some(RouterId(7)));
+        assert_eq!(told.cluster_list, [ClusterId(2), ClusterId(8)]);
+    }
+
+    #[test]
+    fn well_known_communities_are_honoured() {
+        let told = |community, group| {
+            let attributes = Attributes {
+                communities: vec![Community(64_496 << 16), community],
+                ..path(IbgpClient)
+            };
+            reflect(&from(IbgpClient), &attributes, &to(group), &LOCAL).map(|_| ())
+        };
+        for group in KINDS {
+            assert_eq!(told(NO_ADVERTISE, group), Err(NotReflected::NoAdvertise));
+            let expected = match group.is_external() {
+                true => Err(NotReflected::NoExport),
+                false => Ok(()),
+            };
+            assert_eq!(told(NO_EXPORT, group), expected);
+            assert_eq!(told(NO_EXPORT_SUBCONFED, group), expected);
+        }
+    }
+
+    #[test]
+    fn a_group_keyed_by_as_is_not_told_paths_through_it() {
+        let told = |remote_asn| {
+            let group = ExportKey {
+                remote_asn,
+                ..to(RouteServerClient)
+            };
+            reflect(&from(Ebgp), &path(Ebgp), &group, &LOCAL).map(|_| ())
+        };
+        assert_eq!(told(Some(64_499)), Err(NotReflected::AsLoop));
+        assert_eq!(told(Some(64_500)), Ok(()));
+        assert_eq!(told(None), Ok(()));
+    }
+
+    #[test]
+    fn a_path_without_next_hop_is_not_told() {
+        let attributes = Attributes {
+            next_hop: None,
+            ..path(IbgpClient)
+        };
+        let told = reflect(&from(IbgpClient), &attributes, &to(IbgpClient), &LOCAL);
+        assert_eq!(told, Err(NotReflected::NoNextHop));
+    }
+
+    #[test]
+    fn loops_are_found() {
+        let clean = path(IbgpClient);
+        assert_eq!(accept(&clean, IbgpClient, &LOCAL), Ok(()));
+        let through_us = Attributes {
+            as_path: AsPath::sequence(&[64_499, 64_496]),
+            ..clean.clone()
+        };
+        let from_us = Attributes {
+            originator_id: Some(RouterId(1)),
+            ..clean.clone()
+        };
+        let by_us = Attributes {
+            cluster_list: vec![ClusterId(7), ClusterId(2)],
+            ..clean
+        };
+        for kind in KINDS {
+            assert_eq!(accept(&through_us, kind, &LOCAL), Err(Loop::As));
+            let internal = !kind.is_external();
+            assert_eq!(accept(&from_us, kind, &LOCAL).is_err(), internal);
+            assert_eq!(accept(&by_us, kind, &LOCAL).is_err(), internal);
+        }
+        assert_eq!(accept(&from_us, IbgpClient, &LOCAL), Err(Loop::Originator));
+        assert_eq!(accept(&by_us, IbgpNonClient, &LOCAL), Err(Loop::Cluster));
+    }
+
+    #[test]
+    fn the_key_says_how_to_encode() {
+        for extended_message in [false, true] {
+            for kind in KINDS {
+                let negotiated = DecodeContext {
+                    four_octet_as: extended_message,
+                    ibgp: !kind.is_external(),
+                    extended_message,
+                };
+                assert_eq!(ExportKey::new(kind, &negotiated).context(), negotiated);
+            }
+        }
+    }
+}

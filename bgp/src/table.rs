@@ -3,10 +3,11 @@
 //! It does not know where paths come from, who will be told, or what an NLRI means. The same facts give the same
 //! selection whatever order they come in; revisions count changes of this table and are not compared across replicas.
 
-use std::collections::{HashSet, VecDeque};
-use std::fmt;
+mod path;
+mod tombstone;
+
+use std::collections::HashSet;
 use std::hash::BuildHasher;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -17,87 +18,10 @@ use crate::decision::{self, Step};
 use crate::nlri::Nlri;
 use crate::peer::PeerId;
 
-/// What a peer is to us: decides what it may be told (RFC 4456 §6, RFC 7947).
-#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum PeerKind {
-    /// Of our AS, a client of this reflector.
-    IbgpClient,
-    /// Of our AS, not a client: meshed with its like.
-    IbgpNonClient,
-    /// Of another AS, served as by a route server: AS_PATH untouched. RFC 7947.
-    RouteServerClient,
-    /// Of another AS, an ordinary neighbour: our AS is prepended.
-    Ebgp,
-}
+pub use path::{Path, PeerKind, Source};
+pub use tombstone::{TOMBSTONES_MAX, TooOld};
 
-impl PeerKind {
-    /// True for a peer of another AS.
-    #[must_use]
-    pub fn is_external(self) -> bool {
-        match self {
-            Self::IbgpClient | Self::IbgpNonClient => false,
-            Self::RouteServerClient | Self::Ebgp => true,
-        }
-    }
-}
-
-impl fmt::Display for PeerKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::IbgpClient => "client",
-            Self::IbgpNonClient => "non-client",
-            Self::RouteServerClient => "route server client",
-            Self::Ebgp => "external",
-        })
-    }
-}
-
-/// Where a path comes from. One `Arc` per peer, shared by all its paths.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Source {
-    /// Who.
-    pub peer: PeerId,
-    /// The peer's address: the last tie-breaker of the decision.
-    pub address: IpAddr,
-    /// What it is to us.
-    pub kind: PeerKind,
-}
-
-/// One peer's offer for one destination: two pointers and the NLRI.
-#[derive(Clone, Debug)]
-pub struct Path<N> {
-    /// Who announced it.
-    pub source: Arc<Source>,
-    /// With which attributes, next hop included.
-    pub attributes: Arc<Attributes>,
-    /// The NLRI with what is not part of its key (ESI, labels, gateway).
-    pub nlri: N,
-}
-
-impl<N: Nlri> Path<N> {
-    /// Equal in everything that can be sent: peer, NLRI, and attributes but for the unknown ones.
-    #[must_use]
-    pub fn sends_same(&self, other: &Self) -> bool {
-        self.source.peer == other.source.peer
-            && self.source.kind == other.source.kind
-            && self.nlri == other.nlri
-            && same_attributes(&self.attributes, &other.attributes)
-    }
-}
-
-fn same_attributes(a: &Arc<Attributes>, b: &Arc<Attributes>) -> bool {
-    if Arc::ptr_eq(a, b) || a == b {
-        return true;
-    }
-    if a.unknown.is_empty() && b.unknown.is_empty() {
-        return false;
-    }
-    let known = |attributes: &Attributes| Attributes {
-        unknown: Vec::new(),
-        ..attributes.clone()
-    };
-    known(a) == known(b)
-}
+use tombstone::Tombstones;
 
 /// A destination as its reader sees it.
 #[derive(Copy, Clone, Debug)]
@@ -127,21 +51,6 @@ pub struct BestChange<N: Nlri> {
     pub revision: u64,
 }
 
-/// The destinations that went since that revision are not all remembered: start again with a fresh session.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct TooOld {
-    /// The oldest revision that can be asked for, 0 aside.
-    pub oldest: u64,
-}
-
-impl fmt::Display for TooOld {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "changes before revision {} are forgotten", self.oldest)
-    }
-}
-
-impl std::error::Error for TooOld {}
-
 /// Destinations by key. Each costs 56 octets, an index entry of 5, and `size_of::<Path<N>>()` per path.
 ///
 /// The key is not stored beside the paths: it is computed from the first of them.
@@ -152,11 +61,7 @@ pub struct Table<N: Nlri> {
     slots: Vec<Slot<N>>,
     free: Vec<u32>,
     dirty: Vec<Dirty<N>>,
-    /// Destinations that went, by revision.
-    tombstones: VecDeque<(u64, N::Key)>,
-    tombstones_max: usize,
-    /// Revision of the newest tombstone that was dropped.
-    forgotten: u64,
+    tombstones: Tombstones<N::Key>,
     revision: u64,
     /// Number of slots that have a path.
     destinations: usize,
@@ -200,9 +105,7 @@ impl<N: Nlri> Table<N> {
             slots: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
-            tombstones: VecDeque::new(),
-            tombstones_max: TOMBSTONES_MAX,
-            forgotten: 0,
+            tombstones: Tombstones::new(TOMBSTONES_MAX),
             revision: 0,
             destinations: 0,
             paths: 0,
@@ -210,10 +113,10 @@ impl<N: Nlri> Table<N> {
         }
     }
 
-    /// As it is, but remembers only so many destinations that went.
+    /// For an empty table: remembers only so many destinations that went.
     #[must_use]
     pub fn with_tombstones(mut self, max: usize) -> Self {
-        self.tombstones_max = max;
+        self.tombstones = Tombstones::new(max);
         self
     }
 
@@ -294,7 +197,7 @@ impl<N: Nlri> Table<N> {
             self.revision += 1;
             match new {
                 Some(_) => self.slots[slot as usize].revision = self.revision,
-                None => self.bury(key.clone()),
+                None => self.tombstones.bury(self.revision, key.clone()),
             }
             changes.push(BestChange {
                 key,
@@ -359,24 +262,11 @@ impl<N: Nlri> Table<N> {
     /// # Errors
     /// [`TooOld`] if some of them are no longer remembered.
     pub fn gone_since(&self, revision: u64) -> Result<Vec<(u64, &N::Key)>, TooOld> {
-        if revision == 0 {
-            return Ok(Vec::new());
-        }
-        if revision < self.forgotten {
-            return Err(TooOld {
-                oldest: self.forgotten,
-            });
-        }
-        let first = self
-            .tombstones
-            .partition_point(|(buried, _)| *buried <= revision);
-        let mut seen = HashSet::with_hasher(self.hasher.clone());
+        let mut seen = HashSet::with_hasher(self.hasher);
         let mut gone: Vec<(u64, &N::Key)> = self
             .tombstones
-            .range(first..)
-            .rev()
-            .filter(|(_, key)| seen.insert(key) && !self.is_selected(key))
-            .map(|(buried, key)| (*buried, key))
+            .newest_since(revision)?
+            .filter(|(_, key)| seen.insert(*key) && !self.is_selected(key))
             .collect();
         gone.reverse();
         Ok(gone)
@@ -491,15 +381,6 @@ impl<N: Nlri> Table<N> {
             before: place.paths.get(place.selected as usize).cloned(),
         });
     }
-
-    fn bury(&mut self, key: N::Key) {
-        self.tombstones.push_back((self.revision, key));
-        while self.tombstones.len() > self.tombstones_max {
-            if let Some((revision, _)) = self.tombstones.pop_front() {
-                self.forgotten = revision;
-            }
-        }
-    }
 }
 
 impl<N: Nlri> Default for Table<N> {
@@ -538,7 +419,3 @@ fn hash_of_slot<N: Nlri>(slot: &Slot<N>, dirty: &[Dirty<N>], hasher: &FixedState
 
 /// No place: one past the largest.
 const NONE: u32 = u32::MAX;
-
-/// Destinations that went: more than one whole table of 400,000 at once, at most about 30 MB. Beyond, the oldest are
-/// forgotten, and a reader that is further behind gets [`TooOld`].
-pub const TOMBSTONES_MAX: usize = 1 << 19;

@@ -1,5 +1,7 @@
 //! Best path, step by step: RFC 4271 §9.1.2.2 and RFC 4456 §9.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 

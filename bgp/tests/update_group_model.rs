@@ -3,6 +3,8 @@
 //! Tables, groups and journals go through random announcements, withdrawals and peer losses. Members read at random
 //! moments, join late by image, and fall off the journal and catch up by revision.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

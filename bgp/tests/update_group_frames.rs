@@ -1,0 +1,375 @@
+//! What a group's frames hold: octets, audience, and no more messages than needed.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use weft_bgp::attribute::{AsPath, Attributes, Community, NextHop, UnknownAttribute};
+use weft_bgp::nlri::Nlri;
+use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
+use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+use weft_bgp::reflect::NotReflected;
+use weft_bgp::table::{BestChange, Path, PeerKind, Source, Table};
+use weft_bgp::update_group::{Audience, ExportKey, Local, Segment, UpdateGroup};
+
+const LOCAL: Local = Local {
+    asn: 64_496,
+    router_id: RouterId(0xc000_02fe),
+    cluster_id: ClusterId(0xc000_02ff),
+};
+
+fn key(max_len: u16) -> ExportKey {
+    ExportKey {
+        kind: PeerKind::IbgpClient,
+        remote_asn: None,
+        four_octet_as: true,
+        max_len,
+    }
+}
+
+fn source(number: u8) -> Arc<Source> {
+    let address = Ipv4Addr::new(192, 0, 2, number);
+    Arc::new(Source {
+        peer: PeerId {
+            router_id: address.into(),
+            asn: LOCAL.asn,
+        },
+        address: address.into(),
+        kind: PeerKind::IbgpClient,
+    })
+}
+
+fn peer(number: u8) -> PeerId {
+    source(number).peer
+}
+
+fn attributes(local_pref: u32) -> Attributes {
+    Attributes {
+        next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 1))),
+        local_pref: Some(local_pref),
+        ..Attributes::default()
+    }
+}
+
+fn prefix(number: u32) -> Prefix4 {
+    Prefix4::new(Ipv4Addr::from(0x0a00_0000 + number), 32).unwrap()
+}
+
+fn prefix6(number: u16) -> Prefix6 {
+    Prefix6::new(Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0), 48).unwrap()
+}
+
+/// (audience, routes, withdrawals)
+fn outline(segment: &Segment) -> Vec<(Audience, u32, u32)> {
+    let frames = segment.frames.iter();
+    frames
+        .map(|frame| (frame.audience, frame.routes, frame.withdrawals))
+        .collect()
+}
+
+/// Announced by peer 1, and told by a fresh group.
+fn told<N: Nlri>(
+    routes: impl Iterator<Item = N>,
+    attributes: &Attributes,
+    max_len: u16,
+) -> Segment {
+    let mut table = Table::new();
+    for nlri in routes {
+        table.learn(&source(1), nlri, Arc::new(attributes.clone()));
+    }
+    UpdateGroup::new(key(max_len), LOCAL).advertise(&table.select())
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+const MARKER: &str = "ffffffffffffffffffffffffffffffff";
+
+#[test]
+fn ipv4_with_an_ipv4_next_hop_goes_into_the_classic_fields() {
+    let segment = told([prefix(1)].into_iter(), &attributes(100), 4096);
+    let expected = [
+        MARKER,
+        "003f",
+        "02", // header: 63 octets, UPDATE
+        "0000",
+        "0023", // nothing withdrawn, 35 octets of attributes
+        "400101",
+        "00",     // ORIGIN IGP
+        "400200", // AS_PATH, empty
+        "400304",
+        "c0000201", // NEXT_HOP
+        "400504",
+        "00000064", // LOCAL_PREF 100
+        "800904",
+        "c0000201", // ORIGINATOR_ID
+        "800a04",
+        "c00002ff",   // CLUSTER_LIST
+        "200a000001", // 10.0.0.1/32
+    ];
+    assert_eq!(hex(&segment.frames[0].octets), expected.concat());
+    assert_eq!(outline(&segment), [(Audience::AllBut(peer(1)), 1, 0)]);
+}
+
+#[test]
+fn other_families_go_into_an_mp_attribute_which_comes_first() {
+    let next_hop = Some(NextHop::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)));
+    let attributes = Attributes {
+        next_hop,
+        ..attributes(100)
+    };
+    let segment = told([prefix6(1), prefix6(2)].into_iter(), &attributes, 4096);
+    let expected = [
+        MARKER,
+        "005a",
+        "02",
+        "0000",
+        "0043",
+        "900e0023", // MP_REACH_NLRI, 35 octets
+        "000201",
+        "10",
+        "20010db8000000000000000000000001",
+        "00",
+        "3020010db80001",
+        "3020010db80002",
+        "40010100",
+        "400200",
+        "40050400000064",
+        "800904c0000201",
+        "800a04c00002ff",
+    ];
+    assert_eq!(hex(&segment.frames[0].octets), expected.concat());
+}
+
+#[test]
+fn withdrawals_are_packed_too() {
+    let mut table = Table::new();
+    let mut table6 = Table::new();
+    for number in 0..1000_u16 {
+        let attributes = Arc::new(attributes(u32::from(number)));
+        table.learn(&source(1), prefix(number.into()), Arc::clone(&attributes));
+        table6.learn(&source(1), prefix6(number), attributes);
+    }
+    table.select();
+    table6.select();
+    table.withdraw_peer(peer(1));
+    table6.withdraw_peer(peer(1));
+    let segment = UpdateGroup::new(key(4096), LOCAL).advertise(&table.select());
+    // 4073 octets hold 814 of 5.
+    let audience = Audience::AllBut(peer(1));
+    assert_eq!(outline(&segment), [(audience, 0, 814), (audience, 0, 186)]);
+    let segment = UpdateGroup::new(key(4096), LOCAL).advertise(&table6.select());
+    // 4066 octets hold 580 of 7.
+    assert_eq!(outline(&segment), [(audience, 0, 580), (audience, 0, 420)]);
+    assert!(hex(&segment.frames[0].octets[19..]).starts_with("00000fe3900f0fdf000201"));
+}
+
+#[test]
+fn equal_attributes_share_messages_that_are_filled_to_the_brim() {
+    for max_len in [4096, 65_535] {
+        let segment = told((0..40_000).map(prefix), &attributes(100), max_len);
+        let room = usize::from(max_len) - 23 - 35;
+        assert_eq!(segment.frames.len(), 40_000_usize.div_ceil(room / 5));
+        let routes: u32 = segment.frames.iter().map(|frame| frame.routes).sum();
+        assert_eq!(routes, 40_000);
+        let octets: usize = segment.frames.iter().map(|frame| frame.octets.len()).sum();
+        assert_eq!(octets, segment.octets_len);
+        assert!(
+            segment
+                .frames
+                .iter()
+                .all(|f| f.octets.len() <= max_len.into())
+        );
+    }
+}
+
+#[test]
+fn different_attributes_and_sources_do_not_share_messages() {
+    let mut table = Table::new();
+    for number in 0..30 {
+        let attributes = Arc::new(attributes(100 + number % 3));
+        let from = u8::try_from(number % 2).unwrap() + 1;
+        table.learn(&source(from), prefix(number), attributes);
+    }
+    let segment = UpdateGroup::new(key(4096), LOCAL).advertise(&table.select());
+    assert_eq!(segment.frames.len(), 6);
+    assert!(segment.frames.iter().all(|frame| frame.routes == 5));
+}
+
+fn change(old: Option<(u8, u32)>, new: Option<(u8, u32)>) -> BestChange<Prefix4> {
+    let path = |(number, local_pref): (u8, u32)| {
+        let mut attributes = attributes(local_pref);
+        if local_pref == HIDDEN {
+            attributes.communities = vec![Community(0xffff_ff02)];
+        }
+        Path {
+            source: source(number),
+            attributes: Arc::new(attributes),
+            nlri: prefix(1),
+        }
+    };
+    BestChange {
+        key: prefix(1),
+        old: old.map(path),
+        new: new.map(path),
+        by: weft_bgp::decision::Step::OnlyPath,
+        revision: 1,
+    }
+}
+
+/// A path that no group may be told.
+const HIDDEN: u32 = 7;
+
+#[test]
+fn every_change_is_told_to_those_who_need_it() {
+    use Audience::{AllBut, Only};
+    let announce = |number| (AllBut(peer(number)), 1, 0);
+    let cases = [
+        (None, Some((1, 100)), vec![announce(1)]),
+        (None, Some((1, HIDDEN)), vec![]),
+        (Some((1, 100)), None, vec![(AllBut(peer(1)), 0, 1)]),
+        (Some((1, HIDDEN)), None, vec![]),
+        // The same peer: its own path is never told to it, so nothing has to be taken back.
+        (Some((1, 100)), Some((1, 200)), vec![announce(1)]),
+        (Some((1, 100)), Some((1, 100)), vec![]),
+        (Some((1, HIDDEN)), Some((1, 100)), vec![announce(1)]),
+        (
+            Some((1, 100)),
+            Some((1, HIDDEN)),
+            vec![(AllBut(peer(1)), 0, 1)],
+        ),
+        // Another peer: it had been told the old path, if anybody had.
+        (
+            Some((1, 100)),
+            Some((2, 100)),
+            vec![(Only(peer(2)), 0, 1), announce(2)],
+        ),
+        (Some((1, HIDDEN)), Some((2, 100)), vec![announce(2)]),
+        (
+            Some((1, 100)),
+            Some((2, HIDDEN)),
+            vec![(AllBut(peer(1)), 0, 1)],
+        ),
+        (Some((1, HIDDEN)), Some((2, HIDDEN)), vec![]),
+    ];
+    for (old, new, expected) in cases {
+        let mut group = UpdateGroup::new(key(4096), LOCAL);
+        let segment = group.advertise(&[change(old, new)]);
+        assert_eq!(outline(&segment), expected, "{old:?} -> {new:?}");
+        assert_eq!(segment.revision, 1);
+    }
+}
+
+#[test]
+fn an_image_is_the_whole_table_or_what_changed() {
+    let mut table = Table::new();
+    for number in 1..=3 {
+        table.learn(&source(1), prefix(number), Arc::new(attributes(100)));
+    }
+    table.select();
+    let mut group = UpdateGroup::new(key(4096), LOCAL);
+    let whole = group.image(&table, 0).unwrap();
+    assert_eq!(outline(&whole), [(Audience::AllBut(peer(1)), 3, 0)]);
+    assert_eq!(whole.revision, 3);
+    assert!(group.image(&table, 3).unwrap().frames.is_empty());
+
+    table.withdraw(peer(1), &prefix(1));
+    table.learn(&source(2), prefix(2), Arc::new(attributes(200)));
+    let mut hidden = attributes(300);
+    hidden.communities = vec![Community(0xffff_ff02)];
+    table.learn(&source(2), prefix(3), Arc::new(hidden));
+    table.select();
+    let since = group.image(&table, 3).unwrap();
+    assert_eq!(
+        outline(&since),
+        [
+            (Audience::Only(peer(2)), 0, 1),
+            (Audience::AllBut(peer(2)), 1, 0),
+            (Audience::All, 0, 2),
+        ]
+    );
+    assert_eq!(
+        outline(&group.image(&table, 0).unwrap()),
+        [(Audience::AllBut(peer(2)), 1, 0)]
+    );
+}
+
+#[test]
+fn attributes_that_leave_no_room_are_not_reflected() {
+    let mut long = attributes(100);
+    long.communities = (0..1000).map(Community).collect();
+    let path = Path {
+        source: source(1),
+        attributes: Arc::new(long),
+        nlri: prefix(1),
+    };
+    let small = UpdateGroup::<Prefix4>::new(key(4096), LOCAL);
+    assert_eq!(small.explain(&path), Err(NotReflected::TooLong));
+    let large = UpdateGroup::<Prefix4>::new(key(65_535), LOCAL);
+    assert!(large.explain(&path).is_ok());
+    // Who could be told the old path is told that it is gone.
+    let mut small = small;
+    let mut change = change(Some((1, 100)), None);
+    change.new = Some(path);
+    let segment = small.advertise(&[change]);
+    assert_eq!(outline(&segment), [(Audience::AllBut(peer(1)), 0, 1)]);
+}
+
+#[test]
+fn unknown_attributes_are_never_sent() {
+    let unknown = UnknownAttribute {
+        code: 200,
+        flags: 0xe0,
+        length: 9,
+    };
+    let with_unknown = Attributes {
+        unknown: vec![unknown],
+        ..attributes(100)
+    };
+    let one = told([prefix(1)].into_iter(), &with_unknown, 4096);
+    let other = told([prefix(1)].into_iter(), &attributes(100), 4096);
+    assert_eq!(one.frames[0].octets, other.frames[0].octets);
+
+    let mut table = Table::new();
+    table.learn(&source(1), prefix(1), Arc::new(attributes(100)));
+    table.select();
+    table.learn(&source(1), prefix(1), Arc::new(with_unknown));
+    assert!(
+        table.select().is_empty(),
+        "nothing that can be sent has changed"
+    );
+}
+
+/// Invariant 5: the same facts in another order, with other hash seeds and another history, give the same octets.
+#[test]
+fn two_replicas_send_equal_octets() {
+    let octets = |seed: u64, order: &mut dyn Iterator<Item = u32>| {
+        let mut table = Table::with_seed(seed);
+        let mut group = UpdateGroup::new(
+            key(4096),
+            Local {
+                router_id: RouterId(u32::try_from(seed).unwrap()),
+                ..LOCAL
+            },
+        );
+        for number in order {
+            for from in [1, 2] {
+                let mut attributes = attributes(100 + (number + u32::from(from)) % 2);
+                attributes.as_path = AsPath::sequence(&[65_536, 65_537 + number]);
+                table.learn(&source(from), prefix(number), Arc::new(attributes));
+            }
+            group.advertise(&table.select());
+        }
+        let image = group.image(&table, 0).unwrap();
+        let mut octets: Vec<_> = image
+            .frames
+            .into_iter()
+            .map(|f| (hex(&f.octets), f.audience == Audience::All))
+            .collect();
+        octets.sort();
+        octets
+    };
+    assert_eq!(octets(1, &mut (0..100)), octets(2, &mut (0..100).rev()));
+}
