@@ -231,3 +231,285 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use weft_bgp::attribute::{NextHop, PmsiTunnel};
+    use weft_bgp::nlri::Nlri;
+    use weft_bgp::wire::Reader;
+
+    use super::*;
+    use crate::community::{Encapsulation, MacMobility};
+
+    const TYPE_1: &str = "01190001c0000201006403000 05e0053010000010000000a000064";
+    const TYPE_2: &str =
+        "02250001c00002010064000000000000000000000000000030 00005e00530120c0000207000064";
+    const TYPE_3: &str = "03110001c00002010064000000 0020c0000201";
+    const TYPE_4: &str = "04170001c000020100010300005e00530100000120c0000201";
+    const TYPE_5: &str =
+        "05220001c000020100c800000000000000000000 0000000018c633640000000000 0000c8";
+
+    fn route(digits: &str) -> Route {
+        let digits = digits.replace(' ', "");
+        let octet = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+        let octets: Vec<u8> = (0..digits.len()).step_by(2).map(octet).collect();
+        let short = weft_bgp::error::Fault::NlriFraming;
+        Route::decode(&mut Reader::new(&octets, 0, short)).unwrap()
+    }
+
+    fn good() -> Attributes {
+        Attributes {
+            next_hop: Some(NextHop::V4([192, 0, 2, 1].into())),
+            ext_communities: vec![Encapsulation::new(Encapsulation::VXLAN).octets()],
+            pmsi: Some(PmsiTunnel::ingress_replication(
+                [0, 0, 100],
+                [192, 0, 2, 1].into(),
+            )),
+            ..Attributes::default()
+        }
+    }
+
+    fn verdict(digits: &str, attributes: &Attributes) -> Result<(), Refusal> {
+        check(&route(digits), attributes)
+    }
+
+    #[test]
+    fn good_routes_are_admitted() {
+        for digits in [TYPE_1, TYPE_2, TYPE_3, TYPE_4, TYPE_5] {
+            assert_eq!(verdict(digits, &good()), Ok(()), "{digits}");
+        }
+    }
+
+    #[test]
+    fn c13_zero_group_and_broadcast_addresses_are_refused() {
+        let cases = [
+            ("000000000000", Refusal::MacZero),
+            ("ffffffffffff", Refusal::MacGroup(Mac::BROADCAST)),
+            (
+                "01005e005301",
+                Refusal::MacGroup(Mac([1, 0, 0x5e, 0, 0x53, 1])),
+            ),
+            (
+                "333300000001",
+                Refusal::MacGroup(Mac([0x33, 0x33, 0, 0, 0, 1])),
+            ),
+        ];
+        for (mac, refusal) in cases {
+            let digits = TYPE_2.replace(' ', "").replace("00005e005301", mac);
+            assert_eq!(verdict(&digits, &good()), Err(refusal));
+        }
+    }
+
+    #[test]
+    fn c6_type_3_needs_ingress_replication_to_a_vtep() {
+        let with = |pmsi| Attributes { pmsi, ..good() };
+        let tunnel = |tunnel_type, endpoint: &'static [u8]| {
+            let endpoint = Bytes::from_static(endpoint);
+            with(Some(PmsiTunnel {
+                flags: 0,
+                tunnel_type,
+                label: [0, 0, 100],
+                endpoint,
+            }))
+        };
+        let vtep = &[192, 0, 2, 1];
+        let cases = [
+            (with(None), Refusal::PmsiMissing),
+            (tunnel(0, &[]), Refusal::PmsiTunnelType(0)),
+            (tunnel(8, vtep), Refusal::PmsiTunnelType(8)),
+            (tunnel(255, vtep), Refusal::PmsiTunnelType(255)),
+            (tunnel(6, &[]), Refusal::PmsiEndpointLength(0)),
+            (
+                tunnel(6, &[192, 0, 2, 1, 0]),
+                Refusal::PmsiEndpointLength(5),
+            ),
+            (tunnel(6, &[0; 4]), Refusal::PmsiEndpoint([0; 4].into())),
+            (
+                tunnel(6, &[224, 0, 0, 1]),
+                Refusal::PmsiEndpoint([224, 0, 0, 1].into()),
+            ),
+        ];
+        for (attributes, refusal) in cases {
+            assert_eq!(verdict(TYPE_3, &attributes), Err(refusal));
+            assert_eq!(verdict(TYPE_2, &attributes), Ok(()), "only type 3 needs it");
+        }
+    }
+
+    #[test]
+    fn c9_type_5_has_one_overlay_index_at_most_and_something_to_forward_by() {
+        let Route::IpPrefix(plain) = route(TYPE_5) else {
+            panic!()
+        };
+        let esi = Esi([3, 0, 0, 0x5e, 0, 0x53, 1, 0, 0, 1]);
+        let gateway = Some([192, 0, 2, 9].into());
+        let zero = Some(Label::ZERO);
+        let check = |route, attributes: &Attributes| check(&Route::IpPrefix(route), attributes);
+
+        let both = IpPrefix {
+            esi,
+            gateway,
+            ..plain
+        };
+        assert_eq!(check(both, &good()), Err(Refusal::GatewayAndSegment));
+        assert_eq!(
+            check(
+                IpPrefix {
+                    esi,
+                    label: zero,
+                    ..plain
+                },
+                &good()
+            ),
+            Ok(())
+        );
+        assert_eq!(
+            check(
+                IpPrefix {
+                    gateway,
+                    label: zero,
+                    ..plain
+                },
+                &good()
+            ),
+            Ok(())
+        );
+        let nothing = IpPrefix {
+            label: zero,
+            ..plain
+        };
+        assert_eq!(check(nothing, &good()), Err(Refusal::Unresolvable));
+        let mut routed = good();
+        routed
+            .ext_communities
+            .push(RouterMac::new(Mac([0, 0, 0x5e, 0, 0x53, 0xfe])).octets());
+        assert_eq!(check(nothing, &routed), Ok(()));
+        let group = IpPrefix {
+            gateway: Some([224, 0, 0, 9].into()),
+            ..plain
+        };
+        assert_eq!(
+            check(group, &good()),
+            Err(Refusal::Gateway([224, 0, 0, 9].into()))
+        );
+    }
+
+    #[test]
+    fn an_announcement_has_a_label() {
+        let digits = TYPE_2.replace(' ', "").replace("0225", "0222");
+        assert_eq!(
+            verdict(digits.strip_suffix("000064").unwrap(), &good()),
+            Err(Refusal::LabelMissing)
+        );
+        let digits = TYPE_1.replace(' ', "").replace("0119", "0116");
+        assert_eq!(
+            verdict(digits.strip_suffix("000064").unwrap(), &good()),
+            Err(Refusal::LabelMissing)
+        );
+        let digits = TYPE_5.replace(' ', "").replace("0522", "051f");
+        assert_eq!(
+            verdict(digits.strip_suffix("0000c8").unwrap(), &good()),
+            Err(Refusal::LabelMissing)
+        );
+    }
+
+    #[test]
+    fn a_next_hop_is_a_vtep() {
+        let with = |next_hop| Attributes { next_hop, ..good() };
+        assert_eq!(verdict(TYPE_2, &with(None)), Err(Refusal::NextHopMissing));
+        for bad in [
+            [0, 0, 0, 0],
+            [0, 1, 2, 3],
+            [127, 0, 0, 1],
+            [224, 0, 0, 5],
+            [240, 0, 0, 1],
+            [255; 4],
+            [169, 254, 1, 1],
+        ] {
+            let refusal = Refusal::NextHop(bad.into());
+            assert_eq!(
+                verdict(TYPE_2, &with(Some(NextHop::V4(bad.into())))),
+                Err(refusal)
+            );
+        }
+        for bad in ["::", "::1", "ff02::1", "fe80::1"] {
+            let bad = bad.parse().unwrap();
+            let refusal = Refusal::NextHop(IpAddr::V6(bad));
+            assert_eq!(verdict(TYPE_2, &with(Some(NextHop::V6(bad)))), Err(refusal));
+        }
+        let global = "2001:db8::1".parse().unwrap();
+        let both = NextHop::V6LinkLocal(global, "fe80::1".parse().unwrap());
+        assert_eq!(verdict(TYPE_2, &with(Some(both))), Ok(()));
+    }
+
+    #[test]
+    fn segments_and_originators_are_real() {
+        let (zero, max) = ("00".repeat(10), "ff".repeat(10));
+        for (esi, bad) in [(&zero, Esi::ZERO), (&max, Esi::MAX)] {
+            let digits = TYPE_4.replace("0300005e005301000001", esi);
+            assert_eq!(verdict(&digits, &good()), Err(Refusal::Segment(bad)));
+        }
+        let digits = TYPE_1
+            .replace(' ', "")
+            .replace("0300005e005301000001", &zero);
+        assert_eq!(
+            verdict(&digits, &good()),
+            Ok(()),
+            "a single-homed service of RFC 8214"
+        );
+        let digits = digits.replace("0000000a", "ffffffff");
+        assert_eq!(verdict(&digits, &good()), Err(Refusal::Segment(Esi::ZERO)));
+        for digits in [TYPE_3, TYPE_4] {
+            let digits = digits.replace("20c0000201", "207f000001");
+            assert_eq!(
+                verdict(&digits, &good()),
+                Err(Refusal::Originator([127, 0, 0, 1].into()))
+            );
+        }
+    }
+
+    #[test]
+    fn hosts_may_be_link_local_but_not_groups() {
+        let with = |ip: [u8; 4]| {
+            let Route::MacIp(mut route) = route(TYPE_2) else {
+                panic!()
+            };
+            route.key.ip = Some(ip.into());
+            check(&Route::MacIp(route), &good())
+        };
+        assert_eq!(with([169, 254, 0, 1]), Ok(()));
+        for bad in [[0; 4], [255; 4], [224, 0, 0, 1], [127, 0, 0, 1]] {
+            assert_eq!(with(bad), Err(Refusal::HostAddress(bad.into())));
+        }
+    }
+
+    #[test]
+    fn a_router_mac_is_a_hosts() {
+        for bad in [Mac::default(), Mac::BROADCAST, Mac([1, 0, 0, 0, 0, 1])] {
+            let mut attributes = good();
+            attributes
+                .ext_communities
+                .push(MacMobility::new(false, 1).octets());
+            attributes
+                .ext_communities
+                .push(RouterMac::new(bad).octets());
+            for digits in [TYPE_2, TYPE_5] {
+                assert_eq!(verdict(digits, &attributes), Err(Refusal::RouterMac(bad)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        assert_eq!(Refusal::MacZero.to_string(), "zero MAC address");
+        assert_eq!(
+            Refusal::PmsiTunnelType(8).to_string(),
+            "PMSI tunnel type: 8"
+        );
+        let refusal = Refusal::Originator([127, 0, 0, 1].into());
+        assert_eq!(
+            refusal.to_string(),
+            "originating router that is no VTEP: 127.0.0.1"
+        );
+    }
+}

@@ -379,3 +379,137 @@ fn mac_of(octets: ExtendedCommunity) -> Mac {
     let [_, _, mac @ ..] = octets.0;
     Mac(mac)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(octets: [u8; 8]) -> Community {
+        ExtendedCommunity(octets).into()
+    }
+
+    /// Octets and spelling captured from FRR 8.4.4.
+    #[test]
+    fn communities_are_spelled_as_frr_spells_them() {
+        let cases = [
+            ([0x00, 0x02, 0xfb, 0xf0, 0, 0, 0, 100], "RT:64496:100"),
+            ([0x02, 0x02, 0x00, 0x01, 0x11, 0x70, 0, 10], "RT:70000:10"),
+            ([0x03, 0x0c, 0, 0, 0, 0, 0, 8], "ET:8"),
+            ([0x06, 0x00, 0, 0, 0, 0, 0, 5], "MM:5"),
+            ([0x06, 0x00, 1, 0, 0, 0, 0, 0], "MM:0, sticky MAC"),
+            ([0x06, 0x01, 0, 0, 0, 0, 0, 100], "ESI-label-Rt:AA"),
+            ([0x06, 0x01, 1, 0, 0, 0, 6, 0x40], "ESI-label-Rt:SA"),
+            (
+                [0x06, 0x02, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66],
+                "ES-Import-Rt:11:22:33:44:55:66",
+            ),
+            (
+                [0x06, 0x03, 0, 0, 0x5e, 0, 0x53, 0xfe],
+                "Rmac:00:00:5e:00:53:fe",
+            ),
+            ([0x03, 0x0d, 0, 0, 0, 0, 0, 0], "Default Gateway"),
+            (
+                [0x40, 0x04, 0xfb, 0xf0, 0x4a, 0x98, 0x96, 0x80],
+                "LB:64496:5000000 (40.000 Mbps)",
+            ),
+            (
+                [0x00, 0x04, 0xfb, 0xf0, 0x4a, 0x98, 0x96, 0x80],
+                "LB:64496:5000000 (40.000 Mbps)",
+            ),
+        ];
+        for (octets, text) in cases {
+            assert_eq!(of(octets).to_string(), text);
+            assert!(!matches!(of(octets), Community::Other(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_built_reads_back() {
+        let mac = Mac([0, 0, 0x5e, 0, 0x53, 0xfe]);
+        assert_eq!(
+            Encapsulation::new(Encapsulation::VXLAN).octets().0,
+            [3, 12, 0, 0, 0, 0, 0, 8]
+        );
+        assert_eq!(
+            RouterMac::of(RouterMac::new(mac).octets()).unwrap().mac(),
+            mac
+        );
+        assert_eq!(
+            EsImport::of(EsImport::new(mac).octets()).unwrap().mac(),
+            mac
+        );
+        let label = EsiLabel::new(true, Label([1, 2, 3]));
+        assert_eq!(
+            (label.is_single_active(), label.label()),
+            (true, Label([1, 2, 3]))
+        );
+        let mobility = MacMobility::of(MacMobility::new(true, 0xdead_beef).octets()).unwrap();
+        assert_eq!(
+            (mobility.is_sticky(), mobility.sequence()),
+            (true, 0xdead_beef)
+        );
+        assert!(DefaultGateway::of(DefaultGateway::new().octets()).is_some());
+        let esi: Esi = "03:44:38:39:ff:ff:01:00:00:01".parse().unwrap();
+        assert_eq!(
+            EsImport::of_segment(esi).mac().to_string(),
+            "44:38:39:ff:ff:01"
+        );
+    }
+
+    /// MPLS by default, RFC 8365 §5.1.3.
+    #[test]
+    fn only_some_encapsulations_have_a_vni() {
+        let with = |tunnel_types: &[u16]| Attributes {
+            ext_communities: tunnel_types
+                .iter()
+                .map(|t| Encapsulation::new(*t).octets())
+                .collect(),
+            ..Attributes::default()
+        };
+        assert!(!Encapsulation::any_with_vni(&with(&[])));
+        assert!(!Encapsulation::any_with_vni(&with(&[Encapsulation::MPLS])));
+        assert!(Encapsulation::any_with_vni(&with(&[
+            Encapsulation::MPLS,
+            Encapsulation::VXLAN
+        ])));
+    }
+
+    #[test]
+    fn a_route_target_reads_what_it_writes() {
+        let cases = [
+            ("64496:70000", [0x00, 2, 0xfb, 0xf0, 0, 1, 0x11, 0x70]),
+            ("192.0.2.1:5", [0x01, 2, 192, 0, 2, 1, 0, 5]),
+            ("70000:10", [0x02, 2, 0, 1, 0x11, 0x70, 0, 10]),
+        ];
+        for (text, octets) in cases {
+            let target: RouteTarget = text.parse().unwrap();
+            assert_eq!(target.octets().0, octets);
+            assert_eq!(target.to_string(), text);
+            assert_eq!(RouteTarget::of(ExtendedCommunity(octets)), Some(target));
+        }
+        for bad in [
+            "",
+            "64496",
+            "70000:65536",
+            "192.0.2.1:70000",
+            "a:1",
+            "1:4294967296",
+        ] {
+            assert_eq!(bad.parse::<RouteTarget>(), Err(RouteTargetSyntax), "{bad}");
+        }
+        let [bandwidth, origin] = [[0, 4, 0, 0, 0, 0, 0, 0], [0, 3, 0, 0, 0, 0, 0, 0]];
+        assert_eq!(RouteTarget::of(ExtendedCommunity(bandwidth)), None);
+        assert_eq!(RouteTarget::of(ExtendedCommunity(origin)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn octets_pass_unchanged(kind in prop_oneof![0..8_u8, 0x40..0x48_u8, any::<u8>()], sub in 0..20_u8, value: [u8; 6]) {
+            let [a, b, c, d, e, f] = value;
+            let octets = ExtendedCommunity([kind, sub, a, b, c, d, e, f]);
+            prop_assert_eq!(ExtendedCommunity::from(Community::from(octets)), octets);
+        }
+    }
+}

@@ -57,3 +57,40 @@ impl From<IngressReplication> for PmsiTunnel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn both_families_survive_a_round_trip() {
+        for endpoint in ["192.0.2.1", "2001:db8::1"] {
+            let endpoint = endpoint.parse().unwrap();
+            let view = IngressReplication {
+                flags: 1,
+                label: Label([0, 0, 100]),
+                endpoint,
+            };
+            let tunnel = PmsiTunnel::from(view);
+            assert_eq!(tunnel.tunnel_type, 6);
+            assert_eq!(IngressReplication::try_from(&tunnel), Ok(view));
+        }
+    }
+
+    #[test]
+    fn other_tunnels_are_no_ingress_replication() {
+        let tunnel = |tunnel_type, octets: &'static [u8]| {
+            let endpoint = Bytes::from_static(octets);
+            IngressReplication::try_from(&PmsiTunnel {
+                flags: 0,
+                tunnel_type,
+                label: [0; 3],
+                endpoint,
+            })
+        };
+        assert_eq!(tunnel(0, &[]), Err(PmsiFault::TunnelType(0)));
+        assert_eq!(tunnel(6, &[1; 5]), Err(PmsiFault::EndpointLength(5)));
+    }
+}

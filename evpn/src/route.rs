@@ -297,3 +297,6 @@ const INCLUSIVE_MULTICAST: u8 = 3;
 const ETHERNET_SEGMENT: u8 = 4;
 /// IP prefix. RFC 9136 §3.1.
 const IP_PREFIX: u8 = 5;
+
+#[cfg(test)]
+mod tests;

@@ -210,3 +210,214 @@ pub(crate) fn next_hop(attributes: &Attributes) -> Option<IpAddr> {
         NextHop::V6(address) | NextHop::V6LinkLocal(address, _) => IpAddr::V6(address),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use weft_bgp::attribute::PmsiTunnel;
+    use weft_bgp::peer::RouterId;
+    use weft_bgp::rd::Rd;
+    use weft_bgp::table::{PeerKind, Source, Table};
+
+    use super::*;
+    use crate::community::Encapsulation;
+    use crate::route::{InclusiveMulticast, InclusiveMulticastKey, Labels, MacIp, MacIpKey};
+    use crate::{Esi, EthernetTag, Label, Mac};
+
+    fn source(host: u8) -> Arc<Source> {
+        let peer = PeerId {
+            router_id: RouterId(host.into()),
+            asn: 64_496,
+        };
+        let address = [192, 0, 2, host].into();
+        Arc::new(Source {
+            peer,
+            address,
+            kind: PeerKind::IbgpClient,
+        })
+    }
+
+    fn attributes(vni: u8, vtep: u8, tunnel_type: u16) -> Arc<Attributes> {
+        let vtep = [192, 0, 2, vtep].into();
+        Arc::new(Attributes {
+            next_hop: Some(NextHop::V4(vtep)),
+            ext_communities: vec![Encapsulation::new(tunnel_type).octets()],
+            pmsi: Some(PmsiTunnel::ingress_replication([0, 0, vni], vtep.into())),
+            ..Attributes::default()
+        })
+    }
+
+    fn rd(host: u8) -> Rd {
+        Rd::from_ipv4([192, 0, 2, host].into(), 1)
+    }
+
+    fn flooding(host: u8) -> Route {
+        let originator = [192, 0, 2, host].into();
+        let key = InclusiveMulticastKey {
+            rd: rd(host),
+            tag: EthernetTag(0),
+            originator,
+        };
+        Route::InclusiveMulticast(InclusiveMulticast { key })
+    }
+
+    fn host(mac: u8, vni: u8) -> Route {
+        let mac = Mac([0, 0, 0x5e, 0, 0x53, mac]);
+        let key = MacIpKey {
+            rd: rd(1),
+            tag: EthernetTag(0),
+            mac,
+            ip: None,
+        };
+        Route::MacIp(MacIp {
+            key,
+            esi: Esi::ZERO,
+            labels: Labels::One(Label([0, 0, vni])),
+        })
+    }
+
+    fn learn(vteps: &mut Vteps, table: &mut Table<Route>) {
+        for change in table.select() {
+            vteps.learn(&change);
+        }
+    }
+
+    fn vni(number: u32) -> Vni {
+        Vni::new(number).unwrap()
+    }
+
+    #[test]
+    fn a_vtep_is_a_member_while_its_type_3_is_selected() {
+        let (mut vteps, mut table) = (Vteps::new(), Table::new());
+        table.learn(
+            &source(1),
+            flooding(1),
+            attributes(100, 1, Encapsulation::VXLAN),
+        );
+        table.learn(
+            &source(2),
+            flooding(2),
+            attributes(100, 2, Encapsulation::VXLAN),
+        );
+        learn(&mut vteps, &mut table);
+        let (one, two) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        assert_eq!(
+            vteps.iter().collect::<Vec<_>>(),
+            [(vni(100), one), (vni(100), two)]
+        );
+        assert_eq!(vteps.vnis_of(two).collect::<Vec<_>>(), [vni(100)]);
+        let announcers: Vec<_> = vteps.announcers(vni(100), one).collect();
+        assert_eq!(announcers, [source(1).peer]);
+
+        table.learn(
+            &source(2),
+            flooding(2),
+            attributes(200, 2, Encapsulation::VXLAN),
+        );
+        table.withdraw_peer(source(1).peer);
+        learn(&mut vteps, &mut table);
+        assert_eq!(vteps.iter().collect::<Vec<_>>(), [(vni(200), two)]);
+        assert_eq!(vteps.vteps().collect::<Vec<_>>(), [two]);
+
+        table.withdraw_peer(source(2).peer);
+        learn(&mut vteps, &mut table);
+        assert!(vteps.is_empty());
+        assert_eq!(vteps.vteps().count(), 0);
+    }
+
+    #[test]
+    fn without_a_vni_there_is_no_membership() {
+        let (mut vteps, mut table) = (Vteps::new(), Table::new());
+        table.learn(
+            &source(1),
+            flooding(1),
+            attributes(100, 1, Encapsulation::MPLS),
+        );
+        learn(&mut vteps, &mut table);
+        assert!(vteps.is_empty());
+    }
+
+    #[test]
+    fn mac_routes_follow_the_host() {
+        let (mut vteps, mut table) = (Vteps::new(), Table::new());
+        table.learn(
+            &source(1),
+            host(1, 100),
+            attributes(0, 1, Encapsulation::VXLAN),
+        );
+        table.learn(
+            &source(1),
+            host(2, 200),
+            attributes(0, 1, Encapsulation::VXLAN),
+        );
+        learn(&mut vteps, &mut table);
+        let (one, two) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        assert_eq!(
+            (vteps.mac_routes(one), vteps.mac_routes_in(one, vni(100))),
+            (2, 1)
+        );
+
+        table.learn(
+            &source(1),
+            host(1, 100),
+            attributes(0, 2, Encapsulation::VXLAN),
+        );
+        table.withdraw_peer(source(3).peer);
+        learn(&mut vteps, &mut table);
+        assert_eq!((vteps.mac_routes(one), vteps.mac_routes(two)), (1, 1));
+        assert_eq!(vteps.mac_routes_in(one, vni(100)), 0);
+    }
+
+    #[test]
+    fn a_repeated_change_adds_no_member() {
+        let (mut vteps, mut table) = (Vteps::new(), Table::new());
+        table.learn(
+            &source(1),
+            flooding(1),
+            attributes(100, 1, Encapsulation::VXLAN),
+        );
+        let changes = table.select();
+        vteps.learn(&changes[0]);
+        vteps.learn(&changes[0]);
+        assert_eq!(vteps.len(), 1);
+        table.withdraw_peer(source(1).peer);
+        learn(&mut vteps, &mut table);
+        assert!(vteps.is_empty());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// Whatever came and went, what is known is what the table holds.
+        #[test]
+        fn membership_is_a_function_of_the_table(
+            steps in prop::collection::vec((0..4_u8, 1..4_u8, 1..4_u8, 1..4_u8), 0..60),
+        ) {
+            let (mut vteps, mut table) = (Vteps::new(), Table::new());
+            for (step, (verb, peer, item, vtep)) in steps.into_iter().enumerate() {
+                let from = source(peer);
+                let offer = attributes(item, vtep, Encapsulation::VXLAN);
+                match verb {
+                    0 => table.learn(&from, flooding(item), offer),
+                    1 => table.learn(&from, host(item, vtep), offer),
+                    2 => table.withdraw(from.peer, &weft_bgp::nlri::Nlri::key(&flooding(item))),
+                    _ => table.withdraw_peer(from.peer),
+                }
+                if step % 3 == 0 {
+                    learn(&mut vteps, &mut table);
+                }
+            }
+            learn(&mut vteps, &mut table);
+            let mut fresh = Vteps::new();
+            for change in table.changes_since(0).unwrap() {
+                fresh.learn(&change);
+            }
+            prop_assert_eq!(format!("{:?}", vteps.members), format!("{:?}", fresh.members));
+            prop_assert_eq!(&vteps.by_vtep, &fresh.by_vtep);
+            prop_assert_eq!(&vteps.hosts, &fresh.hosts);
+            prop_assert_eq!(vteps.placed, fresh.placed);
+        }
+    }
+}
