@@ -136,9 +136,16 @@ impl Attributes {
             _ => Some(NextHop::decode(&mut reader, length)?),
         };
         let mut decoded = decode::list(reader, None, &STORAGE)?;
-        match decoded.faults.drain(..).max_by_key(|error| error.fault.treatment()) {
+        match decoded
+            .faults
+            .drain(..)
+            .max_by_key(|error| error.fault.treatment())
+        {
             Some(error) => Err(error),
-            None => Ok(Self { next_hop, ..decoded.attributes }),
+            None => Ok(Self {
+                next_hop,
+                ..decoded.attributes
+            }),
         }
     }
 
@@ -184,5 +191,8 @@ impl fmt::Display for Origin {
 }
 
 /// How attributes are stored: nothing that a peer may lack.
-const STORAGE: DecodeContext =
-    DecodeContext { four_octet_as: true, ibgp: true, extended_message: true };
+const STORAGE: DecodeContext = DecodeContext {
+    four_octet_as: true,
+    ibgp: true,
+    extended_message: true,
+};

@@ -98,12 +98,18 @@ impl Capability {
         let code = reader.u8()?;
         let length = reader.u8()?;
         let mut value = reader.sub(length.into())?;
-        let unknown = Self::Unknown { code, value: body.slice_ref(value.peek()) };
+        let unknown = Self::Unknown {
+            code,
+            value: body.slice_ref(value.peek()),
+        };
         let capability = match code {
             1 => {
                 let afi = value.u16()?;
                 value.u8()?;
-                Self::MultiProtocol(Family { afi, safi: value.u8()? })
+                Self::MultiProtocol(Family {
+                    afi,
+                    safi: value.u8()?,
+                })
             }
             2 => Self::RouteRefresh,
             6 => Self::ExtendedMessage,
@@ -121,7 +127,11 @@ impl Capability {
             },
             _ => return Ok(unknown),
         };
-        if value.is_empty() { Ok(capability) } else { Err(malformed) }
+        if value.is_empty() {
+            Ok(capability)
+        } else {
+            Err(malformed)
+        }
     }
 
     pub(crate) fn encode(&self, out: &mut Writer) {
@@ -156,7 +166,10 @@ impl GracefulRestart {
         let head = value.u16()?;
         let mut families = Vec::with_capacity(value.remaining() / 4);
         while !value.is_empty() {
-            let family = Family { afi: value.u16()?, safi: value.u8()? };
+            let family = Family {
+                afi: value.u16()?,
+                safi: value.u8()?,
+            };
             families.push((family, value.u8()? & 0x80 != 0));
         }
         Ok(Self {
@@ -184,10 +197,17 @@ impl AddPath {
     fn decode_all(value: &mut Reader<'_>) -> Result<Vec<Self>, DecodeError> {
         let mut all = Vec::with_capacity(value.remaining() / 4);
         while !value.is_empty() {
-            let family = Family { afi: value.u16()?, safi: value.u8()? };
+            let family = Family {
+                afi: value.u16()?,
+                safi: value.u8()?,
+            };
             let mode = value.u8()?;
             if matches!(mode, 1..=3) {
-                all.push(Self { family, receive: mode & 1 != 0, send: mode & 2 != 0 });
+                all.push(Self {
+                    family,
+                    receive: mode & 1 != 0,
+                    send: mode & 2 != 0,
+                });
             }
         }
         Ok(all)
@@ -204,7 +224,9 @@ impl AddPath {
 fn text(value: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
     let length = value.u8()?;
     let octets = value.take(length.into())?;
-    let text = std::str::from_utf8(octets).ok().filter(|text| text.len() <= TEXT_MAX);
+    let text = std::str::from_utf8(octets)
+        .ok()
+        .filter(|text| text.len() <= TEXT_MAX);
     Ok(text.map(str::to_owned))
 }
 

@@ -241,7 +241,13 @@ impl Fault {
             Self::AttributeLength { code, .. }
             | Self::AttributeValue { code }
             | Self::AttributeUnexpected { code } => {
-                let rule = Row::of(*code).map_or(Rule { rfc: 4271, section: "6.3" }, |row| row.rule);
+                let rule = Row::of(*code).map_or(
+                    Rule {
+                        rfc: 4271,
+                        section: "6.3",
+                    },
+                    |row| row.rule,
+                );
                 (rule.rfc, rule.section)
             }
             Self::AttributesTooLong => (7606, "3"),
@@ -315,7 +321,11 @@ impl Fault {
     #[must_use]
     pub fn notification(&self) -> Notification {
         let (code, subcode) = self.code_subcode();
-        Notification { code, subcode, data: self.data() }
+        Notification {
+            code,
+            subcode,
+            data: self.data(),
+        }
     }
 
     fn code_subcode(&self) -> (u8, u8) {
@@ -432,7 +442,11 @@ impl fmt::Display for Fault {
             Self::Version { version } => write!(f, "unsupported version {version}"),
             Self::PeerAs { asn } => write!(f, "bad peer AS {asn}"),
             Self::RouterId { router_id } => {
-                write!(f, "bad BGP identifier {}", std::net::Ipv4Addr::from(*router_id))
+                write!(
+                    f,
+                    "bad BGP identifier {}",
+                    std::net::Ipv4Addr::from(*router_id)
+                )
             }
             Self::OptionalParameter { code } => write!(f, "unsupported optional parameter {code}"),
             Self::HoldTime { secs } => write!(f, "unacceptable hold time {secs} s"),
@@ -445,8 +459,12 @@ impl fmt::Display for Fault {
             }
             Self::AttributeUnknown { code } => write!(f, "unknown well-known attribute {code}"),
             Self::AttributeMissing { code } => write!(f, "missing {}", name(*code)),
-            Self::AttributeFlags { code, flags } => write!(f, "flags {flags:#04x} of {}", name(*code)),
-            Self::AttributeLength { code, length } => write!(f, "length {length} of {}", name(*code)),
+            Self::AttributeFlags { code, flags } => {
+                write!(f, "flags {flags:#04x} of {}", name(*code))
+            }
+            Self::AttributeLength { code, length } => {
+                write!(f, "length {length} of {}", name(*code))
+            }
             Self::AttributeValue { code } => write!(f, "malformed {}", name(*code)),
             Self::AttributeUnexpected { code } => write!(f, "unexpected {}", name(*code)),
             Self::AttributesTooLong => f.write_str("too many attribute octets"),
@@ -481,7 +499,13 @@ impl fmt::Display for Rule {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at octet {} ({})", self.fault, self.offset, self.fault.rule())
+        write!(
+            f,
+            "{} at octet {} ({})",
+            self.fault,
+            self.offset,
+            self.fault.rule()
+        )
     }
 }
 

@@ -85,7 +85,10 @@ mod tests {
 
     #[test]
     fn names_survive_a_round_trip() {
-        let other = Family { afi: 16388, safi: 71 };
+        let other = Family {
+            afi: 16388,
+            safi: 71,
+        };
         for family in [Family::IPV4_UNICAST, Family::L2VPN_EVPN, Family::RTC, other] {
             assert_eq!(family.to_string().parse(), Ok(family));
         }

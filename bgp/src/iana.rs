@@ -6,14 +6,20 @@ pub fn notification_names(code: u8, subcode: u8) -> (Option<&'static str>, Optio
     let Some((_, name, subcodes)) = NOTIFICATIONS.iter().find(|row| row.0 == code) else {
         return (None, None);
     };
-    let subcode = subcodes.iter().find(|row| row.0 == subcode).map(|row| row.1);
+    let subcode = subcodes
+        .iter()
+        .find(|row| row.0 == subcode)
+        .map(|row| row.1);
     (Some(name), subcode)
 }
 
 /// Name of a capability code. "Capability Codes".
 #[must_use]
 pub fn capability_name(code: u8) -> Option<&'static str> {
-    CAPABILITIES.iter().find(|row| row.0 == code).map(|row| row.1)
+    CAPABILITIES
+        .iter()
+        .find(|row| row.0 == code)
+        .map(|row| row.1)
 }
 
 type Names = &'static [(u8, &'static str)];
@@ -83,7 +89,11 @@ const NOTIFICATIONS: &[(u8, &str, Names)] = &[
             (10, "BFD Down"),
         ],
     ),
-    (7, "ROUTE-REFRESH Message Error", &[(1, "Invalid Message Length")]),
+    (
+        7,
+        "ROUTE-REFRESH Message Error",
+        &[(1, "Invalid Message Length")],
+    ),
     (8, "Send Hold Timer Expired", &[]),
 ];
 

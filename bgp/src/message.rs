@@ -117,7 +117,10 @@ impl Message {
             MessageKind::Keepalive => {
                 let length = u16::try_from(body.len()).unwrap_or(u16::MAX);
                 let length = length.saturating_add(HEADER_LEN);
-                Err(DecodeError { fault: Fault::MessageLength { length }, offset: 16 })
+                Err(DecodeError {
+                    fault: Fault::MessageLength { length },
+                    offset: 16,
+                })
             }
             MessageKind::RouteRefresh => RouteRefresh::decode(&body).map(Self::RouteRefresh),
         }

@@ -86,7 +86,10 @@ pub fn decode_all<N: Nlri>(
             Err(NlriError::Reset(error)) => return Err(error),
         }
         // A codec that consumes nothing would never end.
-        assert!(reader.remaining() < before, "a decoded NLRI consumes octets");
+        assert!(
+            reader.remaining() < before,
+            "a decoded NLRI consumes octets"
+        );
     }
     Ok(())
 }

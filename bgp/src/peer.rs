@@ -93,7 +93,10 @@ mod tests {
     #[test]
     fn a_peer_is_shown_with_its_as() {
         let router_id: RouterId = "192.0.2.1".parse().unwrap();
-        let peer = PeerId { router_id, asn: 64_496 };
+        let peer = PeerId {
+            router_id,
+            asn: 64_496,
+        };
         assert_eq!(peer.to_string(), "192.0.2.1 AS 64496");
     }
 }

@@ -43,11 +43,26 @@ impl fmt::Display for Rd {
         let [high, kind, a, b, c, d, e, g] = self.0;
         match (high, kind) {
             (0, 0) => {
-                write!(f, "{}:{}", u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, g]))
+                write!(
+                    f,
+                    "{}:{}",
+                    u16::from_be_bytes([a, b]),
+                    u32::from_be_bytes([c, d, e, g])
+                )
             }
-            (0, 1) => write!(f, "{}:{}", Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([e, g])),
+            (0, 1) => write!(
+                f,
+                "{}:{}",
+                Ipv4Addr::new(a, b, c, d),
+                u16::from_be_bytes([e, g])
+            ),
             (0, 2) => {
-                write!(f, "{}:{}", u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, g]))
+                write!(
+                    f,
+                    "{}:{}",
+                    u32::from_be_bytes([a, b, c, d]),
+                    u16::from_be_bytes([e, g])
+                )
             }
             _ => write!(f, "0x{:016x}", u64::from_be_bytes(self.0)),
         }
@@ -88,7 +103,10 @@ impl FromStr for Rd {
         }
         let asn = administrator.parse::<u32>().map_err(|_| RdParseError)?;
         match u16::try_from(asn) {
-            Ok(asn) => Ok(Self::from_as2(asn, number.parse().map_err(|_| RdParseError)?)),
+            Ok(asn) => Ok(Self::from_as2(
+                asn,
+                number.parse().map_err(|_| RdParseError)?,
+            )),
             Err(_) => Ok(Self::from_as4(asn, small()?)),
         }
     }
@@ -100,7 +118,12 @@ mod tests {
 
     #[test]
     fn all_types_survive_a_round_trip_through_text() {
-        for text in ["64496:70000", "192.0.2.1:2", "4200000000:7", "0x0009000000000001"] {
+        for text in [
+            "64496:70000",
+            "192.0.2.1:2",
+            "4200000000:7",
+            "0x0009000000000001",
+        ] {
             assert_eq!(text.parse::<Rd>().unwrap().to_string(), text);
         }
         for text in ["", "1", "192.0.2.1:65536", "x:1", "4200000000:65536"] {

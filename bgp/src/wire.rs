@@ -26,7 +26,11 @@ impl<'a> Reader<'a> {
     /// octets means here.
     #[must_use]
     pub fn new(octets: &'a [u8], offset: u32, short: Fault) -> Self {
-        Self { rest: octets, offset, short }
+        Self {
+            rest: octets,
+            offset,
+            short,
+        }
     }
 
     /// The same cursor, for which running out of octets means `short`.
@@ -62,7 +66,10 @@ impl<'a> Reader<'a> {
     /// `fault`, found at the next octet.
     #[must_use]
     pub fn error(&self, fault: Fault) -> DecodeError {
-        DecodeError { fault, offset: self.offset }
+        DecodeError {
+            fault,
+            offset: self.offset,
+        }
     }
 
     /// One octet.
@@ -122,7 +129,10 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`Reader::u8`].
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (octets, rest) = self.rest.split_first_chunk().ok_or_else(|| self.ran_out())?;
+        let (octets, rest) = self
+            .rest
+            .split_first_chunk()
+            .ok_or_else(|| self.ran_out())?;
         self.advance(rest, N);
         Ok(*octets)
     }
@@ -133,7 +143,11 @@ impl<'a> Reader<'a> {
     /// As [`Reader::u8`].
     pub fn sub(&mut self, count: usize) -> Result<Self, DecodeError> {
         let (offset, short) = (self.offset, self.short);
-        Ok(Self { rest: self.take(count)?, offset, short })
+        Ok(Self {
+            rest: self.take(count)?,
+            offset,
+            short,
+        })
     }
 
     /// All that is left.
@@ -147,7 +161,9 @@ impl<'a> Reader<'a> {
         self.rest = rest;
         // A message is at most 65535 octets long; longer inputs only come from storage, where the
         // offset is for reading by people.
-        self.offset = self.offset.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        self.offset = self
+            .offset
+            .saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
     fn ran_out(&self) -> DecodeError {
@@ -178,7 +194,9 @@ impl Writer {
     /// An empty writer with room for `octets`.
     #[must_use]
     pub fn with_capacity(octets: usize) -> Self {
-        Self { buffer: BytesMut::with_capacity(octets) }
+        Self {
+            buffer: BytesMut::with_capacity(octets),
+        }
     }
 
     /// Goes on after what `buffer` holds.
@@ -307,7 +325,13 @@ mod tests {
     fn a_read_beyond_the_end_consumes_nothing() {
         let mut reader = Reader::new(&[1, 2, 3], 19, SHORT);
         assert_eq!(reader.u8(), Ok(1));
-        assert_eq!(reader.u32(), Err(DecodeError { fault: SHORT, offset: 20 }));
+        assert_eq!(
+            reader.u32(),
+            Err(DecodeError {
+                fault: SHORT,
+                offset: 20
+            })
+        );
         assert_eq!(reader.u16(), Ok(0x0203));
         assert!(reader.is_empty());
         assert_eq!(reader.offset(), 22);
@@ -318,7 +342,13 @@ mod tests {
         let mut reader = Reader::new(&[1, 2, 3, 4], 0, SHORT);
         let mut sub = reader.sub(2).unwrap();
         assert_eq!(sub.u16(), Ok(0x0102));
-        assert_eq!(sub.u8(), Err(DecodeError { fault: SHORT, offset: 2 }));
+        assert_eq!(
+            sub.u8(),
+            Err(DecodeError {
+                fault: SHORT,
+                offset: 2
+            })
+        );
         assert_eq!(reader.u16(), Ok(0x0304));
     }
 

@@ -98,7 +98,10 @@ impl AsPath {
     pub fn sequence(asns: &[u32]) -> Self {
         let segments = asns
             .chunks(SEGMENT_MAX)
-            .map(|asns| Segment { kind: SegmentKind::Sequence, asns: asns.to_vec() })
+            .map(|asns| Segment {
+                kind: SegmentKind::Sequence,
+                asns: asns.to_vec(),
+            })
             .collect();
         Self { segments }
     }
@@ -119,7 +122,10 @@ impl AsPath {
     /// begins with a sequence. RFC 4271 §9.1.2.2 (c). Confederation segments are skipped.
     #[must_use]
     pub fn neighbor_as(&self) -> Option<u32> {
-        let first = self.segments.iter().find(|segment| !segment.kind.is_confederation())?;
+        let first = self
+            .segments
+            .iter()
+            .find(|segment| !segment.kind.is_confederation())?;
         match first.kind {
             SegmentKind::Sequence => first.asns.first().copied(),
             SegmentKind::Set | SegmentKind::ConfedSequence | SegmentKind::ConfedSet => None,
@@ -129,17 +135,24 @@ impl AsPath {
     /// Whether `asn` stands anywhere in it: a loop, if it is ours. RFC 4271 §9.1.2.
     #[must_use]
     pub fn contains(&self, asn: u32) -> bool {
-        self.segments.iter().any(|segment| segment.asns.contains(&asn))
+        self.segments
+            .iter()
+            .any(|segment| segment.asns.contains(&asn))
     }
 
     /// Puts `asn` in front. RFC 4271 §5.1.2 (b).
     pub fn prepend(&mut self, asn: u32) {
         match self.segments.first_mut() {
-            Some(first) if first.kind == SegmentKind::Sequence && first.asns.len() < SEGMENT_MAX => {
+            Some(first)
+                if first.kind == SegmentKind::Sequence && first.asns.len() < SEGMENT_MAX =>
+            {
                 first.asns.insert(0, asn);
             }
             _ => {
-                let first = Segment { kind: SegmentKind::Sequence, asns: vec![asn] };
+                let first = Segment {
+                    kind: SegmentKind::Sequence,
+                    asns: vec![asn],
+                };
                 self.segments.insert(0, first);
             }
         }
@@ -147,7 +160,10 @@ impl AsPath {
 
     /// Whether some number does not fit two octets.
     pub(crate) fn needs_four_octets(&self) -> bool {
-        self.segments.iter().flat_map(|segment| &segment.asns).any(|&asn| u16::try_from(asn).is_err())
+        self.segments
+            .iter()
+            .flat_map(|segment| &segment.asns)
+            .any(|&asn| u16::try_from(asn).is_err())
     }
 
     /// All of `reader`. RFC 7606 §7.2: an unknown kind, an empty segment and an overrun are
@@ -168,14 +184,21 @@ impl AsPath {
                 return Err(start);
             }
             if total > AS_PATH_MAX {
-                return Err(DecodeError { fault: Fault::AsPathTooLong, ..start });
+                return Err(DecodeError {
+                    fault: Fault::AsPathTooLong,
+                    ..start
+                });
             }
             let width = if four_octets { 4 } else { 2 };
             let mut numbers = reader.sub(count.saturating_mul(width))?;
             let mut asns = Vec::with_capacity(count);
             while !numbers.is_empty() {
                 let zero = numbers.error(Fault::AsPathZero);
-                let asn = if four_octets { numbers.u32()? } else { numbers.u16()?.into() };
+                let asn = if four_octets {
+                    numbers.u32()?
+                } else {
+                    numbers.u16()?.into()
+                };
                 asns.push(if asn == 0 { return Err(zero) } else { asn });
             }
             segments.push(Segment { kind, asns });
@@ -191,7 +214,11 @@ impl AsPath {
 
     /// As AS4_PATH, which has no confederation segments. RFC 6793 §4.2.2.
     pub(crate) fn encode_as4(&self, out: &mut Writer) {
-        for segment in self.segments.iter().filter(|segment| !segment.kind.is_confederation()) {
+        for segment in self
+            .segments
+            .iter()
+            .filter(|segment| !segment.kind.is_confederation())
+        {
             segment.encode(out, true);
         }
     }
@@ -199,7 +226,9 @@ impl AsPath {
     /// The true path, from AS_PATH (`self`) and AS4_PATH of a two-octet speaker: AS4_PATH behind
     /// what AS_PATH has more. RFC 6793 §4.2.3.
     pub(crate) fn merge(self, mut as4_path: Self) -> Self {
-        as4_path.segments.retain(|segment| !segment.kind.is_confederation());
+        as4_path
+            .segments
+            .retain(|segment| !segment.kind.is_confederation());
         let Some(mut missing) = self.length().checked_sub(as4_path.length()) else {
             return self;
         };
@@ -214,12 +243,14 @@ impl AsPath {
             missing = missing.saturating_sub(segment.length());
             segments.push(segment);
         }
-        for segment in as4_path.segments {
-            match segments.last_mut() {
-                Some(last) if last.joins(&segment) => last.asns.extend(segment.asns),
-                _ => segments.push(segment),
-            }
+        let mut rest = as4_path.segments.into_iter().peekable();
+        if let (Some(last), Some(first)) = (segments.last_mut(), rest.peek())
+            && last.joins(first)
+        {
+            last.asns
+                .extend(rest.next().into_iter().flat_map(|first| first.asns));
         }
+        segments.extend(rest);
         Self { segments }
     }
 }

@@ -67,7 +67,11 @@ impl LargeCommunity {
         let mut seen = HashSet::new();
         while !value.is_empty() {
             let (global, local1, local2) = (value.u32()?, value.u32()?, value.u32()?);
-            let community = Self { global, local1, local2 };
+            let community = Self {
+                global,
+                local1,
+                local2,
+            };
             if seen.insert(community) {
                 all.push(community);
             }
@@ -105,11 +109,17 @@ impl ExtendedCommunity {
     }
 
     /// "65000:100", "192.0.2.1:100" or "4200000000:100", by the type.
-    fn administered(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn administered(self, prefix: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [kind, _, a, b, c, d, e, g] = self.0;
         let small = u16::from_be_bytes([e, g]);
-        match kind & 0x3f {
-            0 => write!(f, "{}:{}", u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, g])),
+        f.write_str(prefix)?;
+        match kind {
+            0 => write!(
+                f,
+                "{}:{}",
+                u16::from_be_bytes([a, b]),
+                u32::from_be_bytes([c, d, e, g])
+            ),
             1 => write!(f, "{}:{small}", Ipv4Addr::new(a, b, c, d)),
             _ => write!(f, "{}:{small}", u32::from_be_bytes([a, b, c, d])),
         }
@@ -117,58 +127,47 @@ impl ExtendedCommunity {
 
     fn evpn(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, subtype, a, b, c, d, e, g] = self.0;
-        let number = u32::from_be_bytes([c, d, e, g]);
         match subtype {
-            0 if a & 1 != 0 => write!(f, "MM:{number}, sticky MAC"),
-            0 => write!(f, "MM:{number}"),
-            1 => {
-                let mode = if a & 1 != 0 { "SA" } else { "AA" };
-                write!(f, "ESI-label-Rt:{mode}")
+            0 => {
+                write!(f, "MM:{}", u32::from_be_bytes([c, d, e, g]))?;
+                f.write_str(if a & 1 != 0 { ", sticky MAC" } else { "" })
             }
-            2 => {
-                f.write_str("ES-Import-Rt:")?;
-                mac(f, [a, b, c, d, e, g])
-            }
-            3 => {
-                f.write_str("Rmac:")?;
-                mac(f, [a, b, c, d, e, g])
-            }
-            6 => write!(f, "DF: (alg: {}, pref: {})", a & 0x1f, u16::from_be_bytes([e, g])),
-            8 => {
-                f.write_str("ND:")?;
-                let flags = [(1, "Router-Flag"), (2, "Override-Flag"), (4, "Proxy")];
-                match flags.iter().find(|(bit, _)| a & bit != 0) {
-                    Some((_, name)) => f.write_str(name),
-                    None => f.write_str("Unknown"),
+            1 => f.write_str(if a & 1 != 0 {
+                "ESI-label-Rt:SA"
+            } else {
+                "ESI-label-Rt:AA"
+            }),
+            2 => mac("ES-Import-Rt:", [a, b, c, d, e, g], f),
+            3 => mac("Rmac:", [a, b, c, d, e, g], f),
+            6 => {
+                let (bitmap, preference) = (u16::from_be_bytes([b, c]), u16::from_be_bytes([e, g]));
+                match bitmap {
+                    0 => write!(f, "DF: (alg: {a}, pref: {preference})"),
+                    _ => write!(f, "DF: (alg: {a}, bmap: {bitmap:#x} pref: {preference})"),
                 }
             }
+            8 if a & 4 != 0 => f.write_str("ND:Proxy"),
+            8 if a & 1 != 0 => f.write_str("ND:Router Flag"),
             _ => self.unknown(f),
         }
     }
 
     fn unknown(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [kind, subtype, value @ ..] = self.0;
-        write!(f, "UNK:{kind}, {subtype}, 0x")?;
-        value.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        write!(f, "UNK:{}, {}", self.kind(), self.subtype())
     }
 }
 
 /// As FRR's "show bgp l2vpn evpn": "RT:65000:100", "ET:8", "MM:3", "Rmac:00:00:5e:00:53:01".
 impl fmt::Display for ExtendedCommunity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [kind, subtype, .., e, g] = self.0;
+        let [kind, subtype, _, _, c, d, e, g] = self.0;
         if let Some(bandwidth) = LinkBandwidth::of(*self) {
             return bandwidth.fmt(f);
         }
-        match (kind & 0x3f, subtype) {
-            (0..=2, 2) => {
-                f.write_str("RT:")?;
-                self.administered(f)
-            }
-            (0..=2, 3) => {
-                f.write_str("SoO:")?;
-                self.administered(f)
-            }
+        match (kind, subtype) {
+            (0..=2, 2) => self.administered("RT:", f),
+            (0..=2, 3) => self.administered("SoO:", f),
+            (3, 0x0b) => write!(f, "Color:{}", u32::from_be_bytes([c, d, e, g])),
             (3, 0x0c) => write!(f, "ET:{}", u16::from_be_bytes([e, g])),
             (3, 0x0d) => f.write_str("Default Gateway"),
             (6, _) => self.evpn(f),
@@ -177,7 +176,8 @@ impl fmt::Display for ExtendedCommunity {
     }
 }
 
-fn mac(f: &mut fmt::Formatter<'_>, octets: [u8; 6]) -> fmt::Result {
+fn mac(prefix: &str, octets: [u8; 6], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(prefix)?;
     for (index, octet) in octets.iter().enumerate() {
         f.write_str(if index > 0 { ":" } else { "" })?;
         write!(f, "{octet:02x}")?;
@@ -193,3 +193,56 @@ const WELL_KNOWN: [(Community, &str); 6] = [
     (Community(0xffff_029a), "blackhole"),
     (Community::GRACEFUL_SHUTDOWN, "graceful-shutdown"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extended_communities_are_written_as_frr_does() {
+        let table: [([u8; 8], &str); 18] = [
+            ([0, 2, 0xfb, 0xf0, 0, 0, 0, 100], "RT:64496:100"),
+            ([1, 2, 192, 0, 2, 1, 0, 100], "RT:192.0.2.1:100"),
+            ([2, 2, 0, 1, 0, 14, 0, 100], "RT:65550:100"),
+            ([0, 3, 0xfb, 0xf0, 0, 0, 0, 7], "SoO:64496:7"),
+            ([3, 0x0c, 0, 0, 0, 0, 0, 8], "ET:8"),
+            ([3, 0x0d, 0, 0, 0, 0, 0, 0], "Default Gateway"),
+            ([3, 0x0b, 0, 0, 0, 0, 0, 9], "Color:9"),
+            ([6, 0, 0, 0, 0, 0, 0, 3], "MM:3"),
+            ([6, 0, 1, 0, 0, 0, 0, 3], "MM:3, sticky MAC"),
+            ([6, 1, 0, 0, 0, 0, 0, 0], "ESI-label-Rt:AA"),
+            ([6, 1, 1, 0, 0, 0, 0, 0], "ESI-label-Rt:SA"),
+            (
+                [6, 2, 0, 0, 0x5e, 0, 0x53, 1],
+                "ES-Import-Rt:00:00:5e:00:53:01",
+            ),
+            ([6, 3, 0, 0, 0x5e, 0, 0x53, 1], "Rmac:00:00:5e:00:53:01"),
+            ([6, 6, 2, 0, 0, 0, 0x7f, 0xff], "DF: (alg: 2, pref: 32767)"),
+            ([6, 8, 1, 0, 0, 0, 0, 0], "ND:Router Flag"),
+            (
+                [0x40, 4, 0xfb, 0xf0, 0x4e, 0x95, 0x02, 0xf9],
+                "LB:64496:1250000000 (10.000 Gbps)",
+            ),
+            (
+                [0x00, 4, 0xfb, 0xf0, 0x47, 0xc3, 0x50, 0],
+                "LB:64496:100000 (800.000 Kbps)",
+            ),
+            ([0x40, 2, 0, 0, 0, 0, 0, 0], "UNK:64, 2"),
+        ];
+        for (octets, text) in table {
+            assert_eq!(ExtendedCommunity(octets).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn communities_have_their_well_known_names() {
+        assert_eq!(Community(0xfbf0_0064).to_string(), "64496:100");
+        assert_eq!(Community::NO_EXPORT.to_string(), "no-export");
+        let large = LargeCommunity {
+            global: 64_496,
+            local1: 1,
+            local2: 2,
+        };
+        assert_eq!(large.to_string(), "64496:1:2");
+    }
+}

@@ -118,7 +118,12 @@ fn next<'a>(reader: &mut Reader<'a>) -> Result<Attribute<'a>, DecodeError> {
         _ => reader.u16()?,
     };
     let value = reader.sub(length.into())?;
-    Ok(Attribute { flags, code, length, value })
+    Ok(Attribute {
+        flags,
+        code,
+        length,
+        value,
+    })
 }
 
 impl Decoded {
@@ -129,7 +134,12 @@ impl Decoded {
         body: Option<&Bytes>,
         ctx: &DecodeContext,
     ) -> Result<(), DecodeError> {
-        let Attribute { flags, code, length, .. } = attribute;
+        let Attribute {
+            flags,
+            code,
+            length,
+            ..
+        } = attribute;
         let fault = |fault| Err(DecodeError { fault, offset });
         // RFC 7606 §3 (g).
         if !self.seen.insert(code) {
@@ -145,7 +155,11 @@ impl Decoded {
             if flags & flag::OPTIONAL == 0 {
                 return fault(Fault::AttributeUnknown { code });
             }
-            self.attributes.unknown.push(UnknownAttribute { code, flags, length });
+            self.attributes.unknown.push(UnknownAttribute {
+                code,
+                flags,
+                length,
+            });
             return Ok(());
         };
         // RFC 7606 §7.5, §7.9, §7.10.
@@ -172,7 +186,12 @@ impl Decoded {
         body: Option<&Bytes>,
         ctx: &DecodeContext,
     ) -> Result<(), DecodeError> {
-        let Attribute { flags, code, length, value } = attribute;
+        let Attribute {
+            flags,
+            code,
+            length,
+            value,
+        } = attribute;
         let mut value = value.meaning(Fault::AttributeValue { code });
         let attributes = &mut self.attributes;
         match code {
@@ -207,7 +226,8 @@ impl Decoded {
                 self.unreach = Some(Unreach::decode(&mut value, body)?);
             }
             code::EXTENDED_COMMUNITIES => {
-                attributes.ext_communities = items(value, |item| item.array().map(ExtendedCommunity))?;
+                attributes.ext_communities =
+                    items(value, |item| item.array().map(ExtendedCommunity))?;
             }
             // RFC 6793 §6: not from a four-octet speaker.
             code::AS4_PATH | code::AS4_AGGREGATOR if ctx.four_octet_as => {
@@ -224,7 +244,11 @@ impl Decoded {
             // Checked, so that FRR's session reset is not our silence, and not carried.
             _ => {
                 well_formed(code, &value)?;
-                attributes.unknown.push(UnknownAttribute { code, flags, length });
+                attributes.unknown.push(UnknownAttribute {
+                    code,
+                    flags,
+                    length,
+                });
             }
         }
         Ok(())
@@ -233,7 +257,9 @@ impl Decoded {
     fn reach(&mut self, mut value: Reader<'_>, body: Option<&Bytes>) -> Result<(), DecodeError> {
         let start = value.error(Fault::NextHop);
         let Some(body) = body else {
-            let fault = Fault::AttributeUnexpected { code: code::MP_REACH_NLRI };
+            let fault = Fault::AttributeUnexpected {
+                code: code::MP_REACH_NLRI,
+            };
             return Err(DecodeError { fault, ..start });
         };
         match Reach::decode(&mut value, body)? {
@@ -242,9 +268,10 @@ impl Decoded {
                 self.reach = Some(reach);
                 is_host.then_some(()).ok_or(start)
             }
-            DecodedReach::Unknown(family) => {
-                Err(DecodeError { fault: Fault::FamilyUnknown { family }, ..start })
-            }
+            DecodedReach::Unknown(family) => Err(DecodeError {
+                fault: Fault::FamilyUnknown { family },
+                ..start
+            }),
         }
     }
 
@@ -269,7 +296,10 @@ impl Decoded {
 fn origin(value: &mut Reader<'_>) -> Result<Origin, DecodeError> {
     let at = value.error(Fault::Origin { value: 0 });
     let code = value.u8()?;
-    Origin::from_code(code).ok_or(DecodeError { fault: Fault::Origin { value: code }, ..at })
+    Origin::from_code(code).ok_or(DecodeError {
+        fault: Fault::Origin { value: code },
+        ..at
+    })
 }
 
 /// RFC 7607 §2: AS 0 is malformed here too.
@@ -279,15 +309,25 @@ fn aggregator(
     code: u8,
 ) -> Result<Aggregator, DecodeError> {
     let malformed = value.error(Fault::AttributeValue { code });
-    let asn = if four_octets { value.u32()? } else { value.u16()?.into() };
+    let asn = if four_octets {
+        value.u32()?
+    } else {
+        value.u16()?.into()
+    };
     let address = value.array::<4>()?.into();
-    if asn == 0 { Err(malformed) } else { Ok(Aggregator { asn, address }) }
+    if asn == 0 {
+        Err(malformed)
+    } else {
+        Ok(Aggregator { asn, address })
+    }
 }
 
 /// RFC 6793 §6: whatever is wrong with it, only the attribute is discarded.
 fn as4_path(value: &mut Reader<'_>) -> Result<AsPath, DecodeError> {
     AsPath::decode(value, true, true).map_err(|error| DecodeError {
-        fault: Fault::AttributeValue { code: code::AS4_PATH },
+        fault: Fault::AttributeValue {
+            code: code::AS4_PATH,
+        },
         ..error
     })
 }

@@ -7,7 +7,9 @@ use crate::attribute::{Aggregator, Attributes, NextHop};
 use crate::message::DecodeContext;
 use crate::wire::Writer;
 
-use Category::{OptionalNonTransitive as NonTransitive, OptionalTransitive as Transitive, WellKnown};
+use Category::{
+    OptionalNonTransitive as NonTransitive, OptionalTransitive as Transitive, WellKnown,
+};
 
 /// All attributes but MP_REACH_NLRI and MP_UNREACH_NLRI.
 pub(super) fn all(
@@ -20,21 +22,40 @@ pub(super) fn all(
     aggregator(attributes, out, ctx);
     let items = |len: usize, octets: usize| len.saturating_mul(octets);
     if !attributes.communities.is_empty() {
-        header(out, Transitive, code::COMMUNITIES, items(attributes.communities.len(), 4));
-        attributes.communities.iter().for_each(|community| out.u32(community.0));
+        header(
+            out,
+            Transitive,
+            code::COMMUNITIES,
+            items(attributes.communities.len(), 4),
+        );
+        attributes
+            .communities
+            .iter()
+            .for_each(|community| out.u32(community.0));
     }
     if let Some(originator) = attributes.originator_id {
         header(out, NonTransitive, code::ORIGINATOR_ID, 4);
         out.u32(originator.0);
     }
     if !attributes.cluster_list.is_empty() {
-        header(out, NonTransitive, code::CLUSTER_LIST, items(attributes.cluster_list.len(), 4));
-        attributes.cluster_list.iter().for_each(|cluster| out.u32(cluster.0));
+        header(
+            out,
+            NonTransitive,
+            code::CLUSTER_LIST,
+            items(attributes.cluster_list.len(), 4),
+        );
+        attributes
+            .cluster_list
+            .iter()
+            .for_each(|cluster| out.u32(cluster.0));
     }
     if !attributes.ext_communities.is_empty() {
         let length = items(attributes.ext_communities.len(), 8);
         header(out, Transitive, code::EXTENDED_COMMUNITIES, length);
-        attributes.ext_communities.iter().for_each(|community| out.slice(&community.0));
+        attributes
+            .ext_communities
+            .iter()
+            .for_each(|community| out.slice(&community.0));
     }
     as4(attributes, out, ctx);
     if let Some(pmsi) = &attributes.pmsi {

@@ -34,7 +34,11 @@ impl LinkBandwidth {
         let octets_per_sec = f32::from_be_bytes(value);
         let usable = octets_per_sec.is_finite() && octets_per_sec.is_sign_positive();
         let asn = u16::from_be_bytes([a, b]);
-        usable.then_some(Self { asn, octets_per_sec, transitive: kind == 0x00 })
+        usable.then_some(Self {
+            asn,
+            octets_per_sec,
+            transitive: kind == 0x00,
+        })
     }
 
     /// The community that says this.

@@ -42,7 +42,12 @@ impl PmsiTunnel {
             IpAddr::V4(address) => Bytes::copy_from_slice(&address.octets()),
             IpAddr::V6(address) => Bytes::copy_from_slice(&address.octets()),
         };
-        Self { flags: 0, tunnel_type: Self::INGRESS_REPLICATION, label, endpoint }
+        Self {
+            flags: 0,
+            tunnel_type: Self::INGRESS_REPLICATION,
+            label,
+            endpoint,
+        }
     }
 
     /// The endpoint, where it is an address and nothing else.
@@ -58,7 +63,9 @@ impl PmsiTunnel {
     /// The value of the attribute. RFC 6514 §5: a type that is not defined, or an identifier that
     /// does not fit the type, is malformed.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let malformed = reader.error(Fault::AttributeValue { code: code::PMSI_TUNNEL });
+        let malformed = reader.error(Fault::AttributeValue {
+            code: code::PMSI_TUNNEL,
+        });
         let flags = reader.u8()?;
         let tunnel_type = reader.u8()?;
         let label = reader.array()?;
@@ -67,7 +74,12 @@ impl PmsiTunnel {
             return Err(malformed);
         }
         let endpoint = Bytes::copy_from_slice(endpoint);
-        Ok(Self { flags, tunnel_type, label, endpoint })
+        Ok(Self {
+            flags,
+            tunnel_type,
+            label,
+            endpoint,
+        })
     }
 
     pub(crate) fn encode(&self, out: &mut Writer) {

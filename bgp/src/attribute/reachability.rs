@@ -133,7 +133,12 @@ impl Reach {
     pub fn encode(&self, out: &mut Writer) {
         let head = usize::from(self.next_hop.octets_len()).saturating_add(5);
         let length = head.saturating_add(self.nlri.len());
-        header(out, Category::OptionalNonTransitive, code::MP_REACH_NLRI, length);
+        header(
+            out,
+            Category::OptionalNonTransitive,
+            code::MP_REACH_NLRI,
+            length,
+        );
         out.u16(self.family.afi);
         out.u8(self.family.safi);
         self.next_hop.encode(out);
@@ -154,20 +159,30 @@ impl Reach {
         reader: &mut Reader<'_>,
         body: &Bytes,
     ) -> Result<DecodedReach, DecodeError> {
-        let family = Family { afi: reader.u16()?, safi: reader.u8()? };
+        let family = Family {
+            afi: reader.u16()?,
+            safi: reader.u8()?,
+        };
         if !family.is_known() {
             return Ok(DecodedReach::Unknown(family));
         }
         let length_at = reader.offset();
         let length = reader.u8()?;
         if !next_hop_lengths(family).contains(&length) {
-            return Err(DecodeError { fault: Fault::NextHopLength { length }, offset: length_at });
+            return Err(DecodeError {
+                fault: Fault::NextHopLength { length },
+                offset: length_at,
+            });
         }
         let next_hop = NextHop::decode(reader, length)?;
         // Once the number of SNPAs; to be ignored. RFC 4760 §3.
         reader.u8()?;
         let nlri = body.slice_ref(reader.rest());
-        Ok(DecodedReach::Known(Self { family, next_hop, nlri }))
+        Ok(DecodedReach::Known(Self {
+            family,
+            next_hop,
+            nlri,
+        }))
     }
 }
 
@@ -175,7 +190,12 @@ impl Unreach {
     /// The complete attribute, header included. RFC 7606 §5.1 puts it before all others.
     pub fn encode(&self, out: &mut Writer) {
         let length = self.nlri.len().saturating_add(3);
-        header(out, Category::OptionalNonTransitive, code::MP_UNREACH_NLRI, length);
+        header(
+            out,
+            Category::OptionalNonTransitive,
+            code::MP_UNREACH_NLRI,
+            length,
+        );
         out.u16(self.family.afi);
         out.u8(self.family.safi);
         out.slice(&self.nlri);
@@ -186,7 +206,10 @@ impl Unreach {
     pub const OVERHEAD: usize = 7;
 
     pub(crate) fn decode(reader: &mut Reader<'_>, body: &Bytes) -> Result<Self, DecodeError> {
-        let family = Family { afi: reader.u16()?, safi: reader.u8()? };
+        let family = Family {
+            afi: reader.u16()?,
+            safi: reader.u8()?,
+        };
         let nlri = body.slice_ref(reader.rest());
         Ok(Self { family, nlri })
     }

@@ -140,8 +140,19 @@ impl Row {
         malformed: Treatment,
         rule: (u16, &'static str),
     ) -> Self {
-        let rule = Rule { rfc: rule.0, section: rule.1 };
-        Self { code, name, category, length, malformed, internal_only: false, rule }
+        let rule = Rule {
+            rfc: rule.0,
+            section: rule.1,
+        };
+        Self {
+            code,
+            name,
+            category,
+            length,
+            malformed,
+            internal_only: false,
+            rule,
+        }
     }
 
     const fn internal_only(mut self) -> Self {
@@ -150,7 +161,9 @@ impl Row {
     }
 }
 
-use Category::{OptionalNonTransitive as NonTransitive, OptionalTransitive as Transitive, WellKnown};
+use Category::{
+    OptionalNonTransitive as NonTransitive, OptionalTransitive as Transitive, WellKnown,
+};
 use LengthRule::{Any, AsAndAddress, AtLeast, Exactly, Items};
 use Treatment::{AttributeDiscard as Discard, SessionReset as Reset, TreatAsWithdraw as Withdraw};
 
@@ -158,26 +171,148 @@ use Treatment::{AttributeDiscard as Discard, SessionReset as Reset, TreatAsWithd
 pub const ROWS: &[Row] = &[
     Row::new(1, "ORIGIN", WellKnown, Exactly(1), Withdraw, (7606, "7.1")),
     Row::new(2, "AS_PATH", WellKnown, Any, Withdraw, (7606, "7.2")),
-    Row::new(3, "NEXT_HOP", WellKnown, Exactly(4), Withdraw, (7606, "7.3")),
-    Row::new(4, "MULTI_EXIT_DISC", NonTransitive, Exactly(4), Withdraw, (7606, "7.4")),
-    Row::new(5, "LOCAL_PREF", WellKnown, Exactly(4), Withdraw, (7606, "7.5")).internal_only(),
-    Row::new(6, "ATOMIC_AGGREGATE", WellKnown, Exactly(0), Discard, (7606, "7.6")),
-    Row::new(7, "AGGREGATOR", Transitive, AsAndAddress, Discard, (7606, "7.7")),
-    Row::new(8, "COMMUNITIES", Transitive, Items(4), Withdraw, (7606, "7.8")),
-    Row::new(9, "ORIGINATOR_ID", NonTransitive, Exactly(4), Withdraw, (7606, "7.9")).internal_only(),
-    Row::new(10, "CLUSTER_LIST", NonTransitive, Items(4), Withdraw, (7606, "7.10")).internal_only(),
-    Row::new(14, "MP_REACH_NLRI", NonTransitive, Any, Reset, (7606, "7.11")),
-    Row::new(15, "MP_UNREACH_NLRI", NonTransitive, Any, Reset, (7606, "7.12")),
-    Row::new(16, "EXTENDED_COMMUNITIES", Transitive, Items(8), Withdraw, (7606, "7.14")),
+    Row::new(
+        3,
+        "NEXT_HOP",
+        WellKnown,
+        Exactly(4),
+        Withdraw,
+        (7606, "7.3"),
+    ),
+    Row::new(
+        4,
+        "MULTI_EXIT_DISC",
+        NonTransitive,
+        Exactly(4),
+        Withdraw,
+        (7606, "7.4"),
+    ),
+    Row::new(
+        5,
+        "LOCAL_PREF",
+        WellKnown,
+        Exactly(4),
+        Withdraw,
+        (7606, "7.5"),
+    )
+    .internal_only(),
+    Row::new(
+        6,
+        "ATOMIC_AGGREGATE",
+        WellKnown,
+        Exactly(0),
+        Discard,
+        (7606, "7.6"),
+    ),
+    Row::new(
+        7,
+        "AGGREGATOR",
+        Transitive,
+        AsAndAddress,
+        Discard,
+        (7606, "7.7"),
+    ),
+    Row::new(
+        8,
+        "COMMUNITIES",
+        Transitive,
+        Items(4),
+        Withdraw,
+        (7606, "7.8"),
+    ),
+    Row::new(
+        9,
+        "ORIGINATOR_ID",
+        NonTransitive,
+        Exactly(4),
+        Withdraw,
+        (7606, "7.9"),
+    )
+    .internal_only(),
+    Row::new(
+        10,
+        "CLUSTER_LIST",
+        NonTransitive,
+        Items(4),
+        Withdraw,
+        (7606, "7.10"),
+    )
+    .internal_only(),
+    Row::new(
+        14,
+        "MP_REACH_NLRI",
+        NonTransitive,
+        Any,
+        Reset,
+        (7606, "7.11"),
+    ),
+    Row::new(
+        15,
+        "MP_UNREACH_NLRI",
+        NonTransitive,
+        Any,
+        Reset,
+        (7606, "7.12"),
+    ),
+    Row::new(
+        16,
+        "EXTENDED_COMMUNITIES",
+        Transitive,
+        Items(8),
+        Withdraw,
+        (7606, "7.14"),
+    ),
     Row::new(17, "AS4_PATH", Transitive, Any, Discard, (6793, "6")),
-    Row::new(18, "AS4_AGGREGATOR", Transitive, Exactly(8), Discard, (6793, "6")),
-    Row::new(22, "PMSI_TUNNEL", Transitive, AtLeast(5), Withdraw, (6514, "5")),
-    Row::new(23, "TUNNEL_ENCAPSULATION", Transitive, Any, Withdraw, (9012, "13")),
-    Row::new(25, "IPV6_EXTENDED_COMMUNITIES", Transitive, Items(20), Withdraw, (7606, "7.15")),
+    Row::new(
+        18,
+        "AS4_AGGREGATOR",
+        Transitive,
+        Exactly(8),
+        Discard,
+        (6793, "6"),
+    ),
+    Row::new(
+        22,
+        "PMSI_TUNNEL",
+        Transitive,
+        AtLeast(5),
+        Withdraw,
+        (6514, "5"),
+    ),
+    Row::new(
+        23,
+        "TUNNEL_ENCAPSULATION",
+        Transitive,
+        Any,
+        Withdraw,
+        (9012, "13"),
+    ),
+    Row::new(
+        25,
+        "IPV6_EXTENDED_COMMUNITIES",
+        Transitive,
+        Items(20),
+        Withdraw,
+        (7606, "7.15"),
+    ),
     Row::new(26, "AIGP", NonTransitive, AtLeast(3), Discard, (7311, "3")),
     Row::new(29, "BGP-LS", NonTransitive, Any, Discard, (9552, "8.2.2")),
-    Row::new(32, "LARGE_COMMUNITIES", Transitive, Items(12), Withdraw, (8092, "6")),
-    Row::new(40, "PREFIX_SID", Transitive, AtLeast(3), Discard, (8669, "6")),
+    Row::new(
+        32,
+        "LARGE_COMMUNITIES",
+        Transitive,
+        Items(12),
+        Withdraw,
+        (8092, "6"),
+    ),
+    Row::new(
+        40,
+        "PREFIX_SID",
+        Transitive,
+        AtLeast(3),
+        Discard,
+        (8669, "6"),
+    ),
 ];
 
 #[cfg(test)]

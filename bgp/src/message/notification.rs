@@ -83,7 +83,11 @@ impl Notification {
     /// A Cease without data.
     #[must_use]
     pub fn cease(cease: Cease) -> Self {
-        Self { code: 6, subcode: cease.subcode(), data: Bytes::new() }
+        Self {
+            code: 6,
+            subcode: cease.subcode(),
+            data: Bytes::new(),
+        }
     }
 
     /// What the operator of the peer says with a shutdown or reset. RFC 9003 §2.
@@ -101,7 +105,11 @@ impl Notification {
         let code = reader.u8()?;
         let subcode = reader.u8()?;
         let data = body.slice_ref(reader.rest());
-        Ok(Self { code, subcode, data })
+        Ok(Self {
+            code,
+            subcode,
+            data,
+        })
     }
 
     pub(crate) fn encode(&self, out: &mut Writer) {
@@ -124,5 +132,51 @@ impl fmt::Display for Notification {
             None if self.subcode == 0 => Ok(()),
             None => write!(f, "/{}", self.subcode),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notification(code: u8, subcode: u8, data: &'static [u8]) -> Notification {
+        Notification {
+            code,
+            subcode,
+            data: Bytes::from_static(data),
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_registry() {
+        let table = [
+            (6, 2, "Cease/Administrative Shutdown"),
+            (4, 0, "Hold Timer Expired"),
+            (2, 6, "OPEN Message Error/Unacceptable Hold Time"),
+            (6, 99, "Cease/99"),
+            (99, 0, "99"),
+            (99, 1, "99/1"),
+        ];
+        for (code, subcode, text) in table {
+            assert_eq!(notification(code, subcode, &[]).to_string(), text);
+        }
+        assert_eq!(Cease::Shutdown.to_string(), "Administrative Shutdown");
+    }
+
+    #[test]
+    fn a_shutdown_communication_is_text_of_its_length() {
+        assert_eq!(
+            notification(6, 2, &[2, b'o', b'k', 0]).shutdown_communication(),
+            Some("ok")
+        );
+        assert_eq!(
+            notification(6, 2, &[3, b'o', b'k']).shutdown_communication(),
+            None
+        );
+        assert_eq!(notification(6, 2, &[]).shutdown_communication(), None);
+        assert_eq!(
+            notification(6, 6, &[2, b'o', b'k']).shutdown_communication(),
+            None
+        );
     }
 }

@@ -33,7 +33,10 @@ impl RouteRefresh {
     /// A request for `family`.
     #[must_use]
     pub fn request(family: Family) -> Self {
-        Self { family, subtype: Self::REQUEST }
+        Self {
+            family,
+            subtype: Self::REQUEST,
+        }
     }
 
     pub(crate) fn decode(body: &[u8]) -> Result<Self, DecodeError> {
@@ -45,12 +48,30 @@ impl RouteRefresh {
         if !reader.is_empty() {
             return Err(reader.error(Fault::RouteRefreshLength));
         }
-        Ok(Self { family: Family { afi, safi }, subtype })
+        Ok(Self {
+            family: Family { afi, safi },
+            subtype,
+        })
     }
 
     pub(crate) fn encode(&self, out: &mut Writer) {
         out.u16(self.family.afi);
         out.u8(self.subtype);
         out.u8(self.family.safi);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_length_is_7_1() {
+        let refresh = RouteRefresh::decode(&[0, 25, 0, 70]).unwrap();
+        assert_eq!(refresh, RouteRefresh::request(Family::L2VPN_EVPN));
+        for body in [&[][..], &[0, 25, 0], &[0, 25, 0, 70, 0]] {
+            let notification = RouteRefresh::decode(body).unwrap_err().fault.notification();
+            assert_eq!((notification.code, notification.subcode), (7, 1));
+        }
     }
 }

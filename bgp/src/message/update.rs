@@ -47,14 +47,21 @@ impl Update {
         if family == Family::IPV4_UNICAST {
             return Self::default();
         }
-        let unreach = Some(Unreach { family, nlri: Bytes::new() });
-        Self { unreach, ..Self::default() }
+        let unreach = Some(Unreach {
+            family,
+            nlri: Bytes::new(),
+        });
+        Self {
+            unreach,
+            ..Self::default()
+        }
     }
 
     /// Which family's routes are complete, if this says so. RFC 4724 §2.
     #[must_use]
     pub fn is_end_of_rib(&self) -> Option<Family> {
-        let routes = !self.withdrawn.is_empty() || !self.announced.is_empty() || self.reach.is_some();
+        let routes =
+            !self.withdrawn.is_empty() || !self.announced.is_empty() || self.reach.is_some();
         if routes || !self.faults.is_empty() {
             return None;
         }
@@ -82,11 +89,23 @@ impl Update {
         let mut faults = std::mem::take(&mut decoded.faults);
         let announced = prefixes(&mut reader).map_err(|error| {
             // Where the attributes end in doubt, so do the NLRI begin. RFC 7606 §3 (j).
-            let doubt = faults.iter().any(|error| error.fault == Fault::AttributeList);
-            if doubt { DecodeError { fault: Fault::NlriNotLocatable, offset: at } } else { error }
+            let doubt = faults
+                .iter()
+                .any(|error| error.fault == Fault::AttributeList);
+            if doubt {
+                DecodeError {
+                    fault: Fault::NlriNotLocatable,
+                    offset: at,
+                }
+            } else {
+                error
+            }
         })?;
         let missing = |fault| DecodeError { fault, offset: at };
-        let reach_routes = decoded.reach.as_ref().is_some_and(|reach| !reach.nlri.is_empty());
+        let reach_routes = decoded
+            .reach
+            .as_ref()
+            .is_some_and(|reach| !reach.nlri.is_empty());
         if !announced.is_empty() || decoded.seen.contains(code::MP_REACH_NLRI) {
             let mandatory = mandatory(!announced.is_empty(), ctx.ibgp);
             let absent = mandatory.filter(|&code| !decoded.seen.contains(code));
@@ -98,7 +117,9 @@ impl Update {
         let treatment = faults.iter().map(|error| error.fault.treatment()).max();
         // RFC 7606 §5.2: without a route, who knows whether one was lost. An overrun may also have
         // swallowed what MP_UNREACH_NLRI withdrew.
-        let listed = faults.iter().any(|error| error.fault == Fault::AttributeList);
+        let listed = faults
+            .iter()
+            .any(|error| error.fault == Fault::AttributeList);
         let others = listed || decoded.seen.has_other_than(code::MP_UNREACH_NLRI);
         let routes = !announced.is_empty() || reach_routes;
         if treatment >= Some(Treatment::TreatAsWithdraw) && others && !routes {
@@ -110,7 +131,15 @@ impl Update {
         } else {
             decoded.attributes
         };
-        Ok(Self { withdrawn, announced, reach, unreach, attributes, faults, treatment })
+        Ok(Self {
+            withdrawn,
+            announced,
+            reach,
+            unreach,
+            attributes,
+            faults,
+            treatment,
+        })
     }
 
     /// MP_UNREACH_NLRI and MP_REACH_NLRI stand first (RFC 7606 §5.1), then the others by code.
@@ -152,8 +181,9 @@ fn multi_protocol_len(decoded: &decode::Decoded) -> usize {
     let reach = reach.map_or(0, |reach| {
         Reach::overhead(reach.next_hop).saturating_add(reach.nlri.len())
     });
-    let unreach =
-        unreach.map_or(0, |unreach| Unreach::OVERHEAD.saturating_add(unreach.nlri.len()));
+    let unreach = unreach.map_or(0, |unreach| {
+        Unreach::OVERHEAD.saturating_add(unreach.nlri.len())
+    });
     reach.saturating_add(unreach)
 }
 
@@ -172,3 +202,6 @@ fn prefixes(reader: &mut Reader<'_>) -> Result<Vec<Prefix4>, DecodeError> {
 /// What a route's attributes may take; more is treated as withdrawn. They are stored once per route
 /// and sent in every message that announces it, to be shared with NLRI.
 const ATTRIBUTES_MAX: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests;

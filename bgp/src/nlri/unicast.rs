@@ -41,7 +41,10 @@ impl Prefix4 {
     pub fn new(addr: Ipv4Addr, len: u8) -> Option<Self> {
         let host_bits = 32_u32.checked_sub(len.into())?;
         let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
-        Some(Self { addr: Ipv4Addr::from(u32::from(addr) & mask), len })
+        Some(Self {
+            addr: Ipv4Addr::from(u32::from(addr) & mask),
+            len,
+        })
     }
 }
 
@@ -51,7 +54,10 @@ impl Prefix6 {
     pub fn new(addr: Ipv6Addr, len: u8) -> Option<Self> {
         let host_bits = 128_u32.checked_sub(len.into())?;
         let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
-        Some(Self { addr: Ipv6Addr::from(u128::from(addr) & mask), len })
+        Some(Self {
+            addr: Ipv6Addr::from(u128::from(addr) & mask),
+            len,
+        })
     }
 }
 
@@ -61,8 +67,12 @@ fn read<const N: usize>(reader: &mut Reader<'_>) -> Result<(u8, [u8; N]), NlriEr
     let start = reader.error(Fault::Network);
     let len = reader.u8().map_err(|_| NlriError::Reset(start))?;
     let mut addr = [0; N];
-    let field = addr.get_mut(..octets_of(len)).ok_or(NlriError::Reset(start))?;
-    let prefix = reader.take(field.len()).map_err(|_| NlriError::Reset(start))?;
+    let field = addr
+        .get_mut(..octets_of(len))
+        .ok_or(NlriError::Reset(start))?;
+    let prefix = reader
+        .take(field.len())
+        .map_err(|_| NlriError::Reset(start))?;
     field.copy_from_slice(prefix);
     Ok((len, addr))
 }
@@ -223,5 +233,54 @@ impl FromStr for Prefix6 {
         let addr = addr.parse().map_err(PrefixParseError::Address)?;
         let len = len.parse().map_err(|_| PrefixParseError::Length)?;
         Self::new(addr, len).ok_or(PrefixParseError::Length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::DecodeError;
+    use crate::nlri::decode_all;
+
+    fn all<N: Nlri>(octets: &[u8]) -> Result<Vec<N>, DecodeError> {
+        let mut prefixes = Vec::new();
+        decode_all(octets, |prefix| prefixes.push(prefix), |_| unreachable!())?;
+        Ok(prefixes)
+    }
+
+    #[test]
+    fn host_bits_are_cleared() {
+        let prefixes: Vec<Prefix4> = all(&[0, 20, 192, 0, 0x2f, 32, 192, 0, 2, 1]).unwrap();
+        assert_eq!(
+            format!("{prefixes:?}"),
+            "[0.0.0.0/0, 192.0.32.0/20, 192.0.2.1/32]"
+        );
+        let prefixes: Vec<Prefix6> = all(&[0, 33, 0x20, 1, 0xd, 0xb8, 0xff]).unwrap();
+        assert_eq!(format!("{prefixes:?}"), "[::/0, 2001:db8:8000::/33]");
+    }
+
+    #[test]
+    fn lengths_beyond_the_family_or_the_field_reset() {
+        let error = DecodeError {
+            fault: Fault::Network,
+            offset: 1,
+        };
+        assert_eq!(all::<Prefix4>(&[0, 33, 1, 2, 3, 4, 5]), Err(error));
+        assert_eq!(all::<Prefix4>(&[0, 24, 1, 2]), Err(error));
+        assert_eq!(all::<Prefix6>(&[0, 129, 1]), Err(error));
+        assert_eq!(all::<Prefix6>(&[0, 255]), Err(error));
+    }
+
+    #[test]
+    fn keys_are_stored_and_found_again() {
+        let prefix: Prefix4 = "198.51.100.0/24".parse().unwrap();
+        let mut octets = Vec::new();
+        Prefix4::key_octets(&prefix, &mut octets);
+        assert_eq!(Prefix4::key_from_octets(&octets), Some(prefix));
+        assert_eq!(Prefix4::key_from_octets(&octets[1..]), None);
+        assert_eq!(Prefix4::from_parts(prefix, &[]), Some(prefix));
+        assert_eq!(Prefix4::from_parts(prefix, &[0]), None);
+        assert!("198.51.100.0/33".parse::<Prefix4>().is_err());
+        assert!("2001:db8::/129".parse::<Prefix6>().is_err());
     }
 }

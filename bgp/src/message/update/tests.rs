@@ -1,0 +1,493 @@
+//! Every (attribute, fault) pair and what it must do. RFC 7606.
+
+use super::*;
+use crate::attribute::AsPath;
+use crate::attribute::row::ROWS;
+use crate::error::Treatment::{AttributeDiscard, SessionReset, TreatAsWithdraw};
+
+const IBGP: DecodeContext = DecodeContext {
+    four_octet_as: true,
+    ibgp: true,
+    extended_message: false,
+};
+const EBGP: DecodeContext = DecodeContext {
+    ibgp: false,
+    ..IBGP
+};
+const OLD: DecodeContext = DecodeContext {
+    four_octet_as: false,
+    ..IBGP
+};
+
+/// ORIGIN, AS_PATH, NEXT_HOP, LOCAL_PREF as they should be.
+const GOOD: [(u8, u8, &[u8]); 4] = [
+    (0x40, 1, &[0]),
+    (0x40, 2, &[2, 1, 0, 0, 0xfb, 0xf0]),
+    (0x40, 3, &[192, 0, 2, 1]),
+    (0x40, 5, &[0, 0, 0, 100]),
+];
+/// 198.51.100.0/24.
+const NLRI: &[u8] = &[24, 198, 51, 100];
+/// MP_REACH_NLRI of one EVPN route of type 99.
+const REACH: &[u8] = &[0, 25, 70, 4, 192, 0, 2, 1, 0, 99, 1, 7];
+
+fn octets_of(attribute: (u8, u8, &[u8])) -> Vec<u8> {
+    let (flags, code, value) = attribute;
+    let mut octets = vec![flags, code];
+    match flags & 0x10 {
+        0 => octets.push(u8::try_from(value.len()).unwrap()),
+        _ => octets.extend(u16::try_from(value.len()).unwrap().to_be_bytes()),
+    }
+    octets.extend(value);
+    octets
+}
+
+fn body(list: &[u8], nlri: &[u8]) -> Bytes {
+    let length = u16::try_from(list.len()).unwrap().to_be_bytes();
+    [&[0, 0], &length[..], list, nlri].concat().into()
+}
+
+/// The good attributes, with `attribute` in the place of the one with its code, or behind them.
+fn with(attribute: (u8, u8, &[u8])) -> Vec<u8> {
+    let mut list: Vec<_> = GOOD.to_vec();
+    match list.iter_mut().find(|good| good.1 == attribute.1) {
+        Some(good) => *good = attribute,
+        None => list.push(attribute),
+    }
+    list.into_iter().flat_map(octets_of).collect()
+}
+
+fn treatment(list: &[u8], nlri: &[u8], ctx: &DecodeContext) -> Option<Treatment> {
+    match Update::decode(&body(list, nlri), ctx) {
+        Ok(update) => update.treatment,
+        Err(error) => Some(error.fault.treatment()),
+    }
+}
+
+#[test]
+fn good_attributes_have_no_fault() {
+    let list: Vec<u8> = GOOD.into_iter().flat_map(octets_of).collect();
+    let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
+    assert_eq!((update.treatment, update.faults.len()), (None, 0));
+    assert_eq!(update.announced, ["198.51.100.0/24".parse().unwrap()]);
+    assert_eq!(update.attributes.as_path, AsPath::sequence(&[64_496]));
+    assert_eq!(update.attributes.local_pref, Some(100));
+}
+
+#[test]
+fn a_malformed_attribute_is_treated_by_its_row() {
+    let pmsi = |kind, endpoint: &[u8]| [&[0, kind, 0, 0, 100], endpoint].concat();
+    let ones = vec![1; 2048];
+    let long_path: Vec<u8> = [255_u8, 255, 3]
+        .iter()
+        .flat_map(|&n| [&[2, n], &ones[..usize::from(n) * 4]].concat())
+        .collect();
+    let table: &[(u8, u8, &[u8], Option<Treatment>)] = &[
+        // B4
+        (0x40, 1, &[], Some(TreatAsWithdraw)),
+        (0x40, 1, &[0, 0], Some(TreatAsWithdraw)),
+        (0x40, 1, &[3], Some(TreatAsWithdraw)),
+        (0x40, 1, &[255], Some(TreatAsWithdraw)),
+        // B5
+        (0x40, 2, &[], None),
+        (0x40, 2, &[0, 1, 0, 0, 0, 1], Some(TreatAsWithdraw)),
+        (0x40, 2, &[5, 1, 0, 0, 0, 1], Some(TreatAsWithdraw)),
+        (0x40, 2, &[2, 0], Some(TreatAsWithdraw)),
+        (0x40, 2, &[2], Some(TreatAsWithdraw)),
+        (0x40, 2, &[2, 2, 0, 0, 0, 1], Some(TreatAsWithdraw)),
+        (0x40, 2, &[2, 1, 0, 0, 0, 1, 9], Some(TreatAsWithdraw)),
+        (0x40, 2, &[2, 1, 0, 0, 0, 0], Some(TreatAsWithdraw)),
+        (0x50, 2, &long_path, Some(TreatAsWithdraw)),
+        (0x40, 2, &[3, 1, 0, 0, 0, 1], None),
+        // B6
+        (0x40, 3, &[], Some(TreatAsWithdraw)),
+        (0x40, 3, &[192, 0, 2], Some(TreatAsWithdraw)),
+        (0x40, 3, &[192, 0, 2, 1, 0], Some(TreatAsWithdraw)),
+        (0x40, 3, &[0, 0, 0, 0], Some(TreatAsWithdraw)),
+        (0x40, 3, &[127, 0, 0, 1], Some(TreatAsWithdraw)),
+        (0x40, 3, &[224, 0, 0, 1], Some(TreatAsWithdraw)),
+        (0x40, 3, &[255, 255, 255, 255], Some(TreatAsWithdraw)),
+        // B7
+        (0x80, 4, &[0, 0, 1], Some(TreatAsWithdraw)),
+        (0x80, 4, &[0, 0, 0, 0, 1], Some(TreatAsWithdraw)),
+        (0x40, 5, &[0, 0, 1], Some(TreatAsWithdraw)),
+        (0x40, 5, &[0, 0, 0, 0, 1], Some(TreatAsWithdraw)),
+        (0x40, 6, &[0], Some(AttributeDiscard)),
+        (0xc0, 7, &[0, 1, 192, 0, 2, 1], Some(AttributeDiscard)),
+        (0xc0, 7, &[0, 0, 0, 0, 192, 0, 2, 1], Some(AttributeDiscard)),
+        // B8
+        (0x80, 9, &[1, 2, 3], Some(TreatAsWithdraw)),
+        (0x80, 10, &[], Some(TreatAsWithdraw)),
+        (0x80, 10, &[1, 2, 3, 4, 5], Some(TreatAsWithdraw)),
+        // B10
+        (0xc0, 8, &[], Some(TreatAsWithdraw)),
+        (0xc0, 8, &[1, 2, 3, 4, 5], Some(TreatAsWithdraw)),
+        (0xc0, 16, &[], Some(TreatAsWithdraw)),
+        (
+            0xc0,
+            16,
+            &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+            Some(TreatAsWithdraw),
+        ),
+        (0xc0, 25, &[0; 19], Some(TreatAsWithdraw)),
+        (0xc0, 25, &[0; 20], None),
+        (0xc0, 32, &[], Some(TreatAsWithdraw)),
+        (0xc0, 32, &[0; 13], Some(TreatAsWithdraw)),
+        // From a four-octet speaker.
+        (0xc0, 17, &[2, 1, 0, 0, 0, 1], Some(AttributeDiscard)),
+        (
+            0xc0,
+            18,
+            &[0, 0, 0, 1, 192, 0, 2, 1],
+            Some(AttributeDiscard),
+        ),
+        // C6
+        (0xc0, 22, &[0, 6, 0, 0], Some(TreatAsWithdraw)),
+        (0xc0, 22, &pmsi(6, &[192, 0, 2, 1]), None),
+        (
+            0xc0,
+            22,
+            &pmsi(6, &[192, 0, 2, 1, 0]),
+            Some(TreatAsWithdraw),
+        ),
+        (0xc0, 22, &pmsi(0, &[]), None),
+        (0xc0, 22, &pmsi(0, &[1]), Some(TreatAsWithdraw)),
+        (0xc0, 22, &pmsi(8, &[1]), Some(TreatAsWithdraw)),
+        (0xc0, 22, &pmsi(255, &[1]), Some(TreatAsWithdraw)),
+        // Not carried, but FRR would reset.
+        (0xc0, 23, &[0, 8, 0, 1], Some(TreatAsWithdraw)),
+        (0xc0, 23, &[0, 8, 0, 1, 7], None),
+        (0x80, 26, &[1, 0, 2], Some(AttributeDiscard)),
+        (0x80, 26, &[1, 0, 3], None),
+        (0x80, 29, &[1], Some(AttributeDiscard)),
+        (0xc0, 40, &[1, 0, 9, 0], Some(AttributeDiscard)),
+        // Unknown ones.
+        (0xc0, 77, &[1, 2, 3], None),
+        (0x80, 200, &[], None),
+        (0x40, 77, &[1, 2, 3], Some(SessionReset)),
+        // B20
+        (0x80, 14, &[0, 25, 70, 0, 0], Some(SessionReset)),
+        (
+            0x80,
+            14,
+            &[0, 25, 70, 5, 1, 2, 3, 4, 5, 0],
+            Some(SessionReset),
+        ),
+        (
+            0x80,
+            14,
+            &[0, 25, 70, 64, 1, 2, 3, 4, 5, 0],
+            Some(SessionReset),
+        ),
+        (
+            0x80,
+            14,
+            &[0, 25, 70, 16, 1, 2, 3, 4, 5, 0],
+            Some(SessionReset),
+        ),
+        (0x80, 14, &[0, 25, 70, 4, 192, 0, 2, 1], Some(SessionReset)),
+        (0x80, 14, &[0, 2, 1, 4, 192, 0, 2, 1, 0], Some(SessionReset)),
+        (
+            0x80,
+            14,
+            &[0, 25, 70, 4, 0, 0, 0, 0, 0],
+            Some(TreatAsWithdraw),
+        ),
+        (
+            0x80,
+            14,
+            &[0, 25, 70, 4, 127, 0, 0, 1, 0],
+            Some(TreatAsWithdraw),
+        ),
+        (
+            0x80,
+            14,
+            &[0, 25, 70, 4, 224, 0, 0, 1, 0],
+            Some(TreatAsWithdraw),
+        ),
+        (0x80, 14, &[0, 25], Some(SessionReset)),
+        (
+            0x80,
+            14,
+            &[64, 4, 71, 4, 192, 0, 2, 1, 0],
+            Some(AttributeDiscard),
+        ),
+        (0x80, 14, REACH, None),
+        (0x80, 15, &[0, 25], Some(SessionReset)),
+        (0x80, 15, &[0, 25, 70], None),
+    ];
+    for &(flags, code, value, expected) in table {
+        let found = treatment(&with((flags, code, value)), NLRI, &IBGP);
+        assert_eq!(
+            found,
+            expected,
+            "attribute {code} with {} octets {value:?}",
+            value.len()
+        );
+    }
+}
+
+#[test]
+fn wrong_flags_are_treated_as_withdraw_for_every_row() {
+    for row in ROWS {
+        let value = match row.code {
+            14 => REACH,
+            15 => &[0, 25, 70],
+            _ => &[0; 8],
+        };
+        for wrong in [0x80, 0x40] {
+            let list = with((row.category.flags() ^ wrong, row.code, value));
+            let found = treatment(&list, NLRI, &IBGP);
+            assert_eq!(
+                found,
+                Some(TreatAsWithdraw),
+                "{} with flags ^ {wrong:#x}",
+                row.name
+            );
+        }
+    }
+}
+
+#[test]
+fn partial_is_only_for_optional_transitive_attributes() {
+    let partial = |code, value| treatment(&with((0xe0, code, value)), NLRI, &IBGP);
+    assert_eq!(partial(8, &[0, 0, 0, 1]), None);
+    assert_eq!(
+        treatment(&with((0x60, 1, &[0])), NLRI, &IBGP),
+        Some(TreatAsWithdraw)
+    );
+    assert_eq!(
+        treatment(&with((0xa0, 4, &[0; 4])), NLRI, &IBGP),
+        Some(TreatAsWithdraw)
+    );
+}
+
+#[test]
+fn attributes_of_internal_peers_are_discarded_from_external_ones() {
+    for (flags, code, value) in [
+        (0x40, 5, &[0_u8; 4][..]),
+        (0x80, 9, &[1]),
+        (0x80, 10, &[]),
+        (0x80, 10, &[0; 4]),
+    ] {
+        let update = Update::decode(&body(&with((flags, code, value)), NLRI), &EBGP).unwrap();
+        assert_eq!(update.treatment, Some(AttributeDiscard), "attribute {code}");
+        assert_eq!(update.attributes.local_pref, None);
+        assert_eq!(update.attributes.originator_id, None);
+        assert!(update.attributes.cluster_list.is_empty());
+    }
+    let confederation = with((0x40, 2, &[3, 1, 0, 0, 0, 1]));
+    assert_eq!(
+        treatment(&confederation, NLRI, &EBGP),
+        Some(TreatAsWithdraw)
+    );
+}
+
+#[test]
+fn a_missing_mandatory_attribute_is_treated_as_withdraw() {
+    for missing in GOOD {
+        let list: Vec<_> = GOOD.into_iter().filter(|good| *good != missing).collect();
+        let list: Vec<u8> = list.into_iter().flat_map(octets_of).collect();
+        let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
+        assert_eq!(update.treatment, Some(TreatAsWithdraw));
+        let fault = Fault::AttributeMissing { code: missing.1 };
+        assert_eq!(
+            update
+                .faults
+                .iter()
+                .map(|error| error.fault)
+                .collect::<Vec<_>>(),
+            [fault]
+        );
+        assert_eq!(fault.notification().data.as_ref(), [missing.1]);
+    }
+    // B18.
+    assert_eq!(treatment(&[], NLRI, &IBGP), Some(TreatAsWithdraw));
+    assert_eq!(
+        treatment(&octets_of((0xc0, 77, &[1])), NLRI, &IBGP),
+        Some(TreatAsWithdraw)
+    );
+    let list = octets_of((0x80, 15, &[0, 25, 70, 99, 1, 7]));
+    let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
+    assert_eq!(update.treatment, Some(TreatAsWithdraw));
+    assert_eq!(update.unreach.unwrap().nlri.as_ref(), [99, 1, 7]);
+    // NEXT_HOP is only needed beside the classic field.
+    let list = [
+        octets_of((0x80, 14, REACH)),
+        octets_of(GOOD[0]),
+        octets_of(GOOD[1]),
+        octets_of(GOOD[3]),
+    ];
+    assert_eq!(treatment(&list.concat(), &[], &IBGP), None);
+}
+
+#[test]
+fn a_second_attribute_is_discarded_and_a_second_multiprotocol_one_resets() {
+    let med = |value| octets_of((0x80, 4, &[0, 0, 0, value]));
+    let list = [with((0x80, 4, &[0, 0, 0, 1])), med(2)].concat();
+    let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
+    assert_eq!(update.treatment, Some(AttributeDiscard));
+    assert_eq!(update.attributes.med, Some(1));
+    // B16.
+    for (code, value) in [(14, REACH), (15, &[0, 25, 70][..])] {
+        let list = [with((0x80, code, value)), octets_of((0x80, code, value))].concat();
+        let error = Update::decode(&body(&list, NLRI), &IBGP).unwrap_err();
+        assert_eq!(error.fault, Fault::MultiProtocolTwice { code });
+        let notification = error.fault.notification();
+        assert_eq!((notification.code, notification.subcode), (3, 1));
+    }
+}
+
+#[test]
+fn lengths_that_lose_the_nlri_reset_and_others_withdraw() {
+    let list: Vec<u8> = GOOD.into_iter().flat_map(octets_of).collect();
+    let code_of = |result: Result<Update, DecodeError>| {
+        let notification = result.unwrap_err().fault.notification();
+        (notification.code, notification.subcode)
+    };
+    // B1: the withdrawn field beyond the message.
+    let octets = Bytes::from_static(&[0, 9, 0, 0]);
+    assert_eq!(code_of(Update::decode(&octets, &IBGP)), (3, 1));
+    // B2: the attributes beyond the message; one octet of NLRI taken for attributes; one octet of
+    // attributes taken for NLRI.
+    let mut octets = body(&list, &[]).to_vec();
+    octets[3] += 1;
+    assert_eq!(code_of(Update::decode(&octets.into(), &IBGP)), (3, 1));
+    let mut octets = body(&list, NLRI).to_vec();
+    octets[3] += 1;
+    assert_eq!(code_of(Update::decode(&octets.into(), &IBGP)), (3, 1));
+    let mut octets = body(&list, NLRI).to_vec();
+    octets[3] -= 1;
+    assert_eq!(code_of(Update::decode(&octets.into(), &IBGP)), (3, 1));
+    // B3.
+    for tail in [&[0x80, 4][..], &[0x80, 4, 9, 1], &[0x90, 4, 0], &[0x80]] {
+        let overrun = [&list[..], tail].concat();
+        assert_eq!(
+            treatment(&overrun, NLRI, &IBGP),
+            Some(TreatAsWithdraw),
+            "{tail:?}"
+        );
+        assert_eq!(
+            code_of(Update::decode(&body(&overrun, &[]), &IBGP)),
+            (3, 1),
+            "{tail:?}"
+        );
+        let reach = [&octets_of((0x80, 14, REACH))[..], &overrun].concat();
+        let update = Update::decode(&body(&reach, &[]), &IBGP).unwrap();
+        assert!(update.is_withdraw());
+        assert_eq!(update.reach.unwrap().nlri.as_ref(), [99, 1, 7]);
+    }
+    // A prefix of 33 bits, and one that is cut off.
+    assert_eq!(
+        code_of(Update::decode(&body(&list, &[33, 1, 2, 3, 4, 5]), &IBGP)),
+        (3, 10)
+    );
+    assert_eq!(
+        code_of(Update::decode(&body(&list, &[24, 1, 2]), &IBGP)),
+        (3, 10)
+    );
+}
+
+#[test]
+fn a_fault_without_routes_resets_unless_it_is_a_discard() {
+    let unreach = octets_of((0x80, 15, &[0, 25, 70, 99, 1, 7]));
+    let bad_origin = octets_of((0x40, 1, &[9]));
+    let error =
+        Update::decode(&body(&[&unreach[..], &bad_origin].concat(), &[]), &IBGP).unwrap_err();
+    assert_eq!(error.fault, Fault::NlriNotLocatable);
+    let discard = octets_of((0x40, 6, &[9]));
+    let list = [&unreach[..], &discard].concat();
+    let update = Update::decode(&body(&list, &[]), &IBGP).unwrap();
+    assert_eq!(update.treatment, Some(AttributeDiscard));
+}
+
+#[test]
+fn the_worst_of_several_treatments_wins() {
+    assert!(AttributeDiscard < TreatAsWithdraw && TreatAsWithdraw < SessionReset);
+    let list = [with((0x40, 6, &[9])), octets_of((0x80, 4, &[1]))].concat();
+    let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
+    assert_eq!(update.faults.len(), 2);
+    assert_eq!(update.treatment, Some(TreatAsWithdraw));
+    // Offsets count from the marker: 19 of the header, 4 of lengths, then the good ones.
+    let good: usize = GOOD.into_iter().map(|good| octets_of(good).len()).sum();
+    assert_eq!(usize::try_from(update.faults[0].offset).unwrap(), 23 + good);
+}
+
+#[test]
+fn more_attribute_octets_than_we_keep_are_treated_as_withdraw() {
+    let list = with((0xd0, 8, &[1; 16 * 1024]));
+    assert_eq!(treatment(&list, NLRI, &IBGP), Some(TreatAsWithdraw));
+    let mut reach = REACH.to_vec();
+    reach.resize(20_000, 0);
+    assert_eq!(treatment(&with((0x90, 14, &reach)), NLRI, &IBGP), None);
+}
+
+#[test]
+fn an_old_speaker_has_its_four_octet_numbers_put_back() {
+    let path = |first: &[u8], as4: &[u8]| {
+        let list = [with((0x40, 2, first)), octets_of((0xc0, 17, as4))].concat();
+        let update = Update::decode(&body(&list, NLRI), &OLD).unwrap();
+        (update.attributes.as_path.to_string(), update.treatment)
+    };
+    // RFC 6793 §4.2.3: 64496 AS_TRANS AS_TRANS and 65536 65537.
+    let old: &[u8] = &[2, 3, 0xfb, 0xf0, 0x5b, 0xa0, 0x5b, 0xa0];
+    let new: &[u8] = &[2, 2, 0, 1, 0, 0, 0, 1, 0, 1];
+    assert_eq!(path(old, new), ("64496 65536 65537".to_owned(), None));
+    // AS4_PATH longer than AS_PATH is not believed, a malformed one is discarded.
+    assert_eq!(path(&[2, 1, 0xfb, 0xf0], new).0, "64496");
+    assert_eq!(
+        path(old, &[2, 2]),
+        ("64496 23456 23456".to_owned(), Some(AttributeDiscard))
+    );
+    // Sets count one.
+    let set: &[u8] = &[2, 1, 0xfb, 0xf0, 1, 2, 0x5b, 0xa0, 0, 1];
+    let new_set: &[u8] = &[1, 2, 0, 1, 0, 0, 0, 0, 0, 1];
+    assert_eq!(path(set, new_set).0, "64496 {65536,1}");
+}
+
+#[test]
+fn an_old_speaker_has_its_aggregator_put_back() {
+    let aggregator = |asn: [u8; 2]| {
+        let value = [&asn[..], &[192, 0, 2, 1]].concat();
+        let as4 = octets_of((0xc0, 18, &[0, 1, 0, 0, 192, 0, 2, 2]));
+        let as4_path = octets_of((0xc0, 17, &[2, 1, 0, 1, 0, 0]));
+        let path = with((0x40, 2, &[2, 1, 0x5b, 0xa0]));
+        let list = [path, octets_of((0xc0, 7, &value)), as4, as4_path].concat();
+        let update = Update::decode(&body(&list, NLRI), &OLD).unwrap();
+        (
+            update.attributes.aggregator.unwrap().asn,
+            update.attributes.as_path.to_string(),
+        )
+    };
+    assert_eq!(aggregator([0x5b, 0xa0]), (65_536, "65536".to_owned()));
+    // RFC 6793 §4.2.3: an old speaker aggregated later; both four-octet attributes are stale.
+    assert_eq!(aggregator([0xfb, 0xf0]), (64_496, "23456".to_owned()));
+}
+
+#[test]
+fn ends_of_rib_are_recognised() {
+    for family in [
+        Family::IPV4_UNICAST,
+        Family::IPV6_UNICAST,
+        Family::L2VPN_EVPN,
+    ] {
+        let mut out = Writer::new();
+        Update::end_of_rib(family).encode(&mut out, &IBGP);
+        let octets = out.finish();
+        let update = Update::decode(&octets, &IBGP).unwrap();
+        assert_eq!(update.is_end_of_rib(), Some(family));
+    }
+    let list = octets_of((0x80, 15, &[0, 25, 70, 99, 1, 7]));
+    assert_eq!(
+        Update::decode(&body(&list, &[]), &IBGP)
+            .unwrap()
+            .is_end_of_rib(),
+        None
+    );
+    assert_eq!(
+        Update::decode(&body(&[], NLRI), &IBGP)
+            .unwrap()
+            .is_end_of_rib(),
+        None
+    );
+}
