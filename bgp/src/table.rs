@@ -36,6 +36,15 @@ pub struct Destination<'a, N> {
     pub revision: u64,
 }
 
+impl<N: Nlri> Destination<'_, N> {
+    /// What its paths lead to.
+    #[must_use]
+    pub fn key(&self) -> N::Key {
+        let first = self.paths.first();
+        first.expect("a destination has a path").nlri.key()
+    }
+}
+
 /// A destination's best path changed.
 #[derive(Clone, Debug)]
 pub struct BestChange<N: Nlri> {

@@ -115,7 +115,6 @@ impl<N: Nlri> UpdateGroup<N> {
             let old = change.old.as_ref().and_then(|path| self.told(path));
             let new = change.new.as_ref().and_then(|path| self.told(path));
             match (old, new) {
-                (_, None) if change.old.is_none() => {}
                 (None, None) => {}
                 (Some((old, _)), None) => {
                     let audience = Audience::AllBut(old.source.peer);
@@ -288,5 +287,5 @@ impl Offers {
 /// Below this a sweep is not worth its scan.
 const SWEEP_AT_LEAST: usize = 4096;
 
-/// Attribute sets remembered per group: a fabric of 128 leaves with 1,000 tenants each; about 30 MB.
+/// Attribute sets remembered per group: a fabric of 128 leaves with 1,000 tenants each; about 60 MB.
 const OFFERS_MAX: usize = 1 << 17;

@@ -164,6 +164,15 @@ enum Op {
     },
 }
 
+/// What can run out, and what was negotiated.
+#[derive(Copy, Clone, Debug)]
+struct Bounds {
+    journal_octets: usize,
+    tombstones: usize,
+    max_len: u16,
+    four_octet_as: bool,
+}
+
 type View<N> = BTreeMap<N, Attributes>;
 
 struct Member<N> {
@@ -188,7 +197,13 @@ struct Reflector<N: Nlri> {
 }
 
 impl<N: Subject> Reflector<N> {
-    fn new(journal_octets: usize, tombstones: usize, max_len: u16) -> Self {
+    fn new(bounds: Bounds) -> Self {
+        let Bounds {
+            journal_octets,
+            tombstones,
+            max_len,
+            four_octet_as,
+        } = bounds;
         let mut kinds = KINDS.to_vec();
         kinds.dedup();
         let groups: Vec<_> = kinds
@@ -197,7 +212,7 @@ impl<N: Subject> Reflector<N> {
                 let key = ExportKey {
                     kind: *kind,
                     remote_asn: None,
-                    four_octet_as: true,
+                    four_octet_as,
                     max_len,
                 };
                 Group {
@@ -482,13 +497,8 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn check<N: Subject + Debug>(
-    ops: &[Op],
-    journal_octets: usize,
-    tombstones: usize,
-    max_len: u16,
-) -> Result<u32, TestCaseError> {
-    let mut reflector = Reflector::<N>::new(journal_octets, tombstones, max_len);
+fn check<N: Subject + Debug>(ops: &[Op], bounds: Bounds) -> Result<u32, TestCaseError> {
+    let mut reflector = Reflector::<N>::new(bounds);
     let mut model = Model::<N> {
         facts: BTreeMap::new(),
     };
@@ -518,9 +528,11 @@ proptest! {
         ops in proptest::collection::vec(any_op(), 1..150),
         journal_octets in prop_oneof![Just(1_500_usize), Just(4_000), Just(1 << 20)],
         tombstones in prop_oneof![Just(2_usize), Just(1_000)],
+        four_octet_as in any::<bool>(),
     ) {
-        check::<Prefix4>(&ops, journal_octets, tombstones, 4096)?;
-        check::<Prefix6>(&ops, journal_octets, tombstones, 65_535)?;
+        let bounds = Bounds { journal_octets, tombstones, max_len: 4096, four_octet_as };
+        check::<Prefix4>(&ops, bounds)?;
+        check::<Prefix6>(&ops, Bounds { max_len: 65_535, ..bounds })?;
     }
 }
 
@@ -551,7 +563,13 @@ fn members_that_lag_catch_up_by_revision() {
         ops.push(Op::Select);
         ops.push(Op::Read { peer: 0 });
     }
-    let images = check::<Prefix4>(&ops, 1_000, 1_000, 4096).unwrap();
+    let bounds = Bounds {
+        journal_octets: 1_000,
+        tombstones: 1_000,
+        max_len: 4096,
+        four_octet_as: true,
+    };
+    let images = check::<Prefix4>(&ops, bounds).unwrap();
     assert!(
         images > 0,
         "the journal is too short for those that do not read"
