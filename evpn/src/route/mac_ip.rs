@@ -1,4 +1,4 @@
-//! Type 2, a MAC address and perhaps an IP address of it. RFC 7432 §7.2, RFC 9135 §4.2.
+//! Type 2, a MAC address and perhaps an IP address of it. RFC 7432 §7.2, RFC 9135 §5.1.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -41,7 +41,7 @@ pub struct MacIpKey {
     pub ip: Option<IpAddr>,
 }
 
-/// The labels of type 2: of the bridge domain, and, with symmetric routing, of the IP-VRF. RFC 9135 §4.2.
+/// The labels of type 2: of the bridge domain, and, with symmetric routing, of the IP-VRF. RFC 9135 §5.1.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Labels {
     /// Only in withdrawals of some speakers.
