@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use weft_bgp::attribute::{Attributes, NextHop};
 use weft_bgp::decision::Step;
 use weft_bgp::nlri::unicast::Prefix4;
@@ -189,4 +191,92 @@ fn forgotten_tombstones_are_too_old() {
     assert_eq!(table.changes_since(5).unwrap_err(), TooOld { oldest: 6 });
     assert_eq!(table.changes_since(6).unwrap().len(), 2);
     assert!(table.changes_since(0).unwrap().is_empty());
+}
+
+type Best = BTreeMap<Prefix4, u32>;
+
+fn apply(best: &mut Best, changes: &[BestChange<Prefix4>]) {
+    for change in changes {
+        match peer_of(change.new.as_ref()) {
+            Some(peer) => best.insert(change.key, peer),
+            None => best.remove(&change.key),
+        };
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Learn(u8, u32, u32),
+    Withdraw(u8, u32),
+    Lose(u8),
+    Select,
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        30 => (1..4_u8, 0..300_u32, 0..4_u32).prop_map(|(peer, nlri, pref)| Op::Learn(peer, nlri, pref)),
+        20 => (1..4_u8, 0..300_u32).prop_map(|(peer, nlri)| Op::Withdraw(peer, nlri)),
+        1 => (1..4_u8).prop_map(Op::Lose),
+        3 => Just(Op::Select),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is learned and withdrawn between selections: the table holds what a map of maps would, its changes
+    /// applied one after the other give its selection, and so do its changes since any moment.
+    #[test]
+    fn a_table_is_a_map_of_maps(
+        ops in proptest::collection::vec(any_op(), 1..1500),
+        seed in any::<u64>(),
+        moment in any::<prop::sample::Index>(),
+    ) {
+        let moment = moment.index(ops.len());
+        let mut table = Table::with_seed(seed);
+        let mut facts: BTreeMap<Prefix4, BTreeMap<u8, u32>> = BTreeMap::new();
+        let (mut best, mut then) = (Best::new(), (0, Best::new()));
+        for (place, op) in ops.iter().enumerate() {
+            match *op {
+                Op::Learn(from, nlri, pref) => {
+                    table.learn(&source(from), prefix(nlri), with_local_pref(pref));
+                    facts.entry(prefix(nlri)).or_default().insert(from, pref);
+                }
+                Op::Withdraw(from, nlri) => {
+                    table.withdraw(peer(from), &prefix(nlri));
+                    facts.entry(prefix(nlri)).or_default().remove(&from);
+                }
+                Op::Lose(from) => {
+                    table.withdraw_peer(peer(from));
+                    facts.values_mut().for_each(|paths| {
+                        paths.remove(&from);
+                    });
+                }
+                Op::Select => apply(&mut best, &table.select()),
+            }
+            if place == moment {
+                then = (table.revision(), best.clone());
+            }
+        }
+        apply(&mut best, &table.select());
+        facts.retain(|_, paths| !paths.is_empty());
+        prop_assert_eq!(table.len(), facts.len());
+        prop_assert_eq!(table.paths_len(), facts.values().map(BTreeMap::len).sum::<usize>());
+        prop_assert_eq!(table.iter().count(), facts.len());
+        for (nlri, paths) in &facts {
+            let held = table.get(nlri).unwrap();
+            let held = held.paths.iter().map(|path| (path.source.peer, path.attributes.local_pref));
+            prop_assert!(held.eq(paths.iter().map(|(from, pref)| (peer(*from), Some(*pref)))));
+            // Highest preference, then lowest router id.
+            let expected = paths.iter().max_by_key(|(from, pref)| (**pref, u8::MAX - **from));
+            prop_assert_eq!(best.get(nlri).copied(), expected.map(|(from, _)| u32::from(*from)));
+        }
+        prop_assert_eq!(best.len(), facts.len());
+        let (since, mut caught_up) = then;
+        if since == 0 {
+            caught_up.clear();
+        }
+        apply(&mut caught_up, &table.changes_since(since).unwrap());
+        prop_assert_eq!(caught_up, best);
+    }
 }
