@@ -19,6 +19,7 @@ struct Plane {
     observed: Observed,
     told: Vec<Operation>,
     refuse: Option<String>,
+    looks: u64,
 }
 
 impl Recorded {
@@ -40,6 +41,12 @@ impl Recorded {
     #[must_use]
     pub fn installed(&self) -> Installed {
         self.plane().observed.installed.clone()
+    }
+
+    /// How often it was read.
+    #[must_use]
+    pub fn looks(&self) -> u64 {
+        self.plane().looks
     }
 
     /// Refuses every change with this text from now on; `None` ends it.
@@ -138,7 +145,9 @@ impl Forwarding for Recorded {
     }
 
     async fn observe(&mut self) -> Result<Observed, String> {
-        Ok(self.plane().observed.clone())
+        let mut plane = self.plane();
+        plane.looks += 1;
+        Ok(plane.observed.clone())
     }
 
     async fn changed(&mut self) {

@@ -1,0 +1,254 @@
+//! The two things that the table is run against: the agent alone, and the agent behind gRPC.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hyper_util::rt::TokioIo;
+use ipnet::IpNet;
+use tokio::io::duplex;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint, Server};
+use weft_agent::agent::{Agent, Config, Input, Output, Ticket};
+use weft_agent::driver::Driver;
+use weft_agent::election::Client;
+use weft_agent::fib::Ids;
+use weft_agent::forwarding::recorded::Recorded;
+use weft_agent::forwarding::{Forwarding, Link};
+use weft_agent::gribi;
+use weft_proto::gribi::g_ribi_client::GRibiClient;
+use weft_proto::gribi::{
+    AftEntry, FlushRequest, FlushResponse, GetRequest, ModifyRequest, ModifyResponse,
+};
+
+use crate::session::Session;
+
+pub(crate) enum Target {
+    Core(Core),
+    Streams(Streams),
+}
+
+/// The agent without I/O.
+pub(crate) struct Core {
+    agent: Agent,
+    pub(crate) recorded: Recorded,
+    responses: BTreeMap<Client, VecDeque<Result<ModifyResponse, Status>>>,
+    flushed: Option<Result<FlushResponse, Status>>,
+}
+
+/// The agent behind gRPC over pipes.
+pub(crate) struct Streams {
+    pub(crate) recorded: Recorded,
+    channel: Channel,
+    sessions: BTreeMap<Client, Session>,
+}
+
+impl Target {
+    pub(crate) fn core() -> Self {
+        let observed = recorded_plane();
+        let links = links();
+        let installed = observed.installed();
+        let first = weft_agent::forwarding::Observed { installed, links };
+        let agent = Agent::adopt(config(), first);
+        let (responses, flushed) = (BTreeMap::new(), None);
+        Self::Core(Core {
+            agent,
+            recorded: observed,
+            responses,
+            flushed,
+        })
+    }
+
+    pub(crate) async fn streams() -> Self {
+        let recorded = recorded_plane();
+        let mut driver = Driver::start(config(), recorded.clone())
+            .await
+            .expect("readable");
+        let (service, commands) = gribi::service();
+        tokio::spawn(async move { driver.run(commands, std::future::pending()).await });
+        let (dial, dialled) = mpsc::channel(1);
+        let incoming =
+            tokio_stream::StreamExt::map(ReceiverStream::new(dialled), Ok::<_, std::io::Error>);
+        tokio::spawn(
+            Server::builder()
+                .add_service(service)
+                .serve_with_incoming(incoming),
+        );
+        let connect = tower::service_fn(move |_| {
+            let dial = dial.clone();
+            async move {
+                let (near, far) = duplex(1 << 16);
+                dial.send(far).await.map_err(std::io::Error::other)?;
+                Ok::<_, std::io::Error>(TokioIo::new(near))
+            }
+        });
+        let channel = Endpoint::from_static("http://agent").connect_with_connector_lazy(connect);
+        Self::Streams(Streams {
+            recorded,
+            channel,
+            sessions: BTreeMap::new(),
+        })
+    }
+
+    pub(crate) fn recorded(&self) -> &Recorded {
+        match self {
+            Self::Core(core) => &core.recorded,
+            Self::Streams(streams) => &streams.recorded,
+        }
+    }
+
+    /// All responses to one request: one, or as many as it takes to have this many results.
+    pub(crate) async fn modify(
+        &mut self,
+        client: Client,
+        request: ModifyRequest,
+    ) -> Result<Vec<ModifyResponse>, Status> {
+        let wanted = request.operation.len();
+        match self {
+            Self::Core(core) => {
+                if !core.responses.contains_key(&client) {
+                    core.responses.insert(client, VecDeque::new());
+                    core.handle(Input::Opened(client)).await;
+                }
+                core.handle(Input::Request(client, request)).await;
+                let responses = core.responses.get_mut(&client).expect("opened");
+                responses.drain(..).collect()
+            }
+            Self::Streams(streams) => {
+                if !streams.sessions.contains_key(&client) {
+                    let session = Session::open(streams.channel.clone()).await;
+                    streams.sessions.insert(client, session);
+                }
+                let session = streams.sessions.get_mut(&client).expect("opened");
+                session.send(request).await;
+                let mut responses = vec![session.receive().await?];
+                while responses
+                    .iter()
+                    .map(|response| response.result.len())
+                    .sum::<usize>()
+                    < wanted
+                {
+                    responses.push(session.receive().await?);
+                }
+                Ok(responses)
+            }
+        }
+    }
+
+    pub(crate) async fn close(&mut self, client: Client) {
+        match self {
+            Self::Core(core) => core.handle(Input::Closed(client)).await,
+            Self::Streams(streams) => {
+                let mut session = streams.sessions.remove(&client).expect("opened");
+                session.half_close();
+                // The server ends the stream when the driver has forgotten the client.
+                assert!(session.receive().await.is_err());
+            }
+        }
+    }
+
+    pub(crate) async fn get(&mut self, request: GetRequest) -> Result<Vec<AftEntry>, Status> {
+        match self {
+            Self::Core(core) => Ok(core.agent.entries(&request)?),
+            Self::Streams(streams) => {
+                let mut client = GRibiClient::new(streams.channel.clone());
+                let mut stream = client.get(request).await?.into_inner();
+                let mut entries = Vec::new();
+                while let Some(response) = stream.message().await? {
+                    entries.extend(response.entry);
+                }
+                Ok(entries)
+            }
+        }
+    }
+
+    pub(crate) async fn flush(&mut self, request: FlushRequest) -> Result<FlushResponse, Status> {
+        match self {
+            Self::Core(core) => {
+                core.handle(Input::Flush(Ticket(1), request)).await;
+                core.flushed.take().expect("answered")
+            }
+            Self::Streams(streams) => {
+                let mut client = GRibiClient::new(streams.channel.clone());
+                Ok(client.flush(request).await?.into_inner())
+            }
+        }
+    }
+
+    pub(crate) async fn turn(&mut self, link: &str, up: bool) {
+        let looks = self.recorded().looks();
+        self.recorded().turn(link, up);
+        match self {
+            Self::Core(core) => core.look().await,
+            Self::Streams(streams) => {
+                while streams.recorded.looks() == looks {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        // The driver serves this only when it has done what the look asked for.
+        let request = GetRequest {
+            network_instance: None,
+            aft: 1,
+        };
+        assert!(self.get(request).await.is_err());
+    }
+}
+
+impl Core {
+    async fn look(&mut self) {
+        let observed = self.recorded.observe().await.expect("readable");
+        self.handle(Input::Observed(observed)).await;
+    }
+
+    async fn handle(&mut self, input: Input) {
+        self.agent.handle(input, 1);
+        while let Some(output) = self.agent.poll_output() {
+            match output {
+                Output::Program(operation) => {
+                    let outcome = self.recorded.apply(&operation).await;
+                    self.agent.handle(Input::Acknowledged(outcome), 1);
+                }
+                Output::Respond(client, response) => self.push(client, Ok(response)),
+                Output::End(client, refusal) => self.push(client, Err(refusal.into())),
+                Output::Flushed(_, result) => self.flushed = Some(result.map_err(Status::from)),
+                Output::Unsettled(_, _) => {}
+            }
+        }
+    }
+
+    fn push(&mut self, client: Client, response: Result<ModifyResponse, Status>) {
+        self.responses
+            .entry(client)
+            .or_default()
+            .push_back(response);
+    }
+}
+
+fn recorded_plane() -> Recorded {
+    Recorded::new(links())
+}
+
+fn config() -> Config {
+    Config {
+        network_instance: "DEFAULT".into(),
+        ids: Ids::new(BASE).expect("a range"),
+    }
+}
+
+fn links() -> Vec<Link> {
+    let link = |index: u32, addresses: [&str; 2]| Link {
+        index,
+        name: format!("up{index}"),
+        up: true,
+        addresses: addresses
+            .map(|text| text.parse::<IpNet>().expect("an address"))
+            .to_vec(),
+    };
+    vec![
+        link(1, ["192.0.2.1/24", "2001:db8:1::1/64"]),
+        link(2, ["198.51.100.1/24", "2001:db8:2::1/64"]),
+    ]
+}
+
+pub(crate) const BASE: u32 = 0x5700_0000;

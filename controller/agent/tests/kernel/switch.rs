@@ -1,0 +1,242 @@
+//! A switch in a network namespace: two uplinks, each with a far end whose carrier can be cut.
+//!
+//! ```text
+//! up1 192.0.2.1/24    2001:db8:1::1/64 ---- far1
+//! up2 198.51.100.1/24 2001:db8:2::1/64 ---- far2
+//! ```
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use std::{env, fs, thread};
+
+use nix::sched::{CloneFlags, unshare};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::{Channel, Endpoint, Server};
+use weft_agent::agent::Config;
+use weft_agent::driver::Driver;
+use weft_agent::fib::Ids;
+use weft_agent::forwarding::kernel::Kernel;
+use weft_agent::gribi;
+
+/// The network namespace of this thread.
+pub(crate) struct Switch;
+
+/// An agent on the test's own runtime.
+pub(crate) struct Agent {
+    channel: Channel,
+    stop: oneshot::Sender<()>,
+    driver: JoinHandle<()>,
+}
+
+/// The binary.
+pub(crate) struct Daemon {
+    channel: Channel,
+    child: Child,
+}
+
+/// Runs the test on a thread with a network namespace of its own: whatever the thread opens or
+/// starts is in it, and it goes when the thread does.
+pub(crate) fn on_switch(test: impl AsyncFnOnce(&Switch) + Send + 'static) {
+    if !nix::unistd::geteuid().is_root() {
+        if env::var("WEFT_SKIP_ROOT").is_ok_and(|value| value == "1") {
+            return;
+        }
+        panic!("kernel tests need root; WEFT_SKIP_ROOT=1 skips them");
+    }
+    let run = move || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let switch = Switch;
+            switch.cable();
+            test(&switch).await;
+        });
+    };
+    if let Err(panic) = thread::spawn(run).join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl Switch {
+    fn cable(&self) {
+        self.ip("link set lo up");
+        for link in [1, 2] {
+            self.ip(&format!("link add up{link} type veth peer name far{link}"));
+            self.ip(&format!(
+                "addr add {} dev up{link}",
+                ["192.0.2.1/24", "198.51.100.1/24"][link - 1]
+            ));
+            self.ip(&format!(
+                "addr add 2001:db8:{link}::1/64 dev up{link} nodad"
+            ));
+            self.ip(&format!("link set far{link} up"));
+            self.ip(&format!("link set up{link} up"));
+            // Else an address of the global scope goes with the link, and does not come back.
+            let path = format!("/proc/sys/net/ipv6/conf/up{link}/keep_addr_on_down");
+            fs::write(path, "1").expect("writable");
+        }
+    }
+
+    /// An agent in this namespace, over the kernel's netlink.
+    pub(crate) async fn agent(&self) -> Agent {
+        let kernel = Kernel::open(155, 10).expect("netlink");
+        let ids = Ids::new(0x5700_0000).expect("a range");
+        let config = Config {
+            network_instance: "DEFAULT".into(),
+            ids,
+        };
+        let mut driver = Driver::start(config, kernel).await.expect("readable");
+        let (service, commands) = gribi::service();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = format!("http://{}", listener.local_addr().expect("bound"));
+        let (stop, stopped) = oneshot::channel();
+        let driver = tokio::spawn(async move {
+            let incoming = TcpListenerStream::new(listener);
+            let server = tokio::spawn(
+                Server::builder()
+                    .add_service(service)
+                    .serve_with_incoming(incoming),
+            );
+            driver.run(commands, async { drop(stopped.await) }).await;
+            server.abort();
+        });
+        let channel = Endpoint::from_shared(address)
+            .expect("an address")
+            .connect_lazy();
+        Agent {
+            channel,
+            stop,
+            driver,
+        }
+    }
+
+    /// The binary, in this namespace.
+    pub(crate) fn daemon(&self, arguments: &[&str]) -> Daemon {
+        let child = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
+            .args(["--listen", "127.0.0.1:9340"])
+            .args(arguments)
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("started");
+        let channel = Endpoint::from_static("http://127.0.0.1:9340").connect_lazy();
+        Daemon { channel, child }
+    }
+
+    pub(crate) fn ip(&self, arguments: &str) -> String {
+        let output = Command::new("ip")
+            .args(arguments.split(' '))
+            .output()
+            .expect("ip runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ip {arguments}: {errors}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn json(&self, arguments: &str) -> Value {
+        let text = self.ip(arguments);
+        serde_json::from_str(&text).unwrap_or(json!([]))
+    }
+
+    pub(crate) fn next_hops(&self) -> Value {
+        self.json("-j nexthop show")
+    }
+
+    /// Id and members of each group, in the order of ids.
+    pub(crate) fn groups(&self) -> Value {
+        let shown = self.next_hops();
+        let groups = shown.as_array().into_iter().flatten();
+        let groups = groups.filter(|object| object.get("group").is_some());
+        groups
+            .map(|group| json!({"id": group["id"], "group": group["group"]}))
+            .collect()
+    }
+
+    pub(crate) fn route(&self, prefix: &str) -> Option<Value> {
+        self.first(&format!("-j route show {prefix} proto 155"))
+    }
+
+    pub(crate) fn route6(&self, prefix: &str) -> Option<Value> {
+        self.first(&format!("-6 -j route show {prefix} proto 155"))
+    }
+
+    /// The link that a packet to this address leaves by.
+    pub(crate) fn forwards(&self, address: &str) -> Option<String> {
+        let route = self.first(&format!("-j route get {address}"))?;
+        route["dev"].as_str().map(str::to_owned)
+    }
+
+    pub(crate) fn hash_policy(&self) -> String {
+        let path = "/proc/sys/net/ipv4/fib_multipath_hash_policy";
+        fs::read_to_string(path)
+            .expect("readable")
+            .trim()
+            .to_owned()
+    }
+
+    fn first(&self, arguments: &str) -> Option<Value> {
+        self.json(arguments).as_array()?.first().cloned()
+    }
+
+    /// Waits until it holds.
+    pub(crate) async fn until(&self, mut holds: impl FnMut(&Self) -> bool) {
+        let wait = async {
+            while !holds(self) {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if timeout(Duration::from_secs(20), wait).await.is_err() {
+            panic!(
+                "not in time; next hops are {}\n{}",
+                self.ip("nexthop"),
+                self.ip("route")
+            );
+        }
+    }
+}
+
+impl Agent {
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).expect("running");
+        self.driver.await.expect("no panic");
+    }
+}
+
+impl Daemon {
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// Waits until it serves.
+    pub(crate) async fn ready(&self) {
+        let wait = async {
+            while tokio::net::TcpStream::connect("127.0.0.1:9340")
+                .await
+                .is_err()
+            {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), wait)
+            .await
+            .expect("serving in time");
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) async fn stop(mut self) {
+        self.ready().await;
+        let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().expect("a pid"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("alive");
+        assert!(self.child.wait().expect("ended").success());
+    }
+}
