@@ -54,6 +54,12 @@ impl Checks {
         }
     }
 
+    /// How long the next answer may take. From cold, with everything on two busy cores, a minute is
+    /// generous; once something is broken, waiting does not mend it.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(if self.failed == 0 { 60 } else { 5 })
+    }
+
     pub(crate) fn add(&mut self, others: &Self) {
         self.passed += others.passed;
         self.failed += others.failed;
@@ -110,7 +116,7 @@ fn difference(expected: &Lines, actual: &Lines) -> String {
 const BETWEEN: Duration = Duration::from_millis(150);
 
 /// A difference of hundreds of lines has one cause; the first few name it.
-const SHOWN: usize = 12;
+const SHOWN: usize = 6;
 
 #[cfg(test)]
 mod tests {

@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
         Some(programs),
     )?;
     let shown = show(&mut lab, &expect, start);
-    if !matches!(shown, Ok(true)) {
+    if !clock::interrupted() && !matches!(shown, Ok(true)) {
         lab.fallen()
             .iter()
             .for_each(|daemon| println!("ended by itself: {daemon}"));
@@ -62,13 +62,13 @@ fn show(lab: &mut Lab, expect: &Expect, start: Instant) -> Result<bool, Failure>
     evpn::introduce(lab, expect, &mut checks)?;
     checks.agree(
         "every leaf has every route from every replica",
-        evpn::CONVERGED,
+        checks.patience(),
         &expect.routes(None),
         || tables::routes(lab, expect, None),
     )?;
     checks.agree(
         "every bridge forwards to every remote host",
-        evpn::CONVERGED,
+        checks.patience(),
         &expect.forwarding(None),
         || tables::forwarding(lab, expect, None),
     )?;
@@ -76,14 +76,14 @@ fn show(lab: &mut Lab, expect: &Expect, start: Instant) -> Result<bool, Failure>
         .ok_or_else(|| Failure::new("no weft in this lab"))?;
     checks.agree(
         "weights follow the capacities of the links",
-        evpn::CONVERGED,
+        checks.patience(),
         &expect.shares(),
         || tables::ratios(&client),
     )?;
     let planned = tables::planned(&client)?;
     checks.agree(
         "every kernel has the weights of the plan",
-        evpn::CONVERGED,
+        checks.patience(),
         &planned,
         || tables::installed(lab, expect),
     )?;

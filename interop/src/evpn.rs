@@ -49,24 +49,29 @@ pub(crate) fn check(
 pub(crate) fn introduce(lab: &Lab, expect: &Expect, checks: &mut Checks) -> Result<(), Failure> {
     checks.agree(
         "two underlay paths to every VTEP",
-        CONVERGED,
+        checks.patience(),
         &expect.underlay(),
         || tables::underlay(lab, expect),
     )?;
     checks.agree(
         "every leaf peers with every reflector",
-        CONVERGED,
+        checks.patience(),
         &expect.sessions(),
         || tables::sessions(lab, expect),
     )?;
     if let Some(client) = Client::at(lab, expect, any_replica(expect))? {
         let file = lab.files.join("fabric.yaml").display().to_string();
         let accepted: Lines = ["accepted".to_owned()].into();
-        checks.agree("weft accepts fabric.yaml", CONVERGED, &accepted, || {
-            client
-                .text(&["fabric", "apply", &file])
-                .map(|_| accepted.clone())
-        })?;
+        checks.agree(
+            "weft accepts fabric.yaml",
+            checks.patience(),
+            &accepted,
+            || {
+                client
+                    .text(&["fabric", "apply", &file])
+                    .map(|_| accepted.clone())
+            },
+        )?;
     }
     for (a, b) in expect.neighbours(true) {
         let to = expect.hosts[b].address.to_string();
@@ -78,13 +83,13 @@ pub(crate) fn introduce(lab: &Lab, expect: &Expect, checks: &mut Checks) -> Resu
 fn tables_agree(lab: &Lab, expect: &Expect, checks: &mut Checks) -> Result<(), Failure> {
     checks.agree(
         "FRR's tables hold exactly the expected routes",
-        CONVERGED,
+        checks.patience(),
         &expect.routes(None),
         || tables::routes(lab, expect, None),
     )?;
     checks.agree(
         "bridge fdb agrees",
-        CONVERGED,
+        checks.patience(),
         &expect.forwarding(None),
         || tables::forwarding(lab, expect, None),
     )?;
@@ -164,19 +169,19 @@ fn weft_agrees(lab: &Lab, expect: &Expect, checks: &mut Checks) -> Result<(), Fa
         };
         checks.agree(
             &format!("weft peer list at {replica}"),
-            CONVERGED,
+            checks.patience(),
             &expect.owned(),
             || tables::peers(&client),
         )?;
         checks.agree(
             &format!("weft route list at {replica}"),
-            CONVERGED,
+            checks.patience(),
             &expect.reflected(None),
             || tables::reflected(&client),
         )?;
         checks.agree(
             &format!("weft vtep list at {replica}"),
-            CONVERGED,
+            checks.patience(),
             &expect.members(None),
             || tables::members_of(&client),
         )?;
@@ -195,7 +200,7 @@ fn weights_agree(
     };
     checks.agree(
         "weft plan show follows the capacities",
-        CONVERGED,
+        checks.patience(),
         &expect.shares(),
         || tables::ratios(&client),
     )?;
@@ -206,7 +211,7 @@ fn weights_agree(
         .collect();
     checks.agree(
         "weft agent list: every agent in sync",
-        CONVERGED,
+        checks.patience(),
         &in_sync,
         || {
             let rows = client.rows(&["agent", "list"], "agents")?;
@@ -225,7 +230,7 @@ fn weights_agree(
     let patience = if sabotage == Some(Break::Weight) {
         Duration::ZERO
     } else {
-        CONVERGED
+        checks.patience()
     };
     checks.agree(
         "kernel next-hop weights equal weft plan show",
@@ -261,6 +266,3 @@ pub(crate) fn hint(lab: &Lab, expect: &Expect) -> Result<String, Failure> {
     }
     Ok(text)
 }
-
-/// From cold, with everything on two busy cores; a quiet machine needs a tenth of it.
-pub(crate) const CONVERGED: Duration = Duration::from_secs(60);

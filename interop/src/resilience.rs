@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::{
-    check::Checks,
+    check::{Checks, agreement},
     clock,
-    evpn::CONVERGED,
     expect::{Expect, Lines},
     failure::Failure,
     lab::Lab,
@@ -121,35 +120,59 @@ pub(crate) fn leaf_stopped(
                 .map(|line| format!("{replica}: {line}")),
         );
     }
+    let watch = Watch::start_tables(lab, expect, "stop")?;
     lab.freeze(&leaf, true)?;
     let start = Instant::now();
-    let mut within = expect.hold() + Duration::from_secs(1);
     if sabotage == Some(Break::Withdraw) {
         clock::pause(sabotage::BEFORE_THE_FIRST_WITHDRAW)?;
         sabotage::swallow_withdraws(lab, expect, true)?;
     }
-    within = within.saturating_sub(start.elapsed());
+    let within = expect.hold() + Duration::from_secs(1);
     let name = format!(
         "{leaf} stopped: withdrawn everywhere within {} s",
-        expect.hold_secs + 1
+        within.as_secs()
     );
-    let gone =
-        crate::check::agreement(within, &expected, || everywhere_without(lab, expect, &leaf));
+    let left = within.saturating_sub(start.elapsed());
+    let gone = agreement(left, &expected, || everywhere_without(lab, expect, &leaf))?;
+    checks.record(
+        &name,
+        start,
+        gone.map(|()| format!("{} lines", expected.len())),
+    );
+    checks.record(
+        "bridge monitor saw what left",
+        start,
+        removals(expect, &leaf, watch)?,
+    );
     lab.freeze(&leaf, false)?;
     if sabotage == Some(Break::Withdraw) {
         sabotage::swallow_withdraws(lab, expect, false)?;
     }
-    checks.record(
-        &name,
-        start,
-        gone?.map(|()| format!("{} lines", expected.len())),
-    );
     whole(
         lab,
         expect,
         checks,
         &format!("{leaf} is back with all routes"),
     )
+}
+
+/// The watcher that saw nothing while a replica was killed must see something when entries do leave.
+fn removals(expect: &Expect, leaf: &str, watch: Watch) -> Result<Result<String, String>, Failure> {
+    let before = expect.forwarding(None);
+    let after = expect.forwarding(Some(leaf));
+    let own = format!("{leaf} ");
+    let due = before
+        .difference(&after)
+        .filter(|line| !line.starts_with(&own))
+        .count();
+    let seen = watch.stop()?.removed.len();
+    Ok(if seen >= due {
+        Ok(format!("{seen} removals, {due} due"))
+    } else {
+        Err(format!(
+            "expected: {due} removals or more\nactual:   {seen}"
+        ))
+    })
 }
 
 fn everywhere_without(lab: &Lab, expect: &Expect, leaf: &str) -> Result<Lines, Failure> {
@@ -173,7 +196,7 @@ fn whole(lab: &Lab, expect: &Expect, checks: &mut Checks, name: &str) -> Result<
     let mut expected = expect.sessions();
     expected.extend(expect.routes(None));
     expected.extend(expect.forwarding(None));
-    checks.agree(name, CONVERGED, &expected, || {
+    checks.agree(name, checks.patience(), &expected, || {
         let mut lines = tables::sessions(lab, expect)?;
         lines.extend(tables::routes(lab, expect, None)?);
         lines.extend(tables::forwarding(lab, expect, None)?);

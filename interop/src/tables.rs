@@ -310,3 +310,40 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
         greatest_common_divisor(b, a % b)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_told_as_the_expectation_tells_it() {
+        let path = json!({
+            "peer": {"peerId": "192.0.2.1"},
+            "extendedCommunity": {"string": "ET:8 RT:64496:7"},
+            "nexthops": [{"ip": "198.51.100.2"}],
+        });
+        let line = route_line("a", "198.51.100.2:7", "[3]:[0]:[32]:[198.51.100.2]", &path);
+        assert_eq!(
+            line,
+            "a 198.51.100.2:7 [3]:[0]:[32]:[198.51.100.2] RT:64496:7 ET:8 next hop 198.51.100.2, from 192.0.2.1"
+        );
+    }
+
+    #[test]
+    fn a_member_without_a_weight_has_weight_one() {
+        let hops = [
+            (1, json!({"id": 1, "gateway": "192.0.2.0", "dev": "eth1"})),
+            (2, json!({"id": 2, "gateway": "192.0.2.2", "dev": "eth2"})),
+            (
+                3,
+                json!({"id": 3, "group": [{"id": 1, "weight": 2}, {"id": 2}]}),
+            ),
+        ];
+        let hops = hops.into_iter().collect();
+        assert_eq!(shares(&hops, 3), ["192.0.2.0%eth1=2", "192.0.2.2%eth2=1"]);
+        assert_eq!(shares(&hops, 1), ["192.0.2.0%eth1=1"]);
+        assert!(shares(&hops, 9).is_empty());
+    }
+}

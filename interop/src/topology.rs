@@ -110,10 +110,10 @@ impl Topology {
     fn check_parents(&self) -> Result<(), Failure> {
         for (name, node) in &self.nodes {
             if let Some(parent) = node.parent()
-                && !self
+                && self
                     .nodes
                     .get(parent)
-                    .is_some_and(|parent| parent.parent().is_none())
+                    .is_none_or(|node| node.parent().is_some())
             {
                 return Err(Failure::new(format!(
                     "node {name}: network-mode of no node of its own: {parent}"

@@ -136,7 +136,7 @@ fn skipped(step: &Step, arguments: &Arguments) -> bool {
 }
 
 fn format(_: &Arguments) -> Result<(), Failure> {
-    pass(cargo().args(["fmt", "--all", "--check"]))
+    pass(cargo().args(["fmt", "--all", "--check", "--", "-l"]))
 }
 
 fn clippy(_: &Arguments) -> Result<(), Failure> {
@@ -157,14 +157,7 @@ fn test(_: &Arguments) -> Result<(), Failure> {
 }
 
 fn doc(_: &Arguments) -> Result<(), Failure> {
-    let scope = [
-        "doc",
-        "--release",
-        "--workspace",
-        "--no-deps",
-        "--document-private-items",
-        "--quiet",
-    ];
+    let scope = ["doc", "--release", "--workspace", "--no-deps", "--quiet"];
     pass(cargo().args(scope).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
@@ -192,11 +185,10 @@ fn fuzz(arguments: &Arguments) -> Result<(), Failure> {
     for target in &targets {
         println!("fuzz {target}, {} s", arguments.fuzz_secs);
         let limit = format!("-max_total_time={}", arguments.fuzz_secs);
-        let mut fuzz = Command::new("cargo");
+        let mut fuzz = Command::new("rustup");
         fuzz.current_dir(root().join("tests"))
             .env_remove("CARGO")
-            .env_remove("RUSTUP_TOOLCHAIN")
-            .arg(format!("+{nightly}"))
+            .args(["run", &nightly, "cargo"])
             .args([
                 "fuzz",
                 "run",
