@@ -269,8 +269,12 @@ impl<N: Nlri> Table<N> {
     /// there are none: who knows nothing has nothing to forget.
     ///
     /// # Errors
-    /// [`TooOld`] if some of them are no longer remembered.
+    /// [`TooOld`] if some of them are no longer remembered, or if `revision` is one this table has not reached, so that it
+    /// must be another table's: of this replica's last life, or of another replica.
     pub fn gone_since(&self, revision: u64) -> Result<Vec<(u64, &N::Key)>, TooOld> {
+        if revision > self.revision {
+            return Err(self.tombstones.too_old());
+        }
         let mut seen = HashSet::with_hasher(self.hasher);
         let mut gone: Vec<(u64, &N::Key)> = self
             .tombstones

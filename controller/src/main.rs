@@ -1,3 +1,89 @@
-//! weftd: the replicated BGP EVPN reflector and fabric controller.
+//! weftd: reads its arguments, and starts the daemon.
 
-fn main() {}
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use weft_controller::config::Config;
+use weft_controller::daemon;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Replicated BGP EVPN route reflector and fabric controller.
+///
+/// Without arguments: one replica, BGP on port 179, data in ./weft-data.
+#[derive(Parser)]
+#[command(name = "weftd", version)]
+struct Arguments {
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Check a configuration file, say what is wrong with it, and exit.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    check: Option<PathBuf>,
+    /// Form of the log on standard error.
+    #[arg(long, value_enum, default_value_t = LogForm::Text)]
+    log: LogForm,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LogForm {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(file) = arguments.check {
+        return check(&file);
+    }
+    log(arguments.log);
+    let config = match arguments.config.as_deref().map(Config::load) {
+        None => Config::standalone(),
+        Some(Ok(config)) => config,
+        Some(Err(error)) => return refuse(&error),
+    };
+    match daemon::run(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refuse(&error),
+    }
+}
+
+#[expect(clippy::disallowed_macros, reason = "answers the person who asked")]
+fn check(file: &std::path::Path) -> ExitCode {
+    match Config::load(file) {
+        Ok(config) => {
+            println!(
+                "{}: replica {} of {}, AS {}, {} peer groups, {} peers",
+                file.display(),
+                config.replica.id,
+                config.replicas.len(),
+                config.bgp.local.asn,
+                config.bgp.groups.len(),
+                config.bgp.peers.len(),
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => refuse(&error),
+    }
+}
+
+#[expect(clippy::disallowed_macros, reason = "the person who started it has to see it, whatever the log says")]
+fn refuse(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("weftd: {error}");
+    ExitCode::FAILURE
+}
+
+/// `RUST_LOG` chooses what is logged, as everywhere in Rust; `info` if it is not set.
+fn log(form: LogForm) {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match form {
+        LogForm::Text => subscriber.init(),
+        LogForm::Json => subscriber.json().init(),
+    }
+}

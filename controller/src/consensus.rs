@@ -1,0 +1,300 @@
+//! Raft at the edge: the thread that owns the store, and the handle by which everything else
+//! proposes and reads. Knows clocks and channels, not what a fact means.
+//!
+//! ```text
+//! handles (many) --commands--> thread (1x per daemon, may block on the disk) --applied--> reflector
+//! transport (1 task per other replica) <--messages--> thread
+//! ```
+
+pub mod transport;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot, watch};
+use crate::operator::metrics::Counted;
+use weft_store::{Applied, Batch, Input, Outcome, Output, Replica, Status, View};
+
+/// What the thread takes.
+pub enum Command {
+    /// Propose a batch; the answer comes when this replica applies it, or gives it up.
+    Propose(Batch, oneshot::Sender<Outcome>),
+    /// Confirm with a majority that what is applied from now on is current.
+    Read(oneshot::Sender<Option<u64>>),
+    /// A whole message from another replica.
+    Message(u64, Bytes),
+    /// A message to this replica could not be delivered.
+    Unreachable(u64),
+    /// A snapshot left for this replica, or could not.
+    SnapshotSent(u64, bool),
+    /// Hand leadership to somebody, then stop.
+    Stop,
+}
+
+/// What the thread tells the outside about the group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The store's own status.
+    pub status: Status,
+    /// When each other replica was last heard of.
+    pub heard: BTreeMap<u64, Instant>,
+}
+
+/// A cheap handle on the replicated store.
+#[derive(Clone)]
+pub struct Consensus {
+    commands: mpsc::Sender<Command>,
+    group: watch::Receiver<Group>,
+    view: View,
+    counted: Counted,
+}
+
+impl Consensus {
+    /// Proposes a batch and waits for what became of it. `Dropped` where nobody can say; the caller
+    /// proposes again with fresh content.
+    #[expect(clippy::disallowed_methods, reason = "measures for the metrics page")]
+    pub async fn propose(&self, batch: Batch) -> Outcome {
+        let since = Instant::now();
+        let (reply, outcome) = oneshot::channel();
+        if self.commands.send(Command::Propose(batch, reply)).await.is_err() {
+            return Outcome::Dropped;
+        }
+        let outcome = outcome.await.unwrap_or(Outcome::Dropped);
+        self.counted.proposed(since.elapsed());
+        outcome
+    }
+
+    /// The index that a linearizable read has to wait for; `None` without a majority.
+    pub async fn read_index(&self) -> Option<u64> {
+        let (reply, index) = oneshot::channel();
+        self.commands.send(Command::Read(reply)).await.ok()?;
+        tokio::time::timeout(READ_TIMEOUT, index).await.ok()?.ok()?
+    }
+
+    /// The committed facts as this replica has applied them.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Status of the group, and its changes.
+    pub fn group(&self) -> watch::Receiver<Group> {
+        self.group.clone()
+    }
+
+    /// Where the transport puts what it received.
+    pub fn commands(&self) -> mpsc::Sender<Command> {
+        self.commands.clone()
+    }
+}
+
+/// Starts the thread. Applied entries go to `sink` in order; messages to `outbound` by replica id.
+pub fn start(
+    replica: Replica,
+    sink: mpsc::Sender<crate::reflector::Input>,
+    outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
+    counted: Counted,
+) -> (Consensus, std::thread::JoinHandle<()>) {
+    let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+    let group = Group { status: replica.status(), heard: BTreeMap::new() };
+    let (publish, group) = watch::channel(group);
+    let view = replica.view();
+    let edge = Edge {
+        replica,
+        inbox,
+        sink,
+        backlog: VecDeque::new(),
+        outbound,
+        publish,
+        proposals: HashMap::new(),
+        reads: HashMap::new(),
+        next_ticket: 0,
+        outputs: Vec::new(),
+        emitted: 0,
+        counted: counted.clone(),
+    };
+    let thread = std::thread::Builder::new()
+        .name("consensus".to_owned())
+        .spawn(move || edge.drive())
+        .expect("the system can start a thread at startup");
+    (Consensus { commands, group, view, counted }, thread)
+}
+
+struct Edge {
+    replica: Replica,
+    inbox: mpsc::Receiver<Command>,
+    sink: mpsc::Sender<crate::reflector::Input>,
+    /// Applied entries that the reflector has no room for. While there are any, no proposal is taken,
+    /// so that it stays as small as what is in flight.
+    backlog: VecDeque<Applied>,
+    outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
+    publish: watch::Sender<Group>,
+    proposals: HashMap<u64, oneshot::Sender<Outcome>>,
+    reads: HashMap<u64, oneshot::Sender<Option<u64>>>,
+    next_ticket: u64,
+    outputs: Vec<Output>,
+    /// Index of the last applied entry that went towards the reflector.
+    emitted: u64,
+    counted: Counted,
+}
+
+impl Edge {
+    #[expect(clippy::disallowed_methods, reason = "this file is the clock of the store")]
+    fn drive(mut self) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("the system can make a timer at startup");
+        let mut next_tick = Instant::now();
+        let mut stop_at: Option<Instant> = None;
+        loop {
+            let wait = next_tick.saturating_duration_since(Instant::now());
+            let first = runtime.block_on(async { tokio::time::timeout(wait, self.inbox.recv()).await });
+            match first {
+                Ok(None) => return,
+                Ok(Some(command)) => stop_at = stop_at.or(self.take(command)),
+                Err(_) => {}
+            }
+            // Everything that waits goes into one write: group commit.
+            for _ in 0..COMMANDS_MAX {
+                let Ok(command) = self.inbox.try_recv() else { break };
+                stop_at = stop_at.or(self.take(command));
+            }
+            let now = Instant::now();
+            if now >= next_tick {
+                self.replica.handle(Input::Tick);
+                // A thread that was stopped for long must not catch up on ticks it never lived.
+                next_tick = now + TICK;
+            }
+            self.settle();
+            if stop_at.is_some_and(|at| now >= at || !self.leads()) {
+                return;
+            }
+        }
+    }
+
+    fn leads(&self) -> bool {
+        self.replica.status().leader == Some(self.replica.status().id)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this file is the clock of the store")]
+    fn take(&mut self, command: Command) -> Option<Instant> {
+        match command {
+            Command::Propose(batch, reply) => {
+                if !self.backlog.is_empty() {
+                    // An answer is a hint: the proposer tries again with fresh content.
+                    let _ = reply.send(Outcome::Dropped);
+                    return None;
+                }
+                let ticket = self.ticket();
+                self.proposals.insert(ticket, reply);
+                self.replica.handle(Input::Propose { batch, ticket });
+            }
+            Command::Read(reply) => {
+                let ticket = self.ticket();
+                self.reads.insert(ticket, reply);
+                self.replica.handle(Input::Read { ticket });
+            }
+            Command::Message(from, octets) => {
+                self.publish.send_if_modified(|group| {
+                    group.heard.insert(from, Instant::now());
+                    false
+                });
+                self.replica.handle(Input::Message { from, octets });
+            }
+            Command::Unreachable(id) => self.replica.handle(Input::Unreachable(id)),
+            Command::SnapshotSent(to, ok) => self.replica.handle(Input::SnapshotSent { to, ok }),
+            Command::Stop => {
+                let successor = self.replica.status().peers.iter().max_by_key(|peer| peer.1).map(|peer| peer.0);
+                if let Some(successor) = successor.filter(|_| self.leads()) {
+                    self.replica.handle(Input::TransferLeader(successor));
+                    return Some(Instant::now() + TRANSFER_TIMEOUT);
+                }
+                return Some(Instant::now());
+            }
+        }
+        None
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    fn settle(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        self.replica.poll(&mut outputs);
+        for output in outputs.drain(..) {
+            self.dispatch(output);
+        }
+        self.outputs = outputs;
+        while let Some(applied) = self.backlog.pop_front() {
+            if let Err(refused) = self.sink.try_send(crate::reflector::Input::Applied(applied)) {
+                if let mpsc::error::TrySendError::Full(crate::reflector::Input::Applied(applied)) = refused {
+                    self.backlog.push_front(applied);
+                }
+                break;
+            }
+        }
+        let status = self.replica.status();
+        let counted = &self.counted;
+        counted.proposals_pending.set(i64::try_from(self.proposals.len()).unwrap_or(i64::MAX));
+        self.publish.send_if_modified(|group| {
+            if group.status.leader != status.leader {
+                counted.leader_changes.inc();
+            }
+            let changed = group.status.leader != status.leader
+                || group.status.term != status.term
+                || group.status.degraded != status.degraded;
+            group.status = status;
+            changed
+        });
+    }
+
+    fn dispatch(&mut self, output: Output) {
+        match output {
+            Output::Send { to, octets, snapshot } => {
+                let Some(outbound) = self.outbound.get(&to) else { return };
+                if outbound.try_send(transport::Outbound { octets, snapshot }).is_err() {
+                    // Full or gone. Raft sends again; it must only know.
+                    self.replica.handle(Input::Unreachable(to));
+                    if snapshot {
+                        self.replica.handle(Input::SnapshotSent { to, ok: false });
+                    }
+                }
+            }
+            Output::Applied(applied) => {
+                self.emitted = applied.index;
+                self.backlog.push_back(applied);
+            }
+            Output::Proposed { ticket, outcome } => {
+                if let Some(reply) = self.proposals.remove(&ticket) {
+                    let _ = reply.send(outcome);
+                }
+            }
+            // The index itself may be of an entry that changes nothing, which nobody would ever see.
+            Output::ReadReady { ticket, index: _ } => {
+                if let Some(reply) = self.reads.remove(&ticket) {
+                    let _ = reply.send(Some(self.emitted));
+                }
+            }
+            Output::ReadFailed { ticket } => {
+                if let Some(reply) = self.reads.remove(&ticket) {
+                    let _ = reply.send(None);
+                }
+            }
+            Output::Status(status) => {
+                tracing::info!(role = ?status.role, term = status.term, leader = status.leader, "raft status");
+            }
+        }
+    }
+}
+
+/// The store counts in ticks of this length.
+const TICK: Duration = Duration::from_millis(50);
+/// Enough for the batches in flight of 1,000 peers; a sender waits when it is full.
+const COMMANDS_MAX: usize = 4096;
+/// Beyond it there is no majority: the caller says so.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a stopping leader waits for its successor.
+const TRANSFER_TIMEOUT: Duration = Duration::from_millis(500);

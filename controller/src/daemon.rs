@@ -1,0 +1,248 @@
+//! Puts the rooms together, starts their threads and tasks, and takes leave of everybody on SIGTERM.
+//!
+//! ```text
+//! consensus thread (1x) --applied--> reflector thread (1x) --segments--> feeds --> writers (1x per connection)
+//!        ^                                  |
+//!        +---- proposals -- peers (1x per peer), leadership (1x), operators' calls
+//! ```
+
+pub mod leadership;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use weft_proto::consensus::v1::consensus_server::ConsensusServer;
+use weft_proto::fabric::v1::fabric_service_server::FabricServiceServer;
+use weft_proto::operator::v1::operator_server::OperatorServer;
+use weft_store::{OpenError, Outcome, Replica};
+
+use crate::config::Config;
+use crate::consensus::{self, Command, Consensus, transport};
+use crate::operator::{fabric, metrics, service};
+use crate::reflector::{Reflector, owner, thread};
+use crate::speaker::{Shared, Speaker, socket};
+use leadership::Led;
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The store refuses its directory.
+    #[error("replica.data_dir: {}: {source}", path.display())]
+    Store {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: Box<OpenError>,
+    },
+    /// A listener cannot be opened.
+    #[error("{field}: {address}: {source}")]
+    Listen {
+        /// Field of the configuration.
+        field: &'static str,
+        /// The address in it.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system gives no runtime.
+    #[error("runtime: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Why it did not start.
+pub fn run(config: Config) -> Result<(), DaemonError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Runtime)?;
+    runtime.block_on(serve(config))
+}
+
+struct Listeners {
+    bgp: Vec<TcpListener>,
+    api: TcpListener,
+    raft: Option<TcpListener>,
+    metrics: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// All of them before anything else: a daemon that cannot be reached must not join the group.
+    fn open(config: &Config) -> Result<Self, DaemonError> {
+        let open = |field, address| {
+            socket::listen(address).map_err(|source| DaemonError::Listen { field, address, source })
+        };
+        let bgp = config.bgp.listen.iter().map(|address| open("bgp.listen", *address));
+        Ok(Self {
+            bgp: bgp.collect::<Result<_, _>>()?,
+            api: open("api.listen", config.api)?,
+            raft: config.raft_listen().map(|address| open("replicas.address", address)).transpose()?,
+            metrics: config.metrics.map(|address| open("metrics.listen", address)).transpose()?,
+        })
+    }
+}
+
+async fn serve(config: Config) -> Result<(), DaemonError> {
+    let listeners = Listeners::open(&config)?;
+    let replica = open(&config)?;
+    let others = config.replicas.iter().filter(|member| member.id != config.replica.id);
+    let (queues, outbound) =
+        transport::queues(others.filter_map(|member| Some((member.id, member.address?))));
+    let (reflection, inbox) = thread::channel();
+    let counted = metrics::Counted::new();
+    let view = replica.view();
+    let (consensus, consensus_thread) =
+        consensus::start(replica, reflection.inputs(), queues, counted.clone());
+    let reflector_thread = thread::start(Reflector::new(config.bgp.local), view, inbox);
+    let shared = Arc::new(Shared::new(
+        config.replica.id,
+        config.replicas.iter().map(|member| member.id).collect(),
+        hostname(),
+        config.bgp.clone(),
+        consensus.clone(),
+        reflection.clone(),
+    ));
+    let led = Led::new();
+    let (stop, stopped) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    for (id, address, queue) in outbound {
+        tasks.spawn(transport::dial(config.replica.id, id, address, queue, consensus.commands()));
+    }
+    serve_grpc(&config, &stopped, listeners.api, listeners.raft, &shared, &led, &mut tasks);
+    if let Some(listener) = listeners.metrics {
+        let sources = metrics::Sources { shared: Arc::clone(&shared), led: led.clone(), counted };
+        tasks.spawn(metrics::serve(listener, sources, until(stopped.clone())));
+    }
+    tasks.spawn(leadership::lead(Arc::clone(&shared), led));
+    tracing::info!(replica = config.replica.id, replicas = config.replicas.len(), asn = config.bgp.local.asn, "weftd started");
+    // What this replica held before it died is over; others must not wait for it.
+    disown(&consensus, config.replica.id, START_PATIENCE).await;
+    Speaker::new(Arc::clone(&shared)).serve(listeners.bgp, terminated()).await;
+    tracing::info!("peers are gone; stopping");
+    disown(&consensus, config.replica.id, STOP_PATIENCE).await;
+    let _ = stop.send(true);
+    let _ = consensus.commands().send(Command::Stop).await;
+    join(consensus_thread).await;
+    let _ = reflection.inputs().send(thread::Input::Stop).await;
+    join(reflector_thread).await;
+    tasks.shutdown().await;
+    Ok(())
+}
+
+fn open(config: &Config) -> Result<Replica, DaemonError> {
+    let voters = config.replicas.iter().map(|member| member.id).collect();
+    let path = config.replica.data_dir.clone();
+    let store = weft_store::Config::new(config.replica.id, voters, path.clone(), config.cluster(), seed());
+    Replica::open(store).map_err(|source| DaemonError::Store { path, source: Box::new(source) })
+}
+
+fn serve_grpc(
+    config: &Config,
+    stopped: &watch::Receiver<bool>,
+    api: TcpListener,
+    raft: Option<TcpListener>,
+    shared: &Arc<Shared>,
+    led: &Led,
+    tasks: &mut JoinSet<()>,
+) {
+    let addresses: BTreeMap<_, _> = config
+        .replicas
+        .iter()
+        .map(|member| (member.id, member.address.map(|address| address.to_string()).unwrap_or_default()))
+        .collect();
+    let operator = service::Service::new(Arc::clone(shared), led.clone(), addresses);
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(weft_proto::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .expect("the descriptors that the build wrote are valid");
+    let server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .add_service(OperatorServer::new(operator))
+        .add_service(FabricServiceServer::new(fabric::Service::new(Arc::clone(shared))))
+        .add_service(reflection);
+    let done = until(stopped.clone());
+    tasks.spawn(async move {
+        let served = server.serve_with_incoming_shutdown(TcpListenerStream::new(api), done).await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the API listener failed");
+        }
+    });
+    let Some(raft) = raft else { return };
+    let members = shared.members.clone();
+    let inbound = transport::Inbound::new(config.replica.id, members, shared.consensus.commands());
+    let server = Server::builder()
+        .initial_stream_window_size(RAFT_WINDOW)
+        .initial_connection_window_size(RAFT_WINDOW)
+        .add_service(ConsensusServer::new(inbound));
+    let done = until(stopped.clone());
+    tasks.spawn(async move {
+        let served = server.serve_with_incoming_shutdown(TcpListenerStream::new(raft), done).await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the Raft listener failed");
+        }
+    });
+}
+
+/// Says that `replica` holds no session, as long as it makes sense to wait for a majority.
+async fn disown(consensus: &Consensus, replica: u64, patience: Duration) {
+    let said = async {
+        while !matches!(consensus.propose(owner::disown(replica)).await, Outcome::Applied { .. }) {
+            tokio::time::sleep(RETRY).await;
+        }
+    };
+    if tokio::time::timeout(patience, said).await.is_err() {
+        tracing::warn!(replica, "no majority of replicas; the others will notice by themselves");
+    }
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+async fn terminated() {
+    let mut terminate = signal(SignalKind::terminate()).expect("the runtime handles signals");
+    let mut interrupt = signal(SignalKind::interrupt()).expect("the runtime handles signals");
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+async fn join(thread: std::thread::JoinHandle<()>) {
+    let joined = tokio::task::spawn_blocking(move || thread.join());
+    match tokio::time::timeout(JOIN_TIMEOUT, joined).await {
+        Ok(Ok(Ok(()))) => {}
+        _ => tracing::error!("a thread did not stop in order"),
+    }
+}
+
+/// Election timeouts of replicas that start together must differ.
+#[expect(clippy::disallowed_methods, reason = "read once at start")]
+fn seed() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = since.map_or(0, |since| u64::from(since.subsec_nanos()));
+    now ^ (u64::from(std::process::id()) << 32)
+}
+
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "weft".to_owned(), |name| name.trim().to_owned())
+}
+
+/// Peers can wait this long for a majority at start; after it they are served with what there is.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(100);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+const KEEPALIVE: Duration = Duration::from_secs(10);
+const RAFT_WINDOW: u32 = 4 << 20;

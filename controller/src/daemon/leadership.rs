@@ -1,0 +1,269 @@
+//! What follows from being the leader, and from not being it: replicas that died lose their sessions,
+//! peers that nobody serves expire, and the switches are programmed. Level-triggered: it looks at what
+//! is agreed and proposes what is missing, so a new leader goes on where the old one stopped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::time::Instant;
+use weft_bgp::peer::PeerId;
+use weft_proto::fabric::v1::Fabric;
+use weft_proto::operator::v1 as proto;
+use weft_store::{Batch, Condition, Outcome};
+
+use crate::balancer::{Balancer, Plan, Vteps};
+use crate::config::SUPPORTED;
+use crate::consensus::Group;
+use crate::fabric::topology::{Live, Topology};
+use crate::ledger::{self, FactKey};
+use crate::reflector::owner::{self, Agreed};
+use crate::reflector::Control;
+use crate::southbound::intent::{self, Allocation};
+use crate::southbound::{AgentStatus, Election, Southbound};
+use crate::speaker::Shared;
+
+/// What the task knows, for those who ask.
+#[derive(Clone, Default)]
+pub struct Led(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    topology: Option<Arc<Topology>>,
+    plan: Plan,
+    planned_at: Option<Instant>,
+    allocation: Allocation,
+    agents: Vec<AgentStatus>,
+}
+
+impl Led {
+    /// Nothing known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The declared fabric, if it is valid.
+    pub fn topology(&self) -> Option<Arc<Topology>> {
+        self.lock().topology.clone()
+    }
+
+    /// The plan in force.
+    pub fn plan(&self) -> proto::Plan {
+        let known = self.lock();
+        known.plan.to_message(None, &known.allocation)
+    }
+
+    /// Since the plan changed.
+    pub fn plan_age(&self) -> Option<Duration> {
+        self.lock().planned_at.map(|at| at.elapsed())
+    }
+
+    /// The switches that weft programs.
+    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
+    pub fn agents(&self) -> Vec<proto::Agent> {
+        let now = Instant::now();
+        self.lock().agents.iter().map(|status| status.to_message(now)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs until it is aborted.
+pub async fn lead(shared: Arc<Shared>, led: Led) {
+    let mut control = shared.reflection.control();
+    let mut group = shared.consensus.group();
+    let mut leadership = Leadership::new(shared, led);
+    loop {
+        leadership.turn().await;
+        tokio::select! {
+            changed = control.changed() => if changed.is_err() { return },
+            changed = group.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+struct Leadership {
+    shared: Arc<Shared>,
+    led: Led,
+    /// The fabric's octets that the plan was made from.
+    fabric: Option<Bytes>,
+    topology: Option<Arc<Topology>>,
+    balancer: Balancer,
+    southbound: Southbound,
+    /// The term in which an entry of our own was applied.
+    confirmed: Option<u64>,
+    /// Peers that nobody serves, since when.
+    orphans: BTreeMap<PeerId, Instant>,
+    /// When this replica began to lead: nobody is lost before it could be heard.
+    leading_since: Option<Instant>,
+}
+
+impl Leadership {
+    fn new(shared: Arc<Shared>, led: Led) -> Self {
+        Self {
+            shared,
+            led,
+            fabric: None,
+            topology: None,
+            balancer: Balancer::default(),
+            southbound: Southbound::new(),
+            confirmed: None,
+            orphans: BTreeMap::new(),
+            leading_since: None,
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
+    async fn turn(&mut self) {
+        let now = Instant::now();
+        let look = self.shared.reflection.query(|reflector| {
+            let peers: BTreeMap<_, _> =
+                reflector.peers().map(|(peer, agreed)| (peer, agreed.clone())).collect();
+            (reflector.control().clone(), peers)
+        });
+        let Some((control, peers)) = look.await else { return };
+        let allocation = allocation(&control);
+        self.plan(&control, &allocation, now);
+        let group = self.shared.consensus.group().borrow().clone();
+        if group.status.leader == Some(group.status.id) && group.status.degraded.is_none() {
+            self.leading_since.get_or_insert(now);
+            self.bury(&group, &peers, now).await;
+            self.expire(&peers, now).await;
+            self.program(&group, &control, &allocation).await;
+        } else {
+            self.leading_since = None;
+            self.confirmed = None;
+            self.orphans.clear();
+            self.southbound.yield_();
+        }
+        self.led.lock().agents = self.southbound.statuses();
+    }
+
+    /// The plan follows from the facts, on every replica.
+    fn plan(&mut self, control: &Control, allocation: &Allocation, now: Instant) {
+        if self.fabric != control.fabric {
+            self.fabric.clone_from(&control.fabric);
+            self.topology = control.fabric.as_ref().and_then(topology).map(Arc::new);
+        }
+        let mut changed = false;
+        if let Some(topology) = &self.topology {
+            // Links are up or down as declared; what agents report comes with telemetry.
+            let planned = self.balancer.handle(topology.revision(), topology, &Vteps::All, &Live::default());
+            match planned {
+                Ok(new) => changed = new,
+                Err(error) => tracing::error!(%error, "no new plan; the one in force stays"),
+            }
+        }
+        let mut known = self.led.lock();
+        if changed {
+            known.plan = self.balancer.plan().clone();
+            known.planned_at = Some(now);
+        }
+        known.topology.clone_from(&self.topology);
+        if known.allocation != *allocation {
+            known.allocation = allocation.clone();
+        }
+    }
+
+    /// Replicas that are silent hold no session any more.
+    async fn bury(&self, group: &Group, peers: &BTreeMap<PeerId, Agreed>, now: Instant) {
+        let serving: BTreeSet<u64> = peers.values().flat_map(|agreed| agreed.sessions.iter().copied()).collect();
+        for replica in serving.into_iter().filter(|replica| *replica != group.status.id) {
+            let heard = group.heard.get(&replica).map(|at| Instant::from_std(*at)).max(self.leading_since);
+            if heard.is_some_and(|at| now < at + DEAD_AFTER) {
+                continue;
+            }
+            tracing::warn!(replica, "replica lost");
+            self.shared.consensus.propose(owner::disown(replica)).await;
+        }
+    }
+
+    /// A peer whose replicas died gets time to find another; then its paths go.
+    async fn expire(&mut self, peers: &BTreeMap<PeerId, Agreed>, now: Instant) {
+        self.orphans.retain(|peer, _| peers.get(peer).is_some_and(|agreed| agreed.sessions.is_empty()));
+        for (peer, agreed) in peers.iter().filter(|(_, agreed)| agreed.sessions.is_empty()) {
+            let since = *self.orphans.entry(*peer).or_insert(now);
+            if now >= since + REHOME_HOLD {
+                tracing::warn!(%peer, "peer did not come back; its routes go");
+                let batch = owner::expire(*peer, agreed, &self.shared.members, &SUPPORTED);
+                self.shared.consensus.propose(batch).await;
+            }
+        }
+    }
+
+    /// Sees to it that ids are agreed on, and that the switches get what is planned.
+    async fn program(&mut self, group: &Group, control: &Control, allocation: &Allocation) {
+        let Some(incarnation) = control.incarnation else {
+            return self.found().await;
+        };
+        let intent = self.balancer.plan().intent();
+        if intent.revision == 0 {
+            return;
+        }
+        if let Some(allocation) = intent::allocate(&intent, allocation) {
+            let value = allocation.encode();
+            return self.agree(&FactKey::Allocation, control.allocation.clone(), value).await;
+        }
+        let intents = match intent.resolve(allocation) {
+            Ok(intents) => intents,
+            Err(error) => return tracing::error!(%error, "the plan is not programmed"),
+        };
+        self.southbound.set_intent(intents, intent.revision);
+        let term = group.status.term;
+        if self.confirmed != Some(term) {
+            // A majority confirms that this replica leads, and that it has applied an entry of its term.
+            if self.shared.consensus.read_index().await.is_none() {
+                return;
+            }
+            self.confirmed = Some(term);
+        }
+        self.southbound.lead(Election { incarnation, term });
+    }
+
+    /// The first leader of a new group names it: by the clock, so that a later group of the same
+    /// replicas is later for every switch.
+    #[expect(clippy::disallowed_methods, reason = "read once in the life of a group, and committed")]
+    async fn found(&self) {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let incarnation = since.map_or(1, |since| since.as_secs().max(1));
+        let value = Bytes::copy_from_slice(&incarnation.to_be_bytes());
+        self.agree(&FactKey::Incarnation, None, value).await;
+    }
+
+    /// Replaces a fact that is still as it was read.
+    async fn agree(&self, key: &FactKey<'_>, before: Option<Bytes>, value: Bytes) {
+        let conditions = vec![Condition::Equals { key: key.encode(), value: before }];
+        let batch = Batch { conditions, ops: vec![ledger::put(key, value)] };
+        match self.shared.consensus.propose(batch).await {
+            // The change comes back through the reflector and wakes this task.
+            Outcome::Applied { .. } | Outcome::ConditionFailed { .. } => {}
+            Outcome::Superseded | Outcome::Dropped => tracing::debug!(?key, "not agreed; trying again"),
+        }
+    }
+}
+
+fn topology(octets: &Bytes) -> Option<Topology> {
+    let fabric = Fabric::decode(&octets[..]).map_err(|error| error.to_string());
+    let topology = fabric.and_then(|fabric| Topology::new(&fabric).map_err(|error| error.to_string()));
+    topology.inspect_err(|error| tracing::error!(%error, "the committed fabric is not understood")).ok()
+}
+
+fn allocation(control: &Control) -> Allocation {
+    let Some(octets) = &control.allocation else { return Allocation::default() };
+    Allocation::decode(octets).unwrap_or_else(|error| {
+        tracing::error!(%error, "the committed ids are not understood; new ones follow");
+        Allocation::default()
+    })
+}
+
+/// Look again now and then, whatever happens.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// T_dead: a replica that says nothing for this long holds no session. Heartbeats are 100 ms apart.
+const DEAD_AFTER: Duration = Duration::from_secs(1);
+/// How long the paths of a peer survive the replicas that served it: above hold and connect-retry.
+const REHOME_HOLD: Duration = Duration::from_secs(60);

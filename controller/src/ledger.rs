@@ -1,0 +1,316 @@
+//! What every fact in the store means: the one place that knows the octets of keys and values.
+//! Knows nothing of how facts come about or what follows from them.
+//!
+//! ```text
+//! key                                              value
+//! r afi(2) safi(1) router-id(4) as(4) nlri-key     a path as a peer announced it
+//! o router-id(4) as(4)                             who commits that peer's paths, and its epoch
+//! s replica(8) router-id(4) as(4)                  a replica holds an established session to it
+//! f                                                the declared fabric
+//! a                                                gRIBI ids given to next hops and groups
+//! i                                                incarnation of the replicas
+//! ```
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use weft_bgp::attribute::Attributes;
+use weft_bgp::family::Family;
+use weft_bgp::nlri::Nlri;
+use weft_bgp::peer::{PeerId, RouterId};
+use weft_bgp::table::{PeerKind, Source};
+use weft_store::{Batch, Condition, Op};
+
+/// What a key names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FactKey<'a> {
+    /// A path: family, announcing peer, octets of the NLRI key.
+    Route(Family, PeerId, &'a [u8]),
+    /// The owner of a peer.
+    Owner(PeerId),
+    /// A replica's session to a peer.
+    Session(u64, PeerId),
+    /// The declared fabric.
+    Fabric,
+    /// gRIBI ids.
+    Allocation,
+    /// Incarnation of the replicas.
+    Incarnation,
+}
+
+impl<'a> FactKey<'a> {
+    /// Reads a key; `None` if no version of weft that this one knows wrote it.
+    pub fn decode(key: &'a [u8]) -> Option<Self> {
+        let (kind, rest) = key.split_first()?;
+        match kind {
+            b'r' => {
+                let (family, rest) = rest.split_first_chunk::<3>()?;
+                let (peer, nlri) = rest.split_first_chunk::<8>()?;
+                let family = Family { afi: u16::from_be_bytes([family[0], family[1]]), safi: family[2] };
+                Some(Self::Route(family, peer_from(peer), nlri))
+            }
+            b'o' => Some(Self::Owner(peer_from(rest.try_into().ok()?))),
+            b's' => {
+                let (replica, peer) = rest.split_first_chunk::<8>()?;
+                Some(Self::Session(u64::from_be_bytes(*replica), peer_from(peer.try_into().ok()?)))
+            }
+            b'f' if rest.is_empty() => Some(Self::Fabric),
+            b'a' if rest.is_empty() => Some(Self::Allocation),
+            b'i' if rest.is_empty() => Some(Self::Incarnation),
+            _ => None,
+        }
+    }
+
+    /// The octets of the key.
+    pub fn encode(&self) -> Bytes {
+        let mut key = BytesMut::with_capacity(64);
+        match self {
+            Self::Route(family, peer, nlri) => {
+                key.put_u8(b'r');
+                key.put_u16(family.afi);
+                key.put_u8(family.safi);
+                put_peer(&mut key, *peer);
+                key.put_slice(nlri);
+            }
+            Self::Owner(peer) => {
+                key.put_u8(b'o');
+                put_peer(&mut key, *peer);
+            }
+            Self::Session(replica, peer) => {
+                key.put_u8(b's');
+                key.put_u64(*replica);
+                put_peer(&mut key, *peer);
+            }
+            Self::Fabric => key.put_u8(b'f'),
+            Self::Allocation => key.put_u8(b'a'),
+            Self::Incarnation => key.put_u8(b'i'),
+        }
+        key.freeze()
+    }
+}
+
+/// What a deleted prefix covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FactPrefix {
+    /// Every path of a family that a peer announced.
+    RoutesOfPeer(Family, PeerId),
+    /// Every session of a replica.
+    SessionsOfReplica(u64),
+}
+
+impl FactPrefix {
+    /// Reads a prefix; `None` if weft deletes no such prefix.
+    pub fn decode(prefix: &[u8]) -> Option<Self> {
+        match FactKey::decode(prefix) {
+            Some(FactKey::Route(family, peer, [])) => Some(Self::RoutesOfPeer(family, peer)),
+            _ => {
+                let (kind, replica) = prefix.split_first()?;
+                let replica = u64::from_be_bytes(replica.try_into().ok()?);
+                (*kind == b's').then_some(Self::SessionsOfReplica(replica))
+            }
+        }
+    }
+
+    /// The octets of the prefix.
+    pub fn encode(&self) -> Bytes {
+        match self {
+            Self::RoutesOfPeer(family, peer) => FactKey::Route(*family, *peer, &[]).encode(),
+            Self::SessionsOfReplica(replica) => {
+                let mut prefix = BytesMut::with_capacity(9);
+                prefix.put_u8(b's');
+                prefix.put_u64(*replica);
+                prefix.freeze()
+            }
+        }
+    }
+}
+
+/// Prefix of every session of every replica.
+pub const SESSIONS: &[u8] = b"s";
+
+/// Who commits a peer's paths. The epoch grows with each claim; a batch under an older one is void.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Raft id of the owner.
+    pub replica: u64,
+    /// Grows by one with each claim.
+    pub epoch: u64,
+    /// Address of the session.
+    pub address: IpAddr,
+    /// How reflection treats the peer.
+    pub kind: PeerKind,
+}
+
+impl Owner {
+    /// The octets of the fact: replica(8) epoch(8) kind(1) address(4 or 16).
+    pub fn encode(&self) -> Bytes {
+        let mut value = BytesMut::with_capacity(33);
+        value.put_u64(self.replica);
+        value.put_u64(self.epoch);
+        value.put_u8(match self.kind {
+            PeerKind::IbgpClient => 0,
+            PeerKind::IbgpNonClient => 1,
+            PeerKind::RouteServerClient => 2,
+            PeerKind::Ebgp => 3,
+        });
+        match self.address {
+            IpAddr::V4(address) => value.put_slice(&address.octets()),
+            IpAddr::V6(address) => value.put_slice(&address.octets()),
+        }
+        value.freeze()
+    }
+
+    /// Reads the fact.
+    pub fn decode(value: &[u8]) -> Option<Self> {
+        let (replica, rest) = value.split_first_chunk::<8>()?;
+        let (epoch, rest) = rest.split_first_chunk::<8>()?;
+        let (kind, address) = rest.split_first()?;
+        let kind = match kind {
+            0 => PeerKind::IbgpClient,
+            1 => PeerKind::IbgpNonClient,
+            2 => PeerKind::RouteServerClient,
+            3 => PeerKind::Ebgp,
+            _ => return None,
+        };
+        let address = match address.len() {
+            4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(address).ok()?)),
+            16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(address).ok()?)),
+            _ => return None,
+        };
+        Some(Self {
+            replica: u64::from_be_bytes(*replica),
+            epoch: u64::from_be_bytes(*epoch),
+            address,
+            kind,
+        })
+    }
+
+    /// What the decision and reflection need to know of the peer.
+    pub fn source(&self, peer: PeerId) -> Source {
+        Source { peer, address: self.address, kind: self.kind }
+    }
+}
+
+/// Octets of a path's fact: the part of the NLRI that is not key, then the attributes. Equal for all
+/// paths that differ in their keys only, so that one value serves many keys.
+///
+/// ```text
+/// payload-length(1) payload attributes(canonical form)
+/// ```
+pub fn encode_path<N: Nlri>(nlri: &N, attributes: &[u8], scratch: &mut Vec<u8>) -> Bytes {
+    scratch.clear();
+    scratch.push(0);
+    nlri.payload_octets(scratch);
+    scratch[0] = u8::try_from(scratch.len() - 1).expect("no family has a payload above 255 octets");
+    scratch.extend_from_slice(attributes);
+    Bytes::copy_from_slice(scratch)
+}
+
+/// Splits a path's fact into payload and attributes.
+pub fn decode_path(value: &[u8]) -> Option<(&[u8], Attributes)> {
+    let (len, rest) = value.split_first()?;
+    let (payload, attributes) = rest.split_at_checked(usize::from(*len))?;
+    Some((payload, Attributes::from_octets(attributes).ok()?))
+}
+
+/// A batch that holds only while `owner` is the record of `peer`.
+pub fn owned(peer: PeerId, owner: Option<&Owner>, ops: Vec<Op>) -> Batch {
+    Batch { conditions: vec![owner_is(peer, owner)], ops }
+}
+
+/// The condition that the record of `peer` is this one.
+pub fn owner_is(peer: PeerId, owner: Option<&Owner>) -> Condition {
+    Condition::Equals { key: FactKey::Owner(peer).encode(), value: owner.map(Owner::encode) }
+}
+
+/// The condition that `replica` holds, or does not hold, a session to `peer`.
+pub fn session_is(replica: u64, peer: PeerId, established: bool) -> Condition {
+    Condition::Equals {
+        key: FactKey::Session(replica, peer).encode(),
+        value: established.then(Bytes::new),
+    }
+}
+
+/// Puts one value under one key.
+pub fn put(key: &FactKey<'_>, value: Bytes) -> Op {
+    Op::Put { value, keys: vec![key.encode()] }
+}
+
+/// Deletes one key.
+pub fn delete(key: &FactKey<'_>) -> Op {
+    Op::Delete { keys: vec![key.encode()] }
+}
+
+/// Everything that `peer` announced, and its owner record, go.
+pub fn forget(peer: PeerId, families: &[Family]) -> Vec<Op> {
+    let routes = |family: &Family| Op::DeletePrefix {
+        prefix: FactPrefix::RoutesOfPeer(*family, peer).encode(),
+    };
+    let mut ops: Vec<_> = families.iter().map(routes).collect();
+    ops.push(delete(&FactKey::Owner(peer)));
+    ops
+}
+
+fn put_peer(key: &mut BytesMut, peer: PeerId) {
+    key.put_u32(peer.router_id.0);
+    key.put_u32(peer.asn);
+}
+
+fn peer_from(octets: &[u8; 8]) -> PeerId {
+    let [a, b, c, d, e, f, g, h] = *octets;
+    PeerId {
+        router_id: RouterId(u32::from_be_bytes([a, b, c, d])),
+        asn: u32::from_be_bytes([e, f, g, h]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: PeerId = PeerId { router_id: RouterId(0xc000_0201), asn: 64_496 };
+
+    #[test]
+    fn every_key_survives_a_round_trip() {
+        let keys = [
+            FactKey::Route(Family::L2VPN_EVPN, PEER, b"nlri"),
+            FactKey::Owner(PEER),
+            FactKey::Session(3, PEER),
+            FactKey::Fabric,
+            FactKey::Allocation,
+            FactKey::Incarnation,
+        ];
+        for key in keys {
+            assert_eq!(FactKey::decode(&key.encode()), Some(key));
+        }
+        let prefixes = [
+            FactPrefix::RoutesOfPeer(Family::IPV4_UNICAST, PEER),
+            FactPrefix::SessionsOfReplica(9),
+        ];
+        for prefix in prefixes {
+            assert_eq!(FactPrefix::decode(&prefix.encode()), Some(prefix));
+        }
+    }
+
+    #[test]
+    fn a_key_of_an_unknown_kind_is_not_understood() {
+        assert_eq!(FactKey::decode(b""), None);
+        assert_eq!(FactKey::decode(b"z123"), None);
+        assert_eq!(FactKey::decode(b"o123"), None);
+        assert_eq!(FactPrefix::decode(b"o"), None);
+    }
+
+    #[test]
+    fn an_owner_survives_a_round_trip() {
+        for address in ["192.0.2.9", "2001:db8::9"] {
+            let owner = Owner {
+                replica: 2,
+                epoch: 7,
+                address: address.parse().unwrap(),
+                kind: PeerKind::RouteServerClient,
+            };
+            assert_eq!(Owner::decode(&owner.encode()), Some(owner));
+        }
+        assert_eq!(Owner::decode(b"short"), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! The metrics page, in the text format of Prometheus. Most of it is read off the running daemon when
+//! it is asked for; only what happens between two looks is counted where it happens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::Router;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use tokio::net::TcpListener;
+
+use crate::daemon::leadership::Led;
+use crate::reflector::Reflector;
+use crate::speaker::Shared;
+
+/// What is counted where it happens.
+#[derive(Clone)]
+pub struct Counted {
+    /// From a proposal to its outcome.
+    pub proposal_duration: Histogram,
+    /// Proposals whose outcome is not known yet.
+    pub proposals_pending: Gauge,
+    /// Changes of the known leader.
+    pub leader_changes: Counter,
+}
+
+impl Counted {
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        Self {
+            // 0.25 ms to 8 s.
+            proposal_duration: Histogram::new(exponential_buckets(0.000_25, 2.0, 16)),
+            proposals_pending: Gauge::default(),
+            leader_changes: Counter::default(),
+        }
+    }
+
+    /// Counts one proposal.
+    pub fn proposed(&self, took: Duration) {
+        self.proposal_duration.observe(took.as_secs_f64());
+    }
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What the page is made of.
+#[derive(Clone)]
+pub struct Sources {
+    /// Peers, facts and tables.
+    pub shared: Arc<Shared>,
+    /// Plan and switches.
+    pub led: Led,
+    /// What is counted.
+    pub counted: Counted,
+}
+
+/// Serves `/metrics` and `/healthz` until the daemon stops.
+pub async fn serve(listener: TcpListener, sources: Sources, stop: impl Future<Output = ()> + Send + 'static) {
+    let router = Router::new()
+        .route("/metrics", get(page))
+        .route("/healthz", get(health))
+        .with_state(sources);
+    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop).await {
+        tracing::error!(%error, "the metrics listener failed");
+    }
+}
+
+async fn health(State(sources): State<Sources>) -> Response {
+    let group = sources.shared.consensus.group().borrow().clone();
+    match (&group.status.degraded, group.status.leader) {
+        (Some(reason), _) => (StatusCode::SERVICE_UNAVAILABLE, format!("degraded: {reason}\n")).into_response(),
+        (None, None) => (StatusCode::SERVICE_UNAVAILABLE, "no leader\n").into_response(),
+        (None, Some(_)) => "ok\n".into_response(),
+    }
+}
+
+async fn page(State(sources): State<Sources>) -> Response {
+    let Some(tables) = sources.shared.reflection.query(Tables::of).await else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
+    };
+    let mut registry = Registry::with_prefix("weft");
+    bgp(&mut registry, &sources);
+    evpn(&mut registry, &tables);
+    raft(&mut registry, &sources);
+    devices(&mut registry, &sources);
+    let mut text = String::new();
+    match encode(&mut text, &registry) {
+        Ok(()) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PeerLabels {
+    peer: String,
+    peer_group: String,
+    state: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PeerLabel {
+    peer: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct MessageLabels {
+    peer: String,
+    direction: &'static str,
+    r#type: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PrefixLabels {
+    peer: String,
+    rib: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    peer: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TypeLabel {
+    r#type: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DeviceLabel {
+    device: String,
+}
+
+fn bgp(registry: &mut Registry, sources: &Sources) {
+    let state = Family::<PeerLabels, Gauge>::default();
+    let uptime = Family::<PeerLabel, Gauge>::default();
+    let messages = Family::<MessageLabels, Counter>::default();
+    let prefixes = Family::<PrefixLabels, Gauge>::default();
+    let refused = Family::<ReasonLabels, Counter>::default();
+    for (address, facts) in sources.shared.reports() {
+        let peer = address.to_string();
+        let up = facts.state == "Established";
+        let labels = PeerLabels {
+            peer: peer.clone(),
+            peer_group: facts.group.clone(),
+            state: facts.state.to_owned(),
+        };
+        state.get_or_create(&labels).set(i64::from(up));
+        let secs = if up { facts.since.elapsed().as_secs() } else { 0 };
+        uptime.get_or_create(&PeerLabel { peer: peer.clone() }).set(i64::try_from(secs).unwrap_or(i64::MAX));
+        for ((direction, kind), count) in &facts.messages {
+            let labels = MessageLabels { peer: peer.clone(), direction: direction.label(), r#type: kind };
+            messages.get_or_create(&labels).inc_by(*count);
+        }
+        for (reason, count) in &facts.refused {
+            let labels = ReasonLabels { peer: peer.clone(), reason };
+            refused.get_or_create(&labels).inc_by(*count);
+        }
+        let labels = PrefixLabels { peer, rib: "adj-rib-in" };
+        prefixes.get_or_create(&labels).set(gauge(facts.routes));
+    }
+    registry.register("bgp_peer_state", "1 if the session is established", state);
+    registry.register_with_unit("bgp_peer_uptime", "Time in Established", Unit::Seconds, uptime);
+    registry.register("bgp_messages", "Messages by direction and type", messages);
+    registry.register("bgp_prefixes", "Prefixes by table", prefixes);
+    registry.register("bgp_routes_refused", "NLRI that were not kept", refused);
+}
+
+struct Tables {
+    evpn: std::collections::BTreeMap<u8, u64>,
+    vteps: usize,
+}
+
+impl Tables {
+    fn of(reflector: &Reflector) -> Self {
+        let mut evpn: std::collections::BTreeMap<u8, u64> = (1..=5).map(|kind| (kind, 0)).collect();
+        for destination in reflector.evpn().iter() {
+            *evpn.entry(destination.key().route_type()).or_default() += 1;
+        }
+        Self { evpn, vteps: reflector.vteps().vteps().count() }
+    }
+}
+
+fn evpn(registry: &mut Registry, tables: &Tables) {
+    let routes = Family::<TypeLabel, Gauge<i64, AtomicI64>>::default();
+    for (kind, count) in &tables.evpn {
+        let labels = TypeLabel { r#type: kind.to_string() };
+        routes.get_or_create(&labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
+    }
+    let vteps: Gauge = Gauge::default();
+    vteps.set(gauge(tables.vteps));
+    registry.register("evpn_routes", "EVPN destinations by route type", routes);
+    registry.register("evpn_vteps", "VTEPs that announce a type 3", vteps);
+}
+
+fn raft(registry: &mut Registry, sources: &Sources) {
+    let group = sources.shared.consensus.group().borrow().clone();
+    let status = group.status;
+    let mut single = |name: &str, help: &str, value: u64| {
+        let metric: Gauge = Gauge::default();
+        metric.set(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(name, help, metric);
+    };
+    single("raft_has_leader", "1 if a leader is known", status.leader.is_some().into());
+    single("raft_is_leader", "1 if this replica leads", (status.leader == Some(status.id)).into());
+    single("raft_term", "Raft term", status.term);
+    single("raft_commit_index", "Last committed index", status.commit);
+    single("raft_applied_index", "Last applied index", status.applied);
+    single("raft_degraded", "1 if this replica does not vote or accept", status.degraded.is_some().into());
+    let counted = &sources.counted;
+    registry.register("raft_leader_changes", "Changes of leader seen", counted.leader_changes.clone());
+    registry.register("raft_proposals_pending", "Proposals in flight", counted.proposals_pending.clone());
+    registry.register_with_unit(
+        "raft_proposal_duration",
+        "From a proposal to its outcome",
+        Unit::Seconds,
+        counted.proposal_duration.clone(),
+    );
+}
+
+fn devices(registry: &mut Registry, sources: &Sources) {
+    let up = Family::<DeviceLabel, Gauge>::default();
+    let drift = Family::<DeviceLabel, Gauge>::default();
+    for agent in sources.led.agents() {
+        let labels = DeviceLabel { device: agent.switch.clone() };
+        up.get_or_create(&labels).set(i64::from(agent.state == "in-sync"));
+        drift.get_or_create(&labels).set(i64::from(agent.pending + agent.failed));
+    }
+    registry.register("device_session_up", "1 if the switch is programmed as planned", up);
+    registry.register("plan_drift_entries", "Entries not yet acknowledged", drift);
+    let age: Gauge<f64, AtomicU64> = Gauge::default();
+    age.set(sources.led.plan_age().map_or(0.0, |age| age.as_secs_f64()));
+    registry.register_with_unit("plan_age", "Since the plan last changed", Unit::Seconds, age);
+}
+
+fn gauge(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// OpenMetrics 1.0, which Prometheus asks for and `prometheus-client` writes.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,0 +1,395 @@
+//! Changes of facts in, frames for update groups out: tables, selection, reflection. The same facts
+//! give the same octets on every replica. Knows no socket, clock or channel.
+
+pub mod families;
+pub mod learn;
+pub mod owner;
+pub mod thread;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weft_bgp::attribute::Attributes;
+use weft_bgp::family::Family;
+use weft_bgp::intern::Interner;
+use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
+use weft_bgp::peer::PeerId;
+use weft_bgp::reflect::Local;
+use weft_bgp::table::{Source, TooOld};
+use weft_bgp::update_group::{ExportKey, Segment};
+use weft_evpn::Route;
+use weft_evpn::vtep::Vteps;
+use weft_store::{Applied, Change};
+
+use crate::ledger::{FactKey, FactPrefix, Owner};
+use families::{FamilyState, GroupId, Image, LastValue};
+use owner::Agreed;
+pub use thread::Input;
+
+/// What follows from the facts.
+pub struct Reflector {
+    local: Local,
+    index: u64,
+    evpn: FamilyState<Route>,
+    ipv4: FamilyState<Prefix4>,
+    ipv6: FamilyState<Prefix6>,
+    vteps: Vteps,
+    interner: Interner,
+    last: LastValue,
+    peers: BTreeMap<PeerId, PeerFacts>,
+    control: Control,
+    next_group: u64,
+    /// Peers whose agreed state changed since the last poll.
+    touched: HashSet<PeerId>,
+    control_touched: bool,
+}
+
+/// What is agreed about one peer.
+#[derive(Debug)]
+struct PeerFacts {
+    agreed: Agreed,
+    source: Option<Arc<Source>>,
+}
+
+/// Facts that are not routes.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    /// The declared fabric, as written.
+    pub fabric: Option<Bytes>,
+    /// gRIBI ids, as written.
+    pub allocation: Option<Bytes>,
+    /// Incarnation of the replicas.
+    pub incarnation: Option<u64>,
+}
+
+/// What a poll produced.
+pub enum Output {
+    /// New frames of a group, to be appended to its journal.
+    Advertise(GroupId, Arc<Segment>),
+    /// What is agreed about a peer changed.
+    Agreed(PeerId, Agreed),
+    /// Facts that are not routes, or who serves which peer, changed.
+    Control,
+}
+
+impl Reflector {
+    /// One without facts.
+    pub fn new(local: Local) -> Self {
+        Self {
+            local,
+            index: 0,
+            evpn: FamilyState::new(),
+            ipv4: FamilyState::new(),
+            ipv6: FamilyState::new(),
+            vteps: Vteps::new(),
+            interner: Interner::new(INTERNER_SEED),
+            last: LastValue::default(),
+            peers: BTreeMap::new(),
+            control: Control::default(),
+            next_group: 1,
+            touched: HashSet::new(),
+            control_touched: false,
+        }
+    }
+
+    /// The index up to which facts were taken.
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Takes an applied entry. `Change::Reset` is the caller's: it answers with [`Self::reset`].
+    pub fn handle(&mut self, applied: &Applied) {
+        if applied.index <= self.index {
+            return; // already part of the state that a reset read
+        }
+        self.index = applied.index;
+        for change in &applied.changes {
+            match change {
+                Change::Put { value, keys } => self.put(value, keys),
+                Change::Delete { keys } => keys.iter().for_each(|key| self.delete(key)),
+                Change::DeletePrefix { prefix } => self.delete_prefix(prefix),
+                Change::Reset => {}
+            }
+        }
+    }
+
+    /// Replaces everything by `facts`, which hold all changes up to `index` at least.
+    pub fn reset(&mut self, index: u64, facts: Vec<(Bytes, Bytes)>) {
+        let keep: HashSet<&Bytes> = facts.iter().map(|(key, _)| key).collect();
+        let gone: Vec<_> = self.keys().filter(|key| !keep.contains(key)).collect();
+        gone.iter().for_each(|key| self.delete(key));
+        // Owners first: a path needs its source.
+        let (owners, others): (Vec<_>, Vec<_>) =
+            facts.iter().partition(|(key, _)| key.first() == Some(&b'o'));
+        for (key, value) in owners.into_iter().chain(others) {
+            self.put(value, std::slice::from_ref(key));
+        }
+        self.index = index;
+    }
+
+    /// Keys of every fact held.
+    fn keys(&self) -> impl Iterator<Item = Bytes> + '_ {
+        let peers = self.peers.iter().flat_map(|(peer, facts)| {
+            let owner = facts.agreed.owner.iter().map(|_| FactKey::Owner(*peer).encode());
+            let sessions = facts.agreed.sessions.iter().map(|id| FactKey::Session(*id, *peer).encode());
+            owner.chain(sessions)
+        });
+        let control = &self.control;
+        let single = [
+            control.fabric.as_ref().map(|_| FactKey::Fabric.encode()),
+            control.allocation.as_ref().map(|_| FactKey::Allocation.encode()),
+            control.incarnation.map(|_| FactKey::Incarnation.encode()),
+        ];
+        let routes = route_keys(&self.evpn).chain(route_keys(&self.ipv4)).chain(route_keys(&self.ipv6));
+        peers.chain(single.into_iter().flatten()).chain(routes)
+    }
+
+    fn put(&mut self, value: &Bytes, keys: &[Bytes]) {
+        let mut at = 0;
+        while let Some(key) = keys.get(at) {
+            match FactKey::decode(key) {
+                Some(FactKey::Route(family, peer, _)) => {
+                    // A run of keys of one peer and family is learned in one go.
+                    let prefix = FactPrefix::RoutesOfPeer(family, peer).encode();
+                    let run = keys[at..].iter().take_while(|key| key.starts_with(&prefix)).count();
+                    self.put_routes(family, peer, value, &keys[at..at + run], prefix.len());
+                    at += run;
+                    continue;
+                }
+                Some(FactKey::Owner(peer)) => self.put_owner(peer, value),
+                Some(FactKey::Session(replica, peer)) => {
+                    self.facts_of(peer).agreed.sessions.insert(replica);
+                }
+                Some(FactKey::Fabric) => self.control_mut().fabric = Some(value.clone()),
+                Some(FactKey::Allocation) => self.control_mut().allocation = Some(value.clone()),
+                Some(FactKey::Incarnation) => {
+                    self.control_mut().incarnation =
+                        value.first_chunk().map(|octets| u64::from_be_bytes(*octets));
+                }
+                None => tracing::error!(?key, "a committed key is not understood"),
+            }
+            at += 1;
+        }
+    }
+
+    fn put_routes(&mut self, family: Family, peer: PeerId, value: &Bytes, keys: &[Bytes], skip: usize) {
+        let Some(source) = self.peers.get(&peer).and_then(|facts| facts.source.as_ref()) else {
+            tracing::error!(%peer, "a committed route has no owner");
+            return;
+        };
+        let interner = &mut self.interner;
+        let decoded = self.last.decode(value, |attributes| interner.intern(attributes));
+        let Some((payload, attributes)) = decoded else {
+            tracing::error!(%peer, "the attributes of a committed route are not understood");
+            return;
+        };
+        let nlri = keys.iter().map(|key| &key[skip..]);
+        match family {
+            Family::L2VPN_EVPN => self.evpn.put(source, nlri, payload, attributes),
+            Family::IPV4_UNICAST => self.ipv4.put(source, nlri, payload, attributes),
+            Family::IPV6_UNICAST => self.ipv6.put(source, nlri, payload, attributes),
+            other => tracing::error!(family = %other, "a committed family is not understood"),
+        }
+    }
+
+    fn put_owner(&mut self, peer: PeerId, value: &Bytes) {
+        let Some(owner) = Owner::decode(value) else {
+            tracing::error!(%peer, "a committed owner is not understood");
+            return;
+        };
+        let source = owner.source(peer);
+        let facts = self.facts_of(peer);
+        facts.agreed.owner = Some(owner);
+        if facts.source.as_deref() == Some(&source) {
+            return;
+        }
+        let source = Arc::new(source);
+        let moved = facts.source.replace(Arc::clone(&source)).is_some();
+        if moved {
+            // The paths stay, but they are compared and reflected as the new source says.
+            relearn(&mut self.evpn, &source);
+            relearn(&mut self.ipv4, &source);
+            relearn(&mut self.ipv6, &source);
+        }
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        match FactKey::decode(key) {
+            Some(FactKey::Route(family, peer, nlri)) => match family {
+                Family::L2VPN_EVPN => self.evpn.delete(peer, nlri),
+                Family::IPV4_UNICAST => self.ipv4.delete(peer, nlri),
+                Family::IPV6_UNICAST => self.ipv6.delete(peer, nlri),
+                _ => {}
+            },
+            Some(FactKey::Owner(peer)) => {
+                self.facts_of(peer).agreed.owner = None;
+                self.forget_if_empty(peer);
+            }
+            Some(FactKey::Session(replica, peer)) => {
+                self.facts_of(peer).agreed.sessions.remove(&replica);
+                self.forget_if_empty(peer);
+            }
+            Some(FactKey::Fabric) => self.control_mut().fabric = None,
+            Some(FactKey::Allocation) => self.control_mut().allocation = None,
+            Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
+            None => {}
+        }
+    }
+
+    fn delete_prefix(&mut self, prefix: &[u8]) {
+        match FactPrefix::decode(prefix) {
+            Some(FactPrefix::RoutesOfPeer(family, peer)) => match family {
+                Family::L2VPN_EVPN => self.evpn.table.withdraw_peer(peer),
+                Family::IPV4_UNICAST => self.ipv4.table.withdraw_peer(peer),
+                Family::IPV6_UNICAST => self.ipv6.table.withdraw_peer(peer),
+                _ => {}
+            },
+            Some(FactPrefix::SessionsOfReplica(replica)) => {
+                let served = |(peer, facts): (&PeerId, &PeerFacts)| {
+                    facts.agreed.sessions.contains(&replica).then_some(*peer)
+                };
+                let peers: Vec<_> = self.peers.iter().filter_map(served).collect();
+                peers.iter().for_each(|peer| self.delete(&FactKey::Session(replica, *peer).encode()));
+            }
+            None => tracing::error!(?prefix, "a committed deletion is not understood"),
+        }
+    }
+
+    fn facts_of(&mut self, peer: PeerId) -> &mut PeerFacts {
+        self.touched.insert(peer);
+        self.control_touched = true;
+        let empty = || PeerFacts { agreed: Agreed::default(), source: None };
+        self.peers.entry(peer).or_insert_with(empty)
+    }
+
+    fn control_mut(&mut self) -> &mut Control {
+        self.control_touched = true;
+        &mut self.control
+    }
+
+    fn forget_if_empty(&mut self, peer: PeerId) {
+        let empty = |facts: &PeerFacts| facts.agreed == Agreed::default();
+        if self.peers.get(&peer).is_some_and(empty) {
+            self.peers.remove(&peer);
+        }
+    }
+
+    /// Selects, reflects and encodes what the facts taken since the last poll changed.
+    pub fn poll(&mut self, out: &mut Vec<Output>) {
+        let vteps = &mut self.vteps;
+        let control = &mut self.control_touched;
+        self.evpn.advertise(
+            |group, segment| out.push(Output::Advertise(group, segment)),
+            |change| {
+                vteps.learn(change);
+                *control |= change.key.route_type() == INCLUSIVE_MULTICAST;
+            },
+        );
+        self.ipv4.advertise(|group, segment| out.push(Output::Advertise(group, segment)), |_| {});
+        self.ipv6.advertise(|group, segment| out.push(Output::Advertise(group, segment)), |_| {});
+        for peer in self.touched.drain() {
+            let agreed = self.peers.get(&peer).map(|facts| facts.agreed.clone());
+            out.push(Output::Agreed(peer, agreed.unwrap_or_default()));
+        }
+        if std::mem::take(&mut self.control_touched) {
+            out.push(Output::Control);
+        }
+    }
+
+    /// The group that a member with `key` reads, made if there is none.
+    pub fn group(&mut self, family: Family, key: &ExportKey) -> GroupId {
+        let Self { local, next_group, .. } = self;
+        match family {
+            Family::IPV4_UNICAST => self.ipv4.group(key, local, next_group),
+            Family::IPV6_UNICAST => self.ipv6.group(key, local, next_group),
+            _ => self.evpn.group(key, local, next_group),
+        }
+    }
+
+    /// What a member of `group` that knows everything up to `since` has to hear; 0: everything.
+    ///
+    /// # Errors
+    /// What went since then is no longer remembered.
+    pub fn image(&mut self, family: Family, group: GroupId, since: u64) -> Result<Image, TooOld> {
+        match family {
+            Family::IPV4_UNICAST => self.ipv4.image(group, since),
+            Family::IPV6_UNICAST => self.ipv6.image(group, since),
+            _ => self.evpn.image(group, since),
+        }
+    }
+
+    /// Forgets groups that nobody reads, and attributes that no path has.
+    pub fn sweep(&mut self, mut read: impl FnMut(GroupId) -> bool) {
+        self.evpn.retain(&mut read);
+        self.ipv4.retain(&mut read);
+        self.ipv6.retain(&mut read);
+        self.interner.sweep();
+    }
+
+    /// What is agreed about `peer`.
+    pub fn agreed(&self, peer: PeerId) -> Agreed {
+        self.peers.get(&peer).map(|facts| facts.agreed.clone()).unwrap_or_default()
+    }
+
+    /// What is agreed about every peer.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerId, &Agreed)> {
+        self.peers.iter().map(|(peer, facts)| (*peer, &facts.agreed))
+    }
+
+    /// Facts that are not routes.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// EVPN destinations.
+    pub fn evpn(&self) -> &weft_bgp::table::Table<Route> {
+        &self.evpn.table
+    }
+
+    /// IPv4 unicast destinations.
+    pub fn ipv4(&self) -> &weft_bgp::table::Table<Prefix4> {
+        &self.ipv4.table
+    }
+
+    /// IPv6 unicast destinations.
+    pub fn ipv6(&self) -> &weft_bgp::table::Table<Prefix6> {
+        &self.ipv6.table
+    }
+
+    /// Which VTEPs are members of which VNI.
+    pub fn vteps(&self) -> &Vteps {
+        &self.vteps
+    }
+}
+
+fn route_keys<N: weft_bgp::nlri::Nlri>(family: &FamilyState<N>) -> impl Iterator<Item = Bytes> + '_ {
+    let mut scratch = Vec::new();
+    family.table.iter().flat_map(move |destination| {
+        scratch.clear();
+        N::key_octets(&destination.key(), &mut scratch);
+        let peers: Vec<_> = destination.paths.iter().map(|path| path.source.peer).collect();
+        let keys: Vec<_> = peers
+            .into_iter()
+            .map(|peer| FactKey::Route(N::family(), peer, &scratch).encode())
+            .collect();
+        keys
+    })
+}
+
+fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<Source>) {
+    let mut paths: Vec<(N, Arc<Attributes>)> = Vec::new();
+    for destination in family.table.iter() {
+        let own = destination.paths.iter().filter(|path| path.source.peer == source.peer);
+        paths.extend(own.map(|path| (path.nlri.clone(), Arc::clone(&path.attributes))));
+    }
+    for (nlri, attributes) in paths {
+        family.table.learn(source, nlri, attributes);
+    }
+}
+
+
+/// Route type of VTEP membership, RFC 7432 §7.3.
+const INCLUSIVE_MULTICAST: u8 = 3;
+/// Spreads attributes over the interner's buckets; never visible outside.
+const INTERNER_SEED: u64 = 0x7765_6674;

@@ -1,0 +1,136 @@
+//! One family's tables and update groups, and the three of them side by side. Knows facts as typed
+//! routes; not how they were agreed, nor who reads the journals.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weft_bgp::attribute::Attributes;
+use weft_bgp::nlri::Nlri;
+use weft_bgp::peer::PeerId;
+use weft_bgp::reflect::Local;
+use weft_bgp::table::{BestChange, Source, Table, TooOld};
+use weft_bgp::update_group::{ExportKey, Segment, UpdateGroup};
+
+/// Names an update group for its readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u64);
+
+/// A family: its table, and one group for each way of saying what is in it.
+pub struct FamilyState<N: Nlri> {
+    /// All paths and what was selected.
+    pub table: Table<N>,
+    groups: Vec<(GroupId, ExportKey, UpdateGroup<N>)>,
+}
+
+/// What a member needs to begin.
+pub struct Image {
+    /// The group whose journal goes on from here.
+    pub group: GroupId,
+    /// Everything since the revision that was asked for.
+    pub segment: Arc<Segment>,
+}
+
+impl<N: Nlri> FamilyState<N> {
+    /// Nothing learned, nobody to tell.
+    pub fn new() -> Self {
+        Self { table: Table::new(), groups: Vec::new() }
+    }
+
+    /// Learns one value under many keys. Keys that are not of this family's form are skipped: they
+    /// were written by a version that knew more.
+    pub fn put<'k>(
+        &mut self,
+        source: &Arc<Source>,
+        keys: impl Iterator<Item = &'k [u8]>,
+        payload: &[u8],
+        attributes: &Arc<Attributes>,
+    ) {
+        for octets in keys {
+            let nlri = N::key_from_octets(octets).and_then(|key| N::from_parts(key, payload));
+            match nlri {
+                Some(nlri) => self.table.learn(source, nlri, Arc::clone(attributes)),
+                None => tracing::error!(family = %N::family(), "a committed route is not understood"),
+            }
+        }
+    }
+
+    /// Withdraws one peer's path.
+    pub fn delete(&mut self, peer: PeerId, octets: &[u8]) {
+        if let Some(key) = N::key_from_octets(octets) {
+            self.table.withdraw(peer, &key);
+        }
+    }
+
+    /// Selects what is dirty and tells every group; `tell` takes a group's new frames, `changed` each
+    /// change of a best path.
+    pub fn advertise(
+        &mut self,
+        mut tell: impl FnMut(GroupId, Arc<Segment>),
+        mut changed: impl FnMut(&BestChange<N>),
+    ) {
+        let changes = self.table.select();
+        if changes.is_empty() {
+            return;
+        }
+        changes.iter().for_each(&mut changed);
+        for (id, _, group) in &mut self.groups {
+            tell(*id, Arc::new(group.advertise(&changes)));
+        }
+    }
+
+    /// The group of `key`, made if there is none.
+    pub fn group(&mut self, key: &ExportKey, local: &Local, next: &mut u64) -> GroupId {
+        if let Some((id, ..)) = self.groups.iter().find(|(_, other, _)| other == key) {
+            return *id;
+        }
+        let id = GroupId(*next);
+        *next += 1;
+        self.groups.push((id, key.clone(), UpdateGroup::new(key.clone(), *local)));
+        id
+    }
+
+    /// What a member of `id` that knows everything up to `since` has to hear.
+    ///
+    /// # Errors
+    /// The table no longer remembers what went since then.
+    pub fn image(&mut self, id: GroupId, since: u64) -> Result<Image, TooOld> {
+        let found = self.groups.iter_mut().find(|(other, ..)| *other == id);
+        let (_, _, group) = found.expect("a group lives while it has a member");
+        let segment = Arc::new(group.image(&self.table, since)?);
+        Ok(Image { group: id, segment })
+    }
+
+    /// Forgets groups that nobody reads.
+    pub fn retain(&mut self, mut read: impl FnMut(GroupId) -> bool) {
+        self.groups.retain(|(id, ..)| read(*id));
+    }
+}
+
+impl<N: Nlri> Default for FamilyState<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Decoded values by their octets, for the length of one entry: one value stands under many keys.
+#[derive(Default)]
+pub struct LastValue {
+    octets: Bytes,
+    decoded: Option<(Vec<u8>, Arc<Attributes>)>,
+}
+
+impl LastValue {
+    /// The payload and attributes of `value`, decoded at most once in a row.
+    pub fn decode(
+        &mut self,
+        value: &Bytes,
+        intern: impl FnOnce(Attributes) -> Arc<Attributes>,
+    ) -> Option<(&[u8], &Arc<Attributes>)> {
+        if self.octets != value {
+            self.decoded = crate::ledger::decode_path(value)
+                .map(|(payload, attributes)| (payload.to_vec(), intern(attributes)));
+            self.octets = value.clone();
+        }
+        self.decoded.as_ref().map(|(payload, attributes)| (&payload[..], attributes))
+    }
+}

@@ -1,0 +1,305 @@
+//! Who commits a peer's paths: what one replica should propose next, given what is agreed.
+//! Knows no clock and no channel; the peer's task asks again whenever something changed.
+//!
+//! Every step is a batch under conditions, so two replicas that act at once never both succeed where
+//! they must not, and the last session to end always takes the peer's paths with it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use weft_bgp::family::Family;
+use weft_bgp::peer::PeerId;
+use weft_bgp::table::PeerKind;
+use weft_store::{Batch, Op};
+
+use crate::ledger::{self, FactKey, Owner};
+
+/// What is agreed about one peer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// Who commits its paths.
+    pub owner: Option<Owner>,
+    /// Replicas that hold an established session to it.
+    pub sessions: BTreeSet<u64>,
+}
+
+/// What this replica knows of its own session to the peer.
+#[derive(Clone, Debug)]
+pub struct Own<'a> {
+    /// This replica.
+    pub replica: u64,
+    /// All replicas.
+    pub members: &'a [u64],
+    /// The peer.
+    pub peer: PeerId,
+    /// Families whose paths go when the peer goes.
+    pub families: &'a [Family],
+    /// Address and kind while the session is established.
+    pub established: Option<(IpAddr, PeerKind)>,
+    /// The record under which this session claimed the peer, if it did.
+    pub claimed: Option<&'a Owner>,
+    /// The replica that should claim had its time: claim in its place.
+    pub impatient: bool,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing until something changes.
+    Wait,
+    /// Say that a session is established.
+    Announce(Batch),
+    /// Become the owner under this record.
+    Claim(Batch, Owner),
+    /// This replica owns the peer: commit what it announces.
+    Commit,
+    /// Say that the session ended; with the last one the peer's paths go.
+    Release(Batch),
+    /// The session ended and nothing of it is left.
+    Done,
+}
+
+/// Decides the next step.
+pub fn next(own: &Own<'_>, agreed: &Agreed) -> Step {
+    match own.established {
+        Some((address, kind)) => hold(own, agreed, address, kind),
+        None => release(own, agreed),
+    }
+}
+
+fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step {
+    if !agreed.sessions.contains(&own.replica) {
+        let key = FactKey::Session(own.replica, own.peer);
+        let ops = vec![ledger::put(&key, Bytes::new())];
+        return Step::Announce(Batch { conditions: Vec::new(), ops });
+    }
+    if own.claimed.is_some() && own.claimed == agreed.owner.as_ref() {
+        return Step::Commit;
+    }
+    let owner = agreed.owner.as_ref();
+    let served = |owner: &Owner| owner.replica != own.replica && agreed.sessions.contains(&owner.replica);
+    if owner.is_some_and(served) {
+        return Step::Wait;
+    }
+    if !own.impatient && preferred(own.peer, &agreed.sessions) != Some(own.replica) {
+        return Step::Wait;
+    }
+    let epoch = owner.map_or(0, |owner| owner.epoch) + 1;
+    let claim = Owner { replica: own.replica, epoch, address, kind };
+    let ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
+    Step::Claim(ledger::owned(own.peer, owner, ops), claim)
+}
+
+fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
+    if !agreed.sessions.contains(&own.replica) {
+        return Step::Done;
+    }
+    let mut ops = vec![ledger::delete(&FactKey::Session(own.replica, own.peer))];
+    let others = own.members.iter().copied().filter(|member| *member != own.replica);
+    let conditions = match agreed.sessions.iter().find(|replica| **replica != own.replica) {
+        // Holds only while somebody else really serves the peer.
+        Some(other) => vec![ledger::session_is(*other, own.peer, true)],
+        None => {
+            ops.extend(ledger::forget(own.peer, own.families));
+            let absent = others.map(|member| ledger::session_is(member, own.peer, false));
+            absent.chain([ledger::owner_is(own.peer, agreed.owner.as_ref())]).collect()
+        }
+    };
+    Step::Release(Batch { conditions, ops })
+}
+
+/// Removal of a peer that no replica serves any more, if it is still as `agreed` says.
+pub fn expire(peer: PeerId, agreed: &Agreed, members: &[u64], families: &[Family]) -> Batch {
+    let absent = members.iter().map(|member| ledger::session_is(*member, peer, false));
+    let conditions = absent.chain([ledger::owner_is(peer, agreed.owner.as_ref())]).collect();
+    Batch { conditions, ops: ledger::forget(peer, families) }
+}
+
+/// Everything that says a replica holds sessions goes: it died, or it has just started.
+pub fn disown(replica: u64) -> Batch {
+    let prefix = ledger::FactPrefix::SessionsOfReplica(replica).encode();
+    Batch { conditions: Vec::new(), ops: vec![Op::DeletePrefix { prefix }] }
+}
+
+/// Spreads peers over the replicas that serve them: the highest of a hash of both wins, so that a
+/// replica that goes moves only its own peers.
+fn preferred(peer: PeerId, sessions: &BTreeSet<u64>) -> Option<u64> {
+    sessions.iter().copied().max_by_key(|replica| {
+        let identity = (u64::from(peer.router_id.0) << 32) | u64::from(peer.asn);
+        mix(identity ^ mix(*replica))
+    })
+}
+
+/// The finalizer of splitmix64: every bit of the input moves every bit of the output.
+fn mix(mut value: u64) -> u64 {
+    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use weft_bgp::peer::RouterId;
+    use weft_store::Condition;
+
+    use super::*;
+
+    const PEER: PeerId = PeerId { router_id: RouterId(0xc000_0201), asn: 64_496 };
+    const MEMBERS: [u64; 3] = [1, 2, 3];
+    const FAMILIES: [Family; 1] = [Family::L2VPN_EVPN];
+
+    /// The store as far as ownership needs it.
+    #[derive(Default)]
+    struct Facts(BTreeMap<Bytes, Bytes>);
+
+    impl Facts {
+        fn apply(&mut self, batch: &Batch) -> bool {
+            let holds = |condition: &Condition| match condition {
+                Condition::Equals { key, value } => self.0.get(key) == value.as_ref(),
+            };
+            if !batch.conditions.iter().all(holds) {
+                return false;
+            }
+            for op in &batch.ops {
+                match op {
+                    Op::Put { value, keys } => {
+                        for key in keys {
+                            self.0.insert(key.clone(), value.clone());
+                        }
+                    }
+                    Op::Delete { keys } => keys.iter().for_each(|key| drop(self.0.remove(key))),
+                    Op::DeletePrefix { prefix } => self.0.retain(|key, _| !key.starts_with(prefix)),
+                }
+            }
+            true
+        }
+
+        fn agreed(&self) -> Agreed {
+            let owner = self.0.get(&FactKey::Owner(PEER).encode());
+            let has = |id: &u64| self.0.contains_key(&FactKey::Session(*id, PEER).encode());
+            Agreed {
+                owner: owner.and_then(|value| Owner::decode(value)),
+                sessions: MEMBERS.into_iter().filter(has).collect(),
+            }
+        }
+
+        fn has_routes(&self) -> bool {
+            self.0.keys().any(|key| key.first() == Some(&b'r'))
+        }
+    }
+
+    #[derive(Clone, Debug, Default)]
+    struct Session {
+        established: bool,
+        claimed: Option<Owner>,
+        /// Decided against an older state and not yet applied.
+        pending: Option<(Batch, Option<Owner>)>,
+    }
+
+    fn step(id: u64, session: &Session, agreed: &Agreed) -> Step {
+        let own = Own {
+            replica: id,
+            members: &MEMBERS,
+            peer: PEER,
+            families: &FAMILIES,
+            established: session
+                .established
+                .then_some(("192.0.2.1".parse().unwrap(), PeerKind::IbgpClient)),
+            claimed: session.claimed.as_ref(),
+            impatient: false,
+        };
+        next(&own, agreed)
+    }
+
+    fn decide(id: u64, session: &mut Session, facts: &Facts) {
+        session.pending = match step(id, session, &facts.agreed()) {
+            Step::Wait | Step::Done | Step::Commit => None,
+            Step::Announce(batch) | Step::Release(batch) => Some((batch, None)),
+            Step::Claim(batch, owner) => Some((batch, Some(owner))),
+        };
+    }
+
+    fn apply(session: &mut Session, facts: &mut Facts) {
+        let Some((batch, claim)) = session.pending.take() else { return };
+        if facts.apply(&batch) {
+            if let Some(owner) = claim {
+                session.claimed = Some(owner.clone());
+                let key = FactKey::Route(Family::L2VPN_EVPN, PEER, b"x");
+                facts.apply(&ledger::owned(PEER, Some(&owner), vec![ledger::put(&key, Bytes::new())]));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_order_the_peer_has_one_owner_while_served_and_no_routes_after(
+            events in proptest::collection::vec((0usize..3, 0u8..4), 0..120)
+        ) {
+            let mut facts = Facts::default();
+            let mut sessions = vec![Session::default(); 3];
+            for (at, event) in events {
+                let session = &mut sessions[at];
+                match event {
+                    0 => session.established = true,
+                    1 => { session.established = false; session.claimed = None; }
+                    2 => decide(MEMBERS[at], session, &facts),
+                    _ => apply(session, &mut facts),
+                }
+            }
+            // Then nothing changes any more, and everybody acts until nobody has anything to do.
+            for _ in 0..20 {
+                for (at, session) in sessions.iter_mut().enumerate() {
+                    apply(session, &mut facts);
+                    decide(MEMBERS[at], session, &facts);
+                    apply(session, &mut facts);
+                }
+            }
+            let agreed = facts.agreed();
+            let served: BTreeSet<_> = (0..3).filter(|at| sessions[*at].established).map(|at| MEMBERS[at]).collect();
+            prop_assert_eq!(&agreed.sessions, &served);
+            if served.is_empty() {
+                prop_assert!(!facts.has_routes());
+                prop_assert_eq!(agreed.owner, None);
+            } else {
+                let owner = agreed.owner.expect("a served peer has an owner");
+                prop_assert!(served.contains(&owner.replica));
+                let session = &sessions[usize::try_from(owner.replica).unwrap() - 1];
+                prop_assert_eq!(session.claimed.as_ref(), Some(&owner));
+            }
+        }
+    }
+
+    #[test]
+    fn an_epoch_only_grows() {
+        let mut facts = Facts::default();
+        let mut session = Session { established: true, ..Session::default() };
+        let mut last = 0;
+        for _ in 0..3 {
+            for _ in 0..3 {
+                decide(1, &mut session, &facts);
+                apply(&mut session, &mut facts);
+            }
+            let epoch = facts.agreed().owner.unwrap().epoch;
+            assert!(epoch > last);
+            last = epoch;
+            // The session ends and comes back before the release was proposed.
+            session.claimed = None;
+        }
+    }
+
+    #[test]
+    fn peers_spread_over_replicas() {
+        let sessions = BTreeSet::from(MEMBERS);
+        let mut counts = BTreeMap::new();
+        for n in 0..300 {
+            let peer = PeerId { router_id: RouterId(n), asn: 64_496 };
+            *counts.entry(preferred(peer, &sessions)).or_insert(0) += 1;
+        }
+        assert!(counts.values().all(|count| (70..130).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,295 @@
+//! The thread that owns the reflector, and the handle by which sessions and operators reach it.
+//! Knows channels; what a route means is the reflector's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use weft_bgp::family::Family;
+use weft_bgp::peer::PeerId;
+use weft_bgp::table::TooOld;
+use weft_bgp::update_group::journal::Cursor;
+use weft_bgp::update_group::{ExportKey, Segment};
+use weft_store::{Applied, Change, View};
+
+use super::families::GroupId;
+use super::owner::Agreed;
+use super::{Output, Reflector};
+use crate::speaker::feed::Feed;
+
+/// What the thread takes.
+pub enum Input {
+    /// An applied entry, in order.
+    Applied(Applied),
+    /// A member wants a group's image and journal.
+    Join(Join),
+    /// Somebody wants to know what is agreed about a peer from now on.
+    Follow(PeerId, oneshot::Sender<watch::Receiver<Agreed>>),
+    /// Somebody wants to look at the tables.
+    Query(Query),
+    /// Stop.
+    Stop,
+}
+
+/// Looks at the tables between two changes.
+pub type Query = Box<dyn FnOnce(&Reflector) + Send>;
+
+/// A wish to read a group.
+pub struct Join {
+    /// Which family.
+    pub family: Family,
+    /// How the member wants it said.
+    pub key: ExportKey,
+    /// The revision that it knows; 0: nothing.
+    pub since: u64,
+    /// Not before facts up to this index are part of the tables.
+    pub index: u64,
+    /// The answer.
+    pub reply: oneshot::Sender<Result<Joined, TooOld>>,
+}
+
+/// A place in a group.
+pub struct Joined {
+    /// Everything that the member does not know.
+    pub image: Arc<Segment>,
+    /// What comes after it.
+    pub feed: Arc<Feed>,
+    /// From here.
+    pub cursor: Cursor,
+}
+
+/// A handle on the thread.
+#[derive(Clone)]
+pub struct Reflection {
+    inputs: mpsc::Sender<Input>,
+    control: watch::Receiver<u64>,
+}
+
+impl Reflection {
+    /// Joins a group; `None` while the daemon stops.
+    pub async fn join(&self, family: Family, key: ExportKey, since: u64, index: u64) -> Option<Result<Joined, TooOld>> {
+        let (reply, joined) = oneshot::channel();
+        let join = Join { family, key, since, index, reply };
+        self.inputs.send(Input::Join(join)).await.ok()?;
+        joined.await.ok()
+    }
+
+    /// What is agreed about `peer`, now and later; `None` while the daemon stops.
+    pub async fn follow(&self, peer: PeerId) -> Option<watch::Receiver<Agreed>> {
+        let (reply, receiver) = oneshot::channel();
+        self.inputs.send(Input::Follow(peer, reply)).await.ok()?;
+        receiver.await.ok()
+    }
+
+    /// Looks at the tables; `None` while the daemon stops.
+    pub async fn query<T: Send + 'static>(&self, look: impl FnOnce(&Reflector) -> T + Send + 'static) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        let query: Query = Box::new(move |reflector| drop(reply.send(look(reflector))));
+        self.inputs.send(Input::Query(query)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Changes whenever a fact that is not a route, a VTEP or a session changed.
+    pub fn control(&self) -> watch::Receiver<u64> {
+        self.control.clone()
+    }
+
+    /// Where applied entries and the stop go.
+    pub fn inputs(&self) -> mpsc::Sender<Input> {
+        self.inputs.clone()
+    }
+}
+
+/// The channel to the thread, made before the store is opened so that both ends can be handed out.
+pub fn channel() -> (Reflection, Inbox) {
+    let (inputs, inbox) = mpsc::channel(INPUTS_MAX);
+    let (publish, control) = watch::channel(0);
+    (Reflection { inputs, control }, Inbox { inbox, publish })
+}
+
+/// The thread's end of the channel.
+pub struct Inbox {
+    inbox: mpsc::Receiver<Input>,
+    publish: watch::Sender<u64>,
+}
+
+/// Starts the thread on what the store holds.
+pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::JoinHandle<()> {
+    let edge = Edge {
+        reflector,
+        view,
+        inbox,
+        feeds: HashMap::new(),
+        images: HashMap::new(),
+        watchers: HashMap::new(),
+        waiting: Vec::new(),
+        outputs: Vec::new(),
+        polls: 0,
+    };
+    std::thread::Builder::new()
+        .name("reflector".to_owned())
+        .spawn(move || edge.drive())
+        .expect("the system can start a thread at startup")
+}
+
+/// An image of a whole table and where its journal went on, shared by all who join meanwhile.
+struct Cached {
+    image: Arc<Segment>,
+    cursor: Cursor,
+    /// Octets that the journal grew by since: above the image's own size a new one is cheaper.
+    since: usize,
+}
+
+struct Edge {
+    reflector: Reflector,
+    view: View,
+    inbox: Inbox,
+    feeds: HashMap<GroupId, Arc<Feed>>,
+    images: HashMap<GroupId, Cached>,
+    watchers: HashMap<PeerId, watch::Sender<Agreed>>,
+    /// Joins that wait for an index.
+    waiting: Vec<Join>,
+    outputs: Vec<Output>,
+    polls: u64,
+}
+
+impl Edge {
+    fn drive(mut self) {
+        self.reset();
+        self.poll();
+        while let Some(input) = self.inbox.inbox.blocking_recv() {
+            let mut next = Some(input);
+            let mut taken = 0;
+            // What waits is selected and encoded once.
+            while let Some(input) = next.take() {
+                if matches!(input, Input::Stop) {
+                    return;
+                }
+                self.take(input);
+                taken += 1;
+                if taken < TAKEN_MAX {
+                    next = self.inbox.inbox.try_recv().ok();
+                }
+            }
+            self.poll();
+            self.admit();
+        }
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Applied(applied) => {
+                if applied.changes.iter().any(|change| matches!(change, Change::Reset)) {
+                    self.reset();
+                } else {
+                    self.reflector.handle(&applied);
+                }
+            }
+            Input::Join(join) => self.waiting.push(join),
+            Input::Follow(peer, reply) => {
+                let agreed = self.reflector.agreed(peer);
+                let watcher = self.watchers.entry(peer).or_insert_with(|| watch::Sender::new(agreed));
+                let _ = reply.send(watcher.subscribe());
+            }
+            Input::Query(look) => look(&self.reflector),
+            Input::Stop => {}
+        }
+    }
+
+    /// Reads the whole state. Entries applied while it is read are taken again later, which changes
+    /// nothing: each says what is, not what became.
+    fn reset(&mut self) {
+        let index = self.view.applied();
+        let facts: Result<Vec<_>, _> = self.view.scan(b"").collect();
+        match facts {
+            Ok(facts) => self.reflector.reset(index, facts),
+            Err(error) => tracing::error!(%error, "the store cannot be read; the tables stay as they are"),
+        }
+    }
+
+    fn poll(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        self.reflector.poll(&mut outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Advertise(group, segment) => {
+                    if let Some(cached) = self.images.get_mut(&group) {
+                        cached.since += segment.octets_len;
+                    }
+                    if let Some(feed) = self.feeds.get(&group) {
+                        feed.push(segment);
+                    }
+                }
+                Output::Agreed(peer, agreed) => {
+                    if let Some(watcher) = self.watchers.get(&peer) {
+                        watcher.send_replace(agreed);
+                    }
+                }
+                Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
+            }
+        }
+        self.outputs = outputs;
+        self.polls += 1;
+        if self.polls.is_multiple_of(SWEEP_EVERY) {
+            self.sweep();
+        }
+    }
+
+    /// Lets go of what nobody reads.
+    fn sweep(&mut self) {
+        let feeds = &mut self.feeds;
+        feeds.retain(|_, feed| Arc::strong_count(feed) > 1);
+        self.reflector.sweep(|group| feeds.contains_key(&group));
+        self.images.retain(|group, cached| {
+            feeds.get(group).is_some_and(|feed| feed.reaches(cached.cursor)) && cached.worth()
+        });
+        self.watchers.retain(|_, watcher| watcher.receiver_count() > 0);
+    }
+
+    /// Answers the joins whose index has come.
+    fn admit(&mut self) {
+        let index = self.reflector.index();
+        let (ready, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|join| join.index <= index);
+        self.waiting = waiting;
+        self.waiting.retain(|join| !join.reply.is_closed());
+        let ready: Vec<Join> = ready;
+        for join in ready {
+            let joined = self.join(join.family, &join.key, join.since);
+            let _ = join.reply.send(joined);
+        }
+    }
+
+    fn join(&mut self, family: Family, key: &ExportKey, since: u64) -> Result<Joined, TooOld> {
+        let group = self.reflector.group(family, key);
+        let feed = Arc::clone(self.feeds.entry(group).or_insert_with(|| Arc::new(Feed::new(JOURNAL_OCTETS_MAX))));
+        let usable = |cached: &&Cached| since == 0 && cached.worth() && feed.reaches(cached.cursor);
+        if let Some(cached) = self.images.get(&group).filter(usable) {
+            return Ok(Joined { image: Arc::clone(&cached.image), cursor: cached.cursor, feed });
+        }
+        let image = self.reflector.image(family, group, since)?.segment;
+        let cursor = feed.end();
+        if since == 0 {
+            let cached = Cached { image: Arc::clone(&image), cursor, since: 0 };
+            self.images.insert(group, cached);
+        }
+        Ok(Joined { image, feed, cursor })
+    }
+}
+
+impl Cached {
+    fn worth(&self) -> bool {
+        self.since <= self.image.octets_len.max(IMAGE_OCTETS_MIN)
+    }
+}
+
+/// Entries and questions that wait for the thread; a full queue holds back the consensus thread's
+/// hand-over, not its heartbeats.
+const INPUTS_MAX: usize = 1024;
+/// Inputs taken before what they changed is selected and sent: bounds the time to the first octet.
+const TAKEN_MAX: usize = 256;
+/// Polls between two looks for groups and attributes that nobody needs.
+const SWEEP_EVERY: u64 = 1024;
+/// What a group remembers for its slowest member: about 40 ms at 10 Gb/s.
+const JOURNAL_OCTETS_MAX: usize = 64 << 20;
+/// An image is kept while the journal grew by less than this, however small the table.
+const IMAGE_OCTETS_MIN: usize = 1 << 16;

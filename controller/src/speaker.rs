@@ -1,0 +1,230 @@
+//! BGP at the edge: who the peers are, which task serves each, and the listeners that hand them
+//! their connections.
+//!
+//! ```text
+//! listener (1x per address) --connection--> peer (1x per peer) --orders--> writer (1x per connection)
+//! ```
+
+pub mod feed;
+pub mod ownership;
+pub mod peer;
+pub mod report;
+pub mod socket;
+pub mod writer;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use weft_bgp::peer::PeerId;
+
+use crate::config::Bgp;
+use crate::consensus::Consensus;
+use crate::reflector::thread::Reflection;
+use peer::{Peer, Setup, Word};
+use report::{Facts, Report};
+
+/// What the tasks of all peers share.
+pub struct Shared {
+    /// This replica.
+    pub replica: u64,
+    /// All replicas.
+    pub members: Vec<u64>,
+    /// Name of this host, for the FQDN capability.
+    pub hostname: String,
+    /// The configuration.
+    pub config: Bgp,
+    /// The facts.
+    pub consensus: Consensus,
+    /// What follows from them.
+    pub reflection: Reflection,
+    identities: Mutex<HashMap<PeerId, IpAddr>>,
+    entries: Mutex<BTreeMap<IpAddr, Entry>>,
+}
+
+struct Entry {
+    words: mpsc::Sender<Word>,
+    report: Report,
+}
+
+impl Shared {
+    /// For a daemon that has no peer yet.
+    pub fn new(
+        replica: u64,
+        members: Vec<u64>,
+        hostname: String,
+        config: Bgp,
+        consensus: Consensus,
+        reflection: Reflection,
+    ) -> Self {
+        Self {
+            replica,
+            members,
+            hostname,
+            config,
+            consensus,
+            reflection,
+            identities: Mutex::default(),
+            entries: Mutex::default(),
+        }
+    }
+
+    /// One identity, one address: false if another address holds it.
+    pub fn claim_identity(&self, peer: PeerId, address: IpAddr) -> bool {
+        let mut identities = lock(&self.identities);
+        identities.retain(|other, held| *other == peer || *held != address);
+        *identities.entry(peer).or_insert(address) == address
+    }
+
+    /// The address holds no identity any more.
+    pub fn release_identity(&self, address: IpAddr) {
+        lock(&self.identities).retain(|_, held| *held != address);
+    }
+
+    /// The address to dial from: that of a listener which names one.
+    pub fn source_address(&self, to: IpAddr) -> Option<IpAddr> {
+        let named = self.config.listen.iter().map(SocketAddr::ip);
+        named.filter(|ip| !ip.is_unspecified()).find(|ip| ip.is_ipv4() == to.is_ipv4())
+    }
+
+    /// Every peer with what it reports.
+    pub fn reports(&self) -> Vec<(IpAddr, Facts)> {
+        let entries = lock(&self.entries);
+        entries.iter().map(|(address, entry)| (*address, entry.report.facts())).collect()
+    }
+
+    /// Who may speak from this address, if anybody.
+    fn setup(&self, address: IpAddr) -> Option<Setup> {
+        let config = &self.config;
+        if let Some(peer) = config.peers.iter().find(|peer| peer.address == address) {
+            let group = config.groups[&peer.peer_group].clone();
+            return Some(Setup { address, port: peer.port, group, passive: peer.passive, dynamic: false });
+        }
+        let range = config.listen_ranges.iter().find(|range| range.prefix.contains(&address))?;
+        let group = config.groups[&range.peer_group].clone();
+        Some(Setup { address, port: 0, group, passive: true, dynamic: true })
+    }
+}
+
+/// The running speaker.
+pub struct Speaker {
+    shared: Arc<Shared>,
+    peers: JoinSet<IpAddr>,
+}
+
+impl Speaker {
+    /// Starts a task for every listed peer.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        let mut speaker = Self { shared, peers: JoinSet::new() };
+        let addresses: Vec<_> = speaker.shared.config.peers.iter().map(|peer| peer.address).collect();
+        for address in addresses {
+            if let Some(setup) = speaker.shared.setup(address) {
+                speaker.start(setup);
+            }
+        }
+        speaker
+    }
+
+    /// Serves peers until `stop` resolves, then takes leave of them.
+    pub async fn serve(mut self, listeners: Vec<TcpListener>, stop: impl Future<Output = ()>) {
+        let (accepted, mut incoming) = mpsc::channel(ACCEPTED_MAX);
+        let mut listening = JoinSet::new();
+        for listener in listeners {
+            listening.spawn(accept(listener, accepted.clone()));
+        }
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                Some((stream, from)) = incoming.recv() => self.hand_over(stream, from),
+                Some(ended) = self.peers.join_next() => match ended {
+                    Ok(address) => drop(lock(&self.shared.entries).remove(&address)),
+                    Err(error) => tracing::error!(%error, "a peer's task failed"),
+                },
+            }
+        }
+        listening.abort_all();
+        let words: Vec<_> = lock(&self.shared.entries).values().map(|entry| entry.words.clone()).collect();
+        for word in words {
+            let _ = word.try_send(Word::Stop);
+        }
+        while self.peers.join_next().await.is_some() {}
+    }
+
+    fn hand_over(&mut self, stream: TcpStream, from: SocketAddr) {
+        let address = from.ip().to_canonical();
+        let known = lock(&self.shared.entries).get(&address).map(|entry| entry.words.clone());
+        if let Some(words) = known {
+            match words.try_send(Word::Incoming(stream)) {
+                Ok(()) => {}
+                // Closed by dropping it; the peer tries again.
+                Err(refused) => tracing::debug!(peer = %address, %refused, "connection refused"),
+            }
+            return;
+        }
+        let Some(setup) = self.shared.setup(address) else {
+            tracing::info!(%from, "connection from an address that is no peer");
+            return;
+        };
+        if lock(&self.shared.entries).len() >= self.shared.config.dynamic_peers_max {
+            tracing::error!(%from, "no room for another dynamic peer; see bgp.dynamic_peers_max");
+            return;
+        }
+        let words = self.start(setup);
+        let _ = words.try_send(Word::Incoming(stream));
+    }
+
+    fn start(&mut self, setup: Setup) -> mpsc::Sender<Word> {
+        let (words, inbox) = mpsc::channel(WORDS_MAX);
+        let report = Report::new(setup.group.name.clone(), setup.dynamic);
+        let address = setup.address;
+        let entry = Entry { words: words.clone(), report: report.clone() };
+        lock(&self.shared.entries).insert(address, entry);
+        let peer = Peer::new(Arc::clone(&self.shared), setup, inbox, report);
+        self.peers.spawn(async move {
+            peer.serve().await;
+            address
+        });
+        words
+    }
+}
+
+async fn accept(listener: TcpListener, accepted: mpsc::Sender<(TcpStream, SocketAddr)>) {
+    loop {
+        match listener.accept().await {
+            Ok(connection) => {
+                if accepted.send(connection).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: wait until some are free.
+                tracing::error!(%error, "connection not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Spreads the retries of many peers, differently on each replica.
+fn seed(address: IpAddr, replica: u64) -> u64 {
+    let octets = match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    };
+    let folded = u64::try_from(octets & u128::from(u64::MAX)).unwrap_or_default();
+    folded.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(replica)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Connections between the listeners and the peers' tasks.
+const ACCEPTED_MAX: usize = 256;
+/// Connections and the stop that a busy peer has not looked at.
+const WORDS_MAX: usize = 4;
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

@@ -1,0 +1,311 @@
+//! One peer's stake in the replicated facts: says that a session is up, claims the peer, commits what
+//! it announced, and takes everything back when it goes. Knows clocks and proposals; what is to be
+//! proposed is decided by `reflector::owner` and `reflector::learn`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use weft_bgp::error::DecodeError;
+use weft_bgp::family::Family;
+use weft_bgp::message::update::Update;
+use weft_bgp::peer::PeerId;
+use weft_bgp::table::PeerKind;
+use weft_store::{Batch, Outcome};
+
+use super::Shared;
+use crate::ledger::{self, FactPrefix, Owner};
+use crate::reflector::learn::{AdjRibIn, Learned};
+use crate::reflector::owner::{self, Agreed, Own, Step};
+
+/// A peer's stake. Lives from its first session until nothing of it is left in the facts.
+pub struct Ownership {
+    shared: Arc<Shared>,
+    peer: PeerId,
+    address: IpAddr,
+    kind: PeerKind,
+    families: Vec<Family>,
+    agreed: watch::Receiver<Agreed>,
+    adj_rib_in: AdjRibIn,
+    established: Option<Instant>,
+    claimed: Option<Owner>,
+    /// The claim's difference was taken: batches may go.
+    compared: bool,
+    /// Families whose unannounced paths were removed.
+    swept: BTreeSet<Family>,
+    /// At most one step about the session or the owner is under way.
+    step: Option<BoxFuture<'static, (Proposed, Outcome)>>,
+    scan: Option<BoxFuture<'static, Option<HashMap<Bytes, Bytes>>>>,
+    batches: FuturesUnordered<BoxFuture<'static, (Vec<Bytes>, Outcome)>>,
+    /// No further step before this, unless what is agreed changes.
+    pause: Option<Instant>,
+    done: bool,
+}
+
+enum Proposed {
+    Session,
+    Claim(Owner),
+}
+
+impl Ownership {
+    /// The stake of a peer whose session has just been established; `None` while the daemon stops.
+    pub async fn begin(
+        shared: &Arc<Shared>,
+        peer: PeerId,
+        address: IpAddr,
+        kind: PeerKind,
+        families: Vec<Family>,
+        now: Instant,
+    ) -> Option<Self> {
+        let agreed = shared.reflection.follow(peer).await?;
+        let local = shared.config.local;
+        Some(Self {
+            shared: Arc::clone(shared),
+            peer,
+            address,
+            kind,
+            adj_rib_in: AdjRibIn::new(peer, kind, local, families.clone()),
+            families,
+            agreed,
+            established: Some(now),
+            claimed: None,
+            compared: false,
+            swept: BTreeSet::new(),
+            step: None,
+            scan: None,
+            batches: FuturesUnordered::new(),
+            pause: None,
+            done: false,
+        })
+    }
+
+    /// Whose it is.
+    pub fn peer(&self) -> PeerId {
+        self.peer
+    }
+
+    /// The peer came back before everything was taken away.
+    pub fn resume(&mut self, kind: PeerKind, families: Vec<Family>, now: Instant) {
+        self.adj_rib_in = AdjRibIn::new(self.peer, kind, self.shared.config.local, families.clone());
+        self.kind = kind;
+        self.families = families;
+        self.established = Some(now);
+        self.renounce();
+        self.done = false;
+    }
+
+    /// The session ended.
+    pub fn end(&mut self) {
+        self.established = None;
+        self.renounce();
+        self.pause = None;
+        let (kind, local) = (self.kind, self.shared.config.local);
+        self.adj_rib_in = AdjRibIn::new(self.peer, kind, local, self.families.clone());
+    }
+
+    fn renounce(&mut self) {
+        self.claimed = None;
+        self.compared = false;
+        self.swept.clear();
+        self.scan = None;
+    }
+
+    /// Nothing of the peer is left in the facts, and no session holds it.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Takes an UPDATE.
+    ///
+    /// # Errors
+    /// The session must end with the fault's NOTIFICATION.
+    pub fn learn(&mut self, update: &Update) -> Result<Learned, DecodeError> {
+        self.adj_rib_in.learn(update)
+    }
+
+    /// Routes held of this session.
+    pub fn routes(&self) -> usize {
+        self.adj_rib_in.len()
+    }
+
+    /// Waits until something happened and takes the next steps. May be dropped at any await.
+    pub async fn turn(&mut self, now: Instant) {
+        self.advance(now);
+        let deadline = self.deadline(now);
+        tokio::select! {
+            changed = self.agreed.changed() => {
+                self.pause = None;
+                if changed.is_err() {
+                    // The daemon stops: there is nobody to agree with any more.
+                    self.done = true;
+                    std::future::pending::<()>().await;
+                }
+            }
+            (proposed, outcome) = pending_or(&mut self.step) => self.stepped(proposed, outcome, now),
+            committed = pending_or(&mut self.scan) => self.scanned(committed.as_ref()),
+            Some((keys, outcome)) = self.batches.next(), if !self.batches.is_empty() => {
+                self.batch_ended(keys, &outcome, now);
+            }
+            () = tokio::time::sleep_until(deadline) => self.pause = None,
+        }
+    }
+
+    fn advance(&mut self, now: Instant) {
+        if self.step.is_none() && self.pause.is_none_or(|until| now >= until) {
+            self.pause = None;
+            let agreed = self.agreed.borrow_and_update().clone();
+            match self.decide(&agreed, now) {
+                Step::Wait => {}
+                Step::Announce(batch) | Step::Release(batch) => self.propose(batch, Proposed::Session),
+                Step::Claim(batch, owner) => self.propose(batch, Proposed::Claim(owner)),
+                Step::Commit => self.commit(now),
+                Step::Done => self.done = true,
+            }
+        }
+    }
+
+    fn decide(&self, agreed: &Agreed, now: Instant) -> Step {
+        let own = Own {
+            replica: self.shared.replica,
+            members: &self.shared.members,
+            peer: self.peer,
+            families: &crate::config::SUPPORTED,
+            established: self.established.map(|_| (self.address, self.kind)),
+            claimed: self.claimed.as_ref(),
+            impatient: self.established.is_some_and(|since| now >= since + PATIENCE),
+        };
+        owner::next(&own, agreed)
+    }
+
+    fn propose(&mut self, batch: Batch, what: Proposed) {
+        let consensus = self.shared.consensus.clone();
+        self.step = Some(Box::pin(async move { (what, consensus.propose(batch).await) }));
+    }
+
+    fn stepped(&mut self, proposed: Proposed, outcome: Outcome, now: Instant) {
+        self.step = None;
+        match (outcome, proposed) {
+            (Outcome::Applied { .. }, Proposed::Claim(owner)) if self.established.is_some() => {
+                tracing::info!(peer = %self.peer, epoch = owner.epoch, "peer claimed");
+                self.claimed = Some(owner);
+                self.compared = false;
+                self.swept.clear();
+                self.pause = Some(now + SETTLE);
+            }
+            (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
+                // What is agreed arrives a moment later, and says what is next.
+                self.pause = Some(now + SETTLE);
+            }
+            (Outcome::Superseded | Outcome::Dropped, _) => self.pause = Some(now + RETRY),
+        }
+    }
+
+    /// This replica owns the peer: keep the pipeline full.
+    fn commit(&mut self, now: Instant) {
+        if self.scan.is_some() {
+            return;
+        }
+        if !self.compared || self.sweepable(now).next().is_some() {
+            self.scan = Some(scan(&self.shared, self.peer, self.families.clone()));
+            return;
+        }
+        let Some(owner) = self.claimed.clone() else { return };
+        while self.batches.len() < PIPELINE {
+            let Some((ops, keys)) = self.adj_rib_in.next_batch() else { return };
+            let batch = ledger::owned(self.peer, Some(&owner), ops);
+            let consensus = self.shared.consensus.clone();
+            self.batches.push(Box::pin(async move { (keys, consensus.propose(batch).await) }));
+        }
+    }
+
+    /// Families of which the peer has said everything, or had the time to.
+    fn sweepable(&self, now: Instant) -> impl Iterator<Item = Family> + '_ {
+        let late = self.established.is_some_and(|since| now >= since + SYNC_DEADLINE);
+        let due = move |family: &Family| {
+            !self.swept.contains(family) && (late || self.adj_rib_in.ended(*family))
+        };
+        self.families.iter().copied().filter(due)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
+    fn scanned(&mut self, committed: Option<&HashMap<Bytes, Bytes>>) {
+        self.scan = None;
+        let Some(committed) = committed else { return };
+        if !std::mem::replace(&mut self.compared, true) {
+            self.adj_rib_in.claim(committed);
+        }
+        let due: Vec<_> = self.sweepable(Instant::now()).collect();
+        for family in due {
+            self.adj_rib_in.sweep(family, committed);
+            self.swept.insert(family);
+        }
+    }
+
+    fn batch_ended(&mut self, keys: Vec<Bytes>, outcome: &Outcome, now: Instant) {
+        match outcome {
+            Outcome::Applied { .. } => {}
+            Outcome::ConditionFailed { .. } => self.renounce(),
+            Outcome::Superseded | Outcome::Dropped => {
+                self.adj_rib_in.redo(keys);
+                self.pause = Some(now + RETRY);
+            }
+        }
+    }
+
+    fn deadline(&self, now: Instant) -> Instant {
+        let far = now + IDLE;
+        let since = self.established.into_iter();
+        let timers = since.flat_map(|since| [since + PATIENCE, since + SYNC_DEADLINE]);
+        timers.chain(self.pause).filter(|at| *at > now).fold(far, Instant::min)
+    }
+}
+
+/// What the facts hold of a peer; `None` if the store cannot be read.
+fn scan(
+    shared: &Arc<Shared>,
+    peer: PeerId,
+    families: Vec<Family>,
+) -> BoxFuture<'static, Option<HashMap<Bytes, Bytes>>> {
+    let view = shared.consensus.view().clone();
+    Box::pin(async move {
+        let read = move || -> Option<HashMap<Bytes, Bytes>> {
+            let mut committed = HashMap::new();
+            for family in families {
+                let prefix = FactPrefix::RoutesOfPeer(family, peer).encode();
+                for fact in view.scan(&prefix) {
+                    let (key, value) = fact.ok()?;
+                    committed.insert(key, value);
+                }
+            }
+            Some(committed)
+        };
+        tokio::task::spawn_blocking(read).await.ok().flatten()
+    })
+}
+
+/// The future's output, and the place is free; for ever pending if there is none.
+async fn pending_or<T>(place: &mut Option<BoxFuture<'static, T>>) -> T {
+    match place {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Batches in flight for one peer: enough to hide a round trip, few enough to coalesce.
+const PIPELINE: usize = 4;
+/// How long the replica that should claim may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an applied step may take to show in what is agreed here.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Before proposing again when there was no leader.
+const RETRY: Duration = Duration::from_millis(100);
+/// A peer that never says End-of-RIB has said everything after this.
+const SYNC_DEADLINE: Duration = Duration::from_secs(30);
+/// Look again now and then, whatever happens.
+const IDLE: Duration = Duration::from_secs(5);

@@ -1,0 +1,470 @@
+//! One peer: drives its session with octets, time and connections, and hands its routes to its
+//! ownership. Knows sockets and clocks; the rules of BGP are the session's.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use futures::future::BoxFuture;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use weft_bgp::family::Family;
+use weft_bgp::message::notification::Cease;
+use weft_bgp::message::update::Update;
+use weft_bgp::message::{DecodeContext, Message};
+use weft_bgp::session::{Input, Negotiated, Output, Session, SessionConfig, Side};
+use weft_bgp::table::PeerKind;
+use weft_bgp::update_group::ExportKey;
+use weft_bgp::{error::DecodeError, frame};
+
+use super::Shared;
+use super::ownership::Ownership;
+use super::report::Report;
+use super::socket;
+use super::writer::{self, Event, Order, Stream};
+use crate::config::PeerGroup;
+
+/// What a peer's task is told from outside.
+pub enum Word {
+    /// The peer dialed us.
+    Incoming(TcpStream),
+    /// The daemon stops.
+    Stop,
+}
+
+/// How to reach a peer.
+#[derive(Clone)]
+pub struct Setup {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its TCP port.
+    pub port: u16,
+    /// Its group.
+    pub group: PeerGroup,
+    /// Wait for it to dial.
+    pub passive: bool,
+    /// Not listed: the task ends with the session.
+    pub dynamic: bool,
+}
+
+/// The task of one peer.
+pub struct Peer {
+    shared: Arc<Shared>,
+    setup: Setup,
+    words: mpsc::Receiver<Word>,
+    report: Report,
+    session: Session,
+    connections: [Option<Connection>; 2],
+    dialing: Option<BoxFuture<'static, std::io::Result<TcpStream>>>,
+    up: Option<Up>,
+    ownership: Option<Ownership>,
+    joining: Option<BoxFuture<'static, Vec<Stream>>>,
+    stopping: Option<Instant>,
+}
+
+/// What is known while the session is established.
+struct Up {
+    side: Side,
+    negotiated: Negotiated,
+    key: ExportKey,
+}
+
+struct Connection {
+    socket: OwnedReadHalf,
+    buffer: BytesMut,
+    orders: mpsc::Sender<Order>,
+    events: mpsc::Receiver<Event>,
+}
+
+/// Something that happened to a connection.
+enum Happened {
+    Octets,
+    Ended,
+    Wrote(Event),
+}
+
+impl Peer {
+    /// A peer that has not begun.
+    pub fn new(shared: Arc<Shared>, setup: Setup, words: mpsc::Receiver<Word>, report: Report) -> Self {
+        let local = shared.config.local;
+        let mut config = SessionConfig::new(local.asn, local.router_id, setup.group.remote_asn);
+        config.hold = setup.group.hold;
+        config.connect_retry = setup.group.connect_retry;
+        config.families.clone_from(&setup.group.families);
+        config.passive = setup.passive || setup.dynamic;
+        config.fqdn = Some((shared.hostname.clone(), String::new()));
+        // Announced without a family: we keep no forwarding state, but we do say End-of-RIB and want
+        // to hear it. RFC 4724 §3.
+        config.graceful_restart = Some(weft_bgp::capability::GracefulRestart::default());
+        config.delay_jitter_seed = super::seed(setup.address, shared.replica);
+        Self {
+            shared,
+            setup,
+            words,
+            report,
+            session: Session::new(config),
+            connections: [None, None],
+            dialing: None,
+            up: None,
+            ownership: None,
+            joining: None,
+            stopping: None,
+        }
+    }
+
+    /// Serves the peer until the daemon stops, or a dynamic peer has gone.
+    pub async fn serve(mut self) {
+        self.input(Input::Start).await;
+        while !self.is_over() {
+            self.turn().await;
+        }
+        self.shared.release_identity(self.setup.address);
+    }
+
+    fn is_over(&self) -> bool {
+        let idle = self.connections.iter().all(Option::is_none);
+        let gone = self.ownership.as_ref().is_none_or(Ownership::is_done);
+        match self.stopping {
+            Some(deadline) => (idle && gone) || now() >= deadline,
+            None => self.setup.dynamic && idle && gone && self.report.served(),
+        }
+    }
+
+    async fn turn(&mut self) {
+        let deadline = self.session.poll_timeout().map_or_else(|| now() + IDLE, Instant::from_std);
+        let [outgoing, incoming] = &mut self.connections;
+        tokio::select! {
+            word = self.words.recv() => self.hear(word).await,
+            dialed = pending_or(&mut self.dialing) => self.dialed(dialed).await,
+            happened = watch(outgoing) => self.happened(Side::Outgoing, happened).await,
+            happened = watch(incoming) => self.happened(Side::Incoming, happened).await,
+            streams = pending_or(&mut self.joining) => self.joined(streams).await,
+            () = own(&mut self.ownership) => {}
+            () = tokio::time::sleep_until(deadline) => self.input(Input::Timeout).await,
+        }
+        if self.ownership.as_ref().is_some_and(Ownership::is_done) && self.up.is_none() {
+            self.ownership = None;
+            self.shared.release_identity(self.setup.address);
+        }
+    }
+
+    async fn hear(&mut self, word: Option<Word>) {
+        match word {
+            Some(Word::Incoming(stream)) => {
+                if self.connections[Side::Incoming as usize].is_some() {
+                    return; // one at a time: a second is closed by dropping it
+                }
+                self.connect(Side::Incoming, stream).await;
+            }
+            Some(Word::Stop) | None => {
+                if self.stopping.is_none() {
+                    self.stopping = Some(now() + STOP_TIMEOUT);
+                    self.input(Input::Stop(Cease::Shutdown)).await;
+                }
+            }
+        }
+    }
+
+    async fn dialed(&mut self, dialed: std::io::Result<TcpStream>) {
+        self.dialing = None;
+        match dialed {
+            Ok(stream) => self.connect(Side::Outgoing, stream).await,
+            Err(error) => {
+                tracing::debug!(peer = %self.setup.address, %error, "peer not reached");
+                self.report.failed(error.to_string());
+                self.input(Input::ConnectFailed).await;
+            }
+        }
+    }
+
+    async fn connect(&mut self, side: Side, stream: TcpStream) {
+        if let Err(error) = socket::prepare(&stream) {
+            tracing::warn!(peer = %self.setup.address, %error, "connection not prepared");
+        }
+        let (socket, sink) = stream.into_split();
+        let (orders, inbox) = mpsc::channel(ORDERS_MAX);
+        let (outbox, events) = mpsc::channel(EVENTS_MAX);
+        tokio::spawn(writer::write(sink, inbox, outbox));
+        let buffer = BytesMut::with_capacity(READ_OCTETS);
+        self.connections[side as usize] = Some(Connection { socket, buffer, orders, events });
+        self.input(Input::Connected(side)).await;
+    }
+
+    async fn happened(&mut self, side: Side, happened: Happened) {
+        match happened {
+            Happened::Octets => self.decode(side).await,
+            Happened::Ended => {
+                self.connections[side as usize] = None;
+                self.input(Input::Disconnected(side)).await;
+            }
+            Happened::Wrote(Event::Blocked) => self.input(Input::SendBlocked).await,
+            Happened::Wrote(Event::Sent) => self.input(Input::Sent).await,
+            Happened::Wrote(Event::Failed(error)) => {
+                tracing::debug!(peer = %self.setup.address, %error, "connection failed");
+                self.connections[side as usize] = None;
+                self.input(Input::Disconnected(side)).await;
+            }
+            Happened::Wrote(Event::Lagged(family, revision)) => self.join(vec![(family, revision)], false),
+        }
+    }
+
+    /// Takes every whole message out of a connection's buffer.
+    async fn decode(&mut self, side: Side) {
+        let mut taken = 0;
+        loop {
+            let (context, max_len) = self.session.decode_context(side);
+            let Some(connection) = &mut self.connections[side as usize] else { return };
+            match frame::split(&mut connection.buffer, max_len) {
+                Ok(None) => return,
+                Ok(Some(frame)) => match Message::decode(frame, &context) {
+                    Ok(message) => {
+                        self.report.received(message.kind());
+                        self.input(Input::Message(side, message)).await;
+                    }
+                    Err(error) => return self.malformed(side, error).await,
+                },
+                Err(error) => return self.malformed(side, error).await,
+            }
+            taken += 1;
+            if taken % YIELD_EVERY == 0 {
+                // A peer that sends a whole table must not keep the others' keepalives waiting.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    async fn malformed(&mut self, side: Side, error: DecodeError) {
+        let rule = error.fault.rule();
+        tracing::warn!(peer = %self.setup.address, fault = %error.fault, offset = error.offset, %rule, "malformed message");
+        self.input(Input::Malformed(side, error)).await;
+    }
+
+    /// Gives the session an input and does all that it asks for.
+    async fn input(&mut self, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            self.session.handle(input, now().into_std());
+            while let Some(output) = self.session.poll_output() {
+                if let Some(error) = self.output(output).await {
+                    let side = self.up.as_ref().map_or(Side::Incoming, |up| up.side);
+                    inputs.push(Input::Malformed(side, error));
+                }
+            }
+        }
+        self.report.state(self.session.state_name());
+    }
+
+    async fn output(&mut self, output: Output) -> Option<DecodeError> {
+        match output {
+            Output::Connect => {
+                let to = SocketAddr::new(self.setup.address, self.setup.port);
+                let from = self.shared.source_address(self.setup.address);
+                self.dialing = Some(Box::pin(socket::dial(to, from)));
+            }
+            Output::Send(side, message) => self.send(side, &message),
+            Output::Close(side) => self.close(side),
+            Output::Refuse(side) => {
+                if let Some(notification) = self.session.refusal() {
+                    self.send(side, &Message::Notification(notification));
+                }
+                self.close(side);
+            }
+            Output::Established(side, negotiated) => self.established(side, negotiated).await,
+            Output::Learn(update) => return self.learn(&update),
+            Output::Refresh(refresh) => {
+                if self.up.as_ref().is_some_and(|up| up.negotiated.families.contains(&refresh.family)) {
+                    self.join(vec![(refresh.family, 0)], false);
+                }
+            }
+            Output::Down(reason) => {
+                tracing::warn!(peer = %self.setup.address, %reason, "session closed");
+                self.report.down(reason.to_string());
+                self.up = None;
+                self.joining = None;
+                self.dialing = None;
+                if let Some(ownership) = &mut self.ownership {
+                    ownership.end();
+                }
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, side: Side, message: &Message) {
+        let (context, _) = self.session.decode_context(side);
+        let Some(connection) = &self.connections[side as usize] else { return };
+        self.report.sent(message.kind());
+        if connection.orders.try_send(Order::Control(message.encode(&context))).is_err() {
+            // A peer that takes not even keepalives: RFC 9687's timer ends it.
+            tracing::debug!(peer = %self.setup.address, "control message not queued");
+        }
+    }
+
+    fn close(&mut self, side: Side) {
+        if let Some(connection) = self.connections[side as usize].take() {
+            // The writer finishes what waits, closes and ends.
+            tokio::spawn(async move {
+                let close = connection.orders.send(Order::Close);
+                if tokio::time::timeout(CLOSE_TIMEOUT, close).await.is_ok() {
+                    tokio::time::timeout(CLOSE_TIMEOUT, connection.orders.closed()).await.ok();
+                }
+            });
+        }
+    }
+
+    async fn established(&mut self, side: Side, negotiated: Negotiated) {
+        let kind = self.setup.group.kind(negotiated.peer.asn, self.shared.config.local.asn);
+        tracing::info!(peer = %self.setup.address, id = %negotiated.peer, %kind, "session established");
+        self.report.up(&negotiated);
+        if !self.shared.claim_identity(negotiated.peer, self.setup.address) {
+            tracing::error!(peer = %self.setup.address, id = %negotiated.peer, "another peer has this router id");
+            self.report.failed(format!("another peer is {}", negotiated.peer));
+            self.session.handle(Input::Stop(Cease::Rejected), now().into_std());
+            return;
+        }
+        let families = negotiated.families.clone();
+        match self.ownership.as_mut().filter(|ownership| ownership.peer() == negotiated.peer) {
+            Some(ownership) => ownership.resume(kind, families.clone(), now()),
+            None => {
+                self.retire();
+                let (peer, address) = (negotiated.peer, self.setup.address);
+                self.ownership =
+                    Ownership::begin(&self.shared, peer, address, kind, families.clone(), now()).await;
+            }
+        }
+        let key = export_key(kind, &negotiated.decode);
+        self.up = Some(Up { side, negotiated, key });
+        self.join(families.into_iter().map(|family| (family, 0)).collect(), true);
+    }
+
+    /// A peer that came back under another identity: the old one is taken away on its own.
+    fn retire(&mut self) {
+        if let Some(mut old) = self.ownership.take() {
+            old.end();
+            tokio::spawn(async move {
+                while !old.is_done() {
+                    old.turn(now()).await;
+                }
+            });
+        }
+    }
+
+    fn learn(&mut self, update: &Update) -> Option<DecodeError> {
+        for fault in &update.faults {
+            tracing::warn!(peer = %self.setup.address, fault = %fault.fault, offset = fault.offset, "malformed UPDATE");
+        }
+        let ownership = self.ownership.as_mut()?;
+        match ownership.learn(update) {
+            Ok(learned) => {
+                for (reason, count) in &learned.refused {
+                    tracing::warn!(peer = %self.setup.address, reason, count, "routes refused");
+                }
+                self.report.learned(&learned, ownership.routes());
+                None
+            }
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Asks for the routes of some families, each since a revision. A joiner first waits until this
+    /// replica knows all that was agreed when it came.
+    fn join(&mut self, families: Vec<(Family, u64)>, fresh: bool) {
+        let Some(up) = &self.up else { return };
+        let (shared, key, peer) = (Arc::clone(&self.shared), up.key.clone(), up.negotiated.peer);
+        let context = up.negotiated.decode;
+        let before = self.joining.take();
+        self.joining = Some(Box::pin(async move {
+            let mut streams = match before {
+                Some(before) => before.await,
+                None => Vec::new(),
+            };
+            let index = if fresh { shared.consensus.read_index().await } else { None };
+            for (family, since) in families {
+                let joined = shared.reflection.join(family, key.clone(), since, index.unwrap_or(0)).await;
+                let Some(Ok(joined)) = joined else {
+                    tracing::warn!(%peer, %family, "the peer fell too far behind; it starts again");
+                    continue;
+                };
+                // Without a majority what follows is not known to be everything: no End-of-RIB.
+                let end = index.map(|_| Message::Update(Box::new(Update::end_of_rib(family))).encode(&context));
+                streams.push(Stream {
+                    family,
+                    peer,
+                    image: joined.image,
+                    feed: joined.feed,
+                    cursor: joined.cursor,
+                    end_of_rib: end,
+                });
+            }
+            streams
+        }));
+    }
+
+    async fn joined(&mut self, streams: Vec<Stream>) {
+        self.joining = None;
+        let Some(up) = &self.up else { return };
+        if streams.is_empty() {
+            // What this peer missed is no longer known: only a new session tells it everything.
+            return self.input(Input::Stop(Cease::OutOfResources)).await;
+        }
+        let Some(connection) = &self.connections[up.side as usize] else { return };
+        for stream in streams {
+            let _ = connection.orders.send(Order::Begin(Box::new(stream))).await;
+        }
+    }
+}
+
+fn export_key(kind: PeerKind, context: &DecodeContext) -> ExportKey {
+    ExportKey::new(kind, context)
+}
+
+/// Waits for octets or for the writer; for ever pending without a connection.
+async fn watch(place: &mut Option<Connection>) -> Happened {
+    let Some(connection) = place else { return std::future::pending().await };
+    if connection.buffer.capacity() - connection.buffer.len() < READ_OCTETS / 2 {
+        connection.buffer.reserve(READ_OCTETS);
+    }
+    tokio::select! {
+        read = connection.socket.read_buf(&mut connection.buffer) => match read {
+            Ok(0) | Err(_) => Happened::Ended,
+            Ok(_) => Happened::Octets,
+        },
+        Some(event) = connection.events.recv() => Happened::Wrote(event),
+    }
+}
+
+async fn own(place: &mut Option<Ownership>) {
+    match place {
+        Some(ownership) if !ownership.is_done() => ownership.turn(now()).await,
+        _ => std::future::pending().await,
+    }
+}
+
+async fn pending_or<T>(place: &mut Option<BoxFuture<'static, T>>) -> T {
+    match place {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this file is the clock of the session")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Control messages that may wait for a blocked peer.
+const ORDERS_MAX: usize = 64;
+const EVENTS_MAX: usize = 8;
+/// Room for a full extended message, RFC 8654.
+const READ_OCTETS: usize = 1 << 17;
+/// Messages decoded before others get their turn.
+const YIELD_EVERY: u32 = 64;
+/// Look again now and then, whatever happens.
+const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
+/// How long a peer gets to take our Cease.
+const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long the daemon waits for the last words.
+const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);

@@ -1,0 +1,157 @@
+//! What operators and Prometheus may know of a peer: written by its task, read by anybody.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+use weft_bgp::family::Family;
+use weft_bgp::message::MessageKind;
+use weft_bgp::peer::PeerId;
+use weft_bgp::session::Negotiated;
+
+use crate::reflector::learn::Learned;
+
+/// A shared report.
+#[derive(Clone)]
+pub struct Report(Arc<Mutex<Facts>>);
+
+/// What it says.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Name of the peer group.
+    pub group: String,
+    /// State of RFC 4271 §8.2.2.
+    pub state: &'static str,
+    /// Since when.
+    pub since: Instant,
+    /// Who, once an OPEN was agreed on.
+    pub peer: Option<PeerId>,
+    /// What was negotiated last.
+    pub families: Vec<Family>,
+    /// Messages by direction and kind.
+    pub messages: BTreeMap<(Direction, &'static str), u64>,
+    /// Routes in the Adj-RIB-In.
+    pub routes: usize,
+    /// NLRI that were not kept, by reason.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// Sessions that were established.
+    pub established: u64,
+    /// Why the last one ended, or the last attempt failed.
+    pub last_error: String,
+    /// Not listed in the configuration.
+    pub dynamic: bool,
+}
+
+/// Which way a message went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the peer.
+    Received,
+    /// To the peer; UPDATEs are counted by group, not by peer.
+    Sent,
+}
+
+impl Direction {
+    /// As a label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Sent => "sent",
+        }
+    }
+}
+
+impl Report {
+    /// Of a peer that has not begun.
+    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
+    pub fn new(group: String, dynamic: bool) -> Self {
+        Self(Arc::new(Mutex::new(Facts {
+            group,
+            state: "Idle",
+            since: Instant::now(),
+            peer: None,
+            families: Vec::new(),
+            messages: BTreeMap::new(),
+            routes: 0,
+            refused: BTreeMap::new(),
+            established: 0,
+            last_error: String::new(),
+            dynamic,
+        })))
+    }
+
+    /// What it says now.
+    pub fn facts(&self) -> Facts {
+        self.lock().clone()
+    }
+
+    /// The session is in this state.
+    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
+    pub fn state(&self, state: &'static str) {
+        let mut facts = self.lock();
+        if facts.state != state {
+            facts.state = state;
+            facts.since = Instant::now();
+        }
+    }
+
+    /// A message came.
+    pub fn received(&self, kind: MessageKind) {
+        *self.lock().messages.entry((Direction::Received, label(kind))).or_default() += 1;
+    }
+
+    /// A message was queued.
+    pub fn sent(&self, kind: MessageKind) {
+        *self.lock().messages.entry((Direction::Sent, label(kind))).or_default() += 1;
+    }
+
+    /// The session is up.
+    pub fn up(&self, negotiated: &Negotiated) {
+        let mut facts = self.lock();
+        facts.peer = Some(negotiated.peer);
+        facts.families.clone_from(&negotiated.families);
+        facts.routes = 0;
+        facts.established += 1;
+    }
+
+    /// The session ended.
+    pub fn down(&self, reason: String) {
+        let mut facts = self.lock();
+        facts.last_error = reason;
+        facts.routes = 0;
+    }
+
+    /// An attempt failed.
+    pub fn failed(&self, reason: String) {
+        self.lock().last_error = reason;
+    }
+
+    /// An UPDATE was taken.
+    pub fn learned(&self, learned: &Learned, routes: usize) {
+        let mut facts = self.lock();
+        facts.routes = routes;
+        for (reason, count) in &learned.refused {
+            *facts.refused.entry(reason).or_default() += count;
+        }
+    }
+
+    /// Whether there ever was more than silence.
+    pub fn served(&self) -> bool {
+        let facts = self.lock();
+        !facts.messages.is_empty() || !facts.last_error.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Facts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn label(kind: MessageKind) -> &'static str {
+    match kind {
+        MessageKind::Open => "open",
+        MessageKind::Update => "update",
+        MessageKind::Notification => "notification",
+        MessageKind::Keepalive => "keepalive",
+        MessageKind::RouteRefresh => "route-refresh",
+    }
+}

@@ -1,0 +1,235 @@
+//! The sending half of one TCP connection: control messages first, then every feed from its own
+//! cursor, with vectored writes of shared octets. Knows nothing of what a message says.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::select_all;
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::{mpsc, watch};
+use weft_bgp::family::Family;
+use weft_bgp::peer::PeerId;
+use weft_bgp::update_group::journal::{Cursor, Read};
+use weft_bgp::update_group::{Audience, Segment};
+
+use super::feed::Feed;
+
+/// What a writer is told.
+pub enum Order {
+    /// Write these octets before any route.
+    Control(Bytes),
+    /// Write an image and then the journal it belongs to.
+    Begin(Box<Stream>),
+    /// Write what waits of control, then close.
+    Close,
+}
+
+/// One family's routes on their way to one peer.
+pub struct Stream {
+    /// Which family.
+    pub family: Family,
+    /// Whom the frames go to: its own are left out.
+    pub peer: PeerId,
+    /// The image, written first.
+    pub image: Arc<Segment>,
+    /// What follows.
+    pub feed: Arc<Feed>,
+    /// From here.
+    pub cursor: Cursor,
+    /// Written once after the image.
+    pub end_of_rib: Option<Bytes>,
+}
+
+/// What a writer tells.
+#[derive(Debug)]
+pub enum Event {
+    /// The peer takes no octets.
+    Blocked,
+    /// The peer takes octets again.
+    Sent,
+    /// The journal went on without this peer; it knows everything up to this revision.
+    Lagged(Family, u64),
+    /// The connection cannot be written to any more.
+    Failed(std::io::Error),
+}
+
+/// Writes until closed. Events are bounded: a peer's task that does not listen holds its own writer up.
+pub async fn write(mut socket: OwnedWriteHalf, mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
+    let mut writer = Writer { control: VecDeque::new(), streams: Vec::new(), closing: false };
+    let mut chunk = Chunk::default();
+    loop {
+        while let Ok(order) = orders.try_recv() {
+            writer.take(order);
+        }
+        chunk.octets.clear();
+        if let Some((family, revision)) = writer.fill(&mut chunk) {
+            if events.send(Event::Lagged(family, revision)).await.is_err() {
+                return;
+            }
+        }
+        if chunk.octets.is_empty() {
+            if writer.closing {
+                let _ = socket.shutdown().await;
+                return;
+            }
+            match writer.wait(&mut orders).await {
+                Some(Some(order)) => writer.take(order),
+                Some(None) => {}
+                None => return, // the peer's task is gone, and the connection with it
+            }
+            continue;
+        }
+        if let Err(error) = send(&mut socket, &chunk.octets, &events).await {
+            let _ = events.send(Event::Failed(error)).await;
+            return;
+        }
+    }
+}
+
+/// Octets that one call to the system takes.
+#[derive(Default)]
+struct Chunk {
+    octets: Vec<Bytes>,
+}
+
+struct Writer {
+    control: VecDeque<Bytes>,
+    streams: Vec<Active>,
+    closing: bool,
+}
+
+struct Active {
+    stream: Stream,
+    bell: watch::Receiver<()>,
+    segment: Option<Arc<Segment>>,
+    next_frame: usize,
+    revision: u64,
+    lagged: bool,
+}
+
+impl Writer {
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Control(octets) => self.control.push_back(octets),
+            Order::Begin(stream) => {
+                self.streams.retain(|active| active.stream.family != stream.family);
+                self.streams.push(Active {
+                    bell: stream.feed.bell(),
+                    segment: Some(Arc::clone(&stream.image)),
+                    next_frame: 0,
+                    revision: 0,
+                    lagged: false,
+                    stream: *stream,
+                });
+            }
+            Order::Close => {
+                self.closing = true;
+                self.streams.clear();
+            }
+        }
+    }
+
+    /// Collects what can be written now; returns a stream that fell off its journal, once.
+    fn fill(&mut self, chunk: &mut Chunk) -> Option<(Family, u64)> {
+        chunk.octets.extend(self.control.drain(..));
+        let mut room = CHUNK_OCTETS;
+        for active in &mut self.streams {
+            if active.fill(chunk, &mut room) {
+                return Some((active.stream.family, active.revision));
+            }
+        }
+        None
+    }
+
+    /// Waits for an order, or for a journal to grow (`Some(None)`).
+    async fn wait(&mut self, orders: &mut mpsc::Receiver<Order>) -> Option<Option<Order>> {
+        let bells: Vec<_> = self
+            .streams
+            .iter_mut()
+            .filter(|active| !active.lagged)
+            .map(|active| Box::pin(active.bell.changed()))
+            .collect();
+        if bells.is_empty() {
+            return orders.recv().await.map(Some);
+        }
+        tokio::select! {
+            order = orders.recv() => order.map(Some),
+            _ = select_all(bells) => Some(None),
+        }
+    }
+}
+
+impl Active {
+    /// True when it has just fallen off its journal.
+    fn fill(&mut self, chunk: &mut Chunk, room: &mut usize) -> bool {
+        while *room > 0 && chunk.octets.len() < CHUNK_SLICES && !self.lagged {
+            let Some(segment) = &self.segment else {
+                // Seen before read: what is pushed after this rings again.
+                self.bell.mark_unchanged();
+                match self.stream.feed.read(&mut self.stream.cursor) {
+                    Read::Segment(segment) => {
+                        self.segment = Some(segment);
+                        self.next_frame = 0;
+                    }
+                    Read::Empty => return false,
+                    Read::Lagged => {
+                        self.lagged = true;
+                        return true;
+                    }
+                }
+                continue;
+            };
+            let Some(frame) = segment.frames.get(self.next_frame) else {
+                self.revision = segment.revision;
+                self.segment = None;
+                chunk.octets.extend(self.stream.end_of_rib.take());
+                continue;
+            };
+            self.next_frame += 1;
+            let addressed = match frame.audience {
+                Audience::All => true,
+                Audience::AllBut(peer) => peer != self.stream.peer,
+                Audience::Only(peer) => peer == self.stream.peer,
+            };
+            if addressed {
+                *room = room.saturating_sub(frame.octets.len());
+                chunk.octets.push(frame.octets.clone());
+            }
+        }
+        false
+    }
+}
+
+async fn send(socket: &mut OwnedWriteHalf, octets: &[Bytes], events: &mpsc::Sender<Event>) -> std::io::Result<()> {
+    let mut storage: Vec<IoSlice<'_>> = octets.iter().map(|octets| IoSlice::new(octets)).collect();
+    let mut slices = &mut storage[..];
+    let mut blocked = false;
+    while !slices.is_empty() {
+        let Ok(written) = tokio::time::timeout(BLOCKED_AFTER, socket.write_vectored(slices)).await else {
+            if !blocked {
+                blocked = true;
+                let _ = events.send(Event::Blocked).await;
+            }
+            continue;
+        };
+        let written = written?;
+        if written == 0 {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        if std::mem::take(&mut blocked) {
+            let _ = events.send(Event::Sent).await;
+        }
+        IoSlice::advance_slices(&mut slices, written);
+    }
+    Ok(())
+}
+
+/// Octets and slices of one vectored write: well above a socket's buffer, below IOV_MAX (1,024).
+const CHUNK_OCTETS: usize = 1 << 20;
+const CHUNK_SLICES: usize = 512;
+/// A peer that takes nothing for this long is blocked; RFC 9687's timer starts.
+const BLOCKED_AFTER: Duration = Duration::from_secs(1);
