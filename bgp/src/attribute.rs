@@ -1,7 +1,7 @@
 //! Path attributes: the typed values of one route, and their canonical octets. Knows neither the
 //! routes that share them nor who sent them.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 pub mod as_path;
 pub mod community;

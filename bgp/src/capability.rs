@@ -1,6 +1,6 @@
 //! Capabilities of an OPEN: typed where we use them, octets where not. Knows no negotiation.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use bytes::Bytes;
 

@@ -1,6 +1,6 @@
 //! Reading and writing octets within bounds. The only file that names nom. Knows no BGP.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nom::Parser;

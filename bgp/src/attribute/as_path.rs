@@ -1,6 +1,6 @@
 //! AS_PATH, AS4_PATH and how the two become one. Knows no policy.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Communities of three sizes. Knows how FRR writes them; typed EVPN views are EVPN's.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::collections::HashSet;
 use std::fmt;

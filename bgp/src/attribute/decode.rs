@@ -1,7 +1,7 @@
 //! Octets to attributes, with RFC 7606's treatment of each fault. Knows the table of rows; knows
 //! neither NLRI nor which attributes a route must have.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use bytes::Bytes;
 
@@ -337,7 +337,7 @@ fn items<T>(
     mut value: Reader<'_>,
     item: impl Fn(&mut Reader<'_>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
-    let mut all = Vec::with_capacity(value.remaining() / size_of::<T>().max(1));
+    let mut all = Vec::with_capacity(value.remaining().checked_div(size_of::<T>()).unwrap_or(0));
     while !value.is_empty() {
         all.push(item(&mut value)?);
     }

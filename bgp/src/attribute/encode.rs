@@ -1,6 +1,6 @@
 //! Attributes to octets, in the order of their codes. Knows no message.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use crate::attribute::row::{Category, code, flag};
 use crate::attribute::{Aggregator, Attributes, NextHop};

@@ -1,6 +1,6 @@
 //! The link bandwidth community in its two forms. Knows no weight: that is the balancer's.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! PMSI_TUNNEL: how to reach many. Knows the layout, not whose label it is.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! MP_REACH_NLRI and MP_UNREACH_NLRI: family, next hop, and NLRI as octets. Knows no NLRI layout;
 //! the family's codec decodes what stands here.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -316,6 +316,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test may fail where it stands")]
 mod tests {
     use super::*;
 

@@ -1,6 +1,6 @@
 //! NOTIFICATION, and the reasons for a Cease. Knows no fault: that is `error.rs`.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! OPEN: what a speaker says of itself first. Knows what every OPEN must satisfy, not which AS this
 //! peer should have: that is the session's.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use bytes::Bytes;
 

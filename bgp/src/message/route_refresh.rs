@@ -1,6 +1,6 @@
 //! ROUTE-REFRESH. Knows no state: whether a refresh may be asked for now is the session's.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use crate::error::{DecodeError, Fault};
 use crate::family::Family;

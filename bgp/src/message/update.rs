@@ -1,7 +1,7 @@
 //! UPDATE: routes announced and withdrawn, and what was wrong with them. Knows which attributes a
 //! route must have; NLRI of MP_REACH_NLRI and MP_UNREACH_NLRI stay octets.
 
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use bytes::Bytes;
 
