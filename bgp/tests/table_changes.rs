@@ -193,6 +193,15 @@ fn forgotten_tombstones_are_too_old() {
     assert!(table.changes_since(0).unwrap().is_empty());
 }
 
+#[test]
+fn a_revision_of_another_table_is_too_old() {
+    let mut table = Table::new();
+    table.learn(&source(1), prefix(1), with_local_pref(100));
+    table.select();
+    assert!(table.changes_since(1).unwrap().is_empty());
+    assert!(table.changes_since(2).is_err());
+}
+
 type Best = BTreeMap<Prefix4, u32>;
 
 fn apply(best: &mut Best, changes: &[BestChange<Prefix4>]) {

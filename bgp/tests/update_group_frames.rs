@@ -198,6 +198,20 @@ fn different_attributes_and_sources_do_not_share_messages() {
     assert!(segment.frames.iter().all(|frame| frame.routes == 5));
 }
 
+/// RFC 4456 §8: what two clients say in the same words is still told with the originator of each.
+#[test]
+fn shared_attributes_keep_their_originators_apart() {
+    let mut table = Table::new();
+    let shared = Arc::new(attributes(100));
+    for from in [1, 2] {
+        table.learn(&source(from), prefix(from.into()), Arc::clone(&shared));
+    }
+    let segment = UpdateGroup::new(key(4096), LOCAL).advertise(&table.select());
+    let octets: Vec<String> = segment.frames.iter().map(|f| hex(&f.octets)).collect();
+    assert_eq!(octets.len(), 2);
+    assert!(octets[0].contains("800904c0000201") && octets[1].contains("800904c0000202"));
+}
+
 fn change(old: Option<(u8, u32)>, new: Option<(u8, u32)>) -> BestChange<Prefix4> {
     let path = |(number, local_pref): (u8, u32)| {
         let mut attributes = attributes(local_pref);

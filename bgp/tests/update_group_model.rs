@@ -14,6 +14,7 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 use weft_bgp::attribute::{AsPath, Attributes, Community, NextHop, Origin};
 use weft_bgp::frame;
+use weft_bgp::intern::Interner;
 use weft_bgp::message::{DecodeContext, Message, Update};
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::nlri::{Nlri, decode_all};
@@ -190,6 +191,7 @@ struct Group<N> {
 }
 
 struct Reflector<N: Nlri> {
+    interner: Interner,
     table: Table<N>,
     groups: Vec<Group<N>>,
     members: Vec<Member<N>>,
@@ -235,6 +237,7 @@ impl<N: Subject> Reflector<N> {
             })
             .collect();
         Self {
+            interner: Interner::new(0),
             table: Table::new().with_tombstones(tombstones),
             groups,
             members,
@@ -246,7 +249,7 @@ impl<N: Subject> Reflector<N> {
         match op {
             Op::Announce { peer, nlri, says } => {
                 let source = source(*peer);
-                let attributes = Arc::new(says.attributes::<N>(&source));
+                let attributes = self.interner.intern(says.attributes::<N>(&source));
                 self.table.learn(&source, N::numbered(*nlri), attributes);
             }
             Op::Withdraw { peer, nlri } => {

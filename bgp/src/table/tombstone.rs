@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-/// The destinations that went since that revision are not all remembered: start again with a fresh session.
+/// What went since that revision is not remembered: start again with a fresh session.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct TooOld {
     /// The oldest revision that can be asked for, 0 aside.
@@ -12,7 +12,11 @@ pub struct TooOld {
 
 impl fmt::Display for TooOld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "changes before revision {} are forgotten", self.oldest)
+        write!(
+            f,
+            "revision not among those remembered, from {}",
+            self.oldest
+        )
     }
 }
 
@@ -46,6 +50,12 @@ impl<K> Tombstones<K> {
         }
     }
 
+    pub(super) fn too_old(&self) -> TooOld {
+        TooOld {
+            oldest: self.forgotten,
+        }
+    }
+
     /// What went after `revision`, newest first, a key as often as it went. Since 0 there is nothing: who knows nothing
     /// has nothing to forget.
     pub(super) fn newest_since(
@@ -53,9 +63,7 @@ impl<K> Tombstones<K> {
         revision: u64,
     ) -> Result<impl Iterator<Item = (u64, &K)>, TooOld> {
         if revision > 0 && revision < self.forgotten {
-            return Err(TooOld {
-                oldest: self.forgotten,
-            });
+            return Err(self.too_old());
         }
         let first = match revision {
             0 => self.buried.len(),
