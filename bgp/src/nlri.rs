@@ -1,6 +1,7 @@
 //! What a family must be able to do to be carried: decode, encode, tell its key, break its ties.
 //! Knows no family.
 
+pub mod route_target;
 pub mod unicast;
 
 use std::cmp::Ordering;

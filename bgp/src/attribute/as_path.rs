@@ -300,3 +300,71 @@ impl fmt::Display for AsPath {
 
 /// The count of a segment is one octet.
 const SEGMENT_MAX: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(kind: SegmentKind, asns: &[u32]) -> Segment {
+        Segment {
+            kind,
+            asns: asns.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_set_counts_one_and_a_confederation_nothing() {
+        let path = AsPath {
+            segments: vec![
+                segment(SegmentKind::ConfedSequence, &[65_001, 65_002]),
+                segment(SegmentKind::Sequence, &[64_496, 64_497]),
+                segment(SegmentKind::Set, &[1, 2, 3]),
+                segment(SegmentKind::ConfedSet, &[4]),
+            ],
+        };
+        assert_eq!(path.length(), 3);
+        assert_eq!(path.neighbor_as(), Some(64_496));
+        assert!(path.contains(3) && path.contains(65_002) && !path.contains(5));
+        assert_eq!(path.to_string(), "(65001 65002) 64496 64497 {1,2,3} [4]");
+        assert_eq!(
+            AsPath {
+                segments: vec![segment(SegmentKind::Set, &[1])]
+            }
+            .neighbor_as(),
+            None
+        );
+        assert_eq!(AsPath::default().neighbor_as(), None);
+    }
+
+    #[test]
+    fn prepending_begins_a_segment_where_there_is_no_room() {
+        let mut path = AsPath::default();
+        path.prepend(1);
+        path.prepend(2);
+        assert_eq!(path, AsPath::sequence(&[2, 1]));
+        let mut path = AsPath::sequence(&[1; 255]);
+        path.prepend(2);
+        assert_eq!((path.segments.len(), path.length()), (2, 256));
+        let mut path = AsPath {
+            segments: vec![segment(SegmentKind::Set, &[1])],
+        };
+        path.prepend(2);
+        assert_eq!(path.to_string(), "2 {1}");
+    }
+
+    #[test]
+    fn merging_keeps_the_segments_of_the_true_path() {
+        let true_path = AsPath {
+            segments: vec![
+                segment(SegmentKind::Sequence, &[65_550]),
+                segment(SegmentKind::Sequence, &[65_551]),
+            ],
+        };
+        assert_eq!(
+            AsPath::sequence(&[1, 2]).merge(true_path.clone()),
+            true_path
+        );
+        let longer = AsPath::sequence(&[9, 1, 2]).merge(true_path);
+        assert_eq!(longer.to_string(), "9 65550 65551");
+    }
+}

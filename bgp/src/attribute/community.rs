@@ -2,7 +2,7 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::Ipv4Addr;
 
@@ -64,7 +64,7 @@ impl LargeCommunity {
     /// All of `value`, repetitions dropped. RFC 8092 §3 asks receivers to drop them silently.
     pub(crate) fn decode_all(mut value: Reader<'_>) -> Result<Vec<Self>, DecodeError> {
         let mut all = Vec::with_capacity(value.remaining() / 12);
-        let mut seen = HashSet::new();
+        let mut seen = BTreeSet::new();
         while !value.is_empty() {
             let (global, local1, local2) = (value.u32()?, value.u32()?, value.u32()?);
             let community = Self {
