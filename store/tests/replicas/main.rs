@@ -1,5 +1,9 @@
 //! Stories of several replicas in one thread, on a network that loses, repeats and reorders, with
 //! disks that are real. Time is ticks; nothing sleeps.
 
+mod chaos;
+mod directory;
+mod forged;
+mod order;
 mod stories;
 mod world;

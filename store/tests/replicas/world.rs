@@ -47,9 +47,7 @@ impl World {
 
     pub(crate) fn with(replicas: u64, configure: impl Fn(&mut Config) + 'static) -> Self {
         let mut world = Self {
-            dirs: (1..=replicas)
-                .map(|id| (id, TempDir::new().unwrap()))
-                .collect(),
+            dirs: (1..=replicas).map(|id| (id, directory())).collect(),
             replicas: BTreeMap::new(),
             wire: VecDeque::new(),
             cut: BTreeSet::new(),
@@ -279,6 +277,11 @@ impl World {
             self.poll(packet.from);
         }
     }
+}
+
+/// In memory where the system offers that: these stories are about order, not about platters.
+pub(crate) fn directory() -> TempDir {
+    TempDir::new_in("/dev/shm").unwrap_or_else(|_| TempDir::new().unwrap())
 }
 
 /// Replays changes, as the reflector does.
