@@ -15,16 +15,19 @@ use std::collections::VecDeque;
 use tonic::Code;
 use weft_proto::gribi::aft_result::Status;
 use weft_proto::gribi::{
-    AftErrorDetails, AftOperation, AftResult, FlushRequest, FlushResponse, ModifyRequest,
-    ModifyResponse, SessionParametersResult, flush_request, flush_response, flush_response_error,
+    AftOperation, AftResult, FlushRequest, FlushResponse, ModifyRequest, ModifyResponse,
+    SessionParametersResult, flush_response, flush_response_error,
 };
 
 use crate::election::{Acknowledge, Client, Election, ElectionId};
 use crate::entry::{self, Key};
-use crate::fib::{Fib, Ids, Unusable};
+use crate::fib::{Fib, Ids};
 use crate::forwarding::{Observed, Operation};
 use crate::refusal::Refusal;
 use crate::rib::Rib;
+
+mod answer;
+mod flush;
 
 /// What the agent must know from the start.
 #[derive(Clone, Debug)]
@@ -368,68 +371,6 @@ impl Agent {
         }
     }
 
-    fn outcome(
-        &self,
-        key: Key,
-        acknowledge: Acknowledge,
-        error: Option<String>,
-    ) -> (Status, Option<String>) {
-        let deleted = !self.rib.contains(key);
-        match acknowledge {
-            Acknowledge::Rib => (Status::RibProgrammed, None),
-            Acknowledge::RibAndFib => match (error, self.fib.state(key, &self.rib)) {
-                (Some(error), _) => (Status::FibFailed, Some(error)),
-                (None, _) if deleted => (Status::FibProgrammed, None),
-                (None, Ok(true)) => (Status::FibProgrammed, None),
-                (None, Ok(false)) => (
-                    Status::FibFailed,
-                    Some("the kernel does not have it".into()),
-                ),
-                (None, Err(Unusable::Inactive(why))) => (Status::RibProgrammed, Some(why)),
-                (None, Err(Unusable::Refused(why))) => (Status::FibFailed, Some(why)),
-            },
-        }
-    }
-
-    fn answer(
-        &mut self,
-        client: Client,
-        id: u64,
-        status: Status,
-        text: Option<String>,
-        timestamp: i64,
-    ) {
-        let error_details = text.map(|error_message| AftErrorDetails { error_message });
-        let result = AftResult {
-            id,
-            status: status.into(),
-            timestamp,
-            error_details,
-        };
-        self.results.push((client, result));
-    }
-
-    /// Results of one client in a row share a response.
-    fn respond(&mut self) {
-        let mut responses: Vec<(Client, ModifyResponse)> = Vec::new();
-        for (client, result) in self.results.drain(..) {
-            match responses.last_mut() {
-                Some((last, response)) if *last == client => response.result.push(result),
-                Some(_) | None => {
-                    let response = ModifyResponse {
-                        result: vec![result],
-                        ..Default::default()
-                    };
-                    responses.push((client, response));
-                }
-            }
-        }
-        let outputs = responses
-            .into_iter()
-            .map(|(client, response)| Output::Respond(client, response));
-        self.outputs.extend(outputs);
-    }
-
     fn end(&mut self, client: Client, refusal: Refusal) {
         // What was answered before the mistake is still told.
         self.respond();
@@ -442,56 +383,6 @@ impl Agent {
             self.fib.touch(key);
         }
         self.rib.clear();
-    }
-
-    fn may_flush(&self, request: &FlushRequest) -> Result<(), Refusal> {
-        use flush_response_error::Reason;
-        match &request.election {
-            Some(flush_request::Election::Override(_)) => {}
-            Some(flush_request::Election::Id(id)) => {
-                let id = ElectionId::from(id);
-                if id == ElectionId::ZERO {
-                    let text = "the election id is zero";
-                    return Err(Refusal::flush(
-                        Code::InvalidArgument,
-                        Reason::InvalidElectionId,
-                        text,
-                    ));
-                }
-                if !self.election.may_flush(id) {
-                    let text = "another client has a higher election id";
-                    return Err(Refusal::flush(
-                        Code::FailedPrecondition,
-                        Reason::NotPrimary,
-                        text,
-                    ));
-                }
-            }
-            None => {
-                let text = "neither an election id nor override is given";
-                let reason = Reason::UnspecifiedElectionBehavior;
-                return Err(Refusal::flush(Code::FailedPrecondition, reason, text));
-            }
-        }
-        let (reason, text) = match &request.network_instance {
-            Some(flush_request::NetworkInstance::All(_)) => return Ok(()),
-            Some(flush_request::NetworkInstance::Name(name)) => match name.as_str() {
-                "" => (
-                    Reason::InvalidNetworkInstance,
-                    "the network instance is empty",
-                ),
-                name if name == self.config.network_instance => return Ok(()),
-                _ => (
-                    Reason::NoSuchNetworkInstance,
-                    "there is no such network instance",
-                ),
-            },
-            None => (
-                Reason::UnspecifiedNetworkInstance,
-                "no network instance is given",
-            ),
-        };
-        Err(Refusal::flush(Code::InvalidArgument, reason, text))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval};
+use tonic::Code;
 use weft_proto::gribi::{
     AftEntry, FlushRequest, FlushResponse, GetRequest, ModifyRequest, ModifyResponse,
 };
@@ -14,7 +15,7 @@ use weft_proto::gribi::{
 use crate::agent::{Agent, Config, Input, Output, Ticket};
 use crate::election::Client;
 use crate::forwarding::Forwarding;
-use crate::refusal::Refusal;
+use crate::refusal::{Detail, Refusal};
 
 /// What a stream or a call asks of the driver.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub enum Command {
     /// A `Modify` stream begins. Responses go where this says.
     Open(
         mpsc::Sender<Result<ModifyResponse, Refusal>>,
-        oneshot::Sender<Client>,
+        oneshot::Sender<Result<Client, Refusal>>,
     ),
     /// A request of a stream; the sender is dropped when it has been answered.
     Request(Client, ModifyRequest, oneshot::Sender<()>),
@@ -106,9 +107,18 @@ impl<F: Forwarding> Driver<F> {
     async fn serve(&mut self, command: Command) {
         match command {
             Command::Open(responses, opened) => {
+                if self.clients.len() >= CLIENTS_MAX {
+                    let (code, text) = (Code::ResourceExhausted, "too many Modify streams".into());
+                    drop(opened.send(Err(Refusal {
+                        code,
+                        text,
+                        detail: Detail::None,
+                    })));
+                    return;
+                }
                 self.opened += 1;
                 let client = Client(self.opened);
-                if opened.send(client).is_ok() {
+                if opened.send(Ok(client)).is_ok() {
                     self.clients.insert(client, responses);
                     self.handle(Input::Opened(client)).await;
                 }
@@ -195,3 +205,6 @@ fn now_ns() -> i64 {
 
 /// How long a change that no event told of (another hand in the agent's objects) may last.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// `Modify` streams at one time: far above any number of controllers. One more is refused.
+const CLIENTS_MAX: usize = 64;

@@ -43,7 +43,7 @@ impl GRibi for Service {
         let (opened, client) = oneshot::channel();
         self.command(Command::Open(responses.clone(), opened))
             .await?;
-        let client = client.await.map_err(|_| stopped())?;
+        let client = client.await.map_err(|_| stopped())??;
         tracing::info!(client = client.0, peer = ?request.remote_addr(), "stream opened");
         tokio::spawn(read(
             client,

@@ -1,6 +1,7 @@
 //! weft-agent: command line, logging, signals. What it does is in the library.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
@@ -94,6 +95,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tracing::info!(listen = %listener.local_addr()?, "serving gRIBI");
     let server = Server::builder()
         .tcp_nodelay(true)
+        // A controller that vanished without a word does not keep its stream.
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
         .add_service(service)
         .add_service(health_service)
         .serve_with_incoming(TcpListenerStream::new(listener));
@@ -116,3 +120,5 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tracing::info!("stopped");
     Ok(())
 }
+
+const KEEPALIVE: Duration = Duration::from_secs(10);

@@ -9,8 +9,9 @@ mod session;
 mod switch;
 
 use serde_json::json;
+use weft_proto::gribi::aft_operation::Operation;
 
-use self::session::{Session, group, next_hop, prefix, prefix6};
+use self::session::{Session, group, next_hop, prefix, prefix6, status};
 use self::switch::on_switch;
 
 #[test]
@@ -173,6 +174,55 @@ fn ipv6_is_programmed_as_ipv4() {
         session.flush().await;
         assert_eq!(switch.next_hops(), json!([]));
         assert_eq!(switch.route6("2001:db8:f::/48"), None);
+    });
+}
+
+#[test]
+fn a_prefix_moves_from_group_to_group() {
+    on_switch(async |switch| {
+        let agent = switch.agent().await;
+        let mut session = Session::with_two_paths(agent.channel()).await;
+        session.add(next_hop(3, "2001:db8:1::2", None)).await;
+        session.add(group(2, &[(2, 1)])).await;
+        session.add(group(3, &[(3, 1)])).await;
+        session.add(group(4, &[(3, 5)])).await;
+        session.add(prefix6("2001:db8:f::/48", 3)).await;
+        session.replace(prefix("203.0.113.0/24", 2)).await;
+        session.replace(prefix6("2001:db8:f::/48", 4)).await;
+        assert_eq!(
+            switch.route("203.0.113.0/24").expect("installed")["nhid"],
+            GROUP_1 + 1
+        );
+        assert_eq!(
+            switch.route6("2001:db8:f::/48").expect("installed")["nhid"],
+            GROUP_1 + 3
+        );
+        session.delete(group(1, &[])).await;
+        session.delete(group(3, &[])).await;
+        assert!(switch.route("203.0.113.0/24").is_some());
+        assert!(switch.route6("2001:db8:f::/48").is_some());
+    });
+}
+
+#[test]
+fn ten_thousand_prefixes_are_programmed_and_flushed() {
+    on_switch(async |switch| {
+        let agent = switch.agent().await;
+        let mut session = Session::with_two_paths(agent.channel()).await;
+        let prefixes = (0..10_000).map(|n| prefix(&format!("10.{}.{}.0/24", n >> 8, n & 0xff), 1));
+        let operations = prefixes
+            .map(|entry| session.operation(Operation::Add, entry))
+            .collect();
+        let results = session.batch(operations).await;
+        assert!(
+            results
+                .iter()
+                .all(|result| status(result) == "FIB_PROGRAMMED")
+        );
+        let routes = switch.ip("route show proto 155");
+        assert_eq!(routes.matches("nhid").count(), 10_001);
+        session.flush().await;
+        assert_eq!(switch.ip("route show proto 155"), "");
     });
 }
 

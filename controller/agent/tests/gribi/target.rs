@@ -1,5 +1,6 @@
 //! The two things that the table is run against: the agent alone, and the agent behind gRPC.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use hyper_util::rt::TokioIo;
@@ -24,7 +25,7 @@ use weft_proto::gribi::{
 use crate::session::Session;
 
 pub(crate) enum Target {
-    Core(Core),
+    Core(Box<Core>),
     Streams(Streams),
 }
 
@@ -51,12 +52,12 @@ impl Target {
         let first = weft_agent::forwarding::Observed { installed, links };
         let agent = Agent::adopt(config(), first);
         let (responses, flushed) = (BTreeMap::new(), None);
-        Self::Core(Core {
+        Self::Core(Box::new(Core {
             agent,
             recorded: observed,
             responses,
             flushed,
-        })
+        }))
     }
 
     pub(crate) async fn streams() -> Self {
@@ -106,8 +107,8 @@ impl Target {
         let wanted = request.operation.len();
         match self {
             Self::Core(core) => {
-                if !core.responses.contains_key(&client) {
-                    core.responses.insert(client, VecDeque::new());
+                if let Entry::Vacant(vacant) = core.responses.entry(client) {
+                    vacant.insert(VecDeque::new());
                     core.handle(Input::Opened(client)).await;
                 }
                 core.handle(Input::Request(client, request)).await;

@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn no_octets_make_it_panic() {
-        let octets: Vec<u8> = (0..64).map(|n| n * 37).collect();
+        let octets: Vec<u8> = (0..64_u8).map(|n| n.wrapping_mul(37)).collect();
         for end in 0..octets.len() {
             drop(NextHopMessage::parse(octets.get(..end).unwrap_or_default()));
         }
