@@ -222,3 +222,222 @@ impl<'a> Numbered<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_proto::fabric::v1;
+
+    use super::*;
+    use crate::southbound::intent::{Allocation, allocate};
+
+    /// Leaves 1 to 3 and spines 1 and 2, 100 Gb/s each, addresses 192.0.2.(10 leaf + spine) at the spine.
+    fn fabric() -> v1::Fabric {
+        let switch = |name: String, role: v1::Role, vtep: String, agent: String| v1::Switch {
+            name,
+            role: role.into(),
+            vtep_address: vtep,
+            agent_address: agent,
+        };
+        let leaf = |leaf: u8| {
+            let agent = if leaf == 3 {
+                String::new()
+            } else {
+                format!("192.0.2.{leaf}:9340")
+            };
+            switch(
+                format!("leaf{leaf}"),
+                v1::Role::Leaf,
+                format!("198.51.100.{leaf}"),
+                agent,
+            )
+        };
+        let spine = |spine: u8| {
+            switch(
+                format!("spine{spine}"),
+                v1::Role::Spine,
+                String::new(),
+                String::new(),
+            )
+        };
+        let link = |leaf: u8, spine: u8| v1::Link {
+            a: Some(v1::LinkEnd {
+                switch: format!("leaf{leaf}"),
+                interface: format!("eth{spine}"),
+                address: format!("192.0.2.{}", 100 + 10 * leaf + spine),
+            }),
+            b: Some(v1::LinkEnd {
+                switch: format!("spine{spine}"),
+                interface: format!("eth{leaf}"),
+                address: format!("192.0.2.{}", 10 * leaf + spine),
+            }),
+            capacity_bps: 100_000_000_000,
+            down: false,
+        };
+        v1::Fabric {
+            name: "example".to_owned(),
+            switches: vec![spine(1), leaf(1), leaf(2), leaf(3), spine(2)],
+            links: (1..=3)
+                .flat_map(|leaf| [link(leaf, 1), link(leaf, 2)])
+                .collect(),
+            ..v1::Fabric::default()
+        }
+    }
+
+    fn topology() -> Topology {
+        Topology::new(&fabric()).unwrap()
+    }
+
+    fn weights(plan: &Plan, leaf: &str, to: u8) -> Vec<(String, u32)> {
+        plan.leaves[&SwitchName::from(leaf)].entries[&IpNet::from(IpAddr::from([198, 51, 100, to]))]
+            .members
+            .iter()
+            .map(|member| (member.next_hop.address.to_string(), member.weight))
+            .collect()
+    }
+
+    #[test]
+    fn a_healthy_fabric_gets_an_even_plan() {
+        let mut balancer = Balancer::new(Limits::default());
+        assert_eq!(
+            balancer.handle(3, &topology(), &Vteps::All, &Live::default()),
+            Ok(true)
+        );
+        let plan = balancer.plan();
+        assert_eq!(plan.revision, 3);
+        assert_eq!(plan.leaves.len(), 3);
+        assert_eq!(
+            weights(plan, "leaf1", 2),
+            [("192.0.2.11".to_owned(), 1), ("192.0.2.12".to_owned(), 1)]
+        );
+        let intent = plan.intent();
+        // Leaf 3 has no agent; the others need two prefixes each, in one group.
+        assert_eq!(intent.switches.len(), 2);
+        let allocation = allocate(&intent, &Allocation::default()).unwrap();
+        let resolved = intent.resolve(&allocation).unwrap();
+        let tables = &resolved[&SwitchName::from("leaf1")].tables;
+        assert_eq!(
+            (
+                tables.next_hops.len(),
+                tables.groups.len(),
+                tables.prefixes.len()
+            ),
+            (2, 1, 2)
+        );
+    }
+
+    #[test]
+    fn a_link_set_down_changes_the_plan_at_once_and_back() {
+        let mut balancer = Balancer::new(Limits::default());
+        let mut topology = topology();
+        balancer
+            .handle(1, &topology, &Vteps::All, &Live::default())
+            .unwrap();
+        assert_eq!(
+            topology.set_link_down("spine1:eth2--leaf2:eth1", true),
+            Ok(true)
+        );
+        assert_eq!(
+            balancer.handle(2, &topology, &Vteps::All, &Live::default()),
+            Ok(true)
+        );
+        assert_eq!(
+            weights(balancer.plan(), "leaf1", 2),
+            [("192.0.2.12".to_owned(), 1)]
+        );
+        assert_eq!(weights(balancer.plan(), "leaf1", 3).len(), 2);
+        let message = balancer
+            .plan()
+            .to_message(Some(&"leaf2".into()), &Allocation::default());
+        assert_eq!(
+            message.entries[0].reason,
+            "1 parts over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down"
+        );
+        // What a switch sees counts as much as what an operator sets.
+        topology
+            .set_link_down("leaf2:eth1--spine1:eth2", false)
+            .unwrap();
+        let mut live = Live::default();
+        let name = topology
+            .link("leaf2:eth1--spine1:eth2")
+            .unwrap()
+            .name
+            .clone();
+        assert!(live.set(&name, false));
+        assert_eq!(balancer.handle(3, &topology, &Vteps::All, &live), Ok(false));
+        assert_eq!(balancer.plan().revision, 2);
+        assert!(live.set(&name, true));
+        assert_eq!(balancer.handle(4, &topology, &Vteps::All, &live), Ok(true));
+        assert_eq!(balancer.plan().revision, 4);
+        assert_eq!(weights(balancer.plan(), "leaf1", 2).len(), 2);
+    }
+
+    #[test]
+    fn only_known_vteps_are_planned_for() {
+        let mut balancer = Balancer::new(Limits::default());
+        let known = Vteps::Known([IpAddr::from([198, 51, 100, 2])].into());
+        balancer
+            .handle(1, &topology(), &known, &Live::default())
+            .unwrap();
+        assert_eq!(
+            balancer.plan().leaves[&SwitchName::from("leaf1")]
+                .entries
+                .len(),
+            1
+        );
+        assert_eq!(
+            balancer.plan().leaves[&SwitchName::from("leaf2")]
+                .entries
+                .len(),
+            0
+        );
+    }
+
+    #[test]
+    fn a_leaf_without_a_live_way_is_left_to_plain_routing() {
+        let mut balancer = Balancer::new(Limits::default());
+        let mut topology = topology();
+        for spine in ["spine1:eth2", "spine2:eth2"] {
+            let name = format!("leaf2:eth{}--{spine}", &spine[5..6]);
+            topology.set_link_down(&name, true).unwrap();
+        }
+        balancer
+            .handle(1, &topology, &Vteps::All, &Live::default())
+            .unwrap();
+        let intent = balancer.plan().intent();
+        assert_eq!(
+            intent.switches[&SwitchName::from("leaf1")].prefixes.len(),
+            1
+        );
+        assert_eq!(
+            intent.switches[&SwitchName::from("leaf2")].prefixes.len(),
+            0
+        );
+        assert!(
+            balancer
+                .plan()
+                .to_string()
+                .contains("no live way over 2 uplinks")
+        );
+    }
+
+    #[test]
+    fn the_same_inputs_in_another_order_give_the_same_plan() {
+        let mut turned = fabric();
+        turned.switches.reverse();
+        turned.links.reverse();
+        let plan = |topology: &Topology| {
+            let mut balancer = Balancer::new(Limits::default());
+            balancer
+                .handle(1, topology, &Vteps::All, &Live::default())
+                .unwrap();
+            balancer.plan().clone()
+        };
+        assert_eq!(plan(&topology()), plan(&Topology::new(&turned).unwrap()));
+    }
+
+    #[test]
+    fn a_topology_reads_back_what_it_wrote() {
+        let topology = topology();
+        assert_eq!(Topology::new(&topology.to_fabric()), Ok(topology));
+    }
+}

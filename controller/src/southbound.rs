@@ -18,9 +18,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use weft_proto::operator::v1;
 
-use self::gribi::{Device, Wanted};
+use self::gribi::{Device, Wanted, connect_tcp};
 use self::intent::SwitchIntent;
 use crate::fabric::topology::SwitchName;
+
+pub use self::gribi::{Connect, Connecting};
 
 mod gribi;
 pub mod intent;
@@ -43,8 +45,8 @@ impl fmt::Display for Election {
 }
 
 /// What a switch should have, to all switches that weft programs. Its methods are called inside a tokio runtime.
-#[derive(Default)]
 pub struct Southbound {
+    connect: Connect,
     election: Option<Election>,
     revision: u64,
     intents: BTreeMap<SwitchName, SwitchIntent>,
@@ -59,6 +61,36 @@ struct Running {
     task: JoinHandle<()>,
 }
 
+impl Running {
+    fn start(
+        switch: &SwitchName,
+        agent: Arc<str>,
+        connect: Connect,
+        election: Election,
+        wanted: Wanted,
+    ) -> Self {
+        let status = AgentStatus {
+            intended_revision: wanted.revision,
+            ..AgentStatus::new(switch.clone(), agent.clone(), AgentState::Connecting)
+        };
+        let (status_out, status) = watch::channel(status);
+        let (wanted, wanted_in) = watch::channel(wanted);
+        let device = Device::new(agent.clone(), connect, election, wanted_in, status_out);
+        Self {
+            agent,
+            wanted,
+            status,
+            task: tokio::spawn(device.run()),
+        }
+    }
+}
+
+impl Default for Southbound {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drop for Running {
     /// The stream closes with the task. What the switch still does of it, it does under the old election id.
     fn drop(&mut self) {
@@ -67,9 +99,20 @@ impl Drop for Running {
 }
 
 impl Southbound {
-    /// Not leading, nothing intended.
+    /// Not leading, nothing intended. Switches are reached over TCP.
     pub fn new() -> Self {
-        Self::default()
+        Self::over(Arc::new(connect_tcp))
+    }
+
+    /// The same, with another way to reach a switch.
+    pub fn over(connect: Connect) -> Self {
+        Self {
+            connect,
+            election: None,
+            revision: 0,
+            intents: BTreeMap::new(),
+            running: BTreeMap::new(),
+        }
     }
 
     /// This replica leads: connect to every switch under this election id, read what it has, send the difference.
@@ -143,27 +186,13 @@ impl Southbound {
                     });
                 }
                 None => {
-                    let running = start(switch, intent.agent.clone(), election, wanted);
+                    let connect = self.connect.clone();
+                    let agent = intent.agent.clone();
+                    let running = Running::start(switch, agent, connect, election, wanted);
                     self.running.insert(switch.clone(), running);
                 }
             }
         }
-    }
-}
-
-fn start(switch: &SwitchName, agent: Arc<str>, election: Election, wanted: Wanted) -> Running {
-    let status = AgentStatus {
-        intended_revision: wanted.revision,
-        ..AgentStatus::new(switch.clone(), agent.clone(), AgentState::Connecting)
-    };
-    let (status_out, status) = watch::channel(status);
-    let (wanted, wanted_in) = watch::channel(wanted);
-    let device = Device::new(agent.clone(), election, wanted_in, status_out);
-    Running {
-        agent,
-        wanted,
-        status,
-        task: tokio::spawn(device.run()),
     }
 }
 

@@ -11,6 +11,7 @@
 //! openconfig/gribi `doc/specification.md` v1.0.1. After any break nothing is assumed: the next stream begins with a
 //! `Get`. It refuses to know where the intent comes from.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,12 @@ use super::{AgentState, AgentStatus, Election};
 mod message;
 mod push;
 
+/// Opens a connection to the gRIBI server at an address, `host:port`; an error is text for a person.
+pub type Connect = Arc<dyn Fn(Arc<str>) -> Connecting + Send + Sync>;
+
+/// A connection on its way.
+pub type Connecting = Pin<Box<dyn Future<Output = Result<Channel, String>> + Send>>;
+
 /// What a switch should have now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
@@ -42,6 +49,7 @@ pub(super) struct Wanted {
 /// The client of one switch.
 pub(super) struct Device {
     agent: Arc<str>,
+    connect: Connect,
     election: Election,
     wanted: watch::Receiver<Wanted>,
     status: watch::Sender<AgentStatus>,
@@ -62,12 +70,14 @@ enum Ended {
 impl Device {
     pub(super) fn new(
         agent: Arc<str>,
+        connect: Connect,
         election: Election,
         wanted: watch::Receiver<Wanted>,
         status: watch::Sender<AgentStatus>,
     ) -> Self {
         Self {
             agent,
+            connect,
             election,
             wanted,
             status,
@@ -137,7 +147,11 @@ impl Device {
     }
 
     async fn converse(&mut self) -> Result<std::convert::Infallible, Ended> {
-        let channel = self.connect().await?;
+        let connecting = timeout(ANSWER_MAX, (self.connect)(self.agent.clone()));
+        let channel = connecting
+            .await
+            .map_err(|_| Ended::Lost("no answer to the connection".to_owned()))?
+            .map_err(Ended::Lost)?;
         let mut stream = Stream::open(channel.clone(), self.election).await?;
         self.status
             .send_modify(|status| status.state = AgentState::Synchronizing);
@@ -154,24 +168,6 @@ impl Device {
                 self.idle(&mut stream).await?;
             }
         }
-    }
-
-    async fn connect(&self) -> Result<Channel, Ended> {
-        let uri = if self.agent.contains("://") {
-            self.agent.to_string()
-        } else {
-            format!("http://{}", self.agent)
-        };
-        Endpoint::from_shared(uri)
-            .map_err(|error| Ended::Lost(format!("address of the agent: {error}")))?
-            .connect_timeout(ANSWER_MAX)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(ANSWER_MAX)
-            .keep_alive_while_idle(true)
-            .connect()
-            .await
-            .map_err(|error| Ended::Lost(format!("no connection: {}", innermost(&error))))
     }
 
     /// Sends operations phase by phase until all are answered, or until there is a newer intent and what is in flight
@@ -221,7 +217,8 @@ impl Device {
                     self.status
                         .send_modify(|status| status.last_ack = Some(Instant::now()));
                 }
-                Answer::Accepted | Answer::Failed | Answer::Unknown => {}
+                Answer::NotForwarding(operation) => installed.apply(&operation),
+                Answer::Accepted | Answer::Refused | Answer::Unknown => {}
             }
         }
     }
@@ -247,20 +244,8 @@ impl Device {
         interrupted: bool,
         accepted_only: usize,
     ) -> Result<(), Ended> {
-        let failures = push.failures();
-        if let Some(first) = failures.first() {
-            let others = failures.len() - 1;
-            let error = if others > 0 {
-                format!("{first} (and {others} more)")
-            } else {
-                first.clone()
-            };
+        if let Some(error) = push.summary() {
             tracing::warn!(agent = %self.agent, %error, "operations failed");
-            self.status.send_modify(|status| {
-                status.failed = failures.len();
-                status.pending = 0;
-                status.last_error = error;
-            });
             return Err(Ended::Incomplete);
         }
         if accepted_only > 0 {
@@ -302,9 +287,28 @@ impl Device {
                 status.last_error.clear();
             } else {
                 status.state = AgentState::Synchronizing;
+                if let Some(error) = push.summary() {
+                    status.last_error = error;
+                }
             }
         });
     }
+}
+
+/// Over TCP, without TLS.
+pub(super) fn connect_tcp(agent: Arc<str>) -> Connecting {
+    Box::pin(async move {
+        Endpoint::from_shared(format!("http://{agent}"))
+            .map_err(|error| format!("address of the agent: {error}"))?
+            .connect_timeout(ANSWER_MAX)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(ANSWER_MAX)
+            .keep_alive_while_idle(true)
+            .connect()
+            .await
+            .map_err(|error| format!("no connection: {}", innermost(&error)))
+    })
 }
 
 /// A Modify stream on which this writer is the highest.

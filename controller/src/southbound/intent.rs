@@ -268,3 +268,199 @@ impl std::error::Error for Unallocated {}
 /// Indexes kept for next hops that are not intended, per switch: the links that are down, and a bound for a fabric that
 /// is declared anew every hour.
 const IDLE_NEXT_HOPS_MAX: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn next_hop(last: u8) -> NextHop {
+        NextHop {
+            address: std::net::Ipv4Addr::new(192, 0, 2, last).into(),
+            interface: format!("swp{last}").into(),
+        }
+    }
+
+    fn prefix(last: u8) -> IpNet {
+        IpNet::from(IpAddr::from([198, 51, 100, last]))
+    }
+
+    /// Prefix and its members, each by the last octet of the address.
+    type Rows = Vec<(u8, Vec<(u8, u32)>)>;
+
+    fn intent(rows: &Rows) -> Intent {
+        let prefixes = rows
+            .iter()
+            .map(|(last, members)| {
+                let members = members
+                    .iter()
+                    .map(|(hop, weight)| (next_hop(*hop), *weight));
+                (prefix(*last), members.collect())
+            })
+            .collect();
+        let routes = Routes {
+            agent: "192.0.2.254:9340".into(),
+            prefixes,
+        };
+        Intent {
+            revision: 7,
+            switches: [(leaf(), routes)].into(),
+        }
+    }
+
+    fn leaf() -> SwitchName {
+        "leaf1".into()
+    }
+
+    fn tables(intent: &Intent, allocation: &Allocation) -> Arc<Tables> {
+        intent.resolve(allocation).unwrap()[&leaf()].tables.clone()
+    }
+
+    #[test]
+    fn equal_members_share_one_group() {
+        let even = vec![(1, 1), (2, 1)];
+        let intent = intent(&vec![
+            (1, even.clone()),
+            (2, even.clone()),
+            (3, vec![(1, 1)]),
+        ]);
+        let allocation = allocate(&intent, &Allocation::default()).unwrap();
+        let tables = tables(&intent, &allocation);
+        assert_eq!(tables.next_hops.len(), 2);
+        assert_eq!(tables.groups.len(), 2);
+        assert_eq!(tables.prefixes[&prefix(1)], tables.prefixes[&prefix(2)]);
+        assert_eq!(allocate(&intent, &allocation), None);
+    }
+
+    #[test]
+    fn a_group_keeps_its_id_when_its_weights_change() {
+        let before = intent(&vec![(1, vec![(1, 1), (2, 1)]), (2, vec![(1, 1), (2, 1)])]);
+        let allocation = allocate(&before, &Allocation::default()).unwrap();
+        let after = intent(&vec![(1, vec![(1, 2), (2, 1)]), (2, vec![(1, 2), (2, 1)])]);
+        assert_eq!(allocate(&after, &allocation), None);
+        assert_eq!(
+            tables(&before, &allocation).prefixes,
+            tables(&after, &allocation).prefixes
+        );
+    }
+
+    #[test]
+    fn the_larger_part_of_a_group_keeps_the_id() {
+        let even = vec![(1, 1), (2, 1)];
+        let before = intent(&vec![
+            (1, even.clone()),
+            (2, even.clone()),
+            (3, even.clone()),
+        ]);
+        let allocation = allocate(&before, &Allocation::default()).unwrap();
+        let after = intent(&vec![(1, vec![(1, 1)]), (2, even.clone()), (3, even)]);
+        let new = allocate(&after, &allocation).unwrap();
+        assert_eq!(
+            new.group(&leaf(), &prefix(2)),
+            allocation.group(&leaf(), &prefix(2))
+        );
+        assert_eq!(
+            new.group(&leaf(), &prefix(3)),
+            allocation.group(&leaf(), &prefix(3))
+        );
+        assert_ne!(
+            new.group(&leaf(), &prefix(1)),
+            allocation.group(&leaf(), &prefix(1))
+        );
+        // Old numbers do not fit: two prefixes of one group differ.
+        assert!(after.resolve(&allocation).is_err());
+    }
+
+    #[test]
+    fn a_next_hop_that_comes_back_finds_its_index() {
+        let both = intent(&vec![(1, vec![(1, 1), (2, 1)])]);
+        let first = allocate(&both, &Allocation::default()).unwrap();
+        let index = first.next_hop(&leaf(), next_hop(1).address);
+        let without = intent(&vec![(1, vec![(2, 1), (3, 1)])]);
+        let second = allocate(&without, &first).unwrap();
+        assert_eq!(second.next_hop(&leaf(), next_hop(1).address), index);
+        assert_ne!(second.next_hop(&leaf(), next_hop(3).address), index);
+    }
+
+    #[test]
+    fn what_has_no_number_is_named() {
+        let error = intent(&vec![(1, vec![(1, 1)])])
+            .resolve(&Allocation::default())
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no number for the group of 198.51.100.1/32 of leaf1"
+        );
+    }
+
+    #[test]
+    fn an_allocation_of_another_version_is_refused() {
+        assert_eq!(Allocation::decode(&[2]), Err(AllocationError::Version(2)));
+        assert_eq!(Allocation::decode(&[]), Err(AllocationError::Truncated));
+        assert_eq!(
+            Allocation::decode(&[1, 0, 0, 0, 0, 9]),
+            Err(AllocationError::Trailing(1))
+        );
+        assert_eq!(
+            Allocation::decode(&[1, 0, 0, 0, 1, 200]),
+            Err(AllocationError::Truncated)
+        );
+    }
+
+    fn rows() -> impl Strategy<Value = Rows> {
+        let members = prop::collection::btree_map(1_u8..6, 1_u32..3, 0..4)
+            .prop_map(|members| members.into_iter().collect());
+        prop::collection::btree_map(1_u8..10, members, 0..8)
+            .prop_map(|rows| rows.into_iter().collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn any_history_of_intents_resolves_and_reads_back(history in prop::collection::vec(rows(), 1..6)) {
+            let mut allocation = Allocation::default();
+            for rows in &history {
+                let intent = intent(rows);
+                let index = |allocation: &Allocation, hop| allocation.next_hop(&leaf(), next_hop(hop).address);
+                let before: Vec<_> = (1..6).map(|hop| index(&allocation, hop)).collect();
+                if let Some(new) = allocate(&intent, &allocation) {
+                    allocation = new;
+                }
+                for (old, hop) in before.into_iter().zip(1..6) {
+                    prop_assert!(old.is_none() || old == index(&allocation, hop));
+                }
+                prop_assert_eq!(allocate(&intent, &allocation), None);
+                let tables = tables(&intent, &allocation);
+                prop_assert!(tables.groups.keys().all(|id| *id > 0));
+                // Each prefix leads to exactly the members that are intended.
+                for (last, members) in rows {
+                    let Some(group) = tables.prefixes.get(&prefix(*last)) else {
+                        prop_assert!(members.is_empty());
+                        continue;
+                    };
+                    let got: Vec<(NextHop, u64)> = tables.groups[group]
+                        .iter()
+                        .map(|(index, weight)| (tables.next_hops[index].clone(), *weight))
+                        .collect::<BTreeMap<_, _>>()
+                        .into_iter()
+                        .collect();
+                    let wanted: Vec<(NextHop, u64)> =
+                        members.iter().map(|(hop, weight)| (next_hop(*hop), u64::from(*weight))).collect();
+                    prop_assert_eq!(got, wanted);
+                }
+                prop_assert_eq!(Allocation::decode(&allocation.encode()), Ok(allocation.clone()));
+            }
+        }
+
+        #[test]
+        fn no_octets_panic(octets in prop::collection::vec(any::<u8>(), 0..60)) {
+            let mut octets = octets;
+            if let Some(first) = octets.first_mut() {
+                *first = 1;
+            }
+            let _ = Allocation::decode(&octets);
+        }
+    }
+}

@@ -197,3 +197,168 @@ impl Tables {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn next_hop(last: u8) -> NextHop {
+        NextHop {
+            address: std::net::Ipv4Addr::new(192, 0, 2, last).into(),
+            interface: "swp1".into(),
+        }
+    }
+
+    fn prefix(last: u8) -> IpNet {
+        IpNet::from(std::net::IpAddr::from([198, 51, 100, last]))
+    }
+
+    /// A device that refuses what gRIBI says it must: dangling references, in either direction, and verbs that do not
+    /// fit.
+    fn execute(device: &mut Tables, operation: &Operation) -> Result<(), String> {
+        let exists = match &operation.entry {
+            Entry::NextHop(index, _) => device.next_hops.contains_key(index),
+            Entry::Group(id, _) => device.groups.contains_key(id),
+            Entry::Prefix(prefix, _) => device.prefixes.contains_key(prefix),
+        };
+        if exists == (operation.verb == Verb::Add) {
+            return Err(format!("{operation}: exists = {exists}"));
+        }
+        device.apply(operation);
+        for members in device.groups.values() {
+            if members.is_empty()
+                || members
+                    .keys()
+                    .any(|index| !device.next_hops.contains_key(index))
+            {
+                return Err(format!("{operation}: a group misses a next hop"));
+            }
+        }
+        for group in device.prefixes.values() {
+            if !device.groups.contains_key(group) {
+                return Err(format!("{operation}: a prefix misses its group"));
+            }
+        }
+        Ok(())
+    }
+
+    fn tables() -> impl Strategy<Value = Tables> {
+        let next_hops = prop::collection::btree_map(1_u64..6, (1_u8..8).prop_map(next_hop), 1..5);
+        next_hops
+            .prop_flat_map(|next_hops| {
+                let indexes: Vec<u64> = next_hops.keys().copied().collect();
+                let most = indexes.len();
+                let members =
+                    prop::collection::btree_map(prop::sample::select(indexes), 1_u64..4, 1..=most);
+                (
+                    Just(next_hops),
+                    prop::collection::btree_map(1_u64..6, members, 1..5),
+                )
+            })
+            .prop_flat_map(|(next_hops, groups)| {
+                let ids: Vec<u64> = groups.keys().copied().collect();
+                let prefixes = prop::collection::btree_map(
+                    (1_u8..9).prop_map(prefix),
+                    prop::sample::select(ids),
+                    0..8,
+                );
+                (Just(next_hops), Just(groups), prefixes)
+            })
+            .prop_map(|(next_hops, groups, prefixes)| Tables {
+                next_hops,
+                groups,
+                prefixes,
+            })
+    }
+
+    #[test]
+    fn a_change_of_weights_is_one_operation() {
+        let installed = Tables {
+            next_hops: [(1, next_hop(1)), (2, next_hop(2))].into(),
+            groups: [(1, [(1, 1), (2, 1)].into())].into(),
+            prefixes: [(prefix(1), 1), (prefix(2), 1)].into(),
+        };
+        let mut intended = installed.clone();
+        intended.groups.insert(1, [(1, 2), (2, 1)].into());
+        let operations = reconcile(&intended, &installed);
+        assert_eq!(operations.len(), 1);
+        assert_eq!(operations[0].to_string(), "replace next-hop group 1 of 2");
+        assert_eq!(operations[0].phase, Phase::ChangedGroups);
+    }
+
+    #[test]
+    fn a_prefix_leaves_a_group_before_the_group_changes() {
+        let installed = Tables {
+            next_hops: [(1, next_hop(1)), (2, next_hop(2))].into(),
+            groups: [(1, [(1, 1), (2, 1)].into())].into(),
+            prefixes: [(prefix(1), 1), (prefix(2), 1)].into(),
+        };
+        let intended = Tables {
+            groups: [(1, [(1, 1)].into()), (2, [(1, 1), (2, 1)].into())].into(),
+            prefixes: [(prefix(1), 1), (prefix(2), 2)].into(),
+            ..installed.clone()
+        };
+        let texts: Vec<String> = reconcile(&intended, &installed)
+            .iter()
+            .map(Operation::to_string)
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "add next-hop group 2 of 2",
+                "replace 198.51.100.2/32 by group 2",
+                "replace next-hop group 1 of 1",
+            ]
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn operations_are_safe_in_order_and_end_at_the_intent(intended in tables(), installed in tables()) {
+            let operations = reconcile(&intended, &installed);
+            let staying: BTreeSet<IpNet> = intended
+                .prefixes
+                .keys()
+                .filter(|prefix| installed.prefixes.contains_key(prefix))
+                .copied()
+                .collect();
+            let mut device = installed;
+            for operation in &operations {
+                let executed = execute(&mut device, operation);
+                prop_assert!(executed.is_ok(), "{executed:?}");
+                prop_assert!(staying.iter().all(|prefix| device.prefixes.contains_key(prefix)));
+            }
+            prop_assert_eq!(&device, &intended);
+            prop_assert!(reconcile(&intended, &device).is_empty());
+        }
+
+        #[test]
+        fn an_interrupted_run_can_be_taken_up(
+            intended in tables(),
+            newer in tables(),
+            installed in tables(),
+            after in 0_usize..20,
+        ) {
+            let mut device = installed.clone();
+            for operation in reconcile(&intended, &installed).iter().take(after) {
+                device.apply(operation);
+            }
+            for operation in reconcile(&newer, &device.clone()) {
+                let executed = execute(&mut device, &operation);
+                prop_assert!(executed.is_ok(), "{executed:?}");
+            }
+            prop_assert_eq!(device, newer);
+        }
+
+        #[test]
+        fn equal_tables_need_nothing(tables in tables()) {
+            prop_assert!(reconcile(&tables, &tables).is_empty());
+        }
+    }
+}

@@ -47,9 +47,8 @@ impl Validator {
             }
         }
         for (at, switch) in fabric.switches.iter().enumerate() {
-            if let Some(switch) = self.switch(&format!("switches[{at}]"), switch, &topology) {
-                topology.switches.insert(switch.name.clone(), switch);
-            }
+            let switch = self.switch(&format!("switches[{at}]"), switch, &topology);
+            topology.switches.insert(switch.name.clone(), switch);
         }
         for (at, link) in fabric.links.iter().enumerate() {
             if let Some(link) = self.link(&format!("links[{at}]"), link, &topology) {
@@ -64,7 +63,7 @@ impl Validator {
         topology
     }
 
-    fn switch(&mut self, field: &str, switch: &v1::Switch, known: &Topology) -> Option<Switch> {
+    fn switch(&mut self, field: &str, switch: &v1::Switch, known: &Topology) -> Switch {
         let name = SwitchName::from(switch.name.as_str());
         if !is_name(&switch.name) {
             self.fault(
@@ -91,12 +90,13 @@ impl Validator {
         }
         let vtep = self.vtep(field, switch, role);
         let agent = self.agent(field, &switch.agent_address);
-        Some(Switch {
+        Switch {
             name,
-            role: role?,
+            // A switch with a fault still exists for the links that name it.
+            role: role.unwrap_or(Role::Spine),
             vtep,
             agent,
-        })
+        }
     }
 
     fn vtep(&mut self, field: &str, switch: &v1::Switch, role: Option<Role>) -> Option<IpAddr> {
@@ -295,3 +295,168 @@ const FAULTS_MAX: usize = 100;
 const NAME_OCTETS_MAX: usize = 63;
 /// RFC 7348 §5: 24 bits.
 const VNI_MAX: u32 = 0xff_ffff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fabric() -> v1::Fabric {
+        let end = |switch: &str, interface: &str, address: &str| {
+            Some(v1::LinkEnd {
+                switch: switch.to_owned(),
+                interface: interface.to_owned(),
+                address: address.to_owned(),
+            })
+        };
+        v1::Fabric {
+            name: "example".to_owned(),
+            switches: vec![
+                v1::Switch {
+                    name: "leaf1".to_owned(),
+                    role: v1::Role::Leaf.into(),
+                    vtep_address: "198.51.100.1".to_owned(),
+                    agent_address: "leaf1.example:9340".to_owned(),
+                },
+                v1::Switch {
+                    name: "spine1".to_owned(),
+                    role: v1::Role::Spine.into(),
+                    ..v1::Switch::default()
+                },
+            ],
+            links: vec![v1::Link {
+                a: end("leaf1", "eth1", "192.0.2.0"),
+                b: end("spine1", "eth1", "192.0.2.1"),
+                capacity_bps: 100_000_000_000,
+                down: false,
+            }],
+            host_ports: vec![v1::HostPort {
+                switch: "leaf1".to_owned(),
+                interface: "eth9".to_owned(),
+                vni: 100,
+                ..v1::HostPort::default()
+            }],
+            revision: 4,
+        }
+    }
+
+    /// What is wrong after a change.
+    fn faults(change: impl Fn(&mut v1::Fabric)) -> Vec<String> {
+        let mut fabric = fabric();
+        change(&mut fabric);
+        match Topology::new(&fabric) {
+            Ok(_) => Vec::new(),
+            Err(invalid) => invalid.faults.iter().map(FieldFault::to_string).collect(),
+        }
+    }
+
+    fn end_a(fabric: &mut v1::Fabric) -> &mut v1::LinkEnd {
+        fabric.links[0].a.as_mut().unwrap()
+    }
+
+    #[test]
+    fn a_good_fabric_has_no_fault() {
+        assert_eq!(faults(|_| {}), [""; 0]);
+        let topology = Topology::new(&fabric()).unwrap();
+        assert_eq!(
+            topology.links().next().unwrap().name.as_str(),
+            "leaf1:eth1--spine1:eth1"
+        );
+        assert!(topology.link("spine1:eth1--leaf1:eth1").is_some());
+        assert!(topology.link("spine1:eth1").is_none());
+    }
+
+    #[test]
+    fn each_fault_names_the_field_and_the_reason() {
+        type Change = fn(&mut v1::Fabric);
+        let table: Vec<(Change, &str)> = vec![
+            (|f| f.name.clear(), "name: empty"),
+            (
+                |f| f.switches[1].name = "leaf1".to_owned(),
+                "switches[1].name: a second switch named \"leaf1\"",
+            ),
+            (
+                |f| f.switches[1].name = "a b".to_owned(),
+                "switches[1].name: \"a b\" is not a name of letters, digits, '.', '_' and single '-'",
+            ),
+            (
+                |f| f.switches[1].role = 0,
+                "switches[1].role: neither leaf nor spine",
+            ),
+            (
+                |f| f.switches[1].role = 77,
+                "switches[1].role: neither leaf nor spine",
+            ),
+            (
+                |f| f.switches[0].vtep_address.clear(),
+                "switches[0].vtep_address: empty, and a leaf needs one",
+            ),
+            (
+                |f| f.switches[0].vtep_address = "198.51.100".to_owned(),
+                "switches[0].vtep_address: \"198.51.100\" is not an IP address",
+            ),
+            (
+                |f| f.switches[0].vtep_address = "127.0.0.1".to_owned(),
+                "switches[0].vtep_address: 127.0.0.1 is not a unicast address of a switch",
+            ),
+            (
+                |f| f.switches[1].vtep_address = "198.51.100.1".to_owned(),
+                "switches[1].vtep_address: 198.51.100.1 is already switches[0].vtep_address",
+            ),
+            (
+                |f| f.switches[0].agent_address = "leaf1".to_owned(),
+                "switches[0].agent_address: \"leaf1\" is not host:port",
+            ),
+            (
+                |f| f.switches[0].agent_address = "leaf1:0".to_owned(),
+                "switches[0].agent_address: \"leaf1:0\" is not host:port",
+            ),
+            (|f| f.links[0].a = None, "links[0].a: missing"),
+            (
+                |f| end_a(f).switch = "leaf9".to_owned(),
+                "links[0].a.switch: no switch is named \"leaf9\"",
+            ),
+            (
+                |f| end_a(f).interface.clear(),
+                "links[0].a.interface: \"\" is not the name of an interface",
+            ),
+            (
+                |f| end_a(f).address = "192.0.2.1".to_owned(),
+                "links[0].b.address: 192.0.2.1 is already links[0].a.address",
+            ),
+            (
+                |f| end_a(f).address = "2001:db8::1".to_owned(),
+                "links[0].b.address: 192.0.2.1 is not of the same family as 2001:db8::1",
+            ),
+            (
+                |f| {
+                    end_a(f).switch = "spine1".to_owned();
+                    end_a(f).interface = "eth2".to_owned();
+                },
+                "links[0].b.switch: \"spine1\" is at both ends",
+            ),
+            (|f| f.links[0].capacity_bps = 0, "links[0].capacity_bps: 0"),
+            (
+                |f| f.host_ports[0].interface = "eth1".to_owned(),
+                "host_ports[0].interface: leaf1:eth1 is already links[0].a.interface",
+            ),
+            (
+                |f| f.host_ports[0].vni = 1 << 24,
+                "host_ports[0].vni: 16777216 is above 16777215",
+            ),
+        ];
+        for (change, fault) in table {
+            // Others may follow from the first: what does not exist cannot be named.
+            assert_eq!(faults(change)[0], fault);
+        }
+    }
+
+    #[test]
+    fn all_faults_come_at_once() {
+        let all = faults(|fabric| {
+            fabric.name.clear();
+            fabric.links[0].capacity_bps = 0;
+            fabric.host_ports[0].switch = "leaf9".to_owned();
+        });
+        assert_eq!(all.len(), 3);
+    }
+}

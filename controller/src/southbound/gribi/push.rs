@@ -17,8 +17,10 @@ pub(super) struct Push {
     next_id: u64,
     phase: Option<Phase>,
     failures: Vec<String>,
-    bad_next_hops: BTreeSet<u64>,
-    bad_groups: BTreeSet<u64>,
+    refused_next_hops: BTreeSet<u64>,
+    refused_groups: BTreeSet<u64>,
+    /// Something was refused or not sent: what was to go may still be referred to.
+    refused: bool,
 }
 
 struct InFlight {
@@ -33,8 +35,10 @@ pub(super) enum Answer {
     Programmed(Operation),
     /// Accepted; the forwarding plane is still to come.
     Accepted,
-    /// Refused; the text says which and why.
-    Failed,
+    /// Accepted, and the forwarding plane could not take it: what depends on it may still be sent.
+    NotForwarding(Operation),
+    /// Refused.
+    Refused,
     /// Not an operation that we wait for.
     Unknown,
 }
@@ -48,8 +52,9 @@ impl Push {
             next_id: first_id,
             phase: None,
             failures: Vec::new(),
-            bad_next_hops: BTreeSet::new(),
-            bad_groups: BTreeSet::new(),
+            refused_next_hops: BTreeSet::new(),
+            refused_groups: BTreeSet::new(),
+            refused: false,
         }
     }
 
@@ -68,7 +73,7 @@ impl Push {
                 break;
             };
             if let Some(why) = self.obstacle(&operation) {
-                self.fail(&operation, &why);
+                self.refuse(&operation, &why);
                 continue;
             }
             self.in_flight.insert(
@@ -89,15 +94,15 @@ impl Push {
         match (&operation.entry, operation.verb) {
             (Entry::Group(_, members), Verb::Add | Verb::Replace) => members
                 .keys()
-                .find(|index| self.bad_next_hops.contains(index))
-                .map(|index| format!("next hop {index} failed")),
+                .find(|index| self.refused_next_hops.contains(index))
+                .map(|index| format!("next hop {index} was refused")),
             (Entry::Prefix(_, group), Verb::Add | Verb::Replace) => self
-                .bad_groups
+                .refused_groups
                 .contains(group)
-                .then(|| format!("next-hop group {group} failed")),
-            (Entry::Group(..) | Entry::NextHop(..), Verb::Delete) => {
-                (!self.failures.is_empty()).then(|| "it may still be referred to".to_owned())
-            }
+                .then(|| format!("next-hop group {group} was refused")),
+            (Entry::Group(..) | Entry::NextHop(..), Verb::Delete) => self
+                .refused
+                .then(|| "it may still be referred to".to_owned()),
             (Entry::NextHop(..), Verb::Add | Verb::Replace) | (Entry::Prefix(..), Verb::Delete) => {
                 None
             }
@@ -119,32 +124,37 @@ impl Push {
                 Some(in_flight) => Answer::Programmed(in_flight.operation),
                 None => Answer::Unknown,
             },
-            status => {
-                if let Some(in_flight) = self.in_flight.remove(&result.id) {
-                    let details = result.error_details.as_ref();
-                    let text = details.map_or("", |details| details.error_message.as_str());
-                    let why = if status == Status::FibFailed {
-                        format!("not in the forwarding plane: {text}")
-                    } else {
-                        format!("refused: {text}")
-                    };
-                    self.fail(&in_flight.operation, why.trim_end_matches([':', ' ']));
-                }
-                Answer::Failed
-            }
+            status => self.failed(result, status == Status::FibFailed),
         }
     }
 
-    fn fail(&mut self, operation: &Operation, why: &str) {
+    fn failed(&mut self, result: &AftResult, accepted: bool) -> Answer {
+        let Some(InFlight { operation, .. }) = self.in_flight.remove(&result.id) else {
+            return Answer::Unknown;
+        };
+        let details = result.error_details.as_ref();
+        let text = details.map_or("no reason given", |details| details.error_message.as_str());
+        if accepted {
+            self.failures
+                .push(format!("{operation}: not in the forwarding plane: {text}"));
+            Answer::NotForwarding(operation)
+        } else {
+            self.refuse(&operation, &format!("refused: {text}"));
+            Answer::Refused
+        }
+    }
+
+    fn refuse(&mut self, operation: &Operation, why: &str) {
         match &operation.entry {
             Entry::NextHop(index, _) => {
-                self.bad_next_hops.insert(*index);
+                self.refused_next_hops.insert(*index);
             }
             Entry::Group(id, _) => {
-                self.bad_groups.insert(*id);
+                self.refused_groups.insert(*id);
             }
             Entry::Prefix(..) => {}
         }
+        self.refused = true;
         self.failures.push(format!("{operation}: {why}"));
     }
 
@@ -176,6 +186,15 @@ impl Push {
         &self.failures
     }
 
+    /// The first failure and how many more there are.
+    pub(super) fn summary(&self) -> Option<String> {
+        let first = self.failures.first()?;
+        Some(match self.failures.len() - 1 {
+            0 => first.clone(),
+            others => format!("{first} (and {others} more)"),
+        })
+    }
+
     /// The id that the next operation would have.
     pub(super) fn next_id(&self) -> u64 {
         self.next_id
@@ -187,3 +206,148 @@ impl Push {
 pub(super) const WINDOW: usize = 256;
 /// Operations per message: about 100 octets each, far below the 4 MiB of a gRPC message.
 pub(super) const BATCH: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use weft_proto::gribi::AftErrorDetails;
+
+    use super::*;
+    use crate::southbound::intent::{NextHop, Tables};
+    use crate::southbound::reconcile::reconcile;
+
+    fn tables(prefixes: u8) -> Tables {
+        let next_hop = |last: u8| NextHop {
+            address: std::net::Ipv4Addr::new(192, 0, 2, last).into(),
+            interface: "eth1".into(),
+        };
+        let prefix = |last: u8| std::net::IpAddr::from([198, 51, 100, last]).into();
+        Tables {
+            next_hops: [(1, next_hop(1)), (2, next_hop(2))].into(),
+            groups: [(1, [(1, 1), (2, 1)].into()), (2, [(1, 1)].into())].into(),
+            prefixes: (1..=prefixes)
+                .map(|last| (prefix(last), 1 + u64::from(last % 2)))
+                .collect(),
+        }
+    }
+
+    fn answer(id: u64, status: Status) -> AftResult {
+        AftResult {
+            id,
+            status: status.into(),
+            error_details: Some(AftErrorDetails {
+                error_message: "no space".to_owned(),
+            }),
+            ..AftResult::default()
+        }
+    }
+
+    fn push(prefixes: u8) -> Push {
+        Push::new(reconcile(&tables(prefixes), &Tables::default()), 1)
+    }
+
+    #[test]
+    fn a_phase_waits_for_the_answers_of_the_one_before() {
+        let mut push = push(2);
+        let first = push.take();
+        assert_eq!(first.len(), 2);
+        assert!(
+            first
+                .iter()
+                .all(|(_, operation)| operation.phase == Phase::NextHops)
+        );
+        assert!(push.take().is_empty());
+        assert!(matches!(
+            push.handle(&answer(1, Status::RibProgrammed)),
+            Answer::Accepted
+        ));
+        assert!(matches!(
+            push.handle(&answer(1, Status::FibProgrammed)),
+            Answer::Programmed(_)
+        ));
+        assert!(push.take().is_empty());
+        assert!(matches!(
+            push.handle(&answer(2, Status::FibProgrammed)),
+            Answer::Programmed(_)
+        ));
+        assert!(
+            push.take()
+                .iter()
+                .all(|(_, operation)| operation.phase == Phase::NewGroups)
+        );
+    }
+
+    #[test]
+    fn what_depends_on_a_refusal_is_not_sent() {
+        let mut push = push(2);
+        push.take();
+        push.handle(&answer(1, Status::FibProgrammed));
+        assert!(matches!(
+            push.handle(&answer(2, Status::Failed)),
+            Answer::Refused
+        ));
+        // Group 1 needs next hop 2, group 2 does not.
+        let groups = push.take();
+        assert_eq!(groups.len(), 1);
+        push.handle(&answer(groups[0].0, Status::FibProgrammed));
+        let prefixes = push.take();
+        assert_eq!(prefixes.len(), 1);
+        push.handle(&answer(prefixes[0].0, Status::FibProgrammed));
+        assert!(push.take().is_empty());
+        assert!(push.is_done());
+        assert_eq!(
+            push.failures(),
+            [
+                "add next hop 2 (192.0.2.2): refused: no space",
+                "add next-hop group 1 of 2: next hop 2 was refused",
+                "add 198.51.100.2/32 by group 1: next-hop group 1 was refused",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_forwarding_plane_can_not_take_holds_nothing_up() {
+        let mut push = push(2);
+        push.take();
+        push.handle(&answer(1, Status::FibProgrammed));
+        push.handle(&answer(2, Status::RibProgrammed));
+        let answered = push.handle(&answer(2, Status::FibFailed));
+        assert!(matches!(answered, Answer::NotForwarding(_)));
+        assert_eq!(push.take().len(), 2);
+        assert_eq!(push.failures().len(), 1);
+    }
+
+    #[test]
+    fn the_window_bounds_what_is_in_flight() {
+        let mut many = tables(0);
+        many.groups.clear();
+        many.next_hops = (1..=1_000)
+            .map(|index| {
+                let address =
+                    std::net::IpAddr::from([10, 0, (index / 250) as u8, (index % 250) as u8]);
+                let interface = "eth1".into();
+                (index, NextHop { address, interface })
+            })
+            .collect();
+        let mut push = Push::new(reconcile(&many, &Tables::default()), 1);
+        assert_eq!(push.take().len(), BATCH);
+        assert_eq!(push.take().len(), WINDOW - BATCH);
+        assert!(push.take().is_empty());
+        push.handle(&answer(1, Status::FibProgrammed));
+        assert_eq!(push.take().len(), 1);
+        push.stop();
+        assert_eq!(push.pending(), WINDOW);
+        assert_eq!(push.next_id(), WINDOW as u64 + 2);
+    }
+
+    #[test]
+    fn an_answer_to_nothing_is_passed_over() {
+        let mut push = push(1);
+        assert!(matches!(
+            push.handle(&answer(99, Status::FibProgrammed)),
+            Answer::Unknown
+        ));
+        push.take();
+        push.handle(&answer(1, Status::RibProgrammed));
+        assert_eq!(push.settle_accepted(), 1);
+    }
+}
