@@ -1,7 +1,12 @@
 //! `cargo verify`: every check of the tree as a named step. A step that cannot run has failed, unless
 //! somebody asked to skip it by name.
 
-use std::{fs, path::Path, process::Command, time::Instant};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+    time::Instant,
+};
 
 use crate::{
     clock, command,
@@ -169,39 +174,68 @@ fn sim(_: &Arguments) -> Result<(), Failure> {
     pass(cargo().arg("sim"))
 }
 
-/// Fuzz targets live in a workspace of their own, and need a nightly compiler and cargo-fuzz.
+/// Fuzz targets live in a workspace of their own and need a nightly compiler. New inputs go to a folder
+/// of this run: a check changes no file of the tree, but for what reproduces a crash.
 fn fuzz(arguments: &Arguments) -> Result<(), Failure> {
     let folder = root().join("tests/fuzz");
-    let targets = targets(&folder.join("fuzz_targets"))?;
-    let Some(nightly) = nightly()? else {
-        return Err(Failure::new(
-            "no nightly compiler: `rustup toolchain install nightly --profile minimal`",
-        ));
-    };
-    if !command::exists("cargo-fuzz") && !cargo_home_has("cargo-fuzz") {
-        println!("installing cargo-fuzz");
-        pass(cargo().args(["install", "--quiet", "--locked", "cargo-fuzz"]))?;
-    }
-    for target in &targets {
+    let nightly = nightly()?;
+    for target in &targets(&folder.join("targets"))? {
+        let found = std::env::temp_dir().join(format!("weft-fuzz-{}-{target}", std::process::id()));
+        for folder in [&found, &folder.join("artifacts")] {
+            fs::create_dir_all(folder).context(|| folder.display().to_string())?;
+        }
         println!("fuzz {target}, {} s", arguments.fuzz_secs);
-        let limit = format!("-max_total_time={}", arguments.fuzz_secs);
         let mut fuzz = Command::new("rustup");
-        fuzz.current_dir(root().join("tests"))
+        fuzz.current_dir(&folder)
             .env_remove("CARGO")
-            .args(["run", &nightly, "cargo"])
             .args([
-                "fuzz",
                 "run",
-                "--fuzz-dir",
-                "fuzz",
+                &nightly,
+                "cargo",
+                "run",
+                "--quiet",
+                "--release",
+                "--bin",
                 target,
                 "--",
-                &limit,
+            ])
+            .arg(&found)
+            .arg(format!("corpus/{target}"))
+            .arg(format!("-max_total_time={}", arguments.fuzz_secs))
+            .args([
+                "-artifact_prefix=artifacts/",
                 "-verbosity=0",
+                "-print_final_stats=1",
             ]);
-        pass(&mut fuzz)?;
+        if let Some(shared) = std::env::var_os("CARGO_TARGET_DIR") {
+            fuzz.env("CARGO_TARGET_DIR", Path::new(&shared).join("fuzz"));
+        }
+        let output = fuzz.output();
+        let _left_to_the_system = fs::remove_dir_all(&found);
+        report(target, &output.context(|| "rustup".to_owned())?)?;
     }
     Ok(())
+}
+
+/// libFuzzer says a lot; what matters when nothing is wrong is how much it tried.
+fn report(target: &str, output: &Output) -> Result<(), Failure> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let tried = said
+        .lines()
+        .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    match tried {
+        Some(tried) if output.status.success() => {
+            println!("     {} inputs, no fault", tried.trim());
+            Ok(())
+        }
+        _ => {
+            println!("{said}");
+            Err(Failure::new(format!(
+                "{target} ended with {}",
+                output.status
+            )))
+        }
+    }
 }
 
 fn labs(_: &Arguments) -> Result<(), Failure> {
@@ -235,27 +269,21 @@ fn targets(folder: &Path) -> Result<Vec<String>, Failure> {
     Ok(targets)
 }
 
-/// The name of a nightly toolchain, if there is one.
-fn nightly() -> Result<Option<String>, Failure> {
-    let listed = command::answer(&["rustup", "toolchain", "list"])?;
-    let name = listed
-        .lines()
-        .find(|line| line.starts_with("nightly"))
-        .map(|line| {
-            line.split_whitespace()
-                .next()
-                .unwrap_or("nightly")
-                .to_owned()
-        });
-    Ok(name)
-}
-
-fn cargo_home_has(program: &str) -> bool {
-    let home = std::env::var_os("CARGO_HOME").map_or_else(
-        || Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(".cargo"),
-        std::path::PathBuf::from,
-    );
-    home.join("bin").join(program).is_file()
+/// The name of a nightly toolchain, installed if there is none.
+fn nightly() -> Result<String, Failure> {
+    let find = || -> Result<Option<String>, Failure> {
+        let listed = command::answer(&["rustup", "toolchain", "list"])?;
+        let line = listed.lines().find(|line| line.starts_with("nightly"));
+        Ok(line
+            .and_then(|line| line.split_whitespace().next())
+            .map(str::to_owned))
+    };
+    if let Some(name) = find()? {
+        return Ok(name);
+    }
+    println!("installing a nightly compiler");
+    pass(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))?;
+    find()?.ok_or_else(|| Failure::new("rustup installed no nightly compiler"))
 }
 
 fn pass(command: &mut Command) -> Result<(), Failure> {
