@@ -1,3 +1,145 @@
-//! weft: what an operator types.
+//! weft: what an operator types. Knows words, tables and exit codes; every answer is a replica's.
+//!
+//! Each noun has its file, which knows its questions, its row and its columns.
 
-fn main() {}
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use connection::Connection;
+use failure::Failure;
+use output::{Format, printable};
+
+mod agent;
+mod connection;
+mod fabric;
+mod failure;
+mod output;
+mod peer;
+mod plan;
+mod replica;
+mod route;
+mod vtep;
+
+#[cfg(test)]
+mod tests;
+
+/// Asks a replica of weft, and tells it what the fabric is.
+#[derive(Parser)]
+#[command(name = "weft", version, after_help = EXIT_CODES)]
+struct Arguments {
+    /// Replica to ask; any will do.
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST:PORT",
+        env = "WEFT_ADDRESS",
+        default_value = "127.0.0.1:7401",
+        value_parser = connection::address
+    )]
+    address: String,
+    /// Form of the answer.
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// Longest time to wait for each answer, in seconds.
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=TIMEOUT_MAX_SECS)
+    )]
+    timeout: u64,
+    #[command(subcommand)]
+    noun: Noun,
+}
+
+#[derive(Subcommand)]
+enum Noun {
+    /// BGP sessions, and which replica commits each peer's routes.
+    #[command(subcommand)]
+    Peer(peer::Command),
+    /// Routes with all their paths.
+    #[command(subcommand)]
+    Route(route::Command),
+    /// Tunnel endpoints that the routes tell of.
+    #[command(subcommand)]
+    Vtep(vtep::Command),
+    /// Members of the Raft group.
+    #[command(subcommand)]
+    Replica(replica::Command),
+    /// The fabric as it is declared: switches, links, host ports.
+    #[command(subcommand)]
+    Fabric(fabric::Command),
+    /// How each leaf should spread its traffic, and why.
+    #[command(subcommand)]
+    Plan(plan::Command),
+    /// The switches that weft programs.
+    #[command(subcommand)]
+    Agent(agent::Command),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(help) => return explain(&help),
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let result = run(arguments, &mut out).and_then(|()| Ok(out.flush()?));
+    drop(out);
+    match result {
+        Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody is left to be told when standard error is closed too.
+            let _ = writeln!(io::stderr(), "weft: {}", printable(&failure.to_string()));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Help that was asked for, or what is wrong with the arguments.
+fn explain(help: &clap::Error) -> ExitCode {
+    let _ = help.print();
+    ExitCode::from(if help.use_stderr() {
+        failure::REFUSED
+    } else {
+        0
+    })
+}
+
+fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(ask(arguments, out))
+}
+
+async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
+    let Arguments {
+        address,
+        output: format,
+        timeout,
+        noun,
+    } = arguments;
+    let connection = Connection::new(address, Duration::from_secs(timeout));
+    match noun {
+        Noun::Peer(command) => command.run(&connection, format, out).await,
+        Noun::Route(command) => command.run(&connection, format, out).await,
+        Noun::Vtep(command) => command.run(&connection, format, out).await,
+        Noun::Replica(command) => command.run(&connection, format, out).await,
+        Noun::Fabric(command) => command.run(&connection, format, out).await,
+        Noun::Plan(command) => command.run(&connection, format, out).await,
+        Noun::Agent(command) => command.run(&connection, format, out).await,
+    }
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  ok
+  1  refused: an argument, a file, or the replica's answer says why
+  2  no answer: nothing listens, nothing answers in time, or no majority of replicas does";
+
+/// A day; more is no timeout.
+const TIMEOUT_MAX_SECS: u64 = 86_400;

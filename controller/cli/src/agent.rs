@@ -1,0 +1,156 @@
+//! `weft agent`: the switches that weft programs.
+
+use std::io::Write;
+
+use clap::Subcommand;
+use serde::Serialize;
+use weft_proto::operator::v1 as proto;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::output::{self, Format, List, or_dash};
+
+/// What can be asked of agents.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Every switch with a gRIBI server: what it should have and what it says it has.
+    List,
+}
+
+impl Command {
+    /// Asks and prints.
+    pub(crate) async fn run(
+        self,
+        connection: &Connection,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::List => list(connection, format, out).await,
+        }
+    }
+}
+
+async fn list(connection: &Connection, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut client = connection.operator().await?;
+    let answer = connection
+        .answer(client.list_agents(proto::ListAgentsRequest {}))
+        .await?;
+    let mut list = List::new(out, format);
+    list.add(
+        &answer
+            .agents
+            .into_iter()
+            .map(Agent::from)
+            .collect::<Vec<_>>(),
+    )?;
+    Ok(list.end()?)
+}
+
+#[derive(Serialize)]
+struct Agent {
+    switch: String,
+    address: String,
+    state: String,
+    intended_revision: u64,
+    installed_revision: u64,
+    entries: u32,
+    pending: u32,
+    failed: u32,
+    last_error: String,
+    last_ack_secs: f64,
+}
+
+impl From<proto::Agent> for Agent {
+    fn from(agent: proto::Agent) -> Self {
+        Self {
+            switch: agent.switch,
+            address: agent.address,
+            state: agent.state,
+            intended_revision: agent.intended_revision,
+            installed_revision: agent.installed_revision,
+            entries: agent.entries,
+            pending: agent.pending,
+            failed: agent.failed,
+            last_error: agent.last_error,
+            last_ack_secs: agent.last_ack_secs,
+        }
+    }
+}
+
+impl output::Row for Agent {
+    const HEADER: &'static [&'static str] = &[
+        "SWITCH",
+        "ADDRESS",
+        "STATE",
+        "REVISION",
+        "ENTRIES",
+        "PENDING",
+        "FAILED",
+        "LAST-ACK",
+        "LAST-ERROR",
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let last_ack = match self.last_ack_secs {
+            ..0.0 => "never".to_owned(),
+            secs => format!("{secs:.1}s"),
+        };
+        let revision = if self.installed_revision == self.intended_revision {
+            self.installed_revision.to_string()
+        } else {
+            format!("{} of {}", self.installed_revision, self.intended_revision)
+        };
+        vec![
+            self.switch.clone(),
+            or_dash(&self.address),
+            self.state.clone(),
+            revision,
+            self.entries.to_string(),
+            self.pending.to_string(),
+            self.failed.to_string(),
+            last_ack,
+            or_dash(&self.last_error),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_in_columns() {
+        let synced = proto::Agent {
+            switch: "leaf1".to_owned(),
+            address: "192.0.2.11:9340".to_owned(),
+            state: "in-sync".to_owned(),
+            intended_revision: 7,
+            installed_revision: 7,
+            entries: 15,
+            last_ack_secs: 3.21,
+            ..proto::Agent::default()
+        };
+        let lost = proto::Agent {
+            switch: "leaf2".to_owned(),
+            address: "192.0.2.12:9340".to_owned(),
+            state: "unreachable".to_owned(),
+            intended_revision: 7,
+            pending: 15,
+            failed: 1,
+            last_error: "connection refused".to_owned(),
+            last_ack_secs: -1.0,
+            ..proto::Agent::default()
+        };
+        let mut out = Vec::new();
+        let mut list = List::new(&mut out, Format::Table);
+        list.add(&[synced, lost].map(Agent::from)).unwrap();
+        list.end().unwrap();
+        let expected = concat!(
+            "SWITCH  ADDRESS          STATE        REVISION  ENTRIES  PENDING  FAILED  LAST-ACK  LAST-ERROR\n",
+            "leaf1   192.0.2.11:9340  in-sync      7         15       0        0       3.2s      -\n",
+            "leaf2   192.0.2.12:9340  unreachable  0 of 7    0        15       1       never     connection refused\n",
+        );
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

@@ -1,0 +1,107 @@
+//! Whom a command asks and how long it waits. Knows no question and no answer.
+
+use std::time::Duration;
+
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
+use weft_proto::fabric::v1::fabric_service_client::FabricServiceClient;
+use weft_proto::operator::v1::operator_client::OperatorClient;
+
+use crate::failure::{self, Failure};
+
+/// A replica that is asked.
+pub(crate) struct Connection {
+    address: String,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// Nothing is opened yet. `timeout` holds for the connection and for each answer.
+    pub(crate) fn new(address: String, timeout: Duration) -> Self {
+        Self { address, timeout }
+    }
+
+    /// A client of the operator's service, connected.
+    pub(crate) async fn operator(&self) -> Result<OperatorClient<Channel>, Failure> {
+        let channel = self.open().await?;
+        Ok(OperatorClient::new(channel).max_decoding_message_size(ANSWER_MAX_OCTETS))
+    }
+
+    /// A client of the fabric's service, connected.
+    pub(crate) async fn fabric(&self) -> Result<FabricServiceClient<Channel>, Failure> {
+        let channel = self.open().await?;
+        Ok(FabricServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX_OCTETS))
+    }
+
+    /// What a call answers, if it does so in time.
+    pub(crate) async fn answer<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        let answer = self.status(call).await?;
+        answer.map_err(|status| Failure::from_status(&self.address, &status))
+    }
+
+    /// The same; what the replica refuses is left for the caller to put in words.
+    pub(crate) async fn status<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<Result<T, Status>, Failure> {
+        let answer = tokio::time::timeout(self.timeout, call).await;
+        let answer = answer.map_err(|_| self.timed_out())?;
+        Ok(answer.map(Response::into_inner))
+    }
+
+    /// Goes on to the page after this one.
+    pub(crate) fn advance(&self, token: &mut String, next: String) -> Result<(), Failure> {
+        if *token == next {
+            let reason = format!("{} gives the page {next:?} again and again", self.address);
+            return Err(Failure::Refused(reason));
+        }
+        *token = next;
+        Ok(())
+    }
+
+    /// Who is asked, as it was given.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    async fn open(&self) -> Result<Channel, Failure> {
+        let endpoint = endpoint(&self.address).map_err(Failure::Refused)?;
+        let channel = tokio::time::timeout(self.timeout, endpoint.connect()).await;
+        let channel = channel.map_err(|_| self.timed_out())?;
+        channel.map_err(|error| Failure::unanswered(&self.address, failure::root(&error)))
+    }
+
+    fn timed_out(&self) -> Failure {
+        Failure::unanswered(
+            &self.address,
+            format!("nothing within {} s", self.timeout.as_secs()),
+        )
+    }
+}
+
+/// Accepts `HOST:PORT`, where an IPv6 address stands in brackets.
+pub(crate) fn address(text: &str) -> Result<String, String> {
+    let (host, port) = text
+        .rsplit_once(':')
+        .ok_or("no port; HOST:PORT is needed")?;
+    match port.parse::<u16>() {
+        Ok(1..) if !host.is_empty() => {}
+        Ok(_) | Err(_) => return Err("not of the form HOST:PORT".to_owned()),
+    }
+    endpoint(text).map(|_| text.to_owned())
+}
+
+fn endpoint(address: &str) -> Result<Endpoint, String> {
+    Endpoint::from_shared(format!("http://{address}")).map_err(|error| {
+        format!(
+            "{address:?} is not a host and a port: {}",
+            failure::root(&error)
+        )
+    })
+}
+
+/// A plan of thousands of entries is some MiB; what is larger is no answer of weft.
+const ANSWER_MAX_OCTETS: usize = 256 * 1024 * 1024;

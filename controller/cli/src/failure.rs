@@ -1,0 +1,95 @@
+//! Why a command did not do what was asked, and the exit code that says so. Knows no command.
+
+use std::error::Error;
+use std::{fmt, io};
+
+use tonic::{Code, Status};
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The request is wrong, here or in the eyes of the replica. Nothing was changed.
+    Refused(String),
+    /// It is not known what the replica thinks.
+    Unanswered {
+        /// Who was asked.
+        address: String,
+        /// What came instead of an answer.
+        reason: String,
+    },
+    /// Standard output does not take the answer.
+    Unwritten(io::Error),
+    /// Whoever read the answer has read enough.
+    Unread,
+}
+
+impl Failure {
+    /// What the process ends with.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Refused(_) | Self::Unwritten(_) => REFUSED,
+            Self::Unanswered { .. } => UNANSWERED,
+            Self::Unread => 0,
+        }
+    }
+
+    /// What the status means that `address` gave, or that stands for a broken connection to it.
+    pub(crate) fn from_status(address: &str, status: &Status) -> Self {
+        let local = status.source().map(root);
+        match (local, status.code()) {
+            (Some(reason), _) => Self::unanswered(address, reason),
+            (None, Code::Unavailable | Code::DeadlineExceeded) => {
+                Self::unanswered(address, status.message())
+            }
+            (None, code) if status.message().is_empty() => Self::Refused(code.to_string()),
+            (None, _) => Self::Refused(status.message().to_owned()),
+        }
+    }
+
+    /// There was no answer from `address`.
+    pub(crate) fn unanswered(address: &str, reason: impl Into<String>) -> Self {
+        Self::Unanswered {
+            address: address.to_owned(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(reason) => f.write_str(reason),
+            Self::Unanswered { address, reason } => write!(f, "no answer from {address}: {reason}"),
+            Self::Unwritten(error) => write!(f, "standard output: {error}"),
+            Self::Unread => f.write_str("standard output: closed"),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Unread,
+            _ => Self::Unwritten(error),
+        }
+    }
+}
+
+/// The innermost cause, where the words that mean something are.
+pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    match error.downcast_ref::<io::Error>() {
+        // Without "(os error 111)".
+        Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
+        Some(error) => error.to_string(),
+        None => error.to_string(),
+    }
+}
+
+/// Exit code of a request that is wrong.
+pub(crate) const REFUSED: u8 = 1;
+/// Exit code of a request that nobody answered.
+pub(crate) const UNANSWERED: u8 = 2;

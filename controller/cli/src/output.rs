@@ -1,0 +1,213 @@
+//! Tables, JSON and YAML on standard output. Knows columns and rows, and no noun.
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use comfy_table::presets::NOTHING;
+use comfy_table::{ColumnConstraint, Width};
+use serde::Serialize;
+
+/// Form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for people.
+    Table,
+    /// For machines; a list has one object a line.
+    Json,
+    /// For both.
+    Yaml,
+}
+
+/// A row of a list, as an object and in columns.
+pub(crate) trait Row: Serialize {
+    /// What stands above the columns.
+    const HEADER: &'static [&'static str];
+    /// One text for each column.
+    fn cells(&self) -> Vec<String>;
+}
+
+/// A list that is printed page by page; only one page is held.
+pub(crate) struct List<'a> {
+    out: &'a mut dyn Write,
+    format: Format,
+    table: Option<Table>,
+    rows: u64,
+}
+
+impl<'a> List<'a> {
+    /// An empty list.
+    pub(crate) fn new(out: &'a mut dyn Write, format: Format) -> Self {
+        Self {
+            out,
+            format,
+            table: None,
+            rows: 0,
+        }
+    }
+
+    /// Prints one page; the first one brings the header, later ones keep at least its widths.
+    pub(crate) fn add<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
+        match self.format {
+            Format::Table => self.add_to_table(rows)?,
+            Format::Json => {
+                for (at, row) in (self.rows..).zip(rows) {
+                    self.out
+                        .write_all(if at == 0 { b"[\n  " } else { b",\n  " })?;
+                    self.out.write_all(&serde_json::to_vec(row)?)?;
+                }
+            }
+            // Sequences one after another are one sequence.
+            Format::Yaml if rows.is_empty() => {}
+            Format::Yaml => self.out.write_all(yaml(&rows)?.as_bytes())?,
+        }
+        self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    /// Prints what closes the list.
+    pub(crate) fn end(self) -> io::Result<()> {
+        match (self.format, self.rows) {
+            (Format::Table, _) => Ok(()),
+            (Format::Json | Format::Yaml, 0) => self.out.write_all(b"[]\n"),
+            (Format::Json, _) => self.out.write_all(b"\n]\n"),
+            (Format::Yaml, _) => Ok(()),
+        }
+    }
+
+    fn add_to_table<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
+        let rows: Vec<_> = rows.iter().map(Row::cells).collect();
+        let first = self.table.is_none();
+        let table = self.table.get_or_insert_with(|| Table::new(R::HEADER));
+        table.fit(&rows);
+        if first {
+            writeln!(self.out, "{}", table.header())?;
+        }
+        if !rows.is_empty() {
+            writeln!(self.out, "{}", table.body(&rows))?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints one object where that was asked for. False: a table was.
+pub(crate) fn object(
+    out: &mut dyn Write,
+    format: Format,
+    value: &impl Serialize,
+) -> io::Result<bool> {
+    match format {
+        Format::Table => return Ok(false),
+        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(value)?)?,
+        Format::Yaml => out.write_all(yaml(value)?.as_bytes())?,
+    }
+    Ok(true)
+}
+
+/// Columns whose widths are known before all rows are.
+pub(crate) struct Table {
+    header: &'static [&'static str],
+    widths: Vec<u16>,
+}
+
+impl Table {
+    /// As wide as the header.
+    pub(crate) fn new(header: &'static [&'static str]) -> Self {
+        let mut table = Self {
+            header,
+            widths: vec![1; header.len()],
+        };
+        table.fit(&[header.iter().map(ToString::to_string).collect()]);
+        table
+    }
+
+    /// Prints header and rows of a table that is all there.
+    pub(crate) fn print(
+        out: &mut dyn Write,
+        header: &'static [&'static str],
+        rows: &[Vec<String>],
+    ) -> io::Result<()> {
+        let mut table = Self::new(header);
+        table.fit(rows);
+        writeln!(out, "{}", table.header())?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{}", table.body(rows))
+    }
+
+    /// Widens the columns to these rows.
+    pub(crate) fn fit(&mut self, rows: &[Vec<String>]) {
+        let needed = lay_out(rows).column_max_content_widths();
+        for (width, needed) in self.widths.iter_mut().zip(needed) {
+            *width = needed.max(*width);
+        }
+    }
+
+    /// Wraps the last column so that a line has `columns` columns, if the others leave enough.
+    pub(crate) fn wrap(&mut self, columns: u16) {
+        let (last, others) = self.widths.split_last_mut().expect("a table has a column");
+        let taken: u16 = others
+            .iter()
+            .fold(0, |sum, width| sum.saturating_add(width + GAP));
+        *last = (*last).min(columns.saturating_sub(taken).max(LAST_MIN));
+    }
+
+    /// The line above the rows.
+    pub(crate) fn header(&self) -> String {
+        self.body(&[self.header.iter().map(ToString::to_string).collect()])
+    }
+
+    /// The rows as lines, without the last end of line.
+    pub(crate) fn body(&self, rows: &[Vec<String>]) -> String {
+        let mut table = lay_out(rows);
+        for (column, width) in table.column_iter_mut().zip(&self.widths) {
+            let width = width.saturating_add(GAP);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+        table.trim_fmt()
+    }
+}
+
+fn lay_out(rows: &[Vec<String>]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(NOTHING);
+    table.add_rows(
+        rows.iter()
+            .map(|row| row.iter().map(|cell| printable(cell))),
+    );
+    for column in table.column_iter_mut() {
+        column.set_padding((0, GAP));
+    }
+    table
+}
+
+/// A text with its control characters spelled out: what a peer or a switch says must not move the cursor.
+pub(crate) fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
+/// A text, or what stands for none.
+pub(crate) fn or_dash(text: &str) -> String {
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+fn yaml(value: &impl Serialize) -> io::Result<String> {
+    serde_yaml_ng::to_string(value).map_err(io::Error::other)
+}
+
+/// Blanks between two columns.
+const GAP: u16 = 2;
+/// A wrapped column is not made narrower than this.
+const LAST_MIN: u16 = 24;

@@ -1,0 +1,286 @@
+//! `weft plan`: how each leaf should spread what it sends, and why.
+
+use std::io::{self, Write};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use weft_proto::operator::v1 as proto;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::output::{self, Format, Table, printable};
+
+/// What can be asked of the plan.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Shares by leaf and destination, each with its reason.
+    Show(Wanted),
+}
+
+/// Whose plan is wanted.
+#[derive(Args)]
+pub(crate) struct Wanted {
+    /// Only this leaf.
+    #[arg(long, value_name = "LEAF")]
+    leaf: Option<String>,
+}
+
+impl Command {
+    /// Asks and prints.
+    pub(crate) async fn run(
+        self,
+        connection: &Connection,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Show(wanted) => show(wanted, connection, format, out).await,
+        }
+    }
+}
+
+async fn show(
+    wanted: Wanted,
+    connection: &Connection,
+    format: Format,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut client = connection.operator().await?;
+    let request = proto::GetPlanRequest {
+        leaf: wanted.leaf.unwrap_or_default(),
+    };
+    let plan = Plan::from(connection.answer(client.get_plan(request)).await?);
+    if !output::object(out, format, &plan)? {
+        plan.print(out)?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Plan {
+    revision: u64,
+    entries: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    leaf: String,
+    to: String,
+    prefix: String,
+    group: u64,
+    reason: String,
+    members: Vec<Member>,
+}
+
+#[derive(Serialize)]
+struct Member {
+    next_hop: String,
+    interface: String,
+    via: String,
+    weight: u32,
+    reason: String,
+    index: u64,
+}
+
+impl Plan {
+    /// One line for each destination of a leaf, and a row for each next hop below it.
+    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "plan {}, {} entries",
+            self.revision,
+            self.entries.len()
+        )?;
+        let rows: Vec<_> = self.entries.iter().map(Entry::rows).collect();
+        let mut table = Table::new(HEADER);
+        rows.iter().for_each(|rows| table.fit(rows));
+        table.wrap(COLUMNS);
+        if rows.iter().any(|rows| !rows.is_empty()) {
+            writeln!(out, "\n{}", table.header())?;
+        }
+        for (entry, rows) in self.entries.iter().zip(&rows) {
+            let Entry {
+                leaf,
+                to,
+                prefix,
+                reason,
+                ..
+            } = entry;
+            writeln!(
+                out,
+                "{}",
+                printable(&format!("{leaf} to {to} ({prefix}): {reason}"))
+            )?;
+            if !rows.is_empty() {
+                writeln!(out, "{}", table.body(rows))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn rows(&self) -> Vec<Vec<String>> {
+        let parts: u64 = self
+            .members
+            .iter()
+            .map(|member| u64::from(member.weight))
+            .sum();
+        self.members
+            .iter()
+            .map(|member| member.row(parts))
+            .collect()
+    }
+}
+
+impl Member {
+    fn row(&self, parts: u64) -> Vec<String> {
+        vec![
+            // Under the destination's line.
+            format!("  {}", percent(self.weight.into(), parts)),
+            self.via.clone(),
+            self.interface.clone(),
+            self.next_hop.clone(),
+            self.reason.clone(),
+        ]
+    }
+}
+
+/// `66.7%`, rounded to the nearest tenth.
+fn percent(weight: u64, parts: u64) -> String {
+    let tenths = (weight * 1_000 + parts / 2).checked_div(parts);
+    tenths.map_or_else(
+        || "-".to_owned(),
+        |tenths| format!("{}.{}%", tenths / 10, tenths % 10),
+    )
+}
+
+impl From<proto::Plan> for Plan {
+    fn from(plan: proto::Plan) -> Self {
+        Self {
+            revision: plan.revision,
+            entries: plan.entries.into_iter().map(Entry::from).collect(),
+        }
+    }
+}
+
+impl From<proto::PlanEntry> for Entry {
+    fn from(entry: proto::PlanEntry) -> Self {
+        Self {
+            leaf: entry.leaf,
+            to: entry.to,
+            prefix: entry.prefix,
+            group: entry.group,
+            reason: entry.reason,
+            members: entry.members.into_iter().map(Member::from).collect(),
+        }
+    }
+}
+
+impl From<proto::PlanMember> for Member {
+    fn from(member: proto::PlanMember) -> Self {
+        Self {
+            next_hop: member.next_hop,
+            interface: member.interface,
+            via: member.via,
+            weight: member.weight,
+            reason: member.reason,
+            index: member.index,
+        }
+    }
+}
+
+const HEADER: &[&str] = &["  SHARE", "VIA", "INTERFACE", "NEXT-HOP", "REASON"];
+
+/// Reasons are sentences; they are wrapped to what every terminal has.
+const COLUMNS: u16 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> proto::Plan {
+        let member = |(via, interface, next_hop, weight, index): (&str, &str, &str, u32, u64)| {
+            proto::PlanMember {
+                next_hop: next_hop.to_owned(),
+                interface: interface.to_owned(),
+                via: via.to_owned(),
+                weight,
+                reason: format!(
+                    "{weight} of 3 parts: {0} Gb/s end to end, the least of {0} Gb/s up and {0} Gb/s down",
+                    weight * 50
+                ),
+                index,
+            }
+        };
+        let entry = |to: &str, prefix: &str, reason: &str, members| proto::PlanEntry {
+            leaf: "leaf1".to_owned(),
+            to: to.to_owned(),
+            prefix: prefix.to_owned(),
+            members,
+            group: 12,
+            reason: reason.to_owned(),
+        };
+        let members = [
+            ("spine1", "eth1", "198.51.100.0", 2, 1),
+            ("spine2", "eth2", "198.51.100.8", 1, 2),
+        ];
+        let alive = entry(
+            "leaf2",
+            "192.0.2.12/32",
+            "3 parts over 2 of 2 uplinks",
+            members.map(member).to_vec(),
+        );
+        let dead = entry(
+            "leaf3",
+            "192.0.2.13/32",
+            "no live way over 2 uplinks",
+            Vec::new(),
+        );
+        proto::Plan {
+            revision: 7,
+            entries: vec![alive, dead],
+        }
+    }
+
+    #[test]
+    fn shares_stand_below_their_destination() {
+        let mut out = Vec::new();
+        Plan::from(plan()).print(&mut out).unwrap();
+        let expected = "\
+plan 7, 2 entries
+
+  SHARE  VIA     INTERFACE  NEXT-HOP      REASON
+leaf1 to leaf2 (192.0.2.12/32): 3 parts over 2 of 2 uplinks
+  66.7%  spine1  eth1       198.51.100.0  2 of 3 parts: 100 Gb/s end to end, the least of 100 Gb/s
+                                          up and 100 Gb/s down
+  33.3%  spine2  eth2       198.51.100.8  1 of 3 parts: 50 Gb/s end to end, the least of 50 Gb/s up
+                                          and 50 Gb/s down
+leaf1 to leaf3 (192.0.2.13/32): no live way over 2 uplinks
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_plan_for_machines() {
+        let mut out = Vec::new();
+        assert!(output::object(&mut out, Format::Json, &Plan::from(plan())).unwrap());
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(value["revision"], 7);
+        let fields = value["entries"][0].as_object().unwrap();
+        let names: Vec<_> = fields.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            ["group", "leaf", "members", "prefix", "reason", "to"]
+        );
+        assert_eq!(value["entries"][0]["members"][1]["weight"], 1);
+    }
+
+    #[test]
+    fn shares_of_nothing_are_none() {
+        assert_eq!(
+            (percent(0, 0), percent(1, 3), percent(5, 5)),
+            ("-".into(), "33.3%".into(), "100.0%".into())
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! `weft route`: every path of every route, in FRR's notation.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use weft_proto::operator::v1 as proto;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::output::{self, Format, List, or_dash};
+
+/// What can be asked of routes.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Paths by key; `*>` marks the best one of each route.
+    List(Wanted),
+}
+
+/// Which routes are wanted.
+#[derive(Args)]
+pub(crate) struct Wanted {
+    /// l2vpn-evpn, ipv4-unicast or ipv6-unicast.
+    #[arg(long, value_name = "FAMILY", default_value = "l2vpn-evpn")]
+    family: String,
+    /// Only this EVPN route type.
+    #[arg(long = "type", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5))]
+    route_type: Option<u32>,
+    /// Only this VNI.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    vni: Option<u32>,
+    /// Only this MAC address.
+    #[arg(long, value_name = "M")]
+    mac: Option<String>,
+    /// Only paths of the peer with this address or router id.
+    #[arg(long, value_name = "P")]
+    peer: Option<String>,
+    /// Who has to agree on the answer.
+    #[arg(long, value_enum, default_value_t = Consistency::Linearizable)]
+    consistency: Consistency,
+}
+
+/// Who has to agree on an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Consistency {
+    /// A majority of the replicas.
+    Linearizable,
+    /// The asked replica alone; answers without a majority too, and may be late.
+    Serializable,
+}
+
+impl From<Consistency> for proto::Consistency {
+    fn from(consistency: Consistency) -> Self {
+        match consistency {
+            Consistency::Linearizable => Self::Linearizable,
+            Consistency::Serializable => Self::Serializable,
+        }
+    }
+}
+
+impl Command {
+    /// Asks and prints.
+    pub(crate) async fn run(
+        self,
+        connection: &Connection,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::List(wanted) => list(wanted.into(), connection, format, out).await,
+        }
+    }
+}
+
+impl From<Wanted> for proto::ListRoutesRequest {
+    fn from(wanted: Wanted) -> Self {
+        Self {
+            page_size: 0,
+            page_token: String::new(),
+            consistency: proto::Consistency::from(wanted.consistency).into(),
+            family: wanted.family,
+            route_type: wanted.route_type.unwrap_or(0),
+            vni: wanted.vni.unwrap_or(0),
+            mac: wanted.mac.unwrap_or_default(),
+            peer: wanted.peer.unwrap_or_default(),
+        }
+    }
+}
+
+async fn list(
+    mut request: proto::ListRoutesRequest,
+    connection: &Connection,
+    format: Format,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut client = connection.operator().await?;
+    let mut list = List::new(out, format);
+    loop {
+        let page = connection
+            .answer(client.list_routes(request.clone()))
+            .await?;
+        list.add(&page.routes.into_iter().map(Route::from).collect::<Vec<_>>())?;
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        connection.advance(&mut request.page_token, page.next_page_token)?;
+    }
+    Ok(list.end()?)
+}
+
+#[derive(Serialize)]
+struct Route {
+    family: String,
+    rd: String,
+    key: String,
+    route_type: u32,
+    vni: u32,
+    next_hop: String,
+    peer: String,
+    peer_asn: u32,
+    best: bool,
+    by: String,
+    as_path: String,
+    local_pref: u32,
+    communities: Vec<String>,
+    ext_communities: Vec<String>,
+    origin: String,
+    esi: String,
+}
+
+impl From<proto::Route> for Route {
+    fn from(route: proto::Route) -> Self {
+        Self {
+            family: route.family,
+            rd: route.rd,
+            key: route.key,
+            route_type: route.route_type,
+            vni: route.vni,
+            next_hop: route.next_hop,
+            peer: route.peer,
+            peer_asn: route.peer_asn,
+            best: route.best,
+            by: route.by,
+            as_path: route.as_path,
+            local_pref: route.local_pref,
+            communities: route.communities,
+            ext_communities: route.ext_communities,
+            origin: route.origin,
+            esi: route.esi,
+        }
+    }
+}
+
+impl output::Row for Route {
+    // The peer is left to the other formats: an RD or a next hop says it nearly always, and a line is full.
+    const HEADER: &'static [&'static str] = &["", "RD", "KEY", "VNI", "NEXT-HOP", "BY"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            if self.best { "*>" } else { "*" }.to_owned(),
+            or_dash(&self.rd),
+            self.key.clone(),
+            if self.vni == 0 {
+                "-".to_owned()
+            } else {
+                self.vni.to_string()
+            },
+            or_dash(&self.next_hop),
+            self.by.clone(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_in_columns_with_the_best_path_marked() {
+        let best = proto::Route {
+            rd: "192.0.2.11:2".to_owned(),
+            key: "[2]:[0]:[48]:[00:00:5e:00:53:01]:[32]:[198.51.100.1]".to_owned(),
+            vni: 100,
+            next_hop: "192.0.2.11".to_owned(),
+            best: true,
+            by: "only path".to_owned(),
+            ..proto::Route::default()
+        };
+        let other = proto::Route {
+            key: "203.0.113.0/24".to_owned(),
+            next_hop: "192.0.2.12".to_owned(),
+            ..proto::Route::default()
+        };
+        let mut out = Vec::new();
+        let mut list = List::new(&mut out, Format::Table);
+        // Two pages: the header stands once, and the widths of the first page stay.
+        list.add(&[Route::from(best)]).unwrap();
+        list.add(&[Route::from(other)]).unwrap();
+        list.end().unwrap();
+        let expected = concat!(
+            "    RD            KEY                                                   VNI  NEXT-HOP    BY\n",
+            "*>  192.0.2.11:2  [2]:[0]:[48]:[00:00:5e:00:53:01]:[32]:[198.51.100.1]  100  192.0.2.11  only path\n",
+            "*   -             203.0.113.0/24                                        -    192.0.2.12\n",
+        );
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

@@ -1,0 +1,413 @@
+//! The commands as they are typed, against a small replica in this process.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Parser;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+use weft_proto::fabric::v1::{self as fabric, fabric_service_server as fabric_server};
+use weft_proto::operator::v1::{self as operator, operator_server};
+
+use crate::failure::Failure;
+use crate::{Arguments, ask};
+
+/// Answers with fixed messages, some of them late or refused.
+struct Replica;
+
+#[tonic::async_trait]
+impl operator_server::Operator for Replica {
+    async fn list_peers(
+        &self,
+        request: Request<operator::ListPeersRequest>,
+    ) -> Result<Response<operator::ListPeersResponse>, Status> {
+        let token = request.into_inner().page_token;
+        let peer = |router_id: &str| operator::Peer {
+            router_id: router_id.to_owned(),
+            ..operator::Peer::default()
+        };
+        let (router_id, next) = match token.as_str() {
+            "" => ("192.0.2.11", "second"),
+            _ => ("192.0.2.12", ""),
+        };
+        Ok(Response::new(operator::ListPeersResponse {
+            peers: vec![peer(router_id)],
+            next_page_token: next.to_owned(),
+            replica: 1,
+        }))
+    }
+
+    async fn list_routes(
+        &self,
+        request: Request<operator::ListRoutesRequest>,
+    ) -> Result<Response<operator::ListRoutesResponse>, Status> {
+        let request = request.into_inner();
+        if request.family == "stuck" {
+            let next_page_token = "again".to_owned();
+            let answer = operator::ListRoutesResponse {
+                next_page_token,
+                ..Default::default()
+            };
+            return Ok(Response::new(answer));
+        }
+        let asked = format!("{request:?}");
+        Err(Status::invalid_argument(asked))
+    }
+
+    async fn list_vteps(
+        &self,
+        _: Request<operator::ListVtepsRequest>,
+    ) -> Result<Response<operator::ListVtepsResponse>, Status> {
+        Err(Status::unavailable("no majority of replicas answers"))
+    }
+
+    async fn list_replicas(
+        &self,
+        _: Request<operator::ListReplicasRequest>,
+    ) -> Result<Response<operator::ListReplicasResponse>, Status> {
+        std::future::pending().await
+    }
+
+    async fn get_plan(
+        &self,
+        request: Request<operator::GetPlanRequest>,
+    ) -> Result<Response<operator::Plan>, Status> {
+        let leaf = request.into_inner().leaf;
+        Err(Status::not_found(format!(
+            "leaf: the fabric has no switch named {leaf:?}"
+        )))
+    }
+
+    async fn list_agents(
+        &self,
+        _: Request<operator::ListAgentsRequest>,
+    ) -> Result<Response<operator::ListAgentsResponse>, Status> {
+        Ok(Response::new(operator::ListAgentsResponse::default()))
+    }
+}
+
+#[tonic::async_trait]
+impl fabric_server::FabricService for Replica {
+    async fn apply_fabric(
+        &self,
+        request: Request<fabric::ApplyFabricRequest>,
+    ) -> Result<Response<fabric::ApplyFabricResponse>, Status> {
+        let request = request.into_inner();
+        let mut fabric = request.fabric.unwrap_or_default();
+        if fabric.name == "bad" {
+            return Err(Status::invalid_argument(
+                "links[3].a.switch: no switch is named \"leaf9\"",
+            ));
+        }
+        fabric.revision = if request.validate_only { 100 } else { 1 };
+        Ok(Response::new(fabric::ApplyFabricResponse {
+            fabric: Some(fabric),
+        }))
+    }
+
+    async fn get_fabric(
+        &self,
+        _: Request<fabric::GetFabricRequest>,
+    ) -> Result<Response<fabric::Fabric>, Status> {
+        Ok(Response::new(fabric::Fabric {
+            name: "example".to_owned(),
+            ..Default::default()
+        }))
+    }
+
+    async fn set_link_state(
+        &self,
+        request: Request<fabric::SetLinkStateRequest>,
+    ) -> Result<Response<fabric::Fabric>, Status> {
+        let request = request.into_inner();
+        match request.link.as_str() {
+            "leaf1:eth1--spine1:eth1" => {
+                let revision = if request.down { 5 } else { 6 };
+                Ok(Response::new(fabric::Fabric {
+                    revision,
+                    ..Default::default()
+                }))
+            }
+            other => Err(Status::not_found(format!(
+                "link: no link is named {other:?}"
+            ))),
+        }
+    }
+}
+
+/// Starts the replica, types `words` at it, and gives what was printed.
+async fn typed(words: &[&str]) -> (String, Result<(), Failure>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server::builder()
+        .add_service(operator_server::OperatorServer::new(Replica))
+        .add_service(fabric_server::FabricServiceServer::new(Replica))
+        .serve_with_incoming(TcpListenerStream::new(listener));
+    let server = tokio::spawn(server);
+    let (printed, result) = typed_at(address, words).await;
+    server.abort();
+    (printed.replace(&address.to_string(), "ADDRESS"), result)
+}
+
+async fn typed_at(address: SocketAddr, words: &[&str]) -> (String, Result<(), Failure>) {
+    let address = address.to_string();
+    let head = ["weft", "--address", &address];
+    let arguments = Arguments::try_parse_from(head.iter().chain(words)).unwrap();
+    let mut out = Vec::new();
+    let result = ask(arguments, &mut out).await;
+    (String::from_utf8(out).unwrap(), result)
+}
+
+/// What is said on standard error, and the exit code.
+async fn refused(words: &[&str]) -> (String, u8) {
+    let failure = typed(words).await.1.unwrap_err();
+    let said = failure.to_string();
+    let address = said.find("127.0.0.1:").map(|at| {
+        let rest = &said[at + "127.0.0.1:".len()..];
+        let digits = rest.chars().take_while(char::is_ascii_digit).count();
+        said.replace(&said[at..at + "127.0.0.1:".len() + digits], "ADDRESS")
+    });
+    (address.unwrap_or(said), failure.exit_code())
+}
+
+#[tokio::test]
+async fn pages_are_followed_to_the_end() {
+    let (printed, result) = typed(&["peer", "list"]).await;
+    result.unwrap();
+    let ids: Vec<_> = printed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(ids, ["ROUTER-ID", "192.0.2.11", "192.0.2.12"]);
+    let (printed, _) = typed(&["-o", "json", "peer", "list"]).await;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
+    assert_eq!(rows.len(), 2);
+}
+
+#[tokio::test]
+async fn a_page_that_repeats_itself_ends_the_list() {
+    let (said, code) = refused(&["route", "list", "--family", "stuck"]).await;
+    assert_eq!(
+        (said.as_str(), code),
+        ("ADDRESS gives the page \"again\" again and again", 1)
+    );
+}
+
+#[tokio::test]
+async fn filters_reach_the_replica() {
+    let words = [
+        "route",
+        "list",
+        "--type",
+        "2",
+        "--vni",
+        "100",
+        "--mac",
+        "00:00:5e:00:53:01",
+        "--peer",
+        "192.0.2.11",
+        "--consistency",
+        "serializable",
+    ];
+    let (said, _) = refused(&words).await;
+    let expected = operator::ListRoutesRequest {
+        consistency: operator::Consistency::Serializable.into(),
+        family: "l2vpn-evpn".to_owned(),
+        route_type: 2,
+        vni: 100,
+        mac: "00:00:5e:00:53:01".to_owned(),
+        peer: "192.0.2.11".to_owned(),
+        ..operator::ListRoutesRequest::default()
+    };
+    assert_eq!(said, format!("{expected:?}"));
+}
+
+#[tokio::test]
+async fn an_empty_list_is_a_list() {
+    for (format, expected) in [("json", "[]\n"), ("yaml", "[]\n")] {
+        assert_eq!(typed(&["agent", "list", "-o", format]).await.0, expected);
+    }
+    assert_eq!(typed(&["agent", "list"]).await.0.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn nothing_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let failure = typed_at(address, &["peer", "list"]).await.1.unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        format!("no answer from {address}: connection refused")
+    );
+    assert_eq!(failure.exit_code(), 2);
+}
+
+#[tokio::test]
+async fn something_else_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let other = tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = tokio::io::AsyncWriteExt::write_all(
+                &mut socket,
+                b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            )
+            .await;
+        }
+    });
+    let failure = typed_at(address, &["peer", "list"]).await.1.unwrap_err();
+    other.abort();
+    assert_eq!(failure.exit_code(), 2, "{failure}");
+    assert!(
+        failure
+            .to_string()
+            .starts_with(&format!("no answer from {address}: ")),
+        "{failure}"
+    );
+}
+
+#[tokio::test]
+async fn no_majority_is_no_answer() {
+    let (said, code) = refused(&["vtep", "list"]).await;
+    assert_eq!(
+        (said.as_str(), code),
+        ("no answer from ADDRESS: no majority of replicas answers", 2)
+    );
+}
+
+#[tokio::test]
+async fn a_late_answer_is_none() {
+    let (said, code) = refused(&["--timeout", "1", "replica", "list"]).await;
+    assert_eq!(
+        (said.as_str(), code),
+        ("no answer from ADDRESS: nothing within 1 s", 2)
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_as_the_replica_words_it() {
+    let (said, code) = refused(&["plan", "show", "--leaf", "leaf9"]).await;
+    assert_eq!(
+        (said.as_str(), code),
+        ("leaf: the fabric has no switch named \"leaf9\"", 1)
+    );
+}
+
+#[tokio::test]
+async fn links_are_set_by_name() {
+    let link = "leaf1:eth1--spine1:eth1";
+    assert_eq!(
+        typed(&["fabric", "link", link, "down"]).await.0,
+        format!("link {link} down, revision 5\n")
+    );
+    assert_eq!(
+        typed(&["fabric", "link", link, "up"]).await.0,
+        format!("link {link} up, revision 6\n")
+    );
+    let (said, code) = refused(&["fabric", "link", "x", "up"]).await;
+    assert_eq!((said.as_str(), code), ("link: no link is named \"x\"", 1));
+}
+
+#[tokio::test]
+async fn a_fabric_file_is_applied_or_refused_with_its_name() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    writeln!(file, "name: example").unwrap();
+    assert_eq!(
+        typed(&["fabric", "apply", &path]).await.0,
+        "fabric example applied: 0 switches, 0 links, 0 host ports, revision 1\n"
+    );
+    assert_eq!(
+        typed(&["fabric", "apply", &path, "--dry-run"]).await.0,
+        "fabric example valid, nothing changed: 0 switches, 0 links, 0 host ports, revision 100\n"
+    );
+    writeln!(file, "nam: 1").unwrap();
+    let (said, code) = refused(&["fabric", "apply", &path]).await;
+    let expected = format!(
+        "{path}:2:1: unknown field `nam`, expected one of `name`, `switches`, `links`, `host_ports`, `revision`"
+    );
+    assert_eq!((said, code), (expected, 1));
+    std::fs::write(&path, "name: bad\n").unwrap();
+    let (said, code) = refused(&["fabric", "apply", &path]).await;
+    assert_eq!(
+        (said, code),
+        (
+            format!("{path}: links[3].a.switch: no switch is named \"leaf9\""),
+            1
+        )
+    );
+    let (said, code) = refused(&["fabric", "apply", "/nonexistent/f.yaml"]).await;
+    assert_eq!(
+        (said.as_str(), code),
+        (
+            "/nonexistent/f.yaml: No such file or directory (os error 2)",
+            1
+        )
+    );
+}
+
+#[tokio::test]
+async fn the_shown_fabric_has_the_fields_of_a_file() {
+    let (printed, result) = typed(&["fabric", "show", "-o", "yaml"]).await;
+    result.unwrap();
+    assert_eq!(
+        printed,
+        "name: example\nswitches: []\nlinks: []\nhost_ports: []\nrevision: 0\n"
+    );
+}
+
+#[test]
+fn arguments_are_checked_before_anything_is_asked() {
+    for words in [
+        &["weft", "--address", "localhost", "peer", "list"][..],
+        &["weft", "--address", ":7401", "peer", "list"],
+        &["weft", "--address", "a b:7401", "peer", "list"],
+        &["weft", "--address", "localhost:0", "peer", "list"],
+        &["weft", "--timeout", "0", "peer", "list"],
+        &["weft", "route", "list", "--type", "6"],
+        &["weft", "route", "list", "--vni", "16777216"],
+        &["weft", "fabric", "link", "x", "sideways"],
+    ] {
+        assert!(Arguments::try_parse_from(words).is_err(), "{words:?}");
+    }
+    let arguments = Arguments::try_parse_from(["weft", "peer", "list"]).unwrap();
+    assert_eq!(
+        (arguments.address.as_str(), arguments.timeout),
+        ("127.0.0.1:7401", 10)
+    );
+    assert!(
+        Arguments::try_parse_from(["weft", "--address", "[2001:db8::1]:7401", "peer", "list"])
+            .is_ok()
+    );
+}
+
+#[tokio::test]
+async fn a_closed_standard_output_is_no_error() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = Server::builder()
+        .add_service(operator_server::OperatorServer::new(Replica))
+        .serve_with_incoming(TcpListenerStream::new(listener));
+    let server = tokio::spawn(server);
+    let arguments =
+        Arguments::try_parse_from(["weft", "--address", &address, "peer", "list"]).unwrap();
+    let result = tokio::time::timeout(Duration::from_secs(20), ask(arguments, &mut Closed))
+        .await
+        .unwrap();
+    server.abort();
+    assert!(matches!(result, Err(Failure::Unread)), "{result:?}");
+}
