@@ -350,7 +350,7 @@ mod tests {
             .to_message(Some(&"leaf2".into()), &Allocation::default());
         assert_eq!(
             message.entries[0].reason,
-            "1 parts over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down"
+            "1 part over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down"
         );
         // What a switch sees counts as much as what an operator sets.
         topology

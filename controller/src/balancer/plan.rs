@@ -125,8 +125,8 @@ impl Entry {
             format!("no live way over {uplinks} uplinks: the switch's own routing decides")
         } else {
             format!(
-                "{} parts over {} of {uplinks} uplinks",
-                self.parts,
+                "{} over {} of {uplinks} uplinks",
+                parts(self.parts),
                 self.members.len()
             )
         };
@@ -171,6 +171,13 @@ impl Entry {
             group: group.unwrap_or(0),
             reason: self.reason(),
         }
+    }
+}
+
+fn parts(count: u32) -> String {
+    match count {
+        1 => "1 part".to_owned(),
+        count => format!("{count} parts"),
     }
 }
 

@@ -15,21 +15,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
-use tonic::transport::{Channel, Endpoint};
-use weft_proto::gribi::g_ribi_client::GRibiClient;
-use weft_proto::gribi::{AftType, GetRequest, ModifyRequest, ModifyResponse, get_request};
+use tonic::transport::Channel;
+use weft_proto::gribi::ModifyResponse;
 
 use self::push::{Answer, Push};
+use self::stream::{ANSWER_MAX, PROGRESS_MAX, Stream, get};
 use super::intent::Tables;
 use super::reconcile::reconcile;
 use super::{AgentState, AgentStatus, Election};
 
+pub(super) use self::stream::connect_tcp;
+
 mod message;
 mod push;
+mod stream;
 
 /// Opens a connection to the gRIBI server at an address, `host:port`; an error is text for a person.
 pub type Connect = Arc<dyn Fn(Arc<str>) -> Connecting + Send + Sync>;
@@ -295,162 +296,6 @@ impl Device {
     }
 }
 
-/// Over TCP, without TLS.
-pub(super) fn connect_tcp(agent: Arc<str>) -> Connecting {
-    Box::pin(async move {
-        Endpoint::from_shared(format!("http://{agent}"))
-            .map_err(|error| format!("address of the agent: {error}"))?
-            .connect_timeout(ANSWER_MAX)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(ANSWER_MAX)
-            .keep_alive_while_idle(true)
-            .connect()
-            .await
-            .map_err(|error| format!("no connection: {}", innermost(&error)))
-    })
-}
-
-/// A Modify stream on which this writer is the highest.
-struct Stream {
-    election: Election,
-    requests: mpsc::Sender<ModifyRequest>,
-    responses: Streaming<ModifyResponse>,
-}
-
-impl Stream {
-    /// Parameters, then the election id, each alone and each answered.
-    async fn open(channel: Channel, election: Election) -> Result<Self, Ended> {
-        let (requests, outgoing) = mpsc::channel(REQUESTS_MAX);
-        // Some servers answer the call itself only after the first message.
-        let first = requests.send(message::parameters()).await;
-        first.map_err(|_| Ended::Lost(STREAM_CLOSED.to_owned()))?;
-        let mut client = client(channel);
-        let call = client.modify(ReceiverStream::new(outgoing));
-        let responses = timeout(ANSWER_MAX, call)
-            .await
-            .map_err(|_| Ended::Lost("no answer to Modify".to_owned()))?
-            .map_err(|status| lost(&status))?
-            .into_inner();
-        let mut stream = Self {
-            election,
-            requests,
-            responses,
-        };
-        stream
-            .handshake("the session parameters", |answer| {
-                answer.session_params_result.is_some()
-            })
-            .await?;
-        stream.send(message::election(election)).await?;
-        stream
-            .handshake("the election id", |answer| answer.election_id.is_some())
-            .await?;
-        Ok(stream)
-    }
-
-    async fn handshake(
-        &mut self,
-        what: &str,
-        is_it: impl Fn(&ModifyResponse) -> bool,
-    ) -> Result<(), Ended> {
-        let answer = timeout(ANSWER_MAX, async {
-            loop {
-                let answer = self.next().await?;
-                if is_it(&answer) {
-                    return Ok(());
-                }
-            }
-        });
-        answer
-            .await
-            .map_err(|_| Ended::Lost(format!("no answer to {what}")))?
-    }
-
-    async fn send(&self, request: ModifyRequest) -> Result<(), Ended> {
-        // Bounded: the window is. A switch that does not read for so long is gone.
-        let sent = timeout(PROGRESS_MAX, self.requests.send(request)).await;
-        match sent {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Ended::Lost(STREAM_CLOSED.to_owned())),
-        }
-    }
-
-    /// The next message; an error as soon as one names a higher election id than ours.
-    async fn next(&mut self) -> Result<ModifyResponse, Ended> {
-        let answer = self
-            .responses
-            .message()
-            .await
-            .map_err(|status| lost(&status))?;
-        let answer = answer.ok_or_else(|| Ended::Lost(STREAM_CLOSED.to_owned()))?;
-        if let Some(id) = &answer.election_id {
-            let known = Election {
-                incarnation: id.high,
-                term: id.low,
-            };
-            if known > self.election {
-                return Err(Ended::Outranked(known));
-            }
-        }
-        Ok(answer)
-    }
-}
-
-/// Everything that the switch has in our network instance.
-async fn get(channel: Channel) -> Result<Tables, Ended> {
-    let read = async {
-        let request = GetRequest {
-            network_instance: Some(get_request::NetworkInstance::Name(
-                message::NETWORK_INSTANCE.to_owned(),
-            )),
-            aft: AftType::All.into(),
-        };
-        let mut responses = client(channel).get(request).await?.into_inner();
-        let mut tables = Tables::default();
-        while let Some(response) = responses.message().await? {
-            for entry in response.entry {
-                message::collect(&mut tables, entry);
-            }
-        }
-        Ok(tables)
-    };
-    timeout(GET_MAX, read)
-        .await
-        .map_err(|_| Ended::Lost("no answer to Get".to_owned()))?
-        .map_err(|status: tonic::Status| lost(&status))
-}
-
-fn client(channel: Channel) -> GRibiClient<Channel> {
-    GRibiClient::new(channel).max_decoding_message_size(MESSAGE_OCTETS_MAX)
-}
-
-fn lost(status: &tonic::Status) -> Ended {
-    Ended::Lost(format!("{}: {}", status.code(), status.message()))
-}
-
-/// The cause that says something: "transport error" does not.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
-}
-
-const STREAM_CLOSED: &str = "the switch closed the stream";
 /// Between attempts: doubled from the first to the second.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A switch that does not answer a handshake or a keepalive within this is not there.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Finds a dead switch while nothing is sent.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-/// A whole table, 100,000 entries, at a slow switch.
-const GET_MAX: Duration = Duration::from_secs(30);
-/// Without any acknowledgement for this long a push is stuck.
-const PROGRESS_MAX: Duration = Duration::from_secs(10);
-/// Messages that wait for the transport; the push window bounds them before this does.
-const REQUESTS_MAX: usize = 8;
-/// A server may answer a Get in one message: 100,000 entries of some 100 octets, and room.
-const MESSAGE_OCTETS_MAX: usize = 64 * 1024 * 1024;

@@ -32,9 +32,10 @@ impl fmt::Display for Reason {
         };
         write!(
             f,
-            "{} of {} parts: {} end to end, {whose}the least of {} up",
+            "{} of {} {}: {} end to end, {whose}the least of {} up",
             self.weight,
             self.parts,
+            if self.parts == 1 { "part" } else { "parts" },
             Bps(self.end_to_end_bps),
             Bps(self.up_bps),
         )?;

@@ -365,88 +365,90 @@ mod tests {
         assert!(topology.link("spine1:eth1").is_none());
     }
 
+    type Change = fn(&mut v1::Fabric);
+
+    const TABLE: &[(Change, &str)] = &[
+        (|f| f.name.clear(), "name: empty"),
+        (
+            |f| f.switches[1].name = "leaf1".to_owned(),
+            "switches[1].name: a second switch named \"leaf1\"",
+        ),
+        (
+            |f| f.switches[1].name = "a b".to_owned(),
+            "switches[1].name: \"a b\" is not a name of letters, digits, '.', '_' and single '-'",
+        ),
+        (
+            |f| f.switches[1].role = 0,
+            "switches[1].role: neither leaf nor spine",
+        ),
+        (
+            |f| f.switches[1].role = 77,
+            "switches[1].role: neither leaf nor spine",
+        ),
+        (
+            |f| f.switches[0].vtep_address.clear(),
+            "switches[0].vtep_address: empty, and a leaf needs one",
+        ),
+        (
+            |f| f.switches[0].vtep_address = "198.51.100".to_owned(),
+            "switches[0].vtep_address: \"198.51.100\" is not an IP address",
+        ),
+        (
+            |f| f.switches[0].vtep_address = "127.0.0.1".to_owned(),
+            "switches[0].vtep_address: 127.0.0.1 is not a unicast address of a switch",
+        ),
+        (
+            |f| f.switches[1].vtep_address = "198.51.100.1".to_owned(),
+            "switches[1].vtep_address: 198.51.100.1 is already switches[0].vtep_address",
+        ),
+        (
+            |f| f.switches[0].agent_address = "leaf1".to_owned(),
+            "switches[0].agent_address: \"leaf1\" is not host:port",
+        ),
+        (
+            |f| f.switches[0].agent_address = "leaf1:0".to_owned(),
+            "switches[0].agent_address: \"leaf1:0\" is not host:port",
+        ),
+        (|f| f.links[0].a = None, "links[0].a: missing"),
+        (
+            |f| end_a(f).switch = "leaf9".to_owned(),
+            "links[0].a.switch: no switch is named \"leaf9\"",
+        ),
+        (
+            |f| end_a(f).interface.clear(),
+            "links[0].a.interface: \"\" is not the name of an interface",
+        ),
+        (
+            |f| end_a(f).address = "192.0.2.1".to_owned(),
+            "links[0].b.address: 192.0.2.1 is already links[0].a.address",
+        ),
+        (
+            |f| end_a(f).address = "2001:db8::1".to_owned(),
+            "links[0].b.address: 192.0.2.1 is not of the same family as 2001:db8::1",
+        ),
+        (
+            |f| {
+                end_a(f).switch = "spine1".to_owned();
+                end_a(f).interface = "eth2".to_owned();
+            },
+            "links[0].b.switch: \"spine1\" is at both ends",
+        ),
+        (|f| f.links[0].capacity_bps = 0, "links[0].capacity_bps: 0"),
+        (
+            |f| f.host_ports[0].interface = "eth1".to_owned(),
+            "host_ports[0].interface: leaf1:eth1 is already links[0].a.interface",
+        ),
+        (
+            |f| f.host_ports[0].vni = 1 << 24,
+            "host_ports[0].vni: 16777216 is above 16777215",
+        ),
+    ];
+
     #[test]
     fn each_fault_names_the_field_and_the_reason() {
-        type Change = fn(&mut v1::Fabric);
-        let table: Vec<(Change, &str)> = vec![
-            (|f| f.name.clear(), "name: empty"),
-            (
-                |f| f.switches[1].name = "leaf1".to_owned(),
-                "switches[1].name: a second switch named \"leaf1\"",
-            ),
-            (
-                |f| f.switches[1].name = "a b".to_owned(),
-                "switches[1].name: \"a b\" is not a name of letters, digits, '.', '_' and single '-'",
-            ),
-            (
-                |f| f.switches[1].role = 0,
-                "switches[1].role: neither leaf nor spine",
-            ),
-            (
-                |f| f.switches[1].role = 77,
-                "switches[1].role: neither leaf nor spine",
-            ),
-            (
-                |f| f.switches[0].vtep_address.clear(),
-                "switches[0].vtep_address: empty, and a leaf needs one",
-            ),
-            (
-                |f| f.switches[0].vtep_address = "198.51.100".to_owned(),
-                "switches[0].vtep_address: \"198.51.100\" is not an IP address",
-            ),
-            (
-                |f| f.switches[0].vtep_address = "127.0.0.1".to_owned(),
-                "switches[0].vtep_address: 127.0.0.1 is not a unicast address of a switch",
-            ),
-            (
-                |f| f.switches[1].vtep_address = "198.51.100.1".to_owned(),
-                "switches[1].vtep_address: 198.51.100.1 is already switches[0].vtep_address",
-            ),
-            (
-                |f| f.switches[0].agent_address = "leaf1".to_owned(),
-                "switches[0].agent_address: \"leaf1\" is not host:port",
-            ),
-            (
-                |f| f.switches[0].agent_address = "leaf1:0".to_owned(),
-                "switches[0].agent_address: \"leaf1:0\" is not host:port",
-            ),
-            (|f| f.links[0].a = None, "links[0].a: missing"),
-            (
-                |f| end_a(f).switch = "leaf9".to_owned(),
-                "links[0].a.switch: no switch is named \"leaf9\"",
-            ),
-            (
-                |f| end_a(f).interface.clear(),
-                "links[0].a.interface: \"\" is not the name of an interface",
-            ),
-            (
-                |f| end_a(f).address = "192.0.2.1".to_owned(),
-                "links[0].b.address: 192.0.2.1 is already links[0].a.address",
-            ),
-            (
-                |f| end_a(f).address = "2001:db8::1".to_owned(),
-                "links[0].b.address: 192.0.2.1 is not of the same family as 2001:db8::1",
-            ),
-            (
-                |f| {
-                    end_a(f).switch = "spine1".to_owned();
-                    end_a(f).interface = "eth2".to_owned();
-                },
-                "links[0].b.switch: \"spine1\" is at both ends",
-            ),
-            (|f| f.links[0].capacity_bps = 0, "links[0].capacity_bps: 0"),
-            (
-                |f| f.host_ports[0].interface = "eth1".to_owned(),
-                "host_ports[0].interface: leaf1:eth1 is already links[0].a.interface",
-            ),
-            (
-                |f| f.host_ports[0].vni = 1 << 24,
-                "host_ports[0].vni: 16777216 is above 16777215",
-            ),
-        ];
-        for (change, fault) in table {
+        for (change, fault) in TABLE {
             // Others may follow from the first: what does not exist cannot be named.
-            assert_eq!(faults(change)[0], fault);
+            assert_eq!(faults(change)[0], *fault);
         }
     }
 
