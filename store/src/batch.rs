@@ -140,7 +140,7 @@ impl Batch {
     /// batch that is not is never proposed.
     pub fn is_acceptable(&self) -> bool {
         let keys_fit = self.ops.iter().all(|op| match op {
-            Op::Put { keys, .. } | Op::Delete { keys } => keys.iter().all(|key| is_key(key)),
+            Op::Put { keys, .. } | Op::Delete { keys } => keys.iter().all(is_key),
             Op::DeletePrefix { prefix } => prefix.len() <= MAX_KEY_OCTETS,
         });
         let conditions_fit = self.conditions.iter().all(|condition| {
@@ -310,3 +310,81 @@ const ENTRY_FORMAT: u8 = 1;
 const OP_PUT: u8 = 1;
 const OP_DELETE: u8 = 2;
 const OP_DELETE_PREFIX: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn octets(len: std::ops::Range<usize>) -> impl Strategy<Value = Bytes> {
+        vec(any::<u8>(), len).prop_map(Bytes::from)
+    }
+
+    fn any_op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            (octets(0..40), vec(octets(1..20), 0..4))
+                .prop_map(|(value, keys)| Op::Put { value, keys }),
+            vec(octets(1..20), 0..4).prop_map(|keys| Op::Delete { keys }),
+            octets(0..20).prop_map(|prefix| Op::DeletePrefix { prefix }),
+        ]
+    }
+
+    fn any_proposal() -> impl Strategy<Value = Proposal> {
+        let condition = (octets(1..20), proptest::option::of(octets(0..20)))
+            .prop_map(|(key, value)| Condition::Equals { key, value });
+        let batch = (vec(condition, 0..3), vec(any_op(), 0..4))
+            .prop_map(|(conditions, ops)| Batch { conditions, ops });
+        (any::<u64>(), any::<u64>(), any::<u64>(), batch).prop_map(
+            |(proposer, boot, seq, batch)| Proposal {
+                proposer,
+                id: ProposalId { boot, seq },
+                batch,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_proposal_survives_its_octets(proposal in any_proposal()) {
+            let octets = proposal.encode();
+            prop_assert_eq!(octets.len(), HEADER_OCTETS + proposal.batch.octets_len());
+            prop_assert_eq!(Proposal::decode(octets.into()), Some(proposal));
+        }
+
+        #[test]
+        fn a_cut_or_prolonged_proposal_is_none(proposal in any_proposal(), at: prop::sample::Index) {
+            let octets = Bytes::from(proposal.encode());
+            prop_assert_eq!(Proposal::decode(octets.slice(..at.index(octets.len()))), None);
+            prop_assert_eq!(Proposal::decode([&octets[..], &[0]].concat().into()), None);
+        }
+
+        #[test]
+        fn any_octets_decode_without_panic(mut octets in vec(any::<u8>(), 0..120)) {
+            if let Some(first) = octets.first_mut() {
+                *first = ENTRY_FORMAT;
+            }
+            let _ = Proposal::decode(octets.into());
+        }
+
+        #[test]
+        fn changed_octets_never_decode_to_the_same(
+            proposal in any_proposal(),
+            at: prop::sample::Index,
+            bit in 0_u8..8,
+        ) {
+            let mut octets = proposal.encode();
+            let at = at.index(octets.len());
+            octets[at] ^= 1 << bit;
+            prop_assert_ne!(Proposal::decode(octets.into()), Some(proposal));
+        }
+    }
+
+    #[test]
+    fn a_count_that_cannot_fit_allocates_nothing() {
+        let mut octets = vec![ENTRY_FORMAT; 1];
+        octets.extend([0; 24]);
+        octets.extend([0xff; 4]);
+        assert_eq!(Proposal::decode(octets.into()), None);
+    }
+}

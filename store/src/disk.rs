@@ -196,6 +196,9 @@ fn database_options() -> Options {
     options.set_max_background_jobs(2);
     options.set_keep_log_file_num(4);
     options.set_max_open_files(256);
+    // Files are few: threads to open them, three families times sixteen, cost more than they save.
+    options.set_max_file_opening_threads(1);
+    options.set_skip_stats_update_on_db_open(true);
     options
 }
 

@@ -18,7 +18,7 @@ use crate::octets::Reader;
 #[derive(Debug)]
 pub(crate) enum Letter {
     /// A message of the Raft protocol.
-    Raft(Message),
+    Raft(Box<Message>),
     /// An entry that the receiver, if it leads, is to propose. Raft's own forwarding is not used:
     /// it tells nobody when it loses one.
     Propose(Bytes),
@@ -69,7 +69,7 @@ pub(crate) fn decode(octets: Bytes) -> Option<(Address, Letter)> {
         to: reader.u64()?,
     };
     let letter = match kind {
-        KIND_RAFT => Letter::Raft(Message::decode(reader.rest()).ok()?),
+        KIND_RAFT => Letter::Raft(Box::new(Message::decode(reader.rest()).ok()?)),
         KIND_PROPOSE => Letter::Propose(reader.rest()),
         KIND_TRANSFER => {
             let to = reader.u64()?;

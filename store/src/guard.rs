@@ -131,6 +131,10 @@ fn check_numbers(
 
 /// Entries follow each other from `index` on, in terms that do not fall nor exceed the sender's.
 fn check_entries(message: &Message) -> Result<(), Refusal> {
+    // Raft takes every index beyond its log to have term 0, and so to match.
+    if message.log_term == 0 {
+        return Err(Refusal::Implausible("entry"));
+    }
     let mut index = message.index;
     let mut term = message.log_term;
     for entry in &message.entries {
@@ -168,7 +172,8 @@ fn check_snapshot(message: &mut Message, standing: &Standing<'_>) -> Result<(), 
     if !plausible {
         return Err(Refusal::Implausible("snapshot"));
     }
-    if metadata.index <= standing.commit {
+    // Raft ignores one that is older than what it has committed, unread.
+    if metadata.index < standing.commit {
         return Ok(());
     }
     let octets = Bytes::from(std::mem::take(&mut snapshot.data));

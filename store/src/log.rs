@@ -51,9 +51,11 @@ impl Log {
     /// Puts the beginning of a log into `batch`: as if a snapshot at index 1 had been installed, so
     /// that Raft never meets an empty one.
     pub(crate) fn found(disk: &Disk, conf: &ConfState, batch: &mut WriteBatch) {
-        let mut hard = HardState::default();
-        hard.term = FIRST_TERM;
-        hard.commit = FIRST_INDEX;
+        let hard = HardState {
+            term: FIRST_TERM,
+            vote: 0,
+            commit: FIRST_INDEX,
+        };
         put_hard(disk, batch, &hard);
         batch.put_cf(disk.meta(), CONF, membership::encode(conf));
         put_truncated(disk, batch, FIRST_INDEX, FIRST_TERM);
@@ -304,13 +306,14 @@ fn encode_entry(entry: &Entry) -> Vec<u8> {
 
 fn decode_entry(index: u64, record: Bytes) -> Option<Entry> {
     let mut reader = Reader::new(record);
-    let mut entry = Entry::default();
-    entry.index = index;
-    entry.term = reader.u64()?;
-    entry.entry_type = i32::from(reader.u8()?);
-    entry.context = reader.field()?.into();
-    entry.data = reader.rest().into();
-    Some(entry)
+    Some(Entry {
+        index,
+        term: reader.u64()?,
+        entry_type: i32::from(reader.u8()?),
+        context: reader.field()?.into(),
+        data: reader.rest().into(),
+        ..Entry::default()
+    })
 }
 
 fn put_hard(disk: &Disk, batch: &mut WriteBatch, hard: &HardState) {
@@ -323,10 +326,11 @@ fn put_hard(disk: &Disk, batch: &mut WriteBatch, hard: &HardState) {
 
 fn hard_from(record: Bytes) -> Option<HardState> {
     let mut reader = Reader::new(record);
-    let mut hard = HardState::default();
-    hard.term = reader.u64()?;
-    hard.vote = reader.u64()?;
-    hard.commit = reader.u64()?;
+    let hard = HardState {
+        term: reader.u64()?,
+        vote: reader.u64()?,
+        commit: reader.u64()?,
+    };
     reader.is_empty().then_some(hard)
 }
 

@@ -29,9 +29,10 @@ pub(crate) fn check(config: &Config) -> Result<(), OpenError> {
 
 /// The voters as Raft records them.
 pub(crate) fn conf_state(voters: &[u64]) -> ConfState {
-    let mut conf = ConfState::default();
-    conf.voters = sorted(voters);
-    conf
+    ConfState {
+        voters: sorted(voters),
+        ..ConfState::default()
+    }
 }
 
 /// Whether `conf` is exactly these voters and nothing in transition.

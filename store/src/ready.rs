@@ -129,7 +129,7 @@ impl Replica {
 
     fn receive(&mut self, from: u64, octets: Bytes, out: &mut Vec<Output>) -> Result<(), Halt> {
         let refusal = match self.open_letter(from, octets) {
-            Ok(Letter::Raft(message)) => return self.step(message, out),
+            Ok(Letter::Raft(message)) => return self.step(*message, out),
             Ok(Letter::Propose(entry)) => {
                 let deadline = self.now + u64::from(self.config.proposal_ticks);
                 self.proposals.add_forwarded(entry, deadline);
@@ -351,7 +351,7 @@ impl Replica {
             }
             out.push(Output::Send {
                 to,
-                octets: envelope::encode(&self.address(to), &Letter::Raft(message)),
+                octets: envelope::encode(&self.address(to), &Letter::Raft(Box::new(message))),
                 snapshot,
             });
         }

@@ -14,7 +14,7 @@
 use std::{collections::BTreeMap, hash::Hasher};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use raft::eraftpb::{ConfState, Snapshot};
+use raft::eraftpb::{ConfState, Snapshot, SnapshotMetadata};
 use rocksdb::WriteBatch;
 
 use crate::{
@@ -61,13 +61,14 @@ pub(crate) fn build(
     let check = checksum(&out);
     out.put_u64(check);
 
-    let mut snapshot = Snapshot::default();
-    snapshot.data = out.into();
-    let metadata = snapshot.mut_metadata();
-    metadata.index = index;
-    metadata.term = term;
-    metadata.set_conf_state(conf.clone());
-    Ok(snapshot)
+    Ok(Snapshot {
+        data: out.into(),
+        metadata: Some(SnapshotMetadata {
+            conf_state: Some(conf.clone()),
+            index,
+            term,
+        }),
+    })
 }
 
 /// A snapshot that has been read through once and found sound.

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
-use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot};
+use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot, SnapshotMetadata};
 use weft_store::{Input, Output};
 
 use crate::world::{CLUSTER, Random, World, put};
@@ -230,13 +230,14 @@ fn forge(world: &mut World, from: u64, to: u64) -> Message {
         message.entries.push(entry);
     }
     if random.percent(70) {
-        let mut forged = Snapshot::default();
-        forged.data = vec![1; random.below(40) as usize];
-        let metadata = forged.mut_metadata();
-        (metadata.index, metadata.term) = snapshot;
-        let mut conf = ConfState::default();
-        conf.voters = (1..=3).collect();
-        metadata.set_conf_state(conf);
+        let forged = Snapshot {
+            data: vec![1; random.below(40) as usize],
+            metadata: Some(SnapshotMetadata {
+                conf_state: Some(ConfState::from(([1, 2, 3], []))),
+                index: snapshot.0,
+                term: snapshot.1,
+            }),
+        };
         message.set_snapshot(forged);
     }
     message
