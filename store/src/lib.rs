@@ -27,6 +27,7 @@ mod disk;
 mod envelope;
 mod guard;
 mod identity;
+mod input;
 mod log;
 mod membership;
 mod octets;

@@ -1,0 +1,208 @@
+//! What one input tells Raft, or those beside it. Knows no disk write: `ready` makes them.
+
+use std::hash::BuildHasher;
+
+use bytes::Bytes;
+use raft::{
+    SnapshotStatus, StateRole,
+    eraftpb::{Message, MessageType},
+};
+
+use crate::{
+    batch::Proposal,
+    config::ELECTION_TICKS,
+    envelope::{self, Address, Letter},
+    error::Halt,
+    guard::{self, Refusal, Standing},
+    ready::SNAPSHOT_TICKS,
+    replica::{Input, Output, Replica},
+    view::BuildFnv,
+};
+
+impl Replica {
+    /// Tells Raft, or those beside it, of one input.
+    pub(crate) fn take_in(&mut self, input: Input, out: &mut Vec<Output>) -> Result<(), Halt> {
+        match input {
+            Input::Tick => self.tick(out)?,
+            Input::Message { from, octets } => self.receive(from, octets, out)?,
+            Input::Propose { batch, ticket } => {
+                let deadline = self.now + u64::from(self.config.proposal_ticks);
+                self.proposals.add(batch, ticket, deadline, out);
+            }
+            Input::Read { ticket } => {
+                let deadline = self.now + u64::from(self.config.read_ticks);
+                if !self.reads.add(ticket, deadline) {
+                    out.push(Output::ReadFailed { ticket });
+                }
+            }
+            Input::Unreachable(id) => self.node.report_unreachable(id),
+            Input::SnapshotSent { to, ok } => {
+                self.snapshots_sent.remove(&to);
+                self.node.report_snapshot(to, snapshot_status(ok));
+            }
+            Input::Campaign => {
+                self.persist_first(out)?;
+                if let Err(error) = self.node.campaign() {
+                    tracing::debug!(%error, "cannot campaign");
+                }
+            }
+            Input::TransferLeader(to) => self.transfer(to, out),
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, out: &mut Vec<Output>) -> Result<(), Halt> {
+        self.now += 1;
+        self.persist_first(out)?;
+        // Raft draws election timeouts from the thread's randomness. Ours follow from the seed, so
+        // that one seed gives one history.
+        let raft = &mut self.node.raft;
+        let draw = BuildFnv::default().hash_one((
+            self.config.seed,
+            self.config.id,
+            raft.term,
+            self.campaigns,
+        ));
+        let spread = usize::try_from(draw % ELECTION_TICKS as u64).unwrap_or(0);
+        raft.set_randomized_election_timeout(ELECTION_TICKS + spread);
+        let follows = raft.state != StateRole::Leader;
+        if self.node.tick() && follows {
+            self.campaigns += 1;
+        }
+        self.proposals.expire(self.now, out);
+        self.reads.expire(self.now, out);
+        let now = self.now;
+        let overdue: Vec<u64> = self
+            .snapshots_sent
+            .extract_if(.., |_, until| *until <= now)
+            .map(|(to, _)| to)
+            .collect();
+        for to in overdue {
+            self.node.report_snapshot(to, SnapshotStatus::Failure);
+        }
+        if now.is_multiple_of(SNAPSHOT_TICKS) && self.snapshots_sent.is_empty() {
+            self.node.store().forget_snapshot();
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, from: u64, octets: Bytes, out: &mut Vec<Output>) -> Result<(), Halt> {
+        let refusal = match self.open_letter(from, octets) {
+            Ok(Letter::Raft(message)) => return self.step(*message, out),
+            Ok(Letter::Propose(entry)) => {
+                let deadline = self.now + u64::from(self.config.proposal_ticks);
+                self.proposals.add_forwarded(entry, deadline);
+                return Ok(());
+            }
+            Ok(Letter::Transfer(to)) => {
+                if self.leads() {
+                    self.node.transfer_leader(to);
+                }
+                return Ok(());
+            }
+            Err(refusal) => refusal,
+        };
+        self.refused += 1;
+        tracing::debug!(from, %refusal, "message refused");
+        match refusal {
+            Refusal::LostLog { commit } => Err(Halt::LostLog {
+                leader: from,
+                commit,
+                last: self.node.raft.raft_log.last_index(),
+            }),
+            Refusal::Malformed | Refusal::Foreign | Refusal::Kind | Refusal::Implausible(_) => {
+                Ok(())
+            }
+        }
+    }
+
+    /// What `octets` say, if it may be believed that `from` says it.
+    fn open_letter(&self, from: u64, octets: Bytes) -> Result<Letter, Refusal> {
+        let (address, mut letter) = envelope::decode(octets).ok_or(Refusal::Malformed)?;
+        let expected = Address {
+            cluster: self.config.cluster,
+            from,
+            to: self.config.id,
+        };
+        let is_voter = self.config.voters.contains(&from);
+        if address != expected || from == self.config.id || !is_voter {
+            return Err(Refusal::Foreign);
+        }
+        match &mut letter {
+            Letter::Raft(message) => {
+                let raft = &self.node.raft;
+                let standing = Standing {
+                    id: self.config.id,
+                    voters: &self.config.voters,
+                    leads: self.leads(),
+                    term: raft.term,
+                    commit: raft.raft_log.committed,
+                    last: raft.raft_log.last_index(),
+                };
+                guard::admit(message, from, &standing)?;
+            }
+            Letter::Propose(entry) => {
+                let proposal = Proposal::decode(entry.clone()).ok_or(Refusal::Malformed)?;
+                if proposal.proposer != from {
+                    return Err(Refusal::Foreign);
+                }
+            }
+            Letter::Transfer(to) => {
+                if !self.config.voters.contains(to) {
+                    return Err(Refusal::Foreign);
+                }
+            }
+        }
+        Ok(letter)
+    }
+
+    fn step(&mut self, message: Message, out: &mut Vec<Output>) -> Result<(), Halt> {
+        // Raft expects whoever is elected to have persisted its whole log.
+        if matches!(
+            message.get_msg_type(),
+            MessageType::MsgRequestVoteResponse
+                | MessageType::MsgRequestPreVoteResponse
+                | MessageType::MsgTimeoutNow
+        ) {
+            self.persist_first(out)?;
+        }
+        if let Err(error) = self.node.step(message) {
+            tracing::debug!(%error, "message ignored");
+        }
+        Ok(())
+    }
+
+    fn transfer(&mut self, to: u64, out: &mut Vec<Output>) {
+        let leader = self.node.raft.leader_id;
+        if self.leads() {
+            self.node.transfer_leader(to);
+        } else if leader != 0 && self.config.voters.contains(&to) {
+            out.push(self.letter(leader, &Letter::Transfer(to)));
+        }
+    }
+
+    /// A round if there is anything that is not on disk.
+    fn persist_first(&mut self, out: &mut Vec<Output>) -> Result<(), Halt> {
+        let log = &self.node.raft.raft_log;
+        if !log.unstable_entries().is_empty() || log.unstable_snapshot().is_some() {
+            self.round(out)?;
+        }
+        Ok(())
+    }
+
+    fn letter(&self, to: u64, letter: &Letter) -> Output {
+        Output::Send {
+            to,
+            octets: envelope::encode(&self.address(to), letter),
+            snapshot: false,
+        }
+    }
+}
+
+fn snapshot_status(ok: bool) -> SnapshotStatus {
+    if ok {
+        SnapshotStatus::Finish
+    } else {
+        SnapshotStatus::Failure
+    }
+}
