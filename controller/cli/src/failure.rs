@@ -41,6 +41,10 @@ impl Failure {
             (None, Code::Unavailable | Code::DeadlineExceeded) => {
                 Self::unanswered(address, status.message())
             }
+            // Another server, or a weft that is older than this command.
+            (None, Code::Unimplemented) => {
+                Self::unanswered(address, "no weft that knows the request")
+            }
             (None, code) if status.message().is_empty() => Self::Refused(code.to_string()),
             (None, _) => Self::Refused(status.message().to_owned()),
         }

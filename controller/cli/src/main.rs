@@ -139,7 +139,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  ok
   1  refused: an argument, a file, or the replica's answer says why
-  2  no answer: nothing listens, nothing answers in time, or no majority of replicas does";
+  2  no answer: no weft listens, nothing comes in time, or no majority of replicas agrees";
 
 /// A day; more is no timeout.
 const TIMEOUT_MAX_SECS: u64 = 86_400;

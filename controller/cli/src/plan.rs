@@ -99,18 +99,7 @@ impl Plan {
             writeln!(out, "\n{}", table.header())?;
         }
         for (entry, rows) in self.entries.iter().zip(&rows) {
-            let Entry {
-                leaf,
-                to,
-                prefix,
-                reason,
-                ..
-            } = entry;
-            writeln!(
-                out,
-                "{}",
-                printable(&format!("{leaf} to {to} ({prefix}): {reason}"))
-            )?;
+            entry.print(out)?;
             if !rows.is_empty() {
                 writeln!(out, "{}", table.body(rows))?;
             }
@@ -120,6 +109,17 @@ impl Plan {
 }
 
 impl Entry {
+    /// The destination; what the reason says of single links stands on lines of its own.
+    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (leaf, to, prefix) = (
+            printable(&self.leaf),
+            printable(&self.to),
+            printable(&self.prefix),
+        );
+        let reason = printable(&self.reason).replace("; ", "\n  ");
+        writeln!(out, "{leaf} to {to} ({prefix}): {reason}")
+    }
+
     fn rows(&self) -> Vec<Vec<String>> {
         let parts: u64 = self
             .members
@@ -234,7 +234,7 @@ mod tests {
         let dead = entry(
             "leaf3",
             "192.0.2.13/32",
-            "no live way over 2 uplinks",
+            "no live way over 2 uplinks; leaf1:eth1--spine1:eth1: no part: the link is down",
             Vec::new(),
         );
         proto::Plan {
@@ -257,6 +257,7 @@ leaf1 to leaf2 (192.0.2.12/32): 3 parts over 2 of 2 uplinks
   33.3%  spine2  eth2       198.51.100.8  1 of 3 parts: 50 Gb/s end to end, the least of 50 Gb/s up
                                           and 50 Gb/s down
 leaf1 to leaf3 (192.0.2.13/32): no live way over 2 uplinks
+  leaf1:eth1--spine1:eth1: no part: the link is down
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

@@ -272,6 +272,20 @@ async fn something_else_listens() {
 }
 
 #[tokio::test]
+async fn a_server_without_the_service_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server::builder()
+        .add_service(fabric_server::FabricServiceServer::new(Replica))
+        .serve_with_incoming(TcpListenerStream::new(listener));
+    let server = tokio::spawn(server);
+    let failure = typed_at(address, &["peer", "list"]).await.1.unwrap_err();
+    server.abort();
+    let expected = format!("no answer from {address}: no weft that knows the request");
+    assert_eq!((failure.to_string(), failure.exit_code()), (expected, 2));
+}
+
+#[tokio::test]
 async fn no_majority_is_no_answer() {
     let (said, code) = refused(&["vtep", "list"]).await;
     assert_eq!(
