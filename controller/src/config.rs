@@ -119,7 +119,11 @@ pub struct PeerGroup {
 impl PeerGroup {
     /// How reflection treats a peer of this group once its AS is known.
     pub fn kind(&self, remote_asn: u32, local_asn: u32) -> PeerKind {
-        match (remote_asn == local_asn, self.route_reflector_client, self.route_server_client) {
+        match (
+            remote_asn == local_asn,
+            self.route_reflector_client,
+            self.route_server_client,
+        ) {
             (true, true, _) => PeerKind::IbgpClient,
             (true, false, _) => PeerKind::IbgpNonClient,
             (false, _, true) => PeerKind::RouteServerClient,
@@ -172,19 +176,19 @@ impl Config {
             path: path.to_owned(),
             message: error.to_string().trim_end().to_owned(),
         })?;
-        raw.check().map_err(|Invalid { field, reason }| ConfigError::Invalid {
-            path: path.to_owned(),
-            field,
-            reason,
-        })
+        raw.check()
+            .map_err(|Invalid { field, reason }| ConfigError::Invalid {
+                path: path.to_owned(),
+                field,
+                reason,
+            })
     }
 
     /// What `weftd` does without a file: one replica, BGP on port 179, no peer until one is named.
     pub fn standalone() -> Self {
-        File::default().check().map_or_else(
-            |error| panic!("the defaults are valid: {}: {}", error.field, error.reason),
-            |config| config,
-        )
+        File::default().check().unwrap_or_else(|error| {
+            panic!("the defaults are valid: {}: {}", error.field, error.reason)
+        })
     }
 
     /// Identifies the Raft group, so that a replica of another one is never listened to: the ids of
@@ -195,7 +199,11 @@ impl Config {
         cluster[4..8].copy_from_slice(&self.bgp.local.cluster_id.0.to_be_bytes());
         // FNV-1a over the sorted ids: small, stable, and no secret is needed.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for octet in self.replicas.iter().flat_map(|member| member.id.to_be_bytes()) {
+        for octet in self
+            .replicas
+            .iter()
+            .flat_map(|member| member.id.to_be_bytes())
+        {
             hash = (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3);
         }
         cluster[8..].copy_from_slice(&hash.to_be_bytes());
@@ -204,7 +212,10 @@ impl Config {
 
     /// Where this replica takes Raft streams.
     pub fn raft_listen(&self) -> Option<SocketAddr> {
-        let own = self.replicas.iter().find(|member| member.id == self.replica.id);
+        let own = self
+            .replicas
+            .iter()
+            .find(|member| member.id == self.replica.id);
         own.and_then(|member| member.address)
     }
 }
@@ -235,7 +246,10 @@ struct FileReplica {
 
 impl Default for FileReplica {
     fn default() -> Self {
-        Self { id: 1, data_dir: PathBuf::from("weft-data") }
+        Self {
+            id: 1,
+            data_dir: PathBuf::from("weft-data"),
+        }
     }
 }
 
@@ -313,7 +327,9 @@ struct FileApi {
 
 impl Default for FileApi {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], API_PORT)) }
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], API_PORT)),
+        }
     }
 }
 
@@ -338,8 +354,11 @@ impl AsnText {
             Self::Text(text) => {
                 let (low, high) = text.split_once('-').unwrap_or((text, text));
                 let number = |part: &str| {
-                    u32::from_str(part.trim())
-                        .map_err(|_| format!("{text:?} is neither an AS number nor a range such as \"65001-65100\""))
+                    u32::from_str(part.trim()).map_err(|_| {
+                        format!(
+                            "{text:?} is neither an AS number nor a range such as \"65001-65100\""
+                        )
+                    })
                 };
                 (number(low)?, number(high)?)
             }
@@ -361,7 +380,10 @@ struct Invalid {
 }
 
 fn invalid<T>(field: impl fmt::Display, reason: impl fmt::Display) -> Result<T, Invalid> {
-    Err(Invalid { field: field.to_string(), reason: reason.to_string() })
+    Err(Invalid {
+        field: field.to_string(),
+        reason: reason.to_string(),
+    })
 }
 
 impl File {
@@ -369,7 +391,10 @@ impl File {
         let replicas = self.check_replicas()?;
         Ok(Config {
             replicas,
-            replica: Replica { id: self.replica.id, data_dir: self.replica.data_dir },
+            replica: Replica {
+                id: self.replica.id,
+                data_dir: self.replica.data_dir,
+            },
             bgp: self.bgp.check()?,
             api: self.api.listen,
             metrics: self.metrics.listen,
@@ -382,7 +407,10 @@ impl File {
             return invalid("replica.id", "must be 1 or more");
         }
         if self.replicas.is_empty() {
-            return Ok(vec![Member { id: own, address: None }]);
+            return Ok(vec![Member {
+                id: own,
+                address: None,
+            }]);
         }
         let mut seen = BTreeMap::new();
         for (at, member) in self.replicas.iter().enumerate() {
@@ -390,7 +418,10 @@ impl File {
                 return invalid(format!("replicas[{at}].id"), "must be 1 or more");
             }
             if seen.insert(member.id, member.address).is_some() {
-                return invalid(format!("replicas[{at}].id"), format!("{} appears twice", member.id));
+                return invalid(
+                    format!("replicas[{at}].id"),
+                    format!("{} appears twice", member.id),
+                );
             }
         }
         let addresses: BTreeSet<_> = seen.values().collect();
@@ -398,13 +429,19 @@ impl File {
             return invalid("replicas", "two replicas have the same address");
         }
         if !matches!(seen.len(), 1 | 3 | 5) {
-            let reason = format!("{} replicas; 1, 3 or 5 can lose 0, 1 or 2 of them", seen.len());
+            let reason = format!(
+                "{} replicas; 1, 3 or 5 can lose 0, 1 or 2 of them",
+                seen.len()
+            );
             return invalid("replicas", reason);
         }
         if !seen.contains_key(&own) {
             return invalid("replica.id", format!("{own} is not among the replicas"));
         }
-        let member = |(id, address)| Member { id, address: Some(address) };
+        let member = |(id, address)| Member {
+            id,
+            address: Some(address),
+        };
         Ok(seen.into_iter().map(member).collect())
     }
 }
@@ -424,25 +461,47 @@ impl FileBgp {
         };
         let mut listen_ranges = Vec::new();
         for (at, range) in self.listen_range.iter().enumerate() {
-            let prefix = IpNet::from_str(&range.prefix)
-                .or_else(|_| invalid(format!("bgp.listen_range[{at}].prefix"), format!("{:?} is not a prefix", range.prefix)))?;
-            let peer_group = known(format!("bgp.listen_range[{at}].peer_group"), &range.peer_group)?;
-            listen_ranges.push(ListenRange { prefix: prefix.trunc(), peer_group });
+            let prefix = IpNet::from_str(&range.prefix).or_else(|_| {
+                invalid(
+                    format!("bgp.listen_range[{at}].prefix"),
+                    format!("{:?} is not a prefix", range.prefix),
+                )
+            })?;
+            let peer_group = known(
+                format!("bgp.listen_range[{at}].peer_group"),
+                &range.peer_group,
+            )?;
+            listen_ranges.push(ListenRange {
+                prefix: prefix.trunc(),
+                peer_group,
+            });
         }
         // The longest prefix wins, as everywhere in routing.
         listen_ranges.sort_by_key(|range| std::cmp::Reverse(range.prefix.prefix_len()));
         let mut peers: Vec<Peer> = Vec::new();
         for (at, peer) in self.peer.iter().enumerate() {
             if peers.iter().any(|other| other.address == peer.address) {
-                return invalid(format!("bgp.peer[{at}].address"), format!("{} appears twice", peer.address));
+                return invalid(
+                    format!("bgp.peer[{at}].address"),
+                    format!("{} appears twice", peer.address),
+                );
             }
             let peer_group = known(format!("bgp.peer[{at}].peer_group"), &peer.peer_group)?;
-            peers.push(Peer { address: peer.address, port: peer.port.unwrap_or(BGP_PORT), peer_group, passive: peer.passive });
+            peers.push(Peer {
+                address: peer.address,
+                port: peer.port.unwrap_or(BGP_PORT),
+                peer_group,
+                passive: peer.passive,
+            });
         }
         let router_id = RouterId::from(self.router_id);
         let cluster_id = ClusterId(self.cluster_id.map_or(router_id.0, u32::from));
         Ok(Bgp {
-            local: Local { asn: self.asn, router_id, cluster_id },
+            local: Local {
+                asn: self.asn,
+                router_id,
+                cluster_id,
+            },
             listen: self.listen,
             groups,
             listen_ranges,
@@ -456,7 +515,10 @@ impl FileBgp {
         for (at, raw) in self.peer_group.iter().enumerate() {
             let group = raw.check(&format!("bgp.peer_group[{at}]"), self.asn)?;
             if groups.insert(group.name.clone(), group).is_some() {
-                return invalid(format!("bgp.peer_group[{at}].name"), format!("{:?} appears twice", raw.name));
+                return invalid(
+                    format!("bgp.peer_group[{at}].name"),
+                    format!("{:?} appears twice", raw.name),
+                );
             }
         }
         Ok(groups)
@@ -467,22 +529,40 @@ impl FileGroup {
     fn check(&self, place: &str, local_asn: u32) -> Result<PeerGroup, Invalid> {
         let remote_asn = match &self.remote_asn {
             None => RemoteAsn::Any,
-            Some(text) => text.resolve().or_else(|reason| invalid(format!("{place}.remote_asn"), reason))?,
+            Some(text) => text
+                .resolve()
+                .or_else(|reason| invalid(format!("{place}.remote_asn"), reason))?,
         };
         let ibgp_only = matches!(remote_asn, RemoteAsn::Exactly(asn) if asn == local_asn);
         if ibgp_only && self.route_server_client {
-            return invalid(format!("{place}.route_server_client"), "the group is iBGP; use route_reflector_client (RFC 4456)");
+            return invalid(
+                format!("{place}.route_server_client"),
+                "the group is iBGP; use route_reflector_client (RFC 4456)",
+            );
         }
-        if self.route_reflector_client && matches!(remote_asn, RemoteAsn::Exactly(asn) if asn != local_asn) {
-            return invalid(format!("{place}.route_reflector_client"), "the group is eBGP; use route_server_client (RFC 7947)");
+        if self.route_reflector_client
+            && matches!(remote_asn, RemoteAsn::Exactly(asn) if asn != local_asn)
+        {
+            return invalid(
+                format!("{place}.route_reflector_client"),
+                "the group is eBGP; use route_server_client (RFC 7947)",
+            );
         }
         let mut families = Vec::new();
-        let names = self.families.clone().unwrap_or_else(|| vec!["l2vpn-evpn".to_owned()]);
+        let names = self
+            .families
+            .clone()
+            .unwrap_or_else(|| vec!["l2vpn-evpn".to_owned()]);
         for (at, name) in names.iter().enumerate() {
-            let family = Family::from_str(name).ok().filter(|family| SUPPORTED.contains(family));
+            let family = Family::from_str(name)
+                .ok()
+                .filter(|family| SUPPORTED.contains(family));
             let Some(family) = family else {
                 let known: Vec<_> = SUPPORTED.iter().map(ToString::to_string).collect();
-                return invalid(format!("{place}.families[{at}]"), format!("{name:?} is not one of {}", known.join(", ")));
+                return invalid(
+                    format!("{place}.families[{at}]"),
+                    format!("{name:?} is not one of {}", known.join(", ")),
+                );
             };
             if !families.contains(&family) {
                 families.push(family);
@@ -493,7 +573,10 @@ impl FileGroup {
         }
         let hold_secs = self.hold_secs.unwrap_or(HOLD_SECS);
         if matches!(hold_secs, 1 | 2) {
-            return invalid(format!("{place}.hold_secs"), "must be 0 or at least 3 (RFC 4271 §4.2)");
+            return invalid(
+                format!("{place}.hold_secs"),
+                "must be 0 or at least 3 (RFC 4271 §4.2)",
+            );
         }
         let retry_secs = self.connect_retry_secs.unwrap_or(CONNECT_RETRY_SECS);
         if retry_secs == 0 {
@@ -512,7 +595,11 @@ impl FileGroup {
 }
 
 /// Families that the speaker carries.
-pub const SUPPORTED: [Family; 3] = [Family::L2VPN_EVPN, Family::IPV4_UNICAST, Family::IPV6_UNICAST];
+pub const SUPPORTED: [Family; 3] = [
+    Family::L2VPN_EVPN,
+    Family::IPV4_UNICAST,
+    Family::IPV6_UNICAST,
+];
 
 /// RFC 4271 §8: the well-known port.
 const BGP_PORT: u16 = 179;
@@ -579,15 +666,27 @@ mod tests {
     fn the_documented_file_is_understood() {
         let config = parse(FULL).unwrap();
         assert_eq!(config.replicas.len(), 3);
-        assert_eq!(config.raft_listen(), Some("10.255.1.2:7400".parse().unwrap()));
-        assert_eq!(config.bgp.groups["leaves"].kind(65000, 65000), PeerKind::IbgpClient);
+        assert_eq!(
+            config.raft_listen(),
+            Some("10.255.1.2:7400".parse().unwrap())
+        );
+        assert_eq!(
+            config.bgp.groups["leaves"].kind(65000, 65000),
+            PeerKind::IbgpClient
+        );
         assert_eq!(config.bgp.local.cluster_id, ClusterId(0x0aff_0101));
     }
 
     #[test]
     fn nothing_at_all_is_a_single_replica() {
         let config = parse("").unwrap();
-        assert_eq!(config.replicas, vec![Member { id: 1, address: None }]);
+        assert_eq!(
+            config.replicas,
+            vec![Member {
+                id: 1,
+                address: None
+            }]
+        );
         assert_eq!(Config::standalone().cluster(), config.cluster());
     }
 

@@ -11,9 +11,9 @@ pub mod transport;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use crate::operator::metrics::Counted;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
-use crate::operator::metrics::Counted;
 use weft_store::{Applied, Batch, Input, Outcome, Output, Replica, Status, View};
 
 /// What the thread takes.
@@ -57,7 +57,12 @@ impl Consensus {
     pub async fn propose(&self, batch: Batch) -> Outcome {
         let since = Instant::now();
         let (reply, outcome) = oneshot::channel();
-        if self.commands.send(Command::Propose(batch, reply)).await.is_err() {
+        if self
+            .commands
+            .send(Command::Propose(batch, reply))
+            .await
+            .is_err()
+        {
             return Outcome::Dropped;
         }
         let outcome = outcome.await.unwrap_or(Outcome::Dropped);
@@ -96,7 +101,10 @@ pub fn start(
     counted: Counted,
 ) -> (Consensus, std::thread::JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
-    let group = Group { status: replica.status(), heard: BTreeMap::new() };
+    let group = Group {
+        status: replica.status(),
+        heard: BTreeMap::new(),
+    };
     let (publish, group) = watch::channel(group);
     let view = replica.view();
     let edge = Edge {
@@ -117,7 +125,15 @@ pub fn start(
         .name("consensus".to_owned())
         .spawn(move || edge.drive())
         .expect("the system can start a thread at startup");
-    (Consensus { commands, group, view, counted }, thread)
+    (
+        Consensus {
+            commands,
+            group,
+            view,
+            counted,
+        },
+        thread,
+    )
 }
 
 struct Edge {
@@ -139,7 +155,10 @@ struct Edge {
 }
 
 impl Edge {
-    #[expect(clippy::disallowed_methods, reason = "this file is the clock of the store")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this file is the clock of the store"
+    )]
     fn drive(mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -149,16 +168,23 @@ impl Edge {
         let mut stop_at: Option<Instant> = None;
         loop {
             let wait = next_tick.saturating_duration_since(Instant::now());
-            let first = runtime.block_on(async { tokio::time::timeout(wait, self.inbox.recv()).await });
+            let first =
+                runtime.block_on(async { tokio::time::timeout(wait, self.inbox.recv()).await });
             match first {
                 Ok(None) => return,
-                Ok(Some(command)) => stop_at = stop_at.or(self.take(command)),
+                Ok(Some(command)) => {
+                    let stop = self.take(command);
+                    stop_at = stop_at.or(stop);
+                }
                 Err(_) => {}
             }
             // Everything that waits goes into one write: group commit.
             for _ in 0..COMMANDS_MAX {
-                let Ok(command) = self.inbox.try_recv() else { break };
-                stop_at = stop_at.or(self.take(command));
+                let Ok(command) = self.inbox.try_recv() else {
+                    break;
+                };
+                let stop = self.take(command);
+                stop_at = stop_at.or(stop);
             }
             let now = Instant::now();
             if now >= next_tick {
@@ -177,7 +203,10 @@ impl Edge {
         self.replica.status().leader == Some(self.replica.status().id)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this file is the clock of the store")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this file is the clock of the store"
+    )]
     fn take(&mut self, command: Command) -> Option<Instant> {
         match command {
             Command::Propose(batch, reply) => {
@@ -205,7 +234,13 @@ impl Edge {
             Command::Unreachable(id) => self.replica.handle(Input::Unreachable(id)),
             Command::SnapshotSent(to, ok) => self.replica.handle(Input::SnapshotSent { to, ok }),
             Command::Stop => {
-                let successor = self.replica.status().peers.iter().max_by_key(|peer| peer.1).map(|peer| peer.0);
+                let successor = self
+                    .replica
+                    .status()
+                    .peers
+                    .iter()
+                    .max_by_key(|peer| peer.1)
+                    .map(|peer| peer.0);
                 if let Some(successor) = successor.filter(|_| self.leads()) {
                     self.replica.handle(Input::TransferLeader(successor));
                     return Some(Instant::now() + TRANSFER_TIMEOUT);
@@ -229,8 +264,13 @@ impl Edge {
         }
         self.outputs = outputs;
         while let Some(applied) = self.backlog.pop_front() {
-            if let Err(refused) = self.sink.try_send(crate::reflector::Input::Applied(applied)) {
-                if let mpsc::error::TrySendError::Full(crate::reflector::Input::Applied(applied)) = refused {
+            if let Err(refused) = self
+                .sink
+                .try_send(crate::reflector::Input::Applied(applied))
+            {
+                if let mpsc::error::TrySendError::Full(crate::reflector::Input::Applied(applied)) =
+                    refused
+                {
                     self.backlog.push_front(applied);
                 }
                 break;
@@ -238,7 +278,9 @@ impl Edge {
         }
         let status = self.replica.status();
         let counted = &self.counted;
-        counted.proposals_pending.set(i64::try_from(self.proposals.len()).unwrap_or(i64::MAX));
+        counted
+            .proposals_pending
+            .set(i64::try_from(self.proposals.len()).unwrap_or(i64::MAX));
         self.publish.send_if_modified(|group| {
             if group.status.leader != status.leader {
                 counted.leader_changes.inc();
@@ -253,9 +295,18 @@ impl Edge {
 
     fn dispatch(&mut self, output: Output) {
         match output {
-            Output::Send { to, octets, snapshot } => {
-                let Some(outbound) = self.outbound.get(&to) else { return };
-                if outbound.try_send(transport::Outbound { octets, snapshot }).is_err() {
+            Output::Send {
+                to,
+                octets,
+                snapshot,
+            } => {
+                let Some(outbound) = self.outbound.get(&to) else {
+                    return;
+                };
+                if outbound
+                    .try_send(transport::Outbound { octets, snapshot })
+                    .is_err()
+                {
                     // Full or gone. Raft sends again; it must only know.
                     self.replica.handle(Input::Unreachable(to));
                     if snapshot {

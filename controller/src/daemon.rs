@@ -81,14 +81,28 @@ impl Listeners {
     /// All of them before anything else: a daemon that cannot be reached must not join the group.
     fn open(config: &Config) -> Result<Self, DaemonError> {
         let open = |field, address| {
-            socket::listen(address).map_err(|source| DaemonError::Listen { field, address, source })
+            socket::listen(address).map_err(|source| DaemonError::Listen {
+                field,
+                address,
+                source,
+            })
         };
-        let bgp = config.bgp.listen.iter().map(|address| open("bgp.listen", *address));
+        let bgp = config
+            .bgp
+            .listen
+            .iter()
+            .map(|address| open("bgp.listen", *address));
         Ok(Self {
             bgp: bgp.collect::<Result<_, _>>()?,
             api: open("api.listen", config.api)?,
-            raft: config.raft_listen().map(|address| open("replicas.address", address)).transpose()?,
-            metrics: config.metrics.map(|address| open("metrics.listen", address)).transpose()?,
+            raft: config
+                .raft_listen()
+                .map(|address| open("replicas.address", address))
+                .transpose()?,
+            metrics: config
+                .metrics
+                .map(|address| open("metrics.listen", address))
+                .transpose()?,
         })
     }
 }
@@ -96,8 +110,11 @@ impl Listeners {
 async fn serve(config: Config) -> Result<(), DaemonError> {
     let listeners = Listeners::open(&config)?;
     let replica = open(&config)?;
-    let others = config.replicas.iter().filter(|member| member.id != config.replica.id);
-    let (queues, outbound) =
+    let others = config
+        .replicas
+        .iter()
+        .filter(|member| member.id != config.replica.id);
+    let (queues, routes) =
         transport::queues(others.filter_map(|member| Some((member.id, member.address?))));
     let (reflection, inbox) = thread::channel();
     let counted = metrics::Counted::new();
@@ -116,19 +133,42 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
     let led = Led::new();
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    for (id, address, queue) in outbound {
-        tasks.spawn(transport::dial(config.replica.id, id, address, queue, consensus.commands()));
+    for route in routes {
+        tasks.spawn(transport::dial(
+            config.replica.id,
+            route,
+            consensus.commands(),
+        ));
     }
-    serve_grpc(&config, &stopped, listeners.api, listeners.raft, &shared, &led, &mut tasks);
+    serve_grpc(
+        &config,
+        &stopped,
+        listeners.api,
+        listeners.raft,
+        &shared,
+        &led,
+        &mut tasks,
+    );
     if let Some(listener) = listeners.metrics {
-        let sources = metrics::Sources { shared: Arc::clone(&shared), led: led.clone(), counted };
+        let sources = metrics::Sources {
+            shared: Arc::clone(&shared),
+            led: led.clone(),
+            counted,
+        };
         tasks.spawn(metrics::serve(listener, sources, until(stopped.clone())));
     }
     tasks.spawn(leadership::lead(Arc::clone(&shared), led));
-    tracing::info!(replica = config.replica.id, replicas = config.replicas.len(), asn = config.bgp.local.asn, "weftd started");
+    tracing::info!(
+        replica = config.replica.id,
+        replicas = config.replicas.len(),
+        asn = config.bgp.local.asn,
+        "weftd started"
+    );
     // What this replica held before it died is over; others must not wait for it.
     disown(&consensus, config.replica.id, START_PATIENCE).await;
-    Speaker::new(Arc::clone(&shared)).serve(listeners.bgp, terminated()).await;
+    Speaker::new(Arc::clone(&shared))
+        .serve(listeners.bgp, terminated())
+        .await;
     tracing::info!("peers are gone; stopping");
     disown(&consensus, config.replica.id, STOP_PATIENCE).await;
     let _ = stop.send(true);
@@ -143,8 +183,17 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
 fn open(config: &Config) -> Result<Replica, DaemonError> {
     let voters = config.replicas.iter().map(|member| member.id).collect();
     let path = config.replica.data_dir.clone();
-    let store = weft_store::Config::new(config.replica.id, voters, path.clone(), config.cluster(), seed());
-    Replica::open(store).map_err(|source| DaemonError::Store { path, source: Box::new(source) })
+    let store = weft_store::Config::new(
+        config.replica.id,
+        voters,
+        path.clone(),
+        config.cluster(),
+        seed(),
+    );
+    Replica::open(store).map_err(|source| DaemonError::Store {
+        path,
+        source: Box::new(source),
+    })
 }
 
 fn serve_grpc(
@@ -159,7 +208,15 @@ fn serve_grpc(
     let addresses: BTreeMap<_, _> = config
         .replicas
         .iter()
-        .map(|member| (member.id, member.address.map(|address| address.to_string()).unwrap_or_default()))
+        .map(|member| {
+            (
+                member.id,
+                member
+                    .address
+                    .map(|address| address.to_string())
+                    .unwrap_or_default(),
+            )
+        })
         .collect();
     let operator = service::Service::new(Arc::clone(shared), led.clone(), addresses);
     let reflection = tonic_reflection::server::Builder::configure()
@@ -169,11 +226,15 @@ fn serve_grpc(
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .add_service(OperatorServer::new(operator))
-        .add_service(FabricServiceServer::new(fabric::Service::new(Arc::clone(shared))))
+        .add_service(FabricServiceServer::new(fabric::Service::new(Arc::clone(
+            shared,
+        ))))
         .add_service(reflection);
     let done = until(stopped.clone());
     tasks.spawn(async move {
-        let served = server.serve_with_incoming_shutdown(TcpListenerStream::new(api), done).await;
+        let served = server
+            .serve_with_incoming_shutdown(TcpListenerStream::new(api), done)
+            .await;
         if let Err(error) = served {
             tracing::error!(%error, "the API listener failed");
         }
@@ -187,7 +248,9 @@ fn serve_grpc(
         .add_service(ConsensusServer::new(inbound));
     let done = until(stopped.clone());
     tasks.spawn(async move {
-        let served = server.serve_with_incoming_shutdown(TcpListenerStream::new(raft), done).await;
+        let served = server
+            .serve_with_incoming_shutdown(TcpListenerStream::new(raft), done)
+            .await;
         if let Err(error) = served {
             tracing::error!(%error, "the Raft listener failed");
         }
@@ -197,12 +260,18 @@ fn serve_grpc(
 /// Says that `replica` holds no session, as long as it makes sense to wait for a majority.
 async fn disown(consensus: &Consensus, replica: u64, patience: Duration) {
     let said = async {
-        while !matches!(consensus.propose(owner::disown(replica)).await, Outcome::Applied { .. }) {
+        while !matches!(
+            consensus.propose(owner::disown(replica)).await,
+            Outcome::Applied { .. }
+        ) {
             tokio::time::sleep(RETRY).await;
         }
     };
     if tokio::time::timeout(patience, said).await.is_err() {
-        tracing::warn!(replica, "no majority of replicas; the others will notice by themselves");
+        tracing::warn!(
+            replica,
+            "no majority of replicas; the others will notice by themselves"
+        );
     }
 }
 
@@ -236,7 +305,8 @@ fn seed() -> u64 {
 }
 
 fn hostname() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "weft".to_owned(), |name| name.trim().to_owned())
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "weft".to_owned(), |name| name.trim().to_owned())
 }
 
 /// Peers can wait this long for a majority at start; after it they are served with what there is.

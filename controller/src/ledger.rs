@@ -46,13 +46,19 @@ impl<'a> FactKey<'a> {
             b'r' => {
                 let (family, rest) = rest.split_first_chunk::<3>()?;
                 let (peer, nlri) = rest.split_first_chunk::<8>()?;
-                let family = Family { afi: u16::from_be_bytes([family[0], family[1]]), safi: family[2] };
+                let family = Family {
+                    afi: u16::from_be_bytes([family[0], family[1]]),
+                    safi: family[2],
+                };
                 Some(Self::Route(family, peer_from(peer), nlri))
             }
             b'o' => Some(Self::Owner(peer_from(rest.try_into().ok()?))),
             b's' => {
                 let (replica, peer) = rest.split_first_chunk::<8>()?;
-                Some(Self::Session(u64::from_be_bytes(*replica), peer_from(peer.try_into().ok()?)))
+                Some(Self::Session(
+                    u64::from_be_bytes(*replica),
+                    peer_from(peer.try_into().ok()?),
+                ))
             }
             b'f' if rest.is_empty() => Some(Self::Fabric),
             b'a' if rest.is_empty() => Some(Self::Allocation),
@@ -187,7 +193,11 @@ impl Owner {
 
     /// What the decision and reflection need to know of the peer.
     pub fn source(&self, peer: PeerId) -> Source {
-        Source { peer, address: self.address, kind: self.kind }
+        Source {
+            peer,
+            address: self.address,
+            kind: self.kind,
+        }
     }
 }
 
@@ -215,12 +225,18 @@ pub fn decode_path(value: &[u8]) -> Option<(&[u8], Attributes)> {
 
 /// A batch that holds only while `owner` is the record of `peer`.
 pub fn owned(peer: PeerId, owner: Option<&Owner>, ops: Vec<Op>) -> Batch {
-    Batch { conditions: vec![owner_is(peer, owner)], ops }
+    Batch {
+        conditions: vec![owner_is(peer, owner)],
+        ops,
+    }
 }
 
 /// The condition that the record of `peer` is this one.
 pub fn owner_is(peer: PeerId, owner: Option<&Owner>) -> Condition {
-    Condition::Equals { key: FactKey::Owner(peer).encode(), value: owner.map(Owner::encode) }
+    Condition::Equals {
+        key: FactKey::Owner(peer).encode(),
+        value: owner.map(Owner::encode),
+    }
 }
 
 /// The condition that `replica` holds, or does not hold, a session to `peer`.
@@ -233,12 +249,17 @@ pub fn session_is(replica: u64, peer: PeerId, established: bool) -> Condition {
 
 /// Puts one value under one key.
 pub fn put(key: &FactKey<'_>, value: Bytes) -> Op {
-    Op::Put { value, keys: vec![key.encode()] }
+    Op::Put {
+        value,
+        keys: vec![key.encode()],
+    }
 }
 
 /// Deletes one key.
 pub fn delete(key: &FactKey<'_>) -> Op {
-    Op::Delete { keys: vec![key.encode()] }
+    Op::Delete {
+        keys: vec![key.encode()],
+    }
 }
 
 /// Everything that `peer` announced, and its owner record, go.
@@ -268,7 +289,10 @@ fn peer_from(octets: &[u8; 8]) -> PeerId {
 mod tests {
     use super::*;
 
-    const PEER: PeerId = PeerId { router_id: RouterId(0xc000_0201), asn: 64_496 };
+    const PEER: PeerId = PeerId {
+        router_id: RouterId(0xc000_0201),
+        asn: 64_496,
+    };
 
     #[test]
     fn every_key_survives_a_round_trip() {

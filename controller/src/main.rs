@@ -71,7 +71,10 @@ fn check(file: &std::path::Path) -> ExitCode {
     }
 }
 
-#[expect(clippy::disallowed_macros, reason = "the person who started it has to see it, whatever the log says")]
+#[expect(
+    clippy::disallowed_macros,
+    reason = "the person who started it has to see it, whatever the log says"
+)]
 fn refuse(error: &dyn std::error::Error) -> ExitCode {
     eprintln!("weftd: {error}");
     ExitCode::FAILURE
@@ -81,7 +84,10 @@ fn refuse(error: &dyn std::error::Error) -> ExitCode {
 fn log(form: LogForm) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(std::io::stderr);
     match form {
         LogForm::Text => subscriber.init(),
         LogForm::Json => subscriber.json().init(),

@@ -120,8 +120,9 @@ impl Reflector {
         let gone: Vec<_> = self.keys().filter(|key| !keep.contains(key)).collect();
         gone.iter().for_each(|key| self.delete(key));
         // Owners first: a path needs its source.
-        let (owners, others): (Vec<_>, Vec<_>) =
-            facts.iter().partition(|(key, _)| key.first() == Some(&b'o'));
+        let (owners, others): (Vec<_>, Vec<_>) = facts
+            .iter()
+            .partition(|(key, _)| key.first() == Some(&b'o'));
         for (key, value) in owners.into_iter().chain(others) {
             self.put(value, std::slice::from_ref(key));
         }
@@ -131,17 +132,30 @@ impl Reflector {
     /// Keys of every fact held.
     fn keys(&self) -> impl Iterator<Item = Bytes> + '_ {
         let peers = self.peers.iter().flat_map(|(peer, facts)| {
-            let owner = facts.agreed.owner.iter().map(|_| FactKey::Owner(*peer).encode());
-            let sessions = facts.agreed.sessions.iter().map(|id| FactKey::Session(*id, *peer).encode());
+            let owner = facts
+                .agreed
+                .owner
+                .iter()
+                .map(|_| FactKey::Owner(*peer).encode());
+            let sessions = facts
+                .agreed
+                .sessions
+                .iter()
+                .map(|id| FactKey::Session(*id, *peer).encode());
             owner.chain(sessions)
         });
         let control = &self.control;
         let single = [
             control.fabric.as_ref().map(|_| FactKey::Fabric.encode()),
-            control.allocation.as_ref().map(|_| FactKey::Allocation.encode()),
+            control
+                .allocation
+                .as_ref()
+                .map(|_| FactKey::Allocation.encode()),
             control.incarnation.map(|_| FactKey::Incarnation.encode()),
         ];
-        let routes = route_keys(&self.evpn).chain(route_keys(&self.ipv4)).chain(route_keys(&self.ipv6));
+        let routes = route_keys(&self.evpn)
+            .chain(route_keys(&self.ipv4))
+            .chain(route_keys(&self.ipv6));
         peers.chain(single.into_iter().flatten()).chain(routes)
     }
 
@@ -152,7 +166,10 @@ impl Reflector {
                 Some(FactKey::Route(family, peer, _)) => {
                     // A run of keys of one peer and family is learned in one go.
                     let prefix = FactPrefix::RoutesOfPeer(family, peer).encode();
-                    let run = keys[at..].iter().take_while(|key| key.starts_with(&prefix)).count();
+                    let run = keys[at..]
+                        .iter()
+                        .take_while(|key| key.starts_with(&prefix))
+                        .count();
                     self.put_routes(family, peer, value, &keys[at..at + run], prefix.len());
                     at += run;
                     continue;
@@ -164,8 +181,9 @@ impl Reflector {
                 Some(FactKey::Fabric) => self.control_mut().fabric = Some(value.clone()),
                 Some(FactKey::Allocation) => self.control_mut().allocation = Some(value.clone()),
                 Some(FactKey::Incarnation) => {
-                    self.control_mut().incarnation =
-                        value.first_chunk().map(|octets| u64::from_be_bytes(*octets));
+                    self.control_mut().incarnation = value
+                        .first_chunk()
+                        .map(|octets| u64::from_be_bytes(*octets));
                 }
                 None => tracing::error!(?key, "a committed key is not understood"),
             }
@@ -173,13 +191,26 @@ impl Reflector {
         }
     }
 
-    fn put_routes(&mut self, family: Family, peer: PeerId, value: &Bytes, keys: &[Bytes], skip: usize) {
-        let Some(source) = self.peers.get(&peer).and_then(|facts| facts.source.as_ref()) else {
+    fn put_routes(
+        &mut self,
+        family: Family,
+        peer: PeerId,
+        value: &Bytes,
+        keys: &[Bytes],
+        skip: usize,
+    ) {
+        let Some(source) = self
+            .peers
+            .get(&peer)
+            .and_then(|facts| facts.source.as_ref())
+        else {
             tracing::error!(%peer, "a committed route has no owner");
             return;
         };
         let interner = &mut self.interner;
-        let decoded = self.last.decode(value, |attributes| interner.intern(attributes));
+        let decoded = self
+            .last
+            .decode(value, |attributes| interner.intern(attributes));
         let Some((payload, attributes)) = decoded else {
             tracing::error!(%peer, "the attributes of a committed route are not understood");
             return;
@@ -250,7 +281,9 @@ impl Reflector {
                     facts.agreed.sessions.contains(&replica).then_some(*peer)
                 };
                 let peers: Vec<_> = self.peers.iter().filter_map(served).collect();
-                peers.iter().for_each(|peer| self.delete(&FactKey::Session(replica, *peer).encode()));
+                peers
+                    .iter()
+                    .for_each(|peer| self.delete(&FactKey::Session(replica, *peer).encode()));
             }
             None => tracing::error!(?prefix, "a committed deletion is not understood"),
         }
@@ -259,7 +292,10 @@ impl Reflector {
     fn facts_of(&mut self, peer: PeerId) -> &mut PeerFacts {
         self.touched.insert(peer);
         self.control_touched = true;
-        let empty = || PeerFacts { agreed: Agreed::default(), source: None };
+        let empty = || PeerFacts {
+            agreed: Agreed::default(),
+            source: None,
+        };
         self.peers.entry(peer).or_insert_with(empty)
     }
 
@@ -286,8 +322,14 @@ impl Reflector {
                 *control |= change.key.route_type() == INCLUSIVE_MULTICAST;
             },
         );
-        self.ipv4.advertise(|group, segment| out.push(Output::Advertise(group, segment)), |_| {});
-        self.ipv6.advertise(|group, segment| out.push(Output::Advertise(group, segment)), |_| {});
+        self.ipv4.advertise(
+            |group, segment| out.push(Output::Advertise(group, segment)),
+            |_| {},
+        );
+        self.ipv6.advertise(
+            |group, segment| out.push(Output::Advertise(group, segment)),
+            |_| {},
+        );
         for peer in self.touched.drain() {
             let agreed = self.peers.get(&peer).map(|facts| facts.agreed.clone());
             out.push(Output::Agreed(peer, agreed.unwrap_or_default()));
@@ -299,7 +341,9 @@ impl Reflector {
 
     /// The group that a member with `key` reads, made if there is none.
     pub fn group(&mut self, family: Family, key: &ExportKey) -> GroupId {
-        let Self { local, next_group, .. } = self;
+        let Self {
+            local, next_group, ..
+        } = self;
         match family {
             Family::IPV4_UNICAST => self.ipv4.group(key, local, next_group),
             Family::IPV6_UNICAST => self.ipv6.group(key, local, next_group),
@@ -329,12 +373,17 @@ impl Reflector {
 
     /// What is agreed about `peer`.
     pub fn agreed(&self, peer: PeerId) -> Agreed {
-        self.peers.get(&peer).map(|facts| facts.agreed.clone()).unwrap_or_default()
+        self.peers
+            .get(&peer)
+            .map(|facts| facts.agreed.clone())
+            .unwrap_or_default()
     }
 
     /// What is agreed about every peer.
     pub fn peers(&self) -> impl Iterator<Item = (PeerId, &Agreed)> {
-        self.peers.iter().map(|(peer, facts)| (*peer, &facts.agreed))
+        self.peers
+            .iter()
+            .map(|(peer, facts)| (*peer, &facts.agreed))
     }
 
     /// Facts that are not routes.
@@ -363,12 +412,18 @@ impl Reflector {
     }
 }
 
-fn route_keys<N: weft_bgp::nlri::Nlri>(family: &FamilyState<N>) -> impl Iterator<Item = Bytes> + '_ {
+fn route_keys<N: weft_bgp::nlri::Nlri>(
+    family: &FamilyState<N>,
+) -> impl Iterator<Item = Bytes> + '_ {
     let mut scratch = Vec::new();
     family.table.iter().flat_map(move |destination| {
         scratch.clear();
         N::key_octets(&destination.key(), &mut scratch);
-        let peers: Vec<_> = destination.paths.iter().map(|path| path.source.peer).collect();
+        let peers: Vec<_> = destination
+            .paths
+            .iter()
+            .map(|path| path.source.peer)
+            .collect();
         let keys: Vec<_> = peers
             .into_iter()
             .map(|peer| FactKey::Route(N::family(), peer, &scratch).encode())
@@ -380,14 +435,16 @@ fn route_keys<N: weft_bgp::nlri::Nlri>(family: &FamilyState<N>) -> impl Iterator
 fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<Source>) {
     let mut paths: Vec<(N, Arc<Attributes>)> = Vec::new();
     for destination in family.table.iter() {
-        let own = destination.paths.iter().filter(|path| path.source.peer == source.peer);
+        let own = destination
+            .paths
+            .iter()
+            .filter(|path| path.source.peer == source.peer);
         paths.extend(own.map(|path| (path.nlri.clone(), Arc::clone(&path.attributes))));
     }
     for (nlri, attributes) in paths {
         family.table.learn(source, nlri, attributes);
     }
 }
-
 
 /// Route type of VTEP membership, RFC 7432 §7.3.
 const INCLUSIVE_MULTICAST: u8 = 3;

@@ -87,13 +87,18 @@ impl Shared {
     /// The address to dial from: that of a listener which names one.
     pub fn source_address(&self, to: IpAddr) -> Option<IpAddr> {
         let named = self.config.listen.iter().map(SocketAddr::ip);
-        named.filter(|ip| !ip.is_unspecified()).find(|ip| ip.is_ipv4() == to.is_ipv4())
+        named
+            .filter(|ip| !ip.is_unspecified())
+            .find(|ip| ip.is_ipv4() == to.is_ipv4())
     }
 
     /// Every peer with what it reports.
     pub fn reports(&self) -> Vec<(IpAddr, Facts)> {
         let entries = lock(&self.entries);
-        entries.iter().map(|(address, entry)| (*address, entry.report.facts())).collect()
+        entries
+            .iter()
+            .map(|(address, entry)| (*address, entry.report.facts()))
+            .collect()
     }
 
     /// Who may speak from this address, if anybody.
@@ -101,11 +106,26 @@ impl Shared {
         let config = &self.config;
         if let Some(peer) = config.peers.iter().find(|peer| peer.address == address) {
             let group = config.groups[&peer.peer_group].clone();
-            return Some(Setup { address, port: peer.port, group, passive: peer.passive, dynamic: false });
+            return Some(Setup {
+                address,
+                port: peer.port,
+                group,
+                passive: peer.passive,
+                dynamic: false,
+            });
         }
-        let range = config.listen_ranges.iter().find(|range| range.prefix.contains(&address))?;
+        let range = config
+            .listen_ranges
+            .iter()
+            .find(|range| range.prefix.contains(&address))?;
         let group = config.groups[&range.peer_group].clone();
-        Some(Setup { address, port: 0, group, passive: true, dynamic: true })
+        Some(Setup {
+            address,
+            port: 0,
+            group,
+            passive: true,
+            dynamic: true,
+        })
     }
 }
 
@@ -118,8 +138,17 @@ pub struct Speaker {
 impl Speaker {
     /// Starts a task for every listed peer.
     pub fn new(shared: Arc<Shared>) -> Self {
-        let mut speaker = Self { shared, peers: JoinSet::new() };
-        let addresses: Vec<_> = speaker.shared.config.peers.iter().map(|peer| peer.address).collect();
+        let mut speaker = Self {
+            shared,
+            peers: JoinSet::new(),
+        };
+        let addresses: Vec<_> = speaker
+            .shared
+            .config
+            .peers
+            .iter()
+            .map(|peer| peer.address)
+            .collect();
         for address in addresses {
             if let Some(setup) = speaker.shared.setup(address) {
                 speaker.start(setup);
@@ -141,30 +170,51 @@ impl Speaker {
                 () = &mut stop => break,
                 Some((stream, from)) = incoming.recv() => self.hand_over(stream, from),
                 Some(ended) = self.peers.join_next() => match ended {
-                    Ok(address) => drop(lock(&self.shared.entries).remove(&address)),
+                    Ok(address) => self.forget(address),
                     Err(error) => tracing::error!(%error, "a peer's task failed"),
                 },
             }
         }
         listening.abort_all();
-        let words: Vec<_> = lock(&self.shared.entries).values().map(|entry| entry.words.clone()).collect();
+        let words: Vec<_> = lock(&self.shared.entries)
+            .values()
+            .map(|entry| entry.words.clone())
+            .collect();
         for word in words {
             let _ = word.try_send(Word::Stop);
         }
         while self.peers.join_next().await.is_some() {}
     }
 
+    /// A task ended; its address may have got a new one already.
+    fn forget(&self, address: IpAddr) {
+        let mut entries = lock(&self.shared.entries);
+        if entries
+            .get(&address)
+            .is_some_and(|entry| entry.words.is_closed())
+        {
+            entries.remove(&address);
+        }
+    }
+
     fn hand_over(&mut self, stream: TcpStream, from: SocketAddr) {
         let address = from.ip().to_canonical();
-        let known = lock(&self.shared.entries).get(&address).map(|entry| entry.words.clone());
-        if let Some(words) = known {
-            match words.try_send(Word::Incoming(stream)) {
-                Ok(()) => {}
-                // Closed by dropping it; the peer tries again.
-                Err(refused) => tracing::debug!(peer = %address, %refused, "connection refused"),
-            }
-            return;
-        }
+        let known = lock(&self.shared.entries)
+            .get(&address)
+            .map(|entry| entry.words.clone());
+        let stream = match known {
+            None => stream,
+            Some(words) => match words.try_send(Word::Incoming(stream)) {
+                // A dynamic peer that has just gone.
+                Err(mpsc::error::TrySendError::Closed(Word::Incoming(stream))) => stream,
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    // Closed by dropping it; the peer tries again.
+                    tracing::debug!(peer = %address, "the peer's task is busy; connection refused");
+                    return;
+                }
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(Word::Stop)) => return,
+            },
+        };
         let Some(setup) = self.shared.setup(address) else {
             tracing::info!(%from, "connection from an address that is no peer");
             return;
@@ -181,7 +231,10 @@ impl Speaker {
         let (words, inbox) = mpsc::channel(WORDS_MAX);
         let report = Report::new(setup.group.name.clone(), setup.dynamic);
         let address = setup.address;
-        let entry = Entry { words: words.clone(), report: report.clone() };
+        let entry = Entry {
+            words: words.clone(),
+            report: report.clone(),
+        };
         lock(&self.shared.entries).insert(address, entry);
         let peer = Peer::new(Arc::clone(&self.shared), setup, inbox, report);
         self.peers.spawn(async move {
@@ -216,7 +269,9 @@ fn seed(address: IpAddr, replica: u64) -> u64 {
         IpAddr::V6(address) => u128::from(address),
     };
     let folded = u64::try_from(octets & u128::from(u64::MAX)).unwrap_or_default();
-    folded.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(replica)
+    folded
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(replica)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

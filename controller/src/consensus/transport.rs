@@ -25,28 +25,38 @@ pub struct Outbound {
     pub snapshot: bool,
 }
 
-/// A queue towards each other replica, and the ends that [`dial`] empties.
-pub fn queues(
-    others: impl Iterator<Item = (u64, SocketAddr)>,
-) -> (BTreeMap<u64, mpsc::Sender<Outbound>>, Vec<(u64, SocketAddr, mpsc::Receiver<Outbound>)>) {
+/// The end of a queue that [`dial`] empties.
+pub struct Route {
+    /// Raft id of the replica at the other end.
+    pub to: u64,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it is to get.
+    pub queue: mpsc::Receiver<Outbound>,
+}
+
+/// A queue towards each other replica, by its id.
+pub type Queues = BTreeMap<u64, mpsc::Sender<Outbound>>;
+
+/// Both ends of a queue towards each other replica.
+pub fn queues(others: impl Iterator<Item = (u64, SocketAddr)>) -> (Queues, Vec<Route>) {
     let mut senders = BTreeMap::new();
-    let mut receivers = Vec::new();
-    for (id, address) in others {
-        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
-        senders.insert(id, sender);
-        receivers.push((id, address, receiver));
+    let mut routes = Vec::new();
+    for (to, address) in others {
+        let (sender, queue) = mpsc::channel(QUEUE_MAX);
+        senders.insert(to, sender);
+        routes.push(Route { to, address, queue });
     }
-    (senders, receivers)
+    (senders, routes)
 }
 
 /// Keeps a stream to one other replica up, for ever.
-pub async fn dial(
-    own: u64,
-    to: u64,
-    address: SocketAddr,
-    mut queue: mpsc::Receiver<Outbound>,
-    commands: mpsc::Sender<Command>,
-) {
+pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
+    let Route {
+        to,
+        address,
+        mut queue,
+    } = route;
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .expect("a socket address makes a URI")
         .connect_timeout(CONNECT_TIMEOUT)
@@ -65,7 +75,9 @@ pub async fn dial(
         // What waited meanwhile is stale: Raft says it again.
         loop {
             match queue.try_recv() {
-                Ok(lost) if lost.snapshot => drop(commands.send(Command::SnapshotSent(to, false)).await),
+                Ok(lost) if lost.snapshot => {
+                    drop(commands.send(Command::SnapshotSent(to, false)).await)
+                }
                 Ok(_) => {}
                 Err(mpsc::error::TryRecvError::Empty) => break,
                 Err(mpsc::error::TryRecvError::Disconnected) => return,
@@ -116,7 +128,12 @@ async fn send(own: u64, to: u64, mut octets: Bytes, pieces: &mpsc::Sender<Envelo
     loop {
         let piece = octets.split_to(octets.len().min(PIECE_MAX));
         let more = !octets.is_empty();
-        let envelope = Envelope { from: own, to, octets: piece.into(), more };
+        let envelope = Envelope {
+            from: own,
+            to,
+            octets: piece,
+            more,
+        };
         if pieces.send(envelope).await.is_err() {
             return false;
         }
@@ -136,7 +153,11 @@ pub struct Inbound {
 impl Inbound {
     /// Takes streams from `members` for replica `own`.
     pub fn new(own: u64, members: Vec<u64>, commands: mpsc::Sender<Command>) -> Self {
-        Self { own, members, commands }
+        Self {
+            own,
+            members,
+            commands,
+        }
     }
 
     fn check(&self, envelope: &Envelope) -> Result<(), Status> {
@@ -166,7 +187,7 @@ impl consensus_server::Consensus for Inbound {
                 return Err(Status::resource_exhausted("message above 2 GiB"));
             }
             if message.is_empty() && !envelope.more {
-                let whole = Command::Message(envelope.from, envelope.octets.into());
+                let whole = Command::Message(envelope.from, envelope.octets);
                 self.deliver_one(whole).await?;
                 continue;
             }

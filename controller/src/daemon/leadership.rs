@@ -19,8 +19,8 @@ use crate::config::SUPPORTED;
 use crate::consensus::Group;
 use crate::fabric::topology::{Live, Topology};
 use crate::ledger::{self, FactKey};
-use crate::reflector::owner::{self, Agreed};
 use crate::reflector::Control;
+use crate::reflector::owner::{self, Agreed};
 use crate::southbound::intent::{self, Allocation};
 use crate::southbound::{AgentStatus, Election, Southbound};
 use crate::speaker::Shared;
@@ -61,10 +61,13 @@ impl Led {
     }
 
     /// The switches that weft programs.
-    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
     pub fn agents(&self) -> Vec<proto::Agent> {
         let now = Instant::now();
-        self.lock().agents.iter().map(|status| status.to_message(now)).collect()
+        self.lock()
+            .agents
+            .iter()
+            .map(|status| status.to_message(now))
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -118,15 +121,18 @@ impl Leadership {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
     async fn turn(&mut self) {
         let now = Instant::now();
         let look = self.shared.reflection.query(|reflector| {
-            let peers: BTreeMap<_, _> =
-                reflector.peers().map(|(peer, agreed)| (peer, agreed.clone())).collect();
+            let peers: BTreeMap<_, _> = reflector
+                .peers()
+                .map(|(peer, agreed)| (peer, agreed.clone()))
+                .collect();
             (reflector.control().clone(), peers)
         });
-        let Some((control, peers)) = look.await else { return };
+        let Some((control, peers)) = look.await else {
+            return;
+        };
         let allocation = allocation(&control);
         self.plan(&control, &allocation, now);
         let group = self.shared.consensus.group().borrow().clone();
@@ -153,7 +159,9 @@ impl Leadership {
         let mut changed = false;
         if let Some(topology) = &self.topology {
             // Links are up or down as declared; what agents report comes with telemetry.
-            let planned = self.balancer.handle(topology.revision(), topology, &Vteps::All, &Live::default());
+            let planned =
+                self.balancer
+                    .handle(topology.revision(), topology, &Vteps::All, &Live::default());
             match planned {
                 Ok(new) => changed = new,
                 Err(error) => tracing::error!(%error, "no new plan; the one in force stays"),
@@ -172,9 +180,19 @@ impl Leadership {
 
     /// Replicas that are silent hold no session any more.
     async fn bury(&self, group: &Group, peers: &BTreeMap<PeerId, Agreed>, now: Instant) {
-        let serving: BTreeSet<u64> = peers.values().flat_map(|agreed| agreed.sessions.iter().copied()).collect();
-        for replica in serving.into_iter().filter(|replica| *replica != group.status.id) {
-            let heard = group.heard.get(&replica).map(|at| Instant::from_std(*at)).max(self.leading_since);
+        let serving: BTreeSet<u64> = peers
+            .values()
+            .flat_map(|agreed| agreed.sessions.iter().copied())
+            .collect();
+        for replica in serving
+            .into_iter()
+            .filter(|replica| *replica != group.status.id)
+        {
+            let heard = group
+                .heard
+                .get(&replica)
+                .map(|at| Instant::from_std(*at))
+                .max(self.leading_since);
             if heard.is_some_and(|at| now < at + DEAD_AFTER) {
                 continue;
             }
@@ -185,8 +203,15 @@ impl Leadership {
 
     /// A peer whose replicas died gets time to find another; then its paths go.
     async fn expire(&mut self, peers: &BTreeMap<PeerId, Agreed>, now: Instant) {
-        self.orphans.retain(|peer, _| peers.get(peer).is_some_and(|agreed| agreed.sessions.is_empty()));
-        for (peer, agreed) in peers.iter().filter(|(_, agreed)| agreed.sessions.is_empty()) {
+        self.orphans.retain(|peer, _| {
+            peers
+                .get(peer)
+                .is_some_and(|agreed| agreed.sessions.is_empty())
+        });
+        for (peer, agreed) in peers
+            .iter()
+            .filter(|(_, agreed)| agreed.sessions.is_empty())
+        {
             let since = *self.orphans.entry(*peer).or_insert(now);
             if now >= since + REHOME_HOLD {
                 tracing::warn!(%peer, "peer did not come back; its routes go");
@@ -207,7 +232,9 @@ impl Leadership {
         }
         if let Some(allocation) = intent::allocate(&intent, allocation) {
             let value = allocation.encode();
-            return self.agree(&FactKey::Allocation, control.allocation.clone(), value).await;
+            return self
+                .agree(&FactKey::Allocation, control.allocation.clone(), value)
+                .await;
         }
         let intents = match intent.resolve(allocation) {
             Ok(intents) => intents,
@@ -227,7 +254,10 @@ impl Leadership {
 
     /// The first leader of a new group names it: by the clock, so that a later group of the same
     /// replicas is later for every switch.
-    #[expect(clippy::disallowed_methods, reason = "read once in the life of a group, and committed")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "read once in the life of a group, and committed"
+    )]
     async fn found(&self) {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let incarnation = since.map_or(1, |since| since.as_secs().max(1));
@@ -237,24 +267,37 @@ impl Leadership {
 
     /// Replaces a fact that is still as it was read.
     async fn agree(&self, key: &FactKey<'_>, before: Option<Bytes>, value: Bytes) {
-        let conditions = vec![Condition::Equals { key: key.encode(), value: before }];
-        let batch = Batch { conditions, ops: vec![ledger::put(key, value)] };
+        let conditions = vec![Condition::Equals {
+            key: key.encode(),
+            value: before,
+        }];
+        let batch = Batch {
+            conditions,
+            ops: vec![ledger::put(key, value)],
+        };
         match self.shared.consensus.propose(batch).await {
             // The change comes back through the reflector and wakes this task.
             Outcome::Applied { .. } | Outcome::ConditionFailed { .. } => {}
-            Outcome::Superseded | Outcome::Dropped => tracing::debug!(?key, "not agreed; trying again"),
+            Outcome::Superseded | Outcome::Dropped => {
+                tracing::debug!(?key, "not agreed; trying again")
+            }
         }
     }
 }
 
 fn topology(octets: &Bytes) -> Option<Topology> {
     let fabric = Fabric::decode(&octets[..]).map_err(|error| error.to_string());
-    let topology = fabric.and_then(|fabric| Topology::new(&fabric).map_err(|error| error.to_string()));
-    topology.inspect_err(|error| tracing::error!(%error, "the committed fabric is not understood")).ok()
+    let topology =
+        fabric.and_then(|fabric| Topology::new(&fabric).map_err(|error| error.to_string()));
+    topology
+        .inspect_err(|error| tracing::error!(%error, "the committed fabric is not understood"))
+        .ok()
 }
 
 fn allocation(control: &Control) -> Allocation {
-    let Some(octets) = &control.allocation else { return Allocation::default() };
+    let Some(octets) = &control.allocation else {
+        return Allocation::default();
+    };
     Allocation::decode(octets).unwrap_or_else(|error| {
         tracing::error!(%error, "the committed ids are not understood; new ones follow");
         Allocation::default()

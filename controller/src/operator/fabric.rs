@@ -40,17 +40,29 @@ impl Service {
     }
 
     /// Replaces what was read by `topology`, unless somebody else did meanwhile.
-    async fn replace(&self, before: Option<Bytes>, topology: &Topology) -> Result<proto::Fabric, Status> {
+    async fn replace(
+        &self,
+        before: Option<Bytes>,
+        topology: &Topology,
+    ) -> Result<proto::Fabric, Status> {
         let fabric = topology.to_fabric();
         let value = Bytes::from(fabric.encode_to_vec());
-        let conditions = vec![Condition::Equals { key: FactKey::Fabric.encode(), value: before }];
-        let batch = Batch { conditions, ops: vec![ledger::put(&FactKey::Fabric, value)] };
+        let conditions = vec![Condition::Equals {
+            key: FactKey::Fabric.encode(),
+            value: before,
+        }];
+        let batch = Batch {
+            conditions,
+            ops: vec![ledger::put(&FactKey::Fabric, value)],
+        };
         match self.shared.consensus.propose(batch).await {
             Outcome::Applied { .. } => Ok(fabric),
-            Outcome::ConditionFailed { .. } => Err(Status::aborted("the fabric was changed meanwhile; read it and try again")),
-            Outcome::Superseded | Outcome::Dropped => {
-                Err(Status::unavailable("the replicas did not answer in time; the change may still be made"))
-            }
+            Outcome::ConditionFailed { .. } => Err(Status::aborted(
+                "the fabric was changed meanwhile; read it and try again",
+            )),
+            Outcome::Superseded | Outcome::Dropped => Err(Status::unavailable(
+                "the replicas did not answer in time; the change may still be made",
+            )),
         }
     }
 }
@@ -62,7 +74,9 @@ impl fabric_service_server::FabricService for Service {
         request: Request<proto::ApplyFabricRequest>,
     ) -> Result<Response<proto::ApplyFabricResponse>, Status> {
         let request = request.into_inner();
-        let declared = request.fabric.ok_or_else(|| Status::invalid_argument("fabric: missing"))?;
+        let declared = request
+            .fabric
+            .ok_or_else(|| Status::invalid_argument("fabric: missing"))?;
         let topology = Topology::new(&declared)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let (before, current) = self.current().await?;
@@ -71,7 +85,9 @@ impl fabric_service_server::FabricService for Service {
             true => topology.to_fabric(),
             false => self.replace(before, &topology).await?,
         };
-        Ok(Response::new(proto::ApplyFabricResponse { fabric: Some(fabric) }))
+        Ok(Response::new(proto::ApplyFabricResponse {
+            fabric: Some(fabric),
+        }))
     }
 
     async fn get_fabric(
@@ -88,7 +104,8 @@ impl fabric_service_server::FabricService for Service {
     ) -> Result<Response<proto::Fabric>, Status> {
         let request = request.into_inner();
         let (before, current) = self.current().await?;
-        let mut topology = Topology::new(&current).map_err(|error| Status::internal(error.to_string()))?;
+        let mut topology =
+            Topology::new(&current).map_err(|error| Status::internal(error.to_string()))?;
         let changed = topology
             .set_link_down(&request.link, request.down)
             .map_err(|error| Status::not_found(format!("link: {error}")))?;

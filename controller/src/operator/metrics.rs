@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::Router;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -69,12 +69,19 @@ pub struct Sources {
 }
 
 /// Serves `/metrics` and `/healthz` until the daemon stops.
-pub async fn serve(listener: TcpListener, sources: Sources, stop: impl Future<Output = ()> + Send + 'static) {
+pub async fn serve(
+    listener: TcpListener,
+    sources: Sources,
+    stop: impl Future<Output = ()> + Send + 'static,
+) {
     let router = Router::new()
         .route("/metrics", get(page))
         .route("/healthz", get(health))
         .with_state(sources);
-    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop).await {
+    if let Err(error) = axum::serve(listener, router)
+        .with_graceful_shutdown(stop)
+        .await
+    {
         tracing::error!(%error, "the metrics listener failed");
     }
 }
@@ -82,7 +89,11 @@ pub async fn serve(listener: TcpListener, sources: Sources, stop: impl Future<Ou
 async fn health(State(sources): State<Sources>) -> Response {
     let group = sources.shared.consensus.group().borrow().clone();
     match (&group.status.degraded, group.status.leader) {
-        (Some(reason), _) => (StatusCode::SERVICE_UNAVAILABLE, format!("degraded: {reason}\n")).into_response(),
+        (Some(reason), _) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("degraded: {reason}\n"),
+        )
+            .into_response(),
         (None, None) => (StatusCode::SERVICE_UNAVAILABLE, "no leader\n").into_response(),
         (None, Some(_)) => "ok\n".into_response(),
     }
@@ -160,21 +171,42 @@ fn bgp(registry: &mut Registry, sources: &Sources) {
             state: facts.state.to_owned(),
         };
         state.get_or_create(&labels).set(i64::from(up));
-        let secs = if up { facts.since.elapsed().as_secs() } else { 0 };
-        uptime.get_or_create(&PeerLabel { peer: peer.clone() }).set(i64::try_from(secs).unwrap_or(i64::MAX));
+        let secs = if up {
+            facts.since.elapsed().as_secs()
+        } else {
+            0
+        };
+        uptime
+            .get_or_create(&PeerLabel { peer: peer.clone() })
+            .set(i64::try_from(secs).unwrap_or(i64::MAX));
         for ((direction, kind), count) in &facts.messages {
-            let labels = MessageLabels { peer: peer.clone(), direction: direction.label(), r#type: kind };
+            let labels = MessageLabels {
+                peer: peer.clone(),
+                direction: direction.label(),
+                r#type: kind,
+            };
             messages.get_or_create(&labels).inc_by(*count);
         }
         for (reason, count) in &facts.refused {
-            let labels = ReasonLabels { peer: peer.clone(), reason };
+            let labels = ReasonLabels {
+                peer: peer.clone(),
+                reason,
+            };
             refused.get_or_create(&labels).inc_by(*count);
         }
-        let labels = PrefixLabels { peer, rib: "adj-rib-in" };
+        let labels = PrefixLabels {
+            peer,
+            rib: "adj-rib-in",
+        };
         prefixes.get_or_create(&labels).set(gauge(facts.routes));
     }
     registry.register("bgp_peer_state", "1 if the session is established", state);
-    registry.register_with_unit("bgp_peer_uptime", "Time in Established", Unit::Seconds, uptime);
+    registry.register_with_unit(
+        "bgp_peer_uptime",
+        "Time in Established",
+        Unit::Seconds,
+        uptime,
+    );
     registry.register("bgp_messages", "Messages by direction and type", messages);
     registry.register("bgp_prefixes", "Prefixes by table", prefixes);
     registry.register("bgp_routes_refused", "NLRI that were not kept", refused);
@@ -191,15 +223,22 @@ impl Tables {
         for destination in reflector.evpn().iter() {
             *evpn.entry(destination.key().route_type()).or_default() += 1;
         }
-        Self { evpn, vteps: reflector.vteps().vteps().count() }
+        Self {
+            evpn,
+            vteps: reflector.vteps().vteps().count(),
+        }
     }
 }
 
 fn evpn(registry: &mut Registry, tables: &Tables) {
     let routes = Family::<TypeLabel, Gauge<i64, AtomicI64>>::default();
     for (kind, count) in &tables.evpn {
-        let labels = TypeLabel { r#type: kind.to_string() };
-        routes.get_or_create(&labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
+        let labels = TypeLabel {
+            r#type: kind.to_string(),
+        };
+        routes
+            .get_or_create(&labels)
+            .set(i64::try_from(*count).unwrap_or(i64::MAX));
     }
     let vteps: Gauge = Gauge::default();
     vteps.set(gauge(tables.vteps));
@@ -215,15 +254,35 @@ fn raft(registry: &mut Registry, sources: &Sources) {
         metric.set(i64::try_from(value).unwrap_or(i64::MAX));
         registry.register(name, help, metric);
     };
-    single("raft_has_leader", "1 if a leader is known", status.leader.is_some().into());
-    single("raft_is_leader", "1 if this replica leads", (status.leader == Some(status.id)).into());
+    single(
+        "raft_has_leader",
+        "1 if a leader is known",
+        status.leader.is_some().into(),
+    );
+    single(
+        "raft_is_leader",
+        "1 if this replica leads",
+        (status.leader == Some(status.id)).into(),
+    );
     single("raft_term", "Raft term", status.term);
     single("raft_commit_index", "Last committed index", status.commit);
     single("raft_applied_index", "Last applied index", status.applied);
-    single("raft_degraded", "1 if this replica does not vote or accept", status.degraded.is_some().into());
+    single(
+        "raft_degraded",
+        "1 if this replica does not vote or accept",
+        status.degraded.is_some().into(),
+    );
     let counted = &sources.counted;
-    registry.register("raft_leader_changes", "Changes of leader seen", counted.leader_changes.clone());
-    registry.register("raft_proposals_pending", "Proposals in flight", counted.proposals_pending.clone());
+    registry.register(
+        "raft_leader_changes",
+        "Changes of leader seen",
+        counted.leader_changes.clone(),
+    );
+    registry.register(
+        "raft_proposals_pending",
+        "Proposals in flight",
+        counted.proposals_pending.clone(),
+    );
     registry.register_with_unit(
         "raft_proposal_duration",
         "From a proposal to its outcome",
@@ -236,15 +295,29 @@ fn devices(registry: &mut Registry, sources: &Sources) {
     let up = Family::<DeviceLabel, Gauge>::default();
     let drift = Family::<DeviceLabel, Gauge>::default();
     for agent in sources.led.agents() {
-        let labels = DeviceLabel { device: agent.switch.clone() };
-        up.get_or_create(&labels).set(i64::from(agent.state == "in-sync"));
-        drift.get_or_create(&labels).set(i64::from(agent.pending + agent.failed));
+        let labels = DeviceLabel {
+            device: agent.switch.clone(),
+        };
+        up.get_or_create(&labels)
+            .set(i64::from(agent.state == "in-sync"));
+        drift
+            .get_or_create(&labels)
+            .set(i64::from(agent.pending + agent.failed));
     }
-    registry.register("device_session_up", "1 if the switch is programmed as planned", up);
+    registry.register(
+        "device_session_up",
+        "1 if the switch is programmed as planned",
+        up,
+    );
     registry.register("plan_drift_entries", "Entries not yet acknowledged", drift);
     let age: Gauge<f64, AtomicU64> = Gauge::default();
     age.set(sources.led.plan_age().map_or(0.0, |age| age.as_secs_f64()));
-    registry.register_with_unit("plan_age", "Since the plan last changed", Unit::Seconds, age);
+    registry.register_with_unit(
+        "plan_age",
+        "Since the plan last changed",
+        Unit::Seconds,
+        age,
+    );
 }
 
 fn gauge(value: usize) -> i64 {

@@ -63,9 +63,14 @@ impl Row for Route {
             | RouteKey::EthernetSegment(_)
             | RouteKey::IpPrefix(_) => false,
         };
-        filter.route_type.is_none_or(|wanted| self.key().route_type() == wanted)
+        filter
+            .route_type
+            .is_none_or(|wanted| self.key().route_type() == wanted)
             && filter.mac.is_none_or(mac)
-            && filter.vni.is_none_or(|wanted| self.vni(attributes).is_some_and(|vni| vni.number() == wanted))
+            && filter.vni.is_none_or(|wanted| {
+                self.vni(attributes)
+                    .is_some_and(|vni| vni.number() == wanted)
+            })
     }
 }
 
@@ -101,7 +106,8 @@ pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize)
         if after.as_ref().is_some_and(|after| key <= *after) {
             continue;
         }
-        let wanted = |path: &&Path<N>| path.nlri.passes(&path.attributes, filter) && from_peer(path, filter);
+        let wanted =
+            |path: &&Path<N>| path.nlri.passes(&path.attributes, filter) && from_peer(path, filter);
         let mut paths = destination.paths.iter().filter(wanted).peekable();
         if paths.peek().is_none() {
             continue;
@@ -116,7 +122,15 @@ pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize)
         let best = destination.selected;
         let rows = paths.map(|path| {
             let best = best.is_some_and(|best| best.source.peer == path.source.peer);
-            row(path, best, if best { destination.by.to_string() } else { String::new() })
+            row(
+                path,
+                best,
+                if best {
+                    destination.by.to_string()
+                } else {
+                    String::new()
+                },
+            )
         });
         kept.insert(key, rows.collect());
     }
@@ -128,7 +142,10 @@ pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize)
         }
         None => String::new(),
     };
-    Some(Page { routes: kept.into_values().flatten().collect(), next_page_token })
+    Some(Page {
+        routes: kept.into_values().flatten().collect(),
+        next_page_token,
+    })
 }
 
 fn from_peer<N>(path: &Path<N>, filter: &Filter) -> bool {
@@ -144,7 +161,10 @@ fn row<N: Row>(path: &Path<N>, best: bool, by: String) -> proto::Route {
     let mut row = proto::Route {
         family: N::family().to_string(),
         key: path.nlri.key().to_string(),
-        next_hop: attributes.next_hop.map(|next_hop| next_hop.to_string()).unwrap_or_default(),
+        next_hop: attributes
+            .next_hop
+            .map(|next_hop| next_hop.to_string())
+            .unwrap_or_default(),
         peer: path.source.peer.router_id.to_string(),
         peer_asn: path.source.peer.asn,
         best,
@@ -165,8 +185,11 @@ fn to_hex(octets: &[u8]) -> String {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+        .collect()
 }

@@ -31,7 +31,11 @@ pub struct Service {
 impl Service {
     /// For a running daemon.
     pub fn new(shared: Arc<Shared>, led: Led, replicas: BTreeMap<u64, String>) -> Self {
-        Self { shared, led, replicas }
+        Self {
+            shared,
+            led,
+            replicas,
+        }
     }
 
     /// Waits until this replica knows everything that was agreed before the call.
@@ -40,7 +44,11 @@ impl Service {
             return Ok(0);
         }
         let index = self.shared.consensus.read_index().await;
-        index.ok_or_else(|| Status::unavailable("no majority of replicas answers; ask with consistency SERIALIZABLE"))
+        index.ok_or_else(|| {
+            Status::unavailable(
+                "no majority of replicas answers; ask with consistency SERIALIZABLE",
+            )
+        })
     }
 
     async fn look<T: Send + 'static>(
@@ -51,9 +59,10 @@ impl Service {
         // The reflector is a moment behind the store; it catches up within a few turns.
         for _ in 0..CATCH_UP_TURNS {
             let look = look.clone();
-            let answer = self.shared.reflection.query(move |reflector| {
-                (reflector.index() >= index).then(|| look(reflector))
-            });
+            let answer = self
+                .shared
+                .reflection
+                .query(move |reflector| (reflector.index() >= index).then(|| look(reflector)));
             match answer.await {
                 Some(Some(answer)) => return Ok(answer),
                 Some(None) => tokio::time::sleep(CATCH_UP_PAUSE).await,
@@ -73,14 +82,20 @@ impl operator_server::Operator for Service {
         let request = request.into_inner();
         let (agreed, routes) = self
             .look(0, |reflector| {
-                let agreed: BTreeMap<PeerId, Agreed> =
-                    reflector.peers().map(|(peer, agreed)| (peer, agreed.clone())).collect();
+                let agreed: BTreeMap<PeerId, Agreed> = reflector
+                    .peers()
+                    .map(|(peer, agreed)| (peer, agreed.clone()))
+                    .collect();
                 (agreed, routes_by_peer(reflector))
             })
             .await?;
         let mut rows = peer_rows(self.shared.reports(), &agreed, &routes);
         let from = rows.partition_point(|row| sort_key(row) <= request.page_token);
-        let from = if request.page_token.is_empty() { 0 } else { from };
+        let from = if request.page_token.is_empty() {
+            0
+        } else {
+            from
+        };
         let size = page_size(request.page_size);
         let mut peers: Vec<_> = rows.drain(from..).take(size + 1).collect();
         let mut next_page_token = String::new();
@@ -89,7 +104,11 @@ impl operator_server::Operator for Service {
             next_page_token = peers.last().map(sort_key).unwrap_or_default();
         }
         let replica = self.shared.replica;
-        Ok(Response::new(proto::ListPeersResponse { peers, next_page_token, replica }))
+        Ok(Response::new(proto::ListPeersResponse {
+            peers,
+            next_page_token,
+            replica,
+        }))
     }
 
     async fn list_routes(
@@ -110,9 +129,17 @@ impl operator_server::Operator for Service {
                 (page, reflector.index())
             })
             .await?;
-        let page = page.ok_or_else(|| Status::invalid_argument("page_token: not from an earlier answer"))?;
-        let Page { routes, next_page_token } = page;
-        Ok(Response::new(proto::ListRoutesResponse { routes, next_page_token, applied_index }))
+        let page =
+            page.ok_or_else(|| Status::invalid_argument("page_token: not from an earlier answer"))?;
+        let Page {
+            routes,
+            next_page_token,
+        } = page;
+        Ok(Response::new(proto::ListRoutesResponse {
+            routes,
+            next_page_token,
+            applied_index,
+        }))
     }
 
     async fn list_vteps(
@@ -127,9 +154,14 @@ impl operator_server::Operator for Service {
         for vtep in &mut vteps {
             let address = IpAddr::from_str(&vtep.address).ok();
             let switch = address.and_then(|address| topology.as_ref()?.switch_of_vtep(address));
-            vtep.switch = switch.map(|switch| switch.name.to_string()).unwrap_or_default();
+            vtep.switch = switch
+                .map(|switch| switch.name.to_string())
+                .unwrap_or_default();
         }
-        Ok(Response::new(proto::ListVtepsResponse { vteps, applied_index }))
+        Ok(Response::new(proto::ListVtepsResponse {
+            vteps,
+            applied_index,
+        }))
     }
 
     async fn list_replicas(
@@ -141,16 +173,27 @@ impl operator_server::Operator for Service {
         let row = |(id, address): (&u64, &String)| {
             let own = *id == status.id;
             let heard = group.heard.get(id).map(std::time::Instant::elapsed);
-            let last_seen_secs = if own { 0.0 } else { heard.map_or(-1.0, |ago| ago.as_secs_f64()) };
+            let last_seen_secs = if own {
+                0.0
+            } else {
+                heard.map_or(-1.0, |ago| ago.as_secs_f64())
+            };
             let role = match (own, status.leader == Some(*id)) {
                 (true, _) => format!("{:?}", status.role).to_lowercase(),
                 (false, true) => "leader".to_owned(),
-                (false, false) if heard.is_none_or(|ago| ago > UNREACHABLE_AFTER) && status.leader == Some(status.id) => {
+                (false, false)
+                    if heard.is_none_or(|ago| ago > UNREACHABLE_AFTER)
+                        && status.leader == Some(status.id) =>
+                {
                     "unreachable".to_owned()
                 }
                 (false, false) => "follower".to_owned(),
             };
-            let matched = status.peers.iter().find(|peer| peer.0 == *id).map(|peer| peer.1);
+            let matched = status
+                .peers
+                .iter()
+                .find(|peer| peer.0 == *id)
+                .map(|peer| peer.1);
             proto::Replica {
                 id: *id,
                 address: address.clone(),
@@ -158,9 +201,17 @@ impl operator_server::Operator for Service {
                 self_: own,
                 term: if own { status.term } else { 0 },
                 commit_index: if own { status.commit } else { 0 },
-                applied_index: if own { status.applied } else { matched.unwrap_or(0) },
+                applied_index: if own {
+                    status.applied
+                } else {
+                    matched.unwrap_or(0)
+                },
                 last_seen_secs,
-                degraded: if own { status.degraded.clone().unwrap_or_default() } else { String::new() },
+                degraded: if own {
+                    status.degraded.clone().unwrap_or_default()
+                } else {
+                    String::new()
+                },
             }
         };
         Ok(Response::new(proto::ListReplicasResponse {
@@ -179,10 +230,14 @@ impl operator_server::Operator for Service {
         let mut plan = self.led.plan();
         if !leaf.is_empty() {
             let known = self.led.topology().is_some_and(|topology| {
-                topology.switches().any(|switch| switch.name.as_str() == leaf)
+                topology
+                    .switches()
+                    .any(|switch| switch.name.as_str() == leaf)
             });
             if !known {
-                return Err(Status::not_found(format!("leaf: the fabric has no switch named {leaf:?}")));
+                return Err(Status::not_found(format!(
+                    "leaf: the fabric has no switch named {leaf:?}"
+                )));
             }
             plan.entries.retain(|entry| entry.leaf == leaf);
         }
@@ -193,8 +248,18 @@ impl operator_server::Operator for Service {
         &self,
         _: Request<proto::ListAgentsRequest>,
     ) -> Result<Response<proto::ListAgentsResponse>, Status> {
-        let leader = self.shared.consensus.group().borrow().status.leader.unwrap_or(0);
-        Ok(Response::new(proto::ListAgentsResponse { agents: self.led.agents(), leader }))
+        let leader = self
+            .shared
+            .consensus
+            .group()
+            .borrow()
+            .status
+            .leader
+            .unwrap_or(0);
+        Ok(Response::new(proto::ListAgentsResponse {
+            agents: self.led.agents(),
+            leader,
+        }))
     }
 }
 
@@ -209,26 +274,49 @@ fn wanted(request: &proto::ListRoutesRequest) -> Result<(Family, Filter), Status
     let route_type = match request.route_type {
         0 => None,
         number @ 1..=5 => u8::try_from(number).ok(),
-        number => return Err(Status::invalid_argument(format!("route_type: {number} is not 1 to 5"))),
+        number => {
+            return Err(Status::invalid_argument(format!(
+                "route_type: {number} is not 1 to 5"
+            )));
+        }
     };
     let mac = match request.mac.as_str() {
         "" => None,
         text => {
             let mac = Mac::from_str(text);
-            Some(mac.map_err(|_| Status::invalid_argument(format!("mac: {text:?} is not a MAC address")))?)
+            Some(mac.map_err(|_| {
+                Status::invalid_argument(format!("mac: {text:?} is not a MAC address"))
+            })?)
         }
     };
     let vni = (request.vni != 0).then_some(request.vni);
     let peer = (!request.peer.is_empty()).then(|| request.peer.clone());
-    Ok((family, Filter { route_type, vni, mac, peer }))
+    Ok((
+        family,
+        Filter {
+            route_type,
+            vni,
+            mac,
+            peer,
+        },
+    ))
 }
 
 fn routes_by_peer(reflector: &Reflector) -> BTreeMap<PeerId, u64> {
     let mut routes = BTreeMap::new();
     let mut count = |peer: PeerId| *routes.entry(peer).or_default() += 1;
-    reflector.evpn().iter().for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
-    reflector.ipv4().iter().for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
-    reflector.ipv6().iter().for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
+    reflector
+        .evpn()
+        .iter()
+        .for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
+    reflector
+        .ipv4()
+        .iter()
+        .for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
+    reflector
+        .ipv6()
+        .iter()
+        .for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
     routes
 }
 
@@ -267,21 +355,37 @@ fn peer_row(
 ) -> proto::Peer {
     let agreed = facts.peer.and_then(|peer| agreed.get(&peer));
     let total = |wanted: Direction| {
-        facts.messages.iter().filter(|((way, _), _)| *way == wanted).map(|(_, count)| count).sum()
+        facts
+            .messages
+            .iter()
+            .filter(|((way, _), _)| *way == wanted)
+            .map(|(_, count)| count)
+            .sum()
     };
     proto::Peer {
         address: address.to_string(),
         asn: facts.peer.map_or(0, |peer| peer.asn),
-        router_id: facts.peer.map(|peer| peer.router_id.to_string()).unwrap_or_default(),
+        router_id: facts
+            .peer
+            .map(|peer| peer.router_id.to_string())
+            .unwrap_or_default(),
         peer_group: facts.group.clone(),
         state: facts.state.to_owned(),
         since_secs: since_secs(facts.since),
         families: facts.families.iter().map(ToString::to_string).collect(),
-        routes: facts.peer.and_then(|peer| routes.get(&peer)).copied().unwrap_or(0),
+        routes: facts
+            .peer
+            .and_then(|peer| routes.get(&peer))
+            .copied()
+            .unwrap_or(0),
         messages_received: total(Direction::Received),
         messages_sent: total(Direction::Sent),
-        owner: agreed.and_then(|agreed| agreed.owner.as_ref()).map_or(0, |owner| owner.replica),
-        sessions: agreed.map(|agreed| agreed.sessions.iter().copied().collect()).unwrap_or_default(),
+        owner: agreed
+            .and_then(|agreed| agreed.owner.as_ref())
+            .map_or(0, |owner| owner.replica),
+        sessions: agreed
+            .map(|agreed| agreed.sessions.iter().copied().collect())
+            .unwrap_or_default(),
         last_error: facts.last_error.clone(),
         dynamic: facts.dynamic,
     }
@@ -296,10 +400,14 @@ fn vtep_rows(reflector: &Reflector) -> Vec<proto::Vtep> {
     let vteps = reflector.vteps();
     let row = |address: IpAddr| {
         let vnis: Vec<_> = vteps.vnis_of(address).collect();
-        let peer = vnis.first().and_then(|vni| vteps.announcers(*vni, address).next());
+        let peer = vnis
+            .first()
+            .and_then(|vni| vteps.announcers(*vni, address).next());
         proto::Vtep {
             address: address.to_string(),
-            peer: peer.map(|peer| peer.router_id.to_string()).unwrap_or_default(),
+            peer: peer
+                .map(|peer| peer.router_id.to_string())
+                .unwrap_or_default(),
             switch: String::new(),
             vnis: vnis.iter().map(|vni| vni.number()).collect(),
             macs: vteps.mac_routes(address),

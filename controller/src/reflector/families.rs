@@ -33,7 +33,10 @@ pub struct Image {
 impl<N: Nlri> FamilyState<N> {
     /// Nothing learned, nobody to tell.
     pub fn new() -> Self {
-        Self { table: Table::new(), groups: Vec::new() }
+        Self {
+            table: Table::new(),
+            groups: Vec::new(),
+        }
     }
 
     /// Learns one value under many keys. Keys that are not of this family's form are skipped: they
@@ -49,7 +52,9 @@ impl<N: Nlri> FamilyState<N> {
             let nlri = N::key_from_octets(octets).and_then(|key| N::from_parts(key, payload));
             match nlri {
                 Some(nlri) => self.table.learn(source, nlri, Arc::clone(attributes)),
-                None => tracing::error!(family = %N::family(), "a committed route is not understood"),
+                None => {
+                    tracing::error!(family = %N::family(), "a committed route is not understood")
+                }
             }
         }
     }
@@ -85,7 +90,8 @@ impl<N: Nlri> FamilyState<N> {
         }
         let id = GroupId(*next);
         *next += 1;
-        self.groups.push((id, key.clone(), UpdateGroup::new(key.clone(), *local)));
+        self.groups
+            .push((id, key.clone(), UpdateGroup::new(key.clone(), *local)));
         id
     }
 
@@ -131,6 +137,8 @@ impl LastValue {
                 .map(|(payload, attributes)| (payload.to_vec(), intern(attributes)));
             self.octets = value.clone();
         }
-        self.decoded.as_ref().map(|(payload, attributes)| (&payload[..], attributes))
+        self.decoded
+            .as_ref()
+            .map(|(payload, attributes)| (&payload[..], attributes))
     }
 }

@@ -78,22 +78,42 @@ impl AdjRibIn {
         }
         let verdict = self.verdict(update);
         if self.families.contains(&Family::IPV4_UNICAST) {
-            update.withdrawn.iter().for_each(|prefix| self.withdraw(prefix, &mut learned));
-            self.take(update.announced.iter().copied(), &update.attributes, verdict, &mut learned);
+            update
+                .withdrawn
+                .iter()
+                .for_each(|prefix| self.withdraw(prefix, &mut learned));
+            self.take(
+                update.announced.iter().copied(),
+                &update.attributes,
+                verdict,
+                &mut learned,
+            );
         }
-        if let Some(unreach) = update.unreach.as_ref().filter(|part| self.families.contains(&part.family)) {
+        if let Some(unreach) = update
+            .unreach
+            .as_ref()
+            .filter(|part| self.families.contains(&part.family))
+        {
             match unreach.family {
                 Family::IPV4_UNICAST => self.unreach::<Prefix4>(&unreach.nlri, &mut learned)?,
                 Family::IPV6_UNICAST => self.unreach::<Prefix6>(&unreach.nlri, &mut learned)?,
                 _ => self.unreach::<Route>(&unreach.nlri, &mut learned)?,
             }
         }
-        if let Some(reach) = update.reach.as_ref().filter(|part| self.families.contains(&part.family)) {
+        if let Some(reach) = update
+            .reach
+            .as_ref()
+            .filter(|part| self.families.contains(&part.family))
+        {
             let mut attributes = update.attributes.clone();
             attributes.next_hop = Some(reach.next_hop);
             match reach.family {
-                Family::IPV4_UNICAST => self.reach::<Prefix4>(&reach.nlri, &attributes, verdict, &mut learned)?,
-                Family::IPV6_UNICAST => self.reach::<Prefix6>(&reach.nlri, &attributes, verdict, &mut learned)?,
+                Family::IPV4_UNICAST => {
+                    self.reach::<Prefix4>(&reach.nlri, &attributes, verdict, &mut learned)?
+                }
+                Family::IPV6_UNICAST => {
+                    self.reach::<Prefix6>(&reach.nlri, &attributes, verdict, &mut learned)?
+                }
                 _ => self.reach::<Route>(&reach.nlri, &attributes, verdict, &mut learned)?,
             }
         }
@@ -108,12 +128,18 @@ impl AdjRibIn {
             Some(Treatment::AttributeDiscard | Treatment::SessionReset) | None => {}
         }
         // RFC 4456 §8 and RFC 4271 §9.1.2: a path that went through us.
-        reflect::accept(&update.attributes, self.kind, &self.local).err().map(|_| "loop")
+        reflect::accept(&update.attributes, self.kind, &self.local)
+            .err()
+            .map(|_| "loop")
     }
 
     fn unreach<N: Fact>(&mut self, nlri: &[u8], learned: &mut Learned) -> Result<(), DecodeError> {
         let mut discarded = 0;
-        decode_all::<N>(nlri, |route| self.withdraw(&route, learned), |_| discarded += 1)?;
+        decode_all::<N>(
+            nlri,
+            |route| self.withdraw(&route, learned),
+            |_| discarded += 1,
+        )?;
         note(learned, "nlri", discarded);
         Ok(())
     }
@@ -210,14 +236,21 @@ impl AdjRibIn {
         self.dirty.clear();
         self.waiting.clear();
         let differs = |(key, value): &(&Bytes, &Bytes)| committed.get(*key) != Some(*value);
-        let keys: Vec<_> = self.routes.iter().filter(differs).map(|(key, _)| key.clone()).collect();
+        let keys: Vec<_> = self
+            .routes
+            .iter()
+            .filter(differs)
+            .map(|(key, _)| key.clone())
+            .collect();
         keys.into_iter().for_each(|key| self.mark(key));
     }
 
     /// What is committed of `family` and was not announced in this session goes.
     pub fn sweep(&mut self, family: Family, committed: &HashMap<Bytes, Bytes>) {
         let prefix = FactPrefix::RoutesOfPeer(family, self.peer).encode();
-        let gone = committed.keys().filter(|key| key.starts_with(&prefix) && !self.routes.contains_key(*key));
+        let gone = committed
+            .keys()
+            .filter(|key| key.starts_with(&prefix) && !self.routes.contains_key(*key));
         let keys: Vec<_> = gone.cloned().collect();
         keys.into_iter().for_each(|key| self.mark(key));
     }
@@ -231,7 +264,9 @@ impl AdjRibIn {
         let mut places: HashMap<Bytes, usize> = HashMap::new();
         let mut octets = 0;
         while keys.len() < BATCH_KEYS_MAX && octets < BATCH_OCTETS_MAX {
-            let Some(key) = self.waiting.pop_front() else { break };
+            let Some(key) = self.waiting.pop_front() else {
+                break;
+            };
             self.dirty.remove(&key);
             octets += key.len();
             match self.routes.get(&key) {
@@ -250,7 +285,10 @@ impl AdjRibIn {
         if keys.is_empty() {
             return None;
         }
-        let mut ops: Vec<_> = puts.into_iter().map(|(value, keys)| Op::Put { value, keys }).collect();
+        let mut ops: Vec<_> = puts
+            .into_iter()
+            .map(|(value, keys)| Op::Put { value, keys })
+            .collect();
         if !gone.is_empty() {
             ops.push(Op::Delete { keys: gone });
         }
@@ -283,7 +321,9 @@ impl Fact for Prefix6 {
 
 impl Fact for Route {
     fn refused(&self, attributes: &Attributes) -> Option<&'static str> {
-        weft_evpn::admission::check(self, attributes).err().map(|reason| reason.name())
+        weft_evpn::admission::check(self, attributes)
+            .err()
+            .map(|reason| reason.name())
     }
 }
 
@@ -296,4 +336,3 @@ fn note(learned: &mut Learned, reason: &'static str, count: u64) {
 /// As many routes as go into one batch: it must stay small enough not to delay a heartbeat.
 const BATCH_KEYS_MAX: usize = 1000;
 const BATCH_OCTETS_MAX: usize = 256 << 10;
-

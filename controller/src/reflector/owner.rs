@@ -72,13 +72,17 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
     if !agreed.sessions.contains(&own.replica) {
         let key = FactKey::Session(own.replica, own.peer);
         let ops = vec![ledger::put(&key, Bytes::new())];
-        return Step::Announce(Batch { conditions: Vec::new(), ops });
+        return Step::Announce(Batch {
+            conditions: Vec::new(),
+            ops,
+        });
     }
     if own.claimed.is_some() && own.claimed == agreed.owner.as_ref() {
         return Step::Commit;
     }
     let owner = agreed.owner.as_ref();
-    let served = |owner: &Owner| owner.replica != own.replica && agreed.sessions.contains(&owner.replica);
+    let served =
+        |owner: &Owner| owner.replica != own.replica && agreed.sessions.contains(&owner.replica);
     if owner.is_some_and(served) {
         return Step::Wait;
     }
@@ -86,7 +90,12 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
         return Step::Wait;
     }
     let epoch = owner.map_or(0, |owner| owner.epoch) + 1;
-    let claim = Owner { replica: own.replica, epoch, address, kind };
+    let claim = Owner {
+        replica: own.replica,
+        epoch,
+        address,
+        kind,
+    };
     let ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
     Step::Claim(ledger::owned(own.peer, owner, ops), claim)
 }
@@ -96,14 +105,24 @@ fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
         return Step::Done;
     }
     let mut ops = vec![ledger::delete(&FactKey::Session(own.replica, own.peer))];
-    let others = own.members.iter().copied().filter(|member| *member != own.replica);
-    let conditions = match agreed.sessions.iter().find(|replica| **replica != own.replica) {
+    let others = own
+        .members
+        .iter()
+        .copied()
+        .filter(|member| *member != own.replica);
+    let conditions = match agreed
+        .sessions
+        .iter()
+        .find(|replica| **replica != own.replica)
+    {
         // Holds only while somebody else really serves the peer.
         Some(other) => vec![ledger::session_is(*other, own.peer, true)],
         None => {
             ops.extend(ledger::forget(own.peer, own.families));
             let absent = others.map(|member| ledger::session_is(member, own.peer, false));
-            absent.chain([ledger::owner_is(own.peer, agreed.owner.as_ref())]).collect()
+            absent
+                .chain([ledger::owner_is(own.peer, agreed.owner.as_ref())])
+                .collect()
         }
     };
     Step::Release(Batch { conditions, ops })
@@ -111,15 +130,25 @@ fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
 
 /// Removal of a peer that no replica serves any more, if it is still as `agreed` says.
 pub fn expire(peer: PeerId, agreed: &Agreed, members: &[u64], families: &[Family]) -> Batch {
-    let absent = members.iter().map(|member| ledger::session_is(*member, peer, false));
-    let conditions = absent.chain([ledger::owner_is(peer, agreed.owner.as_ref())]).collect();
-    Batch { conditions, ops: ledger::forget(peer, families) }
+    let absent = members
+        .iter()
+        .map(|member| ledger::session_is(*member, peer, false));
+    let conditions = absent
+        .chain([ledger::owner_is(peer, agreed.owner.as_ref())])
+        .collect();
+    Batch {
+        conditions,
+        ops: ledger::forget(peer, families),
+    }
 }
 
 /// Everything that says a replica holds sessions goes: it died, or it has just started.
 pub fn disown(replica: u64) -> Batch {
     let prefix = ledger::FactPrefix::SessionsOfReplica(replica).encode();
-    Batch { conditions: Vec::new(), ops: vec![Op::DeletePrefix { prefix }] }
+    Batch {
+        conditions: Vec::new(),
+        ops: vec![Op::DeletePrefix { prefix }],
+    }
 }
 
 /// Spreads peers over the replicas that serve them: the highest of a hash of both wins, so that a
@@ -149,7 +178,10 @@ mod tests {
 
     use super::*;
 
-    const PEER: PeerId = PeerId { router_id: RouterId(0xc000_0201), asn: 64_496 };
+    const PEER: PeerId = PeerId {
+        router_id: RouterId(0xc000_0201),
+        asn: 64_496,
+    };
     const MEMBERS: [u64; 3] = [1, 2, 3];
     const FAMILIES: [Family; 1] = [Family::L2VPN_EVPN];
 
@@ -225,12 +257,18 @@ mod tests {
     }
 
     fn apply(session: &mut Session, facts: &mut Facts) {
-        let Some((batch, claim)) = session.pending.take() else { return };
+        let Some((batch, claim)) = session.pending.take() else {
+            return;
+        };
         if facts.apply(&batch) {
             if let Some(owner) = claim {
                 session.claimed = Some(owner.clone());
                 let key = FactKey::Route(Family::L2VPN_EVPN, PEER, b"x");
-                facts.apply(&ledger::owned(PEER, Some(&owner), vec![ledger::put(&key, Bytes::new())]));
+                facts.apply(&ledger::owned(
+                    PEER,
+                    Some(&owner),
+                    vec![ledger::put(&key, Bytes::new())],
+                ));
             }
         }
     }
@@ -277,7 +315,10 @@ mod tests {
     #[test]
     fn an_epoch_only_grows() {
         let mut facts = Facts::default();
-        let mut session = Session { established: true, ..Session::default() };
+        let mut session = Session {
+            established: true,
+            ..Session::default()
+        };
         let mut last = 0;
         for _ in 0..3 {
             for _ in 0..3 {
@@ -297,9 +338,15 @@ mod tests {
         let sessions = BTreeSet::from(MEMBERS);
         let mut counts = BTreeMap::new();
         for n in 0..300 {
-            let peer = PeerId { router_id: RouterId(n), asn: 64_496 };
+            let peer = PeerId {
+                router_id: RouterId(n),
+                asn: 64_496,
+            };
             *counts.entry(preferred(peer, &sessions)).or_insert(0) += 1;
         }
-        assert!(counts.values().all(|count| (70..130).contains(count)), "{counts:?}");
+        assert!(
+            counts.values().all(|count| (70..130).contains(count)),
+            "{counts:?}"
+        );
     }
 }

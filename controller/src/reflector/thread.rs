@@ -67,9 +67,21 @@ pub struct Reflection {
 
 impl Reflection {
     /// Joins a group; `None` while the daemon stops.
-    pub async fn join(&self, family: Family, key: ExportKey, since: u64, index: u64) -> Option<Result<Joined, TooOld>> {
+    pub async fn join(
+        &self,
+        family: Family,
+        key: ExportKey,
+        since: u64,
+        index: u64,
+    ) -> Option<Result<Joined, TooOld>> {
         let (reply, joined) = oneshot::channel();
-        let join = Join { family, key, since, index, reply };
+        let join = Join {
+            family,
+            key,
+            since,
+            index,
+            reply,
+        };
         self.inputs.send(Input::Join(join)).await.ok()?;
         joined.await.ok()
     }
@@ -82,7 +94,10 @@ impl Reflection {
     }
 
     /// Looks at the tables; `None` while the daemon stops.
-    pub async fn query<T: Send + 'static>(&self, look: impl FnOnce(&Reflector) -> T + Send + 'static) -> Option<T> {
+    pub async fn query<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Reflector) -> T + Send + 'static,
+    ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         let query: Query = Box::new(move |reflector| drop(reply.send(look(reflector))));
         self.inputs.send(Input::Query(query)).await.ok()?;
@@ -179,7 +194,11 @@ impl Edge {
     fn take(&mut self, input: Input) {
         match input {
             Input::Applied(applied) => {
-                if applied.changes.iter().any(|change| matches!(change, Change::Reset)) {
+                if applied
+                    .changes
+                    .iter()
+                    .any(|change| matches!(change, Change::Reset))
+                {
                     self.reset();
                 } else {
                     self.reflector.handle(&applied);
@@ -188,7 +207,10 @@ impl Edge {
             Input::Join(join) => self.waiting.push(join),
             Input::Follow(peer, reply) => {
                 let agreed = self.reflector.agreed(peer);
-                let watcher = self.watchers.entry(peer).or_insert_with(|| watch::Sender::new(agreed));
+                let watcher = self
+                    .watchers
+                    .entry(peer)
+                    .or_insert_with(|| watch::Sender::new(agreed));
                 let _ = reply.send(watcher.subscribe());
             }
             Input::Query(look) => look(&self.reflector),
@@ -203,7 +225,9 @@ impl Edge {
         let facts: Result<Vec<_>, _> = self.view.scan(b"").collect();
         match facts {
             Ok(facts) => self.reflector.reset(index, facts),
-            Err(error) => tracing::error!(%error, "the store cannot be read; the tables stay as they are"),
+            Err(error) => {
+                tracing::error!(%error, "the store cannot be read; the tables stay as they are")
+            }
         }
     }
 
@@ -241,15 +265,21 @@ impl Edge {
         feeds.retain(|_, feed| Arc::strong_count(feed) > 1);
         self.reflector.sweep(|group| feeds.contains_key(&group));
         self.images.retain(|group, cached| {
-            feeds.get(group).is_some_and(|feed| feed.reaches(cached.cursor)) && cached.worth()
+            feeds
+                .get(group)
+                .is_some_and(|feed| feed.reaches(cached.cursor))
+                && cached.worth()
         });
-        self.watchers.retain(|_, watcher| watcher.receiver_count() > 0);
+        self.watchers
+            .retain(|_, watcher| watcher.receiver_count() > 0);
     }
 
     /// Answers the joins whose index has come.
     fn admit(&mut self) {
         let index = self.reflector.index();
-        let (ready, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|join| join.index <= index);
+        let (ready, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|join| join.index <= index);
         self.waiting = waiting;
         self.waiting.retain(|join| !join.reply.is_closed());
         let ready: Vec<Join> = ready;
@@ -261,18 +291,34 @@ impl Edge {
 
     fn join(&mut self, family: Family, key: &ExportKey, since: u64) -> Result<Joined, TooOld> {
         let group = self.reflector.group(family, key);
-        let feed = Arc::clone(self.feeds.entry(group).or_insert_with(|| Arc::new(Feed::new(JOURNAL_OCTETS_MAX))));
+        let feed = Arc::clone(
+            self.feeds
+                .entry(group)
+                .or_insert_with(|| Arc::new(Feed::new(JOURNAL_OCTETS_MAX))),
+        );
         let usable = |cached: &&Cached| since == 0 && cached.worth() && feed.reaches(cached.cursor);
         if let Some(cached) = self.images.get(&group).filter(usable) {
-            return Ok(Joined { image: Arc::clone(&cached.image), cursor: cached.cursor, feed });
+            return Ok(Joined {
+                image: Arc::clone(&cached.image),
+                cursor: cached.cursor,
+                feed,
+            });
         }
         let image = self.reflector.image(family, group, since)?.segment;
         let cursor = feed.end();
         if since == 0 {
-            let cached = Cached { image: Arc::clone(&image), cursor, since: 0 };
+            let cached = Cached {
+                image: Arc::clone(&image),
+                cursor,
+                since: 0,
+            };
             self.images.insert(group, cached);
         }
-        Ok(Joined { image, feed, cursor })
+        Ok(Joined {
+            image,
+            feed,
+            cursor,
+        })
     }
 }
 

@@ -17,23 +17,35 @@ pub struct Feed {
 impl Feed {
     /// An empty one that remembers this many octets.
     pub fn new(limit_octets: usize) -> Self {
-        Self { journal: Mutex::new(Journal::new(limit_octets)), bell: watch::Sender::new(()) }
+        Self {
+            journal: Mutex::new(Journal::new(limit_octets)),
+            bell: watch::Sender::new(()),
+        }
     }
 
     /// Appends and rings.
     pub fn push(&self, segment: Arc<Segment>) {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner).push(segment);
+        self.journal
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(segment);
         self.bell.send_replace(());
     }
 
     /// The next segment for this cursor.
     pub fn read(&self, cursor: &mut Cursor) -> Read {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner).read(cursor)
+        self.journal
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .read(cursor)
     }
 
     /// Where the next segment will stand.
     pub fn end(&self) -> Cursor {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner).end()
+        self.journal
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .end()
     }
 
     /// Whether a reader at `cursor` would miss nothing.

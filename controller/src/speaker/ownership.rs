@@ -92,7 +92,8 @@ impl Ownership {
 
     /// The peer came back before everything was taken away.
     pub fn resume(&mut self, kind: PeerKind, families: Vec<Family>, now: Instant) {
-        self.adj_rib_in = AdjRibIn::new(self.peer, kind, self.shared.config.local, families.clone());
+        self.adj_rib_in =
+            AdjRibIn::new(self.peer, kind, self.shared.config.local, families.clone());
         self.kind = kind;
         self.families = families;
         self.established = Some(now);
@@ -162,7 +163,9 @@ impl Ownership {
             let agreed = self.agreed.borrow_and_update().clone();
             match self.decide(&agreed, now) {
                 Step::Wait => {}
-                Step::Announce(batch) | Step::Release(batch) => self.propose(batch, Proposed::Session),
+                Step::Announce(batch) | Step::Release(batch) => {
+                    self.propose(batch, Proposed::Session)
+                }
                 Step::Claim(batch, owner) => self.propose(batch, Proposed::Claim(owner)),
                 Step::Commit => self.commit(now),
                 Step::Done => self.done = true,
@@ -178,14 +181,18 @@ impl Ownership {
             families: &crate::config::SUPPORTED,
             established: self.established.map(|_| (self.address, self.kind)),
             claimed: self.claimed.as_ref(),
-            impatient: self.established.is_some_and(|since| now >= since + PATIENCE),
+            impatient: self
+                .established
+                .is_some_and(|since| now >= since + PATIENCE),
         };
         owner::next(&own, agreed)
     }
 
     fn propose(&mut self, batch: Batch, what: Proposed) {
         let consensus = self.shared.consensus.clone();
-        self.step = Some(Box::pin(async move { (what, consensus.propose(batch).await) }));
+        self.step = Some(Box::pin(
+            async move { (what, consensus.propose(batch).await) },
+        ));
     }
 
     fn stepped(&mut self, proposed: Proposed, outcome: Outcome, now: Instant) {
@@ -215,25 +222,32 @@ impl Ownership {
             self.scan = Some(scan(&self.shared, self.peer, self.families.clone()));
             return;
         }
-        let Some(owner) = self.claimed.clone() else { return };
+        let Some(owner) = self.claimed.clone() else {
+            return;
+        };
         while self.batches.len() < PIPELINE {
-            let Some((ops, keys)) = self.adj_rib_in.next_batch() else { return };
+            let Some((ops, keys)) = self.adj_rib_in.next_batch() else {
+                return;
+            };
             let batch = ledger::owned(self.peer, Some(&owner), ops);
             let consensus = self.shared.consensus.clone();
-            self.batches.push(Box::pin(async move { (keys, consensus.propose(batch).await) }));
+            self.batches.push(Box::pin(
+                async move { (keys, consensus.propose(batch).await) },
+            ));
         }
     }
 
     /// Families of which the peer has said everything, or had the time to.
     fn sweepable(&self, now: Instant) -> impl Iterator<Item = Family> + '_ {
-        let late = self.established.is_some_and(|since| now >= since + SYNC_DEADLINE);
+        let late = self
+            .established
+            .is_some_and(|since| now >= since + SYNC_DEADLINE);
         let due = move |family: &Family| {
             !self.swept.contains(family) && (late || self.adj_rib_in.ended(*family))
         };
         self.families.iter().copied().filter(due)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
     fn scanned(&mut self, committed: Option<&HashMap<Bytes, Bytes>>) {
         self.scan = None;
         let Some(committed) = committed else { return };
@@ -262,7 +276,10 @@ impl Ownership {
         let far = now + IDLE;
         let since = self.established.into_iter();
         let timers = since.flat_map(|since| [since + PATIENCE, since + SYNC_DEADLINE]);
-        timers.chain(self.pause).filter(|at| *at > now).fold(far, Instant::min)
+        timers
+            .chain(self.pause)
+            .filter(|at| *at > now)
+            .fold(far, Instant::min)
     }
 }
 

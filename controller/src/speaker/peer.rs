@@ -63,6 +63,8 @@ pub struct Peer {
     ownership: Option<Ownership>,
     joining: Option<BoxFuture<'static, Vec<Stream>>>,
     stopping: Option<Instant>,
+    /// We ended the session for a reason that may pass: begin again then.
+    restart: Option<Instant>,
 }
 
 /// What is known while the session is established.
@@ -88,7 +90,12 @@ enum Happened {
 
 impl Peer {
     /// A peer that has not begun.
-    pub fn new(shared: Arc<Shared>, setup: Setup, words: mpsc::Receiver<Word>, report: Report) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        setup: Setup,
+        words: mpsc::Receiver<Word>,
+        report: Report,
+    ) -> Self {
         let local = shared.config.local;
         let mut config = SessionConfig::new(local.asn, local.router_id, setup.group.remote_asn);
         config.hold = setup.group.hold;
@@ -112,6 +119,7 @@ impl Peer {
             ownership: None,
             joining: None,
             stopping: None,
+            restart: None,
         }
     }
 
@@ -134,7 +142,11 @@ impl Peer {
     }
 
     async fn turn(&mut self) {
-        let deadline = self.session.poll_timeout().map_or_else(|| now() + IDLE, Instant::from_std);
+        let timeout = self.session.poll_timeout().map(Instant::from_std);
+        let deadline = timeout
+            .into_iter()
+            .chain(self.restart)
+            .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
         tokio::select! {
             word = self.words.recv() => self.hear(word).await,
@@ -143,12 +155,20 @@ impl Peer {
             happened = watch(incoming) => self.happened(Side::Incoming, happened).await,
             streams = pending_or(&mut self.joining) => self.joined(streams).await,
             () = own(&mut self.ownership) => {}
-            () = tokio::time::sleep_until(deadline) => self.input(Input::Timeout).await,
+            () = tokio::time::sleep_until(deadline) => self.due().await,
         }
         if self.ownership.as_ref().is_some_and(Ownership::is_done) && self.up.is_none() {
             self.ownership = None;
             self.shared.release_identity(self.setup.address);
         }
+    }
+
+    async fn due(&mut self) {
+        if self.restart.is_some_and(|at| now() >= at) && self.stopping.is_none() {
+            self.restart = None;
+            self.input(Input::Start).await;
+        }
+        self.input(Input::Timeout).await;
     }
 
     async fn hear(&mut self, word: Option<Word>) {
@@ -189,7 +209,12 @@ impl Peer {
         let (outbox, events) = mpsc::channel(EVENTS_MAX);
         tokio::spawn(writer::write(sink, inbox, outbox));
         let buffer = BytesMut::with_capacity(READ_OCTETS);
-        self.connections[side as usize] = Some(Connection { socket, buffer, orders, events });
+        self.connections[side as usize] = Some(Connection {
+            socket,
+            buffer,
+            orders,
+            events,
+        });
         self.input(Input::Connected(side)).await;
     }
 
@@ -207,7 +232,9 @@ impl Peer {
                 self.connections[side as usize] = None;
                 self.input(Input::Disconnected(side)).await;
             }
-            Happened::Wrote(Event::Lagged(family, revision)) => self.join(vec![(family, revision)], false),
+            Happened::Wrote(Event::Lagged(family, revision)) => {
+                self.join(vec![(family, revision)], false)
+            }
         }
     }
 
@@ -216,7 +243,9 @@ impl Peer {
         let mut taken = 0;
         loop {
             let (context, max_len) = self.session.decode_context(side);
-            let Some(connection) = &mut self.connections[side as usize] else { return };
+            let Some(connection) = &mut self.connections[side as usize] else {
+                return;
+            };
             match frame::split(&mut connection.buffer, max_len) {
                 Ok(None) => return,
                 Ok(Some(frame)) => match Message::decode(frame, &context) {
@@ -275,7 +304,11 @@ impl Peer {
             Output::Established(side, negotiated) => self.established(side, negotiated).await,
             Output::Learn(update) => return self.learn(&update),
             Output::Refresh(refresh) => {
-                if self.up.as_ref().is_some_and(|up| up.negotiated.families.contains(&refresh.family)) {
+                if self
+                    .up
+                    .as_ref()
+                    .is_some_and(|up| up.negotiated.families.contains(&refresh.family))
+                {
                     self.join(vec![(refresh.family, 0)], false);
                 }
             }
@@ -295,9 +328,15 @@ impl Peer {
 
     fn send(&mut self, side: Side, message: &Message) {
         let (context, _) = self.session.decode_context(side);
-        let Some(connection) = &self.connections[side as usize] else { return };
+        let Some(connection) = &self.connections[side as usize] else {
+            return;
+        };
         self.report.sent(message.kind());
-        if connection.orders.try_send(Order::Control(message.encode(&context))).is_err() {
+        if connection
+            .orders
+            .try_send(Order::Control(message.encode(&context)))
+            .is_err()
+        {
             // A peer that takes not even keepalives: RFC 9687's timer ends it.
             tracing::debug!(peer = %self.setup.address, "control message not queued");
         }
@@ -309,35 +348,58 @@ impl Peer {
             tokio::spawn(async move {
                 let close = connection.orders.send(Order::Close);
                 if tokio::time::timeout(CLOSE_TIMEOUT, close).await.is_ok() {
-                    tokio::time::timeout(CLOSE_TIMEOUT, connection.orders.closed()).await.ok();
+                    tokio::time::timeout(CLOSE_TIMEOUT, connection.orders.closed())
+                        .await
+                        .ok();
                 }
             });
         }
     }
 
     async fn established(&mut self, side: Side, negotiated: Negotiated) {
-        let kind = self.setup.group.kind(negotiated.peer.asn, self.shared.config.local.asn);
+        let kind = self
+            .setup
+            .group
+            .kind(negotiated.peer.asn, self.shared.config.local.asn);
         tracing::info!(peer = %self.setup.address, id = %negotiated.peer, %kind, "session established");
         self.report.up(&negotiated);
-        if !self.shared.claim_identity(negotiated.peer, self.setup.address) {
+        if !self
+            .shared
+            .claim_identity(negotiated.peer, self.setup.address)
+        {
             tracing::error!(peer = %self.setup.address, id = %negotiated.peer, "another peer has this router id");
-            self.report.failed(format!("another peer is {}", negotiated.peer));
-            self.session.handle(Input::Stop(Cease::Rejected), now().into_std());
+            self.report
+                .failed(format!("another peer is {}", negotiated.peer));
+            self.session
+                .handle(Input::Stop(Cease::Rejected), now().into_std());
+            self.restart = Some(now() + CONFLICT_HOLD);
             return;
         }
         let families = negotiated.families.clone();
-        match self.ownership.as_mut().filter(|ownership| ownership.peer() == negotiated.peer) {
+        match self
+            .ownership
+            .as_mut()
+            .filter(|ownership| ownership.peer() == negotiated.peer)
+        {
             Some(ownership) => ownership.resume(kind, families.clone(), now()),
             None => {
                 self.retire();
                 let (peer, address) = (negotiated.peer, self.setup.address);
                 self.ownership =
-                    Ownership::begin(&self.shared, peer, address, kind, families.clone(), now()).await;
+                    Ownership::begin(&self.shared, peer, address, kind, families.clone(), now())
+                        .await;
             }
         }
         let key = export_key(kind, &negotiated.decode);
-        self.up = Some(Up { side, negotiated, key });
-        self.join(families.into_iter().map(|family| (family, 0)).collect(), true);
+        self.up = Some(Up {
+            side,
+            negotiated,
+            key,
+        });
+        self.join(
+            families.into_iter().map(|family| (family, 0)).collect(),
+            true,
+        );
     }
 
     /// A peer that came back under another identity: the old one is taken away on its own.
@@ -381,15 +443,24 @@ impl Peer {
                 Some(before) => before.await,
                 None => Vec::new(),
             };
-            let index = if fresh { shared.consensus.read_index().await } else { None };
+            let index = if fresh {
+                shared.consensus.read_index().await
+            } else {
+                None
+            };
             for (family, since) in families {
-                let joined = shared.reflection.join(family, key.clone(), since, index.unwrap_or(0)).await;
+                let joined = shared
+                    .reflection
+                    .join(family, key.clone(), since, index.unwrap_or(0))
+                    .await;
                 let Some(Ok(joined)) = joined else {
                     tracing::warn!(%peer, %family, "the peer fell too far behind; it starts again");
                     continue;
                 };
                 // Without a majority what follows is not known to be everything: no End-of-RIB.
-                let end = index.map(|_| Message::Update(Box::new(Update::end_of_rib(family))).encode(&context));
+                let end = index.map(|_| {
+                    Message::Update(Box::new(Update::end_of_rib(family))).encode(&context)
+                });
                 streams.push(Stream {
                     family,
                     peer,
@@ -408,9 +479,12 @@ impl Peer {
         let Some(up) = &self.up else { return };
         if streams.is_empty() {
             // What this peer missed is no longer known: only a new session tells it everything.
-            return self.input(Input::Stop(Cease::OutOfResources)).await;
+            self.input(Input::Stop(Cease::OutOfResources)).await;
+            return self.input(Input::Start).await;
         }
-        let Some(connection) = &self.connections[up.side as usize] else { return };
+        let Some(connection) = &self.connections[up.side as usize] else {
+            return;
+        };
         for stream in streams {
             let _ = connection.orders.send(Order::Begin(Box::new(stream))).await;
         }
@@ -423,7 +497,9 @@ fn export_key(kind: PeerKind, context: &DecodeContext) -> ExportKey {
 
 /// Waits for octets or for the writer; for ever pending without a connection.
 async fn watch(place: &mut Option<Connection>) -> Happened {
-    let Some(connection) = place else { return std::future::pending().await };
+    let Some(connection) = place else {
+        return std::future::pending().await;
+    };
     if connection.buffer.capacity() - connection.buffer.len() < READ_OCTETS / 2 {
         connection.buffer.reserve(READ_OCTETS);
     }
@@ -450,7 +526,6 @@ async fn pending_or<T>(place: &mut Option<BoxFuture<'static, T>>) -> T {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this file is the clock of the session")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -464,6 +539,8 @@ const READ_OCTETS: usize = 1 << 17;
 const YIELD_EVERY: u32 = 64;
 /// Look again now and then, whatever happens.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
+/// How long a peer that takes another's identity has to wait.
+const CONFLICT_HOLD: std::time::Duration = std::time::Duration::from_secs(30);
 /// How long a peer gets to take our Cease.
 const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 /// How long the daemon waits for the last words.

@@ -63,7 +63,6 @@ impl Direction {
 
 impl Report {
     /// Of a peer that has not begun.
-    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
     pub fn new(group: String, dynamic: bool) -> Self {
         Self(Arc::new(Mutex::new(Facts {
             group,
@@ -86,7 +85,6 @@ impl Report {
     }
 
     /// The session is in this state.
-    #[expect(clippy::disallowed_methods, reason = "this file is at the edge")]
     pub fn state(&self, state: &'static str) {
         let mut facts = self.lock();
         if facts.state != state {
@@ -97,12 +95,20 @@ impl Report {
 
     /// A message came.
     pub fn received(&self, kind: MessageKind) {
-        *self.lock().messages.entry((Direction::Received, label(kind))).or_default() += 1;
+        *self
+            .lock()
+            .messages
+            .entry((Direction::Received, label(kind)))
+            .or_default() += 1;
     }
 
     /// A message was queued.
     pub fn sent(&self, kind: MessageKind) {
-        *self.lock().messages.entry((Direction::Sent, label(kind))).or_default() += 1;
+        *self
+            .lock()
+            .messages
+            .entry((Direction::Sent, label(kind)))
+            .or_default() += 1;
     }
 
     /// The session is up.

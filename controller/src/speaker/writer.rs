@@ -58,18 +58,27 @@ pub enum Event {
 }
 
 /// Writes until closed. Events are bounded: a peer's task that does not listen holds its own writer up.
-pub async fn write(mut socket: OwnedWriteHalf, mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
-    let mut writer = Writer { control: VecDeque::new(), streams: Vec::new(), closing: false };
+pub async fn write(
+    mut socket: OwnedWriteHalf,
+    mut orders: mpsc::Receiver<Order>,
+    events: mpsc::Sender<Event>,
+) {
+    let mut writer = Writer {
+        control: VecDeque::new(),
+        streams: Vec::new(),
+        closing: false,
+    };
     let mut chunk = Chunk::default();
     loop {
         while let Ok(order) = orders.try_recv() {
             writer.take(order);
         }
         chunk.octets.clear();
-        if let Some((family, revision)) = writer.fill(&mut chunk) {
-            if events.send(Event::Lagged(family, revision)).await.is_err() {
-                return;
-            }
+        let lagged = writer.fill(&mut chunk);
+        if let Some((family, revision)) = lagged
+            && events.send(Event::Lagged(family, revision)).await.is_err()
+        {
+            return;
         }
         if chunk.octets.is_empty() {
             if writer.closing {
@@ -116,7 +125,8 @@ impl Writer {
         match order {
             Order::Control(octets) => self.control.push_back(octets),
             Order::Begin(stream) => {
-                self.streams.retain(|active| active.stream.family != stream.family);
+                self.streams
+                    .retain(|active| active.stream.family != stream.family);
                 self.streams.push(Active {
                     bell: stream.feed.bell(),
                     segment: Some(Arc::clone(&stream.image)),
@@ -204,12 +214,17 @@ impl Active {
     }
 }
 
-async fn send(socket: &mut OwnedWriteHalf, octets: &[Bytes], events: &mpsc::Sender<Event>) -> std::io::Result<()> {
+async fn send(
+    socket: &mut OwnedWriteHalf,
+    octets: &[Bytes],
+    events: &mpsc::Sender<Event>,
+) -> std::io::Result<()> {
     let mut storage: Vec<IoSlice<'_>> = octets.iter().map(|octets| IoSlice::new(octets)).collect();
     let mut slices = &mut storage[..];
     let mut blocked = false;
     while !slices.is_empty() {
-        let Ok(written) = tokio::time::timeout(BLOCKED_AFTER, socket.write_vectored(slices)).await else {
+        let Ok(written) = tokio::time::timeout(BLOCKED_AFTER, socket.write_vectored(slices)).await
+        else {
             if !blocked {
                 blocked = true;
                 let _ = events.send(Event::Blocked).await;
