@@ -30,6 +30,7 @@ pub(crate) fn check(
     hosts_reach_each_other(lab, expect, &mut checks)?;
     weft_agrees(lab, expect, &mut checks)?;
     weights_agree(lab, expect, sabotage, &mut checks)?;
+    link_drained(lab, expect, &mut checks)?;
     resilience::killed(lab, expect, &mut checks)?;
     resilience::restarted(lab, expect, &mut checks)?;
     resilience::leaf_stopped(lab, expect, sabotage, &mut checks)?;
@@ -214,7 +215,11 @@ fn weights_agree(
         checks.patience(),
         &in_sync,
         || {
-            let rows = client.rows(&["agent", "list"], "agents")?;
+            let leader = resilience::leader(lab, expect)?; // the only replica that speaks to agents
+            let Some(leader) = Client::at(lab, expect, &leader)? else {
+                return Ok(Lines::new());
+            };
+            let rows = leader.rows(&["agent", "list"], "agents")?;
             let known = rows
                 .iter()
                 .filter(|row| expect.vteps.contains_key(&field(row, "switch")));
@@ -238,6 +243,31 @@ fn weights_agree(
         &planned,
         || tables::installed(lab, expect),
     )?;
+    Ok(())
+}
+
+/// A link set down through the API takes its share from the plan and from every kernel, and gets it back.
+fn link_drained(lab: &Lab, expect: &Expect, checks: &mut Checks) -> Result<(), Failure> {
+    let Some(client) = Client::at(lab, expect, any_replica(expect))? else {
+        return Ok(());
+    };
+    let link = &expect.drained.link;
+    for (state, expected) in [("down", expect.shares_drained()), ("up", expect.shares())] {
+        let start = Instant::now();
+        let set = client
+            .text(&["fabric", "link", link, state])
+            .map(|_| "accepted".to_owned());
+        checks.record(
+            &format!("{link} set {state}"),
+            start,
+            set.map_err(|error| error.to_string()),
+        );
+        let name = format!("the plan follows {link} {state}");
+        checks.agree(&name, AT_ONCE, &expected, || tables::ratios(&client))?;
+        let planned = tables::planned(&client).or_else(unless_interrupted)?;
+        let name = format!("every kernel follows {link} {state}");
+        checks.agree(&name, AT_ONCE, &planned, || tables::installed(lab, expect))?;
+    }
     Ok(())
 }
 
@@ -266,3 +296,6 @@ pub(crate) fn hint(lab: &Lab, expect: &Expect) -> Result<String, Failure> {
     }
     Ok(text)
 }
+
+/// Nothing is waited for between a link's state and the kernels but messages.
+const AT_ONCE: Duration = Duration::from_secs(3);

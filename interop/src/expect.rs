@@ -27,6 +27,16 @@ pub(crate) struct Expect {
     pub(crate) hosts: BTreeMap<String, Host>,
     /// Interfaces that share what a leaf sends to another, and the ratio of what they may carry.
     pub(crate) uplinks: BTreeMap<String, u32>,
+    pub(crate) drained: Drained,
+}
+
+/// A link that is set down through the API.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Drained {
+    pub(crate) link: String,
+    leaf: String,
+    uplink: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -185,13 +195,21 @@ impl Expect {
 
     /// The ratio of a plan's members for every (leaf, other leaf).
     pub(crate) fn shares(&self) -> Lines {
-        let shares: Vec<String> = self
-            .uplinks
-            .iter()
-            .map(|(name, share)| format!("{name}={share}"))
-            .collect();
         self.pairs()
-            .map(|(leaf, _, vtep)| format!("{leaf} to {vtep}: {}", shares.join(" ")))
+            .map(|(leaf, _, vtep)| format!("{leaf} to {vtep}: {}", ratio(&self.uplinks)))
+            .collect()
+    }
+
+    /// The same with the drained link down: to and from its leaf, what is left carries everything.
+    pub(crate) fn shares_drained(&self) -> Lines {
+        let mut left = self.uplinks.clone();
+        left.remove(&self.drained.uplink);
+        self.pairs()
+            .map(|(leaf, other, vtep)| {
+                let touched = [leaf, other].contains(&self.drained.leaf.as_str());
+                let shares = ratio(if touched { &left } else { &self.uplinks });
+                format!("{leaf} to {vtep}: {shares}")
+            })
             .collect()
     }
 
@@ -221,6 +239,28 @@ impl Expect {
     }
 }
 
+/// Shares by interface, in lowest terms.
+pub(crate) fn ratio(shares: &BTreeMap<String, u32>) -> String {
+    let divisor = shares
+        .values()
+        .copied()
+        .fold(0, greatest_common_divisor)
+        .max(1);
+    let shares: Vec<String> = shares
+        .iter()
+        .map(|(name, share)| format!("{name}={}", share / divisor))
+        .collect();
+    shares.join(" ")
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
+
 /// The address under which a VXLAN device keeps whom to flood to.
 pub(crate) const FLOOD: &str = "00:00:00:00:00:00";
 
@@ -238,6 +278,7 @@ vteps: {a: 198.51.100.1, b: 198.51.100.2}
 vnis: [7]
 hosts: {h: {leaf: b, vni: 7, mac: '00:00:5e:00:53:01', address: 203.0.113.1}}
 uplinks: {eth1: 2, eth2: 1}
+drained: {link: 'a:eth2--s:eth1', leaf: a, uplink: eth2}
 ";
         let expect: Expect = serde_yaml_ng::from_str(text).unwrap();
         let routes = expect.routes(None);
@@ -251,6 +292,10 @@ uplinks: {eth1: 2, eth2: 1}
         assert_eq!(
             expect.shares().first().unwrap(),
             "a to 198.51.100.2: eth1=2 eth2=1"
+        );
+        assert_eq!(
+            expect.shares_drained().first().unwrap(),
+            "a to 198.51.100.2: eth1=1"
         );
         assert_eq!(
             expect.members(None).last().unwrap(),

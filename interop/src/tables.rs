@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    expect::{Expect, FLOOD, Lines},
+    expect::{self, Expect, FLOOD, Lines},
     failure::{Context, Failure},
     lab::Lab,
     weft::{Client, count, field},
@@ -208,29 +208,16 @@ pub(crate) fn ratios(client: &Client<'_>) -> Result<Lines, Failure> {
     let rows = client.rows(&["plan", "show"], "entries")?;
     let mut lines = Lines::new();
     for row in &rows {
-        let mut shares: BTreeMap<String, u64> = BTreeMap::new();
-        for member in flat(&row["members"]) {
-            shares.insert(
-                field(member, "interface"),
-                count(member, "weight").unwrap_or_default(),
-            );
-        }
-        let divisor = shares
-            .values()
-            .copied()
-            .fold(0, greatest_common_divisor)
-            .max(1);
-        let shares: Vec<String> = shares
-            .iter()
-            .map(|(name, weight)| format!("{name}={}", weight / divisor))
+        let shares: BTreeMap<String, u32> = flat(&row["members"])
+            .map(|member| {
+                let weight = count(member, "weight").and_then(|weight| u32::try_from(weight).ok());
+                (field(member, "interface"), weight.unwrap_or_default())
+            })
             .collect();
         let to = field(row, "prefix");
         let to = to.strip_suffix("/32").unwrap_or(&to);
-        lines.insert(format!(
-            "{} to {to}: {}",
-            field(row, "leaf"),
-            shares.join(" ")
-        ));
+        let leaf = field(row, "leaf");
+        lines.insert(format!("{leaf} to {to}: {}", expect::ratio(&shares)));
     }
     Ok(lines)
 }
@@ -301,14 +288,6 @@ fn flat(value: &Value) -> impl Iterator<Item = &Value> {
             Value::Array(inner) => inner.iter().collect::<Vec<_>>(),
             other => vec![other],
         })
-}
-
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        greatest_common_divisor(b, a % b)
-    }
 }
 
 #[cfg(test)]
