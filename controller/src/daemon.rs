@@ -28,7 +28,8 @@ use weft_store::{OpenError, Outcome, Replica};
 use crate::config::Config;
 use crate::consensus::{self, Command, Consensus, transport};
 use crate::operator::{fabric, metrics, service};
-use crate::reflector::{Reflector, owner, thread};
+use crate::reflector::thread::{self, Reflection};
+use crate::reflector::{Reflector, owner};
 use crate::speaker::{Shared, Speaker, socket};
 use leadership::Led;
 
@@ -122,14 +123,7 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
     let (consensus, consensus_thread) =
         consensus::start(replica, reflection.inputs(), queues, counted.clone());
     let reflector_thread = thread::start(Reflector::new(config.bgp.local), view, inbox);
-    let shared = Arc::new(Shared::new(
-        config.replica.id,
-        config.replicas.iter().map(|member| member.id).collect(),
-        hostname(),
-        config.bgp.clone(),
-        consensus.clone(),
-        reflection.clone(),
-    ));
+    let shared = shared(&config, consensus.clone(), reflection.clone());
     let led = Led::new();
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
@@ -178,6 +172,20 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
     join(reflector_thread).await;
     tasks.shutdown().await;
     Ok(())
+}
+
+/// What the tasks of all peers share.
+fn shared(config: &Config, consensus: Consensus, reflection: Reflection) -> Arc<Shared> {
+    let members = config.replicas.iter().map(|member| member.id).collect();
+    let (replica, bgp) = (config.replica.id, config.bgp.clone());
+    Arc::new(Shared::new(
+        replica,
+        members,
+        hostname(),
+        bgp,
+        consensus,
+        reflection,
+    ))
 }
 
 fn open(config: &Config) -> Result<Replica, DaemonError> {

@@ -135,6 +135,7 @@ impl Leadership {
         };
         let allocation = allocation(&control);
         self.plan(&control, &allocation, now);
+        self.intend(&allocation);
         let group = self.shared.consensus.group().borrow().clone();
         if group.status.leader == Some(group.status.id) && group.status.degraded.is_none() {
             self.leading_since.get_or_insert(now);
@@ -221,7 +222,16 @@ impl Leadership {
         }
     }
 
-    /// Sees to it that ids are agreed on, and that the switches get what is planned.
+    /// What the switches should have, on every replica: those that do not lead only show it.
+    fn intend(&mut self, allocation: &Allocation) {
+        let intent = self.balancer.plan().intent();
+        // Without all numbers there is nothing to show yet; the leader agrees on them first.
+        if let Ok(intents) = intent.resolve(allocation) {
+            self.southbound.set_intent(intents, intent.revision);
+        }
+    }
+
+    /// Sees to it that numbers are agreed on, and that the switches get what is planned.
     async fn program(&mut self, group: &Group, control: &Control, allocation: &Allocation) {
         let Some(incarnation) = control.incarnation else {
             return self.found().await;
@@ -231,16 +241,9 @@ impl Leadership {
             return;
         }
         if let Some(allocation) = intent::allocate(&intent, allocation) {
-            let value = allocation.encode();
-            return self
-                .agree(&FactKey::Allocation, control.allocation.clone(), value)
-                .await;
+            let (before, value) = (control.allocation.clone(), allocation.encode());
+            return self.agree(&FactKey::Allocation, before, value).await;
         }
-        let intents = match intent.resolve(allocation) {
-            Ok(intents) => intents,
-            Err(error) => return tracing::error!(%error, "the plan is not programmed"),
-        };
-        self.southbound.set_intent(intents, intent.revision);
         let term = group.status.term;
         if self.confirmed != Some(term) {
             // A majority confirms that this replica leads, and that it has applied an entry of its term.

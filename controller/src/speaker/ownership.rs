@@ -138,6 +138,9 @@ impl Ownership {
     /// Waits until something happened and takes the next steps. May be dropped at any await.
     pub async fn turn(&mut self, now: Instant) {
         self.advance(now);
+        if self.done {
+            return;
+        }
         let deadline = self.deadline(now);
         tokio::select! {
             changed = self.agreed.changed() => {
