@@ -42,7 +42,7 @@ struct Step {
     run: fn(&Arguments) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step {
         name: "format",
         asks: "cargo fmt --check",
@@ -67,6 +67,11 @@ const STEPS: [Step; 8] = [
         name: "tidy",
         asks: "dependency rules and the shape of files",
         run: tidy,
+    },
+    Step {
+        name: "licences",
+        asks: "cargo deny: licences, banned crates, sources",
+        run: licences,
     },
     Step {
         name: "sim",
@@ -168,6 +173,16 @@ fn doc(_: &Arguments) -> Result<(), Failure> {
 
 fn tidy(_: &Arguments) -> Result<(), Failure> {
     pass(cargo().arg("tidy"))
+}
+
+/// Advisories are left to whoever has a network: their database is no package of a registry.
+fn licences(_: &Arguments) -> Result<(), Failure> {
+    if command::answer(&["cargo", "deny", "--version"]).is_err() {
+        println!("installing cargo-deny");
+        pass(cargo().args(["install", "--locked", "--quiet", "cargo-deny"]))?;
+    }
+    let scope = ["deny", "--offline", "--log-level", "error", "check"];
+    pass(cargo().args(scope).args(["licenses", "bans", "sources"]))
 }
 
 fn sim(_: &Arguments) -> Result<(), Failure> {
