@@ -1,0 +1,238 @@
+//! `speaker::ownership` without its futures: the same steps in the same order, driven by virtual time.
+//! What is to be proposed is decided by the controller's own `reflector::owner` and `learn`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use weft_bgp::family::Family;
+use weft_bgp::peer::PeerId;
+use weft_bgp::reflect::Local;
+use weft_bgp::table::PeerKind;
+use weft_controller::ledger::{self, FactPrefix, Owner};
+use weft_controller::reflector::learn::AdjRibIn;
+use weft_controller::reflector::owner::{self, Agreed, Own, Step};
+use weft_store::{Batch, Outcome, View};
+
+use crate::random::Random;
+
+/// One peer's stake at one replica.
+pub(crate) struct Stake {
+    replica: u64,
+    members: Vec<u64>,
+    pub(crate) peer: PeerId,
+    address: IpAddr,
+    local: Local,
+    pub(crate) adj_rib_in: AdjRibIn,
+    established: Option<u64>,
+    claimed: Option<Owner>,
+    compared: bool,
+    swept: BTreeSet<Family>,
+    step: Option<(u64, Option<Owner>)>,
+    scan: Option<Scan>,
+    batches: BTreeMap<u64, Vec<Bytes>>,
+    pause: Option<u64>,
+    pub(crate) agreed: Agreed,
+    pub(crate) done: bool,
+}
+
+struct Scan {
+    at: u64,
+    /// Read when it was asked for; else it is read when it is due.
+    read: Option<HashMap<Bytes, Bytes>>,
+}
+
+/// What a stake needs of its replica.
+pub(crate) struct Edge<'a> {
+    pub(crate) now: u64,
+    pub(crate) view: &'a View,
+    pub(crate) random: &'a mut Random,
+    /// Takes a batch, gives a ticket.
+    pub(crate) propose: &'a mut dyn FnMut(Batch) -> u64,
+}
+
+impl Stake {
+    pub(crate) fn begin(
+        replica: u64,
+        members: Vec<u64>,
+        (peer, address): (PeerId, IpAddr),
+        local: Local,
+        agreed: Agreed,
+        now: u64,
+    ) -> Self {
+        Self {
+            replica,
+            members,
+            peer,
+            address,
+            local,
+            adj_rib_in: AdjRibIn::new(peer, KIND, local, FAMILIES.to_vec()),
+            established: Some(now),
+            claimed: None,
+            compared: false,
+            swept: BTreeSet::new(),
+            step: None,
+            scan: None,
+            batches: BTreeMap::new(),
+            pause: None,
+            agreed,
+            done: false,
+        }
+    }
+
+    pub(crate) fn resume(&mut self, now: u64) {
+        self.adj_rib_in = AdjRibIn::new(self.peer, KIND, self.local, FAMILIES.to_vec());
+        self.established = Some(now);
+        self.renounce();
+        self.done = false;
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.established = None;
+        self.renounce();
+        self.pause = None;
+        self.adj_rib_in = AdjRibIn::new(self.peer, KIND, self.local, FAMILIES.to_vec());
+    }
+
+    fn renounce(&mut self) {
+        self.claimed = None;
+        self.compared = false;
+        self.swept.clear();
+        self.scan = None;
+    }
+
+    pub(crate) fn agree(&mut self, agreed: Agreed) {
+        self.agreed = agreed;
+        self.pause = None;
+    }
+
+    /// Takes the next steps.
+    pub(crate) fn advance(&mut self, edge: &mut Edge<'_>) {
+        if let Some(scan) = self.scan.take_if(|scan| scan.at <= edge.now) {
+            let committed = scan.read.unwrap_or_else(|| read(edge.view, self.peer));
+            self.scanned(&committed, edge.now);
+        }
+        if self.step.is_some() || self.pause.is_some_and(|until| edge.now < until) {
+            return;
+        }
+        self.pause = None;
+        match self.decide(edge.now) {
+            Step::Wait => {}
+            Step::Announce(batch) | Step::Release(batch) => {
+                self.step = Some(((edge.propose)(batch), None));
+            }
+            Step::Claim(batch, owner) => self.step = Some(((edge.propose)(batch), Some(owner))),
+            Step::Commit => self.commit(edge),
+            Step::Done => self.done = true,
+        }
+    }
+
+    fn decide(&self, now: u64) -> Step {
+        let own = Own {
+            replica: self.replica,
+            members: &self.members,
+            peer: self.peer,
+            families: &weft_controller::config::SUPPORTED,
+            established: self.established.map(|_| (self.address, KIND)),
+            claimed: self.claimed.as_ref(),
+            impatient: self
+                .established
+                .is_some_and(|since| now >= since + PATIENCE),
+        };
+        owner::next(&own, &self.agreed)
+    }
+
+    /// What became of a proposal, if it is one of this stake's.
+    pub(crate) fn ended(&mut self, ticket: u64, outcome: &Outcome, now: u64) {
+        if let Some((_, claim)) = self.step.take_if(|(step, _)| *step == ticket) {
+            self.stepped(claim, outcome, now);
+        } else if let Some(keys) = self.batches.remove(&ticket) {
+            match outcome {
+                Outcome::Applied { .. } => {}
+                Outcome::ConditionFailed { .. } => self.renounce(),
+                Outcome::Superseded | Outcome::Dropped => {
+                    self.adj_rib_in.redo(keys);
+                    self.pause = Some(now + RETRY);
+                }
+            }
+        }
+    }
+
+    fn stepped(&mut self, claim: Option<Owner>, outcome: &Outcome, now: u64) {
+        match (outcome, claim) {
+            (Outcome::Applied { .. }, Some(owner)) if self.established.is_some() => {
+                self.claimed = Some(owner);
+                self.compared = false;
+                self.swept.clear();
+                self.pause = Some(now + SETTLE);
+            }
+            (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
+                self.pause = Some(now + SETTLE);
+            }
+            (Outcome::Superseded | Outcome::Dropped, _) => self.pause = Some(now + RETRY),
+        }
+    }
+
+    fn commit(&mut self, edge: &mut Edge<'_>) {
+        if self.scan.is_some() {
+            return;
+        }
+        if !self.compared || self.sweepable(edge.now) {
+            let early = edge.random.permille(500);
+            self.scan = Some(Scan {
+                at: edge.now + edge.random.below(40),
+                read: early.then(|| read(edge.view, self.peer)),
+            });
+            return;
+        }
+        let Some(owner) = self.claimed.clone() else {
+            return;
+        };
+        while self.batches.len() < PIPELINE {
+            let Some((ops, keys)) = self.adj_rib_in.next_batch() else {
+                return;
+            };
+            let ticket = (edge.propose)(ledger::owned(self.peer, Some(&owner), ops));
+            self.batches.insert(ticket, keys);
+        }
+    }
+
+    fn sweepable(&self, now: u64) -> bool {
+        let late = self
+            .established
+            .is_some_and(|since| now >= since + SYNC_DEADLINE);
+        let [family] = FAMILIES;
+        !self.swept.contains(&family) && (late || self.adj_rib_in.ended(family))
+    }
+
+    fn scanned(&mut self, committed: &HashMap<Bytes, Bytes>, now: u64) {
+        if !std::mem::replace(&mut self.compared, true) {
+            self.adj_rib_in.claim(committed);
+        }
+        if self.sweepable(now) {
+            let [family] = FAMILIES;
+            self.adj_rib_in.sweep(family, committed);
+            self.swept.insert(family);
+        }
+    }
+}
+
+fn read(view: &View, peer: PeerId) -> HashMap<Bytes, Bytes> {
+    let [family] = FAMILIES;
+    let prefix = FactPrefix::RoutesOfPeer(family, peer).encode();
+    view.scan(&prefix)
+        .map(|fact| fact.expect("the store can be read"))
+        .collect()
+}
+
+/// What every model peer is to the reflector.
+pub(crate) const KIND: PeerKind = PeerKind::IbgpClient;
+/// What every model peer speaks.
+pub(crate) const FAMILIES: [Family; 1] = [Family::L2VPN_EVPN];
+
+// As in `speaker::ownership`, in milliseconds.
+const PIPELINE: usize = 4;
+const PATIENCE: u64 = 2_000;
+const SETTLE: u64 = 200;
+const RETRY: u64 = 100;
+const SYNC_DEADLINE: u64 = 30_000;
