@@ -86,7 +86,10 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
     if owner.is_some_and(served) {
         return Step::Wait;
     }
-    if !own.impatient && preferred(own.peer, &agreed.sessions) != Some(own.replica) {
+    // The record of an earlier session of ours keeps the others waiting: renew it, whoever is preferred.
+    let renewed = owner.is_some_and(|owner| owner.replica == own.replica);
+    let preferred = preferred(own.peer, &agreed.sessions) == Some(own.replica);
+    if !renewed && !preferred && !own.impatient {
         return Step::Wait;
     }
     let epoch = owner.map_or(0, |owner| owner.epoch) + 1;
