@@ -73,6 +73,11 @@ impl Daemon {
         Ok(())
     }
 
+    /// Its process id, once started.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Failure> {
         let Some(child) = &self.child else {
             return Err(Failure::new(format!("{} has no process", self.name)));

@@ -1,6 +1,7 @@
 //! The runner behind `cargo demo`, `cargo verify`, `cargo interop` and the benchmark. It starts
-//! programs and looks at what they did; it refuses to link what it tests, so that it builds in
-//! seconds on a machine that has none of weft's build needs yet.
+//! programs and looks at what they did; it links nothing of what it tests but the two codecs, which
+//! the load generator encodes with, so that it builds in seconds on a machine that has none of weft's
+//! build needs yet.
 
 #![expect(
     clippy::disallowed_methods,
