@@ -54,14 +54,14 @@ enum Asker {
     Join(u64),
 }
 
-/// What the daemon says before it serves peers.
-enum Start {
-    Saying {
-        since: u64,
-        ticket: Option<u64>,
-        again_at: u64,
-    },
-    Serving,
+/// What a replica held before it died is over: said until it is agreed. Peers are served meanwhile, when
+/// that takes long, but nothing about them is proposed: it would be lost with what was held before.
+struct Start {
+    serves_at: u64,
+    ticket: Option<u64>,
+    again_at: u64,
+    disowned: bool,
+    serves: bool,
 }
 
 /// A session's place among the readers.
@@ -122,10 +122,12 @@ impl Host {
             tickets: BTreeMap::new(),
             last_ticket: 0,
             next_tick: now,
-            start: Start::Saying {
-                since: now,
+            start: Start {
+                serves_at: now + START_PATIENCE,
                 ticket: None,
                 again_at: now,
+                disowned: false,
+                serves: false,
             },
         };
         host.reset();
@@ -133,7 +135,7 @@ impl Host {
     }
 
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.start, Start::Serving)
+        self.start.serves
     }
 
     pub(crate) fn receive(&mut self, packet: &Packet, now: u64) {
@@ -215,41 +217,21 @@ impl Host {
         }
     }
 
-    /// What this replica held before it died is over: said until it is agreed, or in vain for long.
     fn say(&mut self, now: u64) {
-        let Start::Saying {
-            since,
-            ticket,
-            again_at,
-        } = self.start
-        else {
-            return;
-        };
-        if now >= since + START_PATIENCE {
-            self.start = Start::Serving;
-        } else if ticket.is_none() && now >= again_at {
-            let ticket = Some(self.propose(owner::disown(self.id), Asker::Start));
-            self.start = Start::Saying {
-                since,
-                ticket,
-                again_at,
-            };
+        let start = &mut self.start;
+        start.serves |= start.disowned || now >= start.serves_at;
+        if !start.disowned && start.ticket.is_none() && now >= start.again_at {
+            let ticket = self.propose(owner::disown(self.id), Asker::Start);
+            self.start.ticket = Some(ticket);
         }
     }
 
     fn said(&mut self, outcome: &Outcome, now: u64) {
-        let Start::Saying { since, .. } = self.start else {
-            return;
-        };
-        self.start = match outcome {
-            Outcome::Applied { .. } => Start::Serving,
-            Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => {
-                Start::Saying {
-                    since,
-                    ticket: None,
-                    again_at: now + RETRY,
-                }
-            }
+        self.start.ticket = None;
+        self.start.again_at = now + RETRY;
+        self.start.disowned = match outcome {
+            Outcome::Applied { .. } => true,
+            Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => false,
         };
     }
 
@@ -274,6 +256,9 @@ impl Host {
     }
 
     fn advance(&mut self, now: u64, random: &mut Random) {
+        if !self.start.disowned {
+            return;
+        }
         let Self {
             stakes,
             store,

@@ -5,9 +5,11 @@ pub(crate) mod agreement;
 pub(crate) mod committed;
 pub(crate) mod convergence;
 pub(crate) mod departure;
+pub(crate) mod end_of_rib;
 pub(crate) mod epoch;
 pub(crate) mod facts;
 pub(crate) mod no_withdraw;
+pub(crate) mod progress;
 
 /// What is broken, in words.
 pub(crate) type Verdict = Result<(), String>;

@@ -32,6 +32,8 @@ pub(crate) struct Network {
     /// Directions that carry nothing.
     cut: BTreeSet<(u64, u64)>,
     pub(crate) weather: Weather,
+    /// Snapshots that did not arrive: whoever sent them always comes to know.
+    pub(crate) lost: Vec<Packet>,
 }
 
 impl Network {
@@ -41,7 +43,7 @@ impl Network {
             return false;
         }
         if random.permille(self.weather.loss_permille) {
-            return !random.permille(500);
+            return !packet.snapshot && random.permille(500);
         }
         let copies = 1 + u64::from(random.permille(self.weather.repeat_permille));
         for _ in 0..copies {
@@ -70,7 +72,13 @@ impl Network {
 
     /// A replica died, and what was on its way to it is lost.
     pub(crate) fn forget(&mut self, replica: u64) {
-        self.due.retain(|_, packet| packet.to != replica);
+        self.drop_where(|packet| packet.to == replica);
+    }
+
+    fn drop_where(&mut self, gone: impl Fn(&Packet) -> bool) {
+        let gone = self.due.extract_if(.., |_, packet| gone(packet));
+        let packets = gone.map(|(_, packet)| packet);
+        self.lost.extend(packets.filter(|packet| packet.snapshot));
     }
 
     pub(crate) fn is_cut(&self, from: u64, to: u64) -> bool {
@@ -79,8 +87,7 @@ impl Network {
 
     pub(crate) fn cut(&mut self, from: u64, to: u64) {
         self.cut.insert((from, to));
-        self.due
-            .retain(|_, packet| (packet.from, packet.to) != (from, to));
+        self.drop_where(|packet| (packet.from, packet.to) == (from, to));
     }
 
     pub(crate) fn heal(&mut self) {

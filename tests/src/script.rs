@@ -3,8 +3,10 @@
 
 use bytes::Bytes;
 use weft_bgp::message::{Message, RouteRefresh};
+use weft_store::Role;
 
 use crate::network::Weather;
+use crate::random::Random;
 use crate::stake::FAMILIES;
 use crate::switch;
 use crate::world::World;
@@ -15,6 +17,31 @@ pub(crate) struct Script {
     undo: Vec<(u64, Undo)>,
     next_fault: u64,
     next_weather: u64,
+    mood: Option<Mood>,
+}
+
+/// What one seed is like, from beginning to end.
+#[derive(Clone, Copy)]
+struct Mood {
+    /// Longest pause between two faults.
+    fault_ms_max: u64,
+    /// A change of a switch in so many steps: the lower, the busier.
+    change_in: u64,
+    /// Longest time that wires between replicas stay cut.
+    cut_ms_max: u64,
+    /// Of ten faults so many more are resets of sessions.
+    resets: u64,
+}
+
+impl Mood {
+    fn of(random: &mut Random) -> Self {
+        Self {
+            fault_ms_max: random.pick(&[500, 2_000, 5_000]).unwrap_or(5_000),
+            change_in: random.pick(&[5, 50, 300]).unwrap_or(50),
+            cut_ms_max: random.pick(&[2_000, 12_000, 40_000]).unwrap_or(12_000),
+            resets: random.pick(&[0, 3, 12]).unwrap_or(0),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -29,6 +56,7 @@ enum Undo {
 impl Script {
     pub(crate) fn act(&mut self, world: &mut World) {
         let now = world.now;
+        let mood = *self.mood.get_or_insert_with(|| Mood::of(&mut world.random));
         let due: Vec<_> = self.undo.extract_if(.., |(at, _)| *at <= now).collect();
         due.into_iter().for_each(|(_, undo)| repair(world, undo));
         if now >= self.next_weather {
@@ -36,11 +64,11 @@ impl Script {
             world.network.weather = weather(world);
         }
         if now >= self.next_fault && now > QUIET_MS {
-            self.next_fault = now + world.random.between(300, 5_000);
-            self.fault(world);
+            self.next_fault = now + world.random.between(100, mood.fault_ms_max);
+            self.fault(world, mood);
         }
         for at in 0..world.switches.len() {
-            change(world, at);
+            change(world, at, mood);
         }
     }
 
@@ -49,10 +77,10 @@ impl Script {
         self.undo.push((at, undo));
     }
 
-    fn fault(&mut self, world: &mut World) {
+    fn fault(&mut self, world: &mut World, mood: Mood) {
         let ids: Vec<u64> = world.places.keys().copied().collect();
-        let id = world.random.pick(&ids).unwrap_or(1);
-        match world.random.below(10) {
+        let id = victim(world, &ids);
+        match world.random.below(10 + mood.resets) {
             0 | 1 => {
                 world.kill(id);
                 self.later(world, 100, 8_000, Undo::Start(id));
@@ -64,13 +92,13 @@ impl Script {
             4 => {
                 let others = ids.iter().copied().filter(|other| *other != id);
                 others.for_each(|other| cut(world, id, other, true));
-                self.later(world, 500, 12_000, Undo::Heal);
+                self.later(world, 500, mood.cut_ms_max, Undo::Heal);
             }
             5 => {
                 let other = world.random.pick(&ids).unwrap_or(1);
                 let both = world.random.permille(300);
                 cut(world, id, other, both);
-                self.later(world, 500, 12_000, Undo::Heal);
+                self.later(world, 500, mood.cut_ms_max, Undo::Heal);
             }
             6 | 7 => self.darken(world, id),
             8 => self.die(world),
@@ -114,12 +142,24 @@ impl Script {
     }
 }
 
+/// One replica, more often than not the leader.
+fn victim(world: &mut World, ids: &[u64]) -> u64 {
+    let leads = |id: &u64| {
+        let host = world.places.get(id).and_then(|place| place.host.as_ref());
+        host.is_some_and(|host| host.store.status().role == Role::Leader)
+    };
+    let leader = ids.iter().copied().find(leads);
+    let any = world.random.pick(ids).unwrap_or(1);
+    leader.filter(|_| world.random.permille(400)).unwrap_or(any)
+}
+
 /// A session is reset, or a switch is slow.
 fn refuse(world: &mut World) {
     let ids: Vec<u64> = world.sessions.keys().copied().collect();
     let Some(id) = world.random.pick(&ids) else {
         return;
     };
+    let by_replica = world.random.permille(300);
     let (reset, until) = (world.random.permille(600), world.random.between(500, 8_000));
     let Some(session) = world.sessions.get_mut(&id) else {
         return;
@@ -129,6 +169,8 @@ fn refuse(world: &mut World) {
         world
             .trace
             .note(world.now, format!("session {id}: blocked"));
+    } else if session.replica_up && by_replica {
+        world.close_replica(id);
     } else if session.switch_up {
         let lit = !world.dark.contains_key(&(session.switch, session.replica));
         world.close_switch(id, lit);
@@ -184,7 +226,7 @@ fn weather(world: &mut World) -> Weather {
 }
 
 /// What one switch has to say now, if anything.
-fn change(world: &mut World, at: usize) {
+fn change(world: &mut World, at: usize, mood: Mood) {
     if !world.switches[at].alive {
         return;
     }
@@ -197,7 +239,10 @@ fn change(world: &mut World, at: usize) {
         let octets: Vec<_> = octets.collect();
         return octets.iter().for_each(|octets| world.tell(at, octets));
     }
-    let octets = match random.below(600) {
+    if random.below(mood.change_in) > 0 {
+        return;
+    }
+    let octets = match random.below(12) {
         0..6 => {
             let key = switch.own_key(random.below(30));
             Some(switch.announce(key, 0, now))
@@ -211,8 +256,7 @@ fn change(world: &mut World, at: usize) {
             let sequence = u32::try_from(random.below(8)).unwrap_or(0);
             Some(switch.announce(key, sequence, now))
         }
-        11 => return refresh(world, at),
-        _ => None,
+        _ => return refresh(world, at),
     };
     if let Some(octets) = octets {
         world.tell(at, &octets);

@@ -9,7 +9,7 @@ use weft_bgp::family::Family;
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
 use weft_bgp::table::PeerKind;
-use weft_controller::ledger::{self, FactPrefix, Owner};
+use weft_controller::ledger::{self, FactKey, FactPrefix, Owner};
 use weft_controller::reflector::learn::AdjRibIn;
 use weft_controller::reflector::owner::{self, Agreed, Own, Step};
 use weft_store::{Batch, Outcome, View};
@@ -32,6 +32,8 @@ pub(crate) struct Stake {
     scan: Option<Scan>,
     batches: BTreeMap<u64, Vec<Bytes>>,
     pause: Option<u64>,
+    /// A step was given up and may still be applied: nothing has been agreed of this stake since.
+    unsettled: bool,
     pub(crate) agreed: Agreed,
     pub(crate) done: bool,
 }
@@ -75,6 +77,7 @@ impl Stake {
             scan: None,
             batches: BTreeMap::new(),
             pause: None,
+            unsettled: false,
             agreed,
             done: false,
         }
@@ -99,6 +102,8 @@ impl Stake {
         self.compared = false;
         self.swept.clear();
         self.scan = None;
+        // What an earlier claim has in flight is part of the next comparison, or void.
+        self.batches.clear();
     }
 
     pub(crate) fn agree(&mut self, agreed: Agreed) {
@@ -123,6 +128,15 @@ impl Stake {
             }
             Step::Claim(batch, owner) => self.step = Some(((edge.propose)(batch), Some(owner))),
             Step::Commit => self.commit(edge),
+            // A later batch of this replica bars the way to all earlier ones.
+            Step::Done if self.unsettled => {
+                let session = FactKey::Session(self.replica, self.peer);
+                let batch = Batch {
+                    conditions: Vec::new(),
+                    ops: vec![ledger::delete(&session)],
+                };
+                self.step = Some(((edge.propose)(batch), None));
+            }
             Step::Done => self.done = true,
         }
     }
@@ -159,6 +173,7 @@ impl Stake {
     }
 
     fn stepped(&mut self, claim: Option<Owner>, outcome: &Outcome, now: u64) {
+        self.unsettled = *outcome == Outcome::Dropped;
         match (outcome, claim) {
             (Outcome::Applied { .. }, Some(owner)) if self.established.is_some() => {
                 self.claimed = Some(owner);

@@ -41,6 +41,8 @@ pub(crate) struct Announced {
     pub(crate) route: Route,
     pub(crate) attributes: Attributes,
     pub(crate) since: u64,
+    /// Since when as it is now.
+    pub(crate) changed: u64,
 }
 
 impl Switch {
@@ -75,6 +77,7 @@ impl Switch {
             route,
             attributes,
             since,
+            changed: now,
         };
         let octets = self.encode(&announced);
         self.routes.insert(key, announced);

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 
-use crate::invariants::Verdict;
 use crate::invariants::facts::Delta;
+use crate::invariants::{Verdict, end_of_rib};
 use crate::session::{Heard, Session, Wire};
 use crate::world::{Place, World};
 
@@ -14,8 +14,8 @@ impl World {
         self.connect();
         let ids: Vec<u64> = self.sessions.keys().copied().collect();
         for id in ids {
-            self.to_replica(id);
-            self.to_switch(id)?;
+            self.hear_at_replica(id);
+            self.hear_at_switch(id)?;
             self.hold(id);
         }
         self.sessions
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    fn to_replica(&mut self, id: u64) {
+    fn hear_at_replica(&mut self, id: u64) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    fn to_switch(&mut self, id: u64) -> Verdict {
+    fn hear_at_switch(&mut self, id: u64) -> Verdict {
         let Some(session) = self.sessions.get_mut(&id) else {
             return Ok(());
         };
@@ -152,6 +152,7 @@ impl World {
                 Heard::EndOfRib => {
                     self.trace
                         .note(self.now, format!("session {id}: End-of-RIB"));
+                    end_of_rib::heard(&self.sessions[&id], &self.switches, &self.facts)?;
                 }
             }
         }

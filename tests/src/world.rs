@@ -13,7 +13,7 @@ use crate::invariants::agreement::Agreement;
 use crate::invariants::committed::Committed;
 use crate::invariants::facts::Facts;
 use crate::invariants::no_withdraw::Wellness;
-use crate::invariants::{Verdict, convergence, departure, epoch};
+use crate::invariants::{Verdict, convergence, departure, epoch, progress};
 use crate::leadership::REHOME_HOLD;
 use crate::network::Network;
 use crate::random::Random;
@@ -94,7 +94,7 @@ pub(crate) struct World {
     pub(crate) retry: BTreeMap<(usize, u64), u64>,
     pub(crate) committed: Committed,
     agreement: Agreement,
-    facts: Facts,
+    pub(crate) facts: Facts,
     log_keep: u64,
     journal_octets: usize,
     pub(crate) frames: u64,
@@ -161,9 +161,13 @@ impl World {
             self.step()?;
         }
         self.heal();
-        let end = self.now + HEALING_MS;
-        while self.now < end {
+        let healed = self.now;
+        while self.now < healed + HEALING_MS {
             self.step()?;
+            if self.now == healed + SETTLING_MS {
+                let settled = self.settled();
+                self.judge(settled)?;
+            }
         }
         let healed = self.healed();
         self.judge(healed)?;
@@ -191,6 +195,10 @@ impl World {
         }
         self.write();
         self.measure();
+        if self.now.is_multiple_of(PROGRESS_EVERY_MS) {
+            let agreed = self.wellness(|wellness| progress::agreed(wellness, &self.facts));
+            self.judge(agreed)?;
+        }
         Ok(())
     }
 
@@ -203,33 +211,29 @@ impl World {
 
     /// What replicas sent each other.
     fn deliver(&mut self) {
-        let Self {
-            network,
-            places,
-            now,
-            ..
-        } = self;
-        let listens = |id: u64| places.get(&id).is_some_and(Place::is_awake);
-        for packet in network.arrived(*now, listens) {
-            let at = |places: &mut BTreeMap<u64, Place>, id| {
-                let place: Option<&mut Place> = places.get_mut(&id);
-                place.and_then(|place| place.host.take())
-            };
-            if let Some(mut host) = at(places, packet.to) {
-                host.receive(&packet, *now);
-                places
-                    .entry(packet.to)
-                    .and_modify(|place| place.host = Some(host));
-            }
-            if packet.snapshot
-                && let Some(mut host) = at(places, packet.from)
-            {
-                host.sent(&packet, true);
-                places
-                    .entry(packet.from)
-                    .and_modify(|place| place.host = Some(host));
+        let now = self.now;
+        for packet in std::mem::take(&mut self.network.lost) {
+            if let Some(host) = self.host(packet.from) {
+                host.sent(&packet, false);
             }
         }
+        let Self {
+            network, places, ..
+        } = self;
+        let listens = |id: u64| places.get(&id).is_some_and(Place::is_awake);
+        for packet in network.arrived(now, listens) {
+            if let Some(host) = self.host(packet.to) {
+                host.receive(&packet, now);
+            }
+            if let Some(host) = self.host(packet.from).filter(|_| packet.snapshot) {
+                host.sent(&packet, true);
+            }
+        }
+    }
+
+    /// The process of a replica, if it runs.
+    pub(crate) fn host(&mut self, id: u64) -> Option<&mut Host> {
+        self.places.get_mut(&id)?.host.as_mut()
     }
 
     fn observe(&mut self, id: u64, turn: Turn) -> Verdict {
@@ -245,7 +249,7 @@ impl World {
             self.trace
                 .note(self.now, format!("replica {id}: applied {index}"));
             self.agreement.applied(id, applied)?;
-            let deltas = self.facts.apply(applied);
+            let deltas = self.facts.apply(applied, self.now);
             for delta in &deltas {
                 self.committed.changed(delta);
                 epoch::changed(delta)?;
@@ -337,11 +341,20 @@ impl World {
         }
     }
 
+    /// What must hold soon after everything healed: nothing that is announced is missing.
+    fn settled(&self) -> Verdict {
+        let mut sessions = self.sessions.values().filter(|session| session.is_up());
+        sessions.try_for_each(|session| convergence::settled(session, &self.switches, &LOCAL))
+    }
+
     /// What must hold when everything has healed.
     fn healed(&mut self) -> Verdict {
         let sessions: Vec<&Session> = self.sessions.values().collect();
         for (id, place) in &self.places {
-            let host = place.host.as_ref().ok_or(format!("replica {id} is down"))?;
+            let host = place
+                .host
+                .as_ref()
+                .ok_or_else(|| format!("replica {id} is down"))?;
             self.agreement.healed(*id, host.store.status().applied)?;
             let hash = host.store.view().state_hash();
             let applied = host.store.status().applied;
@@ -461,7 +474,11 @@ pub(crate) const LOCAL: Local = Local {
 
 /// Virtual time between two looks at everything.
 pub(crate) const STEP_MS: u64 = 10;
+/// Virtual time between two looks at what is not agreed yet.
+const PROGRESS_EVERY_MS: u64 = 500;
 /// Entries between two comparisons of states.
 const HASH_EVERY: u64 = 16;
+/// Until every switch is served again: hold timer, connect-retry, elections, claims.
+const SETTLING_MS: u64 = 20_000;
 /// Until the routes of peers that nobody serves must be gone, and some: elections, re-homing.
 const HEALING_MS: u64 = REHOME_HOLD + 25_000;

@@ -43,6 +43,24 @@ pub(crate) fn session(session: &Session, switches: &[Switch], local: &Local) -> 
     Ok(())
 }
 
+/// Judges one session before the routes of the dead are gone: they may be left, and may hide others'.
+pub(crate) fn settled(session: &Session, switches: &[Switch], local: &Local) -> Verdict {
+    let expected = expected(session.switch, switches, local);
+    let own = |key: &RouteKey| switches.iter().any(|switch| switch.owns(key));
+    let (switch, replica) = (session.switch, session.replica);
+    for (key, expected) in expected.iter().filter(|(key, _)| own(key)) {
+        let fault = match session.routes.get(key) {
+            None => "is still missing",
+            Some(found) if found != expected => "is still another",
+            Some(_) => continue,
+        };
+        return Err(format!(
+            "{key} {fault} at switch {switch} by replica {replica}"
+        ));
+    }
+    Ok(())
+}
+
 /// What a switch must hold: of each key the best path, unless it is its own.
 fn expected(at: usize, switches: &[Switch], local: &Local) -> BTreeMap<RouteKey, Held> {
     let mut best: BTreeMap<RouteKey, (usize, &Announced)> = BTreeMap::new();

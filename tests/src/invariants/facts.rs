@@ -11,6 +11,8 @@ use weft_store::{Applied, Change};
 pub(crate) struct Facts {
     pub(crate) index: u64,
     pub(crate) held: BTreeMap<Bytes, Bytes>,
+    /// Since when, without a break.
+    pub(crate) since: BTreeMap<Bytes, u64>,
 }
 
 /// One fact's change.
@@ -22,7 +24,7 @@ pub(crate) struct Delta {
 
 impl Facts {
     /// What an entry changed, if it is seen for the first time.
-    pub(crate) fn apply(&mut self, applied: &Applied) -> Vec<Delta> {
+    pub(crate) fn apply(&mut self, applied: &Applied, now: u64) -> Vec<Delta> {
         let mut deltas = Vec::new();
         if applied.index <= self.index {
             return deltas;
@@ -33,6 +35,7 @@ impl Facts {
                 Change::Put { value, keys } => {
                     for key in keys {
                         let old = self.held.insert(key.clone(), value.clone());
+                        self.since.entry(key.clone()).or_insert(now);
                         let (key, new) = (key.clone(), Some(value.clone()));
                         deltas.push(Delta { key, old, new });
                     }
@@ -54,6 +57,7 @@ impl Facts {
 
     fn remove(&mut self, key: &Bytes, deltas: &mut Vec<Delta>) {
         if let Some(old) = self.held.remove(key) {
+            self.since.remove(key);
             let (key, old) = (key.clone(), Some(old));
             deltas.push(Delta {
                 key,

@@ -20,19 +20,24 @@ pub(crate) struct Wellness<'a> {
 }
 
 impl Wellness<'_> {
-    /// The index of the switch that has said `key` for long and is well served.
-    fn secure(&self, key: &RouteKey) -> Option<usize> {
-        let long = |since: u64| since + SECURE_AFTER <= self.now;
-        let at = self.switches.iter().position(|switch| switch.owns(key))?;
-        let switch = self.switches.get(at)?;
-        let announced = switch.routes.get(key)?;
-        let served = self.sessions.iter().any(|session| {
+    /// Whether a switch has had, for so long, a session to a replica that was part of the majority.
+    pub(crate) fn serves(&self, at: usize, long_ms: u64) -> bool {
+        let long = |since: u64| since + long_ms <= self.now;
+        self.sessions.iter().any(|session| {
             session.switch == at
                 && session.is_up()
                 && long(session.since)
                 && (self.well_since)(session.replica).is_some_and(long)
-        });
-        (switch.alive && long(announced.since) && served).then_some(at)
+        })
+    }
+
+    /// The index of the switch that has said `key` for long and is well served.
+    fn secure(&self, key: &RouteKey) -> Option<usize> {
+        let at = self.switches.iter().position(|switch| switch.owns(key))?;
+        let switch = self.switches.get(at)?;
+        let announced = switch.routes.get(key)?;
+        let long = announced.since + SECURE_AFTER <= self.now;
+        (switch.alive && long && self.serves(at, SECURE_AFTER)).then_some(at)
     }
 
     /// A fact went.
