@@ -389,6 +389,9 @@ fn invalid<T>(field: impl fmt::Display, reason: impl fmt::Display) -> Result<T, 
 impl File {
     fn check(self) -> Result<Config, Invalid> {
         let replicas = self.check_replicas()?;
+        if replicas.len() > 1 && self.bgp.cluster_id.is_none() {
+            return invalid("bgp.cluster_id", "must be given, the same on every replica");
+        }
         Ok(Config {
             replicas,
             replica: Replica {

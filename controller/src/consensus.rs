@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::operator::metrics::Counted;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
-use weft_store::{Applied, Batch, Input, Outcome, Output, Replica, Status, View};
+use weft_store::{Applied, Batch, Change, Input, Outcome, Output, Replica, Status, View};
 
 /// What the thread takes.
 pub enum Command {
@@ -123,7 +123,7 @@ pub fn start(
     };
     let thread = std::thread::Builder::new()
         .name("consensus".to_owned())
-        .spawn(move || edge.drive())
+        .spawn(move || crate::daemon::or_abort("consensus", || edge.drive()))
         .expect("the system can start a thread at startup");
     (
         Consensus {
@@ -140,8 +140,8 @@ struct Edge {
     replica: Replica,
     inbox: mpsc::Receiver<Command>,
     sink: mpsc::Sender<crate::reflector::Input>,
-    /// Applied entries that the reflector has no room for. While there are any, no proposal is taken,
-    /// so that it stays as small as what is in flight.
+    /// Applied entries that the reflector has no room for. While there are any, no proposal of this
+    /// replica is taken.
     backlog: VecDeque<Applied>,
     outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
     publish: watch::Sender<Group>,
@@ -316,7 +316,19 @@ impl Edge {
             }
             Output::Applied(applied) => {
                 self.emitted = applied.index;
-                self.backlog.push_back(applied);
+                if self.backlog.len() < BACKLOG_MAX {
+                    self.backlog.push_back(applied);
+                } else {
+                    // Too far behind: it reads the state as it is now instead of how it came about.
+                    self.backlog.clear();
+                    let (index, term) = (applied.index, applied.term);
+                    let changes = vec![Change::Reset];
+                    self.backlog.push_back(Applied {
+                        index,
+                        term,
+                        changes,
+                    });
+                }
             }
             Output::Proposed { ticket, outcome } => {
                 if let Some(reply) = self.proposals.remove(&ticket) {
@@ -345,6 +357,8 @@ impl Edge {
 const TICK: Duration = Duration::from_millis(50);
 /// Enough for the batches in flight of 1,000 peers; a sender waits when it is full.
 const COMMANDS_MAX: usize = 4096;
+/// Entries that wait for the reflector, at most 256 KiB each; above it they are replaced by one reset.
+const BACKLOG_MAX: usize = 256;
 /// Beyond it there is no majority: the caller says so.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a stopping leader waits for its successor.

@@ -33,6 +33,15 @@ use crate::reflector::{Reflector, owner};
 use crate::speaker::{Shared, Speaker, socket};
 use leadership::Led;
 
+/// Runs a thread without which a replica is only half alive: then it had better be dead, so that the
+/// others notice and the peers move.
+pub(crate) fn or_abort(thread: &str, drive: impl FnOnce()) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(drive)).is_err() {
+        tracing::error!(thread, "the thread failed; so does the daemon");
+        std::process::abort();
+    }
+}
+
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {

@@ -14,15 +14,18 @@ pub mod writer;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::FutureExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use weft_bgp::peer::PeerId;
 
-use crate::config::Bgp;
+use crate::config::{Bgp, SUPPORTED};
 use crate::consensus::Consensus;
+use crate::reflector::owner::{self, Agreed, Own, Step};
 use crate::reflector::thread::Reflection;
 use peer::{Peer, Setup, Word};
 use report::{Facts, Report};
@@ -41,6 +44,8 @@ pub struct Shared {
     pub consensus: Consensus,
     /// What follows from them.
     pub reflection: Reflection,
+    /// True once the daemon stops.
+    pub stop: watch::Sender<bool>,
     identities: Mutex<HashMap<PeerId, IpAddr>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
 }
@@ -48,6 +53,7 @@ pub struct Shared {
 struct Entry {
     words: mpsc::Sender<Word>,
     report: Report,
+    dynamic: bool,
 }
 
 impl Shared {
@@ -67,6 +73,7 @@ impl Shared {
             config,
             consensus,
             reflection,
+            stop: watch::Sender::new(false),
             identities: Mutex::default(),
             entries: Mutex::default(),
         }
@@ -164,36 +171,76 @@ impl Speaker {
         for listener in listeners {
             listening.spawn(accept(listener, accepted.clone()));
         }
+        let mut audit = tokio::time::interval(AUDIT_EVERY);
         tokio::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => break,
                 Some((stream, from)) = incoming.recv() => self.hand_over(stream, from),
+                _ = audit.tick() => self.audit().await,
                 Some(ended) = self.peers.join_next() => match ended {
-                    Ok(address) => self.forget(address),
+                    Ok(address) => self.ended(address),
                     Err(error) => tracing::error!(%error, "a peer's task failed"),
                 },
             }
         }
         listening.abort_all();
-        let words: Vec<_> = lock(&self.shared.entries)
-            .values()
-            .map(|entry| entry.words.clone())
-            .collect();
-        for word in words {
-            let _ = word.try_send(Word::Stop);
+        self.shared.stop.send_replace(true);
+        let gone = async { while self.peers.join_next().await.is_some() {} };
+        if tokio::time::timeout(STOP_TIMEOUT, gone).await.is_err() {
+            tracing::error!("some peers could not be told");
+            self.peers.shutdown().await;
         }
-        while self.peers.join_next().await.is_some() {}
+    }
+
+    /// Takes back what is agreed of this replica and not true: a session that nobody here serves, left by
+    /// a start without a majority or by a task that failed.
+    async fn audit(&self) {
+        let own = self.shared.replica;
+        let look = self.shared.reflection.query(move |reflector| {
+            let served = |(_, agreed): &(PeerId, &Agreed)| agreed.sessions.contains(&own);
+            let peers = reflector.peers().filter(served);
+            peers
+                .map(|(peer, agreed)| (peer, agreed.clone()))
+                .collect::<Vec<_>>()
+        });
+        for (peer, agreed) in look.await.unwrap_or_default() {
+            if lock(&self.shared.identities).contains_key(&peer) {
+                continue;
+            }
+            let own = Own {
+                replica: own,
+                members: &self.shared.members,
+                peer,
+                families: &SUPPORTED,
+                established: None,
+                announced: true,
+                claimed: None,
+                impatient: false,
+            };
+            if let Step::Release(batch) = owner::next(&own, &agreed) {
+                tracing::warn!(%peer, "a session that is not there is taken back");
+                let consensus = self.shared.consensus.clone();
+                tokio::spawn(async move { consensus.propose(batch).await });
+            }
+        }
     }
 
     /// A task ended; its address may have got a new one already.
-    fn forget(&self, address: IpAddr) {
+    fn ended(&mut self, address: IpAddr) {
         let mut entries = lock(&self.shared.entries);
         if entries
             .get(&address)
-            .is_some_and(|entry| entry.words.is_closed())
+            .is_none_or(|entry| !entry.words.is_closed())
         {
-            entries.remove(&address);
+            return;
+        }
+        entries.remove(&address);
+        drop(entries);
+        self.shared.release_identity(address);
+        // A listed peer's task ends by a failure only: begin anew.
+        if let Some(setup) = self.shared.setup(address).filter(|setup| !setup.dynamic) {
+            self.start(setup);
         }
     }
 
@@ -212,14 +259,18 @@ impl Speaker {
                     tracing::debug!(peer = %address, "the peer's task is busy; connection refused");
                     return;
                 }
-                Ok(()) | Err(mpsc::error::TrySendError::Closed(Word::Stop)) => return,
+                Ok(()) => return,
             },
         };
         let Some(setup) = self.shared.setup(address) else {
             tracing::info!(%from, "connection from an address that is no peer");
             return;
         };
-        if lock(&self.shared.entries).len() >= self.shared.config.dynamic_peers_max {
+        let dynamic = lock(&self.shared.entries)
+            .values()
+            .filter(|entry| entry.dynamic)
+            .count();
+        if dynamic >= self.shared.config.dynamic_peers_max {
             tracing::error!(%from, "no room for another dynamic peer; see bgp.dynamic_peers_max");
             return;
         }
@@ -234,11 +285,14 @@ impl Speaker {
         let entry = Entry {
             words: words.clone(),
             report: report.clone(),
+            dynamic: setup.dynamic,
         };
         lock(&self.shared.entries).insert(address, entry);
         let peer = Peer::new(Arc::clone(&self.shared), setup, inbox, report);
         self.peers.spawn(async move {
-            peer.serve().await;
+            if AssertUnwindSafe(peer.serve()).catch_unwind().await.is_err() {
+                tracing::error!(peer = %address, "the peer's task failed");
+            }
             address
         });
         words
@@ -280,6 +334,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Connections between the listeners and the peers' tasks.
 const ACCEPTED_MAX: usize = 256;
-/// Connections and the stop that a busy peer has not looked at.
+/// Connections that a busy peer has not looked at.
 const WORDS_MAX: usize = 4;
+/// How long the daemon waits for its peers' tasks, which have 3 s for their own last words.
+const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+const AUDIT_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

@@ -197,9 +197,25 @@ impl Leadership {
             if heard.is_some_and(|at| now < at + DEAD_AFTER) {
                 continue;
             }
+            if !self.is_silent(replica).await {
+                continue;
+            }
             tracing::warn!(replica, "replica lost");
             self.shared.consensus.propose(owner::disown(replica)).await;
         }
+    }
+
+    /// Asks again once a majority has confirmed that this replica leads: it may be this one that was away,
+    /// and what it proposes then would go to the leader that took its place.
+    async fn is_silent(&self, replica: u64) -> bool {
+        if self.shared.consensus.read_index().await.is_none() {
+            return false;
+        }
+        let group = self.shared.consensus.group().borrow().clone();
+        let heard = group.heard.get(&replica).map(|at| Instant::from_std(*at));
+        let heard = heard.max(self.leading_since);
+        group.status.leader == Some(group.status.id)
+            && heard.is_none_or(|at| Instant::now() >= at + DEAD_AFTER)
     }
 
     /// A peer whose replicas died gets time to find another; then its paths go.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 use weft_bgp::family::Family;
@@ -26,6 +27,8 @@ pub struct Service {
     led: Led,
     /// Every replica with its address, as configured.
     replicas: BTreeMap<u64, String>,
+    /// Looks hold the reflector up: this many at a time.
+    looks: Semaphore,
 }
 
 impl Service {
@@ -35,6 +38,7 @@ impl Service {
             shared,
             led,
             replicas,
+            looks: Semaphore::new(LOOKS_MAX),
         }
     }
 
@@ -56,6 +60,11 @@ impl Service {
         index: u64,
         look: impl Fn(&Reflector) -> T + Send + Clone + 'static,
     ) -> Result<T, Status> {
+        let _look = self
+            .looks
+            .acquire()
+            .await
+            .map_err(|_| Status::unavailable("the replica is stopping"))?;
         // The reflector is a moment behind the store; it catches up within a few turns.
         for _ in 0..CATCH_UP_TURNS {
             let look = look.clone();
@@ -430,6 +439,7 @@ fn page_size(wanted: u32) -> usize {
 const PAGE_DEFAULT: usize = 1000;
 /// A page holds the reflector up while it is collected.
 const PAGE_MAX: usize = 10_000;
+const LOOKS_MAX: usize = 2;
 const CATCH_UP_TURNS: u32 = 500;
 const CATCH_UP_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 /// As the leader counts a replica as lost.

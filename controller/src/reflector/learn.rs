@@ -32,6 +32,8 @@ pub struct AdjRibIn {
     /// Keys whose latest word was not proposed, in order of arrival, each once.
     waiting: VecDeque<Bytes>,
     dirty: HashSet<Bytes>,
+    /// This replica commits what the peer says; otherwise nothing waits.
+    owned: bool,
     ended: BTreeSet<Family>,
     scratch: Vec<u8>,
 }
@@ -60,6 +62,7 @@ impl AdjRibIn {
             routes: HashMap::new(),
             waiting: VecDeque::new(),
             dirty: HashSet::new(),
+            owned: false,
             ended: BTreeSet::new(),
             scratch: Vec::new(),
         }
@@ -205,7 +208,7 @@ impl AdjRibIn {
     }
 
     fn mark(&mut self, key: Bytes) {
-        if self.dirty.insert(key.clone()) {
+        if self.owned && self.dirty.insert(key.clone()) {
             self.waiting.push_back(key);
         }
     }
@@ -233,6 +236,7 @@ impl AdjRibIn {
     /// Compares with what is committed, on becoming the owner: additions and changes wait to be
     /// proposed; what is committed and not held is kept, for the peer may not have said it yet.
     pub fn claim(&mut self, committed: &HashMap<Bytes, Bytes>) {
+        self.owned = true;
         self.dirty.clear();
         self.waiting.clear();
         let differs = |(key, value): &(&Bytes, &Bytes)| committed.get(*key) != Some(*value);
@@ -243,6 +247,13 @@ impl AdjRibIn {
             .map(|(key, _)| key.clone())
             .collect();
         keys.into_iter().for_each(|key| self.mark(key));
+    }
+
+    /// Another replica commits what the peer says.
+    pub fn renounce(&mut self) {
+        self.owned = false;
+        self.dirty.clear();
+        self.waiting.clear();
     }
 
     /// What is committed of `family` and was not announced in this session goes.

@@ -37,6 +37,9 @@ pub struct Own<'a> {
     pub families: &'a [Family],
     /// Address and kind while the session is established.
     pub established: Option<(IpAddr, PeerKind)>,
+    /// A session was announced and its release was not applied since: an announcement that nobody has
+    /// seen yet may still come.
+    pub announced: bool,
     /// The record under which this session claimed the peer, if it did.
     pub claimed: Option<&'a Owner>,
     /// The replica that should claim had its time: claim in its place.
@@ -104,7 +107,7 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
 }
 
 fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
-    if !agreed.sessions.contains(&own.replica) {
+    if !own.announced && !agreed.sessions.contains(&own.replica) {
         return Step::Done;
     }
     let mut ops = vec![ledger::delete(&FactKey::Session(own.replica, own.peer))];
@@ -245,6 +248,7 @@ mod tests {
             established: session
                 .established
                 .then_some(("192.0.2.1".parse().unwrap(), PeerKind::IbgpClient)),
+            announced: false,
             claimed: session.claimed.as_ref(),
             impatient: false,
         };
@@ -263,16 +267,13 @@ mod tests {
         let Some((batch, claim)) = session.pending.take() else {
             return;
         };
-        if facts.apply(&batch) {
-            if let Some(owner) = claim {
-                session.claimed = Some(owner.clone());
-                let key = FactKey::Route(Family::L2VPN_EVPN, PEER, b"x");
-                facts.apply(&ledger::owned(
-                    PEER,
-                    Some(&owner),
-                    vec![ledger::put(&key, Bytes::new())],
-                ));
-            }
+        if facts.apply(&batch)
+            && let Some(owner) = claim
+        {
+            session.claimed = Some(owner.clone());
+            let key = FactKey::Route(Family::L2VPN_EVPN, PEER, b"x");
+            let ops = vec![ledger::put(&key, Bytes::new())];
+            facts.apply(&ledger::owned(PEER, Some(&owner), ops));
         }
     }
 

@@ -10,7 +10,7 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::table::TooOld;
 use weft_bgp::update_group::journal::Cursor;
 use weft_bgp::update_group::{ExportKey, Segment};
-use weft_store::{Applied, Change, View};
+use weft_store::{Applied, Change, StoreError, View};
 
 use super::families::GroupId;
 use super::owner::Agreed;
@@ -56,6 +56,8 @@ pub struct Joined {
     pub feed: Arc<Feed>,
     /// From here.
     pub cursor: Cursor,
+    /// Up to here it is what there was when the member joined: what comes after is news.
+    pub complete: Cursor,
 }
 
 /// A handle on the thread.
@@ -143,7 +145,7 @@ pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::Joi
     };
     std::thread::Builder::new()
         .name("reflector".to_owned())
-        .spawn(move || edge.drive())
+        .spawn(move || crate::daemon::or_abort("reflector", || edge.drive()))
         .expect("the system can start a thread at startup")
 }
 
@@ -213,21 +215,26 @@ impl Edge {
                     .or_insert_with(|| watch::Sender::new(agreed));
                 let _ = reply.send(watcher.subscribe());
             }
-            Input::Query(look) => look(&self.reflector),
+            Input::Query(look) => {
+                // Nobody may see a path that is learned and not yet selected.
+                self.poll();
+                look(&self.reflector);
+            }
             Input::Stop => {}
         }
     }
 
-    /// Reads the whole state. Entries applied while it is read are taken again later, which changes
-    /// nothing: each says what is, not what became.
+    /// Reads the whole state, as of one index: entries up to it are skipped when they come. Tables that
+    /// cannot be read again are wrong tables, so it does not go on without.
     fn reset(&mut self) {
-        let index = self.view.applied();
-        let facts: Result<Vec<_>, _> = self.view.scan(b"").collect();
-        match facts {
-            Ok(facts) => self.reflector.reset(index, facts),
-            Err(error) => {
-                tracing::error!(%error, "the store cannot be read; the tables stay as they are")
-            }
+        let view = self.view.clone();
+        let state = view.frozen();
+        let read = || -> Result<(u64, Vec<_>), StoreError> {
+            Ok((state.applied()?, state.scan(b"").collect::<Result<_, _>>()?))
+        };
+        match read() {
+            Ok((index, facts)) => self.reflector.reset(index, facts),
+            Err(error) => panic!("the committed state cannot be read: {error}"),
         }
     }
 
@@ -301,6 +308,7 @@ impl Edge {
             return Ok(Joined {
                 image: Arc::clone(&cached.image),
                 cursor: cached.cursor,
+                complete: feed.end(),
                 feed,
             });
         }
@@ -318,6 +326,7 @@ impl Edge {
             image,
             feed,
             cursor,
+            complete: cursor,
         })
     }
 }

@@ -20,6 +20,7 @@ use weft_bgp::table::PeerKind;
 use weft_store::{Batch, Outcome};
 
 use super::Shared;
+use crate::config::SUPPORTED;
 use crate::ledger::{self, FactPrefix, Owner};
 use crate::reflector::learn::{AdjRibIn, Learned};
 use crate::reflector::owner::{self, Agreed, Own, Step};
@@ -34,6 +35,9 @@ pub struct Ownership {
     agreed: watch::Receiver<Agreed>,
     adj_rib_in: AdjRibIn,
     established: Option<Instant>,
+    /// Since when no living replica owns the peer.
+    unserved: Option<Instant>,
+    announced: bool,
     claimed: Option<Owner>,
     /// The claim's difference was taken: batches may go.
     compared: bool,
@@ -49,7 +53,8 @@ pub struct Ownership {
 }
 
 enum Proposed {
-    Session,
+    Announced,
+    Released,
     Claim(Owner),
 }
 
@@ -74,6 +79,8 @@ impl Ownership {
             families,
             agreed,
             established: Some(now),
+            unserved: None,
+            announced: false,
             claimed: None,
             compared: false,
             swept: BTreeSet::new(),
@@ -115,6 +122,9 @@ impl Ownership {
         self.compared = false;
         self.swept.clear();
         self.scan = None;
+        // Whatever comes of them was decided by a session that is over.
+        self.batches.clear();
+        self.adj_rib_in.renounce();
     }
 
     /// Nothing of the peer is left in the facts, and no session holds it.
@@ -164,11 +174,18 @@ impl Ownership {
         if self.step.is_none() && self.pause.is_none_or(|until| now >= until) {
             self.pause = None;
             let agreed = self.agreed.borrow_and_update().clone();
+            let served = |owner: &Owner| agreed.sessions.contains(&owner.replica);
+            self.unserved = match agreed.owner.as_ref().is_some_and(served) {
+                true => None,
+                false => self.unserved.or(Some(now)),
+            };
             match self.decide(&agreed, now) {
                 Step::Wait => {}
-                Step::Announce(batch) | Step::Release(batch) => {
-                    self.propose(batch, Proposed::Session)
+                Step::Announce(batch) => {
+                    self.announced = true;
+                    self.propose(batch, Proposed::Announced);
                 }
+                Step::Release(batch) => self.propose(batch, Proposed::Released),
                 Step::Claim(batch, owner) => self.propose(batch, Proposed::Claim(owner)),
                 Step::Commit => self.commit(now),
                 Step::Done => self.done = true,
@@ -181,12 +198,11 @@ impl Ownership {
             replica: self.shared.replica,
             members: &self.shared.members,
             peer: self.peer,
-            families: &crate::config::SUPPORTED,
+            families: &SUPPORTED,
             established: self.established.map(|_| (self.address, self.kind)),
             claimed: self.claimed.as_ref(),
-            impatient: self
-                .established
-                .is_some_and(|since| now >= since + PATIENCE),
+            announced: self.announced,
+            impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
         };
         owner::next(&own, agreed)
     }
@@ -208,6 +224,10 @@ impl Ownership {
                 self.swept.clear();
                 self.pause = Some(now + SETTLE);
             }
+            (Outcome::Applied { .. }, Proposed::Released) => {
+                self.announced = false;
+                self.pause = Some(now + SETTLE);
+            }
             (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
                 // What is agreed arrives a moment later, and says what is next.
                 self.pause = Some(now + SETTLE);
@@ -222,7 +242,7 @@ impl Ownership {
             return;
         }
         if !self.compared || self.sweepable(now).next().is_some() {
-            self.scan = Some(scan(&self.shared, self.peer, self.families.clone()));
+            self.scan = Some(scan(&self.shared, self.peer));
             return;
         }
         let Some(owner) = self.claimed.clone() else {
@@ -240,20 +260,25 @@ impl Ownership {
         }
     }
 
-    /// Families of which the peer has said everything, or had the time to.
+    /// Families of which the peer has said everything, or had the time to, or does not speak.
     fn sweepable(&self, now: Instant) -> impl Iterator<Item = Family> + '_ {
         let late = self
             .established
             .is_some_and(|since| now >= since + SYNC_DEADLINE);
-        let due = move |family: &Family| {
-            !self.swept.contains(family) && (late || self.adj_rib_in.ended(*family))
+        let said = move |family: &Family| {
+            late || !self.families.contains(family) || self.adj_rib_in.ended(*family)
         };
-        self.families.iter().copied().filter(due)
+        let due = move |family: &Family| !self.swept.contains(family) && said(family);
+        SUPPORTED.into_iter().filter(due)
     }
 
     fn scanned(&mut self, committed: Option<&HashMap<Bytes, Bytes>>) {
         self.scan = None;
-        let Some(committed) = committed else { return };
+        let Some(committed) = committed else {
+            // The store cannot be read: not now, then later.
+            self.pause = Some(Instant::now() + RETRY);
+            return;
+        };
         if !std::mem::replace(&mut self.compared, true) {
             self.adj_rib_in.claim(committed);
         }
@@ -277,8 +302,9 @@ impl Ownership {
 
     fn deadline(&self, now: Instant) -> Instant {
         let far = now + IDLE;
-        let since = self.established.into_iter();
-        let timers = since.flat_map(|since| [since + PATIENCE, since + SYNC_DEADLINE]);
+        let sync = self.established.map(|since| since + SYNC_DEADLINE);
+        let patience = self.unserved.map(|since| since + PATIENCE);
+        let timers = sync.into_iter().chain(patience);
         timers
             .chain(self.pause)
             .filter(|at| *at > now)
@@ -287,16 +313,12 @@ impl Ownership {
 }
 
 /// What the facts hold of a peer; `None` if the store cannot be read.
-fn scan(
-    shared: &Arc<Shared>,
-    peer: PeerId,
-    families: Vec<Family>,
-) -> BoxFuture<'static, Option<HashMap<Bytes, Bytes>>> {
+fn scan(shared: &Arc<Shared>, peer: PeerId) -> BoxFuture<'static, Option<HashMap<Bytes, Bytes>>> {
     let view = shared.consensus.view().clone();
     Box::pin(async move {
         let read = move || -> Option<HashMap<Bytes, Bytes>> {
             let mut committed = HashMap::new();
-            for family in families {
+            for family in SUPPORTED {
                 let prefix = FactPrefix::RoutesOfPeer(family, peer).encode();
                 for fact in view.scan(&prefix) {
                     let (key, value) = fact.ok()?;

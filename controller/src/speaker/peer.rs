@@ -1,6 +1,9 @@
 //! One peer: drives its session with octets, time and connections, and hands its routes to its
 //! ownership. Knows sockets and clocks; the rules of BGP are the session's.
 
+mod joining;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -9,14 +12,13 @@ use futures::future::BoxFuture;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use weft_bgp::family::Family;
 use weft_bgp::message::notification::Cease;
 use weft_bgp::message::update::Update;
-use weft_bgp::message::{DecodeContext, Message};
+use weft_bgp::message::{Message, RouteRefresh};
 use weft_bgp::session::{Input, Negotiated, Output, Session, SessionConfig, Side};
-use weft_bgp::table::PeerKind;
 use weft_bgp::update_group::ExportKey;
 use weft_bgp::{error::DecodeError, frame};
 
@@ -24,15 +26,15 @@ use super::Shared;
 use super::ownership::Ownership;
 use super::report::Report;
 use super::socket;
-use super::writer::{self, Event, Order, Stream};
+use super::writer::{self, Event, Order};
 use crate::config::PeerGroup;
+
+use joining::{Answer, Why};
 
 /// What a peer's task is told from outside.
 pub enum Word {
     /// The peer dialed us.
     Incoming(TcpStream),
-    /// The daemon stops.
-    Stop,
 }
 
 /// How to reach a peer.
@@ -55,13 +57,21 @@ pub struct Peer {
     shared: Arc<Shared>,
     setup: Setup,
     words: mpsc::Receiver<Word>,
+    stop: watch::Receiver<bool>,
     report: Report,
     session: Session,
     connections: [Option<Connection>; 2],
     dialing: Option<BoxFuture<'static, std::io::Result<TcpStream>>>,
     up: Option<Up>,
     ownership: Option<Ownership>,
-    joining: Option<BoxFuture<'static, Vec<Stream>>>,
+    /// Routes to ask for: family, why, and the revision known.
+    wanted: BTreeMap<(Family, Why), u64>,
+    joining: Option<BoxFuture<'static, Answer>>,
+    /// Families whose End-of-RIB waits for a majority, and when to try again.
+    owed: BTreeSet<Family>,
+    owed_at: Option<Instant>,
+    /// Why we ended the session ourselves.
+    grievance: Option<String>,
     stopping: Option<Instant>,
     /// We ended the session for a reason that may pass: begin again then.
     restart: Option<Instant>,
@@ -108,6 +118,7 @@ impl Peer {
         config.graceful_restart = Some(weft_bgp::capability::GracefulRestart::default());
         config.delay_jitter_seed = super::seed(setup.address, shared.replica);
         Self {
+            stop: shared.stop.subscribe(),
             shared,
             setup,
             words,
@@ -117,7 +128,11 @@ impl Peer {
             dialing: None,
             up: None,
             ownership: None,
+            wanted: BTreeMap::new(),
             joining: None,
+            owed: BTreeSet::new(),
+            owed_at: None,
+            grievance: None,
             stopping: None,
             restart: None,
         }
@@ -143,17 +158,19 @@ impl Peer {
 
     async fn turn(&mut self) {
         let timeout = self.session.poll_timeout().map(Instant::from_std);
-        let deadline = timeout
+        let timers = [timeout, self.restart, self.stopping, self.owed_at];
+        let deadline = timers
             .into_iter()
-            .chain(self.restart)
+            .flatten()
             .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
         tokio::select! {
-            word = self.words.recv() => self.hear(word).await,
+            word = self.words.recv(), if self.stopping.is_none() => self.hear(word).await,
+            () = stopped(&mut self.stop), if self.stopping.is_none() => self.stop().await,
             dialed = pending_or(&mut self.dialing) => self.dialed(dialed).await,
             happened = watch(outgoing) => self.happened(Side::Outgoing, happened).await,
             happened = watch(incoming) => self.happened(Side::Incoming, happened).await,
-            streams = pending_or(&mut self.joining) => self.joined(streams).await,
+            answer = pending_or(&mut self.joining) => self.joined(answer).await,
             () = own(&mut self.ownership) => {}
             () = tokio::time::sleep_until(deadline) => self.due().await,
         }
@@ -164,9 +181,14 @@ impl Peer {
     }
 
     async fn due(&mut self) {
-        if self.restart.is_some_and(|at| now() >= at) && self.stopping.is_none() {
-            self.restart = None;
+        if self.restart.take_if(|at| now() >= *at).is_some() && self.stopping.is_none() {
             self.input(Input::Start).await;
+        }
+        if self.owed_at.is_some_and(|at| now() >= at) {
+            self.owed_at = None;
+            for family in std::mem::take(&mut self.owed) {
+                self.want(family, Why::End, 0);
+            }
         }
         self.input(Input::Timeout).await;
     }
@@ -179,12 +201,14 @@ impl Peer {
                 }
                 self.connect(Side::Incoming, stream).await;
             }
-            Some(Word::Stop) | None => {
-                if self.stopping.is_none() {
-                    self.stopping = Some(now() + STOP_TIMEOUT);
-                    self.input(Input::Stop(Cease::Shutdown)).await;
-                }
-            }
+            None => self.stop().await,
+        }
+    }
+
+    async fn stop(&mut self) {
+        if self.stopping.is_none() {
+            self.stopping = Some(now() + STOP_TIMEOUT);
+            self.input(Input::Stop(Cease::Shutdown)).await;
         }
     }
 
@@ -233,7 +257,7 @@ impl Peer {
                 self.input(Input::Disconnected(side)).await;
             }
             Happened::Wrote(Event::Lagged(family, revision)) => {
-                self.join(vec![(family, revision)], false)
+                self.want(family, Why::Behind, revision)
             }
         }
     }
@@ -304,19 +328,20 @@ impl Peer {
             Output::Established(side, negotiated) => self.established(side, negotiated).await,
             Output::Learn(update) => return self.learn(&update),
             Output::Refresh(refresh) => {
-                if self
-                    .up
-                    .as_ref()
-                    .is_some_and(|up| up.negotiated.families.contains(&refresh.family))
-                {
-                    self.join(vec![(refresh.family, 0)], false);
+                // The marks of RFC 7313 around the peer's own answer ask for nothing.
+                if refresh.subtype == RouteRefresh::REQUEST {
+                    self.want(refresh.family, Why::Again, 0);
                 }
             }
             Output::Down(reason) => {
                 tracing::warn!(peer = %self.setup.address, %reason, "session closed");
-                self.report.down(reason.to_string());
+                let reason = self.grievance.take().unwrap_or_else(|| reason.to_string());
+                self.report.down(reason);
                 self.up = None;
                 self.joining = None;
+                self.wanted.clear();
+                self.owed.clear();
+                self.owed_at = None;
                 self.dialing = None;
                 if let Some(ownership) = &mut self.ownership {
                     ownership.end();
@@ -368,8 +393,7 @@ impl Peer {
             .claim_identity(negotiated.peer, self.setup.address)
         {
             tracing::error!(peer = %self.setup.address, id = %negotiated.peer, "another peer has this router id");
-            self.report
-                .failed(format!("another peer is {}", negotiated.peer));
+            self.grievance = Some(format!("another peer is {}", negotiated.peer));
             self.session
                 .handle(Input::Stop(Cease::Rejected), now().into_std());
             self.restart = Some(now() + CONFLICT_HOLD);
@@ -390,16 +414,16 @@ impl Peer {
                         .await;
             }
         }
-        let key = export_key(kind, &negotiated.decode);
+        let key = ExportKey::new(kind, &negotiated.decode);
         self.up = Some(Up {
             side,
             negotiated,
             key,
         });
-        self.join(
-            families.into_iter().map(|family| (family, 0)).collect(),
-            true,
-        );
+        for family in families {
+            self.wanted.insert((family, Why::Fresh), 0);
+        }
+        self.ask();
     }
 
     /// A peer that came back under another identity: the old one is taken away on its own.
@@ -415,84 +439,29 @@ impl Peer {
     }
 
     fn learn(&mut self, update: &Update) -> Option<DecodeError> {
-        for fault in &update.faults {
-            tracing::warn!(peer = %self.setup.address, fault = %fault.fault, offset = fault.offset, "malformed UPDATE");
+        if let Some(fault) = update.faults.first()
+            && let Some(count) = self.report.malformed()
+        {
+            tracing::warn!(
+                peer = %self.setup.address, fault = %fault.fault, offset = fault.offset, count,
+                "malformed UPDATE"
+            );
         }
         let ownership = self.ownership.as_mut()?;
         match ownership.learn(update) {
             Ok(learned) => {
-                for (reason, count) in &learned.refused {
+                for (reason, count) in self.report.learned(&learned, ownership.routes()) {
                     tracing::warn!(peer = %self.setup.address, reason, count, "routes refused");
                 }
-                self.report.learned(&learned, ownership.routes());
                 None
             }
             Err(error) => Some(error),
         }
     }
-
-    /// Asks for the routes of some families, each since a revision. A joiner first waits until this
-    /// replica knows all that was agreed when it came.
-    fn join(&mut self, families: Vec<(Family, u64)>, fresh: bool) {
-        let Some(up) = &self.up else { return };
-        let (shared, key, peer) = (Arc::clone(&self.shared), up.key.clone(), up.negotiated.peer);
-        let context = up.negotiated.decode;
-        let before = self.joining.take();
-        self.joining = Some(Box::pin(async move {
-            let mut streams = match before {
-                Some(before) => before.await,
-                None => Vec::new(),
-            };
-            let index = if fresh {
-                shared.consensus.read_index().await
-            } else {
-                None
-            };
-            for (family, since) in families {
-                let joined = shared
-                    .reflection
-                    .join(family, key.clone(), since, index.unwrap_or(0))
-                    .await;
-                let Some(Ok(joined)) = joined else {
-                    tracing::warn!(%peer, %family, "the peer fell too far behind; it starts again");
-                    continue;
-                };
-                // Without a majority what follows is not known to be everything: no End-of-RIB.
-                let end = index.map(|_| {
-                    Message::Update(Box::new(Update::end_of_rib(family))).encode(&context)
-                });
-                streams.push(Stream {
-                    family,
-                    peer,
-                    image: joined.image,
-                    feed: joined.feed,
-                    cursor: joined.cursor,
-                    end_of_rib: end,
-                });
-            }
-            streams
-        }));
-    }
-
-    async fn joined(&mut self, streams: Vec<Stream>) {
-        self.joining = None;
-        let Some(up) = &self.up else { return };
-        if streams.is_empty() {
-            // What this peer missed is no longer known: only a new session tells it everything.
-            self.input(Input::Stop(Cease::OutOfResources)).await;
-            return self.input(Input::Start).await;
-        }
-        let Some(connection) = &self.connections[up.side as usize] else {
-            return;
-        };
-        for stream in streams {
-            let _ = connection.orders.send(Order::Begin(Box::new(stream))).await;
-        }
-    }
 }
 
-fn export_key(kind: PeerKind, context: &DecodeContext) -> ExportKey {
-    ExportKey::new(kind, context)
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// Waits for octets or for the writer; for ever pending without a connection.

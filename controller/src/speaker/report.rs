@@ -34,6 +34,8 @@ pub struct Facts {
     pub routes: usize,
     /// NLRI that were not kept, by reason.
     pub refused: BTreeMap<&'static str, u64>,
+    /// UPDATEs with a fault that did not end the session.
+    pub malformed: u64,
     /// Sessions that were established.
     pub established: u64,
     /// Why the last one ended, or the last attempt failed.
@@ -73,6 +75,7 @@ impl Report {
             messages: BTreeMap::new(),
             routes: 0,
             refused: BTreeMap::new(),
+            malformed: 0,
             established: 0,
             last_error: String::new(),
             dynamic,
@@ -132,13 +135,29 @@ impl Report {
         self.lock().last_error = reason;
     }
 
-    /// An UPDATE was taken.
-    pub fn learned(&self, learned: &Learned, routes: usize) {
+    /// An UPDATE was taken. Returns the reasons for refusals whose count has doubled since they were last
+    /// returned: a hostile peer must not fill the log.
+    pub fn learned(&self, learned: &Learned, routes: usize) -> Vec<(&'static str, u64)> {
         let mut facts = self.lock();
         facts.routes = routes;
+        let mut notable = Vec::new();
         for (reason, count) in &learned.refused {
-            *facts.refused.entry(reason).or_default() += count;
+            let total = facts.refused.entry(reason).or_default();
+            let before = *total;
+            *total += count;
+            if before.checked_ilog2() != total.checked_ilog2() {
+                notable.push((*reason, *total));
+            }
         }
+        notable
+    }
+
+    /// A malformed UPDATE that did not end the session. Returns how many there were, if the number has
+    /// doubled.
+    pub fn malformed(&self) -> Option<u64> {
+        let mut facts = self.lock();
+        facts.malformed += 1;
+        Some(facts.malformed).filter(|count| count.is_power_of_two())
     }
 
     /// Whether there ever was more than silence.

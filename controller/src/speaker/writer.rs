@@ -13,8 +13,8 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{mpsc, watch};
 use weft_bgp::family::Family;
 use weft_bgp::peer::PeerId;
+use weft_bgp::update_group::Segment;
 use weft_bgp::update_group::journal::{Cursor, Read};
-use weft_bgp::update_group::{Audience, Segment};
 
 use super::feed::Feed;
 
@@ -24,6 +24,10 @@ pub enum Order {
     Control(Bytes),
     /// Write an image and then the journal it belongs to.
     Begin(Box<Stream>),
+    /// Write a family's image once more; its journal goes on where it is. RFC 2918.
+    Again(Family, Arc<Segment>),
+    /// Write this End-of-RIB once the family's journal was written up to here.
+    End(Family, Cursor, Bytes),
     /// Write what waits of control, then close.
     Close,
 }
@@ -40,8 +44,8 @@ pub struct Stream {
     pub feed: Arc<Feed>,
     /// From here.
     pub cursor: Cursor,
-    /// Written once after the image.
-    pub end_of_rib: Option<Bytes>,
+    /// Written once the journal was written up to here: everything that there was at the join.
+    pub end_of_rib: Option<(Cursor, Bytes)>,
 }
 
 /// What a writer tells.
@@ -81,6 +85,9 @@ pub async fn write(
             return;
         }
         if chunk.octets.is_empty() {
+            if lagged.is_some() {
+                continue; // another family may have something
+            }
             if writer.closing {
                 let _ = socket.shutdown().await;
                 return;
@@ -116,6 +123,9 @@ struct Active {
     bell: watch::Receiver<()>,
     segment: Option<Arc<Segment>>,
     next_frame: usize,
+    /// An image to be written between two segments, which moves no revision.
+    again: Option<Arc<Segment>>,
+    repeating: bool,
     revision: u64,
     lagged: bool,
 }
@@ -124,23 +134,42 @@ impl Writer {
     fn take(&mut self, order: Order) {
         match order {
             Order::Control(octets) => self.control.push_back(octets),
-            Order::Begin(stream) => {
-                self.streams
-                    .retain(|active| active.stream.family != stream.family);
-                self.streams.push(Active {
-                    bell: stream.feed.bell(),
-                    segment: Some(Arc::clone(&stream.image)),
-                    next_frame: 0,
-                    revision: 0,
-                    lagged: false,
-                    stream: *stream,
-                });
+            Order::Begin(stream) => self.begin(*stream),
+            Order::Again(family, image) => {
+                if let Some(active) = self.stream(family) {
+                    active.again = Some(image);
+                }
+            }
+            Order::End(family, complete, octets) => {
+                if let Some(active) = self.stream(family) {
+                    active.stream.end_of_rib = Some((complete, octets));
+                }
             }
             Order::Close => {
                 self.closing = true;
                 self.streams.clear();
             }
         }
+    }
+
+    /// Begins a family, or puts a member that fell behind on the journal again.
+    fn begin(&mut self, mut stream: Stream) {
+        let family = stream.family;
+        match self.stream(family) {
+            Some(old) => {
+                stream.end_of_rib = stream.end_of_rib.or_else(|| old.stream.end_of_rib.take());
+                let again = old.again.take();
+                *old = Active::new(stream);
+                old.again = again;
+            }
+            None => self.streams.push(Active::new(stream)),
+        }
+    }
+
+    fn stream(&mut self, family: Family) -> Option<&mut Active> {
+        self.streams
+            .iter_mut()
+            .find(|active| active.stream.family == family)
     }
 
     /// Collects what can be written now; returns a stream that fell off its journal, once.
@@ -174,44 +203,78 @@ impl Writer {
 }
 
 impl Active {
+    fn new(stream: Stream) -> Self {
+        Self {
+            bell: stream.feed.bell(),
+            segment: Some(Arc::clone(&stream.image)),
+            next_frame: 0,
+            again: None,
+            repeating: false,
+            revision: 0,
+            lagged: false,
+            stream,
+        }
+    }
+
     /// True when it has just fallen off its journal.
     fn fill(&mut self, chunk: &mut Chunk, room: &mut usize) -> bool {
         while *room > 0 && chunk.octets.len() < CHUNK_SLICES && !self.lagged {
             let Some(segment) = &self.segment else {
-                // Seen before read: what is pushed after this rings again.
-                self.bell.mark_unchanged();
-                match self.stream.feed.read(&mut self.stream.cursor) {
-                    Read::Segment(segment) => {
-                        self.segment = Some(segment);
-                        self.next_frame = 0;
-                    }
-                    Read::Empty => return false,
-                    Read::Lagged => {
-                        self.lagged = true;
-                        return true;
-                    }
+                match self.next(chunk) {
+                    Next::Segment => continue,
+                    Next::Nothing => return false,
+                    Next::Lagged => return true,
                 }
-                continue;
             };
             let Some(frame) = segment.frames.get(self.next_frame) else {
-                self.revision = segment.revision;
+                if !std::mem::take(&mut self.repeating) {
+                    self.revision = segment.revision;
+                }
                 self.segment = None;
-                chunk.octets.extend(self.stream.end_of_rib.take());
                 continue;
             };
             self.next_frame += 1;
-            let addressed = match frame.audience {
-                Audience::All => true,
-                Audience::AllBut(peer) => peer != self.stream.peer,
-                Audience::Only(peer) => peer == self.stream.peer,
-            };
-            if addressed {
+            if frame.audience.includes(self.stream.peer) {
                 *room = room.saturating_sub(frame.octets.len());
                 chunk.octets.push(frame.octets.clone());
             }
         }
         false
     }
+
+    /// Between two segments.
+    fn next(&mut self, chunk: &mut Chunk) -> Next {
+        self.next_frame = 0;
+        if let Some(image) = self.again.take() {
+            self.segment = Some(image);
+            self.repeating = true;
+            return Next::Segment;
+        }
+        let cursor = self.stream.cursor;
+        if let Some((_, octets)) = self.stream.end_of_rib.take_if(|end| cursor >= end.0) {
+            chunk.octets.push(octets);
+        }
+        // Marked before it is read: what is pushed after this rings again.
+        self.bell.mark_unchanged();
+        match self.stream.feed.read(&mut self.stream.cursor) {
+            Read::Segment(segment) => {
+                self.segment = Some(segment);
+                Next::Segment
+            }
+            Read::Empty => Next::Nothing,
+            Read::Lagged => {
+                self.lagged = true;
+                Next::Lagged
+            }
+        }
+    }
+}
+
+/// What follows a segment.
+enum Next {
+    Segment,
+    Nothing,
+    Lagged,
 }
 
 async fn send(
@@ -225,6 +288,10 @@ async fn send(
     while !slices.is_empty() {
         let Ok(written) = tokio::time::timeout(BLOCKED_AFTER, socket.write_vectored(slices)).await
         else {
+            if events.is_closed() {
+                // Nobody waits for these octets any more.
+                return Err(std::io::ErrorKind::TimedOut.into());
+            }
             if !blocked {
                 blocked = true;
                 let _ = events.send(Event::Blocked).await;
