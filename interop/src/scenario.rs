@@ -1,5 +1,7 @@
 //! `cargo interop`: which labs there are, and running them one after another.
 
+mod bad_input;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -62,14 +64,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
             all.join(", ")
         )));
     }
-    let wanted = if arguments.names.is_empty() {
-        &all
-    } else {
-        &arguments.names
-    };
-    let checks = run_labs(wanted, arguments)?;
+    let checks = run_labs(&wanted(&all, arguments)?, arguments)?;
     println!("{}", checks.summary());
     Ok(checks.failed == 0)
+}
+
+/// The labs to run. FRR cannot stand in for weft, nor is there anything to break, in a lab without an
+/// `expect.yaml`: all of them then means all that have one.
+fn wanted(all: &[String], arguments: &Arguments) -> Result<Vec<String>, Failure> {
+    let fabrics_only = arguments.reflector == Reflector::Frr || arguments.sabotage.is_some();
+    let fits = |name: &String| !fabrics_only || is_fabric(name);
+    if arguments.names.is_empty() {
+        return Ok(all.iter().filter(|name| fits(name)).cloned().collect());
+    }
+    match arguments.names.iter().find(|name| !fits(name)) {
+        None => Ok(arguments.names.clone()),
+        Some(name) => Err(Failure::new(format!(
+            "{name} is run with weft as reflector and unbroken"
+        ))),
+    }
 }
 
 /// Runs labs with the options of `cargo interop`'s defaults: for `cargo verify`.
@@ -103,10 +116,16 @@ fn run_lab(
     let start = Instant::now();
     println!("lab {name}");
     let folder = folder(name);
-    let expect = Expect::read(&folder)?;
+    let expect = match is_fabric(name) {
+        true => Some(Expect::read(&folder)?),
+        false => None,
+    };
     let mut lab = Lab::up(&folder, &Topology::read(&topology_file(name))?, programs)?;
     println!("  up    after {}", clock::since(start));
-    let checks = evpn::check(&mut lab, &expect, arguments.sabotage);
+    let checks = match &expect {
+        Some(expect) => evpn::check(&mut lab, expect, arguments.sabotage),
+        None => bad_input::check(&mut lab),
+    };
     if !clock::interrupted() && !matches!(&checks, Ok(checks) if checks.failed == 0) {
         lab.fallen()
             .iter()
@@ -114,7 +133,11 @@ fn run_lab(
         println!("  logs: {}", lab.keep_logs()?.display());
     }
     if arguments.keep && checks.is_ok() {
-        println!("  up until Ctrl-C; {}", evpn::hint(&lab, &expect)?);
+        let hint = match &expect {
+            Some(expect) => evpn::hint(&lab, expect)?,
+            None => bad_input::hint(&lab)?,
+        };
+        println!("  up until Ctrl-C; {hint}");
         while !clock::interrupted() {
             clock::settle(Duration::from_millis(100));
         }
@@ -135,6 +158,11 @@ pub(crate) fn names() -> Result<Vec<String>, Failure> {
         .collect();
     names.sort();
     Ok(names)
+}
+
+/// Whether a lab says what its routes and entries must be; `bad-input` has rows instead.
+fn is_fabric(name: &str) -> bool {
+    folder(name).join("expect.yaml").is_file()
 }
 
 pub(crate) fn folder(name: &str) -> PathBuf {

@@ -23,19 +23,27 @@ impl<'a> Client<'a> {
         expect: &Expect,
         node: &'a str,
     ) -> Result<Option<Self>, Failure> {
-        let Some(programs) = &lab.programs else {
+        if lab.programs.is_none() {
             return Ok(None);
-        };
+        }
         let host = expect
             .reflectors
             .get(node)
             .ok_or_else(|| Failure::new(format!("no replica {node}")))?;
-        Ok(Some(Self {
+        Self::of(lab, node, &host.to_string()).map(Some)
+    }
+
+    /// The command at a node, asking the replica that is there under `host`.
+    pub(crate) fn of(lab: &'a Lab, node: &'a str, host: &str) -> Result<Self, Failure> {
+        let Some(programs) = &lab.programs else {
+            return Err(Failure::new("no weft in a lab with another reflector"));
+        };
+        Ok(Self {
             lab,
             node,
             program: programs.path("weft")?,
             address: format!("{host}:{API_PORT}"),
-        }))
+        })
     }
 
     /// What `weft` prints, for a person.

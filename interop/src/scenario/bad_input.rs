@@ -1,0 +1,114 @@
+//! The lab `bad-input`: peers and operators that do what they must not. Whoever does it is told what the
+//! rule says; everybody else notices nothing. What is bad stands in the lab's files, not here.
+
+mod agents;
+mod crowd;
+mod directory;
+mod mistakes;
+mod notation;
+mod rows;
+mod table;
+mod voice;
+mod witness;
+
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
+
+use table::Table;
+
+use crate::{check::Checks, expect::Lines, failure::Failure, lab::Lab};
+
+/// Every check of the lab.
+pub(super) fn check(lab: &mut Lab) -> Result<Checks, Failure> {
+    let mut checks = Checks::default();
+    let table = Table::read(&lab.files.join("cases.yaml"))?;
+    let patience = checks.patience();
+    checks.agree(
+        "the leaf peers with every replica",
+        patience,
+        &sessions(),
+        || witness::leaf_sessions(lab),
+    )?;
+    checks.agree(
+        "every replica has the leaf's route",
+        patience,
+        &before(),
+        || witness::everywhere(lab),
+    )?;
+    agents::declared(lab, &mut checks)?;
+    rows::played(lab, &table, &mut checks)?;
+    gone(lab, "after the rows", &mut checks)?;
+    crowd::at_once(lab, &table, &mut checks)?;
+    crowd::deaf(lab, &table, &mut checks)?;
+    gone(lab, "after the crowd", &mut checks)?;
+    checks.agree(
+        "the leaf's sessions were never reset",
+        Duration::ZERO,
+        &sessions(),
+        || witness::leaf_sessions(lab),
+    )?;
+    mistakes::made(lab, &mut checks)?;
+    agents::unreachable(lab, &mut checks)?;
+    let fallen = lab.fallen();
+    checks.record(
+        "no program ended by itself",
+        Instant::now(),
+        match fallen.is_empty() {
+            true => Ok("all run".to_owned()),
+            false => Err(fallen.join("\n")),
+        },
+    );
+    directory::refused(lab, &mut checks)?;
+    Ok(checks)
+}
+
+/// What is left when the rogues have gone: the leaf's route, and nothing else anywhere.
+fn gone(lab: &Lab, when: &str, checks: &mut Checks) -> Result<(), Failure> {
+    let name = format!("{when}: every replica has the leaf's route only");
+    checks.agree(&name, SOON, &before(), || witness::everywhere(lab))?;
+    let own: Lines = [format!("{LEAF_ADDRESS}:100 {LEAF_ROUTE}, 1 paths")].into();
+    let name = format!("{when}: the leaf has its own route only");
+    checks.agree(&name, SOON, &own, || witness::leaf_routes(lab))?;
+    Ok(())
+}
+
+/// The leaf's sessions as they were at the beginning.
+fn sessions() -> Lines {
+    let of = |(name, _): &(&str, Ipv4Addr)| {
+        format!("{LEAF} to {name}: Established, up 1, lost 0, NOTIFICATIONs 0 sent 0 received")
+    };
+    REPLICAS.iter().map(of).collect()
+}
+
+/// Every replica's table without rogues.
+fn before() -> Lines {
+    let of = |(name, _): &(&str, Ipv4Addr)| format!("{name}: {LEAF_ADDRESS} {LEAF_ROUTE}");
+    REPLICAS.iter().map(of).collect()
+}
+
+/// How a person looks around in the lab.
+pub(super) fn hint(lab: &Lab) -> Result<String, Failure> {
+    let namespace = &lab.namespace(LEAF)?.0;
+    Ok(format!(
+        "to look around:\n    ip netns exec {namespace} vtysh -N {namespace} -c 'show bgp l2vpn evpn'"
+    ))
+}
+
+const REPLICAS: [(&str, Ipv4Addr); 3] = [
+    ("weft1", Ipv4Addr::new(10, 255, 1, 1)),
+    ("weft2", Ipv4Addr::new(10, 255, 1, 2)),
+    ("weft3", Ipv4Addr::new(10, 255, 1, 3)),
+];
+
+/// The peer that behaves.
+const LEAF: &str = "leaf1";
+const LEAF_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 11);
+const LEAF_ROUTE: &str = "[3]:[0]:[32]:[10.255.0.11]";
+
+/// The node from which everything else is said.
+const ROGUE: &str = "rogue";
+
+/// Thousands of routes pass through three replicas and FRR, on a machine that does other things too.
+const SOON: Duration = Duration::from_secs(20);

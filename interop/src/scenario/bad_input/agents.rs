@@ -1,0 +1,125 @@
+//! An agent that nobody runs: shown as such, tried again with a bound, and no hindrance to the others.
+
+use std::time::{Duration, Instant};
+
+use super::{REPLICAS, witness};
+use crate::{
+    check::Checks,
+    clock,
+    expect::Lines,
+    failure::Failure,
+    lab::Lab,
+    weft::{Client, field},
+};
+
+/// Declares the fabric, with one agent that runs and one that does not.
+pub(super) fn declared(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
+    let (node, address) = REPLICAS[0];
+    let client = Client::of(lab, node, &address.to_string())?;
+    let file = lab.files.join("fabric.yaml").display().to_string();
+    let accepted: Lines = ["accepted".to_owned()].into();
+    let patience = checks.patience();
+    checks.agree("weft accepts fabric.yaml", patience, &accepted, || {
+        client
+            .text(&["fabric", "apply", &file])
+            .map(|_| accepted.clone())
+    })?;
+    Ok(())
+}
+
+/// What `weft agent list` shows at the leader and elsewhere, and how often the leader dials in vain.
+pub(super) fn unreachable(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
+    let expected: Lines = [
+        "leaf1: in-sync".to_owned(),
+        "leaf2: unreachable, and says why".to_owned(),
+    ]
+    .into();
+    checks.agree(
+        "weft agent list at the leader: one in sync, one unreachable",
+        WITHIN,
+        &expected,
+        || shown(lab, &leader(lab)?),
+    )?;
+    let expected: Lines = ["leaf1: standby".to_owned(), "leaf2: standby".to_owned()].into();
+    let others = |leader: &str| {
+        let names = REPLICAS.iter().map(|(name, _)| *name);
+        names.filter(|name| *name != leader).collect::<Vec<_>>()
+    };
+    for follower in others(&leader(lab)?) {
+        checks.agree(
+            &format!("weft agent list at {follower}: standby"),
+            WITHIN,
+            &expected,
+            || shown(lab, follower),
+        )?;
+    }
+    let start = Instant::now();
+    let leader = leader(lab)?;
+    let before = refused(lab, &leader)?;
+    clock::pause(WATCHED)?;
+    let dials = refused(lab, &leader)?.saturating_sub(before);
+    // The pause is 1 s at first and is doubled up to 30 s.
+    let verdict = match dials <= WATCHED.as_secs() {
+        true => Ok(format!("{dials} dials in {WATCHED:?}")),
+        false => Err(format!(
+            "expected: a dial each second at most\nactual:   {dials} in {WATCHED:?}"
+        )),
+    };
+    checks.record(
+        "the unreachable agent is not dialed without pause",
+        start,
+        verdict,
+    );
+    Ok(())
+}
+
+fn shown(lab: &Lab, node: &str) -> Result<Lines, Failure> {
+    let known = witness::clients(lab)?;
+    let found = known.into_iter().find(|(name, _)| *name == node);
+    let (_, client) = found.ok_or_else(|| Failure::new("no leader"))?;
+    let rows = client.rows(&["agent", "list"], "agents")?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let (switch, state) = (field(row, "switch"), field(row, "state"));
+            match (state.as_str(), field(row, "last_error").as_str()) {
+                ("unreachable", "") => format!("{switch}: unreachable, and does not say why"),
+                ("unreachable", _) => format!("{switch}: unreachable, and says why"),
+                _ => format!("{switch}: {state}"),
+            }
+        })
+        .collect())
+}
+
+fn leader(lab: &Lab) -> Result<String, Failure> {
+    for (_, client) in witness::clients(lab)? {
+        let rows = client.rows(&["replica", "list"], "replicas")?;
+        let leads = rows.iter().find(|row| field(row, "role") == "leader");
+        let at = leads.map(|row| field(row, "address")).unwrap_or_default();
+        let named = REPLICAS
+            .iter()
+            .find(|(_, address)| at.starts_with(&format!("{address}:")));
+        if let Some((name, _)) = named {
+            return Ok((*name).to_owned());
+        }
+    }
+    Err(Failure::new("no leader"))
+}
+
+/// Connections that a node's kernel could not open since it was made.
+fn refused(lab: &Lab, node: &str) -> Result<u64, Failure> {
+    let text = lab.run(node, &["cat", "/proc/net/snmp"])?;
+    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, values) = (lines.next(), lines.next());
+    let mut counters = names
+        .unwrap_or_default()
+        .split_whitespace()
+        .zip(values.unwrap_or_default().split_whitespace());
+    counters
+        .find(|(name, _)| *name == "AttemptFails")
+        .and_then(|(_, value)| value.parse().ok())
+        .ok_or_else(|| Failure::new("no AttemptFails in /proc/net/snmp"))
+}
+
+const WITHIN: Duration = Duration::from_secs(10);
+const WATCHED: Duration = Duration::from_secs(4);

@@ -1,0 +1,143 @@
+//! `mistakes.yaml`: files and questions that are wrong, and what their author is told.
+
+use std::{fs, time::Instant};
+
+use serde::Deserialize;
+
+use super::REPLICAS;
+use crate::{
+    check::Checks,
+    clock, command,
+    failure::{Context, Failure},
+    lab::Lab,
+    weft::Client,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mistakes {
+    configurations: Vec<Mistake>,
+    fabrics: Vec<Mistake>,
+    questions: Vec<Question>,
+}
+
+/// A file that is wrong.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mistake {
+    name: String,
+    file: String,
+    says: Vec<String>,
+}
+
+/// A question that is wrong.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    name: String,
+    ask: String,
+    says: Vec<String>,
+}
+
+/// Makes every mistake of the file.
+pub(super) fn made(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
+    let path = lab.files.join("mistakes.yaml");
+    let text = fs::read_to_string(&path).context(|| path.display().to_string())?;
+    let mistakes: Mistakes =
+        serde_yaml_ng::from_str(&text).context(|| path.display().to_string())?;
+    let (node, address) = REPLICAS[1];
+    let client = Client::of(lab, node, &address.to_string())?;
+    let weftd = match &lab.programs {
+        Some(programs) => programs.path("weftd")?,
+        None => return Ok(()),
+    };
+    for mistake in &mistakes.configurations {
+        let file = written(lab, "mistake.toml", &mistake.file)?;
+        let told = lab.run(node, &[&weftd, "--check", &file]);
+        mistake.judge(
+            &format!("weftd --check: {}", mistake.name),
+            &file,
+            told,
+            checks,
+        )?;
+    }
+    let before = client.text(&["fabric", "show", "-o", "json"])?;
+    for mistake in &mistakes.fabrics {
+        let file = written(lab, "mistake.yaml", &mistake.file)?;
+        let told = client.text(&["fabric", "apply", &file]);
+        mistake.judge(
+            &format!("weft fabric apply: {}", mistake.name),
+            &file,
+            told,
+            checks,
+        )?;
+    }
+    for question in &mistakes.questions {
+        let words = command::words(&question.ask)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let start = Instant::now();
+        let told = refusal(&question.says, client.text(&words))?;
+        let name = format!("weft {}: {}", question.ask, question.name);
+        checks.record(&name, start, told);
+    }
+    let start = Instant::now();
+    let after = client.text(&["fabric", "show", "-o", "json"])?;
+    let unchanged = match before == after {
+        true => Ok(format!("{} octets", after.len())),
+        false => Err(format!("expected: {before}\nactual:   {after}")),
+    };
+    checks.record("weft fabric show is as it was", start, unchanged);
+    Ok(())
+}
+
+impl Mistake {
+    fn judge(
+        &self,
+        name: &str,
+        file: &str,
+        told: Result<String, Failure>,
+        checks: &mut Checks,
+    ) -> Result<(), Failure> {
+        let start = Instant::now();
+        let says: Vec<String> = self
+            .says
+            .iter()
+            .map(|part| part.replace("FILE", file))
+            .collect();
+        checks.record(name, start, refusal(&says, told)?);
+        Ok(())
+    }
+}
+
+/// A refusal with exit code 1 that has all the parts. Ok: what was said.
+pub(super) fn refusal(
+    says: &[String],
+    told: Result<String, Failure>,
+) -> Result<Result<String, String>, Failure> {
+    clock::go_on()?;
+    let said = match told {
+        Ok(said) => return Ok(Err(format!("expected: a refusal\nactual:   {said}"))),
+        Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+        Err(Failure::Said(said)) => said,
+    };
+    let code = "ended with exit status: 1: ";
+    let Some((_, message)) = said.split_once(code) else {
+        return Ok(Err(format!("expected: exit code 1\nactual:   {said}")));
+    };
+    let missing: Vec<&String> = says
+        .iter()
+        .filter(|part| !message.contains(*part))
+        .collect();
+    Ok(match missing.is_empty() {
+        true => Ok(message.split_whitespace().collect::<Vec<_>>().join(" ")),
+        false => Err(format!(
+            "expected: a message with {missing:?}\nactual:   {message}"
+        )),
+    })
+}
+
+fn written(lab: &Lab, name: &str, text: &str) -> Result<String, Failure> {
+    let path = lab.folder().join(name);
+    fs::write(&path, text).context(|| path.display().to_string())?;
+    Ok(path.display().to_string())
+}

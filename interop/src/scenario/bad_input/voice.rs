@@ -1,0 +1,140 @@
+//! One TCP connection from inside the lab, on which anything may be said; and what was heard on it.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    net::{Ipv4Addr, SocketAddrV4, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::sched::{CloneFlags, setns};
+use socket2::{Domain, Socket, Type};
+
+use super::notation::HEADER_LEN;
+use crate::{
+    clock,
+    failure::{Context, Failure},
+    namespace::Namespace,
+};
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Voice {
+    stream: TcpStream,
+    heard: Vec<u8>,
+    /// Message types, in their order.
+    pub(super) kinds: Vec<u8>,
+    pub(super) notification: Option<(u8, u8, Vec<u8>)>,
+    pub(super) closed: bool,
+    /// Octets that came in all.
+    pub(super) octets: usize,
+}
+
+impl Voice {
+    /// Connects from `own`, which only the namespace has. `window`: take at most so many octets unread.
+    pub(super) fn dial(
+        namespace: &Namespace,
+        own: Ipv4Addr,
+        to: SocketAddrV4,
+        window: Option<usize>,
+    ) -> Result<Self, Failure> {
+        let connect = || -> io::Result<TcpStream> {
+            let inside = File::open(format!("/run/netns/{}", namespace.0))?;
+            setns(inside, CloneFlags::CLONE_NEWNET)?;
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+            if let Some(octets) = window {
+                socket.set_recv_buffer_size(octets)?;
+            }
+            socket.bind(&SocketAddrV4::new(own, 0).into())?;
+            socket.connect_timeout(&to.into(), CONNECT_WITHIN)?;
+            socket.set_tcp_nodelay(true)?;
+            Ok(socket.into())
+        };
+        // A thread of its own: its namespace ends with it, the socket stays where it was made.
+        let connected = thread::scope(|scope| scope.spawn(connect).join());
+        let stream = connected
+            .map_err(|_| Failure::new("dial"))?
+            .context(|| format!("connection from {own} to {to}"))?;
+        stream
+            .set_write_timeout(Some(CONNECT_WITHIN))
+            .context(|| format!("connection from {own}"))?;
+        Ok(Self {
+            stream,
+            heard: Vec::new(),
+            kinds: Vec::new(),
+            notification: None,
+            closed: false,
+            octets: 0,
+        })
+    }
+
+    /// Says octets. That the other end does not want them is for `hear` to find out.
+    pub(super) fn say(&mut self, octets: &[u8]) {
+        let _refused = self.stream.write_all(octets);
+    }
+
+    /// Listens until `enough`, or the connection is closed, or `within` has passed.
+    pub(super) fn hear(
+        &mut self,
+        within: Duration,
+        enough: impl Fn(&Self) -> bool,
+    ) -> Result<(), Failure> {
+        let deadline = clock::deadline(within);
+        let mut octets = [0; 65_536];
+        while !self.closed && !enough(self) {
+            clock::go_on()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.stream
+                .set_read_timeout(Some(left.min(STEP)))
+                .context(|| "read timeout".to_owned())?;
+            match self.stream.read(&mut octets) {
+                Ok(0) => self.closed = true,
+                Ok(count) => self.take(&octets[..count]),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock
+                            | io::ErrorKind::TimedOut
+                            | io::ErrorKind::Interrupted
+                    ) => {}
+                Err(_) => self.closed = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a message of this type came.
+    pub(super) fn got(&self, kind: u8) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    fn take(&mut self, octets: &[u8]) {
+        self.octets += octets.len();
+        self.heard.extend_from_slice(octets);
+        while let Some(header) = self.heard.first_chunk::<HEADER_LEN>() {
+            let length = usize::from(u16::from_be_bytes([header[16], header[17]]));
+            if length < HEADER_LEN || self.heard.len() < length {
+                return; // not BGP, or not yet
+            }
+            let message: Vec<u8> = self.heard.drain(..length).collect();
+            let kind = message[18];
+            self.kinds.push(kind);
+            if let (NOTIFICATION, [code, subcode, data @ ..]) = (kind, &message[HEADER_LEN..]) {
+                self.notification = Some((*code, *subcode, data.to_vec()));
+            }
+        }
+    }
+}
+
+pub(super) const OPEN: u8 = 1;
+pub(super) const NOTIFICATION: u8 = 3;
+pub(super) const KEEPALIVE: u8 = 4;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a Ctrl-C may wait to be noticed.
+const STEP: Duration = Duration::from_millis(50);
