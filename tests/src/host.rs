@@ -301,8 +301,9 @@ impl Host {
 
     fn reset(&mut self) {
         let view = self.store.view();
-        let index = view.applied();
-        let facts = view
+        let state = view.frozen();
+        let index = state.applied().expect("the store can be read");
+        let facts = state
             .scan(b"")
             .map(|fact| fact.expect("the store can be read"));
         self.reflector.reset(index, facts.collect());

@@ -9,10 +9,10 @@ use weft_bgp::family::Family;
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
 use weft_bgp::table::PeerKind;
-use weft_controller::ledger::{self, FactKey, FactPrefix, Owner};
+use weft_controller::ledger::{self, FactPrefix, Owner};
 use weft_controller::reflector::learn::AdjRibIn;
 use weft_controller::reflector::owner::{self, Agreed, Own, Step};
-use weft_store::{Batch, Outcome, View};
+use weft_store::{Batch, Op, Outcome, View};
 
 use crate::random::Random;
 
@@ -28,14 +28,21 @@ pub(crate) struct Stake {
     claimed: Option<Owner>,
     compared: bool,
     swept: BTreeSet<Family>,
-    step: Option<(u64, Option<Owner>)>,
+    step: Option<(u64, Proposed)>,
     scan: Option<Scan>,
     batches: BTreeMap<u64, Vec<Bytes>>,
     pause: Option<u64>,
-    /// A step was given up and may still be applied: nothing has been agreed of this stake since.
-    unsettled: bool,
+    /// Since when no living replica owns the peer.
+    unserved: Option<u64>,
+    announced: bool,
     pub(crate) agreed: Agreed,
     pub(crate) done: bool,
+}
+
+enum Proposed {
+    Announced,
+    Released,
+    Claim(Owner),
 }
 
 struct Scan {
@@ -77,7 +84,8 @@ impl Stake {
             scan: None,
             batches: BTreeMap::new(),
             pause: None,
-            unsettled: false,
+            unserved: None,
+            announced: false,
             agreed,
             done: false,
         }
@@ -104,6 +112,7 @@ impl Stake {
         self.scan = None;
         // What an earlier claim has in flight is part of the next comparison, or void.
         self.batches.clear();
+        self.adj_rib_in.renounce();
     }
 
     pub(crate) fn agree(&mut self, agreed: Agreed) {
@@ -121,22 +130,25 @@ impl Stake {
             return;
         }
         self.pause = None;
+        let sessions = &self.agreed.sessions;
+        let served = |owner: &Owner| sessions.contains(&owner.replica);
+        self.unserved = match self.agreed.owner.as_ref().is_some_and(served) {
+            true => None,
+            false => self.unserved.or(Some(edge.now)),
+        };
         match self.decide(edge.now) {
             Step::Wait => {}
-            Step::Announce(batch) | Step::Release(batch) => {
-                self.step = Some(((edge.propose)(batch), None));
+            Step::Announce(batch) => {
+                self.announced = true;
+                self.step = Some(((edge.propose)(batch), Proposed::Announced));
             }
-            Step::Claim(batch, owner) => self.step = Some(((edge.propose)(batch), Some(owner))),
+            Step::Release(batch) => {
+                self.step = Some(((edge.propose)(batch), Proposed::Released));
+            }
+            Step::Claim(batch, owner) => {
+                self.step = Some(((edge.propose)(batch), Proposed::Claim(owner)));
+            }
             Step::Commit => self.commit(edge),
-            // A later batch of this replica bars the way to all earlier ones.
-            Step::Done if self.unsettled => {
-                let session = FactKey::Session(self.replica, self.peer);
-                let batch = Batch {
-                    conditions: Vec::new(),
-                    ops: vec![ledger::delete(&session)],
-                };
-                self.step = Some(((edge.propose)(batch), None));
-            }
             Step::Done => self.done = true,
         }
     }
@@ -149,17 +161,16 @@ impl Stake {
             families: &weft_controller::config::SUPPORTED,
             established: self.established.map(|_| (self.address, KIND)),
             claimed: self.claimed.as_ref(),
-            impatient: self
-                .established
-                .is_some_and(|since| now >= since + PATIENCE),
+            announced: self.announced,
+            impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
         };
         owner::next(&own, &self.agreed)
     }
 
     /// What became of a proposal, if it is one of this stake's.
     pub(crate) fn ended(&mut self, ticket: u64, outcome: &Outcome, now: u64) {
-        if let Some((_, claim)) = self.step.take_if(|(step, _)| *step == ticket) {
-            self.stepped(claim, outcome, now);
+        if let Some((_, proposed)) = self.step.take_if(|(step, _)| *step == ticket) {
+            self.stepped(proposed, outcome, now);
         } else if let Some(keys) = self.batches.remove(&ticket) {
             match outcome {
                 Outcome::Applied { .. } => {}
@@ -172,13 +183,16 @@ impl Stake {
         }
     }
 
-    fn stepped(&mut self, claim: Option<Owner>, outcome: &Outcome, now: u64) {
-        self.unsettled = *outcome == Outcome::Dropped;
-        match (outcome, claim) {
-            (Outcome::Applied { .. }, Some(owner)) if self.established.is_some() => {
+    fn stepped(&mut self, proposed: Proposed, outcome: &Outcome, now: u64) {
+        match (outcome, proposed) {
+            (Outcome::Applied { .. }, Proposed::Claim(owner)) if self.established.is_some() => {
                 self.claimed = Some(owner);
                 self.compared = false;
                 self.swept.clear();
+                self.pause = Some(now + SETTLE);
+            }
+            (Outcome::Applied { .. }, Proposed::Released) => {
+                self.announced = false;
                 self.pause = Some(now + SETTLE);
             }
             (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
@@ -204,9 +218,11 @@ impl Stake {
             return;
         };
         while self.batches.len() < PIPELINE {
-            let Some((ops, keys)) = self.adj_rib_in.next_batch() else {
+            let Some((mut ops, mut keys)) = self.adj_rib_in.next_batch() else {
                 return;
             };
+            keys.sort_unstable();
+            sort(&mut ops);
             let ticket = (edge.propose)(ledger::owned(self.peer, Some(&owner), ops));
             self.batches.insert(ticket, keys);
         }
@@ -230,6 +246,22 @@ impl Stake {
             self.swept.insert(family);
         }
     }
+}
+
+/// A difference is taken in the order of a hash table, which is another in every process: all that waits
+/// fits into one batch here, so that its order can be mended.
+fn sort(ops: &mut [Op]) {
+    for op in &mut *ops {
+        match op {
+            Op::Put { keys, .. } | Op::Delete { keys } => keys.sort_unstable(),
+            Op::DeletePrefix { .. } => {}
+        }
+    }
+    ops.sort_by_key(|op| match op {
+        Op::Put { keys, .. } => (0, keys.first().cloned()),
+        Op::Delete { keys } => (1, keys.first().cloned()),
+        Op::DeletePrefix { prefix } => (2, Some(prefix.clone())),
+    });
 }
 
 fn read(view: &View, peer: PeerId) -> HashMap<Bytes, Bytes> {
