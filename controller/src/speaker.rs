@@ -23,9 +23,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use weft_bgp::peer::PeerId;
 
-use crate::config::{Bgp, SUPPORTED};
+use crate::config::Bgp;
 use crate::consensus::Consensus;
-use crate::reflector::owner::{self, Agreed, Own, Step};
+use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
 use peer::{Peer, Setup, Word};
 use report::{Facts, Report};
@@ -200,29 +200,16 @@ impl Speaker {
         let look = self.shared.reflection.query(move |reflector| {
             let served = |(_, agreed): &(PeerId, &Agreed)| agreed.sessions.contains(&own);
             let peers = reflector.peers().filter(served);
-            peers
-                .map(|(peer, agreed)| (peer, agreed.clone()))
-                .collect::<Vec<_>>()
+            peers.map(|(peer, _)| peer).collect::<Vec<_>>()
         });
-        for (peer, agreed) in look.await.unwrap_or_default() {
+        for peer in look.await.unwrap_or_default() {
             if lock(&self.shared.identities).contains_key(&peer) {
                 continue;
             }
-            let own = Own {
-                replica: own,
-                members: &self.shared.members,
-                peer,
-                families: &SUPPORTED,
-                established: None,
-                announced: true,
-                claimed: None,
-                impatient: false,
-            };
-            if let Step::Release(batch) = owner::next(&own, &agreed) {
-                tracing::warn!(%peer, "a session that is not there is taken back");
-                let consensus = self.shared.consensus.clone();
-                tokio::spawn(async move { consensus.propose(batch).await });
-            }
+            tracing::warn!(%peer, "a session that is not there is taken back");
+            let consensus = self.shared.consensus.clone();
+            // Its paths stay as long as those of any peer whose replica died.
+            tokio::spawn(async move { consensus.propose(owner::retract(own, peer)).await });
         }
     }
 

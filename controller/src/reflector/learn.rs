@@ -4,9 +4,11 @@
 //! Only the latest word for each key is kept, so a peer that talks faster than the replicas agree
 //! costs memory for its routes, never for its updates.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::BuildHasher;
 
 use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use weft_bgp::attribute::Attributes;
 use weft_bgp::error::{DecodeError, Treatment};
 use weft_bgp::family::Family;
@@ -37,6 +39,9 @@ pub struct AdjRibIn {
     ended: BTreeSet<Family>,
     scratch: Vec<u8>,
 }
+
+/// Committed facts of one peer: value by key.
+pub type Committed<S> = std::collections::HashMap<Bytes, Bytes, S>;
 
 /// What an UPDATE did.
 #[derive(Debug, Default)]
@@ -235,17 +240,18 @@ impl AdjRibIn {
 
     /// Compares with what is committed, on becoming the owner: additions and changes wait to be
     /// proposed; what is committed and not held is kept, for the peer may not have said it yet.
-    pub fn claim(&mut self, committed: &HashMap<Bytes, Bytes>) {
+    pub fn claim(&mut self, committed: &Committed<impl BuildHasher>) {
         self.owned = true;
         self.dirty.clear();
         self.waiting.clear();
         let differs = |(key, value): &(&Bytes, &Bytes)| committed.get(*key) != Some(*value);
-        let keys: Vec<_> = self
+        let mut keys: Vec<_> = self
             .routes
             .iter()
             .filter(differs)
             .map(|(key, _)| key.clone())
             .collect();
+        keys.sort_unstable();
         keys.into_iter().for_each(|key| self.mark(key));
     }
 
@@ -257,12 +263,13 @@ impl AdjRibIn {
     }
 
     /// What is committed of `family` and was not announced in this session goes.
-    pub fn sweep(&mut self, family: Family, committed: &HashMap<Bytes, Bytes>) {
+    pub fn sweep(&mut self, family: Family, committed: &Committed<impl BuildHasher>) {
         let prefix = FactPrefix::RoutesOfPeer(family, self.peer).encode();
         let gone = committed
             .keys()
             .filter(|key| key.starts_with(&prefix) && !self.routes.contains_key(*key));
-        let keys: Vec<_> = gone.cloned().collect();
+        let mut keys: Vec<_> = gone.cloned().collect();
+        keys.sort_unstable();
         keys.into_iter().for_each(|key| self.mark(key));
     }
 

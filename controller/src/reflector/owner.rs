@@ -107,8 +107,13 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
 }
 
 fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
-    if !own.announced && !agreed.sessions.contains(&own.replica) {
-        return Step::Done;
+    if !agreed.sessions.contains(&own.replica) {
+        // Whoever took the session away lets the peer find another replica. All that is left is to bar
+        // the way to an announcement that may still come.
+        return match own.announced {
+            true => Step::Release(retract(own.replica, own.peer)),
+            false => Step::Done,
+        };
     }
     let mut ops = vec![ledger::delete(&FactKey::Session(own.replica, own.peer))];
     let others = own
@@ -132,6 +137,15 @@ fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
         }
     };
     Step::Release(Batch { conditions, ops })
+}
+
+/// A session that is not there, whatever else is agreed.
+pub fn retract(replica: u64, peer: PeerId) -> Batch {
+    let ops = vec![ledger::delete(&FactKey::Session(replica, peer))];
+    Batch {
+        conditions: Vec::new(),
+        ops,
+    }
 }
 
 /// Removal of a peer that no replica serves any more, if it is still as `agreed` says.

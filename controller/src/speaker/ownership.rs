@@ -2,12 +2,13 @@
 //! it announced, and takes everything back when it goes. Knows clocks and proposals; what is to be
 //! proposed is decided by `reflector::owner` and `reflector::learn`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
