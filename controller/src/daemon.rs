@@ -10,7 +10,6 @@ pub mod leadership;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,13 +45,8 @@ pub(crate) fn or_abort(thread: &str, drive: impl FnOnce()) {
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The store refuses its directory.
-    #[error("replica.data_dir: {}: {source}", path.display())]
-    Store {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: Box<OpenError>,
-    },
+    #[error("replica.data_dir: {0}")]
+    Store(Box<OpenError>),
     /// A listener cannot be opened.
     #[error("{field}: {address}: {source}")]
     Listen {
@@ -199,18 +193,14 @@ fn shared(config: &Config, consensus: Consensus, reflection: Reflection) -> Arc<
 
 fn open(config: &Config) -> Result<Replica, DaemonError> {
     let voters = config.replicas.iter().map(|member| member.id).collect();
-    let path = config.replica.data_dir.clone();
     let store = weft_store::Config::new(
         config.replica.id,
         voters,
-        path.clone(),
+        config.replica.data_dir.clone(),
         config.cluster(),
         seed(),
     );
-    Replica::open(store).map_err(|source| DaemonError::Store {
-        path,
-        source: Box::new(source),
-    })
+    Replica::open(store).map_err(|source| DaemonError::Store(Box::new(source)))
 }
 
 fn serve_grpc(

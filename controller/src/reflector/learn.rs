@@ -326,15 +326,23 @@ pub trait Fact: Nlri {
 }
 
 impl Fact for Prefix4 {
-    fn refused(&self, _: &Attributes) -> Option<&'static str> {
-        None
+    fn refused(&self, attributes: &Attributes) -> Option<&'static str> {
+        no_tunnel(attributes)
     }
 }
 
 impl Fact for Prefix6 {
-    fn refused(&self, _: &Attributes) -> Option<&'static str> {
-        None
+    fn refused(&self, attributes: &Attributes) -> Option<&'static str> {
+        no_tunnel(attributes)
     }
+}
+
+/// A PMSI tunnel says nothing about a unicast route, and not every receiver parses all of them.
+fn no_tunnel(attributes: &Attributes) -> Option<&'static str> {
+    attributes
+        .pmsi
+        .as_ref()
+        .map(|_| "PMSI tunnel on a unicast route")
 }
 
 impl Fact for Route {

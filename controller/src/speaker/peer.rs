@@ -89,6 +89,9 @@ struct Connection {
     buffer: BytesMut,
     orders: mpsc::Sender<Order>,
     events: mpsc::Receiver<Event>,
+    opened: Instant,
+    /// A whole message came.
+    spoke: bool,
 }
 
 /// Something that happened to a connection.
@@ -196,8 +199,13 @@ impl Peer {
     async fn hear(&mut self, word: Option<Word>) {
         match word {
             Some(Word::Incoming(stream)) => {
-                if self.connections[Side::Incoming as usize].is_some() {
-                    return; // one at a time: a second is closed by dropping it
+                if let Some(held) = &self.connections[Side::Incoming as usize] {
+                    if held.spoke || now() < held.opened + SILENCE {
+                        return; // one at a time: a second is closed by dropping it
+                    }
+                    // A peer that died before its OPEN must not be locked out by its own ghost.
+                    self.connections[Side::Incoming as usize] = None;
+                    self.input(Input::Disconnected(Side::Incoming)).await;
                 }
                 self.connect(Side::Incoming, stream).await;
             }
@@ -238,6 +246,8 @@ impl Peer {
             buffer,
             orders,
             events,
+            opened: now(),
+            spoke: false,
         });
         self.input(Input::Connected(side)).await;
     }
@@ -274,6 +284,7 @@ impl Peer {
                 Ok(None) => return,
                 Ok(Some(frame)) => match Message::decode(frame, &context) {
                     Ok(message) => {
+                        connection.spoke = true;
                         self.report.received(message.kind());
                         self.input(Input::Message(side, message)).await;
                     }
@@ -510,6 +521,8 @@ const YIELD_EVERY: u32 = 64;
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 /// How long a peer that takes another's identity has to wait.
 const CONFLICT_HOLD: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long a connection may be silent before another one of the same peer replaces it.
+const SILENCE: std::time::Duration = std::time::Duration::from_secs(3);
 /// How long a peer gets to take our Cease.
 const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 /// How long the daemon waits for the last words.
