@@ -395,7 +395,10 @@ fn peer_row(
         sessions: agreed
             .map(|agreed| agreed.sessions.iter().copied().collect())
             .unwrap_or_default(),
-        last_error: facts.last_error.clone(),
+        last_error: match facts.attempt_error.as_str() {
+            "" => facts.last_error.clone(),
+            attempt => attempt.to_owned(),
+        },
         dynamic: facts.dynamic,
     }
 }

@@ -38,8 +38,10 @@ pub struct Facts {
     pub malformed: u64,
     /// Sessions that were established.
     pub established: u64,
-    /// Why the last one ended, or the last attempt failed.
+    /// Why the last one ended.
     pub last_error: String,
+    /// Why the last attempt to get another one failed.
+    pub attempt_error: String,
     /// Not listed in the configuration.
     pub dynamic: bool,
 }
@@ -78,6 +80,7 @@ impl Report {
             malformed: 0,
             established: 0,
             last_error: String::new(),
+            attempt_error: String::new(),
             dynamic,
         })))
     }
@@ -121,6 +124,7 @@ impl Report {
         facts.families.clone_from(&negotiated.families);
         facts.routes = 0;
         facts.established += 1;
+        facts.attempt_error.clear();
     }
 
     /// The session ended.
@@ -132,7 +136,7 @@ impl Report {
 
     /// An attempt failed.
     pub fn failed(&self, reason: String) {
-        self.lock().last_error = reason;
+        self.lock().attempt_error = reason;
     }
 
     /// An UPDATE was taken. Returns the reasons for refusals whose count has doubled since they were last
@@ -163,7 +167,7 @@ impl Report {
     /// Whether there ever was more than silence.
     pub fn served(&self) -> bool {
         let facts = self.lock();
-        !facts.messages.is_empty() || !facts.last_error.is_empty()
+        !facts.messages.is_empty() || !facts.attempt_error.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
