@@ -24,8 +24,9 @@ pub enum Order {
     Control(Bytes),
     /// Write an image and then the journal it belongs to.
     Begin(Box<Stream>),
-    /// Write a family's image once more; its journal goes on where it is. RFC 2918.
-    Again(Family, Arc<Segment>),
+    /// Write a family's image once more, and its journal again from here if that was written already.
+    /// RFC 2918.
+    Again(Family, Arc<Segment>, Cursor),
     /// Write this End-of-RIB once the family's journal was written up to here.
     End(Family, Cursor, Bytes),
     /// Write what waits of control, then close.
@@ -123,8 +124,8 @@ struct Active {
     bell: watch::Receiver<()>,
     segment: Option<Arc<Segment>>,
     next_frame: usize,
-    /// An image to be written between two segments, which moves no revision.
-    again: Option<Arc<Segment>>,
+    /// An image to be written between two segments, and where its journal goes on.
+    again: Option<(Arc<Segment>, Cursor)>,
     repeating: bool,
     revision: u64,
     lagged: bool,
@@ -135,9 +136,9 @@ impl Writer {
         match order {
             Order::Control(octets) => self.control.push_back(octets),
             Order::Begin(stream) => self.begin(*stream),
-            Order::Again(family, image) => {
+            Order::Again(family, image, cursor) => {
                 if let Some(active) = self.stream(family) {
-                    active.again = Some(image);
+                    active.again = Some((image, cursor));
                 }
             }
             Order::End(family, complete, octets) => {
@@ -245,7 +246,12 @@ impl Active {
     /// Between two segments.
     fn next(&mut self, chunk: &mut Chunk) -> Next {
         self.next_frame = 0;
-        if let Some(image) = self.again.take() {
+        if let Some((image, cursor)) = self.again.take() {
+            // The image may be older than what was written since, so that is written again; going
+            // forward instead would skip withdrawals that were not written yet. A peer that falls
+            // behind now catches up from the image on. Revision 0 would mean that it knows nothing.
+            self.stream.cursor = self.stream.cursor.min(cursor);
+            self.revision = self.revision.min(image.revision.max(1));
             self.segment = Some(image);
             self.repeating = true;
             return Next::Segment;
@@ -315,3 +321,93 @@ const CHUNK_OCTETS: usize = 1 << 20;
 const CHUNK_SLICES: usize = 512;
 /// A peer that takes nothing for this long is blocked; RFC 9687's timer starts.
 const BLOCKED_AFTER: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use weft_bgp::peer::RouterId;
+    use weft_bgp::update_group::{Audience, Frame};
+
+    use super::*;
+
+    const FAMILY: Family = Family::L2VPN_EVPN;
+    const PEER: PeerId = PeerId {
+        router_id: RouterId(0xc000_0201),
+        asn: 64_496,
+    };
+
+    fn segment(revision: u64, text: &'static str) -> Arc<Segment> {
+        let octets = Bytes::from_static(text.as_bytes());
+        let octets_len = octets.len();
+        let audience = Audience::All;
+        let frame = Frame {
+            octets,
+            audience,
+            routes: 1,
+            withdrawals: 0,
+        };
+        Arc::new(Segment {
+            revision,
+            frames: vec![frame],
+            octets_len,
+        })
+    }
+
+    fn begun(feed: &Arc<Feed>, image: Arc<Segment>, end: Option<Cursor>) -> Writer {
+        let mut writer = Writer {
+            control: VecDeque::new(),
+            streams: Vec::new(),
+            closing: false,
+        };
+        writer.take(Order::Begin(Box::new(Stream {
+            family: FAMILY,
+            peer: PEER,
+            image,
+            feed: Arc::clone(feed),
+            cursor: feed.end(),
+            end_of_rib: end.map(|end| (end, Bytes::from_static(b"end"))),
+        })));
+        writer
+    }
+
+    fn written(writer: &mut Writer) -> Vec<Bytes> {
+        let mut chunk = Chunk::default();
+        assert_eq!(writer.fill(&mut chunk), None);
+        chunk.octets
+    }
+
+    #[test]
+    fn a_refresh_repeats_what_came_after_its_image() {
+        let feed = Arc::new(Feed::new(1 << 16));
+        let image = segment(1, "image");
+        let cursor = feed.end();
+        let mut writer = begun(&feed, Arc::clone(&image), None);
+        feed.push(segment(2, "withdrawal"));
+        assert_eq!(written(&mut writer), ["image", "withdrawal"]);
+        writer.take(Order::Again(FAMILY, image, cursor));
+        assert_eq!(written(&mut writer), ["image", "withdrawal"]);
+        assert_eq!(writer.streams[0].revision, 2);
+    }
+
+    #[test]
+    fn a_refresh_skips_nothing_that_was_not_written() {
+        let feed = Arc::new(Feed::new(1 << 16));
+        let mut writer = begun(&feed, segment(1, "image"), None);
+        assert_eq!(written(&mut writer), ["image"]);
+        feed.push(segment(2, "withdrawal"));
+        writer.take(Order::Again(FAMILY, segment(2, "newer image"), feed.end()));
+        assert_eq!(written(&mut writer), ["newer image", "withdrawal"]);
+    }
+
+    #[test]
+    fn end_of_rib_waits_for_what_there_was_at_the_join() {
+        let feed = Arc::new(Feed::new(1 << 16));
+        let first = feed.end();
+        feed.push(segment(2, "known at the join"));
+        let complete = feed.end();
+        let mut writer = begun(&feed, segment(1, "older image"), Some(complete));
+        writer.streams[0].stream.cursor = first;
+        feed.push(segment(3, "news"));
+        let expected = ["older image", "known at the join", "end", "news"];
+        assert_eq!(written(&mut writer), expected);
+    }
+}

@@ -135,7 +135,7 @@ impl Why {
         match self {
             Self::Fresh => Some(begin(end)),
             Self::Behind => Some(begin(None)),
-            Self::Again => Some(Order::Again(family, image)),
+            Self::Again => Some(Order::Again(family, image, cursor)),
             Self::End => end.map(|(complete, octets)| Order::End(family, complete, octets)),
         }
     }
