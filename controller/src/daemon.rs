@@ -137,15 +137,19 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
             consensus.commands(),
         ));
     }
-    serve_grpc(
+    let requests = counted.requests.clone();
+    serve_api(
         &config,
         &stopped,
         listeners.api,
-        listeners.raft,
         &shared,
         &led,
+        requests,
         &mut tasks,
     );
+    if let Some(raft) = listeners.raft {
+        serve_raft(&config, &stopped, raft, &shared, &mut tasks);
+    }
     if let Some(listener) = listeners.metrics {
         let sources = metrics::Sources {
             shared: Arc::clone(&shared),
@@ -203,13 +207,13 @@ fn open(config: &Config) -> Result<Replica, DaemonError> {
     Replica::open(store).map_err(|source| DaemonError::Store(Box::new(source)))
 }
 
-fn serve_grpc(
+fn serve_api(
     config: &Config,
     stopped: &watch::Receiver<bool>,
     api: TcpListener,
-    raft: Option<TcpListener>,
     shared: &Arc<Shared>,
     led: &Led,
+    requests: metrics::Requests,
     tasks: &mut JoinSet<()>,
 ) {
     let addresses: BTreeMap<_, _> = config
@@ -231,6 +235,7 @@ fn serve_grpc(
         .build_v1()
         .expect("the descriptors that the build wrote are valid");
     let server = Server::builder()
+        .layer(requests)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .add_service(OperatorServer::new(operator))
         .add_service(FabricServiceServer::new(fabric::Service::new(Arc::clone(
@@ -246,7 +251,15 @@ fn serve_grpc(
             tracing::error!(%error, "the API listener failed");
         }
     });
-    let Some(raft) = raft else { return };
+}
+
+fn serve_raft(
+    config: &Config,
+    stopped: &watch::Receiver<bool>,
+    raft: TcpListener,
+    shared: &Arc<Shared>,
+    tasks: &mut JoinSet<()>,
+) {
     let members = shared.members.clone();
     let inbound = transport::Inbound::new(config.replica.id, members, shared.consensus.commands());
     let server = Server::builder()

@@ -3,5 +3,6 @@
 
 pub mod fabric;
 pub mod metrics;
+pub mod requests;
 pub mod routes;
 pub mod service;

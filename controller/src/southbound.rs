@@ -18,12 +18,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use weft_proto::operator::v1;
 
-use self::gribi::{Device, Wanted, connect_tcp};
+use self::answers::Answers;
+use self::gribi::{Counted, Device, Wanted, connect_tcp};
 use self::intent::SwitchIntent;
 use crate::fabric::topology::SwitchName;
 
 pub use self::gribi::{Connect, Connecting};
 
+pub mod answers;
 mod gribi;
 pub mod intent;
 pub mod reconcile;
@@ -51,6 +53,7 @@ pub struct Southbound {
     revision: u64,
     intents: BTreeMap<SwitchName, SwitchIntent>,
     running: BTreeMap<SwitchName, Running>,
+    answers: Answers,
 }
 
 /// The task of a switch.
@@ -68,6 +71,7 @@ impl Running {
         connect: Connect,
         election: Election,
         wanted: Wanted,
+        answers: Answers,
     ) -> Self {
         let status = AgentStatus {
             intended_revision: wanted.revision,
@@ -75,7 +79,18 @@ impl Running {
         };
         let (status_out, status) = watch::channel(status);
         let (wanted, wanted_in) = watch::channel(wanted);
-        let device = Device::new(agent.clone(), connect, election, wanted_in, status_out);
+        let counted = Counted {
+            switch: switch.clone(),
+            answers,
+        };
+        let device = Device::new(
+            agent.clone(),
+            connect,
+            election,
+            wanted_in,
+            status_out,
+            counted,
+        );
         Self {
             agent,
             wanted,
@@ -112,6 +127,7 @@ impl Southbound {
             revision: 0,
             intents: BTreeMap::new(),
             running: BTreeMap::new(),
+            answers: Answers::new(),
         }
     }
 
@@ -146,6 +162,11 @@ impl Southbound {
     /// The election under which this replica writes; None while it does not lead.
     pub fn election(&self) -> Option<Election> {
         self.election
+    }
+
+    /// What all switches answered so far; goes on counting.
+    pub fn answers(&self) -> Answers {
+        self.answers.clone()
     }
 
     /// The state of every switch that has an intent, in order of its name.
@@ -188,7 +209,8 @@ impl Southbound {
                 None => {
                     let connect = self.connect.clone();
                     let agent = intent.agent.clone();
-                    let running = Running::start(switch, agent, connect, election, wanted);
+                    let answers = self.answers.clone();
+                    let running = Running::start(switch, agent, connect, election, wanted, answers);
                     self.running.insert(switch.clone(), running);
                 }
             }

@@ -21,6 +21,7 @@ use crate::fabric::topology::{Live, Topology};
 use crate::ledger::{self, FactKey};
 use crate::reflector::Control;
 use crate::reflector::owner::{self, Agreed};
+use crate::southbound::answers::Answers;
 use crate::southbound::intent::{self, Allocation};
 use crate::southbound::{AgentStatus, Election, Southbound};
 use crate::speaker::Shared;
@@ -36,6 +37,7 @@ struct Known {
     planned_at: Option<Instant>,
     allocation: Allocation,
     agents: Vec<AgentStatus>,
+    answers: Answers,
 }
 
 impl Led {
@@ -58,6 +60,11 @@ impl Led {
     /// Since the plan changed.
     pub fn plan_age(&self) -> Option<Duration> {
         self.lock().planned_at.map(|at| at.elapsed())
+    }
+
+    /// What the switches answered.
+    pub fn answers(&self) -> Answers {
+        self.lock().answers.clone()
     }
 
     /// The switches that weft programs.
@@ -108,13 +115,15 @@ struct Leadership {
 
 impl Leadership {
     fn new(shared: Arc<Shared>, led: Led) -> Self {
+        let southbound = Southbound::new();
+        led.lock().answers = southbound.answers();
         Self {
             shared,
             led,
             fabric: None,
             topology: None,
             balancer: Balancer::default(),
-            southbound: Southbound::new(),
+            southbound,
             confirmed: None,
             orphans: BTreeMap::new(),
             leading_since: None,

@@ -19,6 +19,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
 
+pub use super::requests::Requests;
 use crate::daemon::leadership::Led;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
@@ -32,6 +33,8 @@ pub struct Counted {
     pub proposals_pending: Gauge,
     /// Changes of the known leader.
     pub leader_changes: Counter,
+    /// Calls of the API.
+    pub requests: Requests,
 }
 
 impl Counted {
@@ -42,6 +45,7 @@ impl Counted {
             proposal_duration: Histogram::new(exponential_buckets(0.000_25, 2.0, 16)),
             proposals_pending: Gauge::default(),
             leader_changes: Counter::default(),
+            requests: Requests::default(),
         }
     }
 
@@ -108,6 +112,9 @@ async fn page(State(sources): State<Sources>) -> Response {
     evpn(&mut registry, &tables);
     raft(&mut registry, &sources);
     devices(&mut registry, &sources);
+    sources.led.answers().register(&mut registry);
+    let help = "Calls of the API by method and code";
+    registry.register("api_requests", help, sources.counted.requests.0.clone());
     let mut text = String::new();
     match encode(&mut text, &registry) {
         Ok(()) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
@@ -137,6 +144,7 @@ struct MessageLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct PrefixLabels {
     peer: String,
+    afi_safi: String,
     rib: &'static str,
 }
 
@@ -194,11 +202,14 @@ fn bgp(registry: &mut Registry, sources: &Sources) {
             };
             refused.get_or_create(&labels).inc_by(*count);
         }
-        let labels = PrefixLabels {
-            peer,
-            rib: "adj-rib-in",
-        };
-        prefixes.get_or_create(&labels).set(gauge(facts.routes));
+        for (family, count) in &facts.routes {
+            let labels = PrefixLabels {
+                peer: peer.clone(),
+                afi_safi: family.to_string(),
+                rib: "adj-rib-in",
+            };
+            prefixes.get_or_create(&labels).set(gauge(*count));
+        }
     }
     registry.register("bgp_peer_state", "1 if the session is established", state);
     registry.register_with_unit(

@@ -31,6 +31,7 @@ pub struct AdjRibIn {
     local: Local,
     families: Vec<Family>,
     routes: HashMap<Bytes, Bytes>,
+    counts: BTreeMap<Family, usize>,
     /// Keys whose latest word was not proposed, in order of arrival, each once.
     waiting: VecDeque<Bytes>,
     dirty: HashSet<Bytes>,
@@ -65,6 +66,7 @@ impl AdjRibIn {
             local,
             families,
             routes: HashMap::new(),
+            counts: BTreeMap::new(),
             waiting: VecDeque::new(),
             dirty: HashSet::new(),
             owned: false,
@@ -192,7 +194,11 @@ impl AdjRibIn {
             }
             learned.announced += 1;
             let key = self.key(&route);
-            if self.routes.insert(key.clone(), value.clone()).as_ref() != Some(&value) {
+            let before = self.routes.insert(key.clone(), value.clone());
+            if before.is_none() {
+                *self.counts.entry(N::family()).or_default() += 1;
+            }
+            if before.as_ref() != Some(&value) {
                 self.mark(key);
             }
         }
@@ -202,6 +208,9 @@ impl AdjRibIn {
         let key = self.key(route);
         if self.routes.remove(&key).is_some() {
             learned.withdrawn += 1;
+            if let Some(count) = self.counts.get_mut(&N::family()) {
+                *count -= 1;
+            }
             self.mark(key);
         }
     }
@@ -221,6 +230,11 @@ impl AdjRibIn {
     /// Whether the peer said that it announced everything of `family`.
     pub fn ended(&self, family: Family) -> bool {
         self.ended.contains(&family)
+    }
+
+    /// Number of routes held, by family.
+    pub fn counts(&self) -> &BTreeMap<Family, usize> {
+        &self.counts
     }
 
     /// Number of routes held.

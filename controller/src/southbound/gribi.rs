@@ -11,6 +11,7 @@
 //! openconfig/gribi `doc/specification.md` v1.0.1. After any break nothing is assumed: the next stream begins with a
 //! `Get`. It refuses to know where the intent comes from.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +19,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
-use weft_proto::gribi::ModifyResponse;
+use weft_proto::gribi::{ModifyResponse, aft_result};
 
 use self::push::{Answer, Push};
 use self::stream::{ANSWER_MAX, PROGRESS_MAX, Stream, get};
+use super::answers::Answers;
 use super::intent::Tables;
 use super::reconcile::reconcile;
 use super::{AgentState, AgentStatus, Election};
+use crate::fabric::topology::SwitchName;
 
 pub(super) use self::stream::connect_tcp;
 
@@ -47,6 +50,14 @@ pub(super) struct Wanted {
     pub(super) tables: Arc<Tables>,
 }
 
+/// Where the answers of one switch are counted.
+pub(super) struct Counted {
+    /// Whose.
+    pub(super) switch: SwitchName,
+    /// Where.
+    pub(super) answers: Answers,
+}
+
 /// The client of one switch.
 pub(super) struct Device {
     agent: Arc<str>,
@@ -54,6 +65,7 @@ pub(super) struct Device {
     election: Election,
     wanted: watch::Receiver<Wanted>,
     status: watch::Sender<AgentStatus>,
+    counted: Counted,
 }
 
 /// Why a session ended.
@@ -75,6 +87,7 @@ impl Device {
         election: Election,
         wanted: watch::Receiver<Wanted>,
         status: watch::Sender<AgentStatus>,
+        counted: Counted,
     ) -> Self {
         Self {
             agent,
@@ -82,6 +95,7 @@ impl Device {
             election,
             wanted,
             status,
+            counted,
         }
     }
 
@@ -183,10 +197,13 @@ impl Device {
         let mut changed = self.wanted.clone();
         let mut interrupted = false;
         let mut accepted_only = 0;
+        let mut sent = BTreeMap::new();
         self.progress(&push, wanted, installed, false);
         while !push.is_done() {
             let operations = push.take();
             if !operations.is_empty() {
+                let now = Instant::now();
+                sent.extend(operations.iter().map(|(id, _)| (*id, now)));
                 let message = message::operations(&operations, self.election, wanted.revision);
                 stream.send(message).await?;
                 continue;
@@ -196,7 +213,9 @@ impl Device {
             }
             tokio::select! {
                 answer = timeout(PROGRESS_MAX, stream.next()) => match answer {
-                    Ok(answer) => self.answered(&answer?, &mut push, installed),
+                    Ok(answer) => {
+                        self.count(&answer?, &mut sent, &mut push, installed);
+                    }
                     Err(_) => accepted_only += self.stalled(&mut push)?,
                 },
                 _ = changed.changed(), if !interrupted => {
@@ -208,6 +227,28 @@ impl Device {
         }
         self.finish(&push, wanted, installed, interrupted, accepted_only)?;
         Ok(push.next_id())
+    }
+
+    /// Counts what is answered, and takes it.
+    fn count(
+        &self,
+        response: &ModifyResponse,
+        sent: &mut BTreeMap<u64, Instant>,
+        push: &mut Push,
+        installed: &mut Tables,
+    ) {
+        let Counted { switch, answers } = &self.counted;
+        for result in &response.result {
+            let status = result.status();
+            answers.count(switch, status.as_str_name());
+            if status != aft_result::Status::RibProgrammed
+                && let Some(at) = sent.remove(&result.id)
+                && status == aft_result::Status::FibProgrammed
+            {
+                answers.measure(switch, at.elapsed());
+            }
+        }
+        self.answered(response, push, installed);
     }
 
     fn answered(&self, response: &ModifyResponse, push: &mut Push, installed: &mut Tables) {

@@ -2,7 +2,7 @@
 //! it announced, and takes everything back when it goes. Knows clocks and proposals; what is to be
 //! proposed is decided by `reflector::owner` and `reflector::learn`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,8 +142,8 @@ impl Ownership {
     }
 
     /// Routes held of this session.
-    pub fn routes(&self) -> usize {
-        self.adj_rib_in.len()
+    pub fn routes(&self) -> &BTreeMap<Family, usize> {
+        self.adj_rib_in.counts()
     }
 
     /// Waits until something happened and takes the next steps. May be dropped at any await.

@@ -31,7 +31,7 @@ pub struct Facts {
     /// Messages by direction and kind.
     pub messages: BTreeMap<(Direction, &'static str), u64>,
     /// Routes in the Adj-RIB-In.
-    pub routes: usize,
+    pub routes: BTreeMap<Family, usize>,
     /// NLRI that were not kept, by reason.
     pub refused: BTreeMap<&'static str, u64>,
     /// UPDATEs with a fault that did not end the session.
@@ -75,7 +75,7 @@ impl Report {
             peer: None,
             families: Vec::new(),
             messages: BTreeMap::new(),
-            routes: 0,
+            routes: BTreeMap::new(),
             refused: BTreeMap::new(),
             malformed: 0,
             established: 0,
@@ -122,7 +122,11 @@ impl Report {
         let mut facts = self.lock();
         facts.peer = Some(negotiated.peer);
         facts.families.clone_from(&negotiated.families);
-        facts.routes = 0;
+        facts.routes = negotiated
+            .families
+            .iter()
+            .map(|family| (*family, 0))
+            .collect();
         facts.established += 1;
         facts.attempt_error.clear();
     }
@@ -131,7 +135,7 @@ impl Report {
     pub fn down(&self, reason: String) {
         let mut facts = self.lock();
         facts.last_error = reason;
-        facts.routes = 0;
+        facts.routes.clear();
     }
 
     /// An attempt failed.
@@ -141,9 +145,15 @@ impl Report {
 
     /// An UPDATE was taken. Returns the reasons for refusals whose count has doubled since they were last
     /// returned: a hostile peer must not fill the log.
-    pub fn learned(&self, learned: &Learned, routes: usize) -> Vec<(&'static str, u64)> {
+    pub fn learned(
+        &self,
+        learned: &Learned,
+        routes: &BTreeMap<Family, usize>,
+    ) -> Vec<(&'static str, u64)> {
         let mut facts = self.lock();
-        facts.routes = routes;
+        for (family, count) in routes {
+            facts.routes.insert(*family, *count);
+        }
         let mut notable = Vec::new();
         for (reason, count) in &learned.refused {
             let total = facts.refused.entry(reason).or_default();
