@@ -18,10 +18,11 @@ use std::net::Ipv4Addr;
 use bytes::Bytes;
 
 pub use as_path::{AsPath, Segment, SegmentKind};
-pub use community::{Community, ExtendedCommunity, LargeCommunity};
+pub use community::{Community, ExtendedCommunity, Ipv6ExtendedCommunity, LargeCommunity};
 pub use pmsi::PmsiTunnel;
 pub use reachability::{NextHop, Reach, Unreach};
 
+use crate::capability::AddPathSet;
 use crate::error::{DecodeError, Fault};
 use crate::message::DecodeContext;
 use crate::peer::{ClusterId, RouterId};
@@ -48,6 +49,8 @@ pub struct Attributes {
     pub communities: Vec<Community>,
     /// EXTENDED_COMMUNITIES (16), as received. RFC 4360.
     pub ext_communities: Vec<ExtendedCommunity>,
+    /// IPV6_EXTENDED_COMMUNITIES (25), as received. RFC 5701.
+    pub ipv6_ext_communities: Vec<Ipv6ExtendedCommunity>,
     /// LARGE_COMMUNITIES (32), as received but without repetitions. RFC 8092.
     pub large_communities: Vec<LargeCommunity>,
     /// ORIGINATOR_ID (9). RFC 4456 §8.
@@ -195,4 +198,5 @@ const STORAGE: DecodeContext = DecodeContext {
     four_octet_as: true,
     ibgp: true,
     extended_message: true,
+    add_path: AddPathSet::NONE,
 };

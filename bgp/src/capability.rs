@@ -21,6 +21,8 @@ pub enum Capability {
     MultiProtocol(Family),
     /// 2: ROUTE-REFRESH. RFC 2918.
     RouteRefresh,
+    /// 5: next hops of another address family than the NLRI's. RFC 8950 §4.
+    ExtendedNextHop(Vec<ExtendedNextHop>),
     /// 6: messages of up to 65535 octets. RFC 8654.
     ExtendedMessage,
     /// 64: restarts without losing routes. RFC 4724 §3.
@@ -31,6 +33,8 @@ pub enum Capability {
     AddPath(Vec<AddPath>),
     /// 70: marks where a refresh begins and ends. RFC 7313 §3.1.
     EnhancedRouteRefresh,
+    /// 71: routes kept for long after a restart time. RFC 9494 §3.1.
+    LongLivedGracefulRestart(Vec<LongLived>),
     /// 73: names. draft-walton-bgp-hostname-capability.
     Fqdn {
         /// Name of the host, at most 64 octets are sent.
@@ -73,6 +77,63 @@ pub struct AddPath {
     pub send: bool,
 }
 
+/// RFC 8950 §4.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExtendedNextHop {
+    /// For which family.
+    pub family: Family,
+    /// Address family identifier of the next hops it can have, beside its own.
+    pub next_hop_afi: u16,
+}
+
+/// RFC 9494 §3.1.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LongLived {
+    /// For which family.
+    pub family: Family,
+    /// F: forwarding state was kept.
+    pub forwarding: bool,
+    /// Seconds for which stale routes may be kept after the restart time, 24 bits.
+    pub stale_secs: u32,
+}
+
+/// The families in which NLRI carry path identifiers in one direction of a session. RFC 7911 §3.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AddPathSet(u8);
+
+impl AddPathSet {
+    /// No family.
+    pub const NONE: Self = Self(0);
+
+    /// These families; one that cannot have several paths here is left out.
+    pub fn of(families: impl IntoIterator<Item = Family>) -> Self {
+        let bits = families.into_iter().map(Self::bit);
+        Self(bits.fold(0, |all, bit| all | bit))
+    }
+
+    /// Whether NLRI of `family` carry path identifiers.
+    #[must_use]
+    pub fn contains(self, family: Family) -> bool {
+        self.0 & Self::bit(family) != 0
+    }
+
+    /// Whether no family is in it.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// Route target membership is not among them: every path of it says the same.
+    fn bit(family: Family) -> u8 {
+        match family {
+            Family::IPV4_UNICAST => 1,
+            Family::IPV6_UNICAST => 2,
+            Family::L2VPN_EVPN => 4,
+            _ => 0,
+        }
+    }
+}
+
 impl Capability {
     /// Its code.
     #[must_use]
@@ -80,11 +141,13 @@ impl Capability {
         match self {
             Self::MultiProtocol(_) => 1,
             Self::RouteRefresh => 2,
+            Self::ExtendedNextHop(_) => 5,
             Self::ExtendedMessage => 6,
             Self::GracefulRestart(_) => 64,
             Self::FourOctetAs(_) => 65,
             Self::AddPath(_) => 69,
             Self::EnhancedRouteRefresh => 70,
+            Self::LongLivedGracefulRestart(_) => 71,
             Self::Fqdn { .. } => 73,
             Self::SoftwareVersion(_) => 75,
             Self::Unknown { code, .. } => *code,
@@ -112,11 +175,16 @@ impl Capability {
                 })
             }
             2 => Self::RouteRefresh,
+            5 => Self::ExtendedNextHop(ExtendedNextHop::decode_all(&mut value)?),
             6 => Self::ExtendedMessage,
             64 => Self::GracefulRestart(GracefulRestart::decode(&mut value)?),
             65 => Self::FourOctetAs(value.u32()?),
-            69 => Self::AddPath(AddPath::decode_all(&mut value)?),
+            69 => match AddPath::decode_all(&mut value)? {
+                Some(families) => Self::AddPath(families),
+                None => return Ok(unknown),
+            },
             70 => Self::EnhancedRouteRefresh,
+            71 => Self::LongLivedGracefulRestart(LongLived::decode_all(&mut value)?),
             73 => match (text(&mut value)?, text(&mut value)?) {
                 (Some(host), Some(domain)) => Self::Fqdn { host, domain },
                 _ => return Ok(unknown),
@@ -144,6 +212,12 @@ impl Capability {
                 out.u8(family.safi);
             }
             Self::RouteRefresh | Self::ExtendedMessage | Self::EnhancedRouteRefresh => {}
+            Self::ExtendedNextHop(families) => {
+                families.iter().for_each(|family| family.encode(out));
+            }
+            Self::LongLivedGracefulRestart(families) => {
+                families.iter().for_each(|family| family.encode(out));
+            }
             Self::GracefulRestart(restart) => restart.encode(out),
             Self::FourOctetAs(asn) => out.u32(*asn),
             Self::AddPath(families) => families.iter().for_each(|family| family.encode(out)),
@@ -193,8 +267,10 @@ impl GracefulRestart {
 }
 
 impl AddPath {
-    /// RFC 7911 §4: a tuple that neither sends nor receives is ignored.
-    fn decode_all(value: &mut Reader<'_>) -> Result<Vec<Self>, DecodeError> {
+    /// RFC 7911 §4: with a value that is none of the three the whole capability is as if it were not
+    /// understood; `None` then.
+    fn decode_all(value: &mut Reader<'_>) -> Result<Option<Vec<Self>>, DecodeError> {
+        let mut understood = true;
         let mut all = Vec::with_capacity(value.remaining() / 4);
         while !value.is_empty() {
             let family = Family {
@@ -202,11 +278,37 @@ impl AddPath {
                 safi: value.u8()?,
             };
             let mode = value.u8()?;
-            if matches!(mode, 1..=3) {
+            understood &= matches!(mode, 1..=3);
+            all.push(Self {
+                family,
+                receive: mode & 1 != 0,
+                send: mode & 2 != 0,
+            });
+        }
+        Ok(understood.then_some(all))
+    }
+
+    fn encode(self, out: &mut Writer) {
+        out.u16(self.family.afi);
+        out.u8(self.family.safi);
+        out.u8(u8::from(self.receive) | (u8::from(self.send) << 1));
+    }
+}
+
+impl ExtendedNextHop {
+    /// ```text
+    /// +- AFI (2) -+- SAFI (2) -+- next hop AFI (2) -+- ...
+    /// ```
+    /// A SAFI that does not fit one octet is no family, and is left out.
+    fn decode_all(value: &mut Reader<'_>) -> Result<Vec<Self>, DecodeError> {
+        let mut all = Vec::with_capacity(value.remaining() / 6);
+        while !value.is_empty() {
+            let (afi, safi, next_hop_afi) = (value.u16()?, value.u16()?, value.u16()?);
+            if let Ok(safi) = u8::try_from(safi) {
+                let family = Family { afi, safi };
                 all.push(Self {
                     family,
-                    receive: mode & 1 != 0,
-                    send: mode & 2 != 0,
+                    next_hop_afi,
                 });
             }
         }
@@ -215,9 +317,40 @@ impl AddPath {
 
     fn encode(self, out: &mut Writer) {
         out.u16(self.family.afi);
-        out.u8(self.family.safi);
-        out.u8(u8::from(self.receive) | (u8::from(self.send) << 1));
+        out.u16(self.family.safi.into());
+        out.u16(self.next_hop_afi);
     }
+}
+
+impl LongLived {
+    /// ```text
+    /// +- AFI (2) -+- SAFI (1) -+- F (1) -+- seconds (3) -+- ...
+    /// ```
+    fn decode_all(value: &mut Reader<'_>) -> Result<Vec<Self>, DecodeError> {
+        let mut all = Vec::with_capacity(value.remaining() / 7);
+        while !value.is_empty() {
+            let family = Family {
+                afi: value.u16()?,
+                safi: value.u8()?,
+            };
+            all.push(Self {
+                family,
+                forwarding: value.u8()? & 0x80 != 0,
+                stale_secs: value.u24()?,
+            });
+        }
+        Ok(all)
+    }
+
+    fn encode(self, out: &mut Writer) {
+        out.u16(self.family.afi);
+        out.u8(self.family.safi);
+        out.u8(if self.forwarding { 0x80 } else { 0 });
+        out.u24(self.stale_secs.min(Self::STALE_SECS_MAX));
+    }
+
+    /// The longest stale time, in seconds: 24 bits.
+    pub const STALE_SECS_MAX: u32 = 0xff_ffff;
 }
 
 /// A length of one octet and that much text; `None` when it is not UTF-8 or longer than we send.

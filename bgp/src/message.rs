@@ -15,6 +15,7 @@ pub use open::Open;
 pub use route_refresh::RouteRefresh;
 pub use update::Update;
 
+use crate::capability::AddPathSet;
 use crate::error::{DecodeError, Fault};
 use crate::frame::{Frame, HEADER_LEN, MARKER};
 use crate::wire::{Reader, Writer};
@@ -58,6 +59,8 @@ pub struct DecodeContext {
     pub ibgp: bool,
     /// Messages may be 65535 octets long. RFC 8654.
     pub extended_message: bool,
+    /// In which families NLRI carry path identifiers. RFC 7911 §3.
+    pub add_path: AddPathSet,
 }
 
 impl MessageKind {

@@ -12,6 +12,7 @@ use crate::attribute::Attributes;
 use crate::decision::Step;
 use crate::error::{DecodeError, Fault};
 use crate::family::Family;
+use crate::reflect::Filter;
 use crate::wire::{Reader, Writer};
 
 /// One NLRI of a family: a key, and a payload that travels with it.
@@ -51,6 +52,13 @@ pub trait Nlri: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Puts together what [`Nlri::key`] and [`Nlri::payload_octets`] took apart.
     fn from_parts(key: Self::Key, payload: &[u8]) -> Option<Self>;
 
+    /// Whether a group with this filter may be told of it. The bits of a filter are the family's; one
+    /// that reads none is told to everybody.
+    fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {
+        let _ = (attributes, filter);
+        true
+    }
+
     /// Compared before the steps of RFC 4271 §9.1.2.2. Greater is better; `Equal` goes on with
     /// them. The step names the rule that made the difference.
     fn prefer(a: (&Self, &Attributes), b: (&Self, &Attributes)) -> (Ordering, Step) {
@@ -68,21 +76,24 @@ pub enum NlriError {
     Reset(DecodeError),
 }
 
-/// Decodes every NLRI of a field: the good ones go to `each`, the bad ones to `discarded`. Offsets
-/// count from the first octet of `octets`.
+/// Decodes every NLRI of a field: the good ones go to `each` with their path identifiers, the bad
+/// ones to `discarded`. With `add_path` each NLRI stands behind an identifier of four octets
+/// (RFC 7911 §3); without, the identifier is 0. Offsets count from the first octet of `octets`.
 ///
 /// # Errors
 /// Where framing is lost; what stood before it has gone to `each` already.
 pub fn decode_all<N: Nlri>(
     octets: &[u8],
-    mut each: impl FnMut(N),
+    add_path: bool,
+    mut each: impl FnMut(u32, N),
     mut discarded: impl FnMut(DecodeError),
 ) -> Result<(), DecodeError> {
     let mut reader = Reader::new(octets, 0, Fault::NlriFraming);
     while !reader.is_empty() {
         let before = reader.remaining();
+        let path_id = if add_path { reader.u32()? } else { 0 };
         match N::decode(&mut reader) {
-            Ok(nlri) => each(nlri),
+            Ok(nlri) => each(path_id, nlri),
             Err(NlriError::Discard(error)) => discarded(error),
             Err(NlriError::Reset(error)) => return Err(error),
         }

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::attribute::{Attributes, Community};
+use crate::capability::AddPathSet;
 use crate::decision::DEFAULT_LOCAL_PREF;
 use crate::frame::{MAX_LEN, MAX_LEN_EXTENDED};
 use crate::message::DecodeContext;
@@ -47,6 +48,7 @@ impl ExportKey {
             four_octet_as,
             ibgp: _, // said by `kind`
             extended_message,
+            add_path: _, // how the peer writes, not how we do
         } = *negotiated;
         Self {
             kind,
@@ -67,9 +69,15 @@ impl ExportKey {
             four_octet_as: self.four_octet_as,
             ibgp: !self.kind.is_external(),
             extended_message: self.max_len > MAX_LEN,
+            add_path: AddPathSet::NONE,
         }
     }
 }
+
+/// What the members of a group can take beside what everybody takes, as bits that only the families read, in
+/// [`crate::nlri::Nlri::sendable`]. A set bit permits.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Filter(pub u32);
 
 /// Why a group is not told of a path.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -426,6 +434,7 @@ mod tests {
                     four_octet_as: extended_message,
                     ibgp: !kind.is_external(),
                     extended_message,
+                    add_path: AddPathSet::NONE,
                 };
                 assert_eq!(ExportKey::new(kind, &negotiated).context(), negotiated);
             }

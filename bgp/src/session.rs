@@ -40,6 +40,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use crate::capability::AddPathSet;
 use crate::error::DecodeError;
 use crate::message::notification::Cease;
 use crate::message::{DecodeContext, Message, Notification, RouteRefresh, Update};
@@ -256,6 +257,7 @@ const BEFORE_OPEN: DecodeContext = DecodeContext {
     four_octet_as: true,
     ibgp: false,
     extended_message: false,
+    add_path: AddPathSet::NONE,
 };
 
 /// RFC 4271 §4.1, in octets.

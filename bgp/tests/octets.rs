@@ -11,10 +11,12 @@ use proptest::option;
 use proptest::prelude::*;
 
 use weft_bgp::attribute::{
-    Aggregator, AsPath, Attributes, Community, ExtendedCommunity, LargeCommunity, NextHop, Origin,
-    PmsiTunnel, Reach, Segment, SegmentKind, Unreach,
+    Aggregator, AsPath, Attributes, Community, ExtendedCommunity, Ipv6ExtendedCommunity,
+    LargeCommunity, NextHop, Origin, PmsiTunnel, Reach, Segment, SegmentKind, Unreach,
 };
-use weft_bgp::capability::{AddPath, Capability, GracefulRestart};
+use weft_bgp::capability::{
+    AddPath, AddPathSet, Capability, ExtendedNextHop, GracefulRestart, LongLived,
+};
 use weft_bgp::family::Family;
 use weft_bgp::frame;
 use weft_bgp::message::{
@@ -26,10 +28,11 @@ use weft_bgp::peer::{ClusterId, RouterId};
 use weft_bgp::wire::Writer;
 
 fn context() -> impl Strategy<Value = DecodeContext> {
-    any::<(bool, bool)>().prop_map(|(four_octet_as, ibgp)| DecodeContext {
+    any::<(bool, bool, bool)>().prop_map(|(four_octet_as, ibgp, add_path)| DecodeContext {
         four_octet_as,
         ibgp,
         extended_message: true,
+        add_path: AddPathSet::of(add_path.then_some(Family::IPV4_UNICAST)),
     })
 }
 
@@ -91,6 +94,7 @@ prop_compose! {
         communities in vec(any::<u32>(), 0..80),
         ext_communities in vec(any::<[u8; 8]>(), 0..40),
         large_communities in proptest::collection::btree_set(any::<(u32, u32, u32)>(), 0..30),
+        ipv6_ext_communities in vec(any::<[u8; 20]>(), 0..4),
         pmsi in option::of(pmsi()),
     ) -> Attributes {
         let large = |(global, local1, local2)| LargeCommunity { global, local1, local2 };
@@ -104,6 +108,7 @@ prop_compose! {
             aggregator: aggregator.map(|(asn, address)| Aggregator { asn, address: address.into() }),
             communities: communities.into_iter().map(Community).collect(),
             ext_communities: ext_communities.into_iter().map(ExtendedCommunity).collect(),
+            ipv6_ext_communities: ipv6_ext_communities.into_iter().map(Ipv6ExtendedCommunity).collect(),
             large_communities: large_communities.into_iter().map(large).collect(),
             originator_id,
             cluster_list,
@@ -155,8 +160,8 @@ fn prefix6() -> impl Strategy<Value = Prefix6> {
 
 fn update() -> impl Strategy<Value = Update> {
     let routes = (
-        vec(prefix4(), 0..9),
-        vec(prefix4(), 0..9),
+        vec((any::<u32>(), prefix4()), 0..9),
+        vec((any::<u32>(), prefix4()), 0..9),
         option::of(reach()),
         option::of(unreach()),
     );
@@ -212,6 +217,17 @@ fn capability() -> impl Strategy<Value = Capability> {
         receive,
         send,
     });
+    let long_lived = (family(), any::<bool>(), 0..=LongLived::STALE_SECS_MAX).prop_map(
+        |(family, forwarding, stale_secs)| LongLived {
+            family,
+            forwarding,
+            stale_secs,
+        },
+    );
+    let next_hop = (family(), any::<u16>()).prop_map(|(family, next_hop_afi)| ExtendedNextHop {
+        family,
+        next_hop_afi,
+    });
     prop_oneof![
         family().prop_map(Capability::MultiProtocol),
         Just(Capability::RouteRefresh),
@@ -219,6 +235,8 @@ fn capability() -> impl Strategy<Value = Capability> {
         Just(Capability::EnhancedRouteRefresh),
         restart,
         vec(add_path, 0..5).prop_map(Capability::AddPath),
+        vec(long_lived, 0..5).prop_map(Capability::LongLivedGracefulRestart),
+        vec(next_hop, 0..5).prop_map(Capability::ExtendedNextHop),
         ("[a-zäö]{0,30}", "[a-z.]{0,30}")
             .prop_map(|(host, domain)| Capability::Fqdn { host, domain }),
         "[a-zA-Z0-9 /.]{0,60}".prop_map(Capability::SoftwareVersion),
@@ -272,17 +290,21 @@ fn decode(octets: &[u8], ctx: &DecodeContext) -> Message {
     Message::decode(frame, ctx).unwrap()
 }
 
-/// What an external peer may send of it.
-fn fit(message: Message, ctx: &DecodeContext) -> Message {
-    match message {
-        Message::Update(mut update) if !ctx.ibgp => {
-            update.attributes.local_pref = None;
-            update.attributes.originator_id = None;
-            update.attributes.cluster_list.clear();
-            Message::Update(update)
-        }
-        other => other,
+/// What such a peer may send of it.
+fn fit(mut message: Message, ctx: &DecodeContext) -> Message {
+    let Message::Update(update) = &mut message else {
+        return message;
+    };
+    if !ctx.ibgp {
+        update.attributes.local_pref = None;
+        update.attributes.originator_id = None;
+        update.attributes.cluster_list.clear();
     }
+    if !ctx.add_path.contains(Family::IPV4_UNICAST) {
+        let prefixes = update.announced.iter_mut().chain(&mut update.withdrawn);
+        prefixes.for_each(|(path_id, _)| *path_id = 0);
+    }
+    message
 }
 
 fn kind() -> impl Strategy<Value = MessageKind> {
@@ -315,7 +337,13 @@ proptest! {
             let mut out = Writer::new();
             nlri.iter().for_each(|nlri| nlri.encode(&mut out));
             let mut decoded = Vec::new();
-            decode_all(&out.finish(), |nlri| decoded.push(nlri), |error| panic!("{error}")).unwrap();
+            decode_all(
+                &out.finish(),
+                false,
+                |_, nlri| decoded.push(nlri),
+                |error| panic!("{error}"),
+            )
+            .unwrap();
             decoded
         }
         prop_assert_eq!(through(&v4), v4);

@@ -42,7 +42,8 @@ impl Subject for Prefix4 {
         }
     }
     fn classic(update: &Update) -> (Vec<Self>, Vec<Self>) {
-        (update.announced.clone(), update.withdrawn.clone())
+        let prefixes = |field: &[(u32, Self)]| field.iter().map(|(_, prefix)| *prefix).collect();
+        (prefixes(&update.announced), prefixes(&update.withdrawn))
     }
 }
 
@@ -336,7 +337,8 @@ fn apply<N: Subject>(view: &mut View<N>, update: &Update) -> (u32, u32) {
         attributes.next_hop = Some(reach.next_hop);
         decode_all(
             &reach.nlri,
-            |nlri| announced.push(nlri),
+            false,
+            |_, nlri| announced.push(nlri),
             |e| panic!("{e:?}"),
         )
         .unwrap();
@@ -345,7 +347,8 @@ fn apply<N: Subject>(view: &mut View<N>, update: &Update) -> (u32, u32) {
         assert_eq!(unreach.family, N::family());
         decode_all(
             &unreach.nlri,
-            |nlri| withdrawn.push(nlri),
+            false,
+            |_, nlri| withdrawn.push(nlri),
             |e| panic!("{e:?}"),
         )
         .unwrap();

@@ -59,7 +59,8 @@ fn decode(octets: &[u8]) -> Route {
     let mut routes = Vec::new();
     decode_all::<Route>(
         octets,
-        |route| routes.push(route),
+        false,
+        |_, route| routes.push(route),
         |fault| panic!("{fault}"),
     )
     .unwrap();

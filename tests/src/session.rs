@@ -103,22 +103,22 @@ impl Session {
     }
 
     fn withdraw(&mut self, nlri: &[u8], heard: &mut Vec<Heard>) {
-        let each = |route: Route| {
+        let each = |_, route: Route| {
             if self.routes.remove(&route.key()).is_some() {
                 heard.push(Heard::Withdrawn(route.key()));
             }
         };
-        decode_all(nlri, each, |fault| panic!("weft sent {fault:?}")).expect("sound NLRI");
+        decode_all(nlri, false, each, |fault| panic!("weft sent {fault:?}")).expect("sound NLRI");
     }
 
     fn announce(&mut self, nlri: &[u8], attributes: &Attributes, heard: &mut Vec<Heard>) {
         let octets = attributes.to_octets();
-        let each = |route: Route| {
+        let each = |_, route: Route| {
             let held = held(&route, octets.clone());
             self.routes.insert(route.key(), held);
             heard.push(Heard::Announced(route.key(), Box::new(attributes.clone())));
         };
-        decode_all(nlri, each, |fault| panic!("weft sent {fault:?}")).expect("sound NLRI");
+        decode_all(nlri, false, each, |fault| panic!("weft sent {fault:?}")).expect("sound NLRI");
     }
 }
 

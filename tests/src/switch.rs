@@ -59,6 +59,7 @@ impl Switch {
                 four_octet_as: true,
                 ibgp: true,
                 extended_message: random.permille(300),
+                add_path: weft_bgp::capability::AddPathSet::NONE,
             },
             replicas,
             ends: random.permille(800),

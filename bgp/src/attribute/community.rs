@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::attribute::link_bandwidth::LinkBandwidth;
 use crate::error::DecodeError;
@@ -24,6 +24,16 @@ pub struct Community(pub u32);
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExtendedCommunity(pub [u8; 8]);
 
+/// Twenty octets, carried unchanged whatever they mean. RFC 5701 §2.
+///
+/// ```text
+/// +-- 1 --+---- 1 ----+---- 16 ----+-- 2 --+
+/// | type  |  subtype  |  address   | value |
+/// +-------+-----------+------------+-------+
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ipv6ExtendedCommunity(pub [u8; 20]);
+
 /// Twelve octets. RFC 8092 §3.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LargeCommunity {
@@ -42,6 +52,10 @@ impl Community {
     pub const NO_EXPORT: Self = Self(0xffff_ff01);
     /// The announcing router is about to go. RFC 8326.
     pub const GRACEFUL_SHUTDOWN: Self = Self(0xffff_0000);
+    /// Of a session that ended long ago. RFC 9494 §3.2.
+    pub const LLGR_STALE: Self = Self(0xffff_0006);
+    /// Not to be kept for long once the session ended. RFC 9494 §3.3.
+    pub const NO_LLGR: Self = Self(0xffff_0007);
 }
 
 /// As FRR writes it: "65000:100", or the well-known name.
@@ -50,6 +64,19 @@ impl fmt::Display for Community {
         match WELL_KNOWN.iter().find(|(community, _)| community == self) {
             Some((_, name)) => f.write_str(name),
             None => write!(f, "{}:{}", self.0 >> 16, self.0 & 0xffff),
+        }
+    }
+}
+
+/// As FRR writes it: "RT:2001:db8::1:100", or the octets.
+impl fmt::Display for Ipv6ExtendedCommunity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [kind, subtype, address @ .., high, low] = self.0;
+        let (address, number) = (Ipv6Addr::from(address), u16::from_be_bytes([high, low]));
+        match (kind, subtype) {
+            (0x00 | 0x40, 0x02) => write!(f, "RT:{address}:{number}"),
+            (0x00 | 0x40, 0x03) => write!(f, "SoO:{address}:{number}"),
+            _ => write!(f, "{kind:#04x}:{subtype:#04x}:{address}:{number}"),
         }
     }
 }
@@ -185,13 +212,15 @@ fn mac(prefix: &str, octets: [u8; 6], f: &mut fmt::Formatter<'_>) -> fmt::Result
     Ok(())
 }
 
-const WELL_KNOWN: [(Community, &str); 6] = [
+const WELL_KNOWN: [(Community, &str); 8] = [
     (Community::NO_EXPORT, "no-export"),
     (Community::NO_ADVERTISE, "no-advertise"),
     (Community(0xffff_ff03), "local-AS"),
     (Community(0xffff_ff04), "no-peer"),
     (Community(0xffff_029a), "blackhole"),
     (Community::GRACEFUL_SHUTDOWN, "graceful-shutdown"),
+    (Community::LLGR_STALE, "llgr-stale"),
+    (Community::NO_LLGR, "no-llgr"),
 ];
 
 #[cfg(test)]

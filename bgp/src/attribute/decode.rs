@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::attribute::reachability::DecodedReach;
 use crate::attribute::row::{Row, code, flag};
 use crate::attribute::{
-    Aggregator, AsPath, Attributes, Community, ExtendedCommunity, LargeCommunity, NextHop, Origin,
-    PmsiTunnel, Reach, UnknownAttribute, Unreach,
+    Aggregator, AsPath, Attributes, Community, ExtendedCommunity, Ipv6ExtendedCommunity,
+    LargeCommunity, NextHop, Origin, PmsiTunnel, Reach, UnknownAttribute, Unreach,
 };
 use crate::error::{DecodeError, Fault, Treatment};
 use crate::message::DecodeContext;
@@ -228,6 +228,10 @@ impl Decoded {
             code::EXTENDED_COMMUNITIES => {
                 attributes.ext_communities =
                     items(value, |item| item.array().map(ExtendedCommunity))?;
+            }
+            code::IPV6_EXTENDED_COMMUNITIES => {
+                attributes.ipv6_ext_communities =
+                    items(value, |item| item.array().map(Ipv6ExtendedCommunity))?;
             }
             // RFC 6793 §6: not from a four-octet speaker.
             code::AS4_PATH | code::AS4_AGGREGATOR if ctx.four_octet_as => {

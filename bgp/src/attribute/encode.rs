@@ -63,6 +63,14 @@ pub(super) fn all(
         header(out, Transitive, code::PMSI_TUNNEL, length);
         pmsi.encode(out);
     }
+    if !attributes.ipv6_ext_communities.is_empty() {
+        let length = items(attributes.ipv6_ext_communities.len(), 20);
+        header(out, Transitive, code::IPV6_EXTENDED_COMMUNITIES, length);
+        attributes
+            .ipv6_ext_communities
+            .iter()
+            .for_each(|community| out.slice(&community.0));
+    }
     if !attributes.large_communities.is_empty() {
         let length = items(attributes.large_communities.len(), 12);
         header(out, Transitive, code::LARGE_COMMUNITIES, length);

@@ -176,10 +176,12 @@ fn true_as(as2: u16, capabilities: &[Capability]) -> Result<u32, u32> {
             Capability::FourOctetAs(asn) => Some(*asn),
             Capability::MultiProtocol(_)
             | Capability::RouteRefresh
+            | Capability::ExtendedNextHop(_)
             | Capability::ExtendedMessage
             | Capability::GracefulRestart(_)
             | Capability::AddPath(_)
             | Capability::EnhancedRouteRefresh
+            | Capability::LongLivedGracefulRestart(_)
             | Capability::Fqdn { .. }
             | Capability::SoftwareVersion(_)
             | Capability::Unknown { .. } => None,

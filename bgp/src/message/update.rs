@@ -23,10 +23,10 @@ use crate::wire::{Reader, Writer};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// IPv4 routes withdrawn in the classic field.
-    pub withdrawn: Vec<Prefix4>,
-    /// IPv4 routes announced in the classic field.
-    pub announced: Vec<Prefix4>,
+    /// IPv4 routes withdrawn in the classic field, with path identifiers; 0 where there are none.
+    pub withdrawn: Vec<(u32, Prefix4)>,
+    /// IPv4 routes announced in the classic field, with path identifiers; 0 where there are none.
+    pub announced: Vec<(u32, Prefix4)>,
     /// Routes announced in MP_REACH_NLRI.
     pub reach: Option<Reach>,
     /// Routes withdrawn in MP_UNREACH_NLRI.
@@ -84,10 +84,11 @@ impl Update {
         let length = reader.u16()?;
         let list = reader.sub(length.into())?;
         let at = list.offset();
-        let withdrawn = prefixes(&mut withdrawn)?;
+        let add_path = ctx.add_path.contains(Family::IPV4_UNICAST);
+        let withdrawn = prefixes(&mut withdrawn, add_path)?;
         let mut decoded = decode::list(list, Some(body), ctx)?;
         let mut faults = std::mem::take(&mut decoded.faults);
-        let announced = prefixes(&mut reader).map_err(|error| {
+        let announced = prefixes(&mut reader, add_path).map_err(|error| {
             // Where the attributes end in doubt, so do the NLRI begin. RFC 7606 §3 (j).
             let doubt = faults
                 .iter()
@@ -145,7 +146,8 @@ impl Update {
     /// MP_UNREACH_NLRI and MP_REACH_NLRI stand first (RFC 7606 §5.1), then the others by code.
     pub(crate) fn encode(&self, out: &mut Writer, ctx: &DecodeContext) {
         let length = out.reserve_u16();
-        self.withdrawn.iter().for_each(|prefix| prefix.encode(out));
+        let add_path = ctx.add_path.contains(Family::IPV4_UNICAST);
+        write(&self.withdrawn, add_path, out);
         out.patch_u16(length);
         let length = out.reserve_u16();
         if let Some(reach) = &self.reach {
@@ -158,7 +160,17 @@ impl Update {
             self.attributes.encode_with(out, ctx, true);
         }
         out.patch_u16(length);
-        self.announced.iter().for_each(|prefix| prefix.encode(out));
+        write(&self.announced, add_path, out);
+    }
+}
+
+/// The prefixes of a classic field; their path identifiers only where they were negotiated.
+fn write(prefixes: &[(u32, Prefix4)], add_path: bool, out: &mut Writer) {
+    for (path_id, prefix) in prefixes {
+        if add_path {
+            out.u32(*path_id);
+        }
+        prefix.encode(out);
     }
 }
 
@@ -188,11 +200,17 @@ fn multi_protocol_len(decoded: &decode::Decoded) -> usize {
 }
 
 /// All prefixes of a classic field. RFC 7606 §5.3.
-fn prefixes(reader: &mut Reader<'_>) -> Result<Vec<Prefix4>, DecodeError> {
+fn prefixes(reader: &mut Reader<'_>, add_path: bool) -> Result<Vec<(u32, Prefix4)>, DecodeError> {
     let mut prefixes = Vec::new();
     while !reader.is_empty() {
+        let start = reader.error(Fault::Network);
+        let path_id = if add_path {
+            reader.u32().map_err(|_| start)?
+        } else {
+            0
+        };
         match Prefix4::decode(reader) {
-            Ok(prefix) => prefixes.push(prefix),
+            Ok(prefix) => prefixes.push((path_id, prefix)),
             Err(NlriError::Discard(error) | NlriError::Reset(error)) => return Err(error),
         }
     }

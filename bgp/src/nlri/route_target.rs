@@ -182,7 +182,8 @@ mod tests {
         let mut decoded = Vec::new();
         decode_all(
             &octets,
-            |membership: Membership| decoded.push(membership),
+            false,
+            |_, membership: Membership| decoded.push(membership),
             |_| (),
         )
         .unwrap();
@@ -228,7 +229,7 @@ mod tests {
             &[96, 0, 0, 0, 1, 0, 2],
             &[32, 0],
         ] {
-            let result = decode_all(octets, |_: Membership| (), |_| ());
+            let result = decode_all(octets, false, |_, _: Membership| (), |_| ());
             assert_eq!(
                 result,
                 Err(DecodeError {

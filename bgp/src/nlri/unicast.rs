@@ -245,7 +245,12 @@ mod tests {
 
     fn all<N: Nlri>(octets: &[u8]) -> Result<Vec<N>, DecodeError> {
         let mut prefixes = Vec::new();
-        decode_all(octets, |prefix| prefixes.push(prefix), |_| unreachable!())?;
+        decode_all(
+            octets,
+            false,
+            |_, prefix| prefixes.push(prefix),
+            |_| unreachable!(),
+        )?;
         Ok(prefixes)
     }
 

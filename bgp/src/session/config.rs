@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::capability::{Capability, GracefulRestart};
+use crate::capability::{AddPath, Capability, ExtendedNextHop, GracefulRestart, LongLived};
 use crate::family::Family;
 use crate::message::Open;
 use crate::peer::RouterId;
@@ -28,14 +28,25 @@ pub struct SessionConfig {
     pub families: Vec<Family>,
     /// Never dial, only accept.
     pub passive: bool,
+    /// Take requests to send routes again. RFC 2918.
+    pub route_refresh: bool,
+    /// Mark where an answer to such a request begins and ends; not without `route_refresh`. RFC 7313.
+    pub enhanced_route_refresh: bool,
+    /// The families in which we can receive or send several paths of a destination. RFC 7911 §4.
+    pub add_path: Vec<AddPath>,
     /// Offer messages of up to 65535 octets. RFC 8654.
     pub extended_message: bool,
     /// Two sessions that may fail together should have different ones.
     pub delay_jitter_seed: u64,
     /// Host and domain name for the operator at the other end (draft-walton-bgp-hostname-capability).
     pub fqdn: Option<(String, String)>,
+    /// What we run, for the operator at the other end (draft-abraitis-bgp-version-capability).
+    pub software_version: Option<String>,
     /// The graceful restart capability to offer, if any. RFC 4724 §3.
     pub graceful_restart: Option<GracefulRestart>,
+    /// The families whose routes we ask to be kept for long after the restart time; offered only
+    /// beside `graceful_restart`. RFC 9494 §3.1.
+    pub long_lived: Vec<LongLived>,
 }
 
 /// Which AS a peer may be in. AS 0 is never accepted (RFC 7607 §2).
@@ -76,10 +87,15 @@ impl SessionConfig {
             send_hold: Duration::ZERO,
             families: vec![Family::L2VPN_EVPN],
             passive: false,
+            route_refresh: true,
+            enhanced_route_refresh: true,
+            add_path: Vec::new(),
             extended_message: true,
             delay_jitter_seed: u64::from(router_id.0),
             fqdn: None,
+            software_version: None,
             graceful_restart: None,
+            long_lived: Vec::new(),
         }
     }
 
@@ -118,27 +134,46 @@ impl SessionConfig {
             .iter()
             .map(|&family| Capability::MultiProtocol(family))
             .collect();
-        offered.extend([
-            Capability::RouteRefresh,
-            Capability::EnhancedRouteRefresh,
-            Capability::FourOctetAs(self.local_asn),
-        ]);
+        if self.route_refresh {
+            offered.push(Capability::RouteRefresh);
+        }
+        if self.route_refresh && self.enhanced_route_refresh {
+            offered.push(Capability::EnhancedRouteRefresh);
+        }
+        offered.push(Capability::FourOctetAs(self.local_asn));
+        if self.families.contains(&Family::IPV4_UNICAST) {
+            offered.push(Capability::ExtendedNextHop(vec![IPV4_OVER_IPV6]));
+        }
         if self.extended_message {
             offered.push(Capability::ExtendedMessage);
         }
+        if !self.add_path.is_empty() {
+            offered.push(Capability::AddPath(self.add_path.clone()));
+        }
+        if let Some(restart) = &self.graceful_restart {
+            offered.push(Capability::GracefulRestart(restart.clone()));
+            if !self.long_lived.is_empty() {
+                let families = self.long_lived.clone();
+                offered.push(Capability::LongLivedGracefulRestart(families));
+            }
+        }
+        if let Some((host, domain)) = self.fqdn.clone() {
+            offered.push(Capability::Fqdn { host, domain });
+        }
         offered.extend(
-            self.graceful_restart
+            self.software_version
                 .clone()
-                .map(Capability::GracefulRestart),
-        );
-        offered.extend(
-            self.fqdn
-                .clone()
-                .map(|(host, domain)| Capability::Fqdn { host, domain }),
+                .map(Capability::SoftwareVersion),
         );
         offered
     }
 }
+
+/// IPv4 prefixes may have IPv6 next hops: what we carry, and never touch. RFC 8950 §4.
+pub(super) const IPV4_OVER_IPV6: ExtendedNextHop = ExtendedNextHop {
+    family: Family::IPV4_UNICAST,
+    next_hop_afi: 2,
+};
 
 /// RFC 4271 §4.2.
 const HOLD_SECS: RangeInclusive<u64> = 3..=65_535;

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::config::IPV4_OVER_IPV6;
 use super::timers::SEND_HOLD_MIN;
 use super::{MAX_LEN, MAX_LEN_EXTENDED, SessionConfig};
-use crate::capability::{Capability, GracefulRestart};
+use crate::capability::{AddPath, AddPathSet, Capability, GracefulRestart, LongLived};
 use crate::error::Fault;
 use crate::family::Family;
 use crate::message::{DecodeContext, Notification, Open};
@@ -36,8 +37,20 @@ pub struct Negotiated {
     pub route_refresh: bool,
     /// The peer takes ROUTE-REFRESH that marks begin and end. RFC 7313.
     pub enhanced_route_refresh: bool,
+    /// In which families the peer sends path identifiers; as in [`Negotiated::decode`]. RFC 7911 §4.
+    pub add_path_receive: AddPathSet,
+    /// In which families we send path identifiers. RFC 7911 §4.
+    pub add_path_send: AddPathSet,
+    /// The peer takes IPv6 next hops of IPv4 prefixes. RFC 8950 §4.
+    pub ipv4_over_ipv6: bool,
     /// What the peer says about its restarts. RFC 4724 §3.
     pub graceful_restart: Option<GracefulRestart>,
+    /// Both sides have set N: a NOTIFICATION or the hold timer ends a session as the loss of its
+    /// connection does. RFC 8538 §2.
+    pub restart_after_notification: bool,
+    /// For how long the peer asks to keep its stale routes; empty without a graceful restart
+    /// capability. RFC 9494 §3.1.
+    pub long_lived: Vec<LongLived>,
     /// All that the peer offered, known or not.
     pub peer_capabilities: Vec<Capability>,
 }
@@ -54,6 +67,13 @@ pub(super) fn negotiate(config: &SessionConfig, open: Open) -> Result<Negotiated
     let hold_secs = open.hold_secs.min(config.hold_secs());
     let hold = Duration::from_secs(u64::from(hold_secs));
     let extended_message = config.extended_message && offers(&Capability::ExtendedMessage);
+    let (add_path_receive, add_path_send) = add_path(config, &families, &open.capabilities);
+    // RFC 4724 §3: the last instance of several counts.
+    let graceful_restart = open.capabilities.iter().rev().find_map(graceful_restart);
+    let long_lived = match &graceful_restart {
+        Some(_) => long_lived(&open.capabilities),
+        None => Vec::new(),
+    };
     let is_four_octet_as = |offer: &Capability| matches!(offer, Capability::FourOctetAs(_));
     let four_octet_as = open.capabilities.iter().any(is_four_octet_as);
     Ok(Negotiated {
@@ -70,6 +90,7 @@ pub(super) fn negotiate(config: &SessionConfig, open: Open) -> Result<Negotiated
             four_octet_as,
             ibgp,
             extended_message,
+            add_path: add_path_receive,
         },
         max_len: if extended_message {
             MAX_LEN_EXTENDED
@@ -78,7 +99,13 @@ pub(super) fn negotiate(config: &SessionConfig, open: Open) -> Result<Negotiated
         },
         route_refresh: offers(&Capability::RouteRefresh),
         enhanced_route_refresh: offers(&Capability::EnhancedRouteRefresh),
-        graceful_restart: open.capabilities.iter().find_map(graceful_restart),
+        add_path_receive,
+        add_path_send,
+        ipv4_over_ipv6: open.capabilities.iter().any(is_ipv4_over_ipv6),
+        restart_after_notification: sets_n(config.graceful_restart.as_ref())
+            && sets_n(graceful_restart.as_ref()),
+        graceful_restart,
+        long_lived,
         peer_capabilities: open.capabilities,
     })
 }
@@ -125,6 +152,62 @@ fn graceful_restart(capability: &Capability) -> Option<GracefulRestart> {
         Some(restart.clone())
     } else {
         None
+    }
+}
+
+fn sets_n(restart: Option<&GracefulRestart>) -> bool {
+    restart.is_some_and(|restart| restart.notification)
+}
+
+/// RFC 9494 §3.1.
+fn long_lived(theirs: &[Capability]) -> Vec<LongLived> {
+    let families = theirs.iter().rev().find_map(|capability| {
+        if let Capability::LongLivedGracefulRestart(families) = capability {
+            Some(families.clone())
+        } else {
+            None
+        }
+    });
+    families.unwrap_or_default()
+}
+
+fn is_ipv4_over_ipv6(capability: &Capability) -> bool {
+    if let Capability::ExtendedNextHop(families) = capability {
+        families.contains(&IPV4_OVER_IPV6)
+    } else {
+        false
+    }
+}
+
+/// The families in which the peer sends several paths and we take them, and the other way round.
+/// RFC 7911 §4.
+fn add_path(
+    config: &SessionConfig,
+    families: &[Family],
+    theirs: &[Capability],
+) -> (AddPathSet, AddPathSet) {
+    let offered: Vec<AddPath> = theirs.iter().flat_map(add_path_offer).copied().collect();
+    let both = |ours: fn(&AddPath) -> bool, theirs: fn(&AddPath) -> bool| {
+        let says = |offers: &[AddPath], family: Family, what: fn(&AddPath) -> bool| {
+            let offer = offers.iter().find(|offer| offer.family == family);
+            offer.is_some_and(what)
+        };
+        let agreed = families.iter().copied().filter(|&family| {
+            says(&config.add_path, family, ours) && says(&offered, family, theirs)
+        });
+        AddPathSet::of(agreed)
+    };
+    (
+        both(|ours| ours.receive, |theirs| theirs.send),
+        both(|ours| ours.send, |theirs| theirs.receive),
+    )
+}
+
+fn add_path_offer(capability: &Capability) -> &[AddPath] {
+    if let Capability::AddPath(families) = capability {
+        families
+    } else {
+        &[]
     }
 }
 
@@ -179,6 +262,7 @@ mod tests {
             four_octet_as: false,
             ibgp: true,
             extended_message: false,
+            add_path: AddPathSet::NONE,
         };
         assert_eq!(
             (plain.decode, plain.max_len, plain.ibgp),
@@ -192,6 +276,7 @@ mod tests {
             four_octet_as: true,
             ibgp: false,
             extended_message: true,
+            add_path: AddPathSet::NONE,
         };
         assert_eq!(
             (rich.decode, rich.max_len, rich.ibgp),

@@ -91,9 +91,9 @@ impl AdjRibIn {
             update
                 .withdrawn
                 .iter()
-                .for_each(|prefix| self.withdraw(prefix, &mut learned));
+                .for_each(|(_, prefix)| self.withdraw(prefix, &mut learned));
             self.take(
-                update.announced.iter().copied(),
+                update.announced.iter().map(|(_, prefix)| *prefix),
                 &update.attributes,
                 verdict,
                 &mut learned,
@@ -147,7 +147,8 @@ impl AdjRibIn {
         let mut discarded = 0;
         decode_all::<N>(
             nlri,
-            |route| self.withdraw(&route, learned),
+            false,
+            |_, route| self.withdraw(&route, learned),
             |_| discarded += 1,
         )?;
         note(learned, "nlri", discarded);
@@ -163,7 +164,7 @@ impl AdjRibIn {
     ) -> Result<(), DecodeError> {
         let mut routes = Vec::new();
         let mut discarded = 0;
-        decode_all::<N>(nlri, |route| routes.push(route), |_| discarded += 1)?;
+        decode_all::<N>(nlri, false, |_, route| routes.push(route), |_| discarded += 1)?;
         note(learned, "nlri", discarded);
         self.take(routes.into_iter(), attributes, verdict, learned);
         Ok(())

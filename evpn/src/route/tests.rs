@@ -165,7 +165,8 @@ fn decode(octets: &[u8]) -> (Vec<Route>, Vec<DecodeError>, Result<(), DecodeErro
     let (mut routes, mut faults) = (Vec::new(), Vec::new());
     let end = decode_all(
         octets,
-        |route| routes.push(route),
+        false,
+        |_, route| routes.push(route),
         |fault| faults.push(fault),
     );
     (routes, faults, end)

@@ -253,6 +253,7 @@ const CONTEXT: DecodeContext = DecodeContext {
     four_octet_as: true,
     ibgp: true,
     extended_message: false,
+    add_path: weft_bgp::capability::AddPathSet::NONE,
 };
 
 #[cfg(test)]
@@ -298,8 +299,13 @@ mod tests {
         let reach = update.reach.unwrap();
         assert_eq!(reach.next_hop, NextHop::V4(Load::address(0)));
         let mut routes = Vec::new();
-        weft_bgp::nlri::decode_all::<Route>(&reach.nlri, |route| routes.push(route), |_| ())
-            .unwrap();
+        weft_bgp::nlri::decode_all::<Route>(
+            &reach.nlri,
+            false,
+            |_, route| routes.push(route),
+            |_| (),
+        )
+        .unwrap();
         let wanted: Vec<Route> = (20..40).map(|index| load.route(index)).collect();
         assert_eq!(routes, wanted);
         assert_eq!(routes[0].vni(&update.attributes).unwrap().number(), 1002);

@@ -6,6 +6,7 @@
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 
+use weft_bgp::capability::AddPathSet;
 use weft_bgp::family::Family;
 use weft_bgp::frame;
 use weft_bgp::message::{DecodeContext, Message, Update};
@@ -21,6 +22,7 @@ fuzz_target!(|octets: &[u8]| {
         four_octet_as: flags & 1 != 0,
         ibgp: flags & 2 != 0,
         extended_message: flags & 4 != 0,
+        add_path: AddPathSet::of((flags & 8 != 0).then_some(Family::IPV4_UNICAST)),
     };
     let max_len = if ctx.extended_message { frame::MAX_LEN_EXTENDED } else { frame::MAX_LEN };
     let mut buffer = BytesMut::from(stream);
@@ -38,7 +40,7 @@ fuzz_target!(|octets: &[u8]| {
 
 fn canonical(mut message: Message, ctx: &DecodeContext) {
     if let Message::Update(update) = &mut message {
-        nlri(update);
+        nlri(update, ctx.add_path.contains(Family::IPV4_UNICAST));
         assert_eq!(update.treatment.is_none(), update.faults.is_empty());
         if update.treatment.is_some() {
             return;
@@ -55,13 +57,13 @@ fn canonical(mut message: Message, ctx: &DecodeContext) {
     assert_eq!(decoded.encode(ctx), octets);
 }
 
-fn nlri(update: &Update) {
+fn nlri(update: &Update, add_path: bool) {
     let reach = update.reach.iter().map(|reach| (reach.family, &reach.nlri));
     let unreach = update.unreach.iter().map(|unreach| (unreach.family, &unreach.nlri));
     for (family, nlri) in reach.chain(unreach) {
         let _ = match family {
-            Family::IPV4_UNICAST => decode_all::<Prefix4>(nlri, drop, drop),
-            Family::IPV6_UNICAST => decode_all::<Prefix6>(nlri, drop, drop),
+            Family::IPV4_UNICAST => decode_all::<Prefix4>(nlri, add_path, |_, _| (), drop),
+            Family::IPV6_UNICAST => decode_all::<Prefix6>(nlri, add_path, |_, _| (), drop),
             _ => Ok(()),
         };
     }

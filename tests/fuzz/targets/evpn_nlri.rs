@@ -12,7 +12,7 @@ fuzz_target!(|octets: &[u8]| {
     let mut routes = Vec::new();
     // Faults are what a fuzzer finds all the time; only their number matters, which is bounded.
     let mut discarded = 0_usize;
-    let end = decode_all::<Route>(octets, |route| routes.push(route), |_| discarded += 1);
+    let end = decode_all::<Route>(octets, false, |_, route| routes.push(route), |_| discarded += 1);
     assert!(routes.len() + discarded <= octets.len() / 3);
     assert!(end.is_ok() || !octets.is_empty());
     for route in &routes {
@@ -32,7 +32,8 @@ fn decode(octets: &[u8]) -> Route {
     let mut routes = Vec::new();
     decode_all::<Route>(
         octets,
-        |route| routes.push(route),
+        false,
+        |_, route| routes.push(route),
         |error| panic!("{error}"),
     )
     .expect("our own octets are framed");

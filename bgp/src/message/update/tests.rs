@@ -5,12 +5,14 @@
 use super::*;
 use crate::attribute::AsPath;
 use crate::attribute::row::ROWS;
+use crate::capability::AddPathSet;
 use crate::error::Treatment::{AttributeDiscard, SessionReset, TreatAsWithdraw};
 
 const IBGP: DecodeContext = DecodeContext {
     four_octet_as: true,
     ibgp: true,
     extended_message: false,
+    add_path: AddPathSet::NONE,
 };
 const EBGP: DecodeContext = DecodeContext {
     ibgp: false,
@@ -71,7 +73,7 @@ fn good_attributes_have_no_fault() {
     let list: Vec<u8> = GOOD.into_iter().flat_map(octets_of).collect();
     let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
     assert_eq!((update.treatment, update.faults.len()), (None, 0));
-    assert_eq!(update.announced, ["198.51.100.0/24".parse().unwrap()]);
+    assert_eq!(update.announced, [(0, "198.51.100.0/24".parse().unwrap())]);
     assert_eq!(update.attributes.as_path, AsPath::sequence(&[64_496]));
     assert_eq!(update.attributes.local_pref, Some(100));
 }
