@@ -5,13 +5,16 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use weft_bgp::attribute::Attributes;
+use weft_bgp::attribute::{Attributes, PmsiTunnel};
 
 use crate::community::RouterMac;
 use crate::esi::Esi;
 use crate::mac::Mac;
 use crate::pmsi::{IngressReplication, PmsiFault};
-use crate::route::{EthernetAd, EthernetSegment, InclusiveMulticast, IpPrefix, MacIp, Route};
+use crate::route::{
+    Channel, EthernetAd, EthernetSegment, InclusiveMulticast, IpPrefix, Leaf, MacIp,
+    MulticastSyncKey, PmsiKey, Route, SelectiveMulticast, SelectivePmsi,
+};
 use crate::vni::Label;
 use crate::vtep;
 
@@ -30,17 +33,22 @@ pub enum Refusal {
     MacGroup(Mac),
     /// IP address of a type 2 that no host has.
     HostAddress(IpAddr),
-    /// Originating router of types 3 and 4 that is not the address of a VTEP.
+    /// Originating router of types 3, 4, 6 to 8, 10 and 11 that is not the address of a VTEP.
     Originator(IpAddr),
-    /// Types 3 and 4, or a PMSI tunnel, that name a VTEP by IPv6. FRR 8.4.4 answers them with a NOTIFICATION
-    /// (measured: 3/9 for the originator, 3/5 for the endpoint), so that one leaf's route would end every
-    /// other leaf's sessions.
-    Ipv6Vtep(IpAddr),
     /// A segment that is reserved, or zero where a segment is what the route is about. RFC 7432 §5.
     Segment(Esi),
-    /// Type 3 without a PMSI tunnel: receivers would stop flooding. RFC 7432 §11.2.
+    /// A source that no host has. RFC 9251 §9.1.
+    Source(IpAddr),
+    /// A group that is none. RFC 9251 §9.1.
+    Group(IpAddr),
+    /// A source without a group, or of another family than its group. RFC 6625 §4.
+    Channel,
+    /// Type 3 without a PMSI tunnel: receivers would stop flooding (RFC 7432 §11.2). Types 9 and 10
+    /// without one say nothing (RFC 9572 §3).
     PmsiMissing,
-    /// Another tunnel than ingress replication, the only one that leaves here offer.
+    /// A tunnel that the type must not have: types 9 and 10 advertise any (RFC 9572 §3), a type 11 says
+    /// where to send copies or nothing (RFC 6514 §4.4), all others have ingress replication, the only one
+    /// that leaves here offer (RFC 8365 §5.1.3).
     PmsiTunnelType(u8),
     /// PMSI endpoint of neither 4 nor 16 octets.
     PmsiEndpointLength(usize),
@@ -63,29 +71,46 @@ pub enum Refusal {
 pub fn check(route: &Route, attributes: &Attributes) -> Result<(), Refusal> {
     next_hop(attributes)?;
     router_mac(attributes)?;
-    pmsi(attributes)?;
+    pmsi(route, attributes)?;
     match route {
         Route::EthernetAd(route) => ethernet_ad(route),
         Route::MacIp(route) => mac_ip(route),
         Route::InclusiveMulticast(route) => inclusive_multicast(route, attributes),
         Route::EthernetSegment(route) => ethernet_segment(route),
         Route::IpPrefix(route) => ip_prefix(route, attributes),
+        Route::SelectiveMulticast(route) => selective_multicast(route),
+        Route::MulticastJoin(route) => multicast_sync(&route.key),
+        Route::MulticastLeave(route) => multicast_sync(&route.key),
+        Route::RegionPmsi(_) => pmsi_present(attributes),
+        Route::SelectivePmsi(route) => selective_pmsi(route, attributes),
+        Route::Leaf(route) => leaf(route),
+        // What it means is not known; who opted in to it has to know.
+        Route::Opaque(_) => Ok(()),
     }
 }
 
 /// Of any route: FRR 8.4.4 parses the attribute before it looks at the type. RFC 6514 §5.
-fn pmsi(attributes: &Attributes) -> Result<(), Refusal> {
+fn pmsi(route: &Route, attributes: &Attributes) -> Result<(), Refusal> {
     let Some(tunnel) = &attributes.pmsi else {
         return Ok(());
     };
+    let replicates = tunnel.tunnel_type == PmsiTunnel::INGRESS_REPLICATION;
+    let advertises = matches!(route, Route::RegionPmsi(_) | Route::SelectivePmsi(_));
+    let silent = matches!(route, Route::Leaf(_)) && tunnel.tunnel_type == PmsiTunnel::NONE;
+    if !replicates && (advertises || silent) {
+        return Ok(());
+    }
     let tunnel = IngressReplication::try_from(tunnel)?;
-    if tunnel.endpoint.is_ipv6() {
-        return Err(Refusal::Ipv6Vtep(tunnel.endpoint));
+    if is_vtep(tunnel.endpoint) {
+        Ok(())
+    } else {
+        Err(Refusal::PmsiEndpoint(tunnel.endpoint))
     }
-    if !is_vtep(tunnel.endpoint) {
-        return Err(Refusal::PmsiEndpoint(tunnel.endpoint));
-    }
-    Ok(())
+}
+
+fn pmsi_present(attributes: &Attributes) -> Result<(), Refusal> {
+    let tunnel = attributes.pmsi.as_ref();
+    tunnel.map(drop).ok_or(Refusal::PmsiMissing)
 }
 
 fn next_hop(attributes: &Attributes) -> Result<(), Refusal> {
@@ -132,19 +157,73 @@ fn mac_ip(route: &MacIp) -> Result<(), Refusal> {
 
 fn inclusive_multicast(route: &InclusiveMulticast, attributes: &Attributes) -> Result<(), Refusal> {
     originator(route.key.originator)?;
-    attributes
-        .pmsi
-        .as_ref()
-        .map(drop)
-        .ok_or(Refusal::PmsiMissing)
+    pmsi_present(attributes)
 }
 
 fn ethernet_segment(route: &EthernetSegment) -> Result<(), Refusal> {
-    let esi = route.key.esi;
+    segment(route.key.esi)?;
+    originator(route.key.originator)
+}
+
+/// A segment of several VTEPs. RFC 7432 §5.
+fn segment(esi: Esi) -> Result<(), Refusal> {
     if esi.is_zero() || esi == Esi::MAX {
-        return Err(Refusal::Segment(esi));
+        Err(Refusal::Segment(esi))
+    } else {
+        Ok(())
+    }
+}
+
+/// RFC 9251 §9.1.
+fn selective_multicast(route: &SelectiveMulticast) -> Result<(), Refusal> {
+    channel(route.key.channel)?;
+    originator(route.key.originator)
+}
+
+/// RFC 9251 §9.2, §9.3: about a segment.
+fn multicast_sync(key: &MulticastSyncKey) -> Result<(), Refusal> {
+    segment(key.esi)?;
+    channel(key.channel)?;
+    originator(key.originator)
+}
+
+/// RFC 9572 §3.2.
+fn selective_pmsi(route: &SelectivePmsi, attributes: &Attributes) -> Result<(), Refusal> {
+    channel(route.key.channel)?;
+    originator(route.key.originator)?;
+    pmsi_present(attributes)
+}
+
+/// RFC 9572 §3.3: what it answers has to be a route that could have been admitted.
+fn leaf(route: &Leaf) -> Result<(), Refusal> {
+    match &route.key.of {
+        PmsiKey::InclusiveMulticast(key) => originator(key.originator)?,
+        PmsiKey::RegionPmsi(_) => {}
+        PmsiKey::SelectivePmsi(key) => {
+            channel(key.channel)?;
+            originator(key.originator)?;
+        }
     }
     originator(route.key.originator)
+}
+
+/// (S,G), (*,G) and (*,*) are; (S,*) is not. RFC 9251 §9.1, RFC 6625 §4.
+fn channel(channel: Channel) -> Result<(), Refusal> {
+    if let Some(group) = channel.group.filter(|group| !group.is_multicast()) {
+        return Err(Refusal::Group(group));
+    }
+    let Some(source) = channel.source else {
+        return Ok(());
+    };
+    if !is_host(source) {
+        return Err(Refusal::Source(source));
+    }
+    let alike = |group: IpAddr| group.is_ipv4() == source.is_ipv4();
+    if channel.group.is_some_and(alike) {
+        Ok(())
+    } else {
+        Err(Refusal::Channel)
+    }
 }
 
 fn ip_prefix(route: &IpPrefix, attributes: &Attributes) -> Result<(), Refusal> {
@@ -166,9 +245,6 @@ fn ip_prefix(route: &IpPrefix, attributes: &Attributes) -> Result<(), Refusal> {
 }
 
 fn originator(address: IpAddr) -> Result<(), Refusal> {
-    if address.is_ipv6() {
-        return Err(Refusal::Ipv6Vtep(address));
-    }
     if is_vtep(address) {
         Ok(())
     } else {
@@ -216,8 +292,10 @@ impl Refusal {
             Self::MacGroup(_) => "group MAC address",
             Self::HostAddress(_) => "IP address that is no host",
             Self::Originator(_) => "originating router that is no VTEP",
-            Self::Ipv6Vtep(_) => "VTEP named by IPv6",
             Self::Segment(_) => "reserved Ethernet segment",
+            Self::Source(_) => "multicast source that is no host",
+            Self::Group(_) => "multicast group that is none",
+            Self::Channel => "multicast source that does not fit its group",
             Self::PmsiMissing => "no PMSI tunnel",
             Self::PmsiTunnelType(_) => "PMSI tunnel type",
             Self::PmsiEndpointLength(_) => "PMSI endpoint length",
@@ -237,7 +315,8 @@ impl fmt::Display for Refusal {
             Self::NextHop(address)
             | Self::HostAddress(address)
             | Self::Originator(address)
-            | Self::Ipv6Vtep(address)
+            | Self::Source(address)
+            | Self::Group(address)
             | Self::PmsiEndpoint(address)
             | Self::Gateway(address) => write!(f, ": {address}"),
             Self::MacGroup(mac) | Self::RouterMac(mac) => write!(f, ": {mac}"),
@@ -247,6 +326,7 @@ impl fmt::Display for Refusal {
             Self::NextHopMissing
             | Self::LabelMissing
             | Self::MacZero
+            | Self::Channel
             | Self::PmsiMissing
             | Self::GatewayAndSegment
             | Self::Unresolvable => Ok(()),
@@ -528,22 +608,118 @@ mod tests {
         }
     }
 
+    /// Who can be told of it is asked when it is sent.
     #[test]
-    fn a_vtep_named_by_ipv6_is_refused() {
+    fn a_vtep_may_be_named_by_ipv6() {
         let v6: IpAddr = "2001:db8::53".parse().unwrap();
         let pmsi = Some(PmsiTunnel::ingress_replication([0, 0, 100], v6));
         let endpoint = Attributes { pmsi, ..good() };
-        for digits in [TYPE_2, TYPE_3] {
-            assert_eq!(verdict(digits, &endpoint), Err(Refusal::Ipv6Vtep(v6)));
+        let originators = [
+            "031d0001c00002010064000000 008020010db8000000000000000000000053",
+            "04230001c000020100010300005e0053010000018020010db8000000000000000000000053",
+        ];
+        for digits in [TYPE_2, TYPE_3, TYPE_4, originators[0], originators[1]] {
+            assert_eq!(verdict(digits, &endpoint), Ok(()), "{digits}");
         }
-        for digits in [TYPE_3, TYPE_4] {
-            let mut route = route(digits);
-            match &mut route {
-                Route::InclusiveMulticast(route) => route.key.originator = v6,
-                Route::EthernetSegment(route) => route.key.originator = v6,
-                Route::EthernetAd(_) | Route::MacIp(_) | Route::IpPrefix(_) => panic!(),
+        for bad in ["::1", "fe80::1", "ff02::1", "::"] {
+            let bad: IpAddr = bad.parse().unwrap();
+            let pmsi = Some(PmsiTunnel::ingress_replication([0, 0, 100], bad));
+            let refusal = Err(Refusal::PmsiEndpoint(bad));
+            assert_eq!(verdict(TYPE_3, &Attributes { pmsi, ..good() }), refusal);
+        }
+    }
+
+    fn joined(route_type: &str, length: &str, channel: &str, rest: &str) -> String {
+        let esi = if route_type == "06" || route_type == "0a" {
+            ""
+        } else {
+            "0300005e005301000001"
+        };
+        format!("{route_type}{length}0001c00002010064{esi}00000000{channel}20c0000201{rest}")
+    }
+
+    #[test]
+    fn channels_are_of_one_source_and_one_group() {
+        let (source, group) = ("20c6336401", "20ef010101");
+        let wild = "00";
+        let v6 = "80ff050000000000000000000000000001";
+        let bad_group = Refusal::Group([198, 51, 100, 1].into());
+        let cases = [
+            ("1c", source, group, Ok(())),
+            ("18", wild, group, Ok(())),
+            ("14", wild, wild, Ok(())),
+            ("18", source, wild, Err(Refusal::Channel)),
+            ("28", source, v6, Err(Refusal::Channel)),
+            ("1c", source, source, Err(bad_group)),
+            (
+                "1c",
+                "20e0000005",
+                group,
+                Err(Refusal::Source([224, 0, 0, 5].into())),
+            ),
+        ];
+        for (length, source, group, expected) in cases {
+            let channel = format!("{source}{group}");
+            let smet = joined("06", length, &channel, "02");
+            assert_eq!(verdict(&smet, &good()), expected, "{smet}");
+            let octets = u8::from_str_radix(length, 16).unwrap();
+            let join = joined("07", &format!("{:02x}", octets + 10), &channel, "02");
+            assert_eq!(verdict(&join, &good()), expected, "{join}");
+            let leave = joined(
+                "08",
+                &format!("{:02x}", octets + 15),
+                &channel,
+                "000000006402",
+            );
+            assert_eq!(verdict(&leave, &good()), expected, "{leave}");
+            let tunnel = joined("0a", &format!("{:02x}", octets - 1), &channel, "");
+            assert_eq!(verdict(&tunnel, &good()), expected, "{tunnel}");
+        }
+    }
+
+    #[test]
+    fn synchronised_reports_are_about_a_segment() {
+        for (route_type, length, rest) in [("07", "22", "02"), ("08", "27", "000000006402")] {
+            let digits = joined(route_type, length, "0020ef010101", rest);
+            assert_eq!(verdict(&digits, &good()), Ok(()));
+            let zero = digits.replace("0300005e005301000001", &"00".repeat(10));
+            assert_eq!(verdict(&zero, &good()), Err(Refusal::Segment(Esi::ZERO)));
+        }
+    }
+
+    #[test]
+    fn tunnels_of_types_9_to_11_are_what_rfc_9572_says() {
+        const TYPE_9: &str = "09140001c0000201006400000000 0009fbf000000000";
+        const TYPE_10: &str = "0a170001c000020100640000000000 20ef01010120c0000201";
+        const TYPE_11: &str = "0b1b09140001c00002010064000000000009fbf00000000020c0000202";
+        let with = |pmsi| Attributes { pmsi, ..good() };
+        let tunnel = |tunnel_type, endpoint: &'static [u8]| {
+            let endpoint = Bytes::from_static(endpoint);
+            with(Some(PmsiTunnel {
+                flags: 1,
+                tunnel_type,
+                label: [0; 3],
+                endpoint,
+            }))
+        };
+        let ssm = &[192, 0, 2, 1, 232, 0, 0, 1];
+        for digits in [TYPE_9, TYPE_10] {
+            let missing = Err(Refusal::PmsiMissing);
+            assert_eq!(verdict(digits, &with(None)), missing);
+            for attributes in [good(), tunnel(0, &[]), tunnel(3, ssm)] {
+                assert_eq!(verdict(digits, &attributes), Ok(()), "{digits}");
             }
-            assert_eq!(check(&route, &good()), Err(Refusal::Ipv6Vtep(v6)));
+        }
+        for attributes in [good(), with(None), tunnel(0, &[])] {
+            assert_eq!(verdict(TYPE_11, &attributes), Ok(()));
+        }
+        let refusal = Err(Refusal::PmsiTunnelType(3));
+        for digits in [TYPE_2, TYPE_3, TYPE_4, TYPE_11] {
+            assert_eq!(verdict(digits, &tunnel(3, ssm)), refusal, "{digits}");
+        }
+        let nowhere = Refusal::PmsiEndpoint([127, 0, 0, 1].into());
+        for digits in [TYPE_9, TYPE_10, TYPE_11] {
+            assert_eq!(verdict(digits, &tunnel(6, &[127, 0, 0, 1])), Err(nowhere));
         }
     }
 

@@ -3,41 +3,55 @@
 #![deny(clippy::indexing_slicing)]
 
 mod address;
+mod channel;
 mod ethernet_ad;
 mod ethernet_segment;
 mod inclusive_multicast;
 mod ip_prefix;
+mod key;
 mod mac_ip;
+mod multicast;
+mod multicast_sync;
+mod opaque;
+mod provider_tunnel;
+mod stored;
 
 use std::cmp::Ordering;
-use std::fmt;
 
 use weft_bgp::attribute::Attributes;
 use weft_bgp::decision::Step;
 use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
 use weft_bgp::nlri::{Nlri, NlriError};
-use weft_bgp::rd::Rd;
 use weft_bgp::wire::{Reader, Writer};
 
 use crate::community::Encapsulation;
 use crate::mobility;
 use crate::vni::{Label, Vni};
 
+pub use channel::Channel;
 pub use ethernet_ad::{EthernetAd, EthernetAdKey};
 pub use ethernet_segment::{EthernetSegment, EthernetSegmentKey};
 pub use inclusive_multicast::{InclusiveMulticast, InclusiveMulticastKey};
 pub use ip_prefix::{IpPrefix, IpPrefixKey, Prefix};
+pub use key::RouteKey;
 pub use mac_ip::{Labels, MacIp, MacIpKey};
+pub use multicast::{MembershipFlags, SelectiveMulticast, SelectiveMulticastKey};
+pub use multicast_sync::{MulticastJoin, MulticastLeave, MulticastSyncKey};
+pub use opaque::Opaque;
+pub use provider_tunnel::{
+    Leaf, LeafKey, PmsiKey, RegionPmsi, RegionPmsiKey, SelectivePmsi, SelectivePmsiKey,
+};
 
-/// One EVPN NLRI. RFC 7432 §7, RFC 9136 §3.
+/// One EVPN NLRI. RFC 7432 §7, RFC 9136 §3, RFC 9251 §9, RFC 9572 §3. The rare kinds are boxed, so that a
+/// table of a million types 2 does not pay for them.
 ///
 /// ```text
 /// +-- 1 --+--- 1 ---+--- length ---+
 /// | type  | length  |    route     |
 /// +-------+---------+--------------+
 /// ```
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Route {
     /// Type 1.
     EthernetAd(EthernetAd),
@@ -49,42 +63,99 @@ pub enum Route {
     EthernetSegment(EthernetSegment),
     /// Type 5.
     IpPrefix(IpPrefix),
-}
-
-/// What identifies a route: payload (ESI, labels, gateway of types 2 and 5) is not in it, since
-/// speakers fill it as they like when they withdraw.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum RouteKey {
-    /// Type 1.
-    EthernetAd(EthernetAdKey),
-    /// Type 2.
-    MacIp(MacIpKey),
-    /// Type 3.
-    InclusiveMulticast(InclusiveMulticastKey),
-    /// Type 4.
-    EthernetSegment(EthernetSegmentKey),
-    /// Type 5.
-    IpPrefix(IpPrefixKey),
+    /// Type 6.
+    SelectiveMulticast(Box<SelectiveMulticast>),
+    /// Type 7.
+    MulticastJoin(Box<MulticastJoin>),
+    /// Type 8.
+    MulticastLeave(Box<MulticastLeave>),
+    /// Type 9.
+    RegionPmsi(Box<RegionPmsi>),
+    /// Type 10.
+    SelectivePmsi(Box<SelectivePmsi>),
+    /// Type 11.
+    Leaf(Box<Leaf>),
+    /// Type 12 and above; [`Nlri::decode`] never makes one, [`Route::decode_opaque`] does.
+    Opaque(Box<Opaque>),
 }
 
 impl Route {
-    /// The VNI of the route: the first label, or the PMSI label of type 3, read as 24 bits. `None` where
-    /// the encapsulation has no VNI; without an encapsulation community that is MPLS (RFC 8365
-    /// §5.1.3). Also `None` for type 4 and for a type 1 about a whole segment.
+    /// The VNI of the route: the first label, or the PMSI label of types 3 and 9 to 11, read as 24 bits.
+    /// `None` where the encapsulation has no VNI; without an encapsulation community that is MPLS (RFC
+    /// 8365 §5.1.3). Also `None` for types that have no label, and for a type 1 about a whole segment.
     #[must_use]
     pub fn vni(&self, attributes: &Attributes) -> Option<Vni> {
         if !Encapsulation::any_with_vni(attributes) {
             return None;
         }
+        let tunnel = || attributes.pmsi.as_ref().map(|pmsi| Label(pmsi.label));
         let label = match self {
             Self::EthernetAd(route) if route.key.is_per_segment() => None,
             Self::EthernetAd(route) => route.label,
             Self::MacIp(route) => route.labels.first(),
-            Self::InclusiveMulticast(_) => attributes.pmsi.as_ref().map(|pmsi| Label(pmsi.label)),
-            Self::EthernetSegment(_) => None,
+            Self::InclusiveMulticast(_) => tunnel(),
+            // A tunnel of these may have no label at all. RFC 6514 §5.
+            Self::RegionPmsi(_) | Self::SelectivePmsi(_) | Self::Leaf(_) => {
+                tunnel().filter(|label| *label != Label::ZERO)
+            }
             Self::IpPrefix(route) => route.label,
+            Self::EthernetSegment(_)
+            | Self::SelectiveMulticast(_)
+            | Self::MulticastJoin(_)
+            | Self::MulticastLeave(_)
+            | Self::Opaque(_) => None,
         };
         label.map(Label::vni)
+    }
+
+    /// As [`Nlri::decode`], but a route of type 12 and above is taken as [`Route::Opaque`]. For peers whose
+    /// group opted in to have them relayed.
+    ///
+    /// # Errors
+    /// As [`Nlri::decode`].
+    pub fn decode_opaque(reader: &mut Reader<'_>) -> Result<Self, NlriError> {
+        decode(reader, Opaque::decode)
+    }
+
+    /// As [`weft_bgp::nlri::decode_all`], by [`Route::decode_opaque`].
+    ///
+    /// # Errors
+    /// Where framing is lost; what stood before it has gone to `each` already.
+    pub fn decode_all_opaque(
+        octets: &[u8],
+        add_path: bool,
+        mut each: impl FnMut(u32, Self),
+        mut discarded: impl FnMut(DecodeError),
+    ) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(octets, 0, Fault::NlriFraming);
+        while !reader.is_empty() {
+            let path_id = if add_path { reader.u32()? } else { 0 };
+            match Self::decode_opaque(&mut reader) {
+                Ok(route) => each(path_id, route),
+                Err(NlriError::Discard(error)) => discarded(error),
+                Err(NlriError::Reset(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Route type.
+    #[must_use]
+    pub fn route_type(&self) -> u8 {
+        match self {
+            Self::EthernetAd(_) => ETHERNET_AD,
+            Self::MacIp(_) => MAC_IP,
+            Self::InclusiveMulticast(_) => INCLUSIVE_MULTICAST,
+            Self::EthernetSegment(_) => ETHERNET_SEGMENT,
+            Self::IpPrefix(_) => IP_PREFIX,
+            Self::SelectiveMulticast(_) => SELECTIVE_MULTICAST,
+            Self::MulticastJoin(_) => MULTICAST_JOIN,
+            Self::MulticastLeave(_) => MULTICAST_LEAVE,
+            Self::RegionPmsi(_) => REGION_PMSI,
+            Self::SelectivePmsi(_) => SELECTIVE_PMSI,
+            Self::Leaf(_) => LEAF,
+            Self::Opaque(route) => route.route_type(),
+        }
     }
 
     fn body(&self, out: &mut Writer) {
@@ -94,71 +165,66 @@ impl Route {
             Self::InclusiveMulticast(route) => route.encode(out),
             Self::EthernetSegment(route) => route.encode(out),
             Self::IpPrefix(route) => route.encode(out),
+            Self::SelectiveMulticast(route) => route.encode(out),
+            Self::MulticastJoin(route) => route.encode(out),
+            Self::MulticastLeave(route) => route.encode(out),
+            Self::RegionPmsi(route) => route.key.encode(out),
+            Self::SelectivePmsi(route) => route.key.encode(out),
+            Self::Leaf(route) => route.key.encode(out),
+            Self::Opaque(route) => route.encode(out),
         }
     }
 
-    fn from_body(route_type: u8, body: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    /// A route of a known type; `other` makes one of the others.
+    fn from_body(route_type: u8, body: &mut Reader<'_>, other: Other) -> Result<Self, DecodeError> {
         match route_type {
             ETHERNET_AD => EthernetAd::decode(body).map(Self::EthernetAd),
             MAC_IP => MacIp::decode(body).map(Self::MacIp),
             INCLUSIVE_MULTICAST => InclusiveMulticast::decode(body).map(Self::InclusiveMulticast),
             ETHERNET_SEGMENT => EthernetSegment::decode(body).map(Self::EthernetSegment),
             IP_PREFIX => IpPrefix::decode(body).map(Self::IpPrefix),
-            _ => Err(body.error(Fault::NlriType { route_type })),
+            SELECTIVE_MULTICAST => {
+                SelectiveMulticast::decode(body).map(|route| Self::SelectiveMulticast(route.into()))
+            }
+            MULTICAST_JOIN => MulticastJoin::decode(body, route_type)
+                .map(|route| Self::MulticastJoin(route.into())),
+            MULTICAST_LEAVE => MulticastLeave::decode(body, route_type)
+                .map(|route| Self::MulticastLeave(route.into())),
+            REGION_PMSI => {
+                RegionPmsiKey::decode(body).map(|key| Self::RegionPmsi(RegionPmsi { key }.into()))
+            }
+            SELECTIVE_PMSI => SelectivePmsiKey::decode(body)
+                .map(|key| Self::SelectivePmsi(SelectivePmsi { key }.into())),
+            LEAF => LeafKey::decode(body).map(|key| Self::Leaf(Leaf { key }.into())),
+            _ => other(route_type, body).map(|route| Self::Opaque(route.into())),
         }
     }
 }
 
-impl RouteKey {
-    /// The route distinguisher, which [`fmt::Display`] leaves out as FRR does.
-    #[must_use]
-    pub fn rd(&self) -> &Rd {
-        match self {
-            Self::EthernetAd(key) => &key.rd,
-            Self::MacIp(key) => &key.rd,
-            Self::InclusiveMulticast(key) => &key.rd,
-            Self::EthernetSegment(key) => &key.rd,
-            Self::IpPrefix(key) => &key.rd,
-        }
-    }
+/// What to make of a type that is not known.
+type Other = fn(u8, &mut Reader<'_>) -> Result<Opaque, DecodeError>;
 
-    /// Route type, 1 to 5.
-    #[must_use]
-    pub fn route_type(&self) -> u8 {
-        match self {
-            Self::EthernetAd(_) => ETHERNET_AD,
-            Self::MacIp(_) => MAC_IP,
-            Self::InclusiveMulticast(_) => INCLUSIVE_MULTICAST,
-            Self::EthernetSegment(_) => ETHERNET_SEGMENT,
-            Self::IpPrefix(_) => IP_PREFIX,
-        }
+/// A length of zero, or beyond the field, loses the framing; all else is about this route only.
+fn decode(reader: &mut Reader<'_>, other: Other) -> Result<Route, NlriError> {
+    let start = reader.error(Fault::NlriFraming);
+    let lost = |_| NlriError::Reset(start);
+    let route_type = reader.u8().map_err(lost)?;
+    let length = reader.u8().map_err(lost)?;
+    if length == 0 {
+        return Err(NlriError::Reset(start));
     }
-
-    /// The route with zero for all that is not key: what a withdrawal carries, octet for octet as FRR
-    /// 8.4 sends it.
-    fn bare(self) -> Route {
-        match self {
-            Self::EthernetAd(key) => Route::EthernetAd(key.bare()),
-            Self::MacIp(key) => Route::MacIp(key.bare()),
-            Self::InclusiveMulticast(key) => Route::InclusiveMulticast(InclusiveMulticast { key }),
-            Self::EthernetSegment(key) => Route::EthernetSegment(EthernetSegment { key }),
-            Self::IpPrefix(key) => Route::IpPrefix(key.bare()),
-        }
+    let bad_length = Fault::NlriLength { route_type, length };
+    let mut body = reader.sub(length.into()).map_err(lost)?.meaning(bad_length);
+    let route = Route::from_body(route_type, &mut body, other).map_err(NlriError::Discard)?;
+    if !body.is_empty() {
+        return Err(NlriError::Discard(body.error(bad_length)));
     }
+    Ok(route)
 }
 
-/// FRR's bracket notation, without the route distinguisher: `[3]:[0]:[32]:[192.0.2.1]`.
-impl fmt::Display for RouteKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}]:", self.route_type())?;
-        match self {
-            Self::EthernetAd(key) => key.fmt(f),
-            Self::MacIp(key) => key.fmt(f),
-            Self::InclusiveMulticast(key) => key.fmt(f),
-            Self::EthernetSegment(key) => key.fmt(f),
-            Self::IpPrefix(key) => key.fmt(f),
-        }
-    }
+/// For those who asked for no others.
+fn unknown(route_type: u8, body: &mut Reader<'_>) -> Result<Opaque, DecodeError> {
+    Err(body.error(Fault::NlriType { route_type }))
 }
 
 impl Nlri for Route {
@@ -175,29 +241,22 @@ impl Nlri for Route {
             Self::InclusiveMulticast(route) => RouteKey::InclusiveMulticast(route.key),
             Self::EthernetSegment(route) => RouteKey::EthernetSegment(route.key),
             Self::IpPrefix(route) => RouteKey::IpPrefix(route.key),
+            Self::SelectiveMulticast(route) => RouteKey::SelectiveMulticast(route.key.into()),
+            Self::MulticastJoin(route) => RouteKey::MulticastJoin(route.key.into()),
+            Self::MulticastLeave(route) => RouteKey::MulticastLeave(route.key.into()),
+            Self::RegionPmsi(route) => RouteKey::RegionPmsi(route.key.into()),
+            Self::SelectivePmsi(route) => RouteKey::SelectivePmsi(route.key.into()),
+            Self::Leaf(route) => RouteKey::Leaf(route.key.into()),
+            Self::Opaque(route) => RouteKey::Opaque(route.clone()),
         }
     }
 
-    /// A length of zero, or beyond the field, loses the framing; all else is about this route only.
     fn decode(reader: &mut Reader<'_>) -> Result<Self, NlriError> {
-        let start = reader.error(Fault::NlriFraming);
-        let lost = |_| NlriError::Reset(start);
-        let route_type = reader.u8().map_err(lost)?;
-        let length = reader.u8().map_err(lost)?;
-        if length == 0 {
-            return Err(NlriError::Reset(start));
-        }
-        let bad_length = Fault::NlriLength { route_type, length };
-        let mut body = reader.sub(length.into()).map_err(lost)?.meaning(bad_length);
-        let route = Self::from_body(route_type, &mut body).map_err(NlriError::Discard)?;
-        if !body.is_empty() {
-            return Err(NlriError::Discard(body.error(bad_length)));
-        }
-        Ok(route)
+        decode(reader, unknown)
     }
 
     fn encode(&self, out: &mut Writer) {
-        out.u8(self.key().route_type());
+        out.u8(self.route_type());
         let length = out.reserve_u8();
         self.body(out);
         out.patch_u8(length);
@@ -207,73 +266,29 @@ impl Nlri for Route {
         key.bare().encode(out);
     }
 
-    /// Route type, then the fields of the key in the order of the wire; an address or prefix is last
-    /// and as long as its family.
     fn key_octets(key: &RouteKey, out: &mut Vec<u8>) {
-        out.push(key.route_type());
-        match key {
-            RouteKey::EthernetAd(key) => key.octets(out),
-            RouteKey::MacIp(key) => key.octets(out),
-            RouteKey::InclusiveMulticast(key) => key.octets(out),
-            RouteKey::EthernetSegment(key) => key.octets(out),
-            RouteKey::IpPrefix(key) => key.octets(out),
-        }
+        stored::key_octets(key, out);
     }
 
     fn key_from_octets(octets: &[u8]) -> Option<RouteKey> {
-        let mut reader = Reader::new(octets, 0, Fault::NlriFraming);
-        let key = match reader.u8().ok()? {
-            ETHERNET_AD => RouteKey::EthernetAd(EthernetAdKey::from_octets(&mut reader)?),
-            MAC_IP => RouteKey::MacIp(MacIpKey::from_octets(&mut reader)?),
-            INCLUSIVE_MULTICAST => {
-                RouteKey::InclusiveMulticast(InclusiveMulticastKey::from_octets(&mut reader)?)
-            }
-            ETHERNET_SEGMENT => {
-                RouteKey::EthernetSegment(EthernetSegmentKey::from_octets(&mut reader)?)
-            }
-            IP_PREFIX => RouteKey::IpPrefix(IpPrefixKey::from_octets(&mut reader)?),
-            _ => return None,
-        };
-        reader.is_empty().then_some(key)
+        stored::key_from_octets(octets)
     }
 
     fn payload_octets(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::EthernetAd(route) => route.payload_octets(out),
-            Self::MacIp(route) => route.payload_octets(out),
-            Self::InclusiveMulticast(_) | Self::EthernetSegment(_) => {}
-            Self::IpPrefix(route) => route.payload_octets(out),
-        }
+        stored::payload_octets(self, out);
     }
 
     fn from_parts(key: RouteKey, payload: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(payload, 0, Fault::NlriFraming);
-        let route = match key {
-            RouteKey::EthernetAd(key) => {
-                Self::EthernetAd(EthernetAd::from_payload(key, &mut reader)?)
-            }
-            RouteKey::MacIp(key) => Self::MacIp(MacIp::from_payload(key, &mut reader)?),
-            RouteKey::InclusiveMulticast(key) => {
-                Self::InclusiveMulticast(InclusiveMulticast { key })
-            }
-            RouteKey::EthernetSegment(key) => Self::EthernetSegment(EthernetSegment { key }),
-            RouteKey::IpPrefix(key) => Self::IpPrefix(IpPrefix::from_payload(key, &mut reader)?),
-        };
-        reader.is_empty().then_some(route)
+        stored::from_parts(key, payload)
     }
 
     /// MAC mobility, for type 2 only; see `mobility`.
     fn prefer(a: (&Self, &Attributes), b: (&Self, &Attributes)) -> (Ordering, Step) {
-        match (a.0, b.0) {
-            (Self::MacIp(_), Self::MacIp(_)) => mobility::prefer(a.1, b.1),
-            (
-                Self::EthernetAd(_)
-                | Self::MacIp(_)
-                | Self::InclusiveMulticast(_)
-                | Self::EthernetSegment(_)
-                | Self::IpPrefix(_),
-                _,
-            ) => (Ordering::Equal, mobility::UNDECIDED),
+        let hosts = matches!(a.0, Self::MacIp(_)) && matches!(b.0, Self::MacIp(_));
+        if hosts {
+            mobility::prefer(a.1, b.1)
+        } else {
+            (Ordering::Equal, mobility::UNDECIDED)
         }
     }
 }
@@ -297,6 +312,18 @@ const INCLUSIVE_MULTICAST: u8 = 3;
 const ETHERNET_SEGMENT: u8 = 4;
 /// IP prefix. RFC 9136 §3.1.
 const IP_PREFIX: u8 = 5;
+/// Selective multicast Ethernet tag. RFC 9251 §9.1.
+const SELECTIVE_MULTICAST: u8 = 6;
+/// Multicast membership report synch. RFC 9251 §9.2.
+const MULTICAST_JOIN: u8 = 7;
+/// Multicast leave synch. RFC 9251 §9.3.
+const MULTICAST_LEAVE: u8 = 8;
+/// Per-region I-PMSI A-D. RFC 9572 §3.1.
+const REGION_PMSI: u8 = 9;
+/// S-PMSI A-D. RFC 9572 §3.2.
+const SELECTIVE_PMSI: u8 = 10;
+/// Leaf A-D. RFC 9572 §3.3.
+const LEAF: u8 = 11;
 
 #[cfg(test)]
 mod tests;

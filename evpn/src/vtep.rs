@@ -50,7 +50,16 @@ impl Vteps {
         match change.key {
             RouteKey::InclusiveMulticast(_) => self.learn_member(change),
             RouteKey::MacIp(_) => self.learn_host(change),
-            RouteKey::EthernetAd(_) | RouteKey::EthernetSegment(_) | RouteKey::IpPrefix(_) => {}
+            RouteKey::EthernetAd(_)
+            | RouteKey::EthernetSegment(_)
+            | RouteKey::IpPrefix(_)
+            | RouteKey::SelectiveMulticast(_)
+            | RouteKey::MulticastJoin(_)
+            | RouteKey::MulticastLeave(_)
+            | RouteKey::RegionPmsi(_)
+            | RouteKey::SelectivePmsi(_)
+            | RouteKey::Leaf(_)
+            | RouteKey::Opaque(_) => {}
         }
     }
 
@@ -130,11 +139,11 @@ impl Vteps {
             return;
         }
         if let Some(old) = self.placed.remove(&change.key) {
-            self.leave(old, change.key);
+            self.leave(old, &change.key);
         }
         if let Some(new) = place {
-            self.placed.insert(change.key, new);
-            self.join(new, change.key);
+            self.placed.insert(change.key.clone(), new);
+            self.join(new, change.key.clone());
         }
     }
 
@@ -150,10 +159,10 @@ impl Vteps {
             .insert(place.vni);
     }
 
-    fn leave(&mut self, place: Place, key: RouteKey) {
+    fn leave(&mut self, place: Place, key: &RouteKey) {
         let vteps = self.members.entry(place.vni).or_default();
         let announced = vteps.entry(place.vtep).or_default();
-        announced.remove(&(place.peer, key));
+        announced.remove(&(place.peer, key.clone()));
         if !announced.is_empty() {
             return;
         }

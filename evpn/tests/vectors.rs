@@ -4,13 +4,18 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
+use weft_bgp::attribute::ExtendedCommunity;
 use weft_bgp::nlri::{Nlri, decode_all};
+use weft_bgp::rd::Rd;
 use weft_bgp::wire::Writer;
 use weft_evpn::route::{
-    EthernetAd, EthernetAdKey, EthernetSegment, EthernetSegmentKey, InclusiveMulticast,
-    InclusiveMulticastKey, IpPrefix, IpPrefixKey, Labels, MacIp, MacIpKey, Prefix,
+    Channel, EthernetAd, EthernetAdKey, EthernetSegment, EthernetSegmentKey, InclusiveMulticast,
+    InclusiveMulticastKey, IpPrefix, IpPrefixKey, Labels, Leaf, LeafKey, MacIp, MacIpKey,
+    MembershipFlags, MulticastJoin, MulticastLeave, MulticastSyncKey, PmsiKey, Prefix, RegionPmsi,
+    RegionPmsiKey, SelectiveMulticast, SelectiveMulticastKey, SelectivePmsi, SelectivePmsiKey,
 };
 use weft_evpn::{Label, Route};
 
@@ -93,7 +98,19 @@ fn write(route: &Route) -> String {
                 .chain(route.labels.second());
             format!("{head} esi {} labels{}", route.esi, labels(both))
         }
-        Route::InclusiveMulticast(_) | Route::EthernetSegment(_) => head,
+        Route::SelectiveMulticast(route) => format!("{head} flags {:02x}", route.flags.0),
+        Route::MulticastJoin(route) => format!("{head} flags {:02x}", route.flags.0),
+        Route::MulticastLeave(route) => {
+            let reserved = u32::from_be_bytes(route.reserved);
+            let (time, flags) = (route.response_time, route.flags.0);
+            format!("{head} reserved {reserved:08x} time {time} flags {flags:02x}")
+        }
+        Route::InclusiveMulticast(_)
+        | Route::EthernetSegment(_)
+        | Route::RegionPmsi(_)
+        | Route::SelectivePmsi(_)
+        | Route::Leaf(_) => head,
+        Route::Opaque(_) => panic!("{head}"),
         Route::IpPrefix(route) => {
             let gateway = route.gateway.map_or_else(
                 || match route.key.prefix {
@@ -161,10 +178,87 @@ fn read(text: &str) -> Route {
             },
             esi: rest[1].parse().unwrap(),
             gateway: Some(rest[3].parse().unwrap())
-                .filter(|gateway: &std::net::IpAddr| !gateway.is_unspecified()),
+                .filter(|gateway: &IpAddr| !gateway.is_unspecified()),
             label: rest.get(5).copied().map(label),
         }),
-        _ => panic!("{text}"),
+        _ => read_rare(rd, &key, &rest),
+    }
+}
+
+fn ip(text: &str) -> Option<IpAddr> {
+    (text != "*").then(|| text.parse().unwrap())
+}
+
+fn flags(text: &str) -> MembershipFlags {
+    MembershipFlags(u8::from_str_radix(text, 16).unwrap())
+}
+
+/// Types 6 to 11.
+fn read_rare(rd: Rd, key: &[&str], rest: &[&str]) -> Route {
+    let channel = |at: usize| Channel {
+        source: ip(key[at]),
+        group: ip(key[at + 2]),
+    };
+    let tag = |at: usize| key[at].parse().unwrap();
+    let originator = key[key.len() - 1].parse();
+    let sync = || MulticastSyncKey {
+        rd,
+        esi: key[1].parse().unwrap(),
+        tag: tag(2),
+        channel: channel(4),
+        originator: key[8].parse().unwrap(),
+    };
+    match key[0] {
+        "6" => {
+            let key = SelectiveMulticastKey {
+                rd,
+                tag: tag(1),
+                channel: channel(3),
+                originator: originator.unwrap(),
+            };
+            let flags = flags(rest[1]);
+            Route::SelectiveMulticast(SelectiveMulticast { key, flags }.into())
+        }
+        "7" => {
+            let (key, flags) = (sync(), flags(rest[1]));
+            Route::MulticastJoin(MulticastJoin { key, flags }.into())
+        }
+        "8" => {
+            let route = MulticastLeave {
+                key: sync(),
+                reserved: hex(rest[1]).try_into().unwrap(),
+                response_time: rest[3].parse().unwrap(),
+                flags: flags(rest[5]),
+            };
+            Route::MulticastLeave(route.into())
+        }
+        "9" => {
+            let region = ExtendedCommunity(hex(key[2]).try_into().unwrap());
+            let tag = tag(1);
+            let key = RegionPmsiKey { rd, tag, region };
+            Route::RegionPmsi(RegionPmsi { key }.into())
+        }
+        "10" => {
+            let key = SelectivePmsiKey {
+                rd,
+                tag: tag(1),
+                channel: channel(3),
+                originator: originator.unwrap(),
+            };
+            Route::SelectivePmsi(SelectivePmsi { key }.into())
+        }
+        "11" => {
+            let of = match read(&format!("RD {rd} [{}]", key[1..key.len() - 2].join("]:["))) {
+                Route::InclusiveMulticast(route) => PmsiKey::InclusiveMulticast(route.key),
+                Route::RegionPmsi(route) => PmsiKey::RegionPmsi(route.key),
+                Route::SelectivePmsi(route) => PmsiKey::SelectivePmsi(route.key),
+                other => panic!("{other:?}"),
+            };
+            let originator = originator.unwrap();
+            let key = LeafKey { of, originator };
+            Route::Leaf(Leaf { key }.into())
+        }
+        other => panic!("{other}"),
     }
 }
 

@@ -72,7 +72,7 @@ impl Switch {
     /// Announces a route again with other attributes, or another one.
     pub(crate) fn announce(&mut self, key: RouteKey, sequence: u32, now: u64) -> Bytes {
         self.versions += 1;
-        let (route, attributes) = self.build(key, sequence);
+        let (route, attributes) = self.build(&key, sequence);
         let since = self.routes.get(&key).map_or(now, |before| before.since);
         let announced = Announced {
             route,
@@ -128,7 +128,7 @@ impl Switch {
         Message::Update(Box::new(update)).encode(&self.context)
     }
 
-    fn build(&self, key: RouteKey, sequence: u32) -> (Route, Attributes) {
+    fn build(&self, key: &RouteKey, sequence: u32) -> (Route, Attributes) {
         let label = Label([0, 0, 100]);
         let mut attributes = Attributes {
             next_hop: Some(NextHop::V4(self.vtep)),
@@ -149,16 +149,14 @@ impl Switch {
             RouteKey::InclusiveMulticast(key) => {
                 let tunnel = PmsiTunnel::ingress_replication(label.0, self.vtep.into());
                 attributes.pmsi = Some(tunnel);
-                Route::InclusiveMulticast(InclusiveMulticast { key })
+                Route::InclusiveMulticast(InclusiveMulticast { key: *key })
             }
             RouteKey::MacIp(key) => Route::MacIp(MacIp {
-                key,
+                key: *key,
                 esi: Esi([0; 10]),
                 labels: Labels::One(label),
             }),
-            RouteKey::EthernetAd(_) | RouteKey::EthernetSegment(_) | RouteKey::IpPrefix(_) => {
-                panic!("model switches announce types 2 and 3 only")
-            }
+            other => panic!("model switches announce types 2 and 3 only, not {other}"),
         };
         (route, attributes)
     }

@@ -51,7 +51,14 @@ impl Row for Route {
             Self::MacIp(route) => route.esi.to_string(),
             Self::EthernetSegment(route) => route.key.esi.to_string(),
             Self::IpPrefix(route) => route.esi.to_string(),
-            Self::InclusiveMulticast(_) => String::new(),
+            Self::MulticastJoin(route) => route.key.esi.to_string(),
+            Self::MulticastLeave(route) => route.key.esi.to_string(),
+            Self::InclusiveMulticast(_)
+            | Self::SelectiveMulticast(_)
+            | Self::RegionPmsi(_)
+            | Self::SelectivePmsi(_)
+            | Self::Leaf(_)
+            | Self::Opaque(_) => String::new(),
         };
     }
 
@@ -61,7 +68,14 @@ impl Row for Route {
             RouteKey::EthernetAd(_)
             | RouteKey::InclusiveMulticast(_)
             | RouteKey::EthernetSegment(_)
-            | RouteKey::IpPrefix(_) => false,
+            | RouteKey::IpPrefix(_)
+            | RouteKey::SelectiveMulticast(_)
+            | RouteKey::MulticastJoin(_)
+            | RouteKey::MulticastLeave(_)
+            | RouteKey::RegionPmsi(_)
+            | RouteKey::SelectivePmsi(_)
+            | RouteKey::Leaf(_)
+            | RouteKey::Opaque(_) => false,
         };
         filter
             .route_type

@@ -68,7 +68,7 @@ fn expected(at: usize, switches: &[Switch], local: &Local) -> BTreeMap<RouteKey,
         for (key, announced) in &switch.routes {
             let better = |held: &(usize, &Announced)| rank(announced) > rank(held.1);
             if best.get(key).is_none_or(better) {
-                best.insert(*key, (from, announced));
+                best.insert(key.clone(), (from, announced));
             }
         }
     }
