@@ -248,7 +248,7 @@ fn change(world: &mut World, at: usize, mood: Mood) {
             Some(switch.announce(key, 0, now))
         }
         6..9 => {
-            let keys: Vec<_> = switch.routes.keys().copied().collect();
+            let keys: Vec<_> = switch.routes.keys().cloned().collect();
             random.pick(&keys).and_then(|key| switch.withdraw(&key))
         }
         9..11 => {
