@@ -1,13 +1,25 @@
 //! Running a program to its end. Long-running programs live in `daemon.rs`.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use crate::failure::{Context, Failure};
 
 /// Runs a program that answers at once, and returns what it printed. A program that hangs (because
 /// what it asks was stopped) is ended after `LIMIT_SECS` and counts as failed.
 pub(crate) fn answer(argv: &[&str]) -> Result<String, Failure> {
-    let output = Command::new("timeout")
+    answer_in(None, argv)
+}
+
+/// The same, in a folder.
+pub(crate) fn answer_in(folder: Option<&Path>, argv: &[&str]) -> Result<String, Failure> {
+    let mut command = Command::new("timeout");
+    if let Some(folder) = folder {
+        command.current_dir(folder);
+    }
+    let output = command
         .args(["-k", "1", LIMIT_SECS])
         .args(argv)
         .stdin(Stdio::null())
@@ -42,7 +54,7 @@ pub(crate) fn exists(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':')
         .chain(["/usr/sbin", "/sbin", "/usr/bin"])
-        .any(|folder| std::path::Path::new(folder).join(program).is_file())
+        .any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// Splits a line into words as a shell does, with single and double quotes; nothing is expanded.

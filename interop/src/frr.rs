@@ -63,31 +63,37 @@ impl PathSpace<'_> {
 
     /// Waits until every daemon listens to vtysh, then loads frr.conf as FRR's start script does.
     pub(crate) fn load(&self, daemons: &mut [Daemon]) -> Result<(), Failure> {
-        let deadline = clock::deadline(START_WITHIN);
         for daemon in daemons {
-            let socket = self.sockets().join(format!("{}.vty", daemon.name));
-            while !socket.exists() {
-                if !daemon.running() || std::time::Instant::now() > deadline {
-                    let said = daemon.output();
-                    return Err(Failure::new(format!(
-                        "{} of {} does not start: {said}",
-                        daemon.name, self.0.0
-                    )));
-                }
-                clock::pause(Duration::from_millis(20))?;
-            }
+            let socket = format!("{}.vty", daemon.name);
+            self.wait_for(&socket, daemon)?;
         }
         self.0.run(&["vtysh", "-N", &self.0.0, "-b"]).map(drop)
     }
 
-    /// Removes sockets that killed daemons left, so that `load` waits for the new ones.
-    pub(crate) fn forget_sockets(&self) {
-        let Ok(entries) = fs::read_dir(self.sockets()) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let _gone_already = fs::remove_file(entry.path());
+    /// Starts a daemon. The others wait for zebra's socket: one that finds none tries again after 10 s.
+    pub(crate) fn start(&self, daemon: &mut Daemon) -> Result<(), Failure> {
+        let _gone_already = fs::remove_file(self.sockets().join(format!("{}.vty", daemon.name)));
+        if daemon.name != "zebra" {
+            return daemon.start();
         }
+        let _gone_already = fs::remove_file(self.sockets().join(ZEBRA_SOCKET));
+        daemon.start()?;
+        self.wait_for(ZEBRA_SOCKET, daemon)
+    }
+
+    fn wait_for(&self, socket: &str, daemon: &mut Daemon) -> Result<(), Failure> {
+        let deadline = clock::deadline(START_WITHIN);
+        while !self.sockets().join(socket).exists() {
+            if !daemon.running() || std::time::Instant::now() > deadline {
+                let said = daemon.output();
+                return Err(Failure::new(format!(
+                    "{} of {} does not start: {said}",
+                    daemon.name, self.0.0
+                )));
+            }
+            clock::pause(Duration::from_millis(20))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn remove(&self) {
@@ -138,6 +144,9 @@ fn enabled(daemons: &str) -> Vec<(String, String)> {
 const KNOWN: [&str; 4] = ["zebra", "bgpd", "bfdd", "staticd"];
 
 const ALWAYS: [&str; 2] = ["zebra", "staticd"];
+
+/// What zebra listens on for the other daemons.
+const ZEBRA_SOCKET: &str = "zserv.api";
 
 /// A daemon listens within a tenth of a second; a busy machine is given longer.
 const START_WITHIN: Duration = Duration::from_secs(20);

@@ -42,6 +42,13 @@ struct Node {
     daemons: Vec<Daemon>,
 }
 
+impl Node {
+    fn named<'a>(&'a mut self, program: Option<&'a str>) -> impl Iterator<Item = &'a mut Daemon> {
+        let all = self.daemons.iter_mut();
+        all.filter(move |daemon| program.is_none_or(|program| daemon.name == program))
+    }
+}
+
 /// What one run owns outside of this process. The lock tells the living from the dead.
 #[derive(Debug)]
 struct Run {
@@ -96,20 +103,65 @@ impl Lab {
         self.namespace(node)?.run(argv)
     }
 
+    /// Runs a line as a person in the node would type it, in the node's own folder, and returns what it
+    /// printed.
+    pub(crate) fn ask(&self, node: &str, line: &str) -> Result<String, Failure> {
+        let words = self.words(node, line)?;
+        let argv: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.namespace(node)?
+            .run_in(&self.run.folder.join(node), &argv)
+    }
+
+    /// The line with which a person asks the same from outside of the lab.
+    pub(crate) fn spelled(&self, node: &str, line: &str) -> Result<String, Failure> {
+        let words: Vec<String> = self
+            .words(node, line)?
+            .into_iter()
+            .map(
+                |word| match word.contains(|c: char| c.is_whitespace() || "'\"*[]".contains(c)) {
+                    true => format!("\"{word}\""),
+                    false => word,
+                },
+            )
+            .collect();
+        let namespace = &self.namespace(node)?.0;
+        Ok(format!("ip netns exec {namespace} {}", words.join(" ")))
+    }
+
+    /// A line's words, with our own programs where cargo put them and FRR's shell in the node's path space.
+    fn words(&self, node: &str, line: &str) -> Result<Vec<String>, Failure> {
+        let mut words = command::words(line)?;
+        let first = words
+            .first_mut()
+            .ok_or_else(|| Failure::new(format!("nothing to run at {node}")))?;
+        match (first.as_str(), &self.programs) {
+            ("weft" | "weftd", Some(programs)) => *first = programs.path(first)?,
+            ("vtysh", _) => {
+                let space = self.namespace(node)?.0.clone();
+                words.splice(1..1, ["-N".to_owned(), space]);
+            }
+            _ => {}
+        }
+        Ok(words)
+    }
+
     /// Where programs of this run leave what they write.
     pub(crate) fn folder(&self) -> &Path {
         &self.run.folder
     }
 
-    /// Starts the node's programs: at the beginning, and after `end`.
+    /// Starts those of the node's programs that do not run: at the beginning, and after `end`.
     pub(crate) fn start(&mut self, name: &str) -> Result<(), Failure> {
         let node = self.node_mut(name)?;
         let path_space = node.runs_frr.then(|| node.namespace.clone());
-        if let Some(namespace) = &path_space {
-            PathSpace(namespace).forget_sockets();
-        }
         for daemon in &mut node.daemons {
-            daemon.start()?;
+            if daemon.running() {
+                continue;
+            }
+            match &path_space {
+                Some(namespace) => PathSpace(namespace).start(daemon)?,
+                None => daemon.start()?,
+            }
         }
         match &path_space {
             Some(namespace) => PathSpace(namespace).load(&mut node.daemons),
@@ -123,6 +175,30 @@ impl Lab {
             .daemons
             .iter_mut()
             .try_for_each(|daemon| daemon.end(signal))
+    }
+
+    /// Ends one of the node's programs, or all of them, with a signal.
+    pub(crate) fn end_program(
+        &mut self,
+        name: &str,
+        program: Option<&str>,
+        signal: Signal,
+    ) -> Result<(), Failure> {
+        self.node_mut(name)?
+            .named(program)
+            .try_for_each(|daemon| daemon.end(signal))
+    }
+
+    /// Sends a signal to one of the node's programs, or to all of them.
+    pub(crate) fn signal(
+        &mut self,
+        name: &str,
+        program: Option<&str>,
+        signal: Signal,
+    ) -> Result<(), Failure> {
+        self.node_mut(name)?
+            .named(program)
+            .try_for_each(|daemon| daemon.signal(signal))
     }
 
     /// Stops or continues every program in the node's namespace, as `docker pause` does.
@@ -227,7 +303,8 @@ impl Lab {
         for line in &node.exec {
             let words = command::words(&self.outside(line, node))?;
             let argv: Vec<&str> = words.iter().map(String::as_str).collect();
-            self.run(name, &argv)
+            self.namespace(name)?
+                .run_in(&self.run.folder.join(name), &argv)
                 .context(|| format!("exec of {name}"))?;
         }
         Ok(())
@@ -239,32 +316,26 @@ impl Lab {
         let folder = self.run.folder.join(name);
         let mut files: Vec<(PathBuf, String)> = Vec::new();
         match (node.image(), &self.programs) {
-            (Image::Host, _) => return Ok(()),
-            (Image::Weft, Some(programs)) => {
-                let line = node.cmd.as_deref().unwrap_or_default();
-                let mut argv = command::words(&self.outside(line, node))?;
-                let program = argv
-                    .first_mut()
-                    .ok_or_else(|| Failure::new(format!("{name} has no cmd")))?;
-                *program = programs.path(program)?;
-                let title = line.split_whitespace().next().unwrap_or(name);
-                let mut daemon = Daemon::new(title, self.namespace(name)?, argv, folder);
-                daemon.env = node
-                    .env
-                    .iter()
-                    .map(|(key, value)| (key.clone(), value.to_string()))
-                    .collect();
-                self.node_mut(name)?.daemons.push(daemon);
-                return Ok(());
+            (Image::Weft, Some(_)) | (Image::Host, _) => {
+                return self.equip_with_cmd(name, node, folder);
             }
             (Image::Weft, None) => {
-                let stand_in = self
-                    .files
-                    .join("reflector-frr")
-                    .join(format!("{name}.conf"));
-                if !stand_in.is_file() {
-                    return Ok(());
+                let stand_in = |reflector: &str, name: String| {
+                    let file = self.files.join(reflector).join(name);
+                    file.is_file().then_some(file)
+                };
+                if let Some(file) = stand_in("reflector-gobgp", format!("{name}.toml")) {
+                    let line = format!(
+                        "gobgpd -t toml -l error --pprof-disable -f {}",
+                        file.display()
+                    );
+                    let mut instead = node.clone();
+                    instead.cmd = Some(line);
+                    return self.equip_with_cmd(name, &instead, folder);
                 }
+                let Some(stand_in) = stand_in("reflector-frr", format!("{name}.conf")) else {
+                    return Ok(());
+                };
                 files.extend(frr_files(&self.files, node).filter(|(_, name)| name != "frr.conf"));
                 files.push((stand_in, "frr.conf".to_owned()));
             }
@@ -276,6 +347,33 @@ impl Lab {
         let node = self.node_mut(name)?;
         node.runs_frr = true;
         node.daemons = daemons;
+        Ok(())
+    }
+
+    /// The program that `cmd` names, of ours or of this machine; a host without `cmd` runs none.
+    fn equip_with_cmd(
+        &mut self,
+        name: &str,
+        node: &crate::topology::Node,
+        folder: PathBuf,
+    ) -> Result<(), Failure> {
+        let Some(line) = &node.cmd else {
+            return Ok(());
+        };
+        let mut argv = command::words(&self.outside(line, node))?;
+        let program = argv
+            .first_mut()
+            .ok_or_else(|| Failure::new(format!("{name} has an empty cmd")))?;
+        let title = program.rsplit('/').next().unwrap_or(name).to_owned();
+        if let (Image::Weft, Some(programs)) = (node.image(), &self.programs) {
+            *program = programs.path(program)?;
+        }
+        let mut daemon = Daemon::new(&title, self.namespace(name)?, argv, folder);
+        let env = node.env.iter();
+        daemon.env = env
+            .map(|(key, value)| (key.clone(), value.to_string()))
+            .collect();
+        self.node_mut(name)?.daemons.push(daemon);
         Ok(())
     }
 

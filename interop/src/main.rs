@@ -29,6 +29,7 @@ mod programs;
 mod resilience;
 mod sabotage;
 mod scenario;
+mod story;
 mod tables;
 mod topology;
 mod traffic;

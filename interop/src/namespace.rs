@@ -1,6 +1,6 @@
 //! Network namespaces and the veth pairs between them, by way of `ip`.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -26,8 +26,15 @@ impl Namespace {
         command::answer(&whole)
     }
 
+    /// Runs a program in here, in a folder, that answers at once.
+    pub(crate) fn run_in(&self, folder: &Path, argv: &[&str]) -> Result<String, Failure> {
+        let mut whole = vec!["ip", "netns", "exec", &self.0];
+        whole.extend(argv);
+        command::answer_in(Some(folder), &whole)
+    }
+
     pub(crate) fn exists(&self) -> bool {
-        std::path::Path::new("/run/netns").join(&self.0).exists()
+        Path::new("/run/netns").join(&self.0).exists()
     }
 
     /// Ends every process in here, then removes the namespace and with it its links.

@@ -14,7 +14,7 @@ pub(crate) struct Need {
 }
 
 /// To run labs.
-pub(crate) const LAB: [Need; 5] = [
+pub(crate) const LAB: [Need; 9] = [
     Need {
         package: "iproute2",
         found: || command::exists("ip") && command::exists("bridge"),
@@ -34,6 +34,22 @@ pub(crate) const LAB: [Need; 5] = [
     Need {
         package: "tcpdump",
         found: || command::exists("tcpdump"),
+    },
+    Need {
+        package: "gobgpd",
+        found: || command::exists("gobgpd") && command::exists("gobgp"),
+    },
+    Need {
+        package: "exabgp",
+        found: || command::exists("exabgp"),
+    },
+    Need {
+        package: "pmacct",
+        found: || command::exists("pmbmpd"),
+    },
+    Need {
+        package: "bgpdump",
+        found: || command::exists("bgpdump"),
     },
 ];
 

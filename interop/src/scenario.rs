@@ -17,6 +17,7 @@ use crate::{
     packages,
     programs::{self, Programs},
     sabotage::Break,
+    story::Story,
     topology::Topology,
 };
 
@@ -49,6 +50,42 @@ enum Reflector {
     Weft,
     /// FRR in the place of weftd, without agents: what weft is compared with
     Frr,
+    /// GoBGP in the place of weftd
+    Gobgp,
+}
+
+impl Reflector {
+    /// Whether a lab can be run with it.
+    fn stands_in(self, lab: &str) -> bool {
+        match self {
+            Self::Weft => true,
+            Self::Frr => folder(lab).join("reflector-frr").is_dir(),
+            Self::Gobgp => folder(lab).join("reflector-gobgp").is_dir(),
+        }
+    }
+}
+
+/// What a lab is checked by.
+enum Plot {
+    /// Facts of a fabric, from which every route and entry is derived.
+    Fabric(Expect),
+    /// Steps, one after the other.
+    Story(Story),
+    /// Rows of bad input.
+    BadInput,
+}
+
+impl Plot {
+    fn read(lab: &str) -> Result<Self, Failure> {
+        let folder = folder(lab);
+        if !folder.join("expect.yaml").is_file() {
+            return Ok(Self::BadInput);
+        }
+        match Story::read(&folder)? {
+            Some(story) => Ok(Self::Story(story)),
+            None => Expect::read(&folder).map(Self::Fabric),
+        }
+    }
 }
 
 /// Runs the labs that were asked for. Ok(false): a check failed.
@@ -69,18 +106,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(checks.failed == 0)
 }
 
-/// The labs to run. FRR cannot stand in for weft, nor is there anything to break, in a lab without an
-/// `expect.yaml`: all of them then means all that have one.
+/// The labs to run. Another reflector needs a configuration of its own, and only a fabric can be broken
+/// by name: all of them then means all that have one.
 fn wanted(all: &[String], arguments: &Arguments) -> Result<Vec<String>, Failure> {
-    let fabrics_only = arguments.reflector == Reflector::Frr || arguments.sabotage.is_some();
-    let fits = |name: &String| !fabrics_only || is_fabric(name);
-    if arguments.names.is_empty() {
-        return Ok(all.iter().filter(|name| fits(name)).cloned().collect());
+    let mut fitting = Vec::new();
+    for name in all {
+        let breakable = || Ok::<_, Failure>(matches!(Plot::read(name)?, Plot::Fabric(_)));
+        if arguments.reflector.stands_in(name) && (arguments.sabotage.is_none() || breakable()?) {
+            fitting.push(name.clone());
+        }
     }
-    match arguments.names.iter().find(|name| !fits(name)) {
+    if arguments.names.is_empty() {
+        return Ok(fitting);
+    }
+    match arguments.names.iter().find(|name| !fitting.contains(name)) {
         None => Ok(arguments.names.clone()),
         Some(name) => Err(Failure::new(format!(
-            "{name} is run with weft as reflector and unbroken"
+            "{name} is not run with this reflector, or cannot be broken by name"
         ))),
     }
 }
@@ -94,7 +136,7 @@ fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Checks, Failure>
     packages::require_root()?;
     packages::install(&[&packages::LAB])?;
     let programs = match (arguments.reflector, arguments.no_build) {
-        (Reflector::Frr, _) => None,
+        (Reflector::Frr | Reflector::Gobgp, _) => None,
         (Reflector::Weft, true) => Some(Programs::find()?),
         (Reflector::Weft, false) => {
             packages::install(&[&packages::BUILD])?;
@@ -116,15 +158,13 @@ fn run_lab(
     let start = Instant::now();
     println!("lab {name}");
     let folder = folder(name);
-    let expect = match is_fabric(name) {
-        true => Some(Expect::read(&folder)?),
-        false => None,
-    };
+    let plot = Plot::read(name)?;
     let mut lab = Lab::up(&folder, &Topology::read(&topology_file(name))?, programs)?;
     println!("  up    after {}", clock::since(start));
-    let checks = match &expect {
-        Some(expect) => evpn::check(&mut lab, expect, arguments.sabotage),
-        None => bad_input::check(&mut lab),
+    let checks = match &plot {
+        Plot::Fabric(expect) => evpn::check(&mut lab, expect, arguments.sabotage),
+        Plot::Story(story) => story.told(&mut lab),
+        Plot::BadInput => bad_input::check(&mut lab),
     };
     if !clock::interrupted() && !matches!(&checks, Ok(checks) if checks.failed == 0) {
         lab.fallen()
@@ -133,9 +173,10 @@ fn run_lab(
         println!("  logs: {}", lab.keep_logs()?.display());
     }
     if arguments.keep && checks.is_ok() {
-        let hint = match &expect {
-            Some(expect) => evpn::hint(&lab, expect)?,
-            None => bad_input::hint(&lab)?,
+        let hint = match &plot {
+            Plot::Fabric(expect) => evpn::hint(&lab, expect)?,
+            Plot::Story(_) => "to look around: ip netns list".to_owned(),
+            Plot::BadInput => bad_input::hint(&lab)?,
         };
         println!("  up until Ctrl-C; {hint}");
         while !clock::interrupted() {
@@ -158,11 +199,6 @@ pub(crate) fn names() -> Result<Vec<String>, Failure> {
         .collect();
     names.sort();
     Ok(names)
-}
-
-/// Whether a lab says what its routes and entries must be; `bad-input` has rows instead.
-fn is_fabric(name: &str) -> bool {
-    folder(name).join("expect.yaml").is_file()
 }
 
 pub(crate) fn folder(name: &str) -> PathBuf {

@@ -98,7 +98,13 @@ impl Seen {
     }
 }
 
-fn started(lab: &Lab, node: &str, title: &str, argv: &[&str]) -> Result<Daemon, Failure> {
+/// A program started in a node, whose output is kept in the run's folder.
+pub(crate) fn started(
+    lab: &Lab,
+    node: &str,
+    title: &str,
+    argv: &[&str],
+) -> Result<Daemon, Failure> {
     let argv = argv.iter().map(|&word| word.to_owned()).collect();
     let mut daemon = Daemon::new(
         title,
@@ -113,7 +119,7 @@ fn started(lab: &Lab, node: &str, title: &str, argv: &[&str]) -> Result<Daemon, 
 
 /// (sent, lost) of an interrupted `ping`. The last request may still be on its way when ping is
 /// interrupted: it counts as sent only if it was answered.
-fn losses(output: &str) -> Option<(u32, u32)> {
+pub(crate) fn losses(output: &str) -> Option<(u32, u32)> {
     let answered: BTreeSet<u32> = output
         .lines()
         .filter(|line| line.contains("bytes from"))

@@ -1,0 +1,463 @@
+//! A lab as a story: steps that ask, act and wait, read from its `expect.yaml`. What is asked and what
+//! must come of it stands in the file; it does not know what any speaker is.
+
+mod expectation;
+mod path;
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use serde::Deserialize;
+
+use crate::{
+    check::Checks,
+    clock, command,
+    daemon::Daemon,
+    failure::{Context, Failure},
+    lab::Lab,
+    traffic,
+};
+
+use expectation::{Expectation, Memory, fill};
+
+/// The steps of a lab, in order.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Story {
+    steps: Vec<Step>,
+}
+
+/// One step; as YAML a map with this one key.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Step {
+    /// A check: a question, and what the answer must be within a time.
+    Ask(Ask),
+    /// Commands that must succeed, in order; those that do not are tried again for a while.
+    Run(Run),
+    /// Starts a program that goes on until `stop`.
+    Watch(Watch),
+    /// A check: ends a watching program, and looks at all that it said.
+    Stop(Stop),
+    /// Ends programs of a node with a signal.
+    End(Programs),
+    /// Starts the programs of a node that do not run.
+    Start(Programs),
+    /// Stops programs of a node where they stand.
+    Freeze(Programs),
+    /// Lets them go on.
+    Thaw(Programs),
+    /// Waits.
+    Pause(f64),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Ask {
+    name: String,
+    node: Nodes,
+    run: String,
+    #[serde(default)]
+    expect: Vec<Expectation>,
+    /// Seconds until the answer must be the right one.
+    #[serde(default = "half_a_minute")]
+    within: f64,
+    /// Seconds for which it must stay so from then on.
+    #[serde(default, rename = "for")]
+    stays: f64,
+    /// The command must fail; what it says is the answer.
+    #[serde(default)]
+    fails: bool,
+    #[serde(default)]
+    only: Only,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Run {
+    node: Nodes,
+    run: Nodes,
+    #[serde(default = "half_a_minute")]
+    within: f64,
+    #[serde(default)]
+    only: Only,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Watch {
+    name: String,
+    node: String,
+    run: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Stop {
+    name: String,
+    /// It was `ping`, and so many may be lost.
+    lost_at_most: Option<u32>,
+    #[serde(default)]
+    expect: Vec<Expectation>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Programs {
+    node: String,
+    /// One of them, by name; absent: all.
+    program: Option<String>,
+    /// For `end`.
+    #[serde(default)]
+    signal: How,
+    #[serde(default)]
+    only: Only,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+enum How {
+    #[default]
+    #[serde(rename = "TERM")]
+    Term,
+    #[serde(rename = "KILL")]
+    Kill,
+    #[serde(rename = "HUP")]
+    Hup,
+}
+
+/// With which reflector a step is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Only {
+    #[default]
+    Any,
+    Weft,
+}
+
+/// One name, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Nodes {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Nodes {
+    fn each(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Several(names) => names,
+        }
+    }
+}
+
+fn half_a_minute() -> f64 {
+    30.0
+}
+
+impl Story {
+    /// The story of a lab, or None where its `expect.yaml` tells of a fabric.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, Failure> {
+        let path = folder.join("expect.yaml");
+        let text = fs::read_to_string(&path).context(|| path.display().to_string())?;
+        let whole: serde_json::Value =
+            serde_yaml_ng::from_str(&text).context(|| path.display().to_string())?;
+        let Some(steps) = whole.get("steps").and_then(serde_json::Value::as_array) else {
+            return Ok(None);
+        };
+        let mut story = Self { steps: Vec::new() };
+        for (number, step) in steps.iter().enumerate() {
+            let step = serde_json::from_value(step.clone())
+                .context(|| format!("{}: step {}: {step}", path.display(), number + 1))?;
+            story.steps.push(step);
+        }
+        Ok(Some(story))
+    }
+
+    /// Takes every step.
+    pub(crate) fn told(&self, lab: &mut Lab) -> Result<Checks, Failure> {
+        let mut teller = Teller {
+            lab,
+            checks: Checks::default(),
+            memory: Memory::new(),
+            watching: Vec::new(),
+        };
+        for step in &self.steps {
+            teller.take(step)?;
+            clock::go_on()?;
+        }
+        let Teller {
+            lab, mut checks, ..
+        } = teller;
+        let fallen = lab.fallen();
+        checks.record(
+            "no program ended by itself",
+            Instant::now(),
+            match fallen.is_empty() {
+                true => Ok("all run".to_owned()),
+                false => Err(fallen.join("\n")),
+            },
+        );
+        Ok(checks)
+    }
+}
+
+struct Teller<'a> {
+    lab: &'a mut Lab,
+    checks: Checks,
+    memory: Memory,
+    watching: Vec<Daemon>,
+}
+
+impl Teller<'_> {
+    fn take(&mut self, step: &Step) -> Result<(), Failure> {
+        match step {
+            Step::Ask(ask) if self.fits(ask.only, &ask.run) => ask
+                .node
+                .each()
+                .iter()
+                .try_for_each(|node| self.ask(ask, node)),
+            Step::Run(run) if self.fits(run.only, "") => self.run(run),
+            Step::Ask(_) | Step::Run(_) => Ok(()),
+            Step::Watch(watch) => self.watch(watch),
+            Step::Stop(stop) => self.stop(stop),
+            Step::End(of) if self.fits(of.only, "") => {
+                println!("  end   {of} with {}", of.signal());
+                match of.signal {
+                    How::Hup => self.lab.signal(&of.node, of.program(), of.signal()),
+                    How::Term | How::Kill => {
+                        self.lab.end_program(&of.node, of.program(), of.signal())
+                    }
+                }
+            }
+            Step::Start(of) if self.fits(of.only, "") => {
+                println!("  start {of}");
+                self.lab.start(&of.node)
+            }
+            Step::End(_) | Step::Start(_) => Ok(()),
+            Step::Freeze(of) => {
+                println!("  stop  {of}");
+                self.lab.signal(&of.node, of.program(), Signal::SIGSTOP)
+            }
+            Step::Thaw(of) => {
+                println!("  go on {of}");
+                self.lab.signal(&of.node, of.program(), Signal::SIGCONT)
+            }
+            Step::Pause(secs) => clock::pause(Duration::from_secs_f64(*secs)),
+        }
+    }
+
+    /// Whether a step is for the reflector of this run.
+    fn fits(&self, only: Only, line: &str) -> bool {
+        self.lab.programs.is_some() || (only == Only::Any && !line.starts_with("weft "))
+    }
+
+    fn ask(&mut self, ask: &Ask, node: &str) -> Result<(), Failure> {
+        let start = Instant::now();
+        let patience = match self.checks.failed {
+            0 => Duration::from_secs_f64(ask.within),
+            _ => Duration::from_secs_f64(ask.within.min(AFTER_A_FAILURE_SECS)),
+        };
+        let deadline = clock::deadline(patience);
+        let line = fill(&ask.run, &self.memory);
+        let answer = loop {
+            match self.look(ask, node, &line)? {
+                Ok(()) => break self.stays(ask, node, &line)?,
+                Err(difference) if Instant::now() > deadline => break Err(difference),
+                Err(_) => clock::pause(BETWEEN)?,
+            }
+        };
+        let answer = match answer {
+            Ok(note) => Ok(note),
+            Err(difference) => Err(format!(
+                "{difference}\ncommand:  {}",
+                self.lab.spelled(node, &line)?
+            )),
+        };
+        let name = match ask.node {
+            Nodes::One(_) => ask.name.clone(),
+            Nodes::Several(_) => format!("{}: {node}", ask.name),
+        };
+        self.checks.record(&name, start, answer);
+        Ok(())
+    }
+
+    /// Asks on for as long as the answer must stay.
+    fn stays(
+        &mut self,
+        ask: &Ask,
+        node: &str,
+        line: &str,
+    ) -> Result<Result<String, String>, Failure> {
+        let start = Instant::now();
+        while start.elapsed().as_secs_f64() < ask.stays {
+            clock::pause(BETWEEN)?;
+            if let Err(difference) = self.look(ask, node, line)? {
+                let held = clock::since(start);
+                return Ok(Err(format!(
+                    "right for {held} only, expected {} s\n{difference}",
+                    ask.stays
+                )));
+            }
+        }
+        Ok(Ok(node.to_owned()))
+    }
+
+    /// One question. Ok(Err): the difference.
+    fn look(&mut self, ask: &Ask, node: &str, line: &str) -> Result<Result<(), String>, Failure> {
+        let answer = match (self.lab.ask(node, line), ask.fails) {
+            (Err(Failure::Interrupted), _) => return Err(Failure::Interrupted),
+            (Ok(answer), false) => answer,
+            (Err(Failure::Said(reason)), true) => reason,
+            (Ok(answer), true) => {
+                return Ok(Err(format!(
+                    "expected: it fails\nactual:   {}",
+                    answer.trim_end()
+                )));
+            }
+            (Err(Failure::Said(reason)), false) => return Ok(Err(format!("no answer: {reason}"))),
+        };
+        let memory = &mut self.memory;
+        Ok(ask
+            .expect
+            .iter()
+            .try_for_each(|expectation| expectation.check(&answer, memory)))
+    }
+
+    /// What does not succeed in time is a failed check.
+    fn run(&mut self, run: &Run) -> Result<(), Failure> {
+        for node in run.node.each() {
+            for line in run.run.each() {
+                let line = fill(line, &self.memory);
+                let start = Instant::now();
+                let deadline = clock::deadline(Duration::from_secs_f64(run.within));
+                loop {
+                    match self.lab.ask(node, &line) {
+                        Ok(_) => {
+                            println!("  run   {node}: {line}");
+                            break;
+                        }
+                        Err(Failure::Said(reason)) if Instant::now() > deadline => {
+                            self.checks
+                                .record(&format!("{node} does {line}"), start, Err(reason));
+                            break;
+                        }
+                        Err(Failure::Said(_)) => clock::pause(BETWEEN)?,
+                        Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, watch: &Watch) -> Result<(), Failure> {
+        let words = command::words(&fill(&watch.run, &self.memory))?;
+        let argv: Vec<&str> = words.iter().map(String::as_str).collect();
+        let daemon = traffic::started(self.lab, &watch.node, &watch.name, &argv)?;
+        self.watching.push(daemon);
+        println!("  watch {}: {}", watch.node, watch.run);
+        Ok(())
+    }
+
+    fn stop(&mut self, stop: &Stop) -> Result<(), Failure> {
+        let start = Instant::now();
+        let Some(at) = self
+            .watching
+            .iter()
+            .position(|daemon| daemon.name == stop.name)
+        else {
+            return Err(Failure::new(format!("nobody watches {}", stop.name)));
+        };
+        let mut daemon = self.watching.remove(at);
+        daemon.end(Signal::SIGINT)?;
+        let output = daemon.output();
+        let mut note = format!("{} lines", output.lines().count());
+        let mut answer = stop
+            .expect
+            .iter()
+            .try_for_each(|one| one.check(&output, &mut self.memory));
+        if let (Some(most), Ok(())) = (stop.lost_at_most, &answer) {
+            (note, answer) = match traffic::losses(&output) {
+                Some((sent, lost)) if lost <= most => {
+                    (format!("{lost} of {sent} pings lost"), Ok(()))
+                }
+                Some((sent, lost)) => {
+                    let said =
+                        format!("expected: at most {most} pings lost\nactual:   {lost} of {sent}");
+                    (note, Err(said))
+                }
+                None => (note, Err(format!("expected: pings\nactual:   {output}"))),
+            };
+        }
+        self.checks.record(&stop.name, start, answer.map(|()| note));
+        Ok(())
+    }
+}
+
+impl Programs {
+    fn program(&self) -> Option<&str> {
+        self.program.as_deref()
+    }
+
+    fn signal(&self) -> Signal {
+        match self.signal {
+            How::Term => Signal::SIGTERM,
+            How::Kill => Signal::SIGKILL,
+            How::Hup => Signal::SIGHUP,
+        }
+    }
+}
+
+impl std::fmt::Display for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.program {
+            Some(program) => write!(f, "{program} of {}", self.node),
+            None => f.write_str(&self.node),
+        }
+    }
+}
+
+/// Often enough to measure tenths of a second; seldom enough to leave the CPU to the lab.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// Once something is broken, waiting does not mend it.
+const AFTER_A_FAILURE_SECS: f64 = 5.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_story_in_the_tree_parses_and_names_nodes_of_its_topology() {
+        for lab in crate::scenario::names().unwrap() {
+            let folder = crate::scenario::folder(&lab);
+            if !folder.join("expect.yaml").is_file() {
+                continue;
+            }
+            let topology =
+                crate::topology::Topology::read(&crate::scenario::topology_file(&lab)).unwrap();
+            let Some(story) = Story::read(&folder).unwrap() else {
+                continue;
+            };
+            for step in &story.steps {
+                let nodes = match step {
+                    Step::Ask(ask) => ask.node.each(),
+                    Step::Run(run) => run.node.each(),
+                    Step::Watch(watch) => std::slice::from_ref(&watch.node),
+                    Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => {
+                        std::slice::from_ref(&of.node)
+                    }
+                    Step::Stop(_) | Step::Pause(_) => &[],
+                };
+                for node in nodes {
+                    assert!(topology.nodes.contains_key(node), "{lab}: {step:?}");
+                }
+            }
+        }
+    }
+}
