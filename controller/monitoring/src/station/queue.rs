@@ -99,7 +99,8 @@ mod tests {
     fn all(queue: &Queue) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 64];
         let filled = queue.slices(&mut slices);
-        slices[..filled].concat()
+        let octets = slices[..filled].iter().flat_map(|slice| slice.iter());
+        octets.copied().collect()
     }
 
     #[test]

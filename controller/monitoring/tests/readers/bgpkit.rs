@@ -1,0 +1,192 @@
+//! bgpkit-parser, another author's: BMP, and MRT tables and logs.
+
+use std::net::Ipv4Addr;
+
+use bgpkit_parser::models::{MrtMessage, TableDumpV2Message};
+use bgpkit_parser::parser::bmp::messages::BmpMessageBody;
+use bgpkit_parser::parser::bmp::parse_bmp_msg;
+use bgpkit_parser::{BgpElem, BgpkitParser};
+use bytes::Bytes;
+use weft_bgp::attribute::{Attributes, NextHop};
+use weft_bgp::family::Family;
+use weft_monitoring::mrt::{Direction, Entry, FsmState, Peer, Session, TableDump, UpdateLog};
+use weft_monitoring::timestamp::Timestamp;
+
+use crate::story::{self, NOW, hex};
+
+#[test]
+fn a_day_in_bmp_is_read() {
+    let stream = story::stream();
+    let mut routes = 0;
+    for octets in story::split(&stream) {
+        let mut octets = Bytes::copy_from_slice(octets);
+        let message = parse_bmp_msg(&mut octets).unwrap();
+        assert!(octets.is_empty());
+        if let Some(header) = message.per_peer_header {
+            assert_eq!(header.timestamp, 1_700_000_000.123_456);
+        }
+        if let BmpMessageBody::RouteMonitoring(_) = message.message_body {
+            routes += 1;
+        }
+    }
+    let per_table = story::ROUTES.len() + story::FAMILIES.len();
+    assert_eq!(
+        routes,
+        story::tables().len() * per_table + story::ROUTES.len()
+    );
+}
+
+pub(crate) const PEERS: [(Ipv4Addr, u32); 2] = [
+    (Ipv4Addr::new(192, 0, 2, 1), 64_496),
+    (Ipv4Addr::new(192, 0, 2, 2), 4_200_000_002),
+];
+
+/// Two peers, one of them of IPv6; IPv4, IPv6 and EVPN, with and without path identifiers.
+pub(crate) fn table(add_path: bool, evpn: bool) -> Vec<u8> {
+    let peers = [
+        Peer {
+            router_id: PEERS[0].0.into(),
+            address: PEERS[0].0.into(),
+            asn: PEERS[0].1,
+        },
+        Peer {
+            router_id: PEERS[1].0.into(),
+            address: story::peer6().address,
+            asn: PEERS[1].1,
+        },
+    ];
+    let mut dump = TableDump::begin(Vec::new(), NOW, story::ROUTER, "", &peers).unwrap();
+    for (family, nlri) in story::ROUTES {
+        if family == Family::L2VPN_EVPN && !evpn {
+            continue;
+        }
+        let attributes = attributes(family);
+        let entry = |peer: u16, path_id: u32| Entry {
+            peer,
+            originated_secs: NOW.secs - 60,
+            path_id: add_path.then_some(path_id),
+            attributes: &attributes,
+        };
+        let entries = [entry(0, 1), entry(1, 7)];
+        dump.destination(family, &hex(nlri), &entries).unwrap();
+    }
+    dump.finish().unwrap()
+}
+
+fn attributes(family: Family) -> Attributes {
+    match family {
+        Family::L2VPN_EVPN => story::evpn_attributes(),
+        Family::IPV6_UNICAST => Attributes {
+            next_hop: Some(NextHop::V6("2001:db8::1".parse().unwrap())),
+            ..story::evpn_attributes()
+        },
+        _ => story::attributes(Ipv4Addr::new(192, 0, 2, 1).into()),
+    }
+}
+
+fn elements(octets: &[u8]) -> Vec<BgpElem> {
+    BgpkitParser::from_reader(octets).into_iter().collect()
+}
+
+#[test]
+fn a_table_of_ipv4_and_ipv6_is_read_as_it_is() {
+    for add_path in [false, true] {
+        let elements = elements(&table(add_path, false));
+        let read: Vec<String> = elements
+            .iter()
+            .map(|path| {
+                format!(
+                    "{} {} from {} AS {} via {} path {}",
+                    path.prefix.prefix,
+                    path.prefix.path_id.unwrap_or_default(),
+                    path.peer_ip,
+                    path.peer_asn,
+                    path.next_hop.unwrap(),
+                    path.as_path.as_ref().unwrap(),
+                )
+            })
+            .collect();
+        let path = "path 4200000001 64511";
+        let id = |id: u32| if add_path { id } else { 0 };
+        let (one, two) = ("192.0.2.1 AS 64496", "2001:db8::2 AS 4200000002");
+        assert_eq!(
+            read,
+            [
+                format!("198.51.100.0/24 {} from {one} via 192.0.2.1 {path}", id(1)),
+                format!("198.51.100.0/24 {} from {two} via 192.0.2.1 {path}", id(7)),
+                format!(
+                    "2001:db8:1::/48 {} from {one} via 2001:db8::1 {path}",
+                    id(1)
+                ),
+                format!(
+                    "2001:db8:1::/48 {} from {two} via 2001:db8::1 {path}",
+                    id(7)
+                ),
+            ]
+        );
+        for path in elements {
+            assert_eq!((path.local_pref, path.med), (Some(100), Some(7)));
+        }
+    }
+}
+
+#[test]
+fn sequence_numbers_count_records() {
+    let octets = table(true, false);
+    let records: Vec<_> = BgpkitParser::from_reader(&octets[..])
+        .into_record_iter()
+        .collect();
+    let sequence: Vec<u32> = records
+        .iter()
+        .filter_map(|record| match &record.message {
+            MrtMessage::TableDumpV2Message(TableDumpV2Message::RibAfi(entries)) => {
+                Some(entries.sequence_number)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!((records.len(), sequence), (3, vec![0, 1]));
+}
+
+/// Messages and states of one session, both ways.
+pub(crate) fn log(two_octet_as: bool) -> Vec<u8> {
+    let session = Session {
+        peer_asn: PEERS[0].1,
+        local_asn: story::ASN,
+        interface: 0,
+        peer_address: PEERS[0].0.into(),
+        local_address: Ipv4Addr::new(192, 0, 2, 254).into(),
+        two_octet_as,
+        add_path: false,
+    };
+    let mut log = UpdateLog::new(Vec::new());
+    log.state_change(NOW, &session, FsmState::OpenConfirm, FsmState::Established)
+        .unwrap();
+    for (turn, (family, nlri)) in (0..).zip(story::ROUTES) {
+        let update = story::announce(family, nlri);
+        let time = Timestamp {
+            micros: NOW.micros + turn,
+            ..NOW
+        };
+        log.message(time, &session, Direction::Received, &update)
+            .unwrap();
+        log.message(time, &session, Direction::Sent, &update)
+            .unwrap();
+    }
+    log.finish().unwrap()
+}
+
+#[test]
+fn a_log_is_read_as_it_is() {
+    let octets = log(false);
+    let records = BgpkitParser::from_reader(&octets[..]).into_record_iter();
+    assert_eq!(records.count(), 1 + 2 * story::ROUTES.len());
+    let elements = elements(&octets);
+    let prefixes: Vec<String> = elements
+        .iter()
+        .map(|path| format!("{} {}", path.prefix.prefix, path.timestamp))
+        .collect();
+    assert_eq!(prefixes[0], "198.51.100.0/24 1700000000.123456");
+    assert_eq!(prefixes[1], prefixes[0]);
+    assert_eq!(prefixes[2], "2001:db8:1::/48 1700000000.123457");
+}

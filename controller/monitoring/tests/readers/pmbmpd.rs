@@ -1,0 +1,1 @@
+//! pmacct's pmbmpd, a live collector.
