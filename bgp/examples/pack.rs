@@ -15,9 +15,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use weft_bgp::attribute::{Attributes, ExtendedCommunity, NextHop};
+use weft_bgp::capability::AddPathSet;
+use weft_bgp::constrain::Interest;
 use weft_bgp::decision::Step;
 use weft_bgp::family::Family;
 use weft_bgp::intern::Interner;
+use weft_bgp::message::DecodeContext;
 use weft_bgp::nlri::{Nlri, NlriError};
 use weft_bgp::peer::{ClusterId, PeerId, RouterId};
 use weft_bgp::table::{PeerKind, Source, Table};
@@ -92,14 +95,11 @@ const LEAVES: u32 = 100;
 
 fn source(leaf: u32) -> Arc<Source> {
     let address = Ipv4Addr::from(0xc000_0200 + leaf);
-    Arc::new(Source {
-        peer: PeerId {
-            router_id: address.into(),
-            asn: 64_496,
-        },
-        address: address.into(),
-        kind: PeerKind::IbgpClient,
-    })
+    let peer = PeerId {
+        router_id: address.into(),
+        asn: 64_496,
+    };
+    Arc::new(Source::new(peer, address.into(), PeerKind::IbgpClient))
 }
 
 /// What a leaf says of one tenant: next hop, route target, encapsulation VXLAN.
@@ -186,12 +186,13 @@ fn main() {
     let mut next = |default: u32| arguments.next().flatten().unwrap_or(default);
     let (routes, paths, tenants) = (next(400_000), next(1), next(100));
     let sources: Vec<_> = (0..LEAVES).map(source).collect();
-    let key = ExportKey {
-        kind: PeerKind::IbgpClient,
-        remote_asn: None,
+    let negotiated = DecodeContext {
         four_octet_as: true,
-        max_len: 4096,
+        ibgp: true,
+        extended_message: false,
+        add_path: AddPathSet::NONE,
     };
+    let key = ExportKey::new(PeerKind::IbgpClient, &negotiated);
     let local = Local {
         asn: 64_496,
         router_id: RouterId(1),
@@ -207,7 +208,7 @@ fn main() {
         for path in 0..paths {
             let leaf = (number + path) % LEAVES;
             let attributes = interner.intern(attributes(leaf, tenant));
-            table.learn(&sources[leaf as usize], route(number, tenant), attributes);
+            table.learn(&sources[leaf as usize], 0, route(number, tenant), attributes);
         }
     }
     watch.report("build, intern, learn", total);
@@ -231,7 +232,7 @@ fn main() {
     );
 
     let watch = Stopwatch::start();
-    let image = group.image(&table, 0).expect("0 is never too old");
+    let image = group.image(&table, 0, &Interest::Everything).expect("0 is never too old");
     watch.report("image", routes as usize);
     sizes("", &image);
     drop(image);

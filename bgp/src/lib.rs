@@ -6,6 +6,7 @@
 
 pub mod attribute;
 pub mod capability;
+pub mod constrain;
 pub mod decision;
 pub mod error;
 pub mod family;

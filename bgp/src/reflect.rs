@@ -4,14 +4,15 @@
 //! members a group has; that a path does not go back to its own peer is said by the frame's audience.
 
 use std::fmt;
+use std::num::NonZeroU8;
 
-use crate::attribute::{Attributes, Community};
+use crate::attribute::{Attributes, Community, link_bandwidth};
 use crate::capability::AddPathSet;
 use crate::decision::DEFAULT_LOCAL_PREF;
 use crate::frame::{MAX_LEN, MAX_LEN_EXTENDED};
 use crate::message::DecodeContext;
 use crate::peer::{ClusterId, RouterId};
-use crate::table::{PeerKind, Source};
+use crate::table::{PeerKind, Source, Stale};
 
 /// Who we are. Replicas that reflect the same facts have all of this in common but the router id, which is not sent in
 /// any attribute.
@@ -37,10 +38,54 @@ pub struct ExportKey {
     pub four_octet_as: bool,
     /// Octets of the longest message: 4096, or 65535 where RFC 8654 was negotiated.
     pub max_len: u16,
+    /// What it can take beside what everybody takes.
+    pub filter: Filter,
+    /// How link bandwidth is written.
+    pub link_bandwidth: LinkBandwidthForm,
+    /// The AS that we claim to be towards it.
+    pub local_as: Option<LocalAs>,
+    /// How many paths of a destination it is told; `None`: the best one, without path ids.
+    pub add_path: Option<PathsTold>,
+    /// It knows what a long-lived stale path is. RFC 9494 §4.3.
+    pub long_lived: bool,
+    /// It shall use other paths where it has them: all that we tell it is about to go. RFC 8326.
+    pub graceful_shutdown: bool,
+}
+
+/// Another AS number that we show to a peer of another AS, as after a migration. FRR's `local-as`.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LocalAs {
+    /// The AS shown.
+    pub asn: u32,
+    /// Do not put it in front of what the peer announces. Changes nothing in what it is told.
+    pub no_prepend: bool,
+    /// Show it instead of our own AS rather than in front of it.
+    pub replace_as: bool,
+}
+
+/// How many paths of a destination are told. RFC 7911.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum PathsTold {
+    /// Every one.
+    All,
+    /// The best ones, so many.
+    Best(NonZeroU8),
+}
+
+/// How the link bandwidth community is written: some peers read only one of its forms.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum LinkBandwidthForm {
+    /// As it came.
+    #[default]
+    AsIs,
+    /// 0x40/0x04.
+    NonTransitive,
+    /// 0x00/0x04.
+    Transitive,
 }
 
 impl ExportKey {
-    /// The key of a peer with which `negotiated` was agreed. Destructured, so that what else may be negotiated does not
+    /// The key of a peer with which `negotiated` was agreed, and with which nothing special was configured. Destructured, so that what else may be negotiated does not
     /// compile until someone decides whether it changes octets.
     #[must_use]
     pub fn new(kind: PeerKind, negotiated: &DecodeContext) -> Self {
@@ -59,6 +104,12 @@ impl ExportKey {
             } else {
                 MAX_LEN
             },
+            filter: Filter::default(),
+            link_bandwidth: LinkBandwidthForm::AsIs,
+            local_as: None,
+            add_path: None, // agreed per family
+            long_lived: false,
+            graceful_shutdown: false,
         }
     }
 
@@ -79,6 +130,17 @@ impl ExportKey {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter(pub u32);
 
+impl Filter {
+    /// Of the route target memberships, only the default one is told: EOS would take the others as all that we want.
+    pub const DEFAULT_TARGET_ONLY: Self = Self(1 << 31);
+
+    /// Whether all bits of `other` are set.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
 /// Why a group is not told of a path.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum NotReflected {
@@ -92,6 +154,12 @@ pub enum NotReflected {
     AsLoop,
     /// Without a next hop there is nothing to send.
     NoNextHop,
+    /// The family keeps it from peers that may not understand it, by the group's filter.
+    Filter,
+    /// Long-lived stale, and the group does not know what that means or the path is marked NO_LLGR. RFC 9494 §4.3.
+    Stale,
+    /// The peer wants none of its route targets. RFC 4684 §6.
+    Interest,
     /// The attributes leave no room for an NLRI in the longest message. RFC 8654 §4.
     TooLong,
 }
@@ -104,6 +172,9 @@ impl fmt::Display for NotReflected {
             Self::NonClients => "from a non-client to a non-client",
             Self::AsLoop => "AS of the peer in the AS path",
             Self::NoNextHop => "no next hop",
+            Self::Filter => "withheld by the peer's profile",
+            Self::Stale => "long-lived stale",
+            Self::Interest => "no route target that the peer wants",
             Self::TooLong => "attributes too long for a message",
         })
     }
@@ -134,12 +205,22 @@ impl fmt::Display for Loop {
 
 impl std::error::Error for Loop {}
 
-/// Whether a path from a peer of this kind may be learned.
+/// Whether a path from a peer of this kind may be learned, if our AS may be in its AS_PATH so many times.
 ///
 /// # Errors
 /// The loop it has come through.
-pub fn accept(attributes: &Attributes, from: PeerKind, local: &Local) -> Result<(), Loop> {
-    if attributes.as_path.contains(local.asn) {
+pub fn accept(
+    attributes: &Attributes,
+    from: PeerKind,
+    local: &Local,
+    allow_as_in: u8,
+) -> Result<(), Loop> {
+    let asns = attributes
+        .as_path
+        .segments
+        .iter()
+        .flat_map(|segment| &segment.asns);
+    if asns.filter(|asn| **asn == local.asn).count() > allow_as_in.into() {
         return Err(Loop::As);
     }
     if from.is_external() {
@@ -164,20 +245,31 @@ pub fn reflect(
     to: &ExportKey,
     local: &Local,
 ) -> Result<Attributes, NotReflected> {
-    let allowed = permit(source.kind, attributes, to);
-    allowed.map(|()| match (source.kind.is_external(), to.kind) {
+    permit(source, attributes, to)?;
+    let mut told = match (source.kind.is_external(), to.kind) {
         (false, PeerKind::IbgpClient | PeerKind::IbgpNonClient) => {
             within_our_as(source, attributes, local)
         }
         (true, PeerKind::IbgpClient | PeerKind::IbgpNonClient) => into_our_as(attributes),
         (true, PeerKind::RouteServerClient) => between_others(attributes),
         (false, PeerKind::RouteServerClient) | (_, PeerKind::Ebgp) => {
-            out_of_our_as(attributes, local)
+            out_of_our_as(attributes, local, to.local_as)
         }
-    })
+    };
+    if source.stale == Stale::LongLived {
+        label(&mut told, Community::LLGR_STALE);
+    }
+    if to.graceful_shutdown {
+        label(&mut told, Community::GRACEFUL_SHUTDOWN);
+        // RFC 8326 §4.2 and §4.3: the community is for other ASes, which know it; LOCAL_PREF works for all in ours.
+        told.local_pref = told.local_pref.map(|_| 0);
+    }
+    link_bandwidth::with_form(&mut told.ext_communities, to.link_bandwidth);
+    Ok(told)
 }
 
-fn permit(from: PeerKind, attributes: &Attributes, to: &ExportKey) -> Result<(), NotReflected> {
+fn permit(source: &Source, attributes: &Attributes, to: &ExportKey) -> Result<(), NotReflected> {
+    let from = source.kind;
     let labelled = |community| attributes.communities.contains(&community);
     if labelled(NO_ADVERTISE) {
         return Err(NotReflected::NoAdvertise);
@@ -194,10 +286,23 @@ fn permit(from: PeerKind, attributes: &Attributes, to: &ExportKey) -> Result<(),
     if to.remote_asn.is_some_and(through) {
         return Err(NotReflected::AsLoop);
     }
+    let long_lived = source.stale == Stale::LongLived;
+    if (long_lived && labelled(Community::NO_LLGR))
+        || ((long_lived || labelled(Community::LLGR_STALE)) && !to.long_lived)
+    {
+        return Err(NotReflected::Stale);
+    }
     if attributes.next_hop.is_none() {
         return Err(NotReflected::NoNextHop);
     }
     Ok(())
+}
+
+/// Adds a community that is not there.
+fn label(attributes: &mut Attributes, community: Community) {
+    if !attributes.communities.contains(&community) {
+        attributes.communities.push(community);
+    }
 }
 
 /// RFC 4456 §8: ORIGINATOR_ID where there is none, our cluster in front of CLUSTER_LIST.
@@ -224,12 +329,18 @@ fn between_others(attributes: &Attributes) -> Attributes {
 
 /// Our AS in front. MED does not cross a second AS border (RFC 4271 §5.1.4). Extended communities do even if they are not
 /// transitive: RFC 4360 §6 would drop link bandwidth, which fabrics with one AS per leaf rely on.
-fn out_of_our_as(attributes: &Attributes, local: &Local) -> Attributes {
+/// With `local_as`, that one in front of ours or instead of it.
+fn out_of_our_as(attributes: &Attributes, local: &Local, local_as: Option<LocalAs>) -> Attributes {
     let mut reflected = without_internal(attributes);
     if attributes.as_path.neighbor_as().is_some() {
         reflected.med = None;
     }
-    reflected.as_path.prepend(local.asn);
+    if !local_as.is_some_and(|shown| shown.replace_as) {
+        reflected.as_path.prepend(local.asn);
+    }
+    if let Some(LocalAs { asn, .. }) = local_as {
+        reflected.as_path.prepend(asn);
+    }
     reflected
 }
 
@@ -274,23 +385,21 @@ mod tests {
     const KINDS: [PeerKind; 4] = [IbgpClient, IbgpNonClient, RouteServerClient, Ebgp];
 
     fn from(kind: PeerKind) -> Source {
-        Source {
-            peer: PeerId {
-                router_id: RouterId(9),
-                asn: 64_499,
-            },
-            address: Ipv4Addr::new(192, 0, 2, 9).into(),
-            kind,
-        }
+        let peer = PeerId {
+            router_id: RouterId(9),
+            asn: 64_499,
+        };
+        Source::new(peer, Ipv4Addr::new(192, 0, 2, 9).into(), kind)
     }
 
     fn to(kind: PeerKind) -> ExportKey {
-        ExportKey {
-            kind,
-            remote_asn: None,
+        let negotiated = DecodeContext {
             four_octet_as: true,
-            max_len: MAX_LEN,
-        }
+            ibgp: !kind.is_external(),
+            extended_message: false,
+            add_path: AddPathSet::NONE,
+        };
+        ExportKey::new(kind, &negotiated)
     }
 
     fn path(kind: PeerKind) -> Attributes {
@@ -403,7 +512,7 @@ mod tests {
     #[test]
     fn loops_are_found() {
         let clean = path(IbgpClient);
-        assert_eq!(accept(&clean, IbgpClient, &LOCAL), Ok(()));
+        assert_eq!(accept(&clean, IbgpClient, &LOCAL, 0), Ok(()));
         let through_us = Attributes {
             as_path: AsPath::sequence(&[64_499, 64_496]),
             ..clean.clone()
@@ -417,13 +526,13 @@ mod tests {
             ..clean
         };
         for kind in KINDS {
-            assert_eq!(accept(&through_us, kind, &LOCAL), Err(Loop::As));
+            assert_eq!(accept(&through_us, kind, &LOCAL, 0), Err(Loop::As));
             let internal = !kind.is_external();
-            assert_eq!(accept(&from_us, kind, &LOCAL).is_err(), internal);
-            assert_eq!(accept(&by_us, kind, &LOCAL).is_err(), internal);
+            assert_eq!(accept(&from_us, kind, &LOCAL, 0).is_err(), internal);
+            assert_eq!(accept(&by_us, kind, &LOCAL, 0).is_err(), internal);
         }
-        assert_eq!(accept(&from_us, IbgpClient, &LOCAL), Err(Loop::Originator));
-        assert_eq!(accept(&by_us, IbgpNonClient, &LOCAL), Err(Loop::Cluster));
+        assert_eq!(accept(&from_us, IbgpClient, &LOCAL, 0), Err(Loop::Originator));
+        assert_eq!(accept(&by_us, IbgpNonClient, &LOCAL, 0), Err(Loop::Cluster));
     }
 
     #[test]

@@ -5,9 +5,11 @@
 
 mod path;
 mod tombstone;
+mod tracking;
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -18,15 +20,18 @@ use crate::decision::{self, Step};
 use crate::nlri::Nlri;
 use crate::peer::PeerId;
 
-pub use path::{Path, PeerKind, Source};
+pub use path::{Path, PeerKind, Source, Stale};
 pub use tombstone::{TOMBSTONES_MAX, TooOld};
+pub use tracking::PathsChange;
 
+use path::Sources;
 use tombstone::Tombstones;
+use tracking::Tracking;
 
 /// A destination as its reader sees it.
 #[derive(Copy, Clone, Debug)]
 pub struct Destination<'a, N> {
-    /// All paths, by peer.
+    /// All paths, by peer and path id.
     pub paths: &'a [Path<N>],
     /// What the last `select()` chose. `None`: learned after it.
     pub selected: Option<&'a Path<N>>,
@@ -70,6 +75,8 @@ pub struct Table<N: Nlri> {
     slots: Vec<Slot<N>>,
     free: Vec<u32>,
     dirty: Vec<Dirty<N>>,
+    tracking: Option<Tracking<N>>,
+    sources: Sources,
     tombstones: Tombstones<N::Key>,
     revision: u64,
     /// Number of slots that have a path.
@@ -80,7 +87,7 @@ pub struct Table<N: Nlri> {
 
 #[derive(Debug)]
 struct Slot<N> {
-    /// By peer, so that the order of arrival is not remembered.
+    /// By peer and path id, so that the order of arrival is not remembered.
     paths: Vec<Path<N>>,
     by: Step,
     revision: u64,
@@ -114,6 +121,8 @@ impl<N: Nlri> Table<N> {
             slots: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
+            tracking: None,
+            sources: Sources::default(),
             tombstones: Tombstones::new(TOMBSTONES_MAX),
             revision: 0,
             destinations: 0,
@@ -129,17 +138,37 @@ impl<N: Nlri> Table<N> {
         self
     }
 
-    /// A peer announces a path; it replaces the one it announced before under the same key.
-    pub fn learn(&mut self, source: &Arc<Source>, nlri: N, attributes: Arc<Attributes>) {
+    /// While `on`, every change of a destination's paths is remembered for [`Table::path_changes`], at the price of copies.
+    /// For a table without paths learned or withdrawn since the last `select()`.
+    pub fn track_paths(&mut self, on: bool) {
+        if on == self.tracking.is_some() {
+            return;
+        }
+        assert!(
+            self.dirty.is_empty(),
+            "tracking begins and ends between two selections"
+        );
+        self.tracking = on.then(Tracking::new);
+    }
+
+    /// A peer announces a path; it replaces the one it announced before under the same key and path id, 0 without
+    /// add-path.
+    pub fn learn(
+        &mut self,
+        source: &Arc<Source>,
+        path_id: u32,
+        nlri: N,
+        attributes: Arc<Attributes>,
+    ) {
         let key = nlri.key();
         let path = Path {
-            source: Arc::clone(source),
+            source: self.sources.with_id(source, path_id),
             attributes,
             nlri,
         };
         let slot = self.find(&key).unwrap_or_else(|| self.occupy(&key));
         let paths = &self.slots[slot as usize].paths;
-        match paths.binary_search_by_key(&source.peer, |held| held.source.peer) {
+        match paths.binary_search_by_key(&path.source.place(), |held| held.source.place()) {
             Ok(place) => {
                 let held = &paths[place];
                 if held.source == path.source
@@ -163,17 +192,27 @@ impl<N: Nlri> Table<N> {
         }
     }
 
-    /// A peer takes its path back. Nothing happens if it has none.
-    pub fn withdraw(&mut self, peer: PeerId, key: &N::Key) {
-        if let Some(slot) = self.find(key) {
-            self.remove(slot, peer);
+    /// A peer takes one of its paths back. Nothing happens if it has none of that id.
+    pub fn withdraw(&mut self, peer: PeerId, path_id: u32, key: &N::Key) {
+        let Some(slot) = self.find(key) else { return };
+        let paths = &self.slots[slot as usize].paths;
+        let place = (peer, path_id);
+        if let Ok(found) = paths.binary_search_by_key(&place, |held| held.source.place()) {
+            self.remove(slot, found..found + 1);
         }
     }
 
     /// A peer's paths all go. Looks at every destination: about 10 ms for 400,000.
     pub fn withdraw_peer(&mut self, peer: PeerId) {
         for slot in 0..self.slots.len() {
-            self.remove(u32::try_from(slot).expect("slots are counted in u32"), peer);
+            let paths = &self.slots[slot].paths;
+            let first = paths.partition_point(|held| held.source.peer < peer);
+            let own = |held: &&Path<N>| held.source.peer == peer;
+            let count = paths[first..].iter().take_while(own).count();
+            if count > 0 {
+                let slot = u32::try_from(slot).expect("slots are counted in u32");
+                self.remove(slot, first..first + count);
+            }
         }
     }
 
@@ -181,13 +220,16 @@ impl<N: Nlri> Table<N> {
     /// the answer at most once, and not at all if what can be sent is what was sent.
     pub fn select(&mut self) -> Vec<BestChange<N>> {
         let dirty = std::mem::take(&mut self.dirty);
+        if let Some(tracking) = &mut self.tracking {
+            tracking.select(&dirty, &self.slots);
+        }
         let mut changes = Vec::with_capacity(dirty.len());
         for Dirty { slot, key, before } in dirty {
             let place = &mut self.slots[slot as usize];
             place.dirty = NONE;
             let (new, by) = match decision::select(&place.paths) {
                 Some(selected) => {
-                    place.selected = u32::try_from(selected.index).expect("one path per peer");
+                    place.selected = u32::try_from(selected.index).expect("paths are counted in u32");
                     place.by = selected.by;
                     let same = |old: &Path<N>| old.sends_same(selected.path);
                     if before.as_ref().is_some_and(same) {
@@ -217,6 +259,25 @@ impl<N: Nlri> Table<N> {
             });
         }
         changes
+    }
+
+    /// How the paths of destinations changed with the selections since the last call, each destination at most once per
+    /// selection; nothing unless tracked. To be taken after each `select()`.
+    pub fn path_changes(&mut self) -> Vec<PathsChange<N>> {
+        self.tracking
+            .as_mut()
+            .map(Tracking::take)
+            .unwrap_or_default()
+    }
+
+    /// All paths of each destination as of the last `select()`, in no meaningful order; nothing unless tracked.
+    pub fn tracked_paths(&self) -> impl Iterator<Item = &[Path<N>]> {
+        self.tracking.iter().flat_map(|tracking| {
+            self.slots
+                .iter()
+                .map(|slot| tracking.before(slot.dirty).unwrap_or(&slot.paths))
+                .filter(|paths| !paths.is_empty())
+        })
     }
 
     /// Number of changes so far.
@@ -368,17 +429,14 @@ impl<N: Nlri> Table<N> {
         self.free.push(slot);
     }
 
-    fn remove(&mut self, slot: u32, peer: PeerId) {
-        let paths = &self.slots[slot as usize].paths;
-        let found = paths.binary_search_by_key(&peer, |held| held.source.peer);
-        if let Ok(place) = found {
-            let key = paths[place].nlri.key();
-            self.mark(slot, key);
-            let paths = &mut self.slots[slot as usize].paths;
-            paths.remove(place);
-            self.paths -= 1;
-            self.destinations -= usize::from(paths.is_empty());
-        }
+    /// Takes paths away, at least one.
+    fn remove(&mut self, slot: u32, places: Range<usize>) {
+        let key = self.slots[slot as usize].paths[places.start].nlri.key();
+        self.mark(slot, key);
+        let paths = &mut self.slots[slot as usize].paths;
+        self.paths -= places.len();
+        paths.drain(places);
+        self.destinations -= usize::from(paths.is_empty());
     }
 
     /// Remembers that the slot has to be decided again, and what was selected before. To be called before it changes.
@@ -388,6 +446,9 @@ impl<N: Nlri> Table<N> {
             return;
         }
         place.dirty = u32::try_from(self.dirty.len()).expect("slots are counted in u32");
+        if let Some(tracking) = &mut self.tracking {
+            tracking.mark(&place.paths);
+        }
         self.dirty.push(Dirty {
             slot,
             key,

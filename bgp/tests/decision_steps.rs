@@ -19,14 +19,12 @@ fn prefix(number: u8) -> Prefix4 {
 }
 
 fn source(number: u8, kind: PeerKind) -> Arc<Source> {
-    Arc::new(Source {
-        peer: PeerId {
-            router_id: RouterId(number.into()),
-            asn: LOCAL_AS,
-        },
-        address: Ipv4Addr::new(192, 0, 2, number).into(),
-        kind,
-    })
+    let peer = PeerId {
+        router_id: RouterId(number.into()),
+        asn: LOCAL_AS,
+    };
+    let address = Ipv4Addr::new(192, 0, 2, number).into();
+    Arc::new(Source::new(peer, address, kind))
 }
 
 fn client(number: u8) -> Arc<Source> {
@@ -189,14 +187,12 @@ fn shortest_cluster_list_wins() {
 #[test]
 fn lowest_peer_address_wins_then_lowest_peer_as() {
     let at = |asn: u32, last: u8| {
-        Arc::new(Source {
-            peer: PeerId {
-                router_id: RouterId(5),
-                asn,
-            },
-            address: Ipv4Addr::new(192, 0, 2, last).into(),
-            kind: PeerKind::Ebgp,
-        })
+        let peer = PeerId {
+            router_id: RouterId(5),
+            asn,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, last).into();
+        Arc::new(Source::new(peer, address, PeerKind::Ebgp))
     };
     let paths = [
         path(&at(7, 20), through(&[])),
@@ -266,7 +262,7 @@ proptest! {
             let mut table = Table::new();
             for (number, (attributes, kind)) in order {
                 let source = source(u8::try_from(*number).unwrap() + 1, *kind);
-                table.learn(&source, prefix(1), Arc::new(attributes.clone()));
+                table.learn(&source, 0, prefix(1), Arc::new(attributes.clone()));
                 if select_between {
                     table.select();
                 }

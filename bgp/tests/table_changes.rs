@@ -18,11 +18,8 @@ fn prefix(number: u32) -> Prefix4 {
 }
 
 fn source(number: u8) -> Arc<Source> {
-    Arc::new(Source {
-        peer: peer(number),
-        address: Ipv4Addr::new(192, 0, 2, number).into(),
-        kind: PeerKind::IbgpClient,
-    })
+    let address = Ipv4Addr::new(192, 0, 2, number).into();
+    Arc::new(Source::new(peer(number), address, PeerKind::IbgpClient))
 }
 
 fn peer(number: u8) -> PeerId {
@@ -60,9 +57,9 @@ fn told(changes: &[BestChange<Prefix4>]) -> Vec<(Prefix4, Option<u32>, Option<u3
 #[test]
 fn each_change_has_the_next_revision() {
     let mut table = Table::new();
-    table.learn(&source(1), prefix(1), with_local_pref(100));
-    table.learn(&source(1), prefix(2), with_local_pref(100));
-    table.learn(&source(2), prefix(1), with_local_pref(200));
+    table.learn(&source(1), 0, prefix(1), with_local_pref(100));
+    table.learn(&source(1), 0, prefix(2), with_local_pref(100));
+    table.learn(&source(2), 0, prefix(1), with_local_pref(200));
     let changes = table.select();
     assert_eq!(
         told(&changes),
@@ -74,9 +71,9 @@ fn each_change_has_the_next_revision() {
         (2, 2, 3)
     );
 
-    table.withdraw(peer(2), &prefix(1));
-    table.withdraw(peer(1), &prefix(2));
-    table.withdraw(peer(7), &prefix(9));
+    table.withdraw(peer(2), 0, &prefix(1));
+    table.withdraw(peer(1), 0, &prefix(2));
+    table.withdraw(peer(7), 0, &prefix(9));
     let changes = table.select();
     assert_eq!(
         told(&changes),
@@ -95,18 +92,18 @@ fn each_change_has_the_next_revision() {
 #[test]
 fn what_cannot_be_sent_is_no_change() {
     let mut table = Table::new();
-    table.learn(&source(1), prefix(1), with_local_pref(100));
+    table.learn(&source(1), 0, prefix(1), with_local_pref(100));
     assert_eq!(table.select().len(), 1);
     // The same again, a worse path, and there and back.
-    table.learn(&source(1), prefix(1), with_local_pref(100));
-    table.learn(&source(2), prefix(1), with_local_pref(50));
-    table.withdraw(peer(1), &prefix(1));
-    table.learn(&source(1), prefix(1), with_local_pref(100));
+    table.learn(&source(1), 0, prefix(1), with_local_pref(100));
+    table.learn(&source(2), 0, prefix(1), with_local_pref(50));
+    table.withdraw(peer(1), 0, &prefix(1));
+    table.learn(&source(1), 0, prefix(1), with_local_pref(100));
     assert!(table.select().is_empty());
     assert_eq!(table.revision(), 1);
     // Came and went between two selections.
-    table.learn(&source(1), prefix(2), with_local_pref(100));
-    table.withdraw(peer(1), &prefix(2));
+    table.learn(&source(1), 0, prefix(2), with_local_pref(100));
+    table.withdraw(peer(1), 0, &prefix(2));
     assert!(table.select().is_empty());
     assert_eq!((table.len(), table.paths_len()), (1, 2));
 }
@@ -114,11 +111,11 @@ fn what_cannot_be_sent_is_no_change() {
 #[test]
 fn until_the_next_selection_a_reader_sees_the_last_one() {
     let mut table = Table::new();
-    table.learn(&source(1), prefix(1), with_local_pref(100));
+    table.learn(&source(1), 0, prefix(1), with_local_pref(100));
     assert!(table.get(&prefix(1)).unwrap().selected.is_none());
     table.select();
-    table.learn(&source(2), prefix(1), with_local_pref(200));
-    table.withdraw(peer(1), &prefix(1));
+    table.learn(&source(2), 0, prefix(1), with_local_pref(200));
+    table.withdraw(peer(1), 0, &prefix(1));
     let selected = table.get(&prefix(1)).unwrap().selected;
     assert_eq!(peer_of(selected), Some(1));
     assert_eq!(
@@ -134,9 +131,9 @@ fn until_the_next_selection_a_reader_sees_the_last_one() {
 fn a_lost_peer_takes_its_paths_with_it() {
     let mut table = Table::new();
     for number in 0..100 {
-        table.learn(&source(1), prefix(number), with_local_pref(100));
+        table.learn(&source(1), 0, prefix(number), with_local_pref(100));
         if number % 2 == 0 {
-            table.learn(&source(2), prefix(number), with_local_pref(50));
+            table.learn(&source(2), 0, prefix(number), with_local_pref(50));
         }
     }
     table.select();
@@ -154,15 +151,15 @@ fn a_lost_peer_takes_its_paths_with_it() {
 fn changes_since_are_each_destination_once_and_in_order() {
     let mut table = Table::new();
     for number in 1..=3 {
-        table.learn(&source(1), prefix(number), with_local_pref(100));
+        table.learn(&source(1), 0, prefix(number), with_local_pref(100));
     }
     table.select();
-    table.withdraw(peer(1), &prefix(1));
+    table.withdraw(peer(1), 0, &prefix(1));
     table.select();
-    table.learn(&source(2), prefix(2), with_local_pref(200));
+    table.learn(&source(2), 0, prefix(2), with_local_pref(200));
     table.select();
-    table.learn(&source(1), prefix(1), with_local_pref(100));
-    table.withdraw(peer(1), &prefix(3));
+    table.learn(&source(1), 0, prefix(1), with_local_pref(100));
+    table.withdraw(peer(1), 0, &prefix(3));
     table.select();
     assert_eq!(
         told(&table.changes_since(3).unwrap()),
@@ -183,7 +180,7 @@ fn changes_since_are_each_destination_once_and_in_order() {
 fn forgotten_tombstones_are_too_old() {
     let mut table = Table::new().with_tombstones(2);
     for number in 1..=4 {
-        table.learn(&source(1), prefix(number), with_local_pref(100));
+        table.learn(&source(1), 0, prefix(number), with_local_pref(100));
     }
     table.select();
     table.withdraw_peer(peer(1));
@@ -196,7 +193,7 @@ fn forgotten_tombstones_are_too_old() {
 #[test]
 fn a_revision_of_another_table_is_too_old() {
     let mut table = Table::new();
-    table.learn(&source(1), prefix(1), with_local_pref(100));
+    table.learn(&source(1), 0, prefix(1), with_local_pref(100));
     table.select();
     assert!(table.changes_since(1).unwrap().is_empty());
     assert!(table.changes_since(2).is_err());
@@ -248,11 +245,11 @@ proptest! {
         for (place, op) in ops.iter().enumerate() {
             match *op {
                 Op::Learn(from, nlri, pref) => {
-                    table.learn(&source(from), prefix(nlri), with_local_pref(pref));
+                    table.learn(&source(from), 0, prefix(nlri), with_local_pref(pref));
                     facts.entry(prefix(nlri)).or_default().insert(from, pref);
                 }
                 Op::Withdraw(from, nlri) => {
-                    table.withdraw(peer(from), &prefix(nlri));
+                    table.withdraw(peer(from), 0, &prefix(nlri));
                     facts.entry(prefix(nlri)).or_default().remove(&from);
                 }
                 Op::Lose(from) => {

@@ -6,6 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weft_bgp::attribute::{AsPath, Attributes, Community, NextHop, UnknownAttribute};
+use weft_bgp::capability::AddPathSet;
+use weft_bgp::constrain::Interest;
+use weft_bgp::message::DecodeContext;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::{ClusterId, PeerId, RouterId};
@@ -20,24 +23,25 @@ const LOCAL: Local = Local {
 };
 
 fn key(max_len: u16) -> ExportKey {
-    ExportKey {
-        kind: PeerKind::IbgpClient,
-        remote_asn: None,
+    let negotiated = DecodeContext {
         four_octet_as: true,
+        ibgp: true,
+        extended_message: false,
+        add_path: AddPathSet::NONE,
+    };
+    ExportKey {
         max_len,
+        ..ExportKey::new(PeerKind::IbgpClient, &negotiated)
     }
 }
 
 fn source(number: u8) -> Arc<Source> {
     let address = Ipv4Addr::new(192, 0, 2, number);
-    Arc::new(Source {
-        peer: PeerId {
-            router_id: address.into(),
-            asn: LOCAL.asn,
-        },
-        address: address.into(),
-        kind: PeerKind::IbgpClient,
-    })
+    let peer = PeerId {
+        router_id: address.into(),
+        asn: LOCAL.asn,
+    };
+    Arc::new(Source::new(peer, address.into(), PeerKind::IbgpClient))
 }
 
 fn peer(number: u8) -> PeerId {
@@ -76,7 +80,7 @@ fn told<N: Nlri>(
 ) -> Segment {
     let mut table = Table::new();
     for nlri in routes {
-        table.learn(&source(1), nlri, Arc::new(attributes.clone()));
+        table.learn(&source(1), 0, nlri, Arc::new(attributes.clone()));
     }
     UpdateGroup::new(key(max_len), LOCAL).advertise(&table.select())
 }
@@ -149,8 +153,8 @@ fn withdrawals_are_packed_too() {
     let mut table6 = Table::new();
     for number in 0..1000_u16 {
         let attributes = Arc::new(attributes(u32::from(number)));
-        table.learn(&source(1), prefix(number.into()), Arc::clone(&attributes));
-        table6.learn(&source(1), prefix6(number), attributes);
+        table.learn(&source(1), 0, prefix(number.into()), Arc::clone(&attributes));
+        table6.learn(&source(1), 0, prefix6(number), attributes);
     }
     table.select();
     table6.select();
@@ -191,7 +195,7 @@ fn different_attributes_and_sources_do_not_share_messages() {
     for number in 0..30 {
         let attributes = Arc::new(attributes(100 + number % 3));
         let from = u8::try_from(number % 2).unwrap() + 1;
-        table.learn(&source(from), prefix(number), attributes);
+        table.learn(&source(from), 0, prefix(number), attributes);
     }
     let segment = UpdateGroup::new(key(4096), LOCAL).advertise(&table.select());
     assert_eq!(segment.frames.len(), 6);
@@ -204,7 +208,7 @@ fn shared_attributes_keep_their_originators_apart() {
     let mut table = Table::new();
     let shared = Arc::new(attributes(100));
     for from in [1, 2] {
-        table.learn(&source(from), prefix(from.into()), Arc::clone(&shared));
+        table.learn(&source(from), 0, prefix(from.into()), Arc::clone(&shared));
     }
     let segment = UpdateGroup::new(key(4096), LOCAL).advertise(&table.select());
     let octets: Vec<String> = segment.frames.iter().map(|f| hex(&f.octets)).collect();
@@ -280,22 +284,22 @@ fn every_change_is_told_to_those_who_need_it() {
 fn an_image_is_the_whole_table_or_what_changed() {
     let mut table = Table::new();
     for number in 1..=3 {
-        table.learn(&source(1), prefix(number), Arc::new(attributes(100)));
+        table.learn(&source(1), 0, prefix(number), Arc::new(attributes(100)));
     }
     table.select();
     let mut group = UpdateGroup::new(key(4096), LOCAL);
-    let whole = group.image(&table, 0).unwrap();
+    let whole = group.image(&table, 0, &Interest::Everything).unwrap();
     assert_eq!(outline(&whole), [(Audience::AllBut(peer(1)), 3, 0)]);
     assert_eq!(whole.revision, 3);
-    assert!(group.image(&table, 3).unwrap().frames.is_empty());
+    assert!(group.image(&table, 3, &Interest::Everything).unwrap().frames.is_empty());
 
-    table.withdraw(peer(1), &prefix(1));
-    table.learn(&source(2), prefix(2), Arc::new(attributes(200)));
+    table.withdraw(peer(1), 0, &prefix(1));
+    table.learn(&source(2), 0, prefix(2), Arc::new(attributes(200)));
     let mut hidden = attributes(300);
     hidden.communities = vec![Community(0xffff_ff02)];
-    table.learn(&source(2), prefix(3), Arc::new(hidden));
+    table.learn(&source(2), 0, prefix(3), Arc::new(hidden));
     table.select();
-    let since = group.image(&table, 3).unwrap();
+    let since = group.image(&table, 3, &Interest::Everything).unwrap();
     assert_eq!(
         outline(&since),
         [
@@ -305,7 +309,7 @@ fn an_image_is_the_whole_table_or_what_changed() {
         ]
     );
     assert_eq!(
-        outline(&group.image(&table, 0).unwrap()),
+        outline(&group.image(&table, 0, &Interest::Everything).unwrap()),
         [(Audience::AllBut(peer(2)), 1, 0)]
     );
 }
@@ -320,9 +324,9 @@ fn attributes_that_leave_no_room_are_not_reflected() {
         nlri: prefix(1),
     };
     let small = UpdateGroup::<Prefix4>::new(key(4096), LOCAL);
-    assert_eq!(small.explain(&path), Err(NotReflected::TooLong));
+    assert_eq!(small.explain(&path, &Interest::Everything), Err(NotReflected::TooLong));
     let large = UpdateGroup::<Prefix4>::new(key(65_535), LOCAL);
-    assert!(large.explain(&path).is_ok());
+    assert!(large.explain(&path, &Interest::Everything).is_ok());
     // Who could be told the old path is told that it is gone.
     let mut small = small;
     let mut change = change(Some((1, 100)), None);
@@ -347,9 +351,9 @@ fn unknown_attributes_are_never_sent() {
     assert_eq!(one.frames[0].octets, other.frames[0].octets);
 
     let mut table = Table::new();
-    table.learn(&source(1), prefix(1), Arc::new(attributes(100)));
+    table.learn(&source(1), 0, prefix(1), Arc::new(attributes(100)));
     table.select();
-    table.learn(&source(1), prefix(1), Arc::new(with_unknown));
+    table.learn(&source(1), 0, prefix(1), Arc::new(with_unknown));
     assert!(
         table.select().is_empty(),
         "nothing that can be sent has changed"
@@ -372,11 +376,11 @@ fn two_replicas_send_equal_octets() {
             for from in [1, 2] {
                 let mut attributes = attributes(100 + (number + u32::from(from)) % 2);
                 attributes.as_path = AsPath::sequence(&[65_536, 65_537 + number]);
-                table.learn(&source(from), prefix(number), Arc::new(attributes));
+                table.learn(&source(from), 0, prefix(number), Arc::new(attributes));
             }
             group.advertise(&table.select());
         }
-        let image = group.image(&table, 0).unwrap();
+        let image = group.image(&table, 0, &Interest::Everything).unwrap();
         let mut octets: Vec<_> = image
             .frames
             .into_iter()

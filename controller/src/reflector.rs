@@ -442,7 +442,7 @@ fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<So
         paths.extend(own.map(|path| (path.nlri.clone(), Arc::clone(&path.attributes))));
     }
     for (nlri, attributes) in paths {
-        family.table.learn(source, nlri, attributes);
+        family.table.learn(source, 0, nlri, attributes);
     }
 }
 

@@ -241,11 +241,7 @@ mod tests {
             asn: 64_496,
         };
         let address = [192, 0, 2, host].into();
-        Arc::new(Source {
-            peer,
-            address,
-            kind: PeerKind::IbgpClient,
-        })
+        Arc::new(Source::new(peer, address, PeerKind::IbgpClient))
     }
 
     fn attributes(vni: u8, vtep: u8, tunnel_type: u16) -> Arc<Attributes> {
@@ -301,12 +297,12 @@ mod tests {
     fn a_vtep_is_a_member_while_its_type_3_is_selected() {
         let (mut vteps, mut table) = (Vteps::new(), Table::new());
         table.learn(
-            &source(1),
+            &source(1), 0,
             flooding(1),
             attributes(100, 1, Encapsulation::VXLAN),
         );
         table.learn(
-            &source(2),
+            &source(2), 0,
             flooding(2),
             attributes(100, 2, Encapsulation::VXLAN),
         );
@@ -321,7 +317,7 @@ mod tests {
         assert_eq!(announcers, [source(1).peer]);
 
         table.learn(
-            &source(2),
+            &source(2), 0,
             flooding(2),
             attributes(200, 2, Encapsulation::VXLAN),
         );
@@ -340,7 +336,7 @@ mod tests {
     fn without_a_vni_there_is_no_membership() {
         let (mut vteps, mut table) = (Vteps::new(), Table::new());
         table.learn(
-            &source(1),
+            &source(1), 0,
             flooding(1),
             attributes(100, 1, Encapsulation::MPLS),
         );
@@ -352,12 +348,12 @@ mod tests {
     fn mac_routes_follow_the_host() {
         let (mut vteps, mut table) = (Vteps::new(), Table::new());
         table.learn(
-            &source(1),
+            &source(1), 0,
             host(1, 100),
             attributes(0, 1, Encapsulation::VXLAN),
         );
         table.learn(
-            &source(1),
+            &source(1), 0,
             host(2, 200),
             attributes(0, 1, Encapsulation::VXLAN),
         );
@@ -369,7 +365,7 @@ mod tests {
         );
 
         table.learn(
-            &source(1),
+            &source(1), 0,
             host(1, 100),
             attributes(0, 2, Encapsulation::VXLAN),
         );
@@ -383,7 +379,7 @@ mod tests {
     fn a_repeated_change_adds_no_member() {
         let (mut vteps, mut table) = (Vteps::new(), Table::new());
         table.learn(
-            &source(1),
+            &source(1), 0,
             flooding(1),
             attributes(100, 1, Encapsulation::VXLAN),
         );
@@ -409,9 +405,9 @@ mod tests {
                 let from = source(peer);
                 let offer = attributes(item, vtep, Encapsulation::VXLAN);
                 match verb {
-                    0 => table.learn(&from, flooding(item), offer),
-                    1 => table.learn(&from, host(item, vtep), offer),
-                    2 => table.withdraw(from.peer, &weft_bgp::nlri::Nlri::key(&flooding(item))),
+                    0 => table.learn(&from, 0, flooding(item), offer),
+                    1 => table.learn(&from, 0, host(item, vtep), offer),
+                    2 => table.withdraw(from.peer, 0, &weft_bgp::nlri::Nlri::key(&flooding(item))),
                     _ => table.withdraw_peer(from.peer),
                 }
                 if step % 3 == 0 {

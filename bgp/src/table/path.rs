@@ -4,7 +4,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::attribute::Attributes;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::attribute::{Attributes, Community};
 use crate::nlri::Nlri;
 use crate::peer::PeerId;
 
@@ -43,7 +46,20 @@ impl fmt::Display for PeerKind {
     }
 }
 
-/// Where a path comes from. One `Arc` per peer, shared by all its paths.
+/// Whether the session that a path came from has ended, and which rule keeps the path all the same.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Stale {
+    /// The session is there, or its end changed nothing.
+    #[default]
+    No,
+    /// Kept for the restart time. Told as before. RFC 4724 §4.2.
+    Graceful,
+    /// Kept for the long-lived stale time: least preferred, and told only to those who know what that means.
+    /// RFC 9494 §4.
+    LongLived,
+}
+
+/// Where a path comes from. One `Arc` per peer, shared by all its paths; a table makes one more for each path id.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Source {
     /// Who.
@@ -52,12 +68,36 @@ pub struct Source {
     pub address: IpAddr,
     /// What it is to us.
     pub kind: PeerKind,
+    /// Whether its session is there.
+    pub stale: Stale,
+    /// What the peer calls this one of its paths, 0 where it sends no ids. RFC 7911 §3. It is here because a field of
+    /// [`Path`] would cost every path 8 octets; [`super::Table::learn`] sets it.
+    pub path_id: u32,
+}
+
+impl Source {
+    /// A peer with a session that sends no path ids.
+    #[must_use]
+    pub fn new(peer: PeerId, address: IpAddr, kind: PeerKind) -> Self {
+        Self {
+            peer,
+            address,
+            kind,
+            stale: Stale::No,
+            path_id: 0,
+        }
+    }
+
+    /// Its place among the paths of a destination.
+    pub(super) fn place(&self) -> (PeerId, u32) {
+        (self.peer, self.path_id)
+    }
 }
 
 /// One peer's offer for one destination: two pointers and the NLRI.
 #[derive(Clone, Debug)]
 pub struct Path<N> {
-    /// Who announced it.
+    /// Who announced it, and under which path id.
     pub source: Arc<Source>,
     /// With which attributes, next hop included.
     pub attributes: Arc<Attributes>,
@@ -65,12 +105,30 @@ pub struct Path<N> {
     pub nlri: N,
 }
 
+impl<N> Path<N> {
+    /// What its peer calls it, 0 without add-path.
+    #[must_use]
+    pub fn path_id(&self) -> u32 {
+        self.source.path_id
+    }
+
+    /// Of a session that ended longer ago than the restart time, by our knowledge or by what the path says.
+    /// RFC 9494 §4.3.
+    #[must_use]
+    pub fn is_long_lived_stale(&self) -> bool {
+        self.source.stale == Stale::LongLived
+            || self.attributes.communities.contains(&Community::LLGR_STALE)
+    }
+}
+
 impl<N: Nlri> Path<N> {
     /// Equal in everything that can be sent: peer, NLRI, and attributes but for the unknown ones.
     #[must_use]
     pub fn sends_same(&self, other: &Self) -> bool {
+        let long_lived = |path: &Self| path.source.stale == Stale::LongLived;
         self.source.peer == other.source.peer
             && self.source.kind == other.source.kind
+            && long_lived(self) == long_lived(other)
             && self.nlri == other.nlri
             && same_attributes(&self.attributes, &other.attributes)
     }
@@ -89,3 +147,38 @@ fn same_attributes(a: &Arc<Attributes>, b: &Arc<Attributes>) -> bool {
     };
     known(a) == known(b)
 }
+
+/// One copy of a source for each of its path ids. Copies that no path holds are dropped when their number has doubled.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    copies: HashMap<(PeerId, u32), Arc<Source>, FixedState>,
+    after_sweep: usize,
+}
+
+impl Sources {
+    /// `source` with this path id; without one it is shared as it is.
+    pub(super) fn with_id(&mut self, source: &Arc<Source>, path_id: u32) -> Arc<Source> {
+        if source.path_id == path_id {
+            return Arc::clone(source);
+        }
+        if self.copies.len() >= SWEEP_AT_LEAST.max(2 * self.after_sweep) {
+            self.copies.retain(|_, copy| Arc::strong_count(copy) > 1);
+            self.after_sweep = self.copies.len();
+        }
+        let wanted = Source {
+            path_id,
+            ..(**source).clone()
+        };
+        let copy = self
+            .copies
+            .entry(wanted.place())
+            .or_insert_with(|| Arc::new(wanted.clone()));
+        if **copy != wanted {
+            *copy = Arc::new(wanted);
+        }
+        Arc::clone(copy)
+    }
+}
+
+/// Below this many copies (about 100 kB) a sweep is not worth its scan.
+const SWEEP_AT_LEAST: usize = 1024;

@@ -110,7 +110,7 @@ const LIMIT_SEGMENTS: usize = 65_536;
 mod tests {
     use bytes::Bytes;
 
-    use super::super::{Audience, Frame};
+    use super::super::{Audience, Concerns, Frame};
     use super::*;
 
     fn segment(revision: u64, octets_len: usize) -> Arc<Segment> {
@@ -119,6 +119,7 @@ mod tests {
             frames: vec![Frame {
                 octets: Bytes::from(vec![0; octets_len]),
                 audience: Audience::All,
+                concerns: Concerns::All,
                 routes: 1,
                 withdrawals: 0,
             }],

@@ -29,7 +29,8 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::{Audience, Frame, Offer, Segment};
+use super::{Audience, Concerns, Frame, Offer, Segment};
+use crate::constrain::Targets;
 use crate::family::Family;
 use crate::frame::{HEADER_LEN, MARKER};
 use crate::message::MessageKind;
@@ -42,6 +43,7 @@ pub(super) struct Packer {
     max_len: u16,
     announcements: HashMap<(usize, PeerId), usize, FixedState>,
     withdrawals: HashMap<Audience, usize, FixedState>,
+    losses: HashMap<(Audience, Targets, Targets), usize, FixedState>,
     runs: Vec<Run>,
     out: Output,
 }
@@ -50,6 +52,7 @@ pub(super) struct Packer {
 struct Run {
     says: Says,
     audience: Audience,
+    concerns: Concerns,
     nlri: Writer,
     count: u32,
     room: usize,
@@ -77,6 +80,7 @@ impl Packer {
             max_len,
             announcements: HashMap::default(),
             withdrawals: HashMap::default(),
+            losses: HashMap::default(),
             runs: Vec::new(),
             out: Output {
                 buffer: Writer::new(),
@@ -103,7 +107,11 @@ impl Packer {
             .entry((address, peer))
             .or_insert_with(|| {
                 let says = Says::Announce(Arc::clone(offer));
-                open(runs, says, Audience::AllBut(peer), room)
+                let concerns = match offer.targets.is_empty() {
+                    true => Concerns::All,
+                    false => Concerns::Wanting(offer.targets.clone()),
+                };
+                open(runs, says, (Audience::AllBut(peer), concerns), room)
             });
         self.push(run, encode);
     }
@@ -114,7 +122,26 @@ impl Packer {
         let run = *self
             .withdrawals
             .entry(audience)
-            .or_insert_with(|| open(runs, Says::Withdraw, audience, room));
+            .or_insert_with(|| open(runs, Says::Withdraw, (audience, Concerns::All), room));
+        self.push(run, encode);
+    }
+
+    /// An NLRI is withdrawn from those who wanted it for the targets that it had, and do not want it for those it has now.
+    pub(super) fn lose(
+        &mut self,
+        audience: Audience,
+        (had, now): (&Targets, &Targets),
+        encode: impl FnOnce(&mut Writer),
+    ) {
+        let (runs, room) = (&mut self.runs, room_to_withdraw(self.family, self.max_len));
+        let run = *self
+            .losses
+            .entry((audience, had.clone(), now.clone()))
+            .or_insert_with(|| {
+                let (had, now) = (had.clone(), now.clone());
+                let concerns = Concerns::Losing { had, now };
+                open(runs, Says::Withdraw, (audience, concerns), room)
+            });
         self.push(run, encode);
     }
 
@@ -150,10 +177,16 @@ impl Packer {
     }
 }
 
-fn open(runs: &mut Vec<Run>, says: Says, audience: Audience, room: usize) -> usize {
+fn open(
+    runs: &mut Vec<Run>,
+    says: Says,
+    (audience, concerns): (Audience, Concerns),
+    room: usize,
+) -> usize {
     runs.push(Run {
         says,
         audience,
+        concerns,
         nlri: Writer::new(),
         count: 0,
         room,
@@ -180,6 +213,7 @@ impl Output {
         self.frames.push(Frame {
             octets,
             audience: run.audience,
+            concerns: run.concerns.clone(),
             routes,
             withdrawals,
         });
@@ -287,8 +321,8 @@ const EMPTY_UPDATE: usize = HEADER_LEN as usize + 2 + 2;
 /// The same with an MP_UNREACH_NLRI that withdraws nothing.
 const UNREACH_OVERHEAD: usize = EMPTY_UPDATE + 4 + 3;
 
-/// The longest NLRI: EVPN's type and length octets and what the length can say.
-pub(super) const NLRI_MAX: usize = 257;
+/// The longest NLRI: a path id, EVPN's type and length octets, and what the length can say.
+pub(super) const NLRI_MAX: usize = 4 + 257;
 
 /// Of an EVPN type 2, with its share of header and attributes.
 const OCTETS_PER_ROUTE: usize = 48;

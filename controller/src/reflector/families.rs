@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weft_bgp::attribute::Attributes;
+use weft_bgp::constrain::Interest;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
@@ -51,7 +52,7 @@ impl<N: Nlri> FamilyState<N> {
         for octets in keys {
             let nlri = N::key_from_octets(octets).and_then(|key| N::from_parts(key, payload));
             match nlri {
-                Some(nlri) => self.table.learn(source, nlri, Arc::clone(attributes)),
+                Some(nlri) => self.table.learn(source, 0, nlri, Arc::clone(attributes)),
                 None => {
                     tracing::error!(family = %N::family(), "a committed route is not understood")
                 }
@@ -62,7 +63,7 @@ impl<N: Nlri> FamilyState<N> {
     /// Withdraws one peer's path.
     pub fn delete(&mut self, peer: PeerId, octets: &[u8]) {
         if let Some(key) = N::key_from_octets(octets) {
-            self.table.withdraw(peer, &key);
+            self.table.withdraw(peer, 0, &key);
         }
     }
 
@@ -102,7 +103,7 @@ impl<N: Nlri> FamilyState<N> {
     pub fn image(&mut self, id: GroupId, since: u64) -> Result<Image, TooOld> {
         let found = self.groups.iter_mut().find(|(other, ..)| *other == id);
         let (_, _, group) = found.expect("a group lives while it has a member");
-        let segment = Arc::new(group.image(&self.table, since)?);
+        let segment = Arc::new(group.image(&self.table, since, &Interest::Everything)?);
         Ok(Image { group: id, segment })
     }
 

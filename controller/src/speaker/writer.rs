@@ -325,7 +325,7 @@ const BLOCKED_AFTER: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use weft_bgp::peer::RouterId;
-    use weft_bgp::update_group::{Audience, Frame};
+    use weft_bgp::update_group::{Audience, Concerns, Frame};
 
     use super::*;
 
@@ -342,6 +342,7 @@ mod tests {
         let frame = Frame {
             octets,
             audience,
+            concerns: Concerns::All,
             routes: 1,
             withdrawals: 0,
         };

@@ -75,11 +75,7 @@ fn expected(at: usize, switches: &[Switch], local: &Local) -> BTreeMap<RouteKey,
     best.retain(|_, (from, _)| *from != at);
     let tell = |(from, announced): (usize, &Announced)| {
         let (source, to) = (&switches[from], &switches[at]);
-        let source = Source {
-            peer: source.peer,
-            address: source.address,
-            kind: KIND,
-        };
+        let source = Source::new(source.peer, source.address, KIND);
         let key = ExportKey::new(KIND, &to.context);
         let told = reflect::reflect(&source, &announced.attributes, &key, local);
         held(
