@@ -52,6 +52,7 @@ use self::timers::IdleHold;
 pub use self::config::{RemoteAsn, SessionConfig};
 pub use self::down::DownReason;
 pub use self::negotiation::Negotiated;
+pub use self::reconfigure::Effect;
 
 mod collision;
 mod config;
@@ -60,6 +61,7 @@ mod established;
 mod negotiation;
 mod open_confirm;
 mod open_sent;
+mod reconfigure;
 mod state;
 mod timers;
 
@@ -101,10 +103,11 @@ pub enum Input {
     Malformed(Side, DecodeError),
     /// The deadline of [`Session::poll_timeout`] has come.
     Timeout,
-    /// End, and stay Idle until the next `Start`. RFC 4486.
+    /// End, and stay Idle until the next `Start`. RFC 4486. A Hard Reset is said to a peer that keeps
+    /// routes over a NOTIFICATION; to others it is a shutdown (RFC 8538 §3).
     Stop(Cease),
     /// As `Stop`, with a text for the operator at the other end, at most 255 octets of which are
-    /// sent. RFC 9003; only with Administrative Shutdown and Administrative Reset.
+    /// sent. RFC 9003; only with Administrative Shutdown, Administrative Reset and Hard Reset.
     StopSaying(Cease, String),
     /// The established connection took octets; nothing waits, or some progress was made. RFC 9687.
     Sent,

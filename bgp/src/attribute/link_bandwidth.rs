@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::attribute::ExtendedCommunity;
+use crate::reflect::LinkBandwidthForm;
 
 /// Bandwidth of a link, in octets per second. draft-ietf-idr-link-bandwidth §2.
 ///
@@ -27,8 +28,8 @@ impl LinkBandwidth {
     /// What `community` says, if it is one; a negative or unbounded bandwidth says nothing.
     #[must_use]
     pub fn of(community: ExtendedCommunity) -> Option<Self> {
-        let [kind, subtype, a, b, value @ ..] = community.0;
-        if !matches!(kind, 0x00 | 0x40) || subtype != 0x04 {
+        let [kind, _, a, b, value @ ..] = community.0;
+        if !is_link_bandwidth(community) {
             return None;
         }
         let octets_per_sec = f32::from_be_bytes(value);
@@ -37,17 +38,48 @@ impl LinkBandwidth {
         usable.then_some(Self {
             asn,
             octets_per_sec,
-            transitive: kind == 0x00,
+            transitive: kind == TRANSITIVE,
         })
     }
 
     /// The community that says this.
     #[must_use]
     pub fn community(self) -> ExtendedCommunity {
-        let kind = if self.transitive { 0x00 } else { 0x40 };
+        let kind = if self.transitive {
+            TRANSITIVE
+        } else {
+            NON_TRANSITIVE
+        };
         let ([a, b], [c, d, e, f]) = (self.asn.to_be_bytes(), self.octets_per_sec.to_be_bytes());
-        ExtendedCommunity([kind, 0x04, a, b, c, d, e, f])
+        ExtendedCommunity([kind, SUBTYPE, a, b, c, d, e, f])
     }
+}
+
+/// Puts the link bandwidths among `communities` into this form; the others, and all but the first
+/// octet, stay as they are. Where both forms of one bandwidth stood, one is left.
+pub fn with_form(communities: &mut Vec<ExtendedCommunity>, form: LinkBandwidthForm) {
+    let kind = match form {
+        LinkBandwidthForm::AsIs => return,
+        LinkBandwidthForm::NonTransitive => NON_TRANSITIVE,
+        LinkBandwidthForm::Transitive => TRANSITIVE,
+    };
+    let mut seen: Vec<ExtendedCommunity> = Vec::new();
+    communities.retain_mut(|community| {
+        if !is_link_bandwidth(*community) {
+            return true;
+        }
+        let [first, ..] = &mut community.0;
+        *first = kind;
+        let is_new = !seen.contains(community);
+        seen.push(*community);
+        is_new
+    });
+}
+
+/// Whether it is one by type and subtype, whatever its value.
+#[must_use]
+pub fn is_link_bandwidth(community: ExtendedCommunity) -> bool {
+    matches!(community.kind(), TRANSITIVE | NON_TRANSITIVE) && community.subtype() == SUBTYPE
 }
 
 /// As FRR writes it: "LB:65000:1250000 (10.000 Mbps)".
@@ -62,4 +94,66 @@ impl fmt::Display for LinkBandwidth {
     }
 }
 
+/// Two-octet AS specific, transitive. RFC 7153 §3.
+const TRANSITIVE: u8 = 0x00;
+/// Two-octet AS specific, not transitive. RFC 7153 §3.
+const NON_TRANSITIVE: u8 = 0x40;
+const SUBTYPE: u8 = 0x04;
+
 const UNITS: [(f64, &str); 3] = [(1e9, "Gbps"), (1e6, "Mbps"), (1e3, "Kbps")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: [u8; 6] = [0xfb, 0xf0, 0x49, 0x98, 0x96, 0x80];
+
+    fn community(kind: u8, subtype: u8) -> ExtendedCommunity {
+        let [a, b, c, d, e, f] = RATE;
+        ExtendedCommunity([kind, subtype, a, b, c, d, e, f])
+    }
+
+    #[test]
+    fn both_forms_are_read_and_written() {
+        for (kind, transitive) in [(0x00, true), (0x40, false)] {
+            let bandwidth = LinkBandwidth::of(community(kind, 4)).unwrap();
+            assert_eq!(
+                (bandwidth.octets_per_sec, bandwidth.transitive),
+                (1_250_000.0, transitive)
+            );
+            assert_eq!(bandwidth.community(), community(kind, 4));
+        }
+        assert_eq!(LinkBandwidth::of(community(0x00, 2)), None);
+        assert_eq!(LinkBandwidth::of(community(0x80, 4)), None);
+    }
+
+    #[test]
+    fn only_the_first_octet_of_a_link_bandwidth_changes() {
+        let target = community(0x00, 2);
+        let told = |form| {
+            let mut communities = vec![community(0x40, 4), target, community(0x00, 4)];
+            with_form(&mut communities, form);
+            communities
+        };
+        assert_eq!(told(LinkBandwidthForm::AsIs).len(), 3);
+        assert_eq!(
+            told(LinkBandwidthForm::NonTransitive),
+            [community(0x40, 4), target]
+        );
+        assert_eq!(
+            told(LinkBandwidthForm::Transitive),
+            [community(0x00, 4), target]
+        );
+    }
+
+    /// What is no rate is carried all the same: we only read it not.
+    #[test]
+    fn a_value_that_is_no_bandwidth_keeps_its_octets() {
+        let odd = ExtendedCommunity([0x40, 4, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+        let mut communities = vec![odd];
+        with_form(&mut communities, LinkBandwidthForm::Transitive);
+        let [_, expected @ ..] = odd.0;
+        let [_, octets @ ..] = communities.first().unwrap().0;
+        assert_eq!((LinkBandwidth::of(odd), octets), (None, expected));
+    }
+}

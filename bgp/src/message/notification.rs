@@ -93,10 +93,16 @@ impl Notification {
     /// What the operator of the peer says with a shutdown or reset. RFC 9003 §2.
     #[must_use]
     pub fn shutdown_communication(&self) -> Option<&str> {
-        if self.code != 6 || !matches!(self.subcode, 2 | 4) {
-            return None;
-        }
-        let (&length, text) = self.data.split_first()?;
+        let data = match (self.code, self.subcode) {
+            (6, 2 | 4) => &self.data[..],
+            // A Hard Reset says in its data what it would have said otherwise. RFC 8538 §3.1.
+            (6, 9) => match self.data.split_first_chunk() {
+                Some(([6, 2 | 4], data)) => data,
+                Some(_) | None => return None,
+            },
+            _ => return None,
+        };
+        let (&length, text) = data.split_first()?;
         std::str::from_utf8(text.get(..usize::from(length))?).ok()
     }
 
@@ -131,6 +137,17 @@ impl fmt::Display for Notification {
             Some(subcode) => write!(f, "/{subcode}"),
             None if self.subcode == 0 => Ok(()),
             None => write!(f, "/{}", self.subcode),
+        }?;
+        match (self.code, self.subcode, self.data.first_chunk()) {
+            (6, 9, Some(&[code, subcode])) => {
+                let inner = Self {
+                    code,
+                    subcode,
+                    data: Bytes::new(),
+                };
+                write!(f, " of {inner}")
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -157,6 +174,10 @@ mod tests {
             (99, 0, "99"),
             (99, 1, "99/1"),
         ];
+        assert_eq!(
+            notification(6, 9, &[6, 2, 0]).to_string(),
+            "Cease/Hard Reset of Cease/Administrative Shutdown"
+        );
         for (code, subcode, text) in table {
             assert_eq!(notification(code, subcode, &[]).to_string(), text);
         }
@@ -174,6 +195,15 @@ mod tests {
             None
         );
         assert_eq!(notification(6, 2, &[]).shutdown_communication(), None);
+        assert_eq!(
+            notification(6, 9, &[6, 2, 2, b'o', b'k']).shutdown_communication(),
+            Some("ok")
+        );
+        assert_eq!(notification(6, 9, &[6]).shutdown_communication(), None);
+        assert_eq!(
+            notification(6, 9, &[4, 0, 0]).shutdown_communication(),
+            None
+        );
         assert_eq!(
             notification(6, 6, &[2, b'o', b'k']).shutdown_communication(),
             None

@@ -39,6 +39,24 @@ impl RouteRefresh {
         }
     }
 
+    /// The mark before the answer to a request. RFC 7313 §4.
+    #[must_use]
+    pub fn begin(family: Family) -> Self {
+        Self {
+            family,
+            subtype: Self::BEGIN,
+        }
+    }
+
+    /// The mark behind the answer to a request. RFC 7313 §4.
+    #[must_use]
+    pub fn end(family: Family) -> Self {
+        Self {
+            family,
+            subtype: Self::END,
+        }
+    }
+
     pub(crate) fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = body_reader(body, Fault::RouteRefreshLength);
         let afi = reader.u16()?;

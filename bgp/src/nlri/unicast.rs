@@ -6,9 +6,11 @@ use std::fmt;
 use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::attribute::{Attributes, NextHop};
 use crate::error::Fault;
 use crate::family::Family;
 use crate::nlri::{Nlri, NlriError};
+use crate::reflect::Filter;
 use crate::wire::{Reader, Writer};
 
 /// An IPv4 prefix. RFC 4271 §4.3.
@@ -60,6 +62,10 @@ impl Prefix6 {
         })
     }
 }
+
+/// Bit of a [`Filter`]: IPv4 prefixes may have an IPv6 next hop; for peers with which
+/// [`crate::session::Negotiated::ipv4_over_ipv6`] was agreed. RFC 8950 §4.
+pub const IPV4_OVER_IPV6: u32 = 1 << 31;
 
 /// Reads a length and as many octets as it needs, zero-filled to `N`. RFC 7606 §5.3: a length above
 /// the family's, or octets that are not there, lose the framing.
@@ -125,6 +131,14 @@ impl Nlri for Prefix4 {
 
     fn from_parts(key: Self, payload: &[u8]) -> Option<Self> {
         payload.is_empty().then_some(key)
+    }
+
+    /// RFC 8950 §4: an IPv6 next hop goes only to a peer that said that it takes them.
+    fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {
+        match attributes.next_hop {
+            Some(NextHop::V4(_)) | None => true,
+            Some(NextHop::V6(_) | NextHop::V6LinkLocal(..)) => filter.0 & IPV4_OVER_IPV6 != 0,
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use super::negotiation::Negotiated;
+use crate::capability::GracefulRestart;
 use crate::message::Notification;
 use crate::message::notification::Cease;
 
@@ -39,9 +41,79 @@ impl fmt::Display for DownReason {
     }
 }
 
+impl DownReason {
+    /// Whether the routes of the peer may be kept until it is back, as far as the end of this session
+    /// says; [`Negotiated::graceful_restart`] says for how long, and in which families. RFC 4724 §4.2,
+    /// RFC 8538 §4.
+    #[must_use]
+    pub fn retains(&self, negotiated: &Negotiated) -> bool {
+        let covered = |restart: &GracefulRestart| !restart.families.is_empty();
+        if !negotiated.graceful_restart.as_ref().is_some_and(covered) {
+            return false;
+        }
+        let through_notification = negotiated.restart_after_notification;
+        match self {
+            Self::PeerClosed => true,
+            Self::HoldTimerExpired | Self::SendHoldTimerExpired => through_notification,
+            Self::NotificationReceived(n) | Self::NotificationSent(n) => {
+                through_notification && !is_goodbye(n)
+            }
+            Self::Stopped(cease) => through_notification && !is_our_goodbye(*cease),
+        }
+    }
+}
+
+/// Who says this does not mean to be back with the same routes soon.
+fn is_goodbye(notification: &Notification) -> bool {
+    let goodbyes = [Cease::HardReset, Cease::MaxPrefixes, Cease::Deconfigured];
+    notification.code == CEASE
+        && goodbyes
+            .iter()
+            .any(|cease| cease.subcode() == notification.subcode)
+}
+
+/// The same of what we say; we say neither of a shutdown nor of BFD that the peer may be back.
+fn is_our_goodbye(cease: Cease) -> bool {
+    match cease {
+        Cease::MaxPrefixes
+        | Cease::Shutdown
+        | Cease::Deconfigured
+        | Cease::HardReset
+        | Cease::BfdDown => true,
+        Cease::Reset
+        | Cease::Rejected
+        | Cease::ConfigurationChange
+        | Cease::Collision
+        | Cease::OutOfResources => false,
+    }
+}
+
 /// The NOTIFICATION of an end by our own wish; the text is cut at a character below 256 octets, and
-/// goes only with the two subcodes that carry one.
-pub(super) fn cease(cease: Cease, communication: &str) -> Notification {
+/// goes only with the subcodes that carry one. `hard` says whether the peer knows a Hard Reset.
+pub(super) fn cease(cease: Cease, communication: &str, hard: bool) -> Notification {
+    match cease {
+        Cease::HardReset if hard => {
+            let inner = saying(Cease::Shutdown, communication);
+            let head = [inner.code, inner.subcode];
+            Notification {
+                data: Bytes::from([&head, &inner.data[..]].concat()),
+                ..Notification::cease(cease)
+            }
+        }
+        Cease::HardReset => saying(Cease::Shutdown, communication),
+        Cease::MaxPrefixes
+        | Cease::Shutdown
+        | Cease::Deconfigured
+        | Cease::Reset
+        | Cease::Rejected
+        | Cease::ConfigurationChange
+        | Cease::Collision
+        | Cease::OutOfResources
+        | Cease::BfdDown => saying(cease, communication),
+    }
+}
+
+fn saying(cease: Cease, communication: &str) -> Notification {
     let mut notification = Notification::cease(cease);
     if SAYING.contains(&notification.subcode) && !communication.is_empty() {
         let text = &communication[..communication.floor_char_boundary(COMMUNICATION_MAX)];
@@ -72,16 +144,25 @@ fn write_notification(
 /// Administrative Shutdown and Administrative Reset.
 const SAYING: [u8; 2] = [2, 4];
 
+/// RFC 4271 §4.5.
+const CEASE: u8 = 6;
+
 /// RFC 9003 §2, in octets.
 const COMMUNICATION_MAX: usize = 255;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capability::Capability;
+    use crate::family::Family;
+    use crate::message::Open;
+    use crate::peer::RouterId;
+    use crate::session::negotiation::negotiate;
+    use crate::session::{RemoteAsn, SessionConfig};
 
     #[test]
     fn a_communication_is_cut_at_a_character() {
-        let notification = cease(Cease::Shutdown, &"é".repeat(200));
+        let notification = cease(Cease::Shutdown, &"é".repeat(200), true);
         assert_eq!((notification.data.len(), notification.data[0]), (255, 254));
         assert_eq!(
             notification.shutdown_communication(),
@@ -91,17 +172,17 @@ mod tests {
 
     #[test]
     fn only_shutdown_and_reset_carry_a_communication() {
-        assert!(cease(Cease::MaxPrefixes, "no").data.is_empty());
-        assert!(cease(Cease::Shutdown, "").data.is_empty());
+        assert!(cease(Cease::MaxPrefixes, "no", true).data.is_empty());
+        assert!(cease(Cease::Shutdown, "", true).data.is_empty());
         assert_eq!(
-            cease(Cease::Reset, "yes").shutdown_communication(),
+            cease(Cease::Reset, "yes", true).shutdown_communication(),
             Some("yes")
         );
     }
 
     #[test]
     fn reasons_can_be_read() {
-        let received = DownReason::NotificationReceived(cease(Cease::Shutdown, "a\u{1b}b"));
+        let received = DownReason::NotificationReceived(cease(Cease::Shutdown, "a\u{1b}b", true));
         assert_eq!(
             received.to_string(),
             r#"notification received 6/2 (Cease/Administrative Shutdown) "a\u{1b}b""#
@@ -114,5 +195,74 @@ mod tests {
             DownReason::PeerClosed.to_string(),
             "peer closed the connection"
         );
+    }
+
+    fn negotiated(n: bool, restart: bool) -> Negotiated {
+        let config = SessionConfig {
+            graceful_restart: Some(GracefulRestart {
+                notification: n,
+                ..GracefulRestart::default()
+            }),
+            ..SessionConfig::new(64_496, RouterId(1), RemoteAsn::Any)
+        };
+        let offer = restart.then_some(Capability::GracefulRestart(GracefulRestart {
+            notification: true,
+            families: vec![(Family::L2VPN_EVPN, true)],
+            ..GracefulRestart::default()
+        }));
+        let family = Capability::MultiProtocol(Family::L2VPN_EVPN);
+        let open = Open {
+            asn: 64_496,
+            hold_secs: 90,
+            router_id: RouterId(2),
+            capabilities: offer.into_iter().chain([family]).collect(),
+        };
+        negotiate(&config, open).unwrap()
+    }
+
+    /// RFC 8538 §4: with N of both sides everything but a goodbye is like the loss of the connection.
+    #[test]
+    fn routes_are_kept_by_what_was_agreed_and_by_how_it_ended() {
+        let received = |cease| DownReason::NotificationReceived(Notification::cease(cease));
+        let malformed = Notification {
+            code: 3,
+            subcode: 9,
+            data: Bytes::new(),
+        };
+        // With graceful restart, with N of both.
+        let table = [
+            (DownReason::PeerClosed, true, true),
+            (DownReason::HoldTimerExpired, false, true),
+            (DownReason::SendHoldTimerExpired, false, true),
+            (DownReason::NotificationSent(malformed.clone()), false, true),
+            (DownReason::NotificationReceived(malformed), false, true),
+            (received(Cease::Reset), false, true),
+            (received(Cease::Shutdown), false, true),
+            (received(Cease::BfdDown), false, true),
+            (received(Cease::HardReset), false, false),
+            (received(Cease::MaxPrefixes), false, false),
+            (received(Cease::Deconfigured), false, false),
+            (DownReason::Stopped(Cease::Reset), false, true),
+            (DownReason::Stopped(Cease::Shutdown), false, false),
+            (DownReason::Stopped(Cease::BfdDown), false, false),
+            (DownReason::Stopped(Cease::HardReset), false, false),
+        ];
+        for (reason, plain, with_n) in table {
+            assert!(!reason.retains(&negotiated(true, false)), "{reason}");
+            assert_eq!(reason.retains(&negotiated(false, true)), plain, "{reason}");
+            assert_eq!(reason.retains(&negotiated(true, true)), with_n, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_hard_reset_says_what_it_is_only_to_who_knows_it() {
+        let hard = cease(Cease::HardReset, "gone", true);
+        assert_eq!(
+            (hard.subcode, &hard.data[..]),
+            (9, &b"\x06\x02\x04gone"[..])
+        );
+        assert_eq!(hard.shutdown_communication(), Some("gone"));
+        let soft = cease(Cease::HardReset, "gone", false);
+        assert_eq!((soft.subcode, &soft.data[..]), (2, &b"\x04gone"[..]));
     }
 }

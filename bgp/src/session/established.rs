@@ -99,7 +99,7 @@ impl Established {
                 State::Established(self)
             }
             Message::RouteRefresh(refresh) => {
-                if self.heeds(refresh) {
+                if local.config.route_refresh && self.heeds(refresh) {
                     local.emit(Output::Refresh(refresh));
                 }
                 State::Established(self)
@@ -115,7 +115,7 @@ impl Established {
         }
     }
 
-    /// RFC 2918 §4 and RFC 7313 §5: others are ignored.
+    /// RFC 2918 §4 and RFC 7313 §5: others are ignored, and all where we do not offer to be asked.
     fn heeds(&self, refresh: RouteRefresh) -> bool {
         let known = match refresh.subtype {
             RouteRefresh::REQUEST => true,
@@ -156,7 +156,8 @@ impl Established {
     }
 
     fn stop(self, cease: Cease, text: &str, local: &mut Local) -> State {
-        local.close_with(self.side, down::cease(cease, text));
+        let hard = self.negotiated.restart_after_notification;
+        local.close_with(self.side, down::cease(cease, text, hard));
         State::stop(cease, local)
     }
 }

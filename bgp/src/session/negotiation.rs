@@ -35,7 +35,7 @@ pub struct Negotiated {
     pub max_len: u16,
     /// The peer takes ROUTE-REFRESH. RFC 2918.
     pub route_refresh: bool,
-    /// The peer takes ROUTE-REFRESH that marks begin and end. RFC 7313.
+    /// Both sides mark where an answer begins and ends. RFC 7313 §4.
     pub enhanced_route_refresh: bool,
     /// In which families the peer sends path identifiers; as in [`Negotiated::decode`]. RFC 7911 §4.
     pub add_path_receive: AddPathSet,
@@ -98,7 +98,9 @@ pub(super) fn negotiate(config: &SessionConfig, open: Open) -> Result<Negotiated
             MAX_LEN
         },
         route_refresh: offers(&Capability::RouteRefresh),
-        enhanced_route_refresh: offers(&Capability::EnhancedRouteRefresh),
+        enhanced_route_refresh: config.route_refresh
+            && config.enhanced_route_refresh
+            && offers(&Capability::EnhancedRouteRefresh),
         add_path_receive,
         add_path_send,
         ipv4_over_ipv6: open.capabilities.iter().any(is_ipv4_over_ipv6),
@@ -225,7 +227,7 @@ fn no_common_family(ours: &[Family]) -> Notification {
     }
 }
 
-fn send_hold(configured: Duration, hold: Duration) -> Duration {
+pub(super) fn send_hold(configured: Duration, hold: Duration) -> Duration {
     if configured.is_zero() {
         SEND_HOLD_MIN.max(hold * 2)
     } else {

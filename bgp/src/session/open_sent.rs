@@ -148,7 +148,7 @@ impl OpenSent {
     }
 
     fn stop(self, cease: Cease, text: &str, local: &mut Local) -> State {
-        let notification = down::cease(cease, text);
+        let notification = down::cease(cease, text, false);
         self.rival.end(self.side, notification.clone(), local);
         local.close_with(self.side, notification);
         State::stop(cease, local)

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use weft_bgp::capability::{AddPath, Capability, GracefulRestart, LongLived};
 use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
 use weft_bgp::message::notification::Cease;
@@ -87,6 +88,7 @@ impl Story {
                 self.session = Session::new(self.config.clone());
             }
             ["established", options @ ..] => self.establish(options),
+            ["restarted"] => self.session.set_restarted(true),
             ["wait", delay] => self.wait(duration(delay)),
             words => self.input(input(words)),
         }
@@ -154,6 +156,11 @@ fn configure(config: &mut SessionConfig, option: &str) {
         ("as", value) => config.local_asn = value.parse().unwrap(),
         ("id", value) => config.router_id = value.parse().unwrap(),
         ("families", value) => config.families = families(value),
+        ("no-refresh", _) => config.route_refresh = false,
+        ("add-path", value) => config.add_path = add_path(value),
+        ("restart", value) => config.graceful_restart = Some(restart(value)),
+        ("long-lived", value) => config.long_lived = long_lived(value),
+        ("version", value) => config.software_version = Some(value.into()),
         ("remote", "any") => config.remote_asn = RemoteAsn::Any,
         ("remote", value) => {
             config.remote_asn = match value.split_once('-') {
@@ -217,8 +224,15 @@ fn message(words: &[&str]) -> Message {
                             self::open(open.asn, open.router_id, open.hold_secs, &families(value));
                     }
                     "extended" => {
+                        open.capabilities.push(Capability::ExtendedMessage);
+                    }
+                    "add-path" => open.capabilities.push(Capability::AddPath(add_path(value))),
+                    "restart" => open
+                        .capabilities
+                        .push(Capability::GracefulRestart(restart(value))),
+                    "long-lived" => {
                         open.capabilities
-                            .push(weft_bgp::capability::Capability::ExtendedMessage);
+                            .push(Capability::LongLivedGracefulRestart(long_lived(value)));
                     }
                     "bare" => open.capabilities.clear(),
                     key => panic!("no such option: {key}"),
@@ -265,8 +279,43 @@ fn cease(word: &str) -> Cease {
         "reset" => Cease::Reset,
         "max-prefixes" => Cease::MaxPrefixes,
         "deconfigured" => Cease::Deconfigured,
+        "hard-reset" => Cease::HardReset,
         word => panic!("no such cease: {word}"),
     }
+}
+
+/// "l2vpn-evpn:receive+send,ipv4-unicast:send".
+fn add_path(list: &str) -> Vec<AddPath> {
+    let offer = |offer: &str| {
+        let (family, modes) = offer.split_once(':').unwrap();
+        let mut modes = modes.split('+');
+        AddPath {
+            family: family.parse().unwrap(),
+            receive: modes.clone().any(|mode| mode == "receive"),
+            send: modes.any(|mode| mode == "send"),
+        }
+    };
+    list.split(',').map(offer).collect()
+}
+
+/// "120s", "120s+notification", "120s+restarted", of the EVPN family with its forwarding state.
+fn restart(text: &str) -> GracefulRestart {
+    let (secs, flags) = text.split_once('+').unwrap_or((text, ""));
+    GracefulRestart {
+        restarted: flags.contains("restarted"),
+        notification: flags.contains("notification"),
+        restart_secs: duration(secs).as_secs().try_into().unwrap(),
+        families: vec![(Family::L2VPN_EVPN, true)],
+    }
+}
+
+/// "3600s", of the EVPN family.
+fn long_lived(text: &str) -> Vec<LongLived> {
+    vec![LongLived {
+        family: Family::L2VPN_EVPN,
+        forwarding: true,
+        stale_secs: duration(text).as_secs().try_into().unwrap(),
+    }]
 }
 
 fn families(list: &str) -> Vec<Family> {

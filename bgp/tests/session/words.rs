@@ -3,11 +3,18 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use weft_bgp::capability::Capability;
+use weft_bgp::capability::{Capability, GracefulRestart};
 use weft_bgp::family::Family;
 use weft_bgp::message::{Message, Notification, Open, RouteRefresh, Update};
 use weft_bgp::peer::RouterId;
-use weft_bgp::session::{Output, RemoteAsn, Session, SessionConfig, Side};
+use weft_bgp::session::{Negotiated, Output, RemoteAsn, Session, SessionConfig, Side};
+
+const FAMILIES: [Family; 4] = [
+    Family::IPV4_UNICAST,
+    Family::IPV6_UNICAST,
+    Family::L2VPN_EVPN,
+    Family::RTC,
+];
 
 /// Our AS and the peer's, unless a test says otherwise. RFC 5398.
 pub(crate) const ASN: u32 = 64_496;
@@ -94,13 +101,14 @@ pub(crate) fn output(output: &Output, session: &Session) -> String {
         Output::Send(on, message) => format!("send {} {}", side(*on), self::message(message)),
         Output::Close(on) => format!("close {}", side(*on)),
         Output::Established(on, negotiated) => format!(
-            "established {} with {} hold={}s keepalive={}s families={:?} max_len={}",
+            "established {} with {} hold={}s keepalive={}s families={:?} max_len={}{}",
             side(*on),
             negotiated.peer,
             negotiated.hold.as_secs(),
             negotiated.keepalive.as_secs(),
             negotiated.families,
             negotiated.max_len,
+            extras(negotiated),
         ),
         Output::Learn(update) => match update.is_end_of_rib() {
             Some(family) => format!("learn end of {family}"),
@@ -113,6 +121,38 @@ pub(crate) fn output(output: &Output, session: &Session) -> String {
             None => format!("refuse {} silently", side(*on)),
         },
     }
+}
+
+/// What few sessions agree on.
+fn extras(negotiated: &Negotiated) -> String {
+    let mut text = String::new();
+    for (name, set) in [
+        ("receives", negotiated.add_path_receive),
+        ("sends", negotiated.add_path_send),
+    ] {
+        let families = FAMILIES.iter().filter(|family| set.contains(**family));
+        let families: Vec<_> = families.map(ToString::to_string).collect();
+        if !families.is_empty() {
+            text += &format!(" {name} path ids of {}", families.join(","));
+        }
+    }
+    if let Some(restart) = &negotiated.graceful_restart {
+        let GracefulRestart {
+            restarted,
+            notification: _,
+            restart_secs,
+            families,
+        } = restart;
+        text += &format!(" restart={restart_secs}s of {families:?}");
+        text += if *restarted { " restarted" } else { "" };
+    }
+    if negotiated.restart_after_notification {
+        text += " restart after notification";
+    }
+    for long_lived in &negotiated.long_lived {
+        text += &format!(" stale {} {}s", long_lived.family, long_lived.stale_secs);
+    }
+    text
 }
 
 fn message(message: &Message) -> String {
