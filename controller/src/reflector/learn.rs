@@ -138,7 +138,7 @@ impl AdjRibIn {
             Some(Treatment::AttributeDiscard | Treatment::SessionReset) | None => {}
         }
         // RFC 4456 §8 and RFC 4271 §9.1.2: a path that went through us.
-        reflect::accept(&update.attributes, self.kind, &self.local)
+        reflect::accept(&update.attributes, self.kind, &self.local, 0)
             .err()
             .map(|_| "loop")
     }
