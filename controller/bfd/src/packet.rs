@@ -23,16 +23,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Discriminator(pub NonZeroU32);
 
-/// The state of a session in a packet, by its number there. RFC 5880 §4.1.
+/// The state of a session at one end. RFC 5880 §6.2; by its number in a packet, §4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PacketState {
-    /// 0.
+pub enum State {
+    /// 0: the operator holds the session down, which says nothing of the path.
     AdminDown,
-    /// 1.
+    /// 1: nothing is heard, or the other end just said Down.
     Down,
-    /// 2.
+    /// 2: the other end is heard, and may not hear us.
     Init,
-    /// 3.
+    /// 3: both ends hear each other.
     Up,
 }
 
@@ -67,7 +67,7 @@ pub struct Packet {
     /// The sender's reason.
     pub diagnostic: Diagnostic,
     /// The sender's state.
-    pub state: PacketState,
+    pub state: State,
     /// The sender wants an answer with the final bit.
     pub poll: bool,
     /// An answer to the poll bit.
@@ -120,7 +120,7 @@ pub enum Fault {
     MyDiscriminator,
     /// It answers nothing, in a state that only an answer can have.
     #[error("your discriminator 0 in state {0:?}")]
-    YourDiscriminator(PacketState),
+    YourDiscriminator(State),
     /// It is authenticated, and we are not.
     #[error("authentication section not expected")]
     Authenticated,
@@ -149,8 +149,8 @@ impl Packet {
         };
         let mine = Discriminator::from_octets(mine).ok_or(Fault::MyDiscriminator)?;
         let yours = Discriminator::from_octets(yours);
-        let state = PacketState::from_bits(second >> 6);
-        if yours.is_none() && matches!(state, PacketState::Init | PacketState::Up) {
+        let state = State::from_bits(second >> 6);
+        if yours.is_none() && matches!(state, State::Init | State::Up) {
             return Err(Fault::YourDiscriminator(state));
         }
         if second & AUTHENTICATED != 0 {
@@ -232,7 +232,7 @@ impl fmt::Display for Discriminator {
     }
 }
 
-impl PacketState {
+impl State {
     fn from_bits(bits: u8) -> Self {
         match bits & 0x03 {
             0 => Self::AdminDown,

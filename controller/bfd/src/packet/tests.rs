@@ -21,7 +21,7 @@ fn a_packet_reads_and_writes_as_the_rfc_draws_it() {
         packet,
         Packet {
             diagnostic: Diagnostic::NeighborSignaledDown,
-            state: PacketState::Up,
+            state: State::Up,
             poll: true,
             final_bit: false,
             control_plane_independent: false,
@@ -63,7 +63,7 @@ fn each_check_of_the_rfc_has_its_fault() {
     assert_eq!(with(&[(1, 0xe1)]), Err(Fault::Multipoint));
     assert_eq!(with(&[(7, 0)]), Err(Fault::MyDiscriminator));
     let unlearned = [(8, 0), (10, 0), (11, 0)];
-    for (state, bits) in [(PacketState::Init, 0x80), (PacketState::Up, 0xc0)] {
+    for (state, bits) in [(State::Init, 0x80), (State::Up, 0xc0)] {
         let changes = [&unlearned[..], &[(1, bits)]].concat();
         assert_eq!(with(&changes), Err(Fault::YourDiscriminator(state)));
     }

@@ -1,0 +1,475 @@
+//! The session with one system: RFC 5880 §6.8 in asynchronous mode, without sockets and clocks. Packets
+//! and the time go in; packets, one status and one deadline come out. It refuses to know addresses, and
+//! who reads the status.
+//!
+//! ```text
+//!                         the other end says ...
+//!             Down                     Init, Up
+//!   Down ────────────► Init ─────────────────────────► Up
+//!    │ Init                                             ▲        Down, nothing for the detection
+//!    └──────────────────────────────────────────────────┘        time, or AdminDown: back to Down
+//! ```
+//!
+//! Where we say more than RFC 5880 does:
+//!
+//! - What the other end said is forgotten after a detection time without a packet, not only its
+//!   discriminator (§6.8.1). Else one that said "required min RX 0" and died would not be spoken to when
+//!   it is back.
+//! - No poll sequence is begun with an end that was never heard (§6.8.3 asks for one at each change): it
+//!   would learn the values from the same packet anyway.
+//! - While we are Up our diagnostic is 0; §4.1 leaves open when the last one is forgotten.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU8;
+use std::time::{Duration, Instant};
+
+use crate::packet::{Diagnostic, Discriminator, Interval, Packet, State};
+
+use self::pace::{Pace, Part};
+
+pub(crate) use self::pace::Jitter;
+
+mod pace;
+
+/// How a session is made.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionConfig {
+    /// What we call it.
+    pub mine: Discriminator,
+    /// How often, and how many may be missing.
+    pub timers: Timers,
+    /// Spreads the packets of many sessions in time.
+    pub jitter_seed: u64,
+}
+
+/// What an operator sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// Between packets while Up, both that we wish to send and that we can receive. While not Up we send
+    /// one a second at most. RFC 5880 §6.8.3.
+    pub interval: Duration,
+    /// So many packets in a row may be missing until the other end takes us for dead.
+    pub multiplier: NonZeroU8,
+}
+
+/// What a user of the session wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// AdminDown if it is that at either end: who takes Up to Down for a failure of the path must not take
+    /// Up to AdminDown for one. RFC 5882 §3.2.
+    pub state: State,
+    /// Why it last fell to Down or AdminDown; kept when it comes up again.
+    pub diagnostic: Diagnostic,
+    /// How often it went from Up to Down, AdminDown not counted. Who sees two values of the status may have
+    /// missed some between; who compares this number has not.
+    pub failures: u64,
+    /// The time between the packets that we send, before jitter.
+    pub transmit_interval: Duration,
+    /// Without a packet for so long, the other end is down; `None` while it is not heard.
+    pub detection_time: Option<Duration>,
+}
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+pub enum Input {
+    /// A packet that was found to be of this session.
+    Packet(Packet),
+    /// The deadline of [`Session::poll_timeout`] has come.
+    Timeout,
+    /// Other timers, without leaving Up: a poll sequence tells the other end. RFC 5880 §6.8.3.
+    Change(Timers),
+    /// Go to AdminDown, tell the other end for a while, and end. RFC 5880 §6.8.16.
+    Stop,
+}
+
+/// What the edge has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send a packet.
+    Send(Packet),
+    /// The status is another one.
+    Changed(Status),
+    /// A stopped session has told the other end. Nothing more will come.
+    Ended,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Session {
+    mine: Discriminator,
+    timers: Timers,
+    state: State,
+    /// For packets.
+    diagnostic: Diagnostic,
+    /// For users, who may not look until it is up again.
+    fallen: Diagnostic,
+    failures: u64,
+    /// As last published.
+    status: Status,
+    remote: Option<Remote>,
+    pace: Pace,
+    jitter: Jitter,
+    periodic: Periodic,
+    /// Without the poll and the final bit.
+    sent: Option<Packet>,
+    end: End,
+    outputs: VecDeque<Output>,
+}
+
+/// What the last packet of the other end said, no longer than a detection time ago.
+#[derive(Clone, Copy, Debug)]
+struct Remote {
+    discriminator: Discriminator,
+    state: State,
+    demand: bool,
+    multiplier: NonZeroU8,
+    desired_min_tx: Duration,
+    required_min_rx: Duration,
+    heard_at: Instant,
+}
+
+/// The last periodic packet, from which the next one is counted. So a new interval holds at once.
+#[derive(Clone, Copy, Debug)]
+struct Periodic {
+    last: Instant,
+    jitter: Part,
+}
+
+/// Whether the session was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Open,
+    At(Instant),
+    Reached,
+}
+
+impl Session {
+    /// A session that is Down, and whose first packet is due `now`.
+    #[must_use]
+    pub fn new(config: SessionConfig, now: Instant) -> Self {
+        let timers = config.timers.on_the_wire();
+        let pace = Pace::new(timers.interval.max(SLOW), timers.interval);
+        Self {
+            mine: config.mine,
+            timers,
+            state: State::Down,
+            diagnostic: Diagnostic::None,
+            fallen: Diagnostic::None,
+            failures: 0,
+            status: Status {
+                state: State::Down,
+                diagnostic: Diagnostic::None,
+                failures: 0,
+                transmit_interval: pace.transmit,
+                detection_time: None,
+            },
+            remote: None,
+            pace,
+            jitter: Jitter::new(config.jitter_seed),
+            periodic: Periodic {
+                last: now,
+                jitter: Part::NOTHING,
+            },
+            sent: None,
+            end: End::Open,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Takes one input. The outputs must be polled until there are none before the next input.
+    pub fn handle(&mut self, input: Input, now: Instant) {
+        if self.end == End::Reached {
+            return;
+        }
+        match input {
+            Input::Packet(packet) => self.receive(&packet, now),
+            Input::Timeout => self.time_out(now),
+            Input::Change(timers) => self.change(timers, now),
+            Input::Stop => self.stop(now),
+        }
+        self.publish();
+    }
+
+    /// The next thing to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Input::Timeout`] is due; `None` if only another input can change something.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let end = match self.end {
+            End::Open => None,
+            End::At(at) => Some(at),
+            End::Reached => return None,
+        };
+        let deadlines = [end, self.transmit_at(), self.detection_at()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// What a user may know now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// What we call the session.
+    #[must_use]
+    pub fn discriminator(&self) -> Discriminator {
+        self.mine
+    }
+
+    /// The second half of RFC 5880 §6.8.6, in its order.
+    fn receive(&mut self, packet: &Packet, now: Instant) {
+        if packet.yours.is_some_and(|yours| yours != self.mine) {
+            return;
+        }
+        self.remote = Some(Remote::heard(packet, now));
+        if packet.final_bit {
+            self.pace.settle();
+        }
+        if self.state == State::AdminDown {
+            return;
+        }
+        self.follow(packet.state);
+        self.offer();
+        if packet.poll {
+            // RFC 5880 §6.5: at once, and never with a poll of our own in the same packet.
+            self.send(false, true);
+        }
+        self.send_news(now);
+    }
+
+    /// What the state of the other end makes of ours. RFC 5880 §6.2.
+    fn follow(&mut self, remote: State) {
+        match (self.state, remote) {
+            (State::Down, State::Down) => self.state = State::Init,
+            (State::Down, State::Init) | (State::Init, State::Init | State::Up) => self.rise(),
+            (State::Init | State::Up, State::AdminDown) | (State::Up, State::Down) => {
+                self.fall(Diagnostic::NeighborSignaledDown);
+            }
+            (State::Down, State::AdminDown | State::Up)
+            | (State::Init, State::Down)
+            | (State::Up, State::Init | State::Up)
+            | (State::AdminDown, _) => {}
+        }
+    }
+
+    fn rise(&mut self) {
+        self.state = State::Up;
+        self.diagnostic = Diagnostic::None;
+    }
+
+    fn fall(&mut self, diagnostic: Diagnostic) {
+        if self.state == State::Up && !self.is_announced() {
+            self.failures = self.failures.saturating_add(1);
+        }
+        self.state = State::Down;
+        self.diagnostic = diagnostic;
+        self.fallen = diagnostic;
+    }
+
+    fn time_out(&mut self, now: Instant) {
+        if self.end_is_due(now) {
+            self.end = End::Reached;
+            self.outputs.push_back(Output::Ended);
+            return;
+        }
+        if self.detection_at().is_some_and(|at| at <= now) {
+            self.expire(now);
+        }
+        if self.transmit_at().is_some_and(|at| at <= now) {
+            self.send_periodic(now);
+        }
+    }
+
+    /// Nothing came for the detection time. RFC 5880 §6.8.4.
+    fn expire(&mut self, now: Instant) {
+        self.remote = None;
+        if matches!(self.state, State::Init | State::Up) {
+            self.fall(Diagnostic::DetectionTimeExpired);
+        }
+        self.pace.forget();
+        self.offer();
+        self.send_news(now);
+    }
+
+    fn change(&mut self, timers: Timers, now: Instant) {
+        self.timers = timers.on_the_wire();
+        self.offer();
+        self.send_news(now);
+    }
+
+    fn stop(&mut self, now: Instant) {
+        if self.end != End::Open {
+            return;
+        }
+        self.state = State::AdminDown;
+        self.diagnostic = Diagnostic::AdministrativelyDown;
+        self.fallen = self.diagnostic;
+        self.offer();
+        self.send_news(now);
+        // RFC 5880 §6.8.16: so that the other end hears of it. One that is not there does not.
+        let linger = if self.remote.is_some() {
+            (self.transmit_interval() * u32::from(self.timers.multiplier.get())).min(LINGER_MAX)
+        } else {
+            Duration::ZERO
+        };
+        self.end = End::At(now + linger);
+    }
+
+    fn end_is_due(&self, now: Instant) -> bool {
+        match self.end {
+            End::Open | End::Reached => false,
+            End::At(at) => at <= now,
+        }
+    }
+
+    /// Says the timers that belong to the state. RFC 5880 §6.8.3.
+    fn offer(&mut self) {
+        let up = self.state == State::Up;
+        let transmit = if up {
+            self.timers.interval
+        } else {
+            self.timers.interval.max(SLOW)
+        };
+        let heard = self.remote.is_some();
+        self.pace.offer(transmit, self.timers.interval, up, heard);
+    }
+
+    /// RFC 5880 §6.8.7: when the contents are not those of the last packet, the next one is sent at once.
+    fn send_news(&mut self, now: Instant) {
+        if self.sent.is_some_and(|sent| sent != self.contents()) {
+            self.send_periodic(now);
+        }
+    }
+
+    fn send_periodic(&mut self, now: Instant) {
+        self.periodic = Periodic {
+            last: now,
+            jitter: self.jitter.draw(self.timers.multiplier),
+        };
+        self.send(self.pace.is_polling(), false);
+    }
+
+    fn send(&mut self, poll: bool, final_bit: bool) {
+        let contents = self.contents();
+        self.sent = Some(contents);
+        self.outputs.push_back(Output::Send(Packet {
+            poll,
+            final_bit,
+            ..contents
+        }));
+    }
+
+    /// RFC 5880 §6.8.7.
+    fn contents(&self) -> Packet {
+        Packet {
+            diagnostic: self.diagnostic,
+            state: self.state,
+            poll: false,
+            final_bit: false,
+            control_plane_independent: false,
+            demand: false,
+            multiplier: self.timers.multiplier,
+            mine: self.mine,
+            yours: self.remote.map(|remote| remote.discriminator),
+            desired_min_tx: Interval::of(self.pace.offered_transmit),
+            required_min_rx: Interval::of(self.pace.offered_receive),
+            required_min_echo_rx: Interval(0),
+        }
+    }
+
+    /// RFC 5880 §6.8.2, before jitter.
+    fn transmit_interval(&self) -> Duration {
+        let asked = self.remote.map_or(Duration::ZERO, |r| r.required_min_rx);
+        self.pace.transmit.max(asked)
+    }
+
+    /// RFC 5880 §6.8.7: periodic packets cease when the other end asks for none, or for none on demand
+    /// while both are Up.
+    fn transmit_at(&self) -> Option<Instant> {
+        if let Some(remote) = self.remote {
+            let both_up = self.state == State::Up && remote.state == State::Up;
+            let on_demand = remote.demand && both_up && !self.pace.is_polling();
+            if remote.required_min_rx.is_zero() || on_demand {
+                return None;
+            }
+        }
+        let Periodic { last, jitter } = self.periodic;
+        Some(last + jitter.of(self.transmit_interval()))
+    }
+
+    /// RFC 5880 §6.8.4.
+    fn detection_time(&self) -> Option<Duration> {
+        self.remote.map(|remote| {
+            let interval = remote.desired_min_tx.max(self.pace.receive);
+            interval * u32::from(remote.multiplier.get())
+        })
+    }
+
+    fn detection_at(&self) -> Option<Instant> {
+        let heard_at = self.remote?.heard_at;
+        Some(heard_at + self.detection_time()?)
+    }
+
+    /// Whether the other end says that its operator holds the session down.
+    fn is_announced(&self) -> bool {
+        self.remote
+            .is_some_and(|remote| remote.state == State::AdminDown)
+    }
+
+    fn publish(&mut self) {
+        let state = if self.is_announced() {
+            State::AdminDown
+        } else {
+            self.state
+        };
+        let status = Status {
+            state,
+            diagnostic: self.fallen,
+            failures: self.failures,
+            transmit_interval: self.transmit_interval(),
+            detection_time: self.detection_time(),
+        };
+        if status != self.status {
+            self.status = status;
+            self.outputs.push_back(Output::Changed(status));
+        }
+    }
+}
+
+impl Remote {
+    fn heard(packet: &Packet, now: Instant) -> Self {
+        Self {
+            discriminator: packet.mine,
+            state: packet.state,
+            demand: packet.demand,
+            multiplier: packet.multiplier,
+            desired_min_tx: packet.desired_min_tx.duration(),
+            required_min_rx: packet.required_min_rx.duration(),
+            heard_at: now,
+        }
+    }
+}
+
+impl Timers {
+    /// As a packet can say it. Zero would mean that we can receive nothing.
+    fn on_the_wire(self) -> Self {
+        let interval = Interval::of(self.interval).max(Interval(1));
+        Self {
+            interval: interval.duration(),
+            ..self
+        }
+    }
+}
+
+/// RFC 5880 §6.8.3: while not Up nobody wishes to send more often.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// A stopped session does not stay longer, whatever the other end asks for: its AdminDown was heard by
+/// then, or will not be.
+const LINGER_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;
