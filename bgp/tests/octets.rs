@@ -17,11 +17,13 @@ use weft_bgp::attribute::{
 use weft_bgp::capability::{
     AddPath, AddPathSet, Capability, ExtendedNextHop, GracefulRestart, LongLived,
 };
+use weft_bgp::error::Treatment;
 use weft_bgp::family::Family;
 use weft_bgp::frame;
 use weft_bgp::message::{
     DecodeContext, Message, MessageKind, Notification, Open, RouteRefresh, Update,
 };
+use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::nlri::{Nlri, decode_all};
 use weft_bgp::peer::{ClusterId, RouterId};
@@ -350,11 +352,33 @@ proptest! {
         prop_assert_eq!(through(&v6), v6);
     }
 
+    /// RFC 7911 §3: the same prefixes behind identifiers; cut short, the framing is lost.
+    #[test]
+    fn path_identifiers_survive_a_field(routes in vec((any::<u32>(), prefix6()), 1..20)) {
+        let mut out = Writer::new();
+        for (path_id, prefix) in &routes {
+            out.u32(*path_id);
+            prefix.encode(&mut out);
+        }
+        let octets = out.finish();
+        let mut decoded = Vec::new();
+        let each = |path_id, prefix: Prefix6| decoded.push((path_id, prefix));
+        decode_all(&octets, true, each, |error| panic!("{error}")).unwrap();
+        prop_assert_eq!(decoded, routes);
+        let cut = &octets[..octets.len() - 1];
+        let end = decode_all(cut, true, |_, _: Prefix6| (), |error| panic!("{error}"));
+        prop_assert_eq!(end.unwrap_err().fault.treatment(), Treatment::SessionReset);
+    }
+
     #[test]
     fn no_octets_make_a_decoder_panic(
         kind in kind(), body in vec(any::<u8>(), 0..200), ctx in context(),
     ) {
         let octets = Bytes::from(body);
+        for add_path in [false, true] {
+            let _ = decode_all(&octets, add_path, |_, _: Prefix4| (), drop);
+            let _ = decode_all(&octets, add_path, |_, _: Membership| (), drop);
+        }
         let _ = Attributes::from_octets(&octets);
         let _ = Message::decode(frame::Frame { kind, body: octets }, &ctx);
     }

@@ -107,65 +107,65 @@ fn changes(
         graceful_restart,
         long_lived,
     } = before;
-    let peer = state.established().map(|negotiated| negotiated.peer);
-    let remote_asn_holds = match peer {
-        Some(peer) if after.remote_asn.accepts(peer.asn) => AtOnce,
-        Some(_) | None => AfterAReset,
-    };
-    let fields = [
-        (*local_asn != after.local_asn, AfterAReset, "local_asn"),
-        (*router_id != after.router_id, AfterAReset, "router_id"),
-        (
-            *remote_asn != after.remote_asn,
-            remote_asn_holds,
-            "remote_asn",
-        ),
-        (*hold != after.hold, AfterAReset, "hold"),
-        (
-            *connect_retry != after.connect_retry,
-            AtOnce,
-            "connect_retry",
-        ),
-        (*send_hold != after.send_hold, AtOnce, "send_hold"),
-        (*families != after.families, AfterAReset, "families"),
-        (*passive != after.passive, AtOnce, "passive"),
-        (
-            *route_refresh != after.route_refresh,
-            AfterAReset,
-            "route_refresh",
-        ),
+    let opened = [
+        (*local_asn != after.local_asn, "local_asn"),
+        (*router_id != after.router_id, "router_id"),
+        (*hold != after.hold, "hold"),
+        (*families != after.families, "families"),
+        (*route_refresh != after.route_refresh, "route_refresh"),
         (
             *enhanced_route_refresh != after.enhanced_route_refresh,
-            AfterAReset,
             "enhanced_route_refresh",
         ),
-        (*add_path != after.add_path, AfterAReset, "add_path"),
+        (*add_path != after.add_path, "add_path"),
         (
             *extended_message != after.extended_message,
-            AfterAReset,
             "extended_message",
         ),
         (
-            *delay_jitter_seed != after.delay_jitter_seed,
-            AtOnce,
-            "delay_jitter_seed",
-        ),
-        // Names for people; no session is worth ending for them.
-        (*fqdn != after.fqdn, FromTheNextSession, "fqdn"),
-        (
-            *software_version != after.software_version,
-            FromTheNextSession,
-            "software_version",
-        ),
-        (
             *graceful_restart != after.graceful_restart,
-            AfterAReset,
             "graceful_restart",
         ),
-        (*long_lived != after.long_lived, AfterAReset, "long_lived"),
+        (*long_lived != after.long_lived, "long_lived"),
     ];
-    let changed = fields.into_iter().filter(|(changed, ..)| *changed);
-    changed.map(|(_, holds, field)| (holds, field)).collect()
+    // Names for people; no session is worth ending for them.
+    let named = [
+        (*fqdn != after.fqdn, "fqdn"),
+        (
+            *software_version != after.software_version,
+            "software_version",
+        ),
+    ];
+    let ours = [
+        (*connect_retry != after.connect_retry, "connect_retry"),
+        (*send_hold != after.send_hold, "send_hold"),
+        (*passive != after.passive, "passive"),
+        (
+            *delay_jitter_seed != after.delay_jitter_seed,
+            "delay_jitter_seed",
+        ),
+    ];
+    let remote = [(*remote_asn != after.remote_asn, "remote_asn")];
+    [
+        (AfterAReset, &opened[..]),
+        (FromTheNextSession, &named),
+        (AtOnce, &ours),
+        (remote_asn_holds(after, state), &remote),
+    ]
+    .iter()
+    .flat_map(|(holds, fields)| fields.iter().map(|field| (*holds, *field)))
+    .filter(|(_, (changed, _))| *changed)
+    .map(|(holds, (_, field))| (holds, field))
+    .collect()
+}
+
+/// A peer that is up and may be so stays.
+fn remote_asn_holds(after: &SessionConfig, state: &State) -> Holds {
+    let peer = state.established().map(|negotiated| negotiated.peer);
+    match peer {
+        Some(peer) if after.remote_asn.accepts(peer.asn) => Holds::AtOnce,
+        Some(_) | None => Holds::AfterAReset,
+    }
 }
 
 #[cfg(test)]
