@@ -110,6 +110,11 @@ impl Daemon {
             .is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
+    /// Whether it ended without being asked to.
+    pub(crate) fn fell(&mut self) -> bool {
+        self.child.is_some() && !self.running()
+    }
+
     pub(crate) fn output(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -221,16 +221,18 @@ impl Lab {
         Ok(())
     }
 
-    /// Names of programs that ended without being asked to.
+    /// Names of programs that ended without being asked to, and the last that each said.
     pub(crate) fn fallen(&mut self) -> Vec<String> {
         let mut fallen = Vec::new();
         for (name, node) in &mut self.nodes {
             for daemon in &mut node.daemons {
-                if !daemon.running() {
+                if daemon.fell() {
+                    let said = daemon.output();
                     fallen.push(format!(
-                        "{} of {name}, see {}",
+                        "{} of {name}, see {}: {}",
                         daemon.name,
-                        daemon.log.display()
+                        daemon.log.display(),
+                        said.lines().next_back().unwrap_or_default()
                     ));
                 }
             }

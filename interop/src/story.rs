@@ -189,6 +189,9 @@ impl Story {
         for step in &self.steps {
             teller.take(step)?;
             clock::go_on()?;
+            if !teller.lab.fallen().is_empty() {
+                break; // what is left would only wait for what is gone
+            }
         }
         let Teller {
             lab, mut checks, ..
@@ -267,7 +270,7 @@ impl Teller<'_> {
         let answer = loop {
             match self.look(ask, node, &line)? {
                 Ok(()) => break self.stays(ask, node, &line)?,
-                Err(difference) if Instant::now() > deadline => break Err(difference),
+                Err(difference) if self.too_late(deadline) => break Err(difference),
                 Err(_) => clock::pause(BETWEEN)?,
             }
         };
@@ -284,6 +287,11 @@ impl Teller<'_> {
         };
         self.checks.record(&name, start, answer);
         Ok(())
+    }
+
+    /// Whether there is nothing to wait for any more.
+    fn too_late(&mut self, deadline: Instant) -> bool {
+        Instant::now() > deadline || !self.lab.fallen().is_empty()
     }
 
     /// Asks on for as long as the answer must stay.
@@ -341,7 +349,7 @@ impl Teller<'_> {
                             println!("  run   {node}: {line}");
                             break;
                         }
-                        Err(Failure::Said(reason)) if Instant::now() > deadline => {
+                        Err(Failure::Said(reason)) if self.too_late(deadline) => {
                             self.checks
                                 .record(&format!("{node} does {line}"), start, Err(reason));
                             break;
