@@ -110,28 +110,14 @@ impl Shared {
 
     /// Who may speak from this address, if anybody.
     fn setup(&self, address: IpAddr) -> Option<Setup> {
-        let config = &self.config;
-        if let Some(peer) = config.peers.iter().find(|peer| peer.address == address) {
-            let group = config.groups[&peer.peer_group].clone();
-            return Some(Setup {
-                address,
-                port: peer.port,
-                group,
-                passive: peer.passive,
-                dynamic: false,
-            });
-        }
-        let range = config
-            .listen_ranges
-            .iter()
-            .find(|range| range.prefix.contains(&address))?;
-        let group = config.groups[&range.peer_group].clone();
+        let resolved = self.config.resolve(address)?;
+        let group = resolved.settings.clone();
         Some(Setup {
             address,
-            port: 0,
+            port: group.port,
+            passive: group.passive || resolved.dynamic,
             group,
-            passive: true,
-            dynamic: true,
+            dynamic: resolved.dynamic,
         })
     }
 }
@@ -149,13 +135,7 @@ impl Speaker {
             shared,
             peers: JoinSet::new(),
         };
-        let addresses: Vec<_> = speaker
-            .shared
-            .config
-            .peers
-            .iter()
-            .map(|peer| peer.address)
-            .collect();
+        let addresses: Vec<_> = speaker.shared.config.peers.keys().copied().collect();
         for address in addresses {
             if let Some(setup) = speaker.shared.setup(address) {
                 speaker.start(setup);

@@ -1,0 +1,321 @@
+//! From the file as written to a configuration that can be meant: every mistake with its place and its
+//! reason. Reads no other file and knows no socket.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use weft_bgp::peer::{ClusterId, RouterId};
+use weft_bgp::reflect::Local;
+
+use super::file::{File, FileBgp, FileBmp, FileKnobs, FileMoves};
+use super::group::PeerGroup;
+use super::{Bgp, Bmp, Config, ListenRange, Member, MoveAction, Moves, Peer, Replica};
+
+/// A mistake, in a file that has no name yet.
+#[derive(Debug)]
+pub(super) struct Invalid {
+    pub(super) field: String,
+    pub(super) reason: String,
+}
+
+pub(super) fn invalid<T>(
+    field: impl fmt::Display,
+    reason: impl fmt::Display,
+) -> Result<T, Invalid> {
+    Err(Invalid {
+        field: field.to_string(),
+        reason: reason.to_string(),
+    })
+}
+
+/// One of a few words.
+pub(super) fn word<T: Copy>(field: String, text: &str, words: &[(&str, T)]) -> Result<T, Invalid> {
+    if let Some((_, meant)) = words.iter().find(|(word, _)| *word == text) {
+        return Ok(*meant);
+    }
+    let known: Vec<_> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    invalid(
+        field,
+        format!("{text:?} is not one of {}", known.join(", ")),
+    )
+}
+
+/// A number within bounds.
+pub(super) fn within<T: Copy + PartialOrd + fmt::Display>(
+    field: String,
+    number: T,
+    low: T,
+    high: T,
+) -> Result<T, Invalid> {
+    match number >= low && number <= high {
+        true => Ok(number),
+        false => invalid(field, format!("{number} is not {low} to {high}")),
+    }
+}
+
+pub(super) fn secs(number: u32) -> Duration {
+    Duration::from_secs(number.into())
+}
+
+impl File {
+    pub(super) fn check(self) -> Result<Config, Invalid> {
+        let replicas = self.check_replicas()?;
+        if replicas.len() > 1 && self.bgp.cluster_id.is_none() {
+            return invalid("bgp.cluster_id", "must be given, the same on every replica");
+        }
+        Ok(Config {
+            replicas,
+            replica: Replica {
+                id: self.replica.id,
+                data_dir: self.replica.data_dir,
+            },
+            bgp: self.bgp.check()?,
+            bmp: check_bmp(self.bmp)?,
+            api: self.api.listen,
+            metrics: self.metrics.listen,
+        })
+    }
+
+    fn check_replicas(&self) -> Result<Vec<Member>, Invalid> {
+        let own = self.replica.id;
+        if own == 0 {
+            return invalid("replica.id", "must be 1 or more");
+        }
+        if self.replicas.is_empty() {
+            return Ok(vec![Member {
+                id: own,
+                address: None,
+            }]);
+        }
+        let mut seen = BTreeMap::new();
+        for (at, member) in self.replicas.iter().enumerate() {
+            if member.id == 0 {
+                return invalid(format!("replicas[{at}].id"), "must be 1 or more");
+            }
+            if seen.insert(member.id, member.address).is_some() {
+                return invalid(
+                    format!("replicas[{at}].id"),
+                    format!("{} appears twice", member.id),
+                );
+            }
+        }
+        let addresses: BTreeSet<_> = seen.values().collect();
+        if addresses.len() != seen.len() {
+            return invalid("replicas", "two replicas have the same address");
+        }
+        if !matches!(seen.len(), 1 | 3 | 5) {
+            let reason = format!(
+                "{} replicas; 1, 3 or 5 can lose 0, 1 or 2 of them",
+                seen.len()
+            );
+            return invalid("replicas", reason);
+        }
+        if !seen.contains_key(&own) {
+            return invalid("replica.id", format!("{own} is not among the replicas"));
+        }
+        let member = |(id, address)| Member {
+            id,
+            address: Some(address),
+        };
+        Ok(seen.into_iter().map(member).collect())
+    }
+}
+
+impl FileBgp {
+    fn check(self) -> Result<Bgp, Invalid> {
+        if self.asn == 0 {
+            return invalid("bgp.asn", "AS 0 is reserved (RFC 7607)");
+        }
+        if self.router_id.is_unspecified() {
+            return invalid("bgp.router_id", "must not be 0.0.0.0 (RFC 6286)");
+        }
+        let groups = self.check_groups()?;
+        let listen_ranges = self.check_ranges(&groups)?;
+        let peers = self.check_peers(&groups)?;
+        let mut vteps = Vec::new();
+        for (at, text) in self.vteps.iter().enumerate() {
+            vteps.push(prefix(format!("bgp.vteps[{at}]"), text)?);
+        }
+        let router_id = RouterId::from(self.router_id);
+        let cluster_id = ClusterId(self.cluster_id.map_or(router_id.0, u32::from));
+        Ok(Bgp {
+            local: Local {
+                asn: self.asn,
+                router_id,
+                cluster_id,
+            },
+            listen: self.listen,
+            groups,
+            listen_ranges,
+            peers,
+            dynamic_peers_max: self.dynamic_peers_max,
+            vteps,
+            moves: self.moves.check()?,
+        })
+    }
+
+    fn check_groups(&self) -> Result<BTreeMap<String, PeerGroup>, Invalid> {
+        let mut groups = BTreeMap::new();
+        for (at, raw) in self.peer_group.iter().enumerate() {
+            let place = format!("bgp.peer_group[{at}]");
+            let Some(name) = raw.name.clone().filter(|name| !name.is_empty()) else {
+                return invalid(format!("{place}.name"), "must be given");
+            };
+            if raw.address.is_some() {
+                return invalid(format!("{place}.address"), "belongs into a [[bgp.peer]]");
+            }
+            if raw.peer_group.is_some() {
+                return invalid(format!("{place}.peer_group"), "belongs into a [[bgp.peer]]");
+            }
+            let group = raw.lay_over(PeerGroup::new(name.clone()), &place, self.asn)?;
+            if groups.insert(name, group).is_some() {
+                return invalid(
+                    format!("{place}.name"),
+                    format!(
+                        "{:?} appears twice",
+                        raw.name.as_deref().unwrap_or_default()
+                    ),
+                );
+            }
+        }
+        Ok(groups)
+    }
+
+    fn check_ranges(
+        &self,
+        groups: &BTreeMap<String, PeerGroup>,
+    ) -> Result<Vec<ListenRange>, Invalid> {
+        let mut ranges: Vec<ListenRange> = Vec::new();
+        for (at, range) in self.listen_range.iter().enumerate() {
+            let place = format!("bgp.listen_range[{at}]");
+            let prefix = prefix(format!("{place}.prefix"), &range.prefix)?;
+            if ranges.iter().any(|other| other.prefix == prefix) {
+                return invalid(format!("{place}.prefix"), format!("{prefix} appears twice"));
+            }
+            let group = known(groups, format!("{place}.peer_group"), &range.peer_group)?;
+            ranges.push(ListenRange {
+                prefix,
+                peer_group: group.name.clone(),
+            });
+        }
+        // The longest prefix wins, as everywhere in routing.
+        ranges.sort_by_key(|range| (std::cmp::Reverse(range.prefix.prefix_len()), range.prefix));
+        Ok(ranges)
+    }
+
+    fn check_peers(
+        &self,
+        groups: &BTreeMap<String, PeerGroup>,
+    ) -> Result<BTreeMap<IpAddr, Peer>, Invalid> {
+        let mut peers = BTreeMap::new();
+        for (at, raw) in self.peer.iter().enumerate() {
+            let place = format!("bgp.peer[{at}]");
+            let FileKnobs {
+                name,
+                address,
+                peer_group,
+                ..
+            } = raw;
+            if name.is_some() {
+                return invalid(
+                    format!("{place}.name"),
+                    "belongs into a [[bgp.peer_group]]; use description",
+                );
+            }
+            let Some(address) = address.map(|address| address.to_canonical()) else {
+                return invalid(format!("{place}.address"), "must be given");
+            };
+            let Some(peer_group) = peer_group else {
+                return invalid(format!("{place}.peer_group"), "must be given");
+            };
+            let group = known(groups, format!("{place}.peer_group"), peer_group)?;
+            let peer = Peer {
+                address,
+                settings: raw.lay_over(group.clone(), &place, self.asn)?,
+            };
+            if peers.insert(address, peer).is_some() {
+                return invalid(
+                    format!("{place}.address"),
+                    format!("{address} appears twice"),
+                );
+            }
+        }
+        Ok(peers)
+    }
+}
+
+impl FileMoves {
+    fn check(self) -> Result<Moves, Invalid> {
+        let default = Moves::default();
+        let place = "bgp.moves";
+        let positive = |name: &str, number: Option<u32>| match number {
+            Some(0) => invalid(format!("{place}.{name}"), "must be at least 1"),
+            other => Ok(other),
+        };
+        let action = match self.action {
+            None => default.action,
+            Some(text) => word(format!("{place}.action"), &text, &MOVE_ACTIONS)?,
+        };
+        Ok(Moves {
+            window: positive("window_secs", self.window_secs)?.map_or(default.window, secs),
+            moves: positive("moves", self.moves)?.unwrap_or(default.moves),
+            action,
+            recover: positive("recover_secs", self.recover_secs)?.map_or(default.recover, secs),
+        })
+    }
+}
+
+fn check_bmp(stations: Vec<FileBmp>) -> Result<Vec<Bmp>, Invalid> {
+    let mut checked: Vec<Bmp> = Vec::new();
+    for (at, raw) in stations.into_iter().enumerate() {
+        let place = format!("bmp[{at}]");
+        let station = Bmp {
+            name: raw.name.unwrap_or_else(|| raw.address.to_string()),
+            address: raw.address,
+            adj_rib_in: raw.adj_rib_in.unwrap_or(true),
+            loc_rib: raw.loc_rib.unwrap_or(true),
+            adj_rib_out: raw.adj_rib_out.unwrap_or(false),
+            statistics: match raw.statistics_secs {
+                Some(0) => {
+                    return invalid(format!("{place}.statistics_secs"), "must be at least 1");
+                }
+                Some(number) => secs(number),
+                None => BMP_STATISTICS,
+            },
+        };
+        if checked.iter().any(|other| other.name == station.name) {
+            return invalid(
+                format!("{place}.name"),
+                format!("{:?} appears twice", station.name),
+            );
+        }
+        checked.push(station);
+    }
+    Ok(checked)
+}
+
+fn known<'a>(
+    groups: &'a BTreeMap<String, PeerGroup>,
+    field: String,
+    name: &str,
+) -> Result<&'a PeerGroup, Invalid> {
+    groups.get(name).map_or_else(
+        || invalid(field, format!("no peer group is named {name:?}")),
+        Ok,
+    )
+}
+
+fn prefix(field: String, text: &str) -> Result<IpNet, Invalid> {
+    let prefix =
+        IpNet::from_str(text).or_else(|_| invalid(field, format!("{text:?} is not a prefix")))?;
+    Ok(prefix.trunc())
+}
+
+pub(super) const MOVE_ACTIONS: [(&str, MoveAction); 2] =
+    [("warn", MoveAction::Warn), ("freeze", MoveAction::Freeze)];
+/// Often enough for a graph, and nothing next to the routes.
+const BMP_STATISTICS: Duration = Duration::from_secs(60);
