@@ -11,6 +11,7 @@ pub mod esi;
 pub mod mac;
 mod mobility;
 pub mod pmsi;
+pub mod profile;
 pub mod route;
 pub mod vni;
 pub mod vtep;

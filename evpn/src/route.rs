@@ -23,10 +23,12 @@ use weft_bgp::decision::Step;
 use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
 use weft_bgp::nlri::{Nlri, NlriError};
+use weft_bgp::reflect::Filter;
 use weft_bgp::wire::{Reader, Writer};
 
 use crate::community::Encapsulation;
 use crate::mobility;
+use crate::profile;
 use crate::vni::{Label, Vni};
 
 pub use channel::Channel;
@@ -282,6 +284,11 @@ impl Nlri for Route {
         stored::from_parts(key, payload)
     }
 
+    /// As [`profile::sendable`], which says why not.
+    fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {
+        profile::sendable(self, attributes, filter).is_ok()
+    }
+
     /// MAC mobility, for type 2 only; see `mobility`.
     fn prefer(a: (&Self, &Attributes), b: (&Self, &Attributes)) -> (Ordering, Step) {
         let hosts = matches!(a.0, Self::MacIp(_)) && matches!(b.0, Self::MacIp(_));
@@ -326,4 +333,4 @@ const SELECTIVE_PMSI: u8 = 10;
 const LEAF: u8 = 11;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

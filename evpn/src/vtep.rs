@@ -297,12 +297,14 @@ mod tests {
     fn a_vtep_is_a_member_while_its_type_3_is_selected() {
         let (mut vteps, mut table) = (Vteps::new(), Table::new());
         table.learn(
-            &source(1), 0,
+            &source(1),
+            0,
             flooding(1),
             attributes(100, 1, Encapsulation::VXLAN),
         );
         table.learn(
-            &source(2), 0,
+            &source(2),
+            0,
             flooding(2),
             attributes(100, 2, Encapsulation::VXLAN),
         );
@@ -317,7 +319,8 @@ mod tests {
         assert_eq!(announcers, [source(1).peer]);
 
         table.learn(
-            &source(2), 0,
+            &source(2),
+            0,
             flooding(2),
             attributes(200, 2, Encapsulation::VXLAN),
         );
@@ -336,7 +339,8 @@ mod tests {
     fn without_a_vni_there_is_no_membership() {
         let (mut vteps, mut table) = (Vteps::new(), Table::new());
         table.learn(
-            &source(1), 0,
+            &source(1),
+            0,
             flooding(1),
             attributes(100, 1, Encapsulation::MPLS),
         );
@@ -348,12 +352,14 @@ mod tests {
     fn mac_routes_follow_the_host() {
         let (mut vteps, mut table) = (Vteps::new(), Table::new());
         table.learn(
-            &source(1), 0,
+            &source(1),
+            0,
             host(1, 100),
             attributes(0, 1, Encapsulation::VXLAN),
         );
         table.learn(
-            &source(1), 0,
+            &source(1),
+            0,
             host(2, 200),
             attributes(0, 1, Encapsulation::VXLAN),
         );
@@ -365,7 +371,8 @@ mod tests {
         );
 
         table.learn(
-            &source(1), 0,
+            &source(1),
+            0,
             host(1, 100),
             attributes(0, 2, Encapsulation::VXLAN),
         );
@@ -379,7 +386,8 @@ mod tests {
     fn a_repeated_change_adds_no_member() {
         let (mut vteps, mut table) = (Vteps::new(), Table::new());
         table.learn(
-            &source(1), 0,
+            &source(1),
+            0,
             flooding(1),
             attributes(100, 1, Encapsulation::VXLAN),
         );

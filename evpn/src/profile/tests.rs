@@ -1,0 +1,287 @@
+//! Profiles by name and by OPEN, and what each may be told of.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use weft_bgp::attribute::{Attributes, NextHop, PmsiTunnel};
+use weft_bgp::capability::Capability;
+use weft_bgp::family::Family;
+use weft_bgp::nlri::Nlri;
+
+use super::*;
+use crate::Route;
+use crate::route::tests::any_route;
+
+fn other(code: u8) -> Capability {
+    let value = Bytes::new();
+    Capability::Unknown { code, value }
+}
+
+fn host() -> Capability {
+    let (host, domain) = ("leaf1".to_owned(), String::new());
+    Capability::Fqdn { host, domain }
+}
+
+/// In the order of the OPEN that FRR 8.4.4 sent.
+fn frr_8() -> Vec<Capability> {
+    vec![
+        Capability::MultiProtocol(Family::IPV4_UNICAST),
+        Capability::MultiProtocol(Family::L2VPN_EVPN),
+        other(128),
+        Capability::RouteRefresh,
+        Capability::EnhancedRouteRefresh,
+        Capability::FourOctetAs(64_496),
+        Capability::ExtendedMessage,
+        Capability::AddPath(Vec::new()),
+        host(),
+        Capability::GracefulRestart(weft_bgp::capability::GracefulRestart::default()),
+        Capability::LongLivedGracefulRestart(Vec::new()),
+    ]
+}
+
+/// That of GoBGP 3.10.0.
+fn gobgp_3() -> Vec<Capability> {
+    vec![
+        Capability::RouteRefresh,
+        host(),
+        Capability::MultiProtocol(Family::L2VPN_EVPN),
+        Capability::FourOctetAs(64_496),
+        Capability::ExtendedNextHop(Vec::new()),
+    ]
+}
+
+/// That of ExaBGP 4.2.21.
+fn exabgp_4() -> Vec<Capability> {
+    vec![
+        Capability::MultiProtocol(Family::L2VPN_EVPN),
+        Capability::FourOctetAs(64_496),
+        Capability::ExtendedMessage,
+    ]
+}
+
+fn with_version(version: &str) -> (Profile, String) {
+    let mut capabilities = frr_8();
+    capabilities.push(Capability::SoftwareVersion(version.to_owned()));
+    let (profile, why) = Profile::choose(&capabilities);
+    (profile, why.to_string())
+}
+
+#[test]
+fn a_peer_is_known_by_what_it_offers() {
+    let frr = Profile::Frr(FrrVersion::OLD);
+    let cases = [
+        (
+            frr_8(),
+            frr,
+            "host name and capabilities of FRR, no software version",
+        ),
+        (
+            gobgp_3(),
+            Profile::GoBgp,
+            "host name and capabilities of GoBGP, no software version",
+        ),
+        (
+            exabgp_4(),
+            Profile::Generic,
+            "nothing in its OPEN says what it runs",
+        ),
+        (
+            vec![],
+            Profile::Generic,
+            "nothing in its OPEN says what it runs",
+        ),
+    ];
+    for (capabilities, profile, why) in cases {
+        let chosen = Profile::choose(&capabilities);
+        assert_eq!((chosen.0, chosen.1.to_string().as_str()), (profile, why));
+    }
+}
+
+#[test]
+fn a_software_version_says_more() {
+    let frr = |major, minor| Profile::Frr(FrrVersion { major, minor });
+    let cases = [
+        ("FRRouting/10.7", frr(10, 7)),
+        ("FRRouting/10.6.1-dev", frr(10, 6)),
+        ("FRRouting/9.1", frr(9, 1)),
+        ("FRRouting", frr(0, 0)),
+        ("FRRouting/99999999.1", frr(0, 0)),
+        ("GoBGP/3.37.0", Profile::GoBgp),
+        ("ExaBGP/5.0.0", Profile::ExaBgp),
+        ("weft/0.1.0", Profile::Weft),
+        // Not known: what it offers speaks for itself.
+        ("somebody/1.0", frr(0, 0)),
+    ];
+    for (version, profile) in cases {
+        assert_eq!(with_version(version).0, profile, "{version}");
+    }
+    let why = with_version("FRRouting/10.7").1;
+    assert_eq!(why, "software version \"FRRouting/10.7\"");
+}
+
+#[test]
+fn a_profile_reads_what_it_writes() {
+    for (name, profile) in NAMES {
+        assert_eq!(
+            (name.parse(), profile.to_string().as_str()),
+            (Ok(profile), name)
+        );
+    }
+    let profile = Profile::Frr(FrrVersion::IPV6_TUNNELS);
+    assert_eq!(profile.to_string(), "frr-10.7");
+    assert_eq!("frr-10.7".parse(), Ok(profile));
+    for bad in ["", "FRR", "frr-", "frr-10", "frr-10.x", "generic2"] {
+        assert_eq!(bad.parse::<Profile>(), Err(UnknownProfile), "{bad}");
+    }
+}
+
+fn of_type(route_type: u8) -> Route {
+    let digits: &[u8] = match route_type {
+        3 => &[0, 0, 0, 0, 32, 192, 0, 2, 1],
+        6 => &[0, 0, 0, 0, 0, 32, 239, 1, 1, 1, 32, 192, 0, 2, 1, 2],
+        9 => &[0, 0, 0, 0, 0, 9, 0xfb, 0xf0, 0, 0, 0, 0],
+        _ => panic!(),
+    };
+    let body = [&[0, 1, 192, 0, 2, 1, 0, 100], digits].concat();
+    let octets = [&[route_type, u8::try_from(body.len()).unwrap()], &body[..]].concat();
+    let framing = weft_bgp::error::Fault::NlriFraming;
+    Route::decode(&mut weft_bgp::wire::Reader::new(&octets, 0, framing)).unwrap()
+}
+
+fn of_ipv6(route: Route) -> Route {
+    match route {
+        Route::InclusiveMulticast(mut route) => {
+            route.key.originator = "2001:db8::53".parse().unwrap();
+            Route::InclusiveMulticast(route)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn with_tunnel(endpoint: &str) -> Attributes {
+    Attributes {
+        next_hop: Some(NextHop::V4([192, 0, 2, 1].into())),
+        pmsi: Some(PmsiTunnel::ingress_replication(
+            [0, 0, 100],
+            endpoint.parse().unwrap(),
+        )),
+        ..Attributes::default()
+    }
+}
+
+#[test]
+fn what_ended_a_session_is_not_sent_there_again() {
+    let (v4, v6) = (with_tunnel("192.0.2.1"), with_tunnel("2001:db8::53"));
+    let verdict = |route: &Route, attributes: &Attributes, profile: &str| {
+        sendable(
+            route,
+            attributes,
+            profile.parse::<Profile>().unwrap().filter(),
+        )
+    };
+    let flood = of_type(3);
+    let flood_v6 = of_ipv6(of_type(3));
+    let link_local = Attributes {
+        next_hop: Some(NextHop::V6LinkLocal(
+            "2001:db8::53".parse().unwrap(),
+            "fe80::1".parse().unwrap(),
+        )),
+        ..v4.clone()
+    };
+    for profile in ["frr", "frr-8.4", "cumulus", "generic", "openbgpd"] {
+        assert_eq!(verdict(&flood, &v4, profile), Ok(()));
+        assert_eq!(verdict(&flood, &v6, profile), Err(Withheld::Ipv6Pmsi));
+        assert_eq!(
+            verdict(&flood_v6, &v4, profile),
+            Err(Withheld::Ipv6Originator)
+        );
+        let filter = profile.parse::<Profile>().unwrap().filter();
+        assert_eq!(
+            withdrawable(&flood_v6.key(), filter),
+            Err(Withheld::Ipv6Originator)
+        );
+        assert_eq!(
+            verdict(&flood, &link_local, profile),
+            Err(Withheld::LinkLocalNextHop)
+        );
+        assert_eq!(
+            verdict(&of_type(6), &v4, profile),
+            Err(Withheld::RouteType(6))
+        );
+        assert_eq!(
+            verdict(&of_type(9), &v4, profile),
+            Err(Withheld::RouteType(9))
+        );
+    }
+    assert_eq!(verdict(&flood_v6, &v4, "frr-10.6"), Ok(()));
+    assert_eq!(verdict(&flood_v6, &v6, "frr-10.6"), Err(Withheld::Ipv6Pmsi));
+    assert_eq!(verdict(&flood_v6, &v6, "frr-10.7"), Ok(()));
+    assert_eq!(verdict(&flood_v6, &v6, "gobgp"), Ok(()));
+    for profile in ["frr-10.7", "gobgp"] {
+        assert_eq!(
+            verdict(&of_type(6), &v4, profile),
+            Err(Withheld::RouteType(6))
+        );
+    }
+    let nh6 = Attributes {
+        next_hop: Some(NextHop::V6("2001:db8::53".parse().unwrap())),
+        ..v4.clone()
+    };
+    for profile in ["frr", "cumulus", "gobgp", "weft"] {
+        assert_eq!(verdict(&flood, &nh6, profile), Ok(()));
+    }
+    for profile in ["generic", "exabgp"] {
+        assert_eq!(verdict(&flood, &nh6, profile), Err(Withheld::Ipv6NextHop));
+    }
+    assert_eq!(verdict(&flood, &v6, "exabgp"), Err(Withheld::Ipv6Pmsi));
+    for profile in ["weft", "exabgp", "junos"] {
+        assert_eq!(verdict(&of_type(6), &v4, profile), Ok(()));
+        assert_eq!(verdict(&of_type(9), &v4, profile), Ok(()));
+    }
+}
+
+#[test]
+fn other_tunnels_are_for_those_who_know_them() {
+    let mut attributes = with_tunnel("192.0.2.1");
+    let tunnel = attributes.pmsi.as_mut().unwrap();
+    tunnel.tunnel_type = 3;
+    let refused = Err(Withheld::Tunnel(3));
+    assert_eq!(sendable(&of_type(9), &attributes, TYPE_9), refused);
+    let both = Filter(TYPE_9.0 | OTHER_TUNNELS.0);
+    assert_eq!(sendable(&of_type(9), &attributes, both), Ok(()));
+}
+
+#[test]
+fn only_eos_is_sent_the_default_route_target_alone() {
+    let alone = |(_, profile): &&(&str, Profile)| profile.default_route_target_only();
+    let names: Vec<_> = NAMES.iter().filter(alone).map(|(name, _)| *name).collect();
+    assert_eq!(names, ["eos"]);
+}
+
+#[test]
+fn a_reason_is_a_sentence() {
+    assert_eq!(
+        Withheld::RouteType(6).to_string(),
+        "the profile does not take the route type 6"
+    );
+    assert_eq!(
+        Withheld::Ipv6Pmsi.to_string(),
+        "the profile does not take the PMSI tunnel to an IPv6 address"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// What may be announced may be withdrawn, and a set bit never takes away.
+    #[test]
+    fn a_bit_permits(route in any_route(), fewer: u32, more: u32) {
+        let attributes = with_tunnel("192.0.2.1");
+        let verdict = |bits| sendable(&route, &attributes, Filter(bits)).is_ok();
+        if verdict(fewer) {
+            prop_assert!(verdict(fewer | more));
+            prop_assert!(withdrawable(&route.key(), Filter(fewer)).is_ok());
+        }
+        prop_assert!(verdict(u32::MAX));
+        prop_assert_eq!(route.sendable(&attributes, Filter(fewer)), verdict(fewer));
+    }
+}
