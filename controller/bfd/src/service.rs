@@ -30,6 +30,7 @@ pub use self::counters::Counters;
 mod counters;
 mod driver;
 mod socket;
+mod watched;
 
 /// All BFD sessions of a daemon. Clones are the same service. Its thread ends after the last clone and the
 /// last [`Watch`] are dropped and their ends told.

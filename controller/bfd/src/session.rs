@@ -3,12 +3,18 @@
 //! who reads the status.
 //!
 //! ```text
-//!                         the other end says ...
-//!             Down                     Init, Up
-//!   Down ────────────► Init ─────────────────────────► Up
-//!    │ Init                                             ▲        Down, nothing for the detection
-//!    └──────────────────────────────────────────────────┘        time, or AdminDown: back to Down
+//!            hears Down              hears Init or Up
+//!   Down ─────────────────► Init ───────────────────────► Up
+//!    ▲ │                     │                           ▲ │
+//!    │ │                     │ silence, or hears         │ │ silence, or hears
+//!    ├─┼─────────────────────┘ AdminDown                 │ │ Down or AdminDown
+//!    │ └─────────────────────────────────────────────────┘ │
+//!    │       hears Init                                    │
+//!    └─────────────────────────────────────────────────────┘
 //! ```
+//!
+//! Silence is a detection time without a packet. From every state an operator leads to AdminDown, and from
+//! there nothing leads away: a stopped session ends.
 //!
 //! Where we say more than RFC 5880 does:
 //!
@@ -20,54 +26,19 @@
 //! - While we are Up our diagnostic is 0; §4.1 leaves open when the last one is forgotten.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU8;
 use std::time::{Duration, Instant};
 
 use crate::packet::{Diagnostic, Discriminator, Interval, Packet, State};
 
 use self::pace::{Pace, Part};
+use self::remote::Remote;
 
 pub(crate) use self::pace::Jitter;
+pub use self::status::{SessionConfig, Status, Timers};
 
 mod pace;
-
-/// How a session is made.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionConfig {
-    /// What we call it.
-    pub mine: Discriminator,
-    /// How often, and how many may be missing.
-    pub timers: Timers,
-    /// Spreads the packets of many sessions in time.
-    pub jitter_seed: u64,
-}
-
-/// What an operator sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timers {
-    /// Between packets while Up, both that we wish to send and that we can receive. While not Up we send
-    /// one a second at most. RFC 5880 §6.8.3.
-    pub interval: Duration,
-    /// So many packets in a row may be missing until the other end takes us for dead.
-    pub multiplier: NonZeroU8,
-}
-
-/// What a user of the session wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// AdminDown if it is that at either end: who takes Up to Down for a failure of the path must not take
-    /// Up to AdminDown for one. RFC 5882 §3.2.
-    pub state: State,
-    /// Why it last fell to Down or AdminDown; kept when it comes up again.
-    pub diagnostic: Diagnostic,
-    /// How often it went from Up to Down, AdminDown not counted. Who sees two values of the status may have
-    /// missed some between; who compares this number has not.
-    pub failures: u64,
-    /// The time between the packets that we send, before jitter.
-    pub transmit_interval: Duration,
-    /// Without a packet for so long, the other end is down; `None` while it is not heard.
-    pub detection_time: Option<Duration>,
-}
+mod remote;
+mod status;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug)]
@@ -114,18 +85,6 @@ pub struct Session {
     sent: Option<Packet>,
     end: End,
     outputs: VecDeque<Output>,
-}
-
-/// What the last packet of the other end said, no longer than a detection time ago.
-#[derive(Clone, Copy, Debug)]
-struct Remote {
-    discriminator: Discriminator,
-    state: State,
-    demand: bool,
-    multiplier: NonZeroU8,
-    desired_min_tx: Duration,
-    required_min_rx: Duration,
-    heard_at: Instant,
 }
 
 /// The last periodic packet, from which the next one is counted. So a new interval holds at once.
@@ -261,7 +220,7 @@ impl Session {
     }
 
     fn fall(&mut self, diagnostic: Diagnostic) {
-        if self.state == State::Up && !self.is_announced() {
+        if self.state == State::Up && !self.remote.is_some_and(|remote| remote.is_announced()) {
             self.failures = self.failures.saturating_add(1);
         }
         self.state = State::Down;
@@ -386,26 +345,21 @@ impl Session {
         self.pace.transmit.max(asked)
     }
 
-    /// RFC 5880 §6.8.7: periodic packets cease when the other end asks for none, or for none on demand
-    /// while both are Up.
     fn transmit_at(&self) -> Option<Instant> {
-        if let Some(remote) = self.remote {
-            let both_up = self.state == State::Up && remote.state == State::Up;
-            let on_demand = remote.demand && both_up && !self.pace.is_polling();
-            if remote.required_min_rx.is_zero() || on_demand {
-                return None;
-            }
+        let polling = self.pace.is_polling();
+        if self
+            .remote
+            .is_some_and(|remote| remote.wants_silence(self.state, polling))
+        {
+            return None;
         }
         let Periodic { last, jitter } = self.periodic;
         Some(last + jitter.of(self.transmit_interval()))
     }
 
-    /// RFC 5880 §6.8.4.
     fn detection_time(&self) -> Option<Duration> {
-        self.remote.map(|remote| {
-            let interval = remote.desired_min_tx.max(self.pace.receive);
-            interval * u32::from(remote.multiplier.get())
-        })
+        let remote = self.remote?;
+        Some(remote.detection_time(self.pace.receive))
     }
 
     fn detection_at(&self) -> Option<Instant> {
@@ -413,14 +367,8 @@ impl Session {
         Some(heard_at + self.detection_time()?)
     }
 
-    /// Whether the other end says that its operator holds the session down.
-    fn is_announced(&self) -> bool {
-        self.remote
-            .is_some_and(|remote| remote.state == State::AdminDown)
-    }
-
     fn publish(&mut self) {
-        let state = if self.is_announced() {
+        let state = if self.remote.is_some_and(|remote| remote.is_announced()) {
             State::AdminDown
         } else {
             self.state
@@ -435,31 +383,6 @@ impl Session {
         if status != self.status {
             self.status = status;
             self.outputs.push_back(Output::Changed(status));
-        }
-    }
-}
-
-impl Remote {
-    fn heard(packet: &Packet, now: Instant) -> Self {
-        Self {
-            discriminator: packet.mine,
-            state: packet.state,
-            demand: packet.demand,
-            multiplier: packet.multiplier,
-            desired_min_tx: packet.desired_min_tx.duration(),
-            required_min_rx: packet.required_min_rx.duration(),
-            heard_at: now,
-        }
-    }
-}
-
-impl Timers {
-    /// As a packet can say it. Zero would mean that we can receive nothing.
-    fn on_the_wire(self) -> Self {
-        let interval = Interval::of(self.interval).max(Interval(1));
-        Self {
-            interval: interval.duration(),
-            ..self
         }
     }
 }

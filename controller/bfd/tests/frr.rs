@@ -18,7 +18,7 @@ use nix::sys::signal::Signal;
 use tokio::time::{sleep, timeout};
 use weft_bfd::{Diagnostic, State};
 
-use self::lab::{PAIRS, beside_frr, reach};
+use self::lab::{PAIRS, beside_frr, ip, reach};
 
 #[test]
 fn a_dead_bfdd_is_noticed_in_time_and_a_live_one_again() {
@@ -123,6 +123,45 @@ fn timers_change_without_leaving_up() {
             sleep(Duration::from_secs(2)).await;
             assert_eq!(watch.status().failures, 0, "{pair:?}");
             lab.until_shown(pair, "Status: up").await;
+        }
+    });
+}
+
+#[test]
+fn a_link_that_is_down_takes_our_address_and_a_session_comes_back_with_it() {
+    beside_frr(async |lab| {
+        let mut watches = [lab.watch(PAIRS[0]).await, lab.watch(PAIRS[1]).await];
+        for watch in &watches {
+            reach(watch, State::Up).await;
+        }
+        ip("link set near down");
+        for watch in &mut watches {
+            let failed = timeout(Duration::from_secs(5), watch.failed()).await;
+            assert_eq!(failed, Ok(Diagnostic::DetectionTimeExpired));
+        }
+        assert!(lab.service.counters().unsent > 0);
+        ip("link set near up");
+        ip("addr replace 2001:db8:1::1/64 dev near nodad");
+        for watch in &watches {
+            reach(watch, State::Up).await;
+        }
+    });
+}
+
+#[test]
+fn an_address_may_come_after_its_session() {
+    beside_frr(async |lab| {
+        ip("addr del 192.0.2.1/24 dev near");
+        ip("addr del 2001:db8:1::1/64 dev near");
+        let watches = [lab.watch(PAIRS[0]).await, lab.watch(PAIRS[1]).await];
+        sleep(Duration::from_millis(1_500)).await;
+        for watch in &watches {
+            assert_eq!(watch.status().state, State::Down);
+        }
+        ip("addr add 192.0.2.1/24 dev near");
+        ip("addr add 2001:db8:1::1/64 dev near nodad");
+        for watch in &watches {
+            reach(watch, State::Up).await;
         }
     });
 }

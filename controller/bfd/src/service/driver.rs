@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +15,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::counters::{Counting, count};
 use super::socket::{Buffers, Datagram, Receiver, Sender};
+use super::watched::{Path, Watched};
 use super::{Config, Lease, WatchError};
-use crate::packet::{Discriminator, Packet, State};
-use crate::session::{Input, Jitter, Output, Session, SessionConfig, Status, Timers};
+use crate::packet::{Discriminator, Packet};
+use crate::session::{Input, Jitter, Session, Status, Timers};
 
 /// What a service or a watch asks for.
 #[derive(Debug)]
@@ -51,27 +51,6 @@ pub(super) struct Driver {
     deadlines: BTreeSet<(Instant, Discriminator)>,
     random: Jitter,
     buffers: Buffers,
-}
-
-/// Selects a session before the other end has learned our name of it. RFC 5881 §3, RFC 5883 §4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Path {
-    local: IpAddr,
-    remote: IpAddr,
-    multihop: bool,
-}
-
-/// A session and its edge.
-struct Watched {
-    session: Session,
-    path: Path,
-    min_ttl: u8,
-    sender: Sender,
-    status: watch::Sender<Status>,
-    /// As it is in `deadlines`.
-    deadline: Option<Instant>,
-    dropped: Arc<AtomicBool>,
-    stopped: bool,
 }
 
 /// What to do after waiting.
@@ -343,65 +322,6 @@ impl Driver {
             if let Some(name) = name.filter(|name| !self.sessions.contains_key(name)) {
                 return name;
             }
-        }
-    }
-}
-
-impl Watched {
-    /// Does what the session asks for; true if it ended.
-    fn emit(&mut self, counters: &Counting) -> bool {
-        while let Some(output) = self.session.poll_output() {
-            match output {
-                Output::Send(packet) => match self.sender.send(&packet.encode()) {
-                    Ok(()) => count(&counters.sent),
-                    // The next packet is a new try.
-                    Err(_) => count(&counters.unsent),
-                },
-                Output::Changed(status) => self.publish(status),
-                Output::Ended => return true,
-            }
-        }
-        false
-    }
-
-    fn publish(&self, status: Status) {
-        let before = self.status.send_replace(status);
-        if before.state != status.state {
-            let Path { local, remote, .. } = self.path;
-            if before.state == State::Up && status.state == State::Down {
-                let diagnostic = status.diagnostic;
-                tracing::warn!(%local, %remote, %diagnostic, "BFD session failed");
-            } else {
-                let state = status.state;
-                tracing::info!(%local, %remote, ?state, "BFD session changed");
-            }
-        }
-    }
-}
-
-impl Path {
-    fn of(config: &Config) -> Self {
-        Self {
-            local: config.local,
-            remote: config.remote,
-            multihop: config.multihop,
-        }
-    }
-
-    fn is_by(&self, receiver: &Receiver) -> bool {
-        self.local == receiver.local && self.multihop == receiver.multihop
-    }
-}
-
-impl Config {
-    fn session(&self, mine: Discriminator, jitter_seed: u64) -> SessionConfig {
-        SessionConfig {
-            mine,
-            timers: Timers {
-                interval: self.interval,
-                multiplier: self.multiplier,
-            },
-            jitter_seed,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The state table, each timer, and two sessions over a simulated link.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 
 use proptest::prelude::*;
 
