@@ -208,7 +208,12 @@ fn main() {
         for path in 0..paths {
             let leaf = (number + path) % LEAVES;
             let attributes = interner.intern(attributes(leaf, tenant));
-            table.learn(&sources[leaf as usize], 0, route(number, tenant), attributes);
+            table.learn(
+                &sources[leaf as usize],
+                0,
+                route(number, tenant),
+                attributes,
+            );
         }
     }
     watch.report("build, intern, learn", total);
@@ -232,7 +237,9 @@ fn main() {
     );
 
     let watch = Stopwatch::start();
-    let image = group.image(&table, 0, &Interest::Everything).expect("0 is never too old");
+    let image = group
+        .image(&table, 0, &Interest::Everything)
+        .expect("0 is never too old");
     watch.report("image", routes as usize);
     sizes("", &image);
     drop(image);

@@ -18,7 +18,9 @@ impl Targets {
     #[must_use]
     pub fn of(attributes: &Attributes) -> Self {
         let all = attributes.ext_communities.iter().copied();
-        let mut targets: Vec<_> = all.filter(|community| is_route_target(*community)).collect();
+        let mut targets: Vec<_> = all
+            .filter(|community| is_route_target(*community))
+            .collect();
         if targets.is_empty() {
             return Self(None);
         }

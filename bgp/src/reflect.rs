@@ -130,17 +130,6 @@ impl ExportKey {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter(pub u32);
 
-impl Filter {
-    /// Of the route target memberships, only the default one is told: EOS would take the others as all that we want.
-    pub const DEFAULT_TARGET_ONLY: Self = Self(1 << 31);
-
-    /// Whether all bits of `other` are set.
-    #[must_use]
-    pub fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
 /// Why a group is not told of a path.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum NotReflected {
@@ -531,7 +520,10 @@ mod tests {
             assert_eq!(accept(&from_us, kind, &LOCAL, 0).is_err(), internal);
             assert_eq!(accept(&by_us, kind, &LOCAL, 0).is_err(), internal);
         }
-        assert_eq!(accept(&from_us, IbgpClient, &LOCAL, 0), Err(Loop::Originator));
+        assert_eq!(
+            accept(&from_us, IbgpClient, &LOCAL, 0),
+            Err(Loop::Originator)
+        );
         assert_eq!(accept(&by_us, IbgpNonClient, &LOCAL, 0), Err(Loop::Cluster));
     }
 

@@ -229,7 +229,8 @@ impl<N: Nlri> Table<N> {
             place.dirty = NONE;
             let (new, by) = match decision::select(&place.paths) {
                 Some(selected) => {
-                    place.selected = u32::try_from(selected.index).expect("paths are counted in u32");
+                    place.selected =
+                        u32::try_from(selected.index).expect("paths are counted in u32");
                     place.by = selected.by;
                     let same = |old: &Path<N>| old.sends_same(selected.path);
                     if before.as_ref().is_some_and(same) {

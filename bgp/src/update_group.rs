@@ -231,8 +231,7 @@ impl<N: Nlri> UpdateGroup<N> {
         (old_key, old_interest): (&ExportKey, &Interest),
         interest: &Interest,
     ) -> Segment {
-        let mut before =
-            (*old_key != self.key).then(|| Self::new(old_key.clone(), self.local));
+        let mut before = (*old_key != self.key).then(|| Self::new(old_key.clone(), self.local));
         let mut packer = Packer::new(N::family(), self.key.max_len, table.len());
         let wanted = |told: &Told<'_, N>| interest.wants(&told.1.targets);
         let was_wanted = |told: &Told<'_, N>| old_interest.wants(&told.1.targets);
@@ -272,11 +271,7 @@ impl<N: Nlri> UpdateGroup<N> {
     ///
     /// # Errors
     /// Why not.
-    pub fn explain(
-        &self,
-        path: &Path<N>,
-        interest: &Interest,
-    ) -> Result<Attributes, NotReflected> {
+    pub fn explain(&self, path: &Path<N>, interest: &Interest) -> Result<Attributes, NotReflected> {
         self.permit(path)?;
         let reflected = reflect::reflect(&path.source, &path.attributes, &self.key, &self.local)?;
         let offer = Offer::encode(&reflected, N::family(), &self.key)?;

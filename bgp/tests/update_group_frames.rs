@@ -153,7 +153,12 @@ fn withdrawals_are_packed_too() {
     let mut table6 = Table::new();
     for number in 0..1000_u16 {
         let attributes = Arc::new(attributes(u32::from(number)));
-        table.learn(&source(1), 0, prefix(number.into()), Arc::clone(&attributes));
+        table.learn(
+            &source(1),
+            0,
+            prefix(number.into()),
+            Arc::clone(&attributes),
+        );
         table6.learn(&source(1), 0, prefix6(number), attributes);
     }
     table.select();
@@ -291,7 +296,13 @@ fn an_image_is_the_whole_table_or_what_changed() {
     let whole = group.image(&table, 0, &Interest::Everything).unwrap();
     assert_eq!(outline(&whole), [(Audience::AllBut(peer(1)), 3, 0)]);
     assert_eq!(whole.revision, 3);
-    assert!(group.image(&table, 3, &Interest::Everything).unwrap().frames.is_empty());
+    assert!(
+        group
+            .image(&table, 3, &Interest::Everything)
+            .unwrap()
+            .frames
+            .is_empty()
+    );
 
     table.withdraw(peer(1), 0, &prefix(1));
     table.learn(&source(2), 0, prefix(2), Arc::new(attributes(200)));
@@ -324,7 +335,10 @@ fn attributes_that_leave_no_room_are_not_reflected() {
         nlri: prefix(1),
     };
     let small = UpdateGroup::<Prefix4>::new(key(4096), LOCAL);
-    assert_eq!(small.explain(&path, &Interest::Everything), Err(NotReflected::TooLong));
+    assert_eq!(
+        small.explain(&path, &Interest::Everything),
+        Err(NotReflected::TooLong)
+    );
     let large = UpdateGroup::<Prefix4>::new(key(65_535), LOCAL);
     assert!(large.explain(&path, &Interest::Everything).is_ok());
     // Who could be told the old path is told that it is gone.

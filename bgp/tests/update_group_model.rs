@@ -1,25 +1,32 @@
 //! Every member's view equals what a naive reflector would give it, which forgets everything and computes it again.
 //!
 //! Tables, groups and journals go through random announcements, withdrawals and peer losses. Members read at random
-//! moments, join late by image, and fall off the journal and catch up by revision.
+//! moments, join late by image, fall off the journal and catch up by revision, and turn to another group and interest.
+//! Some are told several paths.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use proptest::prelude::*;
-use weft_bgp::attribute::{AsPath, Attributes, Community, NextHop, Origin};
+use weft_bgp::attribute::{AsPath, Attributes, Community, ExtendedCommunity, NextHop, Origin};
+use weft_bgp::capability::AddPathSet;
+use weft_bgp::constrain::Interest;
+use weft_bgp::family::Family;
 use weft_bgp::frame;
 use weft_bgp::intern::Interner;
 use weft_bgp::message::{DecodeContext, Message, Update};
-use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
+use weft_bgp::nlri::route_target::Membership;
+use weft_bgp::nlri::unicast::{IPV4_OVER_IPV6, Prefix4, Prefix6};
 use weft_bgp::nlri::{Nlri, decode_all};
 use weft_bgp::peer::{ClusterId, PeerId, RouterId};
-use weft_bgp::table::{PeerKind, Source, Table};
+use weft_bgp::reflect::{Filter, PathsTold};
+use weft_bgp::table::{PeerKind, Source, Stale, Table};
 use weft_bgp::update_group::journal::{Cursor, Journal, Read};
 use weft_bgp::update_group::{ExportKey, Local, Segment, UpdateGroup};
 
@@ -27,7 +34,7 @@ use weft_bgp::update_group::{ExportKey, Local, Segment, UpdateGroup};
 trait Subject: Nlri<Key = Self> + Copy + Ord {
     fn numbered(number: u8) -> Self;
     fn next_hop(number: u8) -> NextHop;
-    fn classic(update: &Update) -> (Vec<Self>, Vec<Self>);
+    fn classic(update: &Update) -> (Vec<(u32, Self)>, Vec<(u32, Self)>);
 }
 
 impl Subject for Prefix4 {
@@ -41,9 +48,8 @@ impl Subject for Prefix4 {
             _ => NextHop::V4(Ipv4Addr::new(203, 0, 113, number)),
         }
     }
-    fn classic(update: &Update) -> (Vec<Self>, Vec<Self>) {
-        let prefixes = |field: &[(u32, Self)]| field.iter().map(|(_, prefix)| *prefix).collect();
-        (prefixes(&update.announced), prefixes(&update.withdrawn))
+    fn classic(update: &Update) -> (Vec<(u32, Self)>, Vec<(u32, Self)>) {
+        (update.announced.clone(), update.withdrawn.clone())
     }
 }
 
@@ -58,7 +64,7 @@ impl Subject for Prefix6 {
     fn next_hop(number: u8) -> NextHop {
         NextHop::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number.into()))
     }
-    fn classic(update: &Update) -> (Vec<Self>, Vec<Self>) {
+    fn classic(update: &Update) -> (Vec<(u32, Self)>, Vec<(u32, Self)>) {
         assert!(update.announced.is_empty() && update.withdrawn.is_empty());
         (Vec::new(), Vec::new())
     }
@@ -83,19 +89,60 @@ const KINDS: [PeerKind; 9] = [
 ];
 
 fn source(peer: usize) -> Arc<Source> {
+    stale_source(peer, Stale::No)
+}
+
+fn stale_source(peer: usize, stale: Stale) -> Arc<Source> {
     let number = u8::try_from(peer).unwrap() + 1;
     let kind = KINDS[peer];
-    Arc::new(Source {
-        peer: PeerId {
-            router_id: RouterId(number.into()),
-            asn: match kind.is_external() {
-                true => 65_536 + u32::from(number),
-                false => LOCAL.asn,
-            },
+    let id = PeerId {
+        router_id: RouterId(number.into()),
+        asn: match kind.is_external() {
+            true => 65_536 + u32::from(number),
+            false => LOCAL.asn,
         },
-        address: Ipv4Addr::new(192, 0, 2, number).into(),
-        kind,
+    };
+    let address = Ipv4Addr::new(192, 0, 2, number).into();
+    Arc::new(Source {
+        stale,
+        ..Source::new(id, address, kind)
     })
+}
+
+fn target(number: u8) -> ExtendedCommunity {
+    ExtendedCommunity::route_target_as2(64_496, number.into())
+}
+
+/// Interests by number: everything, and sets of the three targets that there are, in both forms.
+fn interest(number: u8) -> Interest {
+    let some = (0..3)
+        .filter(move |bit| number & (1 << bit) != 0)
+        .map(target);
+    match number {
+        0 => Interest::Everything,
+        1..=7 => Interest::of_memberships(some.map(|target| Membership::exactly(1, target))),
+        8 => Interest::of_memberships([]),
+        _ => Interest::of_exports(some),
+    }
+}
+
+const INTERESTS: u8 = 16;
+
+/// How a member is told, beside what was negotiated.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Manner {
+    long_lived: bool,
+    graceful_shutdown: bool,
+    /// Takes IPv4 prefixes with IPv6 next hops.
+    over_ipv6: bool,
+    best: Option<u8>,
+}
+
+impl Manner {
+    /// Whether one session can have both, one after the other.
+    fn fits(self, other: Self) -> bool {
+        self.best.is_some() == other.best.is_some()
+    }
 }
 
 /// What a random announcement says.
@@ -109,6 +156,8 @@ struct Says {
     originator: Option<u32>,
     clusters: u32,
     next_hop: u8,
+    /// Bits of route targets.
+    targets: u8,
 }
 
 impl Says {
@@ -128,12 +177,18 @@ impl Says {
             communities: match self.community {
                 0 => vec![Community(0xffff_ff01)],
                 1 => vec![Community(0xffff_ff02)],
+                2 => vec![Community::LLGR_STALE],
+                3 => vec![Community::NO_LLGR],
                 other => vec![Community(other.into())],
             },
             originator_id: self.originator.map(RouterId).filter(|_| internal),
             cluster_list: (0..self.clusters)
                 .filter(|_| internal)
                 .map(ClusterId)
+                .collect(),
+            ext_communities: (0..3)
+                .filter(|bit| self.targets & (1 << bit) != 0)
+                .map(target)
                 .collect(),
             ..Attributes::default()
         }
@@ -144,15 +199,22 @@ impl Says {
 enum Op {
     Announce {
         peer: usize,
+        path_id: u32,
         nlri: u8,
         says: Says,
     },
     Withdraw {
         peer: usize,
+        path_id: u32,
         nlri: u8,
     },
     Lose {
         peer: usize,
+    },
+    /// A peer's session ended, or it is back.
+    Age {
+        peer: usize,
+        stale: Stale,
     },
     /// Several announcements are decided and told together.
     Select,
@@ -164,6 +226,12 @@ enum Op {
     Join {
         peer: usize,
     },
+    /// A member's group and interest change.
+    Turn {
+        peer: usize,
+        manner: Manner,
+        interest: u8,
+    },
 }
 
 /// What can run out, and what was negotiated.
@@ -173,13 +241,18 @@ struct Bounds {
     tombstones: usize,
     max_len: u16,
     four_octet_as: bool,
+    /// For the members, in turn.
+    manners: [Manner; 5],
 }
 
-type View<N> = BTreeMap<N, Attributes>;
+/// By NLRI and path id.
+type View<N> = BTreeMap<(N, u32), Attributes>;
 
 struct Member<N> {
     peer: PeerId,
     group: usize,
+    manner: Manner,
+    interest: Interest,
     cursor: Cursor,
     revision: u64,
     view: View<N>,
@@ -196,89 +269,141 @@ struct Reflector<N: Nlri> {
     table: Table<N>,
     groups: Vec<Group<N>>,
     members: Vec<Member<N>>,
+    bounds: Bounds,
     images: u32,
 }
 
 impl<N: Subject> Reflector<N> {
     fn new(bounds: Bounds) -> Self {
-        let Bounds {
-            journal_octets,
-            tombstones,
-            max_len,
-            four_octet_as,
-        } = bounds;
-        let mut kinds = KINDS.to_vec();
-        kinds.dedup();
-        let groups: Vec<_> = kinds
-            .iter()
-            .map(|kind| {
-                let key = ExportKey {
-                    kind: *kind,
-                    remote_asn: None,
-                    four_octet_as,
-                    max_len,
-                };
-                Group {
-                    updates: UpdateGroup::new(key.clone(), LOCAL),
-                    key,
-                    journal: Journal::new(journal_octets),
-                }
-            })
-            .collect();
-        let members = (0..KINDS.len())
-            .map(|peer| {
-                let group = kinds.iter().position(|kind| *kind == KINDS[peer]).unwrap();
-                Member {
-                    peer: source(peer).peer,
-                    group,
-                    cursor: groups[group].journal.end(),
-                    revision: 0,
-                    view: View::new(),
-                }
-            })
-            .collect();
-        Self {
+        let mut reflector = Self {
             interner: Interner::new(0),
-            table: Table::new().with_tombstones(tombstones),
-            groups,
-            members,
+            table: Table::new().with_tombstones(bounds.tombstones),
+            groups: Vec::new(),
+            members: Vec::new(),
+            bounds,
             images: 0,
+        };
+        reflector.table.track_paths(true);
+        for (peer, kind) in KINDS.into_iter().enumerate() {
+            let manner = bounds.manners[peer % bounds.manners.len()];
+            let group = reflector.group(kind, manner);
+            reflector.members.push(Member {
+                peer: source(peer).peer,
+                group,
+                manner,
+                interest: Interest::Everything,
+                cursor: reflector.groups[group].journal.end(),
+                revision: 0,
+                view: View::new(),
+            });
         }
+        reflector
+    }
+
+    fn group(&mut self, kind: PeerKind, manner: Manner) -> usize {
+        let context = DecodeContext {
+            four_octet_as: self.bounds.four_octet_as,
+            ibgp: !kind.is_external(),
+            extended_message: false,
+            add_path: AddPathSet::NONE,
+        };
+        let key = ExportKey {
+            max_len: self.bounds.max_len,
+            long_lived: manner.long_lived,
+            graceful_shutdown: manner.graceful_shutdown,
+            filter: Filter(match manner.over_ipv6 {
+                true => IPV4_OVER_IPV6,
+                false => 0,
+            }),
+            add_path: manner
+                .best
+                .map(|best| NonZeroU8::new(best).map_or(PathsTold::All, PathsTold::Best)),
+            ..ExportKey::new(kind, &context)
+        };
+        let found = self.groups.iter().position(|group| group.key == key);
+        found.unwrap_or_else(|| {
+            self.groups.push(Group {
+                updates: UpdateGroup::new(key.clone(), LOCAL),
+                key,
+                journal: Journal::new(self.bounds.journal_octets),
+            });
+            self.groups.len() - 1
+        })
     }
 
     fn run(&mut self, op: &Op) {
         match op {
-            Op::Announce { peer, nlri, says } => {
+            Op::Announce {
+                peer,
+                path_id,
+                nlri,
+                says,
+            } => {
+                // In the model, too, a peer whose session is there is not stale any more.
                 let source = source(*peer);
                 let attributes = self.interner.intern(says.attributes::<N>(&source));
-                self.table.learn(&source, N::numbered(*nlri), attributes);
+                self.table
+                    .learn(&source, *path_id, N::numbered(*nlri), attributes);
             }
-            Op::Withdraw { peer, nlri } => {
-                self.table.withdraw(source(*peer).peer, &N::numbered(*nlri));
+            Op::Withdraw {
+                peer,
+                path_id,
+                nlri,
+            } => {
+                let peer = source(*peer).peer;
+                self.table.withdraw(peer, *path_id, &N::numbered(*nlri));
             }
             Op::Lose { peer } => self.table.withdraw_peer(source(*peer).peer),
-            Op::Select => {
-                let changes = self.table.select();
-                for group in &mut self.groups {
-                    let segment = group.updates.advertise(&changes);
-                    group.journal.push(Arc::new(segment));
-                }
-            }
-            Op::Read { peer } => self.read(*peer),
+            Op::Age { peer, stale } => self.age(*peer, *stale),
+            Op::Select => self.select(),
+            Op::Read { peer } => drop(self.read(*peer)),
             Op::Join { peer } => self.join(*peer, 0),
+            Op::Turn {
+                peer,
+                manner,
+                interest: number,
+            } => self.turn(*peer, *manner, interest(*number)),
         }
     }
 
-    fn read(&mut self, peer: usize) {
+    fn age(&mut self, peer: usize, stale: Stale) {
+        let source = stale_source(peer, stale);
+        let all = self.table.iter().flat_map(|destination| destination.paths);
+        let own: Vec<_> = all
+            .filter(|path| path.source.peer == source.peer)
+            .cloned()
+            .collect();
+        for path in own {
+            let path_id = path.path_id();
+            self.table
+                .learn(&source, path_id, path.nlri, path.attributes);
+        }
+    }
+
+    fn select(&mut self) {
+        let changes = self.table.select();
+        let paths = self.table.path_changes();
+        for group in &mut self.groups {
+            let segment = match group.key.add_path {
+                Some(_) => group.updates.advertise_paths(&paths, self.table.revision()),
+                None => group.updates.advertise(&changes),
+            };
+            group.journal.push(Arc::new(segment));
+        }
+    }
+
+    /// False if the member fell off its journal, and has started again.
+    fn read(&mut self, peer: usize) -> bool {
         let member = &mut self.members[peer];
         let group = &self.groups[member.group];
         loop {
             match group.journal.read(&mut member.cursor) {
                 Read::Segment(segment) => hear(member, &segment, &group.key),
-                Read::Empty => return,
+                Read::Empty => return true,
                 Read::Lagged => {
                     let since = member.revision;
-                    return self.join(peer, since);
+                    self.join(peer, since);
+                    return false;
                 }
             }
         }
@@ -287,17 +412,41 @@ impl<N: Subject> Reflector<N> {
     fn join(&mut self, peer: usize, since: u64) {
         let member = &mut self.members[peer];
         let group = &mut self.groups[member.group];
-        let image = match group.updates.image(&self.table, since) {
+        let mut image = |since| group.updates.image(&self.table, since, &member.interest);
+        let image = match image(since) {
             Ok(image) if since > 0 => image,
             // Too old, or new: the session starts again.
             Ok(_) | Err(_) => {
                 member.view.clear();
-                group.updates.image(&self.table, 0).unwrap()
+                image(0).unwrap()
             }
         };
         self.images += 1;
         member.cursor = group.journal.end();
         hear(member, &image, &group.key);
+    }
+
+    /// As the daemon does it: between two selections, and what the old journal holds comes first.
+    fn turn(&mut self, peer: usize, manner: Manner, interest: Interest) {
+        self.select();
+        let manner = match self.members[peer].manner.fits(manner) {
+            true => manner,
+            false => self.members[peer].manner,
+        };
+        let to = self.group(KINDS[peer], manner);
+        let member = &self.members[peer];
+        let old_key = self.groups[member.group].key.clone();
+        let old = (&old_key, &member.interest);
+        let segment = self.groups[to].updates.turn(&self.table, old, &interest);
+        let in_step = self.read(peer);
+        let member = &mut self.members[peer];
+        (member.group, member.manner, member.interest) = (to, manner, interest);
+        member.cursor = self.groups[to].journal.end();
+        if in_step {
+            hear(member, &segment, &self.groups[to].key);
+        } else {
+            self.join(peer, 0);
+        }
     }
 }
 
@@ -305,15 +454,19 @@ impl<N: Subject> Reflector<N> {
 fn hear<N: Subject>(member: &mut Member<N>, segment: &Segment, key: &ExportKey) {
     let octets: usize = segment.frames.iter().map(|frame| frame.octets.len()).sum();
     assert_eq!(octets, segment.octets_len);
+    let mut context: DecodeContext = key.context();
+    if key.add_path.is_some() {
+        context.add_path = AddPathSet::of([N::family()]);
+    }
+    let mut heard = BTreeSet::new();
     for frame in &segment.frames {
-        if !frame.audience.includes(member.peer) {
+        if !frame.audience.includes(member.peer) || !frame.concerns.includes(&member.interest) {
             continue;
         }
         assert!(frame.octets.len() <= usize::from(key.max_len));
         let mut buffer = BytesMut::from(&frame.octets[..]);
         let split = frame::split(&mut buffer, key.max_len).unwrap().unwrap();
         assert!(buffer.is_empty(), "a frame is one message");
-        let context: DecodeContext = key.context();
         let Message::Update(update) = Message::decode(split, &context).unwrap() else {
             panic!("a frame is an UPDATE");
         };
@@ -322,93 +475,164 @@ fn hear<N: Subject>(member: &mut Member<N>, segment: &Segment, key: &ExportKey) 
             "what we send is valid: {:?}",
             update.faults
         );
-        let (announced, withdrawn) = apply(&mut member.view, &update);
-        assert_eq!((frame.routes, frame.withdrawals), (announced, withdrawn));
+        let (announced, withdrawn) = routes::<N>(&update, key.add_path.is_some());
+        let count = |routes: &[(u32, N)]| u32::try_from(routes.len()).unwrap();
+        let counts = (count(&announced), count(&withdrawn));
+        assert_eq!((frame.routes, frame.withdrawals), counts);
+        for (id, nlri) in announced.iter().chain(&withdrawn) {
+            assert!(heard.insert((*nlri, *id)), "told once in a segment");
+        }
+        let mut attributes = update.attributes.clone();
+        if let Some(reach) = &update.reach {
+            attributes.next_hop = Some(reach.next_hop);
+        }
+        for (id, nlri) in withdrawn {
+            member.view.remove(&(nlri, id));
+        }
+        for (id, nlri) in announced {
+            member.view.insert((nlri, id), attributes.clone());
+        }
     }
     assert!(segment.revision >= member.revision);
     member.revision = segment.revision;
 }
 
-fn apply<N: Subject>(view: &mut View<N>, update: &Update) -> (u32, u32) {
+/// What an UPDATE announces and withdraws.
+fn routes<N: Subject>(update: &Update, add_path: bool) -> (Vec<(u32, N)>, Vec<(u32, N)>) {
     let (mut announced, mut withdrawn) = N::classic(update);
-    let mut attributes = update.attributes.clone();
     if let Some(reach) = &update.reach {
         assert_eq!(reach.family, N::family());
-        attributes.next_hop = Some(reach.next_hop);
-        decode_all(
-            &reach.nlri,
-            false,
-            |_, nlri| announced.push(nlri),
-            |e| panic!("{e:?}"),
-        )
-        .unwrap();
+        let each = |id, nlri| announced.push((id, nlri));
+        decode_all(&reach.nlri, add_path, each, |e| panic!("{e:?}")).unwrap();
     }
     if let Some(unreach) = &update.unreach {
         assert_eq!(unreach.family, N::family());
-        decode_all(
-            &unreach.nlri,
-            false,
-            |_, nlri| withdrawn.push(nlri),
-            |e| panic!("{e:?}"),
-        )
-        .unwrap();
+        let each = |id, nlri| withdrawn.push((id, nlri));
+        decode_all(&unreach.nlri, add_path, each, |e| panic!("{e:?}")).unwrap();
     }
-    withdrawn.iter().for_each(|nlri| {
-        view.remove(nlri);
-    });
-    announced.iter().for_each(|nlri| {
-        view.insert(*nlri, attributes.clone());
-    });
-    let count = |nlri: &[N]| u32::try_from(nlri.len()).unwrap();
-    (count(&announced), count(&withdrawn))
+    (announced, withdrawn)
 }
 
 /// The naive reflector: facts only, everything is computed again.
-#[derive(Default)]
 struct Model<N> {
-    facts: BTreeMap<N, BTreeMap<usize, Attributes>>,
+    facts: BTreeMap<N, BTreeMap<(usize, u32), Fact>>,
+    members: Vec<(Manner, Interest)>,
 }
+
+#[derive(Clone)]
+struct Fact {
+    attributes: Attributes,
+    stale: Stale,
+}
+
+type Candidate<'a> = ((usize, u32), &'a Fact);
 
 impl<N: Subject> Model<N> {
     fn run(&mut self, op: &Op) {
         match op {
-            Op::Announce { peer, nlri, says } => {
+            Op::Announce {
+                peer,
+                path_id,
+                nlri,
+                says,
+            } => {
                 let paths = self.facts.entry(N::numbered(*nlri)).or_default();
-                paths.insert(*peer, says.attributes::<N>(&source(*peer)));
+                let fact = Fact {
+                    attributes: says.attributes::<N>(&source(*peer)),
+                    stale: Stale::No,
+                };
+                paths.insert((*peer, *path_id), fact);
             }
-            Op::Withdraw { peer, nlri } => {
-                self.facts
-                    .entry(N::numbered(*nlri))
-                    .or_default()
-                    .remove(peer);
+            Op::Withdraw {
+                peer,
+                path_id,
+                nlri,
+            } => {
+                let paths = self.facts.entry(N::numbered(*nlri)).or_default();
+                paths.remove(&(*peer, *path_id));
             }
-            Op::Lose { peer } => self.facts.values_mut().for_each(|paths| {
-                paths.remove(peer);
-            }),
+            Op::Lose { peer } => self
+                .facts
+                .values_mut()
+                .for_each(|paths| paths.retain(|(other, _), _| other != peer)),
+            Op::Age { peer, stale } => {
+                let all = self.facts.values_mut().flatten();
+                all.filter(|((other, _), _)| other == peer)
+                    .for_each(|(_, fact)| fact.stale = *stale);
+            }
+            Op::Turn {
+                peer,
+                manner,
+                interest: number,
+            } => {
+                let member = &mut self.members[*peer];
+                if member.0.fits(*manner) {
+                    member.0 = *manner;
+                }
+                member.1 = interest(*number);
+            }
             Op::Select | Op::Read { .. } | Op::Join { .. } => {}
         }
     }
 
-    fn view_of(&self, member: usize) -> View<N> {
-        let mut view = View::new();
+    /// What a member holds: each NLRI with the attributes of each of its paths, written out to have an order.
+    fn view_of(&self, member: usize) -> Vec<(N, String)> {
+        let (manner, interest) = &self.members[member];
+        let mut view = Vec::new();
         for (nlri, paths) in &self.facts {
-            if let Some(peer) = naive_best(paths).filter(|peer| *peer != member)
-                && let Some(attributes) = naive_reflect(peer, &paths[&peer], KINDS[member])
-            {
-                view.insert(*nlri, attributes);
+            let mut left: Vec<Candidate<'_>> = paths.iter().map(|(k, v)| (*k, v)).collect();
+            let most = match manner.best {
+                None => 1,
+                Some(0) => left.len(),
+                Some(best) => best.into(),
+            };
+            for _ in 0..most {
+                let Some(best) = naive_best(left.clone()) else {
+                    break;
+                };
+                left.retain(|(place, _)| *place != best.0);
+                let ((peer, _), fact) = best;
+                let told = naive_reflect(peer, fact, KINDS[member], *manner);
+                let over_ipv6 = matches!(fact.attributes.next_hop, Some(NextHop::V6(_)));
+                let withheld = N::family() == Family::IPV4_UNICAST && over_ipv6;
+                if let Some(told) = told
+                    && (manner.over_ipv6 || !withheld)
+                    && peer != member
+                    && naive_wants(interest, &told)
+                {
+                    view.push((*nlri, format!("{told:?}")));
+                }
             }
         }
+        view.sort();
         view
     }
 }
 
+/// By number again, so that it is not the implementation that is asked.
+fn naive_wants(wish: &Interest, told: &Attributes) -> bool {
+    let number = (0..INTERESTS).find(|number| interest(*number) == *wish);
+    let number = number.unwrap();
+    let all = &told.ext_communities;
+    let everything = number == 0;
+    everything
+        || all.is_empty()
+        || (0..3).any(|bit| number & (1 << bit) != 0 && all.contains(&target(bit)))
+}
+
 /// RFC 4271 §9.1.2.2 read aloud.
-fn naive_best(paths: &BTreeMap<usize, Attributes>) -> Option<usize> {
-    fn keep<K: Ord>(left: &mut Vec<(usize, &Attributes)>, rank: impl Fn(usize, &Attributes) -> K) {
-        let best = left.iter().map(|(peer, a)| rank(*peer, a)).min();
-        left.retain(|(peer, a)| Some(rank(*peer, a)) == best);
+fn naive_best(mut left: Vec<Candidate<'_>>) -> Option<Candidate<'_>> {
+    fn keep<K: Ord>(left: &mut Vec<Candidate<'_>>, rank: impl Fn(usize, &Attributes) -> K) {
+        let of = |((peer, _), fact): &Candidate<'_>| rank(*peer, &fact.attributes);
+        let best = left.iter().map(of).min();
+        left.retain(|candidate| Some(of(candidate)) == best);
     }
-    let mut left: Vec<(usize, &Attributes)> = paths.iter().map(|(peer, a)| (*peer, a)).collect();
+    let old = |(_, fact): &Candidate<'_>| {
+        fact.stale == Stale::LongLived || says(&fact.attributes, Community::LLGR_STALE)
+    };
+    if !left.iter().all(old) {
+        left.retain(|candidate| !old(candidate));
+    }
     keep(&mut left, |_, a| u32::MAX - a.local_pref.unwrap_or(100));
     keep(&mut left, |_, a| a.as_path.length());
     keep(&mut left, |_, a| match a.origin {
@@ -419,6 +643,7 @@ fn naive_best(paths: &BTreeMap<usize, Attributes>) -> Option<usize> {
     let rivals = left.clone();
     left.retain(|(_, a)| {
         !rivals.iter().any(|(_, b)| {
+            let (a, b) = (&a.attributes, &b.attributes);
             a.as_path.neighbor_as() == b.as_path.neighbor_as()
                 && b.med.unwrap_or(0) < a.med.unwrap_or(0)
         })
@@ -429,15 +654,38 @@ fn naive_best(paths: &BTreeMap<usize, Attributes>) -> Option<usize> {
     });
     keep(&mut left, |_, a| a.cluster_list.len());
     keep(&mut left, |peer, _| -> IpAddr { source(peer).address });
-    left.first().map(|(peer, _)| *peer)
+    left.into_iter().min_by_key(|((_, path_id), _)| *path_id)
 }
 
-fn naive_reflect(from: usize, attributes: &Attributes, to: PeerKind) -> Option<Attributes> {
-    let (from, says) = (source(from), |c| {
-        attributes.communities.contains(&Community(c))
-    });
+fn says(attributes: &Attributes, community: Community) -> bool {
+    attributes.communities.contains(&community)
+}
+
+fn naive_reflect(from: usize, fact: &Fact, to: PeerKind, manner: Manner) -> Option<Attributes> {
+    let mut told = naive_told(from, &fact.attributes, to)?;
+    let long_lived = fact.stale == Stale::LongLived;
+    let marked = says(&told, Community::LLGR_STALE);
+    if (long_lived || marked) && !manner.long_lived {
+        return None;
+    }
+    if long_lived && says(&told, Community::NO_LLGR) {
+        return None;
+    }
+    if long_lived && !marked {
+        told.communities.push(Community::LLGR_STALE);
+    }
+    if manner.graceful_shutdown {
+        told.communities.push(Community::GRACEFUL_SHUTDOWN);
+        told.local_pref = told.local_pref.map(|_| 0);
+    }
+    Some(told)
+}
+
+fn naive_told(from: usize, attributes: &Attributes, to: PeerKind) -> Option<Attributes> {
+    let from = source(from);
     let mut told = attributes.clone();
-    if says(0xffff_ff02) || (to.is_external() && says(0xffff_ff01)) {
+    let no_export = says(attributes, Community::NO_EXPORT);
+    if says(attributes, Community::NO_ADVERTISE) || (to.is_external() && no_export) {
         return None;
     }
     if from.kind == PeerKind::IbgpNonClient && to == PeerKind::IbgpNonClient {
@@ -474,9 +722,10 @@ fn any_says() -> impl Strategy<Value = Says> {
         small(),
         0..2_u32,
         1..6_u8,
+        0..8_u8,
     )
         .prop_map(
-            |(local_pref, asns, origin, med, community, originator, clusters, next_hop)| Says {
+            |(local_pref, asns, origin, med, community, originator, clusters, hop, targets)| Says {
                 local_pref: local_pref.map(|n| n + 99),
                 asns,
                 origin,
@@ -484,29 +733,55 @@ fn any_says() -> impl Strategy<Value = Says> {
                 community,
                 originator: originator.map(|n| n + 100),
                 clusters,
-                next_hop,
+                next_hop: hop,
+                targets,
             },
         )
 }
 
+fn any_manner() -> impl Strategy<Value = Manner> {
+    let best = proptest::option::weighted(0.5, 0..4_u8);
+    let shutdown = proptest::bool::weighted(0.2);
+    (any::<bool>(), shutdown, any::<bool>(), best).prop_map(
+        |(long_lived, graceful_shutdown, over_ipv6, best)| Manner {
+            long_lived,
+            graceful_shutdown,
+            over_ipv6,
+            best,
+        },
+    )
+}
+
 fn any_op() -> impl Strategy<Value = Op> {
     let peer = 0..KINDS.len();
+    let path_id = prop_oneof![3 => Just(0_u32), 1 => 0..3_u32];
     let nlri = 0..12_u8;
+    let stale = prop_oneof![
+        Just(Stale::No),
+        Just(Stale::Graceful),
+        Just(Stale::LongLived)
+    ];
     prop_oneof![
-        12 => (peer.clone(), nlri.clone(), any_says())
-            .prop_map(|(peer, nlri, says)| Op::Announce { peer, nlri, says }),
-        6 => (peer.clone(), nlri).prop_map(|(peer, nlri)| Op::Withdraw { peer, nlri }),
+        12 => (peer.clone(), path_id.clone(), nlri.clone(), any_says())
+            .prop_map(|(peer, path_id, nlri, says)| Op::Announce { peer, path_id, nlri, says }),
+        6 => (peer.clone(), path_id, nlri)
+            .prop_map(|(peer, path_id, nlri)| Op::Withdraw { peer, path_id, nlri }),
         1 => peer.clone().prop_map(|peer| Op::Lose { peer }),
+        1 => (peer.clone(), stale).prop_map(|(peer, stale)| Op::Age { peer, stale }),
         8 => Just(Op::Select),
         6 => peer.clone().prop_map(|peer| Op::Read { peer }),
-        1 => peer.prop_map(|peer| Op::Join { peer }),
+        1 => peer.clone().prop_map(|peer| Op::Join { peer }),
+        3 => (peer, any_manner(), 0..INTERESTS)
+            .prop_map(|(peer, manner, interest)| Op::Turn { peer, manner, interest }),
     ]
 }
 
 fn check<N: Subject + Debug>(ops: &[Op], bounds: Bounds) -> Result<u32, TestCaseError> {
     let mut reflector = Reflector::<N>::new(bounds);
+    let manners = bounds.manners.iter().cycle().take(KINDS.len());
     let mut model = Model::<N> {
         facts: BTreeMap::new(),
+        members: manners.map(|it| (*it, Interest::Everything)).collect(),
     };
     for op in ops {
         reflector.run(op);
@@ -515,13 +790,12 @@ fn check<N: Subject + Debug>(ops: &[Op], bounds: Bounds) -> Result<u32, TestCase
     reflector.run(&Op::Select);
     for member in 0..KINDS.len() {
         reflector.read(member);
-        let expected = model.view_of(member);
-        prop_assert_eq!(
-            &reflector.members[member].view,
-            &expected,
-            "member {}",
-            member
-        );
+        let view = reflector.members[member].view.iter();
+        let mut view: Vec<_> = view
+            .map(|((nlri, _), attributes)| (*nlri, format!("{attributes:?}")))
+            .collect();
+        view.sort();
+        prop_assert_eq!(view, model.view_of(member), "member {}", member);
     }
     Ok(reflector.images)
 }
@@ -535,8 +809,9 @@ proptest! {
         journal_octets in prop_oneof![Just(1_500_usize), Just(4_000), Just(1 << 20)],
         tombstones in prop_oneof![Just(2_usize), Just(1_000)],
         four_octet_as in any::<bool>(),
+        manners in proptest::array::uniform5(any_manner()),
     ) {
-        let bounds = Bounds { journal_octets, tombstones, max_len: 4096, four_octet_as };
+        let bounds = Bounds { journal_octets, tombstones, max_len: 4096, four_octet_as, manners };
         check::<Prefix4>(&ops, bounds)?;
         check::<Prefix6>(&ops, Bounds { max_len: 65_535, ..bounds })?;
     }
@@ -553,15 +828,21 @@ fn members_that_lag_catch_up_by_revision() {
         originator: None,
         clusters: 0,
         next_hop: 1,
+        targets: 0,
     };
     let mut ops = Vec::new();
     for round in 0..60_u32 {
         let nlri = u8::try_from(round % 7).unwrap();
         let peer = usize::try_from(round % 9).unwrap();
         ops.push(match round % 5 {
-            0 => Op::Withdraw { peer, nlri },
+            0 => Op::Withdraw {
+                peer,
+                path_id: 0,
+                nlri,
+            },
             _ => Op::Announce {
                 peer,
+                path_id: 0,
                 nlri,
                 says: says(100 + round),
             },
@@ -574,6 +855,12 @@ fn members_that_lag_catch_up_by_revision() {
         tombstones: 1_000,
         max_len: 4096,
         four_octet_as: true,
+        manners: [Manner {
+            long_lived: false,
+            graceful_shutdown: false,
+            over_ipv6: false,
+            best: None,
+        }; 5],
     };
     let images = check::<Prefix4>(&ops, bounds).unwrap();
     assert!(

@@ -4,10 +4,11 @@
 
 use std::fmt;
 
-use crate::attribute::ExtendedCommunity;
+use crate::attribute::{Attributes, ExtendedCommunity};
 use crate::error::{DecodeError, Fault};
 use crate::family::Family;
 use crate::nlri::{Nlri, NlriError};
+use crate::reflect::Filter;
 use crate::wire::{Reader, Writer};
 
 /// A wish for routes with a route target, or with all that begin like it. RFC 4684 §4.
@@ -75,6 +76,10 @@ fn mask(len: u8) -> u64 {
     u64::MAX.checked_shl(ignored.into()).unwrap_or(0)
 }
 
+/// Bit of a [`Filter`]: the peer takes the memberships of others beside the default one. EOS would take them for all that we
+/// want.
+pub const OTHERS_MEMBERSHIPS: u32 = 1 << 30;
+
 impl Nlri for Membership {
     type Key = Self;
 
@@ -132,6 +137,10 @@ impl Nlri for Membership {
 
     fn from_parts(key: Self, payload: &[u8]) -> Option<Self> {
         payload.is_empty().then_some(key)
+    }
+
+    fn sendable(&self, _: &Attributes, filter: Filter) -> bool {
+        *self == Self::DEFAULT || filter.0 & OTHERS_MEMBERSHIPS != 0
     }
 }
 
