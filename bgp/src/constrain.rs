@@ -185,3 +185,93 @@ fn derived_vni(target: ExtendedCommunity) -> Option<u32> {
 const AS_BITS: u8 = 32;
 /// Length of a membership that says all of it.
 const ALL_BITS: u8 = 96;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nlri::Nlri;
+
+    const EXACT: [u8; 8] = [0x00, 0x02, 0xfb, 0xf0, 0, 0, 0, 100];
+    const OTHER_AS: [u8; 8] = [0x00, 0x02, 0xfb, 0xf1, 0, 0, 0, 100];
+    const RFC_8365: [u8; 8] = [0x00, 0x02, 0xfb, 0xf1, 0x10, 0, 0, 100];
+    const OTHER_VNI: [u8; 8] = [0x00, 0x02, 0xfb, 0xf0, 0, 0, 0, 101];
+    const BY_ADDRESS: [u8; 8] = [0x01, 0x02, 192, 0, 2, 1, 0, 100];
+    const ES_IMPORT: [u8; 8] = [0x06, 0x02, 0, 0, 0x5e, 0, 0x53, 1];
+    const ENCAPSULATION: [u8; 8] = [0x03, 0x0c, 0, 0, 0, 0, 0, 8];
+
+    fn targets(all: &[[u8; 8]]) -> Targets {
+        Targets::of(&Attributes {
+            ext_communities: all
+                .iter()
+                .map(|octets| ExtendedCommunity(*octets))
+                .collect(),
+            ..Attributes::default()
+        })
+    }
+
+    #[test]
+    fn only_route_targets_count_and_each_once() {
+        let all = targets(&[BY_ADDRESS, ENCAPSULATION, EXACT, ES_IMPORT, EXACT]);
+        let octets: Vec<_> = all.iter().map(|target| target.0).collect();
+        assert_eq!(octets, [EXACT, BY_ADDRESS]);
+        assert!(targets(&[ES_IMPORT, ENCAPSULATION]).is_empty());
+        assert!(all.same(&targets(&[EXACT, BY_ADDRESS])));
+        assert!(!all.same(&targets(&[EXACT])) && !all.same(&targets(&[])));
+    }
+
+    /// What each interest says of a path with one target; interop.md 19.
+    #[test]
+    fn an_interest_is_exact_but_for_what_frr_derives() {
+        let exact = |octets| Membership::exactly(64_499, ExtendedCommunity(octets));
+        let partial =
+            Membership::key_from_octets(&[48, 0, 0, 0, 7, EXACT[0], EXACT[1], 0, 0, 0, 0, 0, 0]);
+        let of_type = Membership::key_from_octets(&[32, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let exports = |octets| Interest::of_exports([ExtendedCommunity(octets)]);
+        let paths = [EXACT, OTHER_AS, RFC_8365, OTHER_VNI, BY_ADDRESS];
+        let table = [
+            (Interest::Everything, [true; 5]),
+            (Interest::of_memberships([]), [false; 5]),
+            (Interest::of_memberships([Membership::DEFAULT]), [true; 5]),
+            (Interest::of_memberships(of_type), [true; 5]),
+            (
+                Interest::of_memberships([exact(EXACT)]),
+                [true, false, false, false, false],
+            ),
+            (
+                Interest::of_memberships(partial),
+                [true, true, true, true, false],
+            ),
+            (exports(EXACT), [true, true, true, false, false]),
+            (exports(BY_ADDRESS), [false, false, false, false, true]),
+            (exports(ES_IMPORT), [true; 5]),
+            (Interest::of_exports([]), [true; 5]),
+        ];
+        for (interest, expected) in table {
+            let wants = paths.map(|octets| interest.wants(&targets(&[octets])));
+            assert_eq!(wants, expected, "{interest:?}");
+            assert!(interest.wants(&targets(&[])), "{interest:?}");
+            assert!(interest.wants(&targets(&[ES_IMPORT])), "{interest:?}");
+        }
+    }
+
+    #[test]
+    fn any_of_several_targets_is_enough() {
+        let interest = Interest::of_exports([ExtendedCommunity(BY_ADDRESS)]);
+        assert!(interest.wants(&targets(&[EXACT, BY_ADDRESS])));
+    }
+
+    #[test]
+    fn a_union_wants_what_either_wants() {
+        let one = Interest::of_exports([ExtendedCommunity(EXACT)]);
+        let other =
+            Interest::of_memberships([Membership::exactly(1, ExtendedCommunity(BY_ADDRESS))]);
+        let both = one.union(&other);
+        for octets in [EXACT, OTHER_AS, OTHER_VNI, BY_ADDRESS] {
+            let path = targets(&[octets]);
+            assert_eq!(both.wants(&path), one.wants(&path) || other.wants(&path));
+        }
+        assert_eq!(both.len(), Some(2));
+        assert_eq!(both.union(&one), both);
+        assert_eq!(both.union(&Interest::Everything), Interest::Everything);
+    }
+}

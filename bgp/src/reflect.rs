@@ -361,7 +361,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::attribute::{AsPath, NextHop, UnknownAttribute};
+    use crate::attribute::{AsPath, ExtendedCommunity, NextHop, UnknownAttribute};
     use crate::peer::PeerId;
 
     use PeerKind::{Ebgp, IbgpClient, IbgpNonClient, RouteServerClient};
@@ -525,6 +525,107 @@ mod tests {
             Err(Loop::Originator)
         );
         assert_eq!(accept(&by_us, IbgpNonClient, &LOCAL, 0), Err(Loop::Cluster));
+    }
+
+    #[test]
+    fn our_as_may_be_in_a_path_as_often_as_allowed() {
+        let twice = Attributes {
+            as_path: AsPath::sequence(&[64_496, 64_499, 64_496]),
+            ..path(Ebgp)
+        };
+        let accepted = |allowed| accept(&twice, Ebgp, &LOCAL, allowed);
+        let as_loop = Err(Loop::As);
+        assert_eq!([0, 1, 2].map(accepted), [as_loop.clone(), as_loop, Ok(())]);
+    }
+
+    /// FRR: `local-as N` shows N in front of the true AS, `replace-as` instead of it; only between ASes.
+    #[test]
+    fn another_as_is_shown_in_front_of_ours_or_instead() {
+        let told = |group: PeerKind, replace_as| {
+            let group = ExportKey {
+                local_as: Some(LocalAs {
+                    asn: 64_511,
+                    no_prepend: false,
+                    replace_as,
+                }),
+                ..to(group)
+            };
+            let told = reflect(&from(Ebgp), &path(Ebgp), &group, &LOCAL);
+            told.unwrap().as_path
+        };
+        assert_eq!(
+            told(Ebgp, false),
+            AsPath::sequence(&[64_511, 64_496, 64_499])
+        );
+        assert_eq!(told(Ebgp, true), AsPath::sequence(&[64_511, 64_499]));
+        for group in [IbgpClient, RouteServerClient] {
+            assert_eq!(told(group, false), AsPath::sequence(&[64_499]));
+        }
+    }
+
+    /// RFC 8326 §4: the community for all, LOCAL_PREF 0 within our AS.
+    #[test]
+    fn before_a_shutdown_all_is_told_as_a_last_resort() {
+        for kind in KINDS {
+            let group = ExportKey {
+                graceful_shutdown: true,
+                ..to(kind)
+            };
+            let told = reflect(&from(IbgpClient), &path(IbgpClient), &group, &LOCAL).unwrap();
+            assert_eq!(told.communities, [Community::GRACEFUL_SHUTDOWN]);
+            assert_eq!(told.local_pref, (!kind.is_external()).then_some(0));
+        }
+    }
+
+    /// RFC 9494 §4.3 and §4.6: marked for those who know, withheld from others, gone where nobody may keep it.
+    #[test]
+    fn a_long_lived_stale_path_is_told_to_those_who_know_what_it_is() {
+        let told = |stale, communities: &[Community], long_lived| {
+            let source = Source {
+                stale,
+                ..from(IbgpClient)
+            };
+            let attributes = Attributes {
+                communities: communities.to_vec(),
+                ..path(IbgpClient)
+            };
+            let group = ExportKey {
+                long_lived,
+                ..to(IbgpClient)
+            };
+            reflect(&source, &attributes, &group, &LOCAL).map(|told| told.communities)
+        };
+        let (marked, never) = (Community::LLGR_STALE, Community::NO_LLGR);
+        let withheld = Err(NotReflected::Stale);
+        assert_eq!(told(Stale::Graceful, &[], false), Ok(vec![]));
+        assert_eq!(told(Stale::LongLived, &[], false), withheld);
+        assert_eq!(told(Stale::LongLived, &[], true), Ok(vec![marked]));
+        assert_eq!(told(Stale::LongLived, &[marked], true), Ok(vec![marked]));
+        assert_eq!(told(Stale::LongLived, &[never], true), withheld);
+        assert_eq!(told(Stale::No, &[never], false), Ok(vec![never]));
+        assert_eq!(told(Stale::No, &[marked], false), withheld);
+        assert_eq!(told(Stale::No, &[marked], true), Ok(vec![marked]));
+    }
+
+    #[test]
+    fn link_bandwidth_is_written_as_the_group_reads_it() {
+        let of = |kind| ExtendedCommunity([kind, 4, 0xfb, 0xf0, 0x47, 0xc3, 0x50, 0]);
+        let attributes = Attributes {
+            ext_communities: vec![of(0x40), ExtendedCommunity::route_target_as2(1, 2)],
+            ..path(IbgpClient)
+        };
+        let told = |link_bandwidth| {
+            let group = ExportKey {
+                link_bandwidth,
+                ..to(IbgpClient)
+            };
+            let told = reflect(&from(IbgpClient), &attributes, &group, &LOCAL).unwrap();
+            assert_eq!(told.ext_communities[1], attributes.ext_communities[1]);
+            told.ext_communities[0]
+        };
+        assert_eq!(told(LinkBandwidthForm::AsIs), of(0x40));
+        assert_eq!(told(LinkBandwidthForm::NonTransitive), of(0x40));
+        assert_eq!(told(LinkBandwidthForm::Transitive), of(0x00));
     }
 
     #[test]

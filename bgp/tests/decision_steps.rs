@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weft_bgp::attribute::{AsPath, Attributes, NextHop, Origin};
+use weft_bgp::attribute::{AsPath, Attributes, Community, NextHop, Origin};
 use weft_bgp::decision::{self, Step};
 use weft_bgp::nlri::unicast::Prefix4;
 use weft_bgp::peer::{ClusterId, PeerId, RouterId};
-use weft_bgp::table::{Path, PeerKind, Source, Table};
+use weft_bgp::table::{Path, PeerKind, Source, Stale, Table};
 
 const LOCAL_AS: u32 = 64_496;
 
@@ -274,4 +274,90 @@ proptest! {
         };
         prop_assert_eq!(selected(&arrivals), selected(&shuffled));
     }
+}
+
+/// RFC 9494 §4.3: even the best of all is the last choice when its session ended long ago, or when it says so.
+#[test]
+fn a_long_lived_stale_path_wins_only_against_its_like() {
+    let preferred = Attributes {
+        local_pref: Some(1000),
+        ..through(&[])
+    };
+    let marked = Attributes {
+        communities: vec![Community::LLGR_STALE],
+        ..preferred.clone()
+    };
+    let aged = |number, stale| {
+        let source = Source {
+            stale,
+            ..(*client(number)).clone()
+        };
+        Arc::new(source)
+    };
+    let (gone, kept) = (aged(1, Stale::LongLived), aged(1, Stale::Graceful));
+    let plain = path(&client(2), through(&[]));
+    assert_eq!(
+        select(&[path(&gone, preferred.clone()), plain.clone()]),
+        (2, Step::Stale)
+    );
+    assert_eq!(
+        select(&[path(&client(1), marked.clone()), plain.clone()]),
+        (2, Step::Stale)
+    );
+    assert_eq!(
+        select(&[path(&kept, preferred.clone()), plain.clone()]),
+        (1, Step::LocalPref)
+    );
+    assert_eq!(
+        select(&[path(&gone, preferred), path(&client(3), marked)]),
+        (1, Step::RouterId)
+    );
+}
+
+fn with_id(number: u8, path_id: u32, attributes: Attributes) -> Path<Prefix4> {
+    let source = Source {
+        path_id,
+        ..(*client(number)).clone()
+    };
+    path(&Arc::new(source), attributes)
+}
+
+#[test]
+fn paths_of_one_peer_are_told_apart_by_their_ids() {
+    let paths = [with_id(1, 9, through(&[])), with_id(1, 4, through(&[]))];
+    let selected = decision::select(&paths).unwrap();
+    assert_eq!((selected.index, selected.by), (1, Step::PathId));
+}
+
+fn with_pref(number: u8, local_pref: u32) -> Path<Prefix4> {
+    let attributes = Attributes {
+        local_pref: Some(local_pref),
+        ..through(&[])
+    };
+    path(&client(number), attributes)
+}
+
+#[test]
+fn every_loser_is_told_by_which_step() {
+    let paths = [
+        with_pref(5, 100),
+        with_pref(4, 200),
+        with_pref(3, 200),
+        with_pref(2, 50),
+    ];
+    let by = Step::LocalPref;
+    assert_eq!(
+        decision::explain(&paths),
+        [(0, by), (3, by), (1, Step::RouterId)]
+    );
+    assert!(decision::explain(&paths[..1]).is_empty());
+    assert!(decision::explain::<Prefix4>(&[]).is_empty());
+}
+
+#[test]
+fn the_best_paths_are_the_best_of_those_that_are_left() {
+    let paths = [with_pref(1, 100), with_pref(2, 300), with_pref(3, 200)];
+    assert_eq!(decision::best(&paths, 2), [1, 2]);
+    assert_eq!(decision::best(&paths, 9), [1, 2, 0]);
+    assert!(decision::best::<Prefix4>(&[], 2).is_empty());
 }

@@ -11,7 +11,7 @@ use weft_bgp::attribute::{Attributes, NextHop};
 use weft_bgp::decision::Step;
 use weft_bgp::nlri::unicast::Prefix4;
 use weft_bgp::peer::{PeerId, RouterId};
-use weft_bgp::table::{BestChange, Path, PeerKind, Source, Table, TooOld};
+use weft_bgp::table::{BestChange, Path, PathsChange, PeerKind, Source, Table, TooOld};
 
 fn prefix(number: u32) -> Prefix4 {
     Prefix4::new(Ipv4Addr::from(0xc633_6400 + number), 32).unwrap()
@@ -210,18 +210,39 @@ fn apply(best: &mut Best, changes: &[BestChange<Prefix4>]) {
     }
 }
 
+/// Peer and path id.
+type Place = (u8, u32);
+
+type Paths = BTreeMap<Prefix4, Vec<(PeerId, u32, Option<u32>)>>;
+
+fn outline(paths: &[Path<Prefix4>]) -> Vec<(PeerId, u32, Option<u32>)> {
+    let one = |path: &Path<Prefix4>| (path.source.peer, path.path_id(), path.attributes.local_pref);
+    paths.iter().map(one).collect()
+}
+
+fn apply_paths(all: &mut Paths, changes: &[PathsChange<Prefix4>]) {
+    for change in changes {
+        let before = all.insert(change.key, outline(&change.after));
+        assert_eq!(before.unwrap_or_default(), outline(&change.before));
+        if change.after.is_empty() {
+            all.remove(&change.key);
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Op {
-    Learn(u8, u32, u32),
-    Withdraw(u8, u32),
+    Learn(Place, u32, u32),
+    Withdraw(Place, u32),
     Lose(u8),
     Select,
 }
 
 fn any_op() -> impl Strategy<Value = Op> {
+    let place = || (1..4_u8, prop_oneof![3 => Just(0_u32), 1 => 1..4_u32]);
     prop_oneof![
-        30 => (1..4_u8, 0..300_u32, 0..4_u32).prop_map(|(peer, nlri, pref)| Op::Learn(peer, nlri, pref)),
-        20 => (1..4_u8, 0..300_u32).prop_map(|(peer, nlri)| Op::Withdraw(peer, nlri)),
+        30 => (place(), 0..300_u32, 0..4_u32).prop_map(|(from, nlri, pref)| Op::Learn(from, nlri, pref)),
+        20 => (place(), 0..300_u32).prop_map(|(from, nlri)| Op::Withdraw(from, nlri)),
         1 => (1..4_u8).prop_map(Op::Lose),
         3 => Just(Op::Select),
     ]
@@ -240,44 +261,55 @@ proptest! {
     ) {
         let moment = moment.index(ops.len());
         let mut table = Table::with_seed(seed);
-        let mut facts: BTreeMap<Prefix4, BTreeMap<u8, u32>> = BTreeMap::new();
+        let mut facts: BTreeMap<Prefix4, BTreeMap<Place, u32>> = BTreeMap::new();
+        table.track_paths(true);
+        let mut all = Paths::new();
         let (mut best, mut then) = (Best::new(), (0, Best::new()));
         for (place, op) in ops.iter().enumerate() {
             match *op {
                 Op::Learn(from, nlri, pref) => {
-                    table.learn(&source(from), 0, prefix(nlri), with_local_pref(pref));
+                    table.learn(&source(from.0), from.1, prefix(nlri), with_local_pref(pref));
                     facts.entry(prefix(nlri)).or_default().insert(from, pref);
                 }
                 Op::Withdraw(from, nlri) => {
-                    table.withdraw(peer(from), 0, &prefix(nlri));
+                    table.withdraw(peer(from.0), from.1, &prefix(nlri));
                     facts.entry(prefix(nlri)).or_default().remove(&from);
                 }
                 Op::Lose(from) => {
                     table.withdraw_peer(peer(from));
                     facts.values_mut().for_each(|paths| {
-                        paths.remove(&from);
+                        paths.retain(|place, _| place.0 != from);
                     });
                 }
-                Op::Select => apply(&mut best, &table.select()),
+                Op::Select => {
+                    apply(&mut best, &table.select());
+                    apply_paths(&mut all, &table.path_changes());
+                }
             }
             if place == moment {
                 then = (table.revision(), best.clone());
             }
         }
+        let as_of_the_last_selection: Vec<_> = table.tracked_paths().map(outline).collect();
+        prop_assert_eq!(as_of_the_last_selection.len(), all.len());
+        prop_assert!(as_of_the_last_selection.iter().all(|paths| all.values().any(|it| it == paths)));
         apply(&mut best, &table.select());
+        apply_paths(&mut all, &table.path_changes());
         facts.retain(|_, paths| !paths.is_empty());
         prop_assert_eq!(table.len(), facts.len());
         prop_assert_eq!(table.paths_len(), facts.values().map(BTreeMap::len).sum::<usize>());
         prop_assert_eq!(table.iter().count(), facts.len());
         for (nlri, paths) in &facts {
             let held = table.get(nlri).unwrap();
-            let held = held.paths.iter().map(|path| (path.source.peer, path.attributes.local_pref));
-            prop_assert!(held.eq(paths.iter().map(|(from, pref)| (peer(*from), Some(*pref)))));
+            let expected: Vec<_> = paths.iter().map(|((from, id), pref)| (peer(*from), *id, Some(*pref))).collect();
+            prop_assert_eq!(outline(held.paths), expected.clone());
+            prop_assert_eq!(all.get(nlri), Some(&expected));
             // Highest preference, then lowest router id.
-            let expected = paths.iter().max_by_key(|(from, pref)| (**pref, u8::MAX - **from));
-            prop_assert_eq!(best.get(nlri).copied(), expected.map(|(from, _)| u32::from(*from)));
+            let expected = paths.iter().max_by_key(|(from, pref)| (**pref, u8::MAX - from.0));
+            prop_assert_eq!(best.get(nlri).copied(), expected.map(|(from, _)| u32::from(from.0)));
         }
         prop_assert_eq!(best.len(), facts.len());
+        prop_assert_eq!(all.len(), facts.len());
         let (since, mut caught_up) = then;
         if since == 0 {
             caught_up.clear();

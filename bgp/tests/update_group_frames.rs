@@ -5,16 +5,19 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use weft_bgp::attribute::{AsPath, Attributes, Community, NextHop, UnknownAttribute};
+use weft_bgp::attribute::{
+    AsPath, Attributes, Community, ExtendedCommunity, NextHop, UnknownAttribute,
+};
 use weft_bgp::capability::AddPathSet;
 use weft_bgp::constrain::Interest;
 use weft_bgp::message::DecodeContext;
 use weft_bgp::nlri::Nlri;
+use weft_bgp::nlri::route_target::{Membership, OTHERS_MEMBERSHIPS};
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::{ClusterId, PeerId, RouterId};
-use weft_bgp::reflect::NotReflected;
+use weft_bgp::reflect::{Filter, NotReflected, PathsTold};
 use weft_bgp::table::{BestChange, Path, PeerKind, Source, Table};
-use weft_bgp::update_group::{Audience, ExportKey, Local, Segment, UpdateGroup};
+use weft_bgp::update_group::{Audience, ExportKey, Frame, Local, Segment, UpdateGroup};
 
 const LOCAL: Local = Local {
     asn: 64_496,
@@ -404,4 +407,161 @@ fn two_replicas_send_equal_octets() {
         octets
     };
     assert_eq!(octets(1, &mut (0..100)), octets(2, &mut (0..100).rev()));
+}
+
+fn with_target(local_pref: u32, target: u32) -> Arc<Attributes> {
+    Arc::new(Attributes {
+        ext_communities: vec![ExtendedCommunity::route_target_as2(64_496, target)],
+        ..attributes(local_pref)
+    })
+}
+
+fn wanting(target: u32) -> Interest {
+    Interest::of_exports([ExtendedCommunity::route_target_as2(64_496, target)])
+}
+
+/// Routes and withdrawals that a member with this interest is sent.
+fn heard(segment: &Segment, member: u8, interest: &Interest) -> (u32, u32) {
+    let for_it =
+        |frame: &&Frame| frame.audience.includes(peer(member)) && frame.concerns.includes(interest);
+    let frames = segment.frames.iter().filter(for_it);
+    frames.fold((0, 0), |(routes, withdrawals), frame| {
+        (routes + frame.routes, withdrawals + frame.withdrawals)
+    })
+}
+
+#[test]
+fn a_route_whose_targets_change_is_taken_from_those_who_wanted_the_old_ones() {
+    let mut table = Table::new();
+    let mut group = UpdateGroup::new(key(4096), LOCAL);
+    table.learn(&source(1), 0, prefix(1), with_target(100, 7));
+    let first = group.advertise(&table.select());
+    table.learn(&source(1), 0, prefix(1), with_target(100, 8));
+    let second = group.advertise(&table.select());
+    table.learn(&source(1), 0, prefix(1), with_target(200, 8));
+    let third = group.advertise(&table.select());
+    let cases = [
+        (Interest::Everything, [(1, 0), (1, 0), (1, 0)]),
+        (wanting(7), [(1, 0), (0, 1), (0, 0)]),
+        (wanting(8), [(0, 0), (1, 0), (1, 0)]),
+        (wanting(7).union(&wanting(8)), [(1, 0), (1, 0), (1, 0)]),
+        (wanting(9), [(0, 0), (0, 0), (0, 0)]),
+    ];
+    for (interest, expected) in cases {
+        let told = [&first, &second, &third].map(|segment| heard(segment, 5, &interest));
+        assert_eq!(told, expected, "{interest:?}");
+    }
+    assert_eq!(third.frames.len(), 1, "nothing is withdrawn for nobody");
+}
+
+#[test]
+fn a_turn_says_only_what_is_different() {
+    let mut table = Table::new();
+    for number in 0..100 {
+        let target = 7 + number % 2;
+        table.learn(&source(1), 0, prefix(number), with_target(100, target));
+    }
+    table.select();
+    let mut group = UpdateGroup::new(key(4096), LOCAL);
+    let same = key(4096);
+    let (all, some) = (Interest::Everything, wanting(7));
+    let mut turned = |old: (&ExportKey, &Interest), interest: &Interest| {
+        heard(&group.turn(&table, old, interest), 5, interest)
+    };
+    assert_eq!(turned((&same, &all), &all), (0, 0));
+    assert_eq!(turned((&same, &all), &some), (0, 50));
+    assert_eq!(turned((&same, &some), &all), (50, 0));
+    assert_eq!(turned((&same, &some), &wanting(8)), (50, 50));
+    let drained = ExportKey {
+        graceful_shutdown: true,
+        ..key(4096)
+    };
+    assert_eq!(turned((&drained, &all), &all), (100, 0));
+    assert_eq!(turned((&drained, &all), &some), (50, 50));
+    assert_eq!(turned((&drained, &some), &some), (50, 0));
+}
+
+#[test]
+fn ids_of_paths_stay_while_others_come_and_go() {
+    let told = |table: &Table<Prefix4>| {
+        let several = ExportKey {
+            add_path: Some(PathsTold::All),
+            ..key(4096)
+        };
+        let mut group = UpdateGroup::new(several, LOCAL);
+        let image = group.image(table, 0, &Interest::Everything).unwrap();
+        let tail = |frame: &Frame| hex(&frame.octets[frame.octets.len() - 9..]);
+        let mut tails: Vec<_> = image.frames.iter().map(tail).collect();
+        tails.sort();
+        tails
+    };
+    let mut table = Table::new();
+    table.track_paths(true);
+    for (from, path_id) in [(1, 0), (2, 1), (2, 2)] {
+        // Each in a message of its own.
+        let attributes = Arc::new(attributes(path_id));
+        table.learn(&source(from), path_id, prefix(1), attributes);
+    }
+    table.select();
+    let three = told(&table);
+    assert_eq!(three.len(), 3);
+    assert!(three.iter().all(|tail| tail.ends_with("200a000001")));
+    table.withdraw(peer(2), 1, &prefix(1));
+    table.select();
+    let two = told(&table);
+    assert_eq!(two.len(), 2);
+    assert!(two.iter().all(|tail| three.contains(tail)));
+    assert!(table.path_changes().len() == 2 && table.path_changes().is_empty());
+}
+
+#[test]
+fn a_group_says_why_a_member_is_not_told() {
+    let path = Path {
+        source: source(1),
+        attributes: with_target(100, 7),
+        nlri: prefix(1),
+    };
+    let group = UpdateGroup::<Prefix4>::new(key(4096), LOCAL);
+    assert!(group.explain(&path, &wanting(7)).is_ok());
+    assert_eq!(
+        group.explain(&path, &wanting(8)),
+        Err(NotReflected::Interest)
+    );
+    let next_hop = NextHop::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+    let over_ipv6 = Path {
+        attributes: Arc::new(Attributes {
+            next_hop: Some(next_hop),
+            ..attributes(100)
+        }),
+        ..path
+    };
+    assert_eq!(
+        group.explain(&over_ipv6, &Interest::Everything),
+        Err(NotReflected::Filter)
+    );
+}
+
+/// RFC 4684 §3.2 and interop.md 22: to some, only the wish for everything is told.
+#[test]
+fn memberships_of_others_are_told_to_those_who_take_them() {
+    let membership =
+        |number| Membership::exactly(64_496, ExtendedCommunity::route_target_as2(64_496, number));
+    let mut table = Table::new();
+    for nlri in [membership(1), membership(2), Membership::DEFAULT] {
+        table.learn(&source(1), 0, nlri, Arc::new(attributes(100)));
+    }
+    let changes = table.select();
+    let told = |bits| {
+        let key = ExportKey {
+            filter: Filter(bits),
+            ..key(4096)
+        };
+        heard(
+            &UpdateGroup::new(key, LOCAL).advertise(&changes),
+            5,
+            &Interest::Everything,
+        )
+        .0
+    };
+    assert_eq!((told(0), told(OTHERS_MEMBERSHIPS)), (1, 3));
 }
