@@ -130,6 +130,14 @@ impl ExportKey {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter(pub u32);
 
+impl Filter {
+    /// Whether every bit of `other` is set.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
 /// Why a group is not told of a path.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum NotReflected {
