@@ -18,14 +18,16 @@ use check::Invalid;
 use file::File;
 
 pub use group::{
-    AddPath, Bfd, GracefulRestart, Guard, GuardMode, LimitAction, Limits, LinkBandwidth, LocalAs,
-    PeerGroup, ProfileName, RouteTargetFilter, Ttl,
+    AddPath, Bfd, GracefulRestart, Guard, GuardMode, LimitAction, Limits, PeerGroup,
+    RouteTargetFilter, Ttl,
 };
 
 mod check;
+pub mod diff;
 mod file;
 mod group;
 mod knobs;
+pub mod settings;
 
 /// Why a configuration was refused: the file, the place in it, and the reason.
 #[derive(Debug, thiserror::Error)]

@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_bgp::family::Family;
+use weft_bgp::reflect::{LinkBandwidthForm, LocalAs};
 use weft_bgp::session::RemoteAsn;
 use weft_bgp::table::PeerKind;
+use weft_evpn::profile::Profile;
 
 /// What peers have in common; of one peer, the values of its group with its own laid over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +68,8 @@ pub struct PeerGroup {
     pub fqdn: bool,
     /// Whether the peer is told only of the route targets that it imports.
     pub route_target_filter: RouteTargetFilter,
-    /// What the peer can take.
-    pub profile: ProfileName,
+    /// What runs on the peer; absent: found out from its OPEN.
+    pub profile: Option<Profile>,
     /// EVPN route types that nobody knows pass as octets among the peers that set this.
     pub opaque_relay: bool,
     /// An EVPN NLRI with a fault ends the session, instead of being passed over.
@@ -75,7 +77,7 @@ pub struct PeerGroup {
     /// What happens to EVPN routes that break a rule of the fabric.
     pub guard: Guard,
     /// Form of the link bandwidth community towards the peer; absent: its profile says.
-    pub link_bandwidth: Option<LinkBandwidth>,
+    pub link_bandwidth: Option<LinkBandwidthForm>,
     /// What the peer may announce at most.
     pub limits: Limits,
 }
@@ -109,7 +111,7 @@ impl PeerGroup {
             extended_messages: true,
             fqdn: true,
             route_target_filter: RouteTargetFilter::Off,
-            profile: ProfileName::Auto,
+            profile: None,
             opaque_relay: false,
             strict: false,
             guard: Guard::default(),
@@ -142,17 +144,6 @@ impl PeerGroup {
         }
         families
     }
-}
-
-/// Another AS that we are in towards a peer, as for a network that changes its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocalAs {
-    /// The number, not 0.
-    pub asn: u32,
-    /// Do not put it in front of what the peer announces.
-    pub no_prepend: bool,
-    /// Tell the peer this number only, without our own behind it.
-    pub replace_as: bool,
 }
 
 /// How far away a peer may be.
@@ -251,15 +242,6 @@ pub enum RouteTargetFilter {
     Auto,
 }
 
-/// Which implementation a peer is, as far as it matters to what it can take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProfileName {
-    /// Found out from its OPEN.
-    Auto,
-    /// A name that `weft_evpn::profile` knows.
-    Named(String),
-}
-
 /// What happens to a route that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardMode {
@@ -308,17 +290,6 @@ impl Default for Guard {
     fn default() -> Self {
         Self::all(GuardMode::Off)
     }
-}
-
-/// Form of the link bandwidth community.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkBandwidth {
-    /// As it came.
-    AsIs,
-    /// Type 0x00, passed on to other ASes.
-    Transitive,
-    /// Type 0x40.
-    NonTransitive,
 }
 
 /// What one peer may announce at most. An absent limit is none.

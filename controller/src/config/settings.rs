@@ -1,0 +1,373 @@
+//! The values of a configuration as lines of text: under which name an operator finds each, what it is,
+//! and what a change of it costs. Knows no file and no session.
+
+use std::fmt;
+
+use weft_bgp::family::Family;
+
+use super::check::MOVE_ACTIONS;
+use super::group::{AddPath, Guard, Limits, PeerGroup, RouteTargetFilter};
+use super::knobs::{GUARD_MODES, LIMIT_ACTIONS, LINK_BANDWIDTHS, ROUTE_TARGET_FILTERS};
+use super::{Bgp, Bmp, Config, Moves};
+
+use text::{
+    array, as_table, asn, bfd_table, hops, list, multihop, or_false, prefixes, quoted, restart,
+    secs, table, word,
+};
+
+mod text;
+
+/// One value of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name in the file; inside a table with a dot: `limits.routes`.
+    pub knob: &'static str,
+    /// As it is written in the file.
+    pub value: String,
+    /// When a change of it holds.
+    pub effect: Effect,
+    /// Who must be told of a change.
+    pub reach: Reach,
+}
+
+/// When a changed value holds, the mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effect {
+    /// At once; every session goes on.
+    Applied,
+    /// From the next session of the peer on; the one that is up goes on.
+    NextSession,
+    /// At once, and the session of the peer ends for it and begins again.
+    SessionReset,
+    /// When weftd is started again.
+    NeedsRestart,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Applied => "applied",
+            Self::NextSession => "next session",
+            Self::SessionReset => "session reset",
+            Self::NeedsRestart => "needs restart",
+        })
+    }
+}
+
+/// Who must be told that a value changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// Nobody: it is read when it is needed.
+    Reader,
+    /// The session's administration: whether it may be up at all.
+    Administration,
+    /// The session and its capabilities.
+    Session,
+    /// The key of TCP-MD5, of listeners too.
+    Key,
+    /// BFD.
+    Watch,
+    /// What the peer is told.
+    Export,
+    /// What is learned from the peer.
+    Inbound,
+    /// How reflection treats the peer: what it is told, and what others are told of its paths.
+    Kind,
+}
+
+/// Every knob of a peer or a group, always the same ones in the same order. Destructured, so that a new
+/// one does not compile until someone decides what a change of it means.
+pub fn of_group(group: &PeerGroup) -> Vec<Setting> {
+    let PeerGroup {
+        name: _,
+        description,
+        shutdown,
+        remote_asn,
+        families,
+        hold,
+        connect_retry,
+        passive,
+        port,
+        route_reflector_client,
+        route_server_client,
+        local_as,
+        allow_as_in,
+        source_address,
+        password_file,
+        ttl,
+        bfd,
+        graceful_restart,
+        long_lived_secs,
+        graceful_shutdown,
+        add_path,
+        software_version,
+        extended_messages,
+        fqdn,
+        route_target_filter,
+        profile,
+        opaque_relay,
+        strict,
+        guard,
+        link_bandwidth,
+        limits,
+    } = group;
+    let mut settings = vec![
+        reader("description", quoted(description.as_deref().unwrap_or(""))),
+        down("shutdown", shutdown.is_some()),
+        reader(
+            "shutdown_message",
+            quoted(shutdown.as_deref().unwrap_or("")),
+        ),
+        opened("remote_asn", asn(*remote_asn)),
+        opened("families", list(families)),
+        opened("hold_secs", secs(*hold)),
+        live("connect_retry_secs", secs(*connect_retry)),
+        live("passive", passive),
+        reader("port", port),
+        kind("route_reflector_client", route_reflector_client),
+        kind("route_server_client", route_server_client),
+        opened("local_as", or_false(local_as.map(as_table))),
+        inbound("allow_as_in", allow_as_in),
+        opened("source_address", or_false(source_address.map(quoted))),
+        key(or_false(
+            password_file.as_ref().map(|path| quoted(path.display())),
+        )),
+        later("ttl_security_hops", hops(*ttl)),
+        later("ebgp_multihop", multihop(*ttl)),
+        watch(or_false(bfd.as_ref().map(|bfd| bfd_table(bfd, *ttl)))),
+        opened("graceful_restart", or_false(graceful_restart.map(restart))),
+        opened("long_lived_secs", long_lived_secs),
+        export("graceful_shutdown", graceful_shutdown),
+        later("software_version", software_version),
+        opened("extended_messages", extended_messages),
+        later("fqdn", fqdn),
+        filter(*route_target_filter, families),
+        export(
+            "profile",
+            quoted(profile.map_or_else(|| "auto".to_owned(), |name| name.to_string())),
+        ),
+        kind("opaque_relay", opaque_relay),
+        inbound("strict", strict),
+        export(
+            "link_bandwidth",
+            quoted(word(*link_bandwidth, &LINK_BANDWIDTHS)),
+        ),
+    ];
+    settings.extend(of_add_path(add_path));
+    settings.extend(of_guard(guard));
+    settings.extend(of_limits(limits));
+    settings
+}
+
+fn of_add_path(add_path: &AddPath) -> [Setting; 3] {
+    let AddPath { receive, send, max } = add_path;
+    [
+        opened("add_path.receive", list(receive)),
+        opened("add_path.send", list(send)),
+        export("add_path.max", max.map_or(0, u8::from)),
+    ]
+}
+
+fn of_guard(guard: &Guard) -> [Setting; 5] {
+    let Guard {
+        next_hop,
+        encapsulation,
+        pmsi,
+        router_mac,
+        originator,
+    } = guard;
+    let mode = |mode| quoted(word(mode, &GUARD_MODES));
+    [
+        inbound("guard.next_hop", mode(*next_hop)),
+        inbound("guard.encapsulation", mode(*encapsulation)),
+        inbound("guard.pmsi", mode(*pmsi)),
+        inbound("guard.router_mac", mode(*router_mac)),
+        inbound("guard.originator", mode(*originator)),
+    ]
+}
+
+fn of_limits(limits: &Limits) -> Vec<Setting> {
+    let Limits {
+        routes,
+        families,
+        types,
+        macs_per_vni,
+        ips_per_mac,
+        attribute_octets,
+        updates_per_sec,
+        warn_percent,
+        action,
+        restart,
+    } = limits;
+    let family = |family| families.get(&family).copied().unwrap_or(0);
+    let types = types
+        .iter()
+        .map(|(number, limit)| format!("\"{number}\" = {limit}"));
+    vec![
+        inbound("limits.routes", routes.unwrap_or(0)),
+        inbound("limits.l2vpn-evpn", family(Family::L2VPN_EVPN)),
+        inbound("limits.ipv4-unicast", family(Family::IPV4_UNICAST)),
+        inbound("limits.ipv6-unicast", family(Family::IPV6_UNICAST)),
+        inbound("limits.rtc", family(Family::RTC)),
+        inbound("limits.type", table(types.collect())),
+        inbound("limits.macs_per_vni", macs_per_vni.unwrap_or(0)),
+        inbound("limits.ips_per_mac", ips_per_mac.unwrap_or(0)),
+        inbound("limits.attribute_octets", attribute_octets),
+        inbound(
+            "limits.updates_per_sec",
+            updates_per_sec.map_or(0, u32::from),
+        ),
+        inbound("limits.warn_percent", warn_percent),
+        inbound("limits.action", quoted(word(*action, &LIMIT_ACTIONS))),
+        inbound("limits.restart_secs", secs(*restart)),
+    ]
+}
+
+/// What belongs to no peer: each line with the table that it stands in.
+pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
+    let Config {
+        replica,
+        replicas,
+        bgp,
+        bmp: _,
+        api,
+        metrics,
+    } = config;
+    let Bgp {
+        local,
+        listen,
+        groups: _,
+        listen_ranges: _,
+        peers: _,
+        dynamic_peers_max,
+        vteps,
+        moves,
+    } = bgp;
+    let members = replicas.iter().map(|member| match member.address {
+        Some(address) => format!("{{ id = {}, address = \"{address}\" }}", member.id),
+        None => format!("{{ id = {} }}", member.id),
+    });
+    let Moves {
+        window,
+        moves,
+        action,
+        recover,
+    } = moves;
+    vec![
+        ("replica", fixed("id", replica.id)),
+        (
+            "replica",
+            fixed("data_dir", quoted(replica.data_dir.display())),
+        ),
+        ("weftd", fixed("replicas", array(members.collect()))),
+        ("bgp", fixed("asn", local.asn)),
+        ("bgp", fixed("router_id", quoted(local.router_id))),
+        ("bgp", fixed("cluster_id", quoted(local.cluster_id))),
+        (
+            "bgp",
+            fixed("listen", array(listen.iter().map(quoted).collect())),
+        ),
+        ("bgp", reader("dynamic_peers_max", dynamic_peers_max)),
+        ("bgp", reader("vteps", prefixes(vteps))),
+        ("bgp.moves", reader("window_secs", secs(*window))),
+        ("bgp.moves", reader("moves", moves)),
+        (
+            "bgp.moves",
+            reader("action", quoted(word(*action, &MOVE_ACTIONS))),
+        ),
+        ("bgp.moves", reader("recover_secs", secs(*recover))),
+        ("api", fixed("listen", quoted(api))),
+        (
+            "metrics",
+            fixed(
+                "listen",
+                quoted(metrics.map_or_else(String::new, |at| at.to_string())),
+            ),
+        ),
+    ]
+}
+
+/// A collector.
+pub fn of_bmp(bmp: &Bmp) -> Vec<Setting> {
+    let Bmp {
+        name: _,
+        address,
+        adj_rib_in,
+        loc_rib,
+        adj_rib_out,
+        statistics,
+    } = bmp;
+    vec![
+        reader("address", quoted(address)),
+        reader("adj_rib_in", adj_rib_in),
+        reader("loc_rib", loc_rib),
+        reader("adj_rib_out", adj_rib_out),
+        reader("statistics_secs", secs(*statistics)),
+    ]
+}
+
+/// To or from memberships the OPEN has another family, unless that is there anyway.
+fn filter(mode: RouteTargetFilter, families: &[Family]) -> Setting {
+    let effect = match mode {
+        RouteTargetFilter::Rtc if !families.contains(&Family::RTC) => Effect::SessionReset,
+        RouteTargetFilter::Rtc | RouteTargetFilter::Off | RouteTargetFilter::Auto => {
+            Effect::Applied
+        }
+    };
+    let value = quoted(word(mode, &ROUTE_TARGET_FILTERS));
+    setting("route_target_filter", value, effect, Reach::Export)
+}
+
+fn setting(knob: &'static str, value: impl fmt::Display, effect: Effect, reach: Reach) -> Setting {
+    Setting {
+        knob,
+        value: value.to_string(),
+        effect,
+        reach,
+    }
+}
+
+fn reader(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::Applied, Reach::Reader)
+}
+
+fn live(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::Applied, Reach::Session)
+}
+
+/// Settled by the OPEN.
+fn opened(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::SessionReset, Reach::Session)
+}
+
+fn later(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::NextSession, Reach::Session)
+}
+
+fn down(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::SessionReset, Reach::Administration)
+}
+
+fn key(value: impl fmt::Display) -> Setting {
+    setting("password_file", value, Effect::Applied, Reach::Key)
+}
+
+fn watch(value: impl fmt::Display) -> Setting {
+    setting("bfd", value, Effect::Applied, Reach::Watch)
+}
+
+fn export(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::Applied, Reach::Export)
+}
+
+fn inbound(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::Applied, Reach::Inbound)
+}
+
+fn kind(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::Applied, Reach::Kind)
+}
+
+fn fixed(knob: &'static str, value: impl fmt::Display) -> Setting {
+    setting(knob, value, Effect::NeedsRestart, Reach::Reader)
+}
