@@ -211,7 +211,8 @@ impl Station {
             return Ok(Fate::NotBegun);
         }
         let head = bmp::route_monitoring_head(header, update)?;
-        if connected.queue.len().saturating_add(LONGEST) > self.octets_max {
+        let octets = head.len().saturating_add(update.len());
+        if connected.queue.len().saturating_add(octets) > self.octets_max {
             return Ok(self.overrun());
         }
         connected.queue.write(&head);

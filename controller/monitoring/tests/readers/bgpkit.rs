@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use bgpkit_parser::models::{MrtMessage, TableDumpV2Message};
+use bgpkit_parser::models::{MrtMessage, RibAfiEntries, TableDumpV2Message};
 use bgpkit_parser::parser::bmp::messages::BmpMessageBody;
 use bgpkit_parser::parser::bmp::parse_bmp_msg;
 use bgpkit_parser::{BgpElem, BgpkitParser};
@@ -91,14 +91,14 @@ fn elements(octets: &[u8]) -> Vec<BgpElem> {
 #[test]
 fn a_table_of_ipv4_and_ipv6_is_read_as_it_is() {
     for add_path in [false, true] {
-        let elements = elements(&table(add_path, false));
+        let octets = table(add_path, false);
+        let elements = elements(&octets);
         let read: Vec<String> = elements
             .iter()
             .map(|path| {
                 format!(
-                    "{} {} from {} AS {} via {} path {}",
+                    "{} from {} AS {} via {} path {}",
                     path.prefix.prefix,
-                    path.prefix.path_id.unwrap_or_default(),
                     path.peer_ip,
                     path.peer_asn,
                     path.next_hop.unwrap(),
@@ -107,45 +107,47 @@ fn a_table_of_ipv4_and_ipv6_is_read_as_it_is() {
             })
             .collect();
         let path = "path 4200000001 64511";
-        let id = |id: u32| if add_path { id } else { 0 };
         let (one, two) = ("192.0.2.1 AS 64496", "2001:db8::2 AS 4200000002");
         assert_eq!(
             read,
             [
-                format!("198.51.100.0/24 {} from {one} via 192.0.2.1 {path}", id(1)),
-                format!("198.51.100.0/24 {} from {two} via 192.0.2.1 {path}", id(7)),
-                format!(
-                    "2001:db8:1::/48 {} from {one} via 2001:db8::1 {path}",
-                    id(1)
-                ),
-                format!(
-                    "2001:db8:1::/48 {} from {two} via 2001:db8::1 {path}",
-                    id(7)
-                ),
+                format!("198.51.100.0/24 from {one} via 192.0.2.1 {path}"),
+                format!("198.51.100.0/24 from {two} via 192.0.2.1 {path}"),
+                format!("2001:db8:1::/48 from {one} via 2001:db8::1 {path}"),
+                format!("2001:db8:1::/48 from {two} via 2001:db8::1 {path}"),
             ]
         );
         for path in elements {
             assert_eq!((path.local_pref, path.med), (Some(100), Some(7)));
         }
+        let ids = if add_path {
+            [Some(1), Some(7)]
+        } else {
+            [None, None]
+        };
+        for record in destinations(&octets) {
+            let paths = record.rib_entries.iter();
+            assert_eq!(paths.map(|path| path.path_id).collect::<Vec<_>>(), ids);
+        }
     }
+}
+
+fn destinations(octets: &[u8]) -> Vec<RibAfiEntries> {
+    BgpkitParser::from_reader(octets)
+        .into_record_iter()
+        .filter_map(|record| match record.message {
+            MrtMessage::TableDumpV2Message(TableDumpV2Message::RibAfi(entries)) => Some(entries),
+            _ => None,
+        })
+        .collect()
 }
 
 #[test]
 fn sequence_numbers_count_records() {
     let octets = table(true, false);
-    let records: Vec<_> = BgpkitParser::from_reader(&octets[..])
-        .into_record_iter()
-        .collect();
-    let sequence: Vec<u32> = records
-        .iter()
-        .filter_map(|record| match &record.message {
-            MrtMessage::TableDumpV2Message(TableDumpV2Message::RibAfi(entries)) => {
-                Some(entries.sequence_number)
-            }
-            _ => None,
-        })
-        .collect();
-    assert_eq!((records.len(), sequence), (3, vec![0, 1]));
+    let sequence = destinations(&octets);
+    let sequence = sequence.iter().map(|record| record.sequence_number);
+    assert_eq!(sequence.collect::<Vec<_>>(), [0, 1]);
 }
 
 /// Messages and states of one session, both ways.
