@@ -40,6 +40,8 @@ struct Node {
     sidecar: bool,
     runs_frr: bool,
     daemons: Vec<Daemon>,
+    /// (path here, path in the container) of its files.
+    bound: Vec<(PathBuf, String)>,
 }
 
 impl Node {
@@ -130,7 +132,7 @@ impl Lab {
 
     /// A line's words, with our own programs where cargo put them and FRR's shell in the node's path space.
     fn words(&self, node: &str, line: &str) -> Result<Vec<String>, Failure> {
-        let mut words = command::words(line)?;
+        let mut words = command::words(&self.outside(line, node)?)?;
         let first = words
             .first_mut()
             .ok_or_else(|| Failure::new(format!("nothing to run at {node}")))?;
@@ -290,6 +292,10 @@ impl Lab {
                 sidecar,
                 runs_frr: false,
                 daemons: Vec::new(),
+                bound: node
+                    .bound_files()
+                    .map(|(from, to)| (self.files.join(from), to.to_owned()))
+                    .collect(),
             };
             self.nodes.insert(name.clone(), node);
         }
@@ -303,7 +309,7 @@ impl Lab {
             self.run(name, &["sysctl", "-q", "-w", &format!("{key}={value}")])?;
         }
         for line in &node.exec {
-            let words = command::words(&self.outside(line, node))?;
+            let words = command::words(&self.outside(line, name)?)?;
             let argv: Vec<&str> = words.iter().map(String::as_str).collect();
             self.namespace(name)?
                 .run_in(&self.run.folder.join(name), &argv)
@@ -362,7 +368,7 @@ impl Lab {
         let Some(line) = &node.cmd else {
             return Ok(());
         };
-        let mut argv = command::words(&self.outside(line, node))?;
+        let mut argv = command::words(&self.outside(line, name)?)?;
         let program = argv
             .first_mut()
             .ok_or_else(|| Failure::new(format!("{name} has an empty cmd")))?;
@@ -380,11 +386,11 @@ impl Lab {
     }
 
     /// A line with the container's paths of bound files replaced by the paths they have here.
-    fn outside(&self, line: &str, node: &crate::topology::Node) -> String {
-        node.bound_files()
-            .fold(line.to_owned(), |line, (from, to)| {
-                line.replace(to, &self.files.join(from).display().to_string())
-            })
+    fn outside(&self, line: &str, node: &str) -> Result<String, Failure> {
+        let bound = self.node(node)?.bound.iter();
+        Ok(bound.fold(line.to_owned(), |line, (from, to)| {
+            line.replace(to, &from.display().to_string())
+        }))
     }
 }
 
