@@ -153,7 +153,9 @@ impl<'a, N: Nlri> Candidates<'a, N> {
             return self.decided(Step::OnlyPath);
         }
         // RFC 9494 §4.3: a route that is kept beyond its time is used only if there is no other.
-        if self.keep_lowest(Step::Stale, Path::is_long_lived_stale) {
+        if self.paths.iter().any(Path::is_long_lived_stale)
+            && self.keep_lowest(Step::Stale, Path::is_long_lived_stale)
+        {
             return self.decided(Step::Stale);
         }
         if let Some(decided) = self.prefer_by_family() {

@@ -543,7 +543,7 @@ mod tests {
         };
         let accepted = |allowed| accept(&twice, Ebgp, &LOCAL, allowed);
         let as_loop = Err(Loop::As);
-        assert_eq!([0, 1, 2].map(accepted), [as_loop.clone(), as_loop, Ok(())]);
+        assert_eq!([0, 1, 2].map(accepted), [as_loop, as_loop, Ok(())]);
     }
 
     /// FRR: `local-as N` shows N in front of the true AS, `replace-as` instead of it; only between ASes.

@@ -34,8 +34,11 @@ use weft_bgp::update_group::{ExportKey, Local, Segment, UpdateGroup};
 trait Subject: Nlri<Key = Self> + Copy + Ord {
     fn numbered(number: u8) -> Self;
     fn next_hop(number: u8) -> NextHop;
-    fn classic(update: &Update) -> (Vec<(u32, Self)>, Vec<(u32, Self)>);
+    fn classic(update: &Update) -> Routes<Self>;
 }
+
+/// What is announced and what is withdrawn, with path ids.
+type Routes<N> = (Vec<(u32, N)>, Vec<(u32, N)>);
 
 impl Subject for Prefix4 {
     fn numbered(number: u8) -> Self {
@@ -48,7 +51,7 @@ impl Subject for Prefix4 {
             _ => NextHop::V4(Ipv4Addr::new(203, 0, 113, number)),
         }
     }
-    fn classic(update: &Update) -> (Vec<(u32, Self)>, Vec<(u32, Self)>) {
+    fn classic(update: &Update) -> Routes<Self> {
         (update.announced.clone(), update.withdrawn.clone())
     }
 }
@@ -64,7 +67,7 @@ impl Subject for Prefix6 {
     fn next_hop(number: u8) -> NextHop {
         NextHop::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number.into()))
     }
-    fn classic(update: &Update) -> (Vec<(u32, Self)>, Vec<(u32, Self)>) {
+    fn classic(update: &Update) -> Routes<Self> {
         assert!(update.announced.is_empty() && update.withdrawn.is_empty());
         (Vec::new(), Vec::new())
     }
@@ -498,7 +501,7 @@ fn hear<N: Subject>(member: &mut Member<N>, segment: &Segment, key: &ExportKey) 
 }
 
 /// What an UPDATE announces and withdraws.
-fn routes<N: Subject>(update: &Update, add_path: bool) -> (Vec<(u32, N)>, Vec<(u32, N)>) {
+fn routes<N: Subject>(update: &Update, add_path: bool) -> Routes<N> {
     let (mut announced, mut withdrawn) = N::classic(update);
     if let Some(reach) = &update.reach {
         assert_eq!(reach.family, N::family());
