@@ -8,6 +8,7 @@
 pub mod admission;
 pub mod community;
 pub mod esi;
+pub mod guard;
 pub mod limits;
 pub mod mac;
 mod mobility;

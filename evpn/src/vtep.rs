@@ -73,6 +73,12 @@ impl Vteps {
         self.by_vtep.keys().copied()
     }
 
+    /// Whether a VTEP is a member of anything.
+    #[must_use]
+    pub fn contains(&self, vtep: IpAddr) -> bool {
+        self.by_vtep.contains_key(&vtep)
+    }
+
     /// Members of a VNI, ascending.
     pub fn members(&self, vni: Vni) -> impl Iterator<Item = IpAddr> {
         self.members

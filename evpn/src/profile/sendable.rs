@@ -68,8 +68,10 @@ pub fn sendable(route: &Route, attributes: &Attributes, filter: Filter) -> Resul
         key(route, filter)?;
     }
     match attributes.next_hop {
-        Some(NextHop::V6(_)) if !filter.has(IPV6_NEXT_HOP) => return Err(Withheld::Ipv6NextHop),
-        Some(NextHop::V6LinkLocal(..)) if !filter.has(LINK_LOCAL_NEXT_HOP) => {
+        Some(NextHop::V6(_)) if !permits(filter, IPV6_NEXT_HOP) => {
+            return Err(Withheld::Ipv6NextHop);
+        }
+        Some(NextHop::V6LinkLocal(..)) if !permits(filter, LINK_LOCAL_NEXT_HOP) => {
             return Err(Withheld::LinkLocalNextHop);
         }
         Some(NextHop::V4(_) | NextHop::V6(_) | NextHop::V6LinkLocal(..)) | None => {}
@@ -96,19 +98,19 @@ fn key(route: &Route, filter: Filter) -> Result<(), Withheld> {
 fn named(route_type: u8, originators: [Option<IpAddr>; 2], filter: Filter) -> Result<(), Withheld> {
     let permitted = match route_type {
         1..=5 => true,
-        6 => filter.has(TYPE_6),
-        7 => filter.has(TYPE_7),
-        8 => filter.has(TYPE_8),
-        9 => filter.has(TYPE_9),
-        10 => filter.has(TYPE_10),
-        11 => filter.has(TYPE_11),
-        _ => filter.has(OPAQUE),
+        6 => permits(filter, TYPE_6),
+        7 => permits(filter, TYPE_7),
+        8 => permits(filter, TYPE_8),
+        9 => permits(filter, TYPE_9),
+        10 => permits(filter, TYPE_10),
+        11 => permits(filter, TYPE_11),
+        _ => permits(filter, OPAQUE),
     };
     if !permitted {
         return Err(Withheld::RouteType(route_type));
     }
     let ipv6 = originators.iter().flatten().any(IpAddr::is_ipv6);
-    if ipv6 && !filter.has(IPV6_ORIGINATOR) {
+    if ipv6 && !permits(filter, IPV6_ORIGINATOR) {
         return Err(Withheld::Ipv6Originator);
     }
     Ok(())
@@ -117,10 +119,10 @@ fn named(route_type: u8, originators: [Option<IpAddr>; 2], filter: Filter) -> Re
 fn pmsi(tunnel: &PmsiTunnel, filter: Filter) -> Result<(), Withheld> {
     if tunnel.tunnel_type != PmsiTunnel::INGRESS_REPLICATION {
         let other = Withheld::Tunnel(tunnel.tunnel_type);
-        return filter.has(OTHER_TUNNELS).then_some(()).ok_or(other);
+        return permits(filter, OTHER_TUNNELS).then_some(()).ok_or(other);
     }
     // Whatever is not an IPv4 address, so that nothing else slips through.
-    if tunnel.endpoint.len() != 4 && !filter.has(IPV6_PMSI) {
+    if tunnel.endpoint.len() != 4 && !permits(filter, IPV6_PMSI) {
         return Err(Withheld::Ipv6Pmsi);
     }
     Ok(())
@@ -168,4 +170,8 @@ fn answered(of: &PmsiKey) -> Option<IpAddr> {
         PmsiKey::SelectivePmsi(key) => Some(key.originator),
         PmsiKey::RegionPmsi(_) => None,
     }
+}
+
+fn permits(filter: Filter, bit: Filter) -> bool {
+    filter.0 & bit.0 != 0
 }
