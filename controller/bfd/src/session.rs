@@ -16,8 +16,11 @@
 //! Silence is a detection time without a packet. From every state an operator leads to AdminDown, and from
 //! there nothing leads away: a stopped session ends.
 //!
-//! Where we say more than RFC 5880 does:
+//! Where we do more than RFC 5880 says, or less:
 //!
+//! - While Up we drop packets that do not say our discriminator (§6.8.6 lets them in by address): whoever
+//!   can forge an address could end any session with them. An end that starts anew is found by its
+//!   silence, a detection time later. FRR does the same.
 //! - What the other end said is forgotten after a detection time without a packet, not only its
 //!   discriminator (§6.8.1). Else one that said "required min RX 0" and died would not be spoken to when
 //!   it is back.
@@ -178,9 +181,18 @@ impl Session {
         self.mine
     }
 
+    /// Whether a packet counts: it names this session, or nothing while the other end may not know the name.
+    #[must_use]
+    pub fn expects(&self, packet: &Packet) -> bool {
+        match packet.yours {
+            Some(yours) => yours == self.mine,
+            None => self.state != State::Up,
+        }
+    }
+
     /// The second half of RFC 5880 §6.8.6, in its order.
     fn receive(&mut self, packet: &Packet, now: Instant) {
-        if packet.yours.is_some_and(|yours| yours != self.mine) {
+        if !self.expects(packet) {
             return;
         }
         self.remote = Some(Remote::heard(packet, now));

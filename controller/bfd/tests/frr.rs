@@ -8,6 +8,8 @@
     reason = "how long the detection of a failure takes is what is measured"
 )]
 
+#[path = "frr/bgp.rs"]
+mod bgp;
 #[path = "frr/lab.rs"]
 mod lab;
 
@@ -18,6 +20,7 @@ use nix::sys::signal::Signal;
 use tokio::time::{sleep, timeout};
 use weft_bfd::{Diagnostic, State};
 
+use self::bgp::Bgp;
 use self::lab::{PAIRS, beside_frr, ip, reach};
 
 #[test]
@@ -162,6 +165,31 @@ fn an_address_may_come_after_its_session() {
         ip("addr add 2001:db8:1::1/64 dev near nodad");
         for watch in &watches {
             reach(watch, State::Up).await;
+        }
+    });
+}
+
+/// What an operator must know who switches BFD off at one end: FRR 8.4.4 does not keep its BGP session through
+/// AdminDown, as RFC 5882 §3.2 would have it, but ends it as after Down, with Cease/10 (RFC 9384).
+#[test]
+fn frr_ends_its_bgp_session_on_down_and_on_admin_down() {
+    beside_frr(async |lab| {
+        lab.start_bgp().await;
+        let pair = PAIRS[0];
+        for admin in [true, false] {
+            let mut bgp = Bgp::establish().await;
+            let watch = lab.watch(pair).await;
+            reach(&watch, State::Up).await;
+            lab.until_shown(pair, "Status: up").await;
+            let said = bgp.notification(Duration::from_secs(2)).await;
+            assert_eq!(said, None, "while Up");
+            if admin {
+                drop(watch);
+            } else {
+                lab.forge_down();
+            }
+            let said = bgp.notification(Duration::from_secs(2)).await;
+            assert_eq!(said, Some(vec![6, 10]), "AdminDown: {admin}");
         }
     });
 }

@@ -17,7 +17,8 @@ pub struct Counters {
     pub far: u64,
     /// Dropped: it names a session that is not ours.
     pub unknown: u64,
-    /// Dropped: from an address that is not watched, or not that of the session it names.
+    /// Dropped: from an address that is not watched, or not that of the session it names; or without a name,
+    /// for a session that is Up.
     pub foreign: u64,
 }
 

@@ -189,6 +189,9 @@ impl Driver {
         if receiver.multihop && datagram.ttl < watched.min_ttl {
             return count(&self.counters.far);
         }
+        if !watched.session.expects(&packet) {
+            return count(&self.counters.foreign);
+        }
         count(&self.counters.received);
         self.handle(name, Input::Packet(packet), now);
     }

@@ -221,6 +221,35 @@ fn silence_for_the_detection_time_is_a_failure() {
 }
 
 #[test]
+fn while_up_a_packet_without_our_name_is_nothing() {
+    let now = start();
+    let nameless = |state| Packet {
+        yours: None,
+        ..packet(state)
+    };
+    for state in [State::Down, State::AdminDown] {
+        let mut session = session_in(State::Up, now);
+        session.handle(Input::Packet(nameless(state)), now + ms(500));
+        assert_eq!(outputs(&mut session), []);
+        assert_eq!(session.detection_at(), Some(now + ms(900)));
+    }
+    let mut session = session_in(State::Init, now);
+    session.handle(Input::Packet(nameless(State::Down)), now + ms(500));
+    assert_eq!(session.detection_at(), Some(now + ms(1_400)));
+}
+
+#[test]
+fn an_end_that_is_gone_is_not_polled() {
+    let now = start();
+    let mut session = session_in(State::Up, now);
+    session.handle(Input::Change(timers(400, 3)), now);
+    assert!(sent(&mut session)[0].poll);
+    session.handle(Input::Timeout, now + ms(1_200));
+    let told = sent(&mut session);
+    assert_eq!((told[0].state, told[0].poll), (State::Down, false));
+}
+
+#[test]
 fn any_packet_of_the_session_restarts_detection() {
     let mut now = start();
     let mut session = session_in(State::Up, now);

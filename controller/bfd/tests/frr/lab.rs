@@ -6,7 +6,7 @@
 //!   lo   203.0.113.1  2001:db8:2::1                   203.0.113.2  2001:db8:2::2  lo
 //! ```
 
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 use std::num::NonZeroU8;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -18,7 +18,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
-use weft_bfd::{Config, Service, State, Watch};
+use weft_bfd::packet::{Interval, Packet};
+use weft_bfd::{Config, Diagnostic, Discriminator, Service, State, Watch};
 
 /// Our end is the namespace of this thread.
 pub(crate) struct Lab {
@@ -132,6 +133,51 @@ impl Lab {
             commands.push("exit".to_owned());
         }
         self.vtysh(&commands);
+    }
+
+    /// bgpd, with a neighbor whose BFD session is the first pair's. FRR begins it when BGP is established.
+    pub(crate) async fn start_bgp(&mut self) {
+        let no_peer = format!("no {}", PAIRS[0].peer());
+        self.vtysh(&["configure terminal", "bfd", &no_peer]);
+        self.daemon("bgpd");
+        self.wait_for("bgpd.vty").await;
+        self.vtysh(&[
+            "configure terminal",
+            "router bgp 64497",
+            "bgp router-id 192.0.2.2",
+            "neighbor 192.0.2.1 remote-as 64496",
+            "neighbor 192.0.2.1 passive",
+            "neighbor 192.0.2.1 bfd 3 300 300",
+        ]);
+    }
+
+    /// Tells FRR's end of the first pair that ours is Down, by the names of both ends. FRR 8.4.4 drops what
+    /// does not name its session while that is Up.
+    pub(crate) fn forge_down(&self) {
+        let shown = self.shown(PAIRS[0]);
+        let name = |key: &str| {
+            let line = shown.lines().find_map(|line| line.trim().strip_prefix(key));
+            let number = line.and_then(|number| number.trim().parse().ok());
+            Discriminator(number.expect("a name"))
+        };
+        let packet = Packet {
+            diagnostic: Diagnostic::None,
+            state: State::Down,
+            poll: false,
+            final_bit: false,
+            control_plane_independent: false,
+            demand: false,
+            multiplier: NonZeroU8::MIN,
+            mine: name("Remote ID:"),
+            yours: Some(name("ID:")),
+            desired_min_tx: Interval(1_000_000),
+            required_min_rx: Interval(1_000_000),
+            required_min_echo_rx: Interval(0),
+        };
+        let socket = UdpSocket::bind("192.0.2.1:0").expect("ours");
+        socket.set_ttl(255).expect("ours");
+        let sent = socket.send_to(&packet.encode(), "192.0.2.2:3784");
+        sent.expect("a route");
     }
 
     fn daemon(&mut self, name: &str) {
