@@ -22,7 +22,12 @@
 //!
 //! So a rollover without loss is: set the new key on the listener (a connection has keys of its own from
 //! its first segment on) and on the live connection, and have the other end do the same well within half
-//! the hold time. A peer that ends its session when its key is changed is not helped by this.
+//! the hold time.
+//!
+//! Not every peer does. FRR 8.4.4 ends its session with Cease/6 when its password changes, signed with the old
+//! key, and comes back with the new one. Who has changed the live connection before does not hear that, and
+//! holds a dead session. So the live connection keeps the old key while the peer is heard, and goes to the
+//! new one, and back, when it is not: a wrong key loses nothing.
 
 pub use self::key::{Key, KeyError};
 pub use self::options::{md5_key, min_ttl, tcp_ao_supported};

@@ -180,6 +180,28 @@ fn a_key_that_changes_a_second_apart_on_a_live_connection_loses_nothing() {
     }
 }
 
+/// What a peer does that ends its session when its key is changed, and signs its last words with the old key:
+/// who has the new key does not hear them, and does when it tries the old one again.
+#[test]
+fn last_words_under_the_old_key_are_heard_by_who_goes_back_to_it() {
+    for address in [V4, V6] {
+        let (_listener, mut near, mut far) = connection(address);
+        md5_key(&near, address, None, Some(b"new")).unwrap();
+        far.write_all(b"cease").unwrap();
+        drop(far);
+        near.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let silent = near.read(&mut [0; 16]).unwrap_err();
+        assert_eq!(silent.kind(), ErrorKind::WouldBlock);
+
+        md5_key(&near, address, None, Some(b"old")).unwrap();
+        near.set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let mut heard = Vec::new();
+        near.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, b"cease");
+    }
+}
+
 /// For how long after the second change octets wait, by the time between the changes.
 #[test]
 #[ignore = "a measurement of half a minute: cargo test -p weft-sys -- --ignored --nocapture"]
