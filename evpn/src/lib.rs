@@ -12,6 +12,7 @@ pub mod guard;
 pub mod limits;
 pub mod mac;
 mod mobility;
+pub mod moves;
 pub mod pmsi;
 pub mod profile;
 pub mod route;

@@ -1,0 +1,355 @@
+//! MAC addresses that move too often, as the whole fabric shows it: one host in two places, or a loop.
+//! Knows no clock and no session: what the time is comes in, what is done about an alarm is the caller's.
+//!
+//! A reflector sees every leaf's announcements, so it sees what no leaf does: who had the address before.
+
+mod holder;
+mod verdict;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use weft_bgp::table::{BestChange, Path};
+
+use crate::community::MacMobility;
+use crate::mac::Mac;
+use crate::route::Route;
+use crate::vni::Vni;
+
+pub use holder::Holder;
+pub use verdict::Verdict;
+
+use holder::Holders;
+
+/// When moves are too many.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// N of RFC 7432 §15.1: so many moves of one MAC address ...
+    pub moves: u32,
+    /// ... within M: are one host in two places.
+    pub window: Duration,
+    /// For how long a damped MAC address stays where it is.
+    pub recover: Duration,
+    /// Whether MAC addresses that moved too often are held where they are.
+    pub damp: bool,
+    /// So many moves of any MAC addresses of one VNI ...
+    pub storm_moves: u32,
+    /// ... within this time are a storm.
+    pub storm_window: Duration,
+    /// MAC addresses that are followed at most; those beyond are not, and counted.
+    pub followed_max: usize,
+}
+
+/// FRR's numbers for one MAC address: 5 moves in 180 s, 1800 s to recover. A storm is a hundred in ten
+/// seconds: a rack that is moved by hand makes fewer, a loop makes thousands.
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            moves: 5,
+            window: Duration::from_secs(180),
+            recover: Duration::from_secs(1_800),
+            damp: false,
+            storm_moves: 100,
+            storm_window: Duration::from_secs(10),
+            followed_max: 1 << 20,
+        }
+    }
+}
+
+/// What is worth saying.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Alarm {
+    /// A MAC address moved too often.
+    Duplicate {
+        /// In which VNI.
+        vni: Vni,
+        /// Which.
+        mac: Mac,
+        /// Where it was last but one.
+        from: Holder,
+        /// Where it is.
+        to: Holder,
+        /// How often within the window.
+        moves: u32,
+    },
+    /// A VNI in which too many move.
+    Storm {
+        /// Which.
+        vni: Vni,
+        /// How many moves within the window.
+        moves: u32,
+    },
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duplicate {
+                vni,
+                mac,
+                from,
+                to,
+                moves,
+            } => write!(
+                f,
+                "{mac} in VNI {vni} moved {moves} times, last from {from} to {to}"
+            ),
+            Self::Storm { vni, moves } => write!(f, "{moves} moves in VNI {vni}"),
+        }
+    }
+}
+
+/// Where every MAC address is, and which moved lately.
+///
+/// ```text
+/// type 2 selected --> hosts:   (VNI, MAC) -> holder, sequence, routes      24 octets each
+///                     history: (VNI, MAC) -> times of moves                only of those that moved
+///                     storms:   VNI       -> times of moves
+/// ```
+///
+/// A move is an announcement with a higher sequence from another place (RFC 7432 §15). A session that ends
+/// and comes back is none: its routes come back from the same place with the same sequence.
+#[derive(Debug, Default)]
+pub struct Moves {
+    settings: Settings,
+    hosts: HashMap<Place, Host>,
+    holders: Holders,
+    history: HashMap<Place, History>,
+    storms: HashMap<Vni, Storm>,
+    unfollowed: u64,
+}
+
+/// A MAC address of a broadcast domain.
+type Place = (Vni, Mac);
+
+#[derive(Copy, Clone, Debug)]
+struct Host {
+    holder: u32,
+    sequence: u32,
+    routes: u32,
+}
+
+#[derive(Debug, Default)]
+struct History {
+    /// Of moves, the oldest first; never more than [`Settings::moves`].
+    times: VecDeque<Duration>,
+    /// Said already, and until when.
+    alarmed_until: Option<Duration>,
+}
+
+#[derive(Debug, Default)]
+struct Storm {
+    times: VecDeque<Duration>,
+    alarmed_until: Option<Duration>,
+}
+
+impl Moves {
+    /// Nothing has moved yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in a change of selection at `now`, counted from any fixed moment: each change of a table
+    /// once, in order. Routes other than type 2, and those without a VNI, change nothing.
+    pub fn learn(&mut self, change: &BestChange<Route>, now: Duration) -> Vec<Alarm> {
+        let old = change.old.as_ref().and_then(announced);
+        let new = change.new.as_ref().and_then(announced);
+        let mut alarms = Vec::new();
+        if let Some(new) = new {
+            self.announce(new, now, &mut alarms);
+        }
+        if let Some(old) = old {
+            self.withdraw(old.place);
+        }
+        alarms
+    }
+
+    /// Where a MAC address is held, if it is damped at `now`; otherwise it may be anywhere.
+    #[must_use]
+    pub fn frozen(&self, vni: Vni, mac: Mac, now: Duration) -> Option<Holder> {
+        let place = (vni, mac);
+        let until = self.history.get(&place)?.alarmed_until?;
+        let damped = self.settings.damp && now < until;
+        let host = self.hosts.get(&place).filter(|_| damped)?;
+        self.holders.get(host.holder)
+    }
+
+    /// MAC addresses that moved too often and have not recovered at `now`: VNI, address, where it is, and
+    /// until when.
+    pub fn duplicates(
+        &self,
+        now: Duration,
+    ) -> impl Iterator<Item = (Vni, Mac, Option<Holder>, Duration)> {
+        self.history.iter().filter_map(move |(place, history)| {
+            let until = history.alarmed_until.filter(|until| now < *until)?;
+            let host = self.hosts.get(place);
+            let holder = host.and_then(|host| self.holders.get(host.holder));
+            Some((place.0, place.1, holder, until))
+        })
+    }
+
+    /// Forgets what is too old to count at `now`. To be called now and then: once in a window will do.
+    pub fn forget(&mut self, now: Duration) {
+        let Self {
+            settings,
+            hosts,
+            holders,
+            history,
+            storms,
+            ..
+        } = self;
+        history.retain(|place, history| {
+            keep_recent(&mut history.times, now, settings.window);
+            let alarmed = history.alarmed_until.is_some_and(|until| now < until);
+            if !alarmed {
+                history.alarmed_until = None;
+            }
+            let keep = alarmed || !history.times.is_empty();
+            let gone = hosts.get(place).is_some_and(|host| host.routes == 0);
+            if !keep && gone {
+                hosts.remove(place);
+            }
+            keep
+        });
+        storms.retain(|_, storm| {
+            keep_recent(&mut storm.times, now, settings.storm_window);
+            !storm.times.is_empty() || storm.alarmed_until.is_some_and(|until| now < until)
+        });
+        holders.keep(hosts.values().map(|host| host.holder));
+    }
+
+    /// Takes back what is known of a MAC address's moves, as an operator wishes.
+    pub fn clear(&mut self, vni: Vni, mac: Mac) {
+        let place = (vni, mac);
+        self.history.remove(&place);
+        if self.hosts.get(&place).is_some_and(|host| host.routes == 0) {
+            self.hosts.remove(&place);
+        }
+    }
+
+    /// MAC addresses that are followed.
+    #[must_use]
+    pub fn followed(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Announcements of MAC addresses that were too many to follow.
+    #[must_use]
+    pub fn unfollowed(&self) -> u64 {
+        self.unfollowed
+    }
+
+    fn announce(&mut self, new: Announced, now: Duration, alarms: &mut Vec<Alarm>) {
+        let full = self.hosts.len() >= self.settings.followed_max;
+        let holder = self.holders.number(new.holder);
+        let Some(host) = self.hosts.get_mut(&new.place) else {
+            if full {
+                self.unfollowed = self.unfollowed.saturating_add(1);
+                return;
+            }
+            let host = Host {
+                holder,
+                sequence: new.sequence,
+                routes: 1,
+            };
+            self.hosts.insert(new.place, host);
+            return;
+        };
+        let alone = host.routes == 0;
+        host.routes = host.routes.saturating_add(1);
+        let later = new.sequence > host.sequence;
+        let from = host.holder;
+        if later || alone {
+            host.sequence = new.sequence;
+            host.holder = holder;
+        }
+        if later && !alone && from != holder {
+            self.moved(new, from, now, alarms);
+        }
+    }
+
+    fn withdraw(&mut self, place: Place) {
+        let Some(host) = self.hosts.get_mut(&place) else {
+            return;
+        };
+        host.routes = host.routes.saturating_sub(1);
+        // Its moves still count; without any there is nothing to remember.
+        if host.routes == 0 && !self.history.contains_key(&place) {
+            self.hosts.remove(&place);
+        }
+    }
+
+    fn moved(&mut self, new: Announced, from: u32, now: Duration, alarms: &mut Vec<Alarm>) {
+        let settings = self.settings;
+        let (vni, mac) = new.place;
+        let history = self.history.entry(new.place).or_default();
+        let moves = count(&mut history.times, now, settings.window, settings.moves);
+        let silent = history.alarmed_until.is_none_or(|until| now >= until);
+        if moves >= settings.moves && silent {
+            history.alarmed_until = Some(now.saturating_add(settings.recover));
+            alarms.push(Alarm::Duplicate {
+                vni,
+                mac,
+                from: self.holders.get(from).unwrap_or(new.holder),
+                to: new.holder,
+                moves,
+            });
+        }
+        let storm = self.storms.entry(vni).or_default();
+        let (window, max) = (settings.storm_window, settings.storm_moves);
+        let moves = count(&mut storm.times, now, window, max);
+        let silent = storm.alarmed_until.is_none_or(|until| now >= until);
+        if moves >= max && silent {
+            storm.alarmed_until = Some(now.saturating_add(window));
+            alarms.push(Alarm::Storm { vni, moves });
+        }
+    }
+}
+
+/// What of a path counts here.
+#[derive(Copy, Clone, Debug)]
+struct Announced {
+    place: Place,
+    holder: Holder,
+    sequence: u32,
+}
+
+fn announced(path: &Path<Route>) -> Option<Announced> {
+    let Route::MacIp(route) = &path.nlri else {
+        return None;
+    };
+    let vni = path.nlri.vni(&path.attributes)?;
+    let mobility = MacMobility::find(&path.attributes);
+    Some(Announced {
+        place: (vni, route.key.mac),
+        holder: Holder::of(route, &path.attributes)?,
+        sequence: mobility.map_or(0, MacMobility::sequence),
+    })
+}
+
+/// Adds a move, and says how many are within the window; no more than `max` are kept.
+fn count(times: &mut VecDeque<Duration>, now: Duration, window: Duration, max: u32) -> u32 {
+    keep_recent(times, now, window);
+    if times.len() >= usize::try_from(max).unwrap_or(usize::MAX) {
+        times.pop_front();
+    }
+    times.push_back(now);
+    u32::try_from(times.len()).unwrap_or(u32::MAX)
+}
+
+fn keep_recent(times: &mut VecDeque<Duration>, now: Duration, window: Duration) {
+    while times
+        .front()
+        .is_some_and(|time| now.saturating_sub(*time) >= window)
+    {
+        times.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests;
