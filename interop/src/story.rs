@@ -93,6 +93,8 @@ struct Watch {
     name: String,
     node: String,
     run: String,
+    #[serde(default)]
+    only: Only,
 }
 
 #[derive(Debug, Deserialize)]
@@ -103,6 +105,8 @@ struct Stop {
     lost_at_most: Option<u32>,
     #[serde(default)]
     expect: Vec<Expectation>,
+    #[serde(default)]
+    only: Only,
 }
 
 #[derive(Debug, Deserialize)]
@@ -218,17 +222,18 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     fn take(&mut self, step: &Step) -> Result<(), Failure> {
+        if !self.fits(step) {
+            return Ok(());
+        }
         match step {
-            Step::Ask(ask) if self.fits(ask.only, &ask.run) => ask
-                .node
-                .each()
-                .iter()
-                .try_for_each(|node| self.ask(ask, node)),
-            Step::Run(run) if self.fits(run.only, "") => self.run(run),
-            Step::Ask(_) | Step::Run(_) => Ok(()),
+            Step::Ask(ask) => {
+                let mut nodes = ask.node.each().iter();
+                nodes.try_for_each(|node| self.ask(ask, node))
+            }
+            Step::Run(run) => self.run(run),
             Step::Watch(watch) => self.watch(watch),
             Step::Stop(stop) => self.stop(stop),
-            Step::End(of) if self.fits(of.only, "") => {
+            Step::End(of) => {
                 println!("  end   {of} with {}", of.signal());
                 match of.signal {
                     How::Hup => self.lab.signal(&of.node, of.program(), of.signal()),
@@ -237,11 +242,10 @@ impl Teller<'_> {
                     }
                 }
             }
-            Step::Start(of) if self.fits(of.only, "") => {
+            Step::Start(of) => {
                 println!("  start {of}");
                 self.lab.start(&of.node)
             }
-            Step::End(_) | Step::Start(_) => Ok(()),
             Step::Freeze(of) => {
                 println!("  stop  {of}");
                 self.lab.signal(&of.node, of.program(), Signal::SIGSTOP)
@@ -255,8 +259,16 @@ impl Teller<'_> {
     }
 
     /// Whether a step is for the reflector of this run.
-    fn fits(&self, only: Only, line: &str) -> bool {
-        self.lab.programs.is_some() || (only == Only::Any && !line.starts_with("weft "))
+    fn fits(&self, step: &Step) -> bool {
+        let (only, asks_weft) = match step {
+            Step::Ask(ask) => (ask.only, ask.run.starts_with("weft ")),
+            Step::Run(run) => (run.only, false),
+            Step::Watch(watch) => (watch.only, false),
+            Step::Stop(stop) => (stop.only, false),
+            Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => (of.only, false),
+            Step::Pause(_) => (Only::Any, false),
+        };
+        self.lab.programs.is_some() || (only == Only::Any && !asks_weft)
     }
 
     fn ask(&mut self, ask: &Ask, node: &str) -> Result<(), Failure> {
