@@ -1,5 +1,5 @@
-//! Tells a collector one day of a reflector, or writes it to a file: `tell 127.0.0.1:1790`, `tell FILE`.
-//! For trying collectors by hand; the tests read the same octets.
+//! Tells a collector one day of a reflector, or writes it to a file, or a table: `tell 127.0.0.1:1790`,
+//! `tell FILE`, `tell FILE.mrt`. For trying readers by hand; the tests read the same octets.
 
 #![expect(clippy::unwrap_used, reason = "an example that cannot go on may panic")]
 
@@ -13,6 +13,10 @@ mod story;
 
 fn main() {
     let to = std::env::args().nth(1).expect("an address or a file");
+    if to.ends_with(".mrt") {
+        fs::write(to, story::table(false, true)).unwrap();
+        return;
+    }
     let stream = story::stream();
     match to.parse::<SocketAddr>() {
         Err(_) => fs::write(to, stream).unwrap(),

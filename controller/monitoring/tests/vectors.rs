@@ -7,11 +7,13 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
+use weft_bgp::attribute::{Attributes, NextHop, Origin};
 use weft_bgp::family::Family;
 use weft_bgp::peer::RouterId;
 use weft_monitoring::bmp::{
     self, Down, Initiation, Instance, Peer, PeerHeader, PeerUp, Policy, Rib,
 };
+use weft_monitoring::mrt::{self, Entry, TableDump};
 use weft_monitoring::timestamp::Timestamp;
 use weft_monitoring::update;
 
@@ -106,5 +108,71 @@ fn routes_are_those_of_frr() {
     assert_eq!(out, octets);
 }
 
+fn gobgp() -> [mrt::Peer; 2] {
+    let peer = |address, asn| mrt::Peer {
+        router_id: RouterId(0),
+        address,
+        asn,
+    };
+    [
+        peer(Ipv4Addr::UNSPECIFIED.into(), 0),
+        peer(Ipv4Addr::new(127, 0, 0, 2).into(), 64_496),
+    ]
+}
+
+/// A record of a dump that GoBGP would begin as we do: one EVPN destination.
+fn record(path_id: Option<u32>) -> Vec<u8> {
+    let peers = gobgp();
+    let mut dump = TableDump::begin(Vec::new(), SECS_DUMP, RouterId(0), "", &peers).unwrap();
+    let attributes = Attributes {
+        origin: Origin::Incomplete,
+        next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 253))),
+        ..Attributes::default()
+    };
+    let entry = Entry {
+        peer: 1,
+        originated_secs: 0x6b00_c2eb,
+        path_id,
+        attributes: &attributes,
+    };
+    let nlri = hex(EVPN);
+    dump.destination(Family::L2VPN_EVPN, &nlri, &[entry])
+        .unwrap();
+    let octets = dump.finish().unwrap();
+    let (table, record) = octets.split_at(12 + 34);
+    assert_eq!(table, vector("gobgp-peer-index.txt"));
+    record.to_vec()
+}
+
+#[test]
+fn a_table_of_peers_and_the_head_of_a_destination_are_those_of_gobgp() {
+    let (ours, theirs) = (record(None), vector("gobgp-evpn.txt"));
+    // Seconds and type, AFI and SAFI, NLRI and how many paths. Its sequence goes on from other routes,
+    // and it puts the path identifier into the entry, which RFC 8050 §4.2 does not.
+    assert_eq!(ours[..6], theirs[..6]);
+    assert_eq!((ours[7], theirs[7]), (6, 12));
+    let head = 16..16 + 3 + EVPN.len() / 2 + 2;
+    assert_eq!(ours[head.clone()], theirs[head]);
+}
+
+#[test]
+fn a_destination_of_evpn_is_that_of_the_rfcs() {
+    // RFC 6396 §4.3.3: sequence, AFI, SAFI, NLRI, one path; §4.3.4: peer, time, attributes with the next
+    // hop in a short MP_REACH_NLRI, ORIGIN and an empty AS_PATH.
+    let attributes = "000f 800e05 04c00002fd 40010102 400200";
+    let entry = format!("0001 0001 6b00c2eb {attributes}");
+    let plain = format!("6b00c325 000d 0006 00000047 00000000 0019 46 {EVPN} {entry}");
+    assert_eq!(record(None), hex(&plain));
+    // RFC 8050 §4.2: the path identifier is part of the NLRI.
+    let add_path = format!("6b00c325 000d 000c 0000004b 00000000 0019 46 00000007 {EVPN} {entry}");
+    assert_eq!(record(Some(7)), hex(&add_path));
+}
+
+/// RD 64496:100, type 2: 00:00:5e:00:53:21, 192.0.2.21, label 100.
+const EVPN: &str = "02250000fbf000000064000000000000000000000000000a3000005e00532120c0000215000064";
+const SECS_DUMP: Timestamp = Timestamp {
+    secs: 1_795_212_069,
+    micros: 0,
+};
 const SECS_UP: u32 = 0x6b00_8d5c;
 const SECS_ROUTES: u32 = 0x6b00_c2c8;

@@ -7,10 +7,9 @@ use bgpkit_parser::parser::bmp::messages::BmpMessageBody;
 use bgpkit_parser::parser::bmp::parse_bmp_msg;
 use bgpkit_parser::{BgpElem, BgpkitParser};
 use bytes::Bytes;
-use weft_bgp::attribute::{Attributes, NextHop};
-use weft_bgp::family::Family;
-use weft_monitoring::mrt::{Direction, Entry, FsmState, Peer, Session, TableDump, UpdateLog};
+use weft_monitoring::mrt::{Direction, FsmState, Session, UpdateLog};
 use weft_monitoring::timestamp::Timestamp;
+use weft_monitoring::update;
 
 use crate::story::{self, NOW, hex};
 
@@ -36,54 +35,6 @@ fn a_day_in_bmp_is_read() {
     );
 }
 
-pub(crate) const PEERS: [(Ipv4Addr, u32); 2] = [
-    (Ipv4Addr::new(192, 0, 2, 1), 64_496),
-    (Ipv4Addr::new(192, 0, 2, 2), 4_200_000_002),
-];
-
-/// Two peers, one of them of IPv6; IPv4, IPv6 and EVPN, with and without path identifiers.
-pub(crate) fn table(add_path: bool, evpn: bool) -> Vec<u8> {
-    let peers = [
-        Peer {
-            router_id: PEERS[0].0.into(),
-            address: PEERS[0].0.into(),
-            asn: PEERS[0].1,
-        },
-        Peer {
-            router_id: PEERS[1].0.into(),
-            address: story::peer6().address,
-            asn: PEERS[1].1,
-        },
-    ];
-    let mut dump = TableDump::begin(Vec::new(), NOW, story::ROUTER, "", &peers).unwrap();
-    for (family, nlri) in story::ROUTES {
-        if family == Family::L2VPN_EVPN && !evpn {
-            continue;
-        }
-        let attributes = attributes(family);
-        let entry = |peer: u16, path_id: u32| Entry {
-            peer,
-            originated_secs: NOW.secs - 60,
-            path_id: add_path.then_some(path_id),
-            attributes: &attributes,
-        };
-        let entries = [entry(0, 1), entry(1, 7)];
-        dump.destination(family, &hex(nlri), &entries).unwrap();
-    }
-    dump.finish().unwrap()
-}
-
-fn attributes(family: Family) -> Attributes {
-    match family {
-        Family::L2VPN_EVPN => story::evpn_attributes(),
-        Family::IPV6_UNICAST => Attributes {
-            next_hop: Some(NextHop::V6("2001:db8::1".parse().unwrap())),
-            ..story::evpn_attributes()
-        },
-        _ => story::attributes(Ipv4Addr::new(192, 0, 2, 1).into()),
-    }
-}
-
 fn elements(octets: &[u8]) -> Vec<BgpElem> {
     BgpkitParser::from_reader(octets).into_iter().collect()
 }
@@ -91,7 +42,7 @@ fn elements(octets: &[u8]) -> Vec<BgpElem> {
 #[test]
 fn a_table_of_ipv4_and_ipv6_is_read_as_it_is() {
     for add_path in [false, true] {
-        let octets = table(add_path, false);
+        let octets = story::table(add_path, false);
         let elements = elements(&octets);
         let read: Vec<String> = elements
             .iter()
@@ -144,19 +95,19 @@ fn destinations(octets: &[u8]) -> Vec<RibAfiEntries> {
 
 #[test]
 fn sequence_numbers_count_records() {
-    let octets = table(true, false);
+    let octets = story::table(true, false);
     let sequence = destinations(&octets);
     let sequence = sequence.iter().map(|record| record.sequence_number);
     assert_eq!(sequence.collect::<Vec<_>>(), [0, 1]);
 }
 
-/// Messages and states of one session, both ways.
+/// Messages and states of one session, both ways; with two-octet AS numbers what is withdrawn.
 pub(crate) fn log(two_octet_as: bool) -> Vec<u8> {
     let session = Session {
-        peer_asn: PEERS[0].1,
+        peer_asn: story::PEERS[0].1,
         local_asn: story::ASN,
         interface: 0,
-        peer_address: PEERS[0].0.into(),
+        peer_address: story::PEERS[0].0.into(),
         local_address: Ipv4Addr::new(192, 0, 2, 254).into(),
         two_octet_as,
         add_path: false,
@@ -165,7 +116,12 @@ pub(crate) fn log(two_octet_as: bool) -> Vec<u8> {
     log.state_change(NOW, &session, FsmState::OpenConfirm, FsmState::Established)
         .unwrap();
     for (turn, (family, nlri)) in (0..).zip(story::ROUTES) {
-        let update = story::announce(family, nlri);
+        let update = if two_octet_as {
+            // Without an AS_PATH, since ours has four octets.
+            update::withdrawal(family, hex(nlri)).unwrap()
+        } else {
+            story::announce(family, nlri)
+        };
         let time = Timestamp {
             micros: NOW.micros + turn,
             ..NOW

@@ -11,6 +11,7 @@ use weft_bgp::peer::RouterId;
 use weft_monitoring::bmp::{
     Down, Initiation, Instance, Peer, PeerHeader, PeerUp, Policy, Rib, Statistic, Termination,
 };
+use weft_monitoring::mrt::{self, Entry, TableDump};
 use weft_monitoring::station::{Demand, Fate, Station};
 use weft_monitoring::timestamp::Timestamp;
 use weft_monitoring::update;
@@ -302,4 +303,52 @@ pub(crate) fn split(stream: &[u8]) -> Vec<&[u8]> {
         rest = others;
     }
     messages
+}
+
+pub(crate) const PEERS: [(Ipv4Addr, u32); 2] = [
+    (Ipv4Addr::new(192, 0, 2, 1), 64_496),
+    (Ipv4Addr::new(192, 0, 2, 2), 4_200_000_002),
+];
+
+/// Two peers, one of them of IPv6; IPv4, IPv6 and EVPN, with and without path identifiers.
+pub(crate) fn table(add_path: bool, evpn: bool) -> Vec<u8> {
+    let peers = [
+        mrt::Peer {
+            router_id: PEERS[0].0.into(),
+            address: PEERS[0].0.into(),
+            asn: PEERS[0].1,
+        },
+        mrt::Peer {
+            router_id: PEERS[1].0.into(),
+            address: peer6().address,
+            asn: PEERS[1].1,
+        },
+    ];
+    let mut dump = TableDump::begin(Vec::new(), NOW, ROUTER, "", &peers).unwrap();
+    for (family, nlri) in ROUTES {
+        if family == Family::L2VPN_EVPN && !evpn {
+            continue;
+        }
+        let attributes = attributes_of(family);
+        let entry = |peer: u16, path_id: u32| Entry {
+            peer,
+            originated_secs: NOW.secs - 60,
+            path_id: add_path.then_some(path_id),
+            attributes: &attributes,
+        };
+        let entries = [entry(0, 1), entry(1, 7)];
+        dump.destination(family, &hex(nlri), &entries).unwrap();
+    }
+    dump.finish().unwrap()
+}
+
+fn attributes_of(family: Family) -> Attributes {
+    match family {
+        Family::L2VPN_EVPN => evpn_attributes(),
+        Family::IPV6_UNICAST => Attributes {
+            next_hop: Some(NextHop::V6("2001:db8::1".parse().unwrap())),
+            ..evpn_attributes()
+        },
+        _ => attributes(Ipv4Addr::new(192, 0, 2, 1).into()),
+    }
 }
