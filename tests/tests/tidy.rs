@@ -36,9 +36,9 @@ const PACKAGES: &[Package] = &[
     // prost 0.11 and slog are in the signatures of raft 0.7.0.
     Package { name: "weft-store", ours: &[], ours_in_tests: &[], others: Only(&["bytes", "prost", "raft", "rocksdb", "slog", "thiserror", "tracing"]) },
     Package { name: "weft-weights", ours: &[], ours_in_tests: &[], others: Only(&["petgraph", "tracing"]) },
-    Package { name: "weft-monitoring", ours: &["weft-bgp"], ours_in_tests: &["weft-evpn"], others: Only(&["bytes"]) },
+    Package { name: "weft-monitoring", ours: &["weft-bgp"], ours_in_tests: &[], others: Only(&["bytes"]) },
     Package { name: "weft-proto", ours: &[], ours_in_tests: &[], others: Only(&["prost", "prost-types", "protox", "tonic", "tonic-prost", "tonic-prost-build"]) },
-    Package { name: "weft-controller", ours: &["weft-bfd", "weft-bgp", "weft-evpn", "weft-proto", "weft-store", "weft-sys", "weft-weights"], ours_in_tests: &["weft-agent"], others: AnyBut(&["raft", "rocksdb"]) },
+    Package { name: "weft-controller", ours: &["weft-bfd", "weft-bgp", "weft-evpn", "weft-monitoring", "weft-proto", "weft-store", "weft-sys", "weft-weights"], ours_in_tests: &["weft-agent"], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-agent", ours: &["weft-proto"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-bfd", ours: &[], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb", "tonic"]) },
     Package { name: "weft-sys", ours: &[], ours_in_tests: &[], others: Only(&["libc", "socket2", "thiserror", "zeroize"]) },

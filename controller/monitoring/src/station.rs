@@ -190,7 +190,7 @@ impl Station {
     }
 
     /// Tells one UPDATE of a table, header included: a part of the table or a change. A long one is
-    /// shared, not copied.
+    /// shared, not copied, and keeps alive the buffer that it is a slice of while it waits.
     ///
     /// # Errors
     /// [`NotFramed`]: the octets are no UPDATE; nothing was queued.

@@ -34,10 +34,12 @@ impl fmt::Display for Unsayable {
 
 impl std::error::Error for Unsayable {}
 
-/// A whole UPDATE, header included, that announces `nlri` (one or more of `family`, with path
-/// identifiers where the reader expects them) with `attributes`, next hop included. IPv4 unicast with an
-/// IPv4 next hop stands in the classic field (RFC 4271 §4.3), everything else in MP_REACH_NLRI
-/// (RFC 4760 §3).
+/// A whole UPDATE, header included, that announces `nlri` (one or more of `family`) with `attributes`,
+/// next hop included. IPv4 unicast with an IPv4 next hop stands in the classic field (RFC 4271 §4.3),
+/// everything else in MP_REACH_NLRI (RFC 4760 §3).
+///
+/// Each NLRI stands behind a path identifier exactly where the OPENs of the Peer Up agreed on it: the
+/// collector has nothing else to tell by. RFC 7854 §5, RFC 7911 §3.
 ///
 /// # Errors
 /// [`Unsayable::NoNextHop`] when the attributes have none; [`Unsayable::TooLong`].
@@ -78,7 +80,8 @@ pub fn announcement(
     Ok(out.finish())
 }
 
-/// A whole UPDATE that withdraws `nlri`, one or more of `family`: in the classic field for IPv4 unicast,
+/// A whole UPDATE that withdraws `nlri`, one or more of `family`, with path identifiers as in
+/// [`announcement`]: in the classic field for IPv4 unicast,
 /// else in MP_UNREACH_NLRI (RFC 4760 §4).
 ///
 /// # Errors
