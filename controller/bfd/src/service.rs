@@ -131,13 +131,11 @@ impl Service {
         let (sender, commands) = mpsc::channel(COMMANDS_MAX);
         let counters = Arc::new(counters::Counting::default());
         let driver = Driver::new(sessions_max, commands, Arc::clone(&counters));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()?;
+        let (ready, begun) = std::sync::mpsc::sync_channel(1);
         std::thread::Builder::new()
             .name("weft-bfd".to_owned())
-            .spawn(move || runtime.block_on(driver.run()))?;
+            .spawn(move || run(driver, &ready))?;
+        begun.recv().map_err(io::Error::other)??;
         Ok(Self {
             commands: sender,
             counters,
@@ -224,6 +222,23 @@ impl Watch {
         };
         let sent = self.commands.send(command).await;
         sent.map_err(|_| WatchError::Stopped)
+    }
+}
+
+/// The thread. Its runtime is made here, since one that is dropped unused by an asynchronous caller panics.
+fn run(driver: Driver, ready: &std::sync::mpsc::SyncSender<io::Result<()>>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build();
+    let (runtime, result) = match runtime {
+        Ok(runtime) => (Some(runtime), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    // Who made the service waits for this.
+    let _waiting = ready.send(result);
+    if let Some(runtime) = runtime {
+        runtime.block_on(driver.run());
     }
 }
 

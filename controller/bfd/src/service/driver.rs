@@ -222,14 +222,19 @@ impl Driver {
 
     fn begin(&mut self, config: Config, now: Instant) -> Begun {
         let path = Path::of(&config);
-        self.replace(path, now)?;
-        if self.sessions.len() >= self.sessions_max {
+        let before = self.dropped_at(path)?;
+        if self.sessions.len() - usize::from(before.is_some()) >= self.sessions_max {
             return Err(WatchError::Full(self.sessions_max));
         }
         let sender = self.open(path).map_err(|source| WatchError::Socket {
             local: path.local,
             source,
         })?;
+        if let Some(before) = before {
+            // The other end hears AdminDown before it hears of the new session.
+            self.stop_dropped(now);
+            self.remove(before);
+        }
         let name = self.name();
         let session = Session::new(config.session(name, self.random.next()), now);
         let (status, receiver) = watch::channel(session.status());
@@ -256,20 +261,17 @@ impl Driver {
         Ok((lease, receiver))
     }
 
-    /// Makes room for a session of the same path: one whose watch was dropped ends at once, having told the
-    /// other end that its end is no failure.
-    fn replace(&mut self, path: Path, now: Instant) -> Result<(), WatchError> {
+    /// A session of the same path that may be replaced, since its watch was dropped.
+    fn dropped_at(&self, path: Path) -> Result<Option<Discriminator>, WatchError> {
         let Some(name) = self.by_path.get(&path).copied() else {
-            return Ok(());
+            return Ok(None);
         };
         let watched = self.sessions.get(&name);
         if watched.is_some_and(|watched| !watched.dropped.load(Ordering::Acquire)) {
             let Path { local, remote, .. } = path;
             return Err(WatchError::Watched { local, remote });
         }
-        self.stop_dropped(now);
-        self.remove(name);
-        Ok(())
+        Ok(Some(name))
     }
 
     /// The socket to send by; the one to receive by is there too, then.
