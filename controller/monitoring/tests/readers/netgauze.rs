@@ -4,14 +4,18 @@ use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use netgauze_bgp_pkt::BgpMessage;
+use netgauze_bgp_pkt::wire::deserializer::BgpParsingContext;
 use netgauze_bmp_pkt::v3::{BmpMessageValue, InitiationInformation};
 use netgauze_bmp_pkt::wire::deserializer::BmpParsingContext;
 use netgauze_bmp_pkt::{BmpMessage, BmpPeerType, PeerHeader, PeerKey};
+use netgauze_iana::address_family::AddressType;
 use netgauze_parse_utils::WritablePdu;
 use netgauze_parse_utils::reader::SliceReader;
 use netgauze_parse_utils::traits::ParseFromWithOneInput;
+use weft_bgp::family::Family;
 use weft_bgp::rd::Rd;
 use weft_monitoring::bmp::{self, Instance, Peer, Policy, Rib};
+use weft_monitoring::update;
 
 use crate::story;
 
@@ -198,4 +202,33 @@ fn instances_are_told_apart() {
         // The counts are of the session, not of a table.
         assert!(decoded.contains("post_policy: false"), "{decoded}");
     }
+}
+
+#[test]
+fn path_identifiers_are_read_where_they_were_agreed_on() {
+    let header = story::header(story::peer4(), Rib::AdjRibIn(Policy::Pre));
+    let nlri = [story::hex("00000007"), story::hex(story::PREFIX4)].concat();
+    let attributes = story::attributes(story::peer4().address);
+    let update = update::announcement(Family::IPV4_UNICAST, nlri.into(), &attributes).unwrap();
+    let mut out = BytesMut::new();
+    bmp::route_monitoring(&mut out, &header, &update).unwrap();
+    let mut peer = BgpParsingContext::default();
+    peer.add_path_mut().insert(AddressType::Ipv4Unicast, true);
+    let flags = BmpPeerType::GlobalInstancePeer {
+        ipv6: false,
+        post_policy: false,
+        asn2: false,
+        adj_rib_out: false,
+    };
+    let address = story::peer4().address;
+    let id = story::peer4().router_id.0.into();
+    let mut context = BmpParsingContext::default();
+    context.add_peer(
+        PeerKey::new(Some(address), flags, None, story::ASN, id),
+        peer,
+    );
+    let message = BmpMessage::parse(&mut SliceReader::new(&out), &mut context).unwrap();
+    let read = format!("{message:?}");
+    assert!(read.contains("path_id: Some(7)"), "{read}");
+    assert!(read.contains("198.51.100.0/24"), "{read}");
 }
