@@ -1,6 +1,9 @@
 //! Extended communities that mean something to EVPN, as views: each keeps its eight octets as they are
 //! and tells what they say. Which of them a route must have is not known here.
 
+mod election;
+mod layer2;
+mod membership;
 mod route_target;
 
 use std::fmt;
@@ -12,6 +15,9 @@ use crate::esi::Esi;
 use crate::mac::Mac;
 use crate::vni::Label;
 
+pub use election::DfElection;
+pub use layer2::{ArpNd, Layer2Attributes};
+pub use membership::{EviRouteTarget, MulticastFlags, Region};
 pub use route_target::{RouteTarget, RouteTargetSyntax};
 
 /// What an extended community is to EVPN.
@@ -33,6 +39,16 @@ pub enum Community {
     DefaultGateway(DefaultGateway),
     /// How much the path can carry.
     LinkBandwidth(LinkBandwidth),
+    /// What a VTEP wants of the election of a forwarder.
+    DfElection(DfElection),
+    /// What a circuit is like.
+    Layer2Attributes(Layer2Attributes),
+    /// How to answer for a host's address.
+    ArpNd(ArpNd),
+    /// What of multicast a VTEP can do.
+    MulticastFlags(MulticastFlags),
+    /// Of which instance a synchronised report is.
+    EviRouteTarget(EviRouteTarget),
     /// Anything else.
     Other(ExtendedCommunity),
 }
@@ -47,6 +63,11 @@ impl From<ExtendedCommunity> for Community {
             .or_else(|| RouterMac::of(octets).map(Self::RouterMac))
             .or_else(|| DefaultGateway::of(octets).map(Self::DefaultGateway))
             .or_else(|| LinkBandwidth::of(octets).map(Self::LinkBandwidth))
+            .or_else(|| DfElection::of(octets).map(Self::DfElection))
+            .or_else(|| Layer2Attributes::of(octets).map(Self::Layer2Attributes))
+            .or_else(|| ArpNd::of(octets).map(Self::ArpNd))
+            .or_else(|| MulticastFlags::of(octets).map(Self::MulticastFlags))
+            .or_else(|| EviRouteTarget::of(octets).map(Self::EviRouteTarget))
             .unwrap_or(Self::Other(octets))
     }
 }
@@ -62,6 +83,11 @@ impl From<Community> for ExtendedCommunity {
             Community::RouterMac(view) => view.octets(),
             Community::DefaultGateway(view) => view.octets(),
             Community::LinkBandwidth(view) => view.community(),
+            Community::DfElection(view) => view.octets(),
+            Community::Layer2Attributes(view) => view.octets(),
+            Community::ArpNd(view) => view.octets(),
+            Community::MulticastFlags(view) => view.octets(),
+            Community::EviRouteTarget(view) => view.octets(),
             Community::Other(octets) => octets,
         }
     }
@@ -81,6 +107,9 @@ impl fmt::Display for Community {
 /// |  type  | sub    | reserved  | tunnel type |
 /// +--------+--------+-----------+-------------+
 /// ```
+///
+/// Some speakers write the tunnel type in front of the reserved octets. Type 0 is reserved, so that this
+/// can be told, and is read; the octets are carried as they are.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Encapsulation(ExtendedCommunity);
 
@@ -118,8 +147,11 @@ impl Encapsulation {
     /// Tunnel type.
     #[must_use]
     pub fn tunnel_type(self) -> u16 {
-        let [.., high, low] = self.0.0;
-        u16::from_be_bytes([high, low])
+        let [_, _, first_high, first_low, _, _, high, low] = self.0.0;
+        match u16::from_be_bytes([high, low]) {
+            0 => u16::from_be_bytes([first_high, first_low]),
+            tunnel_type => tunnel_type,
+        }
     }
 
     /// Whether labels are 24-bit identifiers with it: VXLAN and its kin. RFC 8365 §5.1.3.
@@ -370,6 +402,14 @@ pub(crate) fn views<V>(
     attributes.ext_communities.iter().copied().filter_map(of)
 }
 
+/// The first community of a route that one view recognises.
+pub(crate) fn find<V>(
+    attributes: &Attributes,
+    of: fn(ExtendedCommunity) -> Option<V>,
+) -> Option<V> {
+    views(attributes, of).next()
+}
+
 fn with_mac(community_type: u8, sub_type: u8, mac: Mac) -> ExtendedCommunity {
     let [a, b, c, d, e, f] = mac.0;
     ExtendedCommunity([community_type, sub_type, a, b, c, d, e, f])
@@ -455,6 +495,86 @@ mod tests {
         assert_eq!(
             EsImport::of_segment(esi).mac().to_string(),
             "44:38:39:ff:ff:01"
+        );
+    }
+
+    #[test]
+    fn an_encapsulation_is_read_in_both_layouts() {
+        let read = |octets| Encapsulation::of(ExtendedCommunity(octets)).unwrap();
+        let (late, early) = (
+            read([3, 12, 0, 0, 0, 0, 0, 8]),
+            read([3, 12, 0, 8, 0, 0, 0, 0]),
+        );
+        assert!(late.has_vni() && early.has_vni());
+        assert_eq!(early.octets().0, [3, 12, 0, 8, 0, 0, 0, 0]);
+        assert_eq!(read([3, 12, 0, 8, 0, 0, 0, 10]).tunnel_type(), 10);
+    }
+
+    /// Octets by hand from the figures of RFC 8584, 9785, 8214, 9047 and 9251.
+    #[test]
+    fn views_of_later_rfcs_say_what_the_octets_say() {
+        let election =
+            DfElection::of(ExtendedCommunity([6, 6, 0xe2, 0x80, 0, 0, 0x7f, 0xff])).unwrap();
+        assert_eq!((election.algorithm(), election.preference()), (2, 32_767));
+        assert!(election.dont_preempt() && !election.ac_influenced());
+        let built = DfElection::new(1, 0x4000, 5);
+        assert_eq!(built.octets().0, [6, 6, 1, 0x40, 0, 0, 0, 5]);
+        assert!(built.ac_influenced());
+
+        let circuit =
+            Layer2Attributes::of(ExtendedCommunity([6, 4, 0, 6, 0x23, 0x28, 0, 0])).unwrap();
+        assert!(circuit.has_control_word() && circuit.is_primary() && !circuit.is_backup());
+        assert_eq!(
+            (circuit.mtu(), Layer2Attributes::new(1, 0).mtu()),
+            (Some(9_000), None)
+        );
+        assert!(Layer2Attributes::new(1, 0).is_backup());
+
+        let neighbor = ArpNd::of(ArpNd::new(0x09).octets()).unwrap();
+        assert!(neighbor.is_router() && neighbor.is_immutable() && !neighbor.overrides());
+
+        let flags = MulticastFlags::of(ExtendedCommunity([6, 9, 0, 3, 0, 0, 0, 0])).unwrap();
+        assert!(flags.proxies_igmp() && flags.proxies_mld());
+        assert!(!MulticastFlags::new(0x8000).proxies_igmp());
+    }
+
+    #[test]
+    fn an_evi_rt_is_a_route_target_of_its_type() {
+        for (text, subtype) in [
+            ("64496:100", 0x0a),
+            ("192.0.2.1:5", 0x0b),
+            ("70000:10", 0x0c),
+        ] {
+            let target: RouteTarget = text.parse().unwrap();
+            let view = EviRouteTarget::new(target);
+            assert_eq!(view.octets().subtype(), subtype);
+            assert_eq!(
+                (view.number() + 0x0a, view.target()),
+                (subtype, Some(target))
+            );
+        }
+        let third = EviRouteTarget::of(ExtendedCommunity([6, 0x0d, 1, 2, 3, 4, 5, 6])).unwrap();
+        assert_eq!((third.number(), third.target()), (3, None));
+        assert_eq!(
+            EviRouteTarget::of(ExtendedCommunity([6, 0x0e, 0, 0, 0, 0, 0, 0])),
+            None
+        );
+    }
+
+    #[test]
+    fn a_region_is_an_as_or_octets() {
+        for (asn, octets) in [
+            (64_496, [0, 9, 0xfb, 0xf0, 0, 0, 0, 0]),
+            (70_000, [2, 9, 0, 1, 0x11, 0x70, 0, 0]),
+        ] {
+            let region = Region::of_as(asn);
+            assert_eq!((region.0.0, region.asn()), (octets, Some(asn)));
+            assert_eq!(region.to_string(), format!("AS {asn}"));
+        }
+        let other = Region(ExtendedCommunity([1, 2, 3, 4, 5, 6, 7, 8]));
+        assert_eq!(
+            (other.asn(), other.to_string().as_str()),
+            (None, "0102030405060708")
         );
     }
 

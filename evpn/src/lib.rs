@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod community;
+pub mod designated_forwarder;
 pub mod esi;
 pub mod guard;
 pub mod limits;
@@ -16,6 +17,7 @@ pub mod moves;
 pub mod pmsi;
 pub mod profile;
 pub mod route;
+pub mod segment;
 pub mod vni;
 pub mod vtep;
 
