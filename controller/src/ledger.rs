@@ -3,13 +3,16 @@
 //!
 //! ```text
 //! key                                              value
-//! r afi(2) safi(1) router-id(4) as(4) nlri-key     a path as a peer announced it
+//! r afi(2) safi(1) router-id(4) as(4) path         a path as a peer announced it
 //! o router-id(4) as(4)                             who commits that peer's paths, and its epoch
 //! s replica(8) router-id(4) as(4)                  a replica holds an established session to it
 //! f                                                the declared fabric
 //! a                                                gRIBI ids given to next hops and groups
 //! i                                                incarnation of the replicas
 //! ```
+
+mod path;
+mod retention;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,13 +21,16 @@ use weft_bgp::attribute::Attributes;
 use weft_bgp::family::Family;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::{PeerId, RouterId};
-use weft_bgp::table::{PeerKind, Source};
+use weft_bgp::table::{PeerKind, Source, Stale};
 use weft_store::{Batch, Condition, Op};
+
+pub use path::{FAMILIES, read_path, write_path};
+pub use retention::{Phase, Retention};
 
 /// What a key names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FactKey<'a> {
-    /// A path: family, announcing peer, octets of the NLRI key.
+    /// A path: family, announcing peer, and which of its paths to which NLRI: see [`read_path`].
     Route(Family, PeerId, &'a [u8]),
     /// The owner of a peer.
     Owner(PeerId),
@@ -134,6 +140,9 @@ impl FactPrefix {
 /// Prefix of every session of every replica.
 pub const SESSIONS: &[u8] = b"s";
 
+/// Prefix of every owner record.
+pub const OWNERS: &[u8] = b"o";
+
 /// Who commits a peer's paths. The epoch grows with each claim; a batch under an older one is void.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -145,12 +154,16 @@ pub struct Owner {
     pub address: IpAddr,
     /// How reflection treats the peer.
     pub kind: PeerKind,
+    /// The last session ended, and this is how long its paths stay; `None` while the peer is served, and
+    /// after the replicas that served it died.
+    pub retention: Option<Retention>,
 }
 
 impl Owner {
-    /// The octets of the fact: replica(8) epoch(8) kind(1) address(4 or 16).
+    /// The octets of the fact: replica(8) epoch(8) kind(1) address-length(1) address(4 or 16), and the
+    /// retention if there is one.
     pub fn encode(&self) -> Bytes {
-        let mut value = BytesMut::with_capacity(33);
+        let mut value = BytesMut::with_capacity(64);
         value.put_u64(self.replica);
         value.put_u64(self.epoch);
         value.put_u8(match self.kind {
@@ -160,8 +173,17 @@ impl Owner {
             PeerKind::Ebgp => 3,
         });
         match self.address {
-            IpAddr::V4(address) => value.put_slice(&address.octets()),
-            IpAddr::V6(address) => value.put_slice(&address.octets()),
+            IpAddr::V4(address) => {
+                value.put_u8(4);
+                value.put_slice(&address.octets());
+            }
+            IpAddr::V6(address) => {
+                value.put_u8(16);
+                value.put_slice(&address.octets());
+            }
+        }
+        if let Some(retention) = &self.retention {
+            retention.encode(&mut value);
         }
         value.freeze()
     }
@@ -170,7 +192,8 @@ impl Owner {
     pub fn decode(value: &[u8]) -> Option<Self> {
         let (replica, rest) = value.split_first_chunk::<8>()?;
         let (epoch, rest) = rest.split_first_chunk::<8>()?;
-        let (kind, address) = rest.split_first()?;
+        let ([kind, address_len], rest) = rest.split_first_chunk::<2>()?;
+        let (address, retention) = rest.split_at_checked(usize::from(*address_len))?;
         let kind = match kind {
             0 => PeerKind::IbgpClient,
             1 => PeerKind::IbgpNonClient,
@@ -183,21 +206,22 @@ impl Owner {
             16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(address).ok()?)),
             _ => return None,
         };
+        let retention = match retention {
+            [] => None,
+            octets => Some(Retention::decode(octets)?),
+        };
         Some(Self {
             replica: u64::from_be_bytes(*replica),
             epoch: u64::from_be_bytes(*epoch),
             address,
             kind,
+            retention,
         })
     }
 
     /// What the decision and reflection need to know of the peer.
     pub fn source(&self, peer: PeerId) -> Source {
-        Source {
-            peer,
-            address: self.address,
-            kind: self.kind,
-        }
+        Source::new(peer, self.address, self.kind)
     }
 }
 
@@ -332,8 +356,18 @@ mod tests {
                 epoch: 7,
                 address: address.parse().unwrap(),
                 kind: PeerKind::RouteServerClient,
+                retention: None,
             };
-            assert_eq!(Owner::decode(&owner.encode()), Some(owner));
+            assert_eq!(Owner::decode(&owner.encode()), Some(owner.clone()));
+            let retained = Owner {
+                retention: Some(Retention {
+                    phase: Phase::LongLived,
+                    restart_secs: 0,
+                    families: vec![(Family::L2VPN_EVPN, 86_400)],
+                }),
+                ..owner
+            };
+            assert_eq!(Owner::decode(&retained.encode()), Some(retained));
         }
         assert_eq!(Owner::decode(b"short"), None);
     }

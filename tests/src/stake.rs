@@ -11,7 +11,7 @@ use weft_bgp::reflect::Local;
 use weft_bgp::table::PeerKind;
 use weft_controller::ledger::{self, FactPrefix, Owner};
 use weft_controller::reflector::learn::AdjRibIn;
-use weft_controller::reflector::owner::{self, Agreed, Own, Step};
+use weft_controller::reflector::owner::{self, Agreed, Own, Parting, Step};
 use weft_store::{Batch, Op, Outcome, View};
 
 use crate::random::Random;
@@ -163,6 +163,8 @@ impl Stake {
             claimed: self.claimed.as_ref(),
             announced: self.announced,
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
+            parting: &Parting::Gone,
+            preserved: &[],
         };
         owner::next(&own, &self.agreed)
     }

@@ -18,7 +18,7 @@ use crate::balancer::{Balancer, Plan, Vteps};
 use crate::config::SUPPORTED;
 use crate::consensus::Group;
 use crate::fabric::topology::{Live, Topology};
-use crate::ledger::{self, FactKey};
+use crate::ledger::{self, FactKey, Owner};
 use crate::reflector::Control;
 use crate::reflector::owner::{self, Agreed};
 use crate::southbound::answers::Answers;
@@ -107,8 +107,8 @@ struct Leadership {
     southbound: Southbound,
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
-    /// Peers that nobody serves, since when.
-    orphans: BTreeMap<PeerId, Instant>,
+    /// Peers that nobody serves, under which record and since when.
+    orphans: BTreeMap<PeerId, (Option<Owner>, Instant)>,
     /// When this replica began to lead: nobody is lost before it could be heard.
     leading_since: Option<Instant>,
 }
@@ -227,23 +227,31 @@ impl Leadership {
             && heard.is_none_or(|at| Instant::now() >= at + DEAD_AFTER)
     }
 
-    /// A peer whose replicas died gets time to find another; then its paths go.
+    /// A peer whose replicas died gets time to find another, and one that restarts gets the time it asked
+    /// for; then its paths go.
     async fn expire(&mut self, peers: &BTreeMap<PeerId, Agreed>, now: Instant) {
-        self.orphans.retain(|peer, _| {
-            peers
-                .get(peer)
-                .is_some_and(|agreed| agreed.sessions.is_empty())
+        self.orphans.retain(|peer, (owner, _)| {
+            let same = |agreed: &Agreed| agreed.sessions.is_empty() && agreed.owner == *owner;
+            peers.get(peer).is_some_and(same)
         });
         for (peer, agreed) in peers
             .iter()
             .filter(|(_, agreed)| agreed.sessions.is_empty())
         {
-            let since = *self.orphans.entry(*peer).or_insert(now);
-            if now >= since + REHOME_HOLD {
-                tracing::warn!(%peer, "peer did not come back; its routes go");
-                let batch = owner::expire(*peer, agreed, &self.shared.members, &SUPPORTED);
-                self.shared.consensus.propose(batch).await;
+            let begin = || (agreed.owner.clone(), now);
+            let (_, since) = self.orphans.entry(*peer).or_insert_with(begin);
+            let retention = agreed.owner.as_ref().and_then(|owner| owner.retention.as_ref());
+            let hold = retention.map_or(REHOME_HOLD, |retention| {
+                Duration::from_secs(retention.lasts_secs())
+            });
+            if now < *since + hold {
+                continue;
             }
+            let members = &self.shared.members;
+            let batch = owner::age(*peer, agreed, members, &SUPPORTED)
+                .unwrap_or_else(|| owner::expire(*peer, agreed, members, &SUPPORTED));
+            tracing::warn!(%peer, "peer did not come back; its routes go or are long-lived stale");
+            self.shared.consensus.propose(batch).await;
         }
     }
 

@@ -13,7 +13,7 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::table::PeerKind;
 use weft_store::{Batch, Op};
 
-use crate::ledger::{self, FactKey, Owner};
+use crate::ledger::{self, FactKey, FactPrefix, Owner, Retention};
 
 /// What is agreed about one peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,23 @@ pub struct Own<'a> {
     pub claimed: Option<&'a Owner>,
     /// The replica that should claim had its time: claim in its place.
     pub impatient: bool,
+    /// What becomes of the peer's paths if the session that ended was the last one.
+    pub parting: &'a Parting,
+    /// Families for which the peer says, in the session that is established, that it forwards as before;
+    /// the retained paths of all others go at once. RFC 4724 §4.2.
+    pub preserved: &'a [Family],
+}
+
+/// What the end of a session means for the paths that came over it, if it was the last one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Parting {
+    /// The peer is dead or has taken its leave: they go.
+    #[default]
+    Gone,
+    /// This replica stops: they stay as long as those of any peer whose replica died.
+    OurDoing,
+    /// The peer restarts: they stay as long as it asked for. RFC 4724 §4.2.
+    Restarting(Retention),
 }
 
 /// What to do next.
@@ -101,8 +118,13 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
         epoch,
         address,
         kind,
+        retention: None,
     };
-    let ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
+    let mut ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
+    if owner.is_some_and(|owner| owner.retention.is_some()) {
+        let kept = |family: Family| own.preserved.contains(&family);
+        ops.extend(forget_routes(own.peer, own.families, kept));
+    }
     Step::Claim(ledger::owned(own.peer, owner, ops), claim)
 }
 
@@ -129,7 +151,13 @@ fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
         // Holds only while somebody else really serves the peer.
         Some(other) => vec![ledger::session_is(*other, own.peer, true)],
         None => {
-            ops.extend(ledger::forget(own.peer, own.families));
+            ops.extend(match (own.parting, &agreed.owner) {
+                (Parting::OurDoing, Some(_)) => Vec::new(),
+                (Parting::Restarting(retention), Some(owner)) => {
+                    retain(own.peer, own.families, owner, retention)
+                }
+                (Parting::Gone, _) | (_, None) => ledger::forget(own.peer, own.families),
+            });
             let absent = others.map(|member| ledger::session_is(member, own.peer, false));
             absent
                 .chain([ledger::owner_is(own.peer, agreed.owner.as_ref())])
@@ -160,6 +188,40 @@ pub fn expire(peer: PeerId, agreed: &Agreed, members: &[u64], families: &[Family
         conditions,
         ops: ledger::forget(peer, families),
     }
+}
+
+/// The retained paths of a peer that did not come back are one step staler, if it is still as `agreed`
+/// says; with the last step they go. `None` if they are not retained.
+pub fn age(peer: PeerId, agreed: &Agreed, members: &[u64], families: &[Family]) -> Option<Batch> {
+    let owner = agreed.owner.as_ref()?;
+    let next = owner.retention.as_ref()?.next();
+    let mut batch = expire(peer, agreed, members, families);
+    if let Some(next) = next {
+        batch.ops = retain(peer, families, owner, &next);
+    }
+    Some(batch)
+}
+
+/// The paths of the families that `retention` covers stay, those of the others go.
+fn retain(peer: PeerId, families: &[Family], owner: &Owner, retention: &Retention) -> Vec<Op> {
+    let retained = Owner {
+        retention: Some(retention.clone()),
+        ..owner.clone()
+    };
+    let mut ops = vec![ledger::put(&FactKey::Owner(peer), retained.encode())];
+    ops.extend(forget_routes(peer, families, |family| retention.covers(family)));
+    ops
+}
+
+fn forget_routes(
+    peer: PeerId,
+    families: &[Family],
+    kept: impl Fn(Family) -> bool,
+) -> impl Iterator<Item = Op> {
+    let gone = families.iter().copied().filter(move |family| !kept(*family));
+    gone.map(move |family| Op::DeletePrefix {
+        prefix: FactPrefix::RoutesOfPeer(family, peer).encode(),
+    })
 }
 
 /// Everything that says a replica holds sessions goes: it died, or it has just started.
@@ -249,6 +311,7 @@ mod tests {
     struct Session {
         established: bool,
         claimed: Option<Owner>,
+        parting: Parting,
         /// Decided against an older state and not yet applied.
         pending: Option<(Batch, Option<Owner>)>,
     }
@@ -265,6 +328,8 @@ mod tests {
             announced: false,
             claimed: session.claimed.as_ref(),
             impatient: false,
+            parting: &session.parting,
+            preserved: &FAMILIES,
         };
         next(&own, agreed)
     }

@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use weft_bgp::constrain::Interest;
 use weft_bgp::error::DecodeError;
 use weft_bgp::family::Family;
 use weft_bgp::message::update::Update;
@@ -24,7 +25,7 @@ use super::Shared;
 use crate::config::SUPPORTED;
 use crate::ledger::{self, FactPrefix, Owner};
 use crate::reflector::learn::{AdjRibIn, Learned};
-use crate::reflector::owner::{self, Agreed, Own, Step};
+use crate::reflector::owner::{self, Agreed, Own, Parting, Step};
 
 /// A peer's stake. Lives from its first session until nothing of it is left in the facts.
 pub struct Ownership {
@@ -50,7 +51,22 @@ pub struct Ownership {
     batches: FuturesUnordered<BoxFuture<'static, (Vec<Bytes>, Outcome)>>,
     /// No further step before this, unless what is agreed changes.
     pause: Option<Instant>,
+    /// What the end of the session means for the paths.
+    parting: Parting,
+    /// Families whose forwarding the peer kept since its last session.
+    preserved: Vec<Family>,
     done: bool,
+}
+
+/// What a session that is established says of the peer.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// How reflection treats it.
+    pub kind: PeerKind,
+    /// Families that both speak.
+    pub families: Vec<Family>,
+    /// Families whose forwarding it kept since its last session, RFC 4724 §4.2.
+    pub preserved: Vec<Family>,
 }
 
 enum Proposed {
@@ -65,12 +81,16 @@ impl Ownership {
         shared: &Arc<Shared>,
         peer: PeerId,
         address: IpAddr,
-        kind: PeerKind,
-        families: Vec<Family>,
+        terms: Terms,
         now: Instant,
     ) -> Option<Self> {
+        let Terms {
+            kind,
+            families,
+            preserved,
+        } = terms;
         let agreed = shared.reflection.follow(peer).await?;
-        let local = shared.config.local;
+        let local = shared.local;
         Some(Self {
             shared: Arc::clone(shared),
             peer,
@@ -89,6 +109,8 @@ impl Ownership {
             scan: None,
             batches: FuturesUnordered::new(),
             pause: None,
+            parting: Parting::default(),
+            preserved,
             done: false,
         })
     }
@@ -99,22 +121,24 @@ impl Ownership {
     }
 
     /// The peer came back before everything was taken away.
-    pub fn resume(&mut self, kind: PeerKind, families: Vec<Family>, now: Instant) {
-        self.adj_rib_in =
-            AdjRibIn::new(self.peer, kind, self.shared.config.local, families.clone());
-        self.kind = kind;
-        self.families = families;
+    pub fn resume(&mut self, terms: Terms, now: Instant) {
+        let local = self.shared.local;
+        self.adj_rib_in = AdjRibIn::new(self.peer, terms.kind, local, terms.families.clone());
+        self.kind = terms.kind;
+        self.families = terms.families;
+        self.preserved = terms.preserved;
         self.established = Some(now);
         self.renounce();
         self.done = false;
     }
 
-    /// The session ended.
-    pub fn end(&mut self) {
+    /// The session ended; if it was the last one, `parting` says what becomes of the peer's paths.
+    pub fn end(&mut self, parting: Parting) {
         self.established = None;
+        self.parting = parting;
         self.renounce();
         self.pause = None;
-        let (kind, local) = (self.kind, self.shared.config.local);
+        let (kind, local) = (self.kind, self.shared.local);
         self.adj_rib_in = AdjRibIn::new(self.peer, kind, local, self.families.clone());
     }
 
@@ -139,6 +163,17 @@ impl Ownership {
     /// The session must end with the fault's NOTIFICATION.
     pub fn learn(&mut self, update: &Update) -> Result<Learned, DecodeError> {
         self.adj_rib_in.learn(update)
+    }
+
+    /// What the peer wants to be told.
+    pub fn interest(&self) -> Interest {
+        self.adj_rib_in.interest()
+    }
+
+    /// The same, if it changed since somebody asked for news.
+    pub fn interest_news(&mut self) -> Option<Interest> {
+        let changed = self.adj_rib_in.take_interest_changed();
+        changed.then(|| self.adj_rib_in.interest())
     }
 
     /// Routes held of this session.
@@ -204,6 +239,8 @@ impl Ownership {
             claimed: self.claimed.as_ref(),
             announced: self.announced,
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
+            parting: &self.parting,
+            preserved: &self.preserved,
         };
         owner::next(&own, agreed)
     }
