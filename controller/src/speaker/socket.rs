@@ -5,6 +5,18 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
+use weft_sys::Key;
+
+use crate::config::Ttl;
+
+/// What keeps others out of a connection to one peer.
+#[derive(Clone, Debug)]
+pub struct Protection {
+    /// Signs every segment, RFC 2385.
+    pub key: Option<Key>,
+    /// How far away the peer may be, RFC 5082.
+    pub ttl: Ttl,
+}
 
 /// Listens for peers.
 ///
@@ -21,6 +33,8 @@ pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
+    // The answer to the first segment is the listener's: a peer with GTSM takes no other TTL.
+    send_ttl(&socket, address.is_ipv6(), u8::MAX)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
@@ -30,31 +44,52 @@ pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 ///
 /// # Errors
 /// What the system said.
-pub async fn dial(to: SocketAddr, from: Option<IpAddr>) -> std::io::Result<TcpStream> {
+pub async fn dial(
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    protection: Protection,
+) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
         socket.bind(&SocketAddr::new(from, 0).into())?;
     }
+    if let Some(key) = &protection.key {
+        weft_sys::md5_key(&socket, to.ip(), None, Some(key.octets()))?;
+    }
+    limit_ttl(&socket, to.is_ipv6(), protection.ttl)?;
     let socket = tokio::net::TcpSocket::from_std_stream(socket.into());
     let connected = tokio::time::timeout(DIAL_TIMEOUT, socket.connect(to)).await;
     connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
 }
 
-/// Options of an open connection: small messages leave at once, and a dead path is noticed by the
-/// system too.
+/// Options of an open connection: small messages leave at once, a dead path is noticed by the system
+/// too, and a peer that is further away than it may be is not heard.
 ///
 /// # Errors
 /// What the system said.
-pub fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+pub fn prepare(stream: &TcpStream, ttl: Ttl) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
+    limit_ttl(&socket, stream.peer_addr()?.is_ipv6(), ttl)?;
     // RFC 4271 §5.1.3 peers speak with the precedence of routing: CS6, RFC 4594 §3.1.
     let _ = match stream.peer_addr()? {
         SocketAddr::V4(_) => socket.set_tos_v4(CS6),
         SocketAddr::V6(_) => socket.set_tclass_v6(CS6),
     };
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
+}
+
+fn limit_ttl(socket: &Socket, v6: bool, ttl: Ttl) -> std::io::Result<()> {
+    send_ttl(socket, v6, ttl.sent())?;
+    weft_sys::min_ttl(socket, v6, ttl.accepted_min())
+}
+
+fn send_ttl(socket: &Socket, v6: bool, ttl: u8) -> std::io::Result<()> {
+    match v6 {
+        true => socket.set_unicast_hops_v6(ttl.into()),
+        false => socket.set_ttl_v4(ttl.into()),
+    }
 }
 
 const BACKLOG: i32 = 1024;

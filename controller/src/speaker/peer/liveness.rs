@@ -1,0 +1,91 @@
+//! BFD beside the session: begins when the peer is first reached, outlives its sessions, and ends one
+//! when the path fails. RFC 5882 §4.3. Knows no packet; `weft_bfd` does.
+
+use std::net::IpAddr;
+use std::num::NonZeroU8;
+
+use weft_bfd::{Config, Status, Watch};
+use weft_bgp::message::notification::Cease;
+use weft_bgp::session::Input;
+
+use super::{Peer, Side};
+use crate::config::Ttl;
+
+/// What watches the path to a peer.
+#[derive(Default)]
+pub(super) struct Liveness(Option<(Config, Watch)>);
+
+impl Liveness {
+    /// What is known of the path; `None` if nobody watches it.
+    pub(super) fn status(&self) -> Option<Status> {
+        self.0.as_ref().map(|(_, watch)| watch.status())
+    }
+
+    /// Waits for the path to fail; for ever pending if nobody watches it.
+    pub(super) async fn failed(&mut self) -> String {
+        match &mut self.0 {
+            Some((_, watch)) => watch.failed().await.to_string(),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Peer {
+    /// Watches the path between our end of the session and the peer, if the configuration asks for it.
+    pub(super) async fn watch_path(&mut self, side: Side) {
+        let local = self.connections[side as usize]
+            .as_ref()
+            .and_then(|connection| connection.socket.local_addr().ok())
+            .map(|local| local.ip().to_canonical());
+        let Some(wanted) = local.and_then(|local| self.path(local)) else {
+            self.liveness = Liveness::default();
+            return;
+        };
+        if let Some((held, watch)) = &mut self.liveness.0
+            && *held == wanted
+        {
+            // What failed before this session began is over.
+            watch.forgive();
+            return;
+        }
+        // The old one ends first: there is one session for a pair of addresses.
+        self.liveness = Liveness::default();
+        let watched = match self.shared.bfd() {
+            Ok(service) => service.watch(wanted).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error),
+        };
+        match watched {
+            Ok(watch) => self.liveness = Liveness(Some((wanted, watch))),
+            Err(error) => {
+                tracing::error!(peer = %self.setup.address, %error, "the path is not watched by BFD");
+            }
+        }
+    }
+
+    fn path(&self, local: IpAddr) -> Option<Config> {
+        let group = &self.setup.group;
+        let bfd = group.bfd?;
+        Some(Config {
+            local,
+            remote: self.setup.address,
+            multihop: bfd.is_multihop(group.ttl),
+            interval: bfd.interval,
+            multiplier: NonZeroU8::new(bfd.multiplier)?,
+            min_ttl: match group.ttl {
+                Ttl::Gtsm(_) => group.ttl.accepted_min(),
+                Ttl::Multihop(_) => 1,
+            },
+        })
+    }
+
+    /// The path failed: the session ends without waiting for its hold timer.
+    pub(super) async fn path_failed(&mut self, diagnostic: String) {
+        if self.up.is_none() || self.stopping.is_some() {
+            return;
+        }
+        tracing::warn!(peer = %self.setup.address, %diagnostic, "BFD says that the peer is down");
+        self.grievance = Some(format!("BFD down: {diagnostic}"));
+        self.input(Input::Stop(Cease::BfdDown)).await;
+        self.input(Input::Start).await;
+    }
+}
