@@ -14,7 +14,6 @@ use ipnet::IpNet;
 use weft_bgp::family::Family;
 use weft_bgp::reflect::Local;
 
-use check::Invalid;
 use file::File;
 
 pub use group::{
@@ -213,7 +212,7 @@ pub struct Bmp {
 }
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file, and the keys that it names.
     ///
     /// # Errors
     /// What is wrong, with the file and the place in it.
@@ -222,24 +221,20 @@ impl Config {
             path: path.to_owned(),
             source,
         })?;
-        Self::parse(&text, path)
+        let written = written(&text, path)?;
+        let keys = written.bgp.check_keys();
+        let config = written.check();
+        let config = config.and_then(|config| keys.map(|()| config));
+        config.map_err(|invalid| invalid.at(path))
     }
 
-    /// Checks a text; `path` only names it in errors.
+    /// Checks a text; `path` only names it in errors, and no other file is read.
     ///
     /// # Errors
     /// What is wrong, with the place.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let raw: File = toml::from_str(text).map_err(|error| ConfigError::Malformed {
-            path: path.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
-        })?;
-        raw.check()
-            .map_err(|Invalid { field, reason }| ConfigError::Invalid {
-                path: path.to_owned(),
-                field,
-                reason,
-            })
+        let checked = written(text, path)?.check();
+        checked.map_err(|invalid| invalid.at(path))
     }
 
     /// What `weftd` does without a file: one replica, BGP on port 179, no peer until one is named.
@@ -276,6 +271,13 @@ impl Config {
             .find(|member| member.id == self.replica.id);
         own.and_then(|member| member.address)
     }
+}
+
+fn written(text: &str, path: &Path) -> Result<File, ConfigError> {
+    toml::from_str(text).map_err(|error| ConfigError::Malformed {
+        path: path.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    })
 }
 
 /// Families that the speaker carries.

@@ -1,25 +1,37 @@
 //! From the file as written to a configuration that can be meant: every mistake with its place and its
-//! reason. Reads no other file and knows no socket.
+//! reason. Reads no other file but those of keys, and knows no socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use weft_bgp::peer::{ClusterId, RouterId};
 use weft_bgp::reflect::Local;
+use weft_sys::Key;
 
-use super::file::{File, FileBgp, FileBmp, FileKnobs, FileMoves};
+use super::file::{File, FileBgp, FileBmp, FileKnobs, FileMoves, OrFlag};
 use super::group::PeerGroup;
-use super::{Bgp, Bmp, Config, ListenRange, Member, MoveAction, Moves, Peer, Replica};
+use super::{Bgp, Bmp, Config, ConfigError, ListenRange, Member, MoveAction, Moves, Peer, Replica};
 
 /// A mistake, in a file that has no name yet.
 #[derive(Debug)]
 pub(super) struct Invalid {
     pub(super) field: String,
     pub(super) reason: String,
+}
+
+impl Invalid {
+    pub(super) fn at(self, path: &Path) -> ConfigError {
+        ConfigError::Invalid {
+            path: path.to_owned(),
+            field: self.field,
+            reason: self.reason,
+        }
+    }
 }
 
 pub(super) fn invalid<T>(
@@ -156,6 +168,25 @@ impl FileBgp {
             vteps,
             moves: self.moves.check()?,
         })
+    }
+
+    /// Whether there is a key in every file that is said to hold one.
+    pub(super) fn check_keys(&self) -> Result<(), Invalid> {
+        let tables = [("peer_group", &self.peer_group), ("peer", &self.peer)];
+        for (table, all) in tables {
+            for (at, raw) in all.iter().enumerate() {
+                let Some(OrFlag::Given(path)) = &raw.password_file else {
+                    continue;
+                };
+                if let Err(error) = Key::load(path) {
+                    let source = std::error::Error::source(&error);
+                    let why = source.map_or_else(String::new, |source| format!(": {source}"));
+                    let field = format!("bgp.{table}[{at}].password_file");
+                    return invalid(field, format!("{error}{why}"));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_groups(&self) -> Result<BTreeMap<String, PeerGroup>, Invalid> {

@@ -1,9 +1,12 @@
 //! What operators write, and what they are told of it.
 
 use weft_bgp::peer::ClusterId;
+use weft_bgp::session::RemoteAsn;
 use weft_bgp::table::PeerKind;
 
 use super::*;
+
+mod reload;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("weft.toml"))
@@ -118,4 +121,300 @@ fn every_mistake_names_its_place_and_its_reason() {
 fn two_replicas_are_refused() {
     let text = "[[replicas]]\nid = 1\naddress = \"10.0.0.1:1\"\n[[replicas]]\nid = 2\naddress = \"10.0.0.2:1\"";
     assert!(refused(text).contains("1, 3 or 5"));
+}
+
+/// Mistakes in the knobs of a group; a peer's are told the same way.
+#[test]
+fn every_mistake_in_a_knob_names_its_place_and_its_reason() {
+    let cases = [
+        ("shutdown = 1", "line 3"),
+        ("remote_asn = [1]", "expected an AS number"),
+        ("families = []", "families: names no family"),
+        (
+            "connect_retry_secs = 0",
+            "connect_retry_secs: must be at least 1",
+        ),
+        ("port = 0", "port: must be at least 1"),
+        ("local_as = { asn = 0 }", "local_as.asn: AS 0 is reserved"),
+        (
+            "local_as = { asn = 64512 }",
+            "local_as.asn: 64512 is our AS already",
+        ),
+        (
+            "local_as = { asn = 1, replace_as = true }",
+            "local_as.replace_as: needs no_prepend",
+        ),
+        ("local_as = { asm = 1 }", "unknown field `asm`"),
+        (
+            "local_as = true",
+            "local_as: must be a value, or false for none",
+        ),
+        ("allow_as_in = 11", "allow_as_in: 11 is not 0 to 10"),
+        ("source_address = \"192.0.2\"", "line 3"),
+        ("password_file = \"\"", "password_file: is empty"),
+        (
+            "ttl_security_hops = 255",
+            "ttl_security_hops: 255 is not 1 to 254",
+        ),
+        (
+            "ttl_security_hops = 1\nebgp_multihop = 2",
+            "ttl_security_hops: excludes ebgp_multihop",
+        ),
+        ("ebgp_multihop = 0", "ebgp_multihop: 0 is not 1 to 255"),
+        (
+            "tcp_ao = { key = 1 }",
+            "tcp_ao: TCP-AO (RFC 5925) is not implemented; use password_file",
+        ),
+        (
+            "bfd = { interval_ms = 1 }",
+            "bfd.interval_ms: 1 is not 10 to 60000",
+        ),
+        (
+            "bfd = { multiplier = 0 }",
+            "bfd.multiplier: 0 is not 1 to 255",
+        ),
+        ("bfd = { interval = 1 }", "unknown field `interval`"),
+        (
+            "graceful_restart = { restart_secs = 4096 }",
+            "graceful_restart.restart_secs: 4096 is not 0 to 4095",
+        ),
+        (
+            "long_lived_secs = 16777216",
+            "long_lived_secs: 16777216 is not 0 to 16777215",
+        ),
+        (
+            "long_lived_secs = 1\ngraceful_restart = false",
+            "long_lived_secs: needs graceful_restart",
+        ),
+        (
+            "add_path = { send = [\"vpnv4\"] }",
+            "add_path.send[0]: \"vpnv4\" is not one of",
+        ),
+        (
+            "add_path = { receive = [\"ipv4-unicast\"] }",
+            "add_path.receive: ipv4-unicast is not among the families",
+        ),
+        (
+            "route_target_filter = \"on\"",
+            "route_target_filter: \"on\" is not one of \"off\", \"rtc\", \"auto\"",
+        ),
+        (
+            "profile = \"fr\"",
+            "profile: \"fr\": no profile of that name",
+        ),
+        (
+            "families = [\"ipv4-unicast\"]\nopaque_relay = true",
+            "opaque_relay: l2vpn-evpn is not among the families",
+        ),
+        (
+            "guard = \"on\"",
+            "guard: \"on\" is not one of \"off\", \"warn\", \"reject\"",
+        ),
+        (
+            "guard = { nexthop = \"warn\" }",
+            "guard: \"nexthop\" is not one of next_hop",
+        ),
+        (
+            "guard = { pmsi = \"drop\" }",
+            "guard.pmsi: \"drop\" is not one of",
+        ),
+        (
+            "guard = 1",
+            "expected \"off\", \"warn\", \"reject\", or a table",
+        ),
+        (
+            "link_bandwidth = \"\"",
+            "link_bandwidth: \"\" is not one of \"by-profile\"",
+        ),
+        ("limits = { route = 1 }", "unknown field `route`"),
+        (
+            "limits = { type = { x = 1 } }",
+            "limits.type.x: \"x\" is not an EVPN route type",
+        ),
+        (
+            "limits = { attribute_octets = 1 }",
+            "limits.attribute_octets: 1 is not 256 to 65535",
+        ),
+        (
+            "limits = { warn_percent = 0 }",
+            "limits.warn_percent: 0 is not 1 to 100",
+        ),
+        (
+            "limits = { action = \"drop\" }",
+            "limits.action: \"drop\" is not one of \"drop-new\"",
+        ),
+        (
+            "limits = { restart_secs = 0 }",
+            "limits.restart_secs: must be at least 1",
+        ),
+        (
+            "address = \"192.0.2.1\"",
+            "address: belongs into a [[bgp.peer]]",
+        ),
+    ];
+    for (knobs, expected) in cases {
+        let message = refused(&format!("[[bgp.peer_group]]\nname = \"a\"\n{knobs}"));
+        let place = format!("bgp.peer_group[0].{expected}");
+        let found = message.contains(expected) || message.contains(&place);
+        assert!(found, "{message:?} lacks {expected:?}");
+    }
+    let long = format!("shutdown_message = \"{}\"", "a".repeat(256));
+    assert!(refused(&format!("[[bgp.peer_group]]\nname = \"a\"\n{long}")).contains("255 octets"));
+}
+
+#[test]
+fn mistakes_beside_the_groups_name_their_place() {
+    let group = "[[bgp.peer_group]]\nname = \"a\"\n";
+    let cases = [
+        (
+            "[[bgp.peer_group]]\nstrict = true".to_owned(),
+            "bgp.peer_group[0].name: must be given",
+        ),
+        (
+            format!("{group}[[bgp.peer]]\npeer_group = \"a\""),
+            "bgp.peer[0].address: must be given",
+        ),
+        (
+            format!("{group}[[bgp.peer]]\naddress = \"192.0.2.1\""),
+            "bgp.peer[0].peer_group: must be given",
+        ),
+        (
+            format!(
+                "{group}[[bgp.peer]]\naddress = \"192.0.2.1\"\npeer_group = \"a\"\nhold_secs = 1"
+            ),
+            "bgp.peer[0].hold_secs: must be 0 or at least 3",
+        ),
+        (
+            format!(
+                "{group}[[bgp.peer]]\naddress = \"192.0.2.1\"\npeer_group = \"a\"\nname = \"b\""
+            ),
+            "bgp.peer[0].name: belongs into a [[bgp.peer_group]]",
+        ),
+        (
+            "[bgp]\nvteps = [\"192.0.2\"]".to_owned(),
+            "bgp.vteps[0]: \"192.0.2\" is not a prefix",
+        ),
+        (
+            "[bgp.moves]\nmoves = 0".to_owned(),
+            "bgp.moves.moves: must be at least 1",
+        ),
+        (
+            "[bgp.moves]\naction = \"stop\"".to_owned(),
+            "bgp.moves.action: \"stop\" is not one of \"warn\", \"freeze\"",
+        ),
+        (
+            "[[bmp]]\naddress = \"192.0.2.1:1\"\nstatistics_secs = 0".to_owned(),
+            "bmp[0].statistics_secs: must be at least 1",
+        ),
+        (
+            "[[bmp]]\naddress = \"192.0.2.1:1\"\n[[bmp]]\naddress = \"192.0.2.1:1\"".to_owned(),
+            "bmp[1].name: \"192.0.2.1:1\" appears twice",
+        ),
+    ];
+    for (text, expected) in cases {
+        let message = refused(&text);
+        assert!(message.contains(expected), "{message:?} lacks {expected:?}");
+    }
+}
+
+#[test]
+fn a_peer_lies_over_its_group_and_a_group_over_the_defaults() {
+    let config = parse(
+        r#"
+        [[bgp.peer_group]]
+        name = "leaves"
+        hold_secs = 9
+        bfd = { interval_ms = 100 }
+        ttl_security_hops = 1
+        guard = "warn"
+        limits = { routes = 100, l2vpn-evpn = 50 }
+        [[bgp.listen_range]]
+        prefix = "192.0.2.0/24"
+        peer_group = "leaves"
+        [[bgp.peer]]
+        address = "192.0.2.1"
+        peer_group = "leaves"
+        bfd = false
+        ebgp_multihop = 2
+        guard = { pmsi = "reject" }
+        limits = { routes = 0, action = "reset" }
+        "#,
+    )
+    .unwrap();
+    let listed = config.bgp.resolve("192.0.2.1".parse().unwrap()).unwrap();
+    assert!(!listed.dynamic);
+    let settings = listed.settings;
+    assert_eq!(settings.hold, Duration::from_secs(9));
+    assert_eq!((settings.bfd, settings.ttl), (None, Ttl::Multihop(2)));
+    assert_eq!(settings.guard.pmsi, GuardMode::Reject);
+    assert_eq!(settings.guard.next_hop, GuardMode::Warn);
+    assert_eq!(settings.limits.routes, None);
+    assert_eq!(settings.limits.families[&Family::L2VPN_EVPN], 50);
+    assert_eq!(settings.limits.action, LimitAction::Reset);
+    let dynamic = config.bgp.resolve("192.0.2.2".parse().unwrap()).unwrap();
+    assert!(dynamic.dynamic);
+    assert_eq!(dynamic.settings, &config.bgp.groups["leaves"]);
+    assert_eq!(dynamic.settings.ttl.accepted_min(), 255);
+    let bfd = dynamic.settings.bfd.unwrap();
+    assert!(!bfd.is_multihop(dynamic.settings.ttl));
+    assert_eq!(config.bgp.resolve("198.51.100.1".parse().unwrap()), None);
+}
+
+const EXAMPLE: &str = include_str!("../../weftd.example.toml");
+
+#[test]
+fn the_example_is_understood_and_its_leaves_have_the_defaults() {
+    let config = parse(EXAMPLE).unwrap();
+    let mut leaves = config.bgp.groups["leaves"].clone();
+    assert_eq!(leaves.remote_asn, RemoteAsn::Range(1, u32::MAX));
+    leaves.remote_asn = RemoteAsn::Any;
+    assert_eq!(leaves, PeerGroup::new("leaves".to_owned()));
+    let bare = parse("").unwrap();
+    assert_eq!(config.bgp.moves, bare.bgp.moves);
+    assert_eq!(config.bgp.local, bare.bgp.local);
+    assert_eq!(config.bgp.listen, bare.bgp.listen);
+    assert_eq!(config.bgp.dynamic_peers_max, bare.bgp.dynamic_peers_max);
+    assert_eq!(config.bgp.vteps, bare.bgp.vteps);
+    assert_eq!((config.replica, config.api), (bare.replica, bare.api));
+    let short = parse("[[bmp]]\nname = \"lab\"\naddress = \"203.0.113.1:1790\"").unwrap();
+    assert_eq!(config.bmp, short.bmp);
+}
+
+#[test]
+fn the_example_has_every_knob() {
+    for table in ["bgp.peer_group", "bgp.peer"] {
+        let message = refused(&format!("[[{table}]]\nnonsense = 1"));
+        let (_, expected) = message.split_once("expected one of").unwrap();
+        for knob in expected.split('`').skip(1).step_by(2) {
+            let written = [format!("\n{knob} = "), format!("bgp.peer_group.{knob}]")];
+            let found = written.iter().any(|text| EXAMPLE.contains(text));
+            // Always refused.
+            assert!(found || knob == "tcp_ao", "{knob} is not in the example");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_used_is_a_mistake_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("weft.toml");
+    let key = folder.path().join("key");
+    let group = format!(
+        "[[bgp.peer_group]]\nname = \"a\"\npassword_file = {:?}",
+        key.display().to_string()
+    );
+    std::fs::write(&file, group).unwrap();
+    let refused = || Config::load(&file).unwrap_err().to_string();
+    assert!(refused().contains("bgp.peer_group[0].password_file: key file"));
+    assert!(refused().contains("No such file"));
+    std::fs::write(&key, "a secret\n").unwrap();
+    let allow = |mode| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&key, permissions).unwrap();
+    };
+    allow(0o644);
+    assert!(refused().contains("open to group or others"));
+    allow(0o600);
+    let config = Config::load(&file).unwrap();
+    assert!(!format!("{config:?}").contains("a secret"));
 }
