@@ -221,7 +221,15 @@ impl Owner {
 
     /// What the decision and reflection need to know of the peer.
     pub fn source(&self, peer: PeerId) -> Source {
-        Source::new(peer, self.address, self.kind)
+        let stale = match self.retention.as_ref().map(|retention| retention.phase) {
+            None => Stale::No,
+            Some(Phase::Graceful) => Stale::Graceful,
+            Some(Phase::LongLived) => Stale::LongLived,
+        };
+        Source {
+            stale,
+            ..Source::new(peer, self.address, self.kind)
+        }
     }
 }
 

@@ -226,7 +226,7 @@ fn forget_routes(
 
 /// Everything that says a replica holds sessions goes: it died, or it has just started.
 pub fn disown(replica: u64) -> Batch {
-    let prefix = ledger::FactPrefix::SessionsOfReplica(replica).encode();
+    let prefix = FactPrefix::SessionsOfReplica(replica).encode();
     Batch {
         conditions: Vec::new(),
         ops: vec![Op::DeletePrefix { prefix }],
