@@ -14,6 +14,7 @@ pub mod limits;
 pub mod mac;
 mod mobility;
 pub mod moves;
+pub mod neighbor;
 pub mod pmsi;
 pub mod profile;
 pub mod route;

@@ -87,6 +87,12 @@ impl Vteps {
             .flat_map(|vteps| vteps.keys().copied())
     }
 
+    /// Flood list: where a VTEP sends copies of a frame that it floods in a VNI, ascending. Every other
+    /// member; of one that is no member, all. RFC 7432 §11.2.
+    pub fn flood_list(&self, vni: Vni, from: IpAddr) -> impl Iterator<Item = IpAddr> {
+        self.members(vni).filter(move |vtep| *vtep != from)
+    }
+
     /// What a VTEP is a member of, ascending.
     pub fn vnis_of(&self, vtep: IpAddr) -> impl Iterator<Item = Vni> {
         self.by_vtep.get(&vtep).into_iter().flatten().copied()
@@ -321,6 +327,10 @@ mod tests {
             [(vni(100), one), (vni(100), two)]
         );
         assert_eq!(vteps.vnis_of(two).collect::<Vec<_>>(), [vni(100)]);
+        assert_eq!(vteps.flood_list(vni(100), one).collect::<Vec<_>>(), [two]);
+        let nobody = [192, 0, 2, 9].into();
+        assert_eq!(vteps.flood_list(vni(100), nobody).count(), 2);
+        assert!(vteps.contains(one) && !vteps.contains(nobody));
         let announcers: Vec<_> = vteps.announcers(vni(100), one).collect();
         assert_eq!(announcers, [source(1).peer]);
 

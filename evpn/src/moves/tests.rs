@@ -127,7 +127,7 @@ fn a_host_in_two_places_is_said_at_the_fifth_move_and_once() {
         to: vtep(2),
         moves: 5,
     };
-    assert_eq!(world.alarms, [alarm.clone()]);
+    assert_eq!(world.alarms, std::slice::from_ref(&alarm));
     assert_eq!(
         alarm.to_string(),
         "00:00:5e:00:53:07 in VNI 100 moved 5 times, last from 192.0.2.1 to 192.0.2.2"
