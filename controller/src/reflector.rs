@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weft_bgp::attribute::Attributes;
+use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::intern::Interner;
+use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
@@ -34,6 +36,7 @@ pub struct Reflector {
     evpn: FamilyState<Route>,
     ipv4: FamilyState<Prefix4>,
     ipv6: FamilyState<Prefix6>,
+    rtc: FamilyState<Membership>,
     vteps: Vteps,
     interner: Interner,
     last: LastValue,
@@ -82,6 +85,7 @@ impl Reflector {
             evpn: FamilyState::new(),
             ipv4: FamilyState::new(),
             ipv6: FamilyState::new(),
+            rtc: FamilyState::new(),
             vteps: Vteps::new(),
             interner: Interner::new(INTERNER_SEED),
             last: LastValue::default(),
@@ -155,7 +159,8 @@ impl Reflector {
         ];
         let routes = route_keys(&self.evpn)
             .chain(route_keys(&self.ipv4))
-            .chain(route_keys(&self.ipv6));
+            .chain(route_keys(&self.ipv6))
+            .chain(route_keys(&self.rtc));
         peers.chain(single.into_iter().flatten()).chain(routes)
     }
 
@@ -220,6 +225,7 @@ impl Reflector {
             Family::L2VPN_EVPN => self.evpn.put(source, nlri, payload, attributes),
             Family::IPV4_UNICAST => self.ipv4.put(source, nlri, payload, attributes),
             Family::IPV6_UNICAST => self.ipv6.put(source, nlri, payload, attributes),
+            Family::RTC => self.rtc.put(source, nlri, payload, attributes),
             other => tracing::error!(family = %other, "a committed family is not understood"),
         }
     }
@@ -242,6 +248,7 @@ impl Reflector {
             relearn(&mut self.evpn, &source);
             relearn(&mut self.ipv4, &source);
             relearn(&mut self.ipv6, &source);
+            relearn(&mut self.rtc, &source);
         }
     }
 
@@ -251,6 +258,7 @@ impl Reflector {
                 Family::L2VPN_EVPN => self.evpn.delete(peer, nlri),
                 Family::IPV4_UNICAST => self.ipv4.delete(peer, nlri),
                 Family::IPV6_UNICAST => self.ipv6.delete(peer, nlri),
+                Family::RTC => self.rtc.delete(peer, nlri),
                 _ => {}
             },
             Some(FactKey::Owner(peer)) => {
@@ -274,6 +282,7 @@ impl Reflector {
                 Family::L2VPN_EVPN => self.evpn.table.withdraw_peer(peer),
                 Family::IPV4_UNICAST => self.ipv4.table.withdraw_peer(peer),
                 Family::IPV6_UNICAST => self.ipv6.table.withdraw_peer(peer),
+                Family::RTC => self.rtc.table.withdraw_peer(peer),
                 _ => {}
             },
             Some(FactPrefix::SessionsOfReplica(replica)) => {
@@ -330,6 +339,10 @@ impl Reflector {
             |group, segment| out.push(Output::Advertise(group, segment)),
             |_| {},
         );
+        self.rtc.advertise(
+            |group, segment| out.push(Output::Advertise(group, segment)),
+            |_| {},
+        );
         for peer in self.touched.drain() {
             let agreed = self.peers.get(&peer).map(|facts| facts.agreed.clone());
             out.push(Output::Agreed(peer, agreed.unwrap_or_default()));
@@ -339,7 +352,7 @@ impl Reflector {
         }
     }
 
-    /// The group that a member with `key` reads, made if there is none.
+    /// The group that a member with `key` reads, made if there is none. After a poll.
     pub fn group(&mut self, family: Family, key: &ExportKey) -> GroupId {
         let Self {
             local, next_group, ..
@@ -347,19 +360,45 @@ impl Reflector {
         match family {
             Family::IPV4_UNICAST => self.ipv4.group(key, local, next_group),
             Family::IPV6_UNICAST => self.ipv6.group(key, local, next_group),
+            Family::RTC => self.rtc.group(key, local, next_group),
             _ => self.evpn.group(key, local, next_group),
         }
     }
 
-    /// What a member of `group` that knows everything up to `since` has to hear; 0: everything.
+    /// What a member of `group` with this interest that knows everything up to `since` has to hear; 0: everything, whatever
+    /// its interest.
     ///
     /// # Errors
     /// What went since then is no longer remembered.
-    pub fn image(&mut self, family: Family, group: GroupId, since: u64) -> Result<Image, TooOld> {
+    pub fn image(
+        &mut self,
+        family: Family,
+        group: GroupId,
+        since: u64,
+        interest: &Interest,
+    ) -> Result<Image, TooOld> {
         match family {
-            Family::IPV4_UNICAST => self.ipv4.image(group, since),
-            Family::IPV6_UNICAST => self.ipv6.image(group, since),
-            _ => self.evpn.image(group, since),
+            Family::IPV4_UNICAST => self.ipv4.image(group, since, interest),
+            Family::IPV6_UNICAST => self.ipv6.image(group, since, interest),
+            Family::RTC => self.rtc.image(group, since, interest),
+            _ => self.evpn.image(group, since, interest),
+        }
+    }
+
+    /// What a member that was told everything under another key and interest has to hear to read `group` from now on, with
+    /// a new interest. After a poll.
+    pub fn turn(
+        &mut self,
+        family: Family,
+        group: GroupId,
+        old: (&ExportKey, &Interest),
+        interest: &Interest,
+    ) -> Arc<Segment> {
+        match family {
+            Family::IPV4_UNICAST => self.ipv4.turn(group, old, interest),
+            Family::IPV6_UNICAST => self.ipv6.turn(group, old, interest),
+            Family::RTC => self.rtc.turn(group, old, interest),
+            _ => self.evpn.turn(group, old, interest),
         }
     }
 
@@ -368,6 +407,7 @@ impl Reflector {
         self.evpn.retain(&mut read);
         self.ipv4.retain(&mut read);
         self.ipv6.retain(&mut read);
+        self.rtc.retain(&mut read);
         self.interner.sweep();
     }
 
@@ -406,6 +446,16 @@ impl Reflector {
         &self.ipv6.table
     }
 
+    /// Route target memberships.
+    pub fn rtc(&self) -> &weft_bgp::table::Table<Membership> {
+        &self.rtc.table
+    }
+
+    /// Who we are.
+    pub fn local(&self) -> &Local {
+        &self.local
+    }
+
     /// Which VTEPs are members of which VNI.
     pub fn vteps(&self) -> &Vteps {
         &self.vteps
@@ -419,30 +469,29 @@ fn route_keys<N: weft_bgp::nlri::Nlri>(
     family.table.iter().flat_map(move |destination| {
         scratch.clear();
         N::key_octets(&destination.key(), &mut scratch);
-        let peers: Vec<_> = destination
-            .paths
-            .iter()
-            .map(|path| path.source.peer)
-            .collect();
-        let keys: Vec<_> = peers
-            .into_iter()
-            .map(|peer| FactKey::Route(N::family(), peer, &scratch).encode())
-            .collect();
-        keys
+        let key = |path: &weft_bgp::table::Path<N>| {
+            let mut octets = Vec::with_capacity(scratch.len());
+            crate::ledger::write_path(path.path_id(), &scratch, &mut octets);
+            FactKey::Route(N::family(), path.source.peer, &octets).encode()
+        };
+        destination.paths.iter().map(key).collect::<Vec<_>>()
     })
 }
 
 fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<Source>) {
-    let mut paths: Vec<(N, Arc<Attributes>)> = Vec::new();
+    let mut paths: Vec<(u32, N, Arc<Attributes>)> = Vec::new();
     for destination in family.table.iter() {
         let own = destination
             .paths
             .iter()
             .filter(|path| path.source.peer == source.peer);
-        paths.extend(own.map(|path| (path.nlri.clone(), Arc::clone(&path.attributes))));
+        paths.extend(own.map(|path| {
+            let attributes = Arc::clone(&path.attributes);
+            (path.path_id(), path.nlri.clone(), attributes)
+        }));
     }
-    for (nlri, attributes) in paths {
-        family.table.learn(source, 0, nlri, attributes);
+    for (path_id, nlri, attributes) in paths {
+        family.table.learn(source, path_id, nlri, attributes);
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use bytes::{Bytes, BytesMut};
+use weft_bgp::constrain::Interest;
 use weft_bgp::frame;
 use weft_bgp::message::update::Update;
 use weft_bgp::message::{DecodeContext, Message};
@@ -504,7 +505,7 @@ impl Host {
             .journals
             .entry(group)
             .or_insert_with(|| Journal::new(limit));
-        let Ok(image) = self.reflector.image(family, group, since) else {
+        let Ok(image) = self.reflector.image(family, group, since, &Interest::Everything) else {
             turn.too_old.push(session);
             return;
         };

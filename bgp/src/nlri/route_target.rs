@@ -76,8 +76,8 @@ fn mask(len: u8) -> u64 {
     u64::MAX.checked_shl(ignored.into()).unwrap_or(0)
 }
 
-/// Bit of a [`Filter`]: the peer takes the memberships of others beside the default one. EOS would take them for all that we
-/// want.
+/// Bit of a [`Filter`]: the peer takes the memberships of others beside our own, which is the default one. EOS would take
+/// them for all that we want.
 pub const OTHERS_MEMBERSHIPS: u32 = 1 << 30;
 
 impl Nlri for Membership {
@@ -139,8 +139,9 @@ impl Nlri for Membership {
         payload.is_empty().then_some(key)
     }
 
+    /// The default one is never told for others: each speaker has its own, and theirs must not replace or withdraw it.
     fn sendable(&self, _: &Attributes, filter: Filter) -> bool {
-        *self == Self::DEFAULT || filter.0 & OTHERS_MEMBERSHIPS != 0
+        *self != Self::DEFAULT && filter.0 & OTHERS_MEMBERSHIPS != 0
     }
 }
 

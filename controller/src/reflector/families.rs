@@ -1,4 +1,4 @@
-//! One family's tables and update groups, and the three of them side by side. Knows facts as typed
+//! One family's tables and update groups. Knows facts as typed
 //! routes; not how they were agreed, nor who reads the journals.
 
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use weft_bgp::attribute::Attributes;
 use weft_bgp::constrain::Interest;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::PeerId;
-use weft_bgp::reflect::Local;
-use weft_bgp::table::{BestChange, Source, Table, TooOld};
+use weft_bgp::reflect::{Local, NotReflected};
+use weft_bgp::table::{BestChange, Path, Source, Table, TooOld};
 use weft_bgp::update_group::{ExportKey, Segment, UpdateGroup};
 
 /// Names an update group for its readers.
@@ -50,9 +50,15 @@ impl<N: Nlri> FamilyState<N> {
         attributes: &Arc<Attributes>,
     ) {
         for octets in keys {
-            let nlri = N::key_from_octets(octets).and_then(|key| N::from_parts(key, payload));
-            match nlri {
-                Some(nlri) => self.table.learn(source, 0, nlri, Arc::clone(attributes)),
+            let path = crate::ledger::read_path(octets).and_then(|(path_id, octets)| {
+                let nlri = N::from_parts(N::key_from_octets(octets)?, payload)?;
+                Some((path_id, nlri))
+            });
+            match path {
+                Some((path_id, nlri)) => {
+                    let attributes = Arc::clone(attributes);
+                    self.table.learn(source, path_id, nlri, attributes);
+                }
                 None => {
                     tracing::error!(family = %N::family(), "a committed route is not understood")
                 }
@@ -62,8 +68,10 @@ impl<N: Nlri> FamilyState<N> {
 
     /// Withdraws one peer's path.
     pub fn delete(&mut self, peer: PeerId, octets: &[u8]) {
-        if let Some(key) = N::key_from_octets(octets) {
-            self.table.withdraw(peer, 0, &key);
+        if let Some((path_id, octets)) = crate::ledger::read_path(octets)
+            && let Some(key) = N::key_from_octets(octets)
+        {
+            self.table.withdraw(peer, path_id, &key);
         }
     }
 
@@ -75,41 +83,77 @@ impl<N: Nlri> FamilyState<N> {
         mut changed: impl FnMut(&BestChange<N>),
     ) {
         let changes = self.table.select();
-        if changes.is_empty() {
-            return;
-        }
+        let paths = self.table.path_changes();
+        let revision = self.table.revision();
         changes.iter().for_each(&mut changed);
-        for (id, _, group) in &mut self.groups {
-            tell(*id, Arc::new(group.advertise(&changes)));
+        for (id, key, group) in &mut self.groups {
+            let segment = match key.add_path {
+                None if changes.is_empty() => continue,
+                None => group.advertise(&changes),
+                Some(_) if paths.is_empty() => continue,
+                Some(_) => group.advertise_paths(&paths, revision),
+            };
+            tell(*id, Arc::new(segment));
         }
     }
 
-    /// The group of `key`, made if there is none.
+    /// The group of `key`, made if there is none. What was learned has been selected.
     pub fn group(&mut self, key: &ExportKey, local: &Local, next: &mut u64) -> GroupId {
         if let Some((id, ..)) = self.groups.iter().find(|(_, other, _)| other == key) {
             return *id;
         }
         let id = GroupId(*next);
         *next += 1;
+        if key.add_path.is_some() {
+            self.table.track_paths(true);
+        }
         self.groups
             .push((id, key.clone(), UpdateGroup::new(key.clone(), *local)));
         id
     }
 
-    /// What a member of `id` that knows everything up to `since` has to hear.
+    /// What a member of `id` with this interest that knows everything up to `since` has to hear. Since 0: what any
+    /// member has to.
     ///
     /// # Errors
     /// The table no longer remembers what went since then.
-    pub fn image(&mut self, id: GroupId, since: u64) -> Result<Image, TooOld> {
+    pub fn image(&mut self, id: GroupId, since: u64, interest: &Interest) -> Result<Image, TooOld> {
         let found = self.groups.iter_mut().find(|(other, ..)| *other == id);
         let (_, _, group) = found.expect("a group lives while it has a member");
-        let segment = Arc::new(group.image(&self.table, since, &Interest::Everything)?);
+        let segment = Arc::new(group.image(&self.table, since, interest)?);
         Ok(Image { group: id, segment })
     }
 
-    /// Forgets groups that nobody reads.
+    /// What a member that was told everything under the old key and interest has to hear to read `id` from now on.
+    pub fn turn(
+        &mut self,
+        id: GroupId,
+        old: (&ExportKey, &Interest),
+        interest: &Interest,
+    ) -> Arc<Segment> {
+        let found = self.groups.iter_mut().find(|(other, ..)| *other == id);
+        let (_, _, group) = found.expect("a group lives while it has a member");
+        Arc::new(group.turn(&self.table, old, interest))
+    }
+
+    /// What a member with this key and interest may be told of a path, or why not.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn explain(
+        path: &Path<N>,
+        key: &ExportKey,
+        interest: &Interest,
+        local: &Local,
+    ) -> Result<Attributes, NotReflected> {
+        UpdateGroup::new(key.clone(), *local).explain(path, interest)
+    }
+
+    /// Forgets groups that nobody reads. What was learned has been selected.
     pub fn retain(&mut self, mut read: impl FnMut(GroupId) -> bool) {
         self.groups.retain(|(id, ..)| read(*id));
+        let several = |(_, key, _): &(GroupId, ExportKey, UpdateGroup<N>)| key.add_path.is_some();
+        self.table.track_paths(self.groups.iter().any(several));
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::peer::PeerId;
 use weft_bgp::table::TooOld;
@@ -23,6 +24,8 @@ pub enum Input {
     Applied(Applied),
     /// A member wants a group's image and journal.
     Join(Join),
+    /// A member wants to read another group, or the same with another interest.
+    Turn(Turn),
     /// Somebody wants to know what is agreed about a peer from now on.
     Follow(PeerId, oneshot::Sender<watch::Receiver<Agreed>>),
     /// Somebody wants to look at the tables.
@@ -40,6 +43,8 @@ pub struct Join {
     pub family: Family,
     /// How the member wants it said.
     pub key: ExportKey,
+    /// What it wants to hear of.
+    pub interest: Interest,
     /// The revision that it knows; 0: nothing.
     pub since: u64,
     /// Not before facts up to this index are part of the tables.
@@ -60,6 +65,30 @@ pub struct Joined {
     pub complete: Cursor,
 }
 
+/// A wish to be told otherwise from now on, without a new session.
+pub struct Turn {
+    /// Which family.
+    pub family: Family,
+    /// How and of what the member was told.
+    pub old: (ExportKey, Interest),
+    /// How and of what it is to be told.
+    pub new: (ExportKey, Interest),
+    /// The answer; `None`: the old group has gone, so nobody knows what the member was told.
+    pub reply: oneshot::Sender<Option<Turned>>,
+}
+
+/// A place in another group, or another view of the same.
+pub struct Turned {
+    /// In the old feed: what stands before belongs to the member's old life.
+    pub until: Cursor,
+    /// What is different for it then.
+    pub segment: Arc<Segment>,
+    /// What comes after it.
+    pub feed: Arc<Feed>,
+    /// From here.
+    pub cursor: Cursor,
+}
+
 /// A handle on the thread.
 #[derive(Clone)]
 pub struct Reflection {
@@ -72,7 +101,7 @@ impl Reflection {
     pub async fn join(
         &self,
         family: Family,
-        key: ExportKey,
+        (key, interest): (ExportKey, Interest),
         since: u64,
         index: u64,
     ) -> Option<Result<Joined, TooOld>> {
@@ -80,12 +109,31 @@ impl Reflection {
         let join = Join {
             family,
             key,
+            interest,
             since,
             index,
             reply,
         };
         self.inputs.send(Input::Join(join)).await.ok()?;
         joined.await.ok()
+    }
+
+    /// Turns a member of a group to another one; `None` while the daemon stops.
+    pub async fn turn(
+        &self,
+        family: Family,
+        old: (ExportKey, Interest),
+        new: (ExportKey, Interest),
+    ) -> Option<Option<Turned>> {
+        let (reply, turned) = oneshot::channel();
+        let turn = Turn {
+            family,
+            old,
+            new,
+            reply,
+        };
+        self.inputs.send(Input::Turn(turn)).await.ok()?;
+        turned.await.ok()
     }
 
     /// What is agreed about `peer`, now and later; `None` while the daemon stops.
@@ -140,6 +188,7 @@ pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::Joi
         images: HashMap::new(),
         watchers: HashMap::new(),
         waiting: Vec::new(),
+        turning: Vec::new(),
         outputs: Vec::new(),
         polls: 0,
     };
@@ -166,6 +215,8 @@ struct Edge {
     watchers: HashMap<PeerId, watch::Sender<Agreed>>,
     /// Joins that wait for an index.
     waiting: Vec<Join>,
+    /// Turns that wait for the end of the inputs that came with them.
+    turning: Vec<Turn>,
     outputs: Vec<Output>,
     polls: u64,
 }
@@ -207,6 +258,7 @@ impl Edge {
                 }
             }
             Input::Join(join) => self.waiting.push(join),
+            Input::Turn(turn) => self.turning.push(turn),
             Input::Follow(peer, reply) => {
                 let agreed = self.reflector.agreed(peer);
                 let watcher = self
@@ -281,8 +333,14 @@ impl Edge {
             .retain(|_, watcher| watcher.receiver_count() > 0);
     }
 
-    /// Answers the joins whose index has come.
+    /// Answers turns, and the joins whose index has come. Everything learned is selected.
     fn admit(&mut self) {
+        for turn in std::mem::take(&mut self.turning) {
+            if !turn.reply.is_closed() {
+                let turned = self.turn(turn.family, &turn.old, &turn.new);
+                let _ = turn.reply.send(turned);
+            }
+        }
         let index = self.reflector.index();
         let (ready, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()
@@ -291,18 +349,43 @@ impl Edge {
         self.waiting.retain(|join| !join.reply.is_closed());
         let ready: Vec<Join> = ready;
         for join in ready {
-            let joined = self.join(join.family, &join.key, join.since);
+            let joined = self.join(join.family, (&join.key, &join.interest), join.since);
             let _ = join.reply.send(joined);
         }
     }
 
-    fn join(&mut self, family: Family, key: &ExportKey, since: u64) -> Result<Joined, TooOld> {
+    fn feed(&mut self, group: GroupId) -> Arc<Feed> {
+        let new = || Arc::new(Feed::new(JOURNAL_OCTETS_MAX));
+        Arc::clone(self.feeds.entry(group).or_insert_with(new))
+    }
+
+    fn turn(
+        &mut self,
+        family: Family,
+        (old_key, old_interest): &(ExportKey, Interest),
+        (key, interest): &(ExportKey, Interest),
+    ) -> Option<Turned> {
+        let old = self.reflector.group(family, old_key);
+        let until = self.feeds.get(&old)?.end();
         let group = self.reflector.group(family, key);
-        let feed = Arc::clone(
-            self.feeds
-                .entry(group)
-                .or_insert_with(|| Arc::new(Feed::new(JOURNAL_OCTETS_MAX))),
-        );
+        let feed = self.feed(group);
+        let old = (old_key, old_interest);
+        Some(Turned {
+            until,
+            segment: self.reflector.turn(family, group, old, interest),
+            cursor: feed.end(),
+            feed,
+        })
+    }
+
+    fn join(
+        &mut self,
+        family: Family,
+        (key, interest): (&ExportKey, &Interest),
+        since: u64,
+    ) -> Result<Joined, TooOld> {
+        let group = self.reflector.group(family, key);
+        let feed = self.feed(group);
         let usable = |cached: &&Cached| since == 0 && cached.worth() && feed.reaches(cached.cursor);
         if let Some(cached) = self.images.get(&group).filter(usable) {
             return Ok(Joined {
@@ -312,7 +395,8 @@ impl Edge {
                 feed,
             });
         }
-        let image = self.reflector.image(family, group, since)?.segment;
+        let image = self.reflector.image(family, group, since, interest)?;
+        let image = image.segment;
         let cursor = feed.end();
         if since == 0 {
             let cached = Cached {

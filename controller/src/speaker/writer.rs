@@ -1,6 +1,8 @@
 //! The sending half of one TCP connection: control messages first, then every feed from its own
 //! cursor, with vectored writes of shared octets. Knows nothing of what a message says.
 
+mod stream;
+
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -10,13 +12,17 @@ use bytes::Bytes;
 use futures::future::select_all;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::peer::PeerId;
 use weft_bgp::update_group::Segment;
-use weft_bgp::update_group::journal::{Cursor, Read};
+use weft_bgp::update_group::journal::Cursor;
 
 use super::feed::Feed;
+use super::saved::Saved;
+
+use stream::{Active, Trouble};
 
 /// What a writer is told.
 pub enum Order {
@@ -24,9 +30,10 @@ pub enum Order {
     Control(Bytes),
     /// Write an image and then the journal it belongs to.
     Begin(Box<Stream>),
-    /// Write a family's image once more, and its journal again from here if that was written already.
-    /// RFC 2918.
-    Again(Family, Arc<Segment>, Cursor),
+    /// Write a family's image once more, and its journal again. RFC 2918.
+    Again(Family, Box<Repeat>),
+    /// Go over to another feed or interest.
+    Turn(Family, Box<Turning>),
     /// Write this End-of-RIB once the family's journal was written up to here.
     End(Family, Cursor, Bytes),
     /// Write what waits of control, then close.
@@ -39,6 +46,12 @@ pub struct Stream {
     pub family: Family,
     /// Whom the frames go to: its own are left out.
     pub peer: PeerId,
+    /// Which frames it wants; the others are counted in `saved`.
+    pub interest: Interest,
+    /// What it does not want.
+    pub saved: Arc<Saved>,
+    /// Our own words, written before the image each time.
+    pub preface: Option<Bytes>,
     /// The image, written first.
     pub image: Arc<Segment>,
     /// What follows.
@@ -47,6 +60,32 @@ pub struct Stream {
     pub cursor: Cursor,
     /// Written once the journal was written up to here: everything that there was at the join.
     pub end_of_rib: Option<(Cursor, Bytes)>,
+}
+
+/// A family's routes once more.
+pub struct Repeat {
+    /// The image.
+    pub image: Arc<Segment>,
+    /// From here the journal is written again, if it was written already.
+    pub cursor: Cursor,
+    /// The image and the journal up to here are everything that there was.
+    pub complete: Cursor,
+    /// BoRR and EoRR for a peer that understands them. RFC 7313 §4.
+    pub marks: Option<(Bytes, Bytes)>,
+}
+
+/// From one feed and interest to another, without a new session.
+pub struct Turning {
+    /// In the old feed: up to here the member is told in the old way.
+    pub until: Cursor,
+    /// What is different for it then.
+    pub segment: Arc<Segment>,
+    /// What follows.
+    pub feed: Arc<Feed>,
+    /// From here.
+    pub cursor: Cursor,
+    /// Which frames it wants from the segment on.
+    pub interest: Interest,
 }
 
 /// What a writer tells.
@@ -58,6 +97,8 @@ pub enum Event {
     Sent,
     /// The journal went on without this peer; it knows everything up to this revision.
     Lagged(Family, u64),
+    /// The journal went on without this peer, which was about to turn: nobody can say what it knows.
+    Lost(Family),
     /// The connection cannot be written to any more.
     Failed(std::io::Error),
 }
@@ -79,14 +120,15 @@ pub async fn write(
             writer.take(order);
         }
         chunk.octets.clear();
-        let lagged = writer.fill(&mut chunk);
-        if let Some((family, revision)) = lagged
-            && events.send(Event::Lagged(family, revision)).await.is_err()
+        let trouble = writer.fill(&mut chunk);
+        let troubled = trouble.is_some();
+        if let Some(event) = trouble
+            && events.send(event).await.is_err()
         {
             return;
         }
         if chunk.octets.is_empty() {
-            if lagged.is_some() {
+            if troubled {
                 continue; // another family may have something
             }
             if writer.closing {
@@ -119,31 +161,24 @@ struct Writer {
     closing: bool,
 }
 
-struct Active {
-    stream: Stream,
-    bell: watch::Receiver<()>,
-    segment: Option<Arc<Segment>>,
-    next_frame: usize,
-    /// An image to be written between two segments, and where its journal goes on.
-    again: Option<(Arc<Segment>, Cursor)>,
-    repeating: bool,
-    revision: u64,
-    lagged: bool,
-}
-
 impl Writer {
     fn take(&mut self, order: Order) {
         match order {
             Order::Control(octets) => self.control.push_back(octets),
             Order::Begin(stream) => self.begin(*stream),
-            Order::Again(family, image, cursor) => {
+            Order::Again(family, repeat) => {
                 if let Some(active) = self.stream(family) {
-                    active.again = Some((image, cursor));
+                    active.repeat(*repeat);
+                }
+            }
+            Order::Turn(family, turning) => {
+                if let Some(active) = self.stream(family) {
+                    active.turn(*turning);
                 }
             }
             Order::End(family, complete, octets) => {
                 if let Some(active) = self.stream(family) {
-                    active.stream.end_of_rib = Some((complete, octets));
+                    active.end(complete, octets);
                 }
             }
             Order::Close => {
@@ -154,15 +189,9 @@ impl Writer {
     }
 
     /// Begins a family, or puts a member that fell behind on the journal again.
-    fn begin(&mut self, mut stream: Stream) {
-        let family = stream.family;
-        match self.stream(family) {
-            Some(old) => {
-                stream.end_of_rib = stream.end_of_rib.or_else(|| old.stream.end_of_rib.take());
-                let again = old.again.take();
-                *old = Active::new(stream);
-                old.again = again;
-            }
+    fn begin(&mut self, stream: Stream) {
+        match self.stream(stream.family) {
+            Some(old) => old.begin_again(stream),
             None => self.streams.push(Active::new(stream)),
         }
     }
@@ -170,16 +199,20 @@ impl Writer {
     fn stream(&mut self, family: Family) -> Option<&mut Active> {
         self.streams
             .iter_mut()
-            .find(|active| active.stream.family == family)
+            .find(|active| active.family() == family)
     }
 
-    /// Collects what can be written now; returns a stream that fell off its journal, once.
-    fn fill(&mut self, chunk: &mut Chunk) -> Option<(Family, u64)> {
+    /// Collects what can be written now; tells of a stream that fell off its journal, once.
+    fn fill(&mut self, chunk: &mut Chunk) -> Option<Event> {
         chunk.octets.extend(self.control.drain(..));
         let mut room = CHUNK_OCTETS;
         for active in &mut self.streams {
-            if active.fill(chunk, &mut room) {
-                return Some((active.stream.family, active.revision));
+            match active.fill(&mut chunk.octets, &mut room) {
+                Some(Trouble::Lagged(revision)) => {
+                    return Some(Event::Lagged(active.family(), revision));
+                }
+                Some(Trouble::Lost) => return Some(Event::Lost(active.family())),
+                None => {}
             }
         }
         None
@@ -190,8 +223,8 @@ impl Writer {
         let bells: Vec<_> = self
             .streams
             .iter_mut()
-            .filter(|active| !active.lagged)
-            .map(|active| Box::pin(active.bell.changed()))
+            .filter_map(Active::bell)
+            .map(|bell| Box::pin(bell.changed()))
             .collect();
         if bells.is_empty() {
             return orders.recv().await.map(Some);
@@ -201,86 +234,6 @@ impl Writer {
             _ = select_all(bells) => Some(None),
         }
     }
-}
-
-impl Active {
-    fn new(stream: Stream) -> Self {
-        Self {
-            bell: stream.feed.bell(),
-            segment: Some(Arc::clone(&stream.image)),
-            next_frame: 0,
-            again: None,
-            repeating: false,
-            revision: 0,
-            lagged: false,
-            stream,
-        }
-    }
-
-    /// True when it has just fallen off its journal.
-    fn fill(&mut self, chunk: &mut Chunk, room: &mut usize) -> bool {
-        while *room > 0 && chunk.octets.len() < CHUNK_SLICES && !self.lagged {
-            let Some(segment) = &self.segment else {
-                match self.next(chunk) {
-                    Next::Segment => continue,
-                    Next::Nothing => return false,
-                    Next::Lagged => return true,
-                }
-            };
-            let Some(frame) = segment.frames.get(self.next_frame) else {
-                if !std::mem::take(&mut self.repeating) {
-                    self.revision = segment.revision;
-                }
-                self.segment = None;
-                continue;
-            };
-            self.next_frame += 1;
-            if frame.audience.includes(self.stream.peer) {
-                *room = room.saturating_sub(frame.octets.len());
-                chunk.octets.push(frame.octets.clone());
-            }
-        }
-        false
-    }
-
-    /// Between two segments.
-    fn next(&mut self, chunk: &mut Chunk) -> Next {
-        self.next_frame = 0;
-        if let Some((image, cursor)) = self.again.take() {
-            // The image may be older than what was written since, so that is written again; going
-            // forward instead would skip withdrawals that were not written yet. A peer that falls
-            // behind now catches up from the image on. Revision 0 would mean that it knows nothing.
-            self.stream.cursor = self.stream.cursor.min(cursor);
-            self.revision = self.revision.min(image.revision.max(1));
-            self.segment = Some(image);
-            self.repeating = true;
-            return Next::Segment;
-        }
-        let cursor = self.stream.cursor;
-        if let Some((_, octets)) = self.stream.end_of_rib.take_if(|end| cursor >= end.0) {
-            chunk.octets.push(octets);
-        }
-        // Marked before it is read: what is pushed after this rings again.
-        self.bell.mark_unchanged();
-        match self.stream.feed.read(&mut self.stream.cursor) {
-            Read::Segment(segment) => {
-                self.segment = Some(segment);
-                Next::Segment
-            }
-            Read::Empty => Next::Nothing,
-            Read::Lagged => {
-                self.lagged = true;
-                Next::Lagged
-            }
-        }
-    }
-}
-
-/// What follows a segment.
-enum Next {
-    Segment,
-    Nothing,
-    Lagged,
 }
 
 async fn send(
@@ -323,92 +276,4 @@ const CHUNK_SLICES: usize = 512;
 const BLOCKED_AFTER: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
-mod tests {
-    use weft_bgp::peer::RouterId;
-    use weft_bgp::update_group::{Audience, Concerns, Frame};
-
-    use super::*;
-
-    const FAMILY: Family = Family::L2VPN_EVPN;
-    const PEER: PeerId = PeerId {
-        router_id: RouterId(0xc000_0201),
-        asn: 64_496,
-    };
-
-    fn segment(revision: u64, text: &'static str) -> Arc<Segment> {
-        let octets = Bytes::from_static(text.as_bytes());
-        let octets_len = octets.len();
-        let audience = Audience::All;
-        let frame = Frame {
-            octets,
-            audience,
-            concerns: Concerns::All,
-            routes: 1,
-            withdrawals: 0,
-        };
-        Arc::new(Segment {
-            revision,
-            frames: vec![frame],
-            octets_len,
-        })
-    }
-
-    fn begun(feed: &Arc<Feed>, image: Arc<Segment>, end: Option<Cursor>) -> Writer {
-        let mut writer = Writer {
-            control: VecDeque::new(),
-            streams: Vec::new(),
-            closing: false,
-        };
-        writer.take(Order::Begin(Box::new(Stream {
-            family: FAMILY,
-            peer: PEER,
-            image,
-            feed: Arc::clone(feed),
-            cursor: feed.end(),
-            end_of_rib: end.map(|end| (end, Bytes::from_static(b"end"))),
-        })));
-        writer
-    }
-
-    fn written(writer: &mut Writer) -> Vec<Bytes> {
-        let mut chunk = Chunk::default();
-        assert_eq!(writer.fill(&mut chunk), None);
-        chunk.octets
-    }
-
-    #[test]
-    fn a_refresh_repeats_what_came_after_its_image() {
-        let feed = Arc::new(Feed::new(1 << 16));
-        let image = segment(1, "image");
-        let cursor = feed.end();
-        let mut writer = begun(&feed, Arc::clone(&image), None);
-        feed.push(segment(2, "withdrawal"));
-        assert_eq!(written(&mut writer), ["image", "withdrawal"]);
-        writer.take(Order::Again(FAMILY, image, cursor));
-        assert_eq!(written(&mut writer), ["image", "withdrawal"]);
-        assert_eq!(writer.streams[0].revision, 2);
-    }
-
-    #[test]
-    fn a_refresh_skips_nothing_that_was_not_written() {
-        let feed = Arc::new(Feed::new(1 << 16));
-        let mut writer = begun(&feed, segment(1, "image"), None);
-        assert_eq!(written(&mut writer), ["image"]);
-        feed.push(segment(2, "withdrawal"));
-        writer.take(Order::Again(FAMILY, segment(2, "newer image"), feed.end()));
-        assert_eq!(written(&mut writer), ["newer image", "withdrawal"]);
-    }
-
-    #[test]
-    fn end_of_rib_waits_for_what_there_was_at_the_join() {
-        let feed = Arc::new(Feed::new(1 << 16));
-        let first = feed.end();
-        feed.push(segment(2, "known at the join"));
-        let complete = feed.end();
-        let mut writer = begun(&feed, segment(1, "older image"), Some(complete));
-        writer.streams[0].stream.cursor = first;
-        feed.push(segment(3, "news"));
-        let expected = ["older image", "known at the join", "end", "news"];
-        assert_eq!(written(&mut writer), expected);
-    }
-}
+mod tests;

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weft_bgp::family::Family;
-use weft_bgp::message::Message;
 use weft_bgp::message::notification::Cease;
 use weft_bgp::message::update::Update;
+use weft_bgp::message::{Message, RouteRefresh};
 use weft_bgp::peer::PeerId;
 use weft_bgp::session::Input;
-use weft_bgp::update_group::journal::Cursor;
 
 use super::Peer;
-use crate::reflector::thread::Joined;
-use crate::speaker::writer::{Order, Stream};
+use super::exporting::Manner;
+use crate::reflector::thread::{Joined, Turned};
+use crate::speaker::saved::Saved;
+use crate::speaker::writer::{Order, Repeat, Stream, Turning};
 
 impl Peer {
     /// Notes that routes are wanted, and asks for them unless an answer is under way already.
@@ -27,40 +28,47 @@ impl Peer {
     /// Asks for everything wanted, in one go. A joiner first waits until this replica knows all that was
     /// agreed when it came; without a majority it gets what there is, and no End-of-RIB.
     pub(super) fn ask(&mut self) {
-        let Some(up) = self.up.as_ref().filter(|_| self.joining.is_none()) else {
-            return;
-        };
-        if self.wanted.is_empty() {
+        if self.up.is_none() || self.joining.is_some() {
             return;
         }
-        let wanted = std::mem::take(&mut self.wanted);
+        let wishes = self.wishes();
+        let turns = self.up.as_ref().map(|up| up.exporting.turns());
+        let mut turns = turns.unwrap_or_default();
+        turns.retain(|(family, ..)| {
+            let fresh = |wish: &Wish| wish.family == *family && wish.why == Why::Fresh;
+            !wishes.iter().any(fresh)
+        });
+        if wishes.is_empty() && turns.is_empty() {
+            return;
+        }
         let shared = Arc::clone(&self.shared);
-        let (key, peer, context) = (up.key.clone(), up.negotiated.peer, up.negotiated.decode);
         self.joining = Some(Box::pin(async move {
             let mut answer = Answer::default();
-            let confirm = wanted.keys().any(|(_, why)| *why <= Why::End);
+            let confirm = wishes.iter().any(|wish| wish.why <= Why::End);
             let index = if confirm {
                 shared.consensus.read_index().await
             } else {
                 None
             };
-            for ((family, why), since) in wanted {
-                let at = index.unwrap_or(0);
-                if why <= Why::End && index.is_none() {
-                    answer.owed.push(family);
-                    if why == Why::End {
+            for wish in wishes {
+                if wish.why <= Why::End && index.is_none() {
+                    answer.owed.push(wish.family);
+                    if wish.why == Why::End {
                         continue;
                     }
                 }
-                match shared.reflection.join(family, key.clone(), since, at).await {
-                    Some(Ok(joined)) => {
-                        let end = Message::Update(Box::new(Update::end_of_rib(family)));
-                        let end = index
-                            .is_some()
-                            .then(|| (joined.complete, end.encode(&context)));
-                        answer.orders.extend(why.order(family, peer, joined, end));
-                    }
+                let (manner, at) = (wish.manner.clone(), index.unwrap_or(0));
+                let joined = shared.reflection.join(wish.family, manner, wish.since, at);
+                match joined.await {
+                    Some(Ok(joined)) => answer.take(wish, joined, index.is_some()),
                     Some(Err(_)) => answer.lost = true,
+                    None => return answer,
+                }
+            }
+            for (family, old, new) in turns {
+                match shared.reflection.turn(family, old, new.clone()).await {
+                    Some(Some(turned)) => answer.turn(family, new, turned),
+                    Some(None) => answer.lost = true,
                     None => return answer,
                 }
             }
@@ -68,23 +76,72 @@ impl Peer {
         }));
     }
 
+    /// What is wanted, with all that its order needs. What cannot be answered yet stays wanted.
+    fn wishes(&mut self) -> Vec<Wish> {
+        let Some(up) = &self.up else {
+            return Vec::new();
+        };
+        let (exporting, negotiated) = (&up.exporting, &up.negotiated);
+        let connection = self.connections[up.side as usize].as_ref();
+        let address = connection.and_then(|it| it.socket.local_addr().ok());
+        let mut wishes = Vec::new();
+        let (owed, report) = (&self.owed, &self.report);
+        self.wanted.retain(|(family, why), since| {
+            let (family, why) = (*family, *why);
+            let marked = why == Why::Again && negotiated.enhanced_route_refresh;
+            if marked && owed.contains(&family) {
+                return true; // RFC 7313 §4: not before End-of-RIB
+            }
+            let fresh = why == Why::Fresh;
+            let manner = match exporting.told.get(&family) {
+                Some(told) if !fresh => told.clone(),
+                None if !fresh => return false, // it will be told everything anyway
+                Some(_) | None => exporting.manner(family),
+            };
+            let preface = address.filter(|_| fresh).and_then(|address| {
+                let address = address.ip().to_canonical();
+                exporting.exports.preface(family, address)
+            });
+            let marks = marked.then(|| {
+                let encode = |mark| Message::RouteRefresh(mark).encode(&negotiated.decode);
+                let (begin, end) = (RouteRefresh::begin(family), RouteRefresh::end(family));
+                (encode(begin), encode(end))
+            });
+            let end = Message::Update(Box::new(Update::end_of_rib(family)));
+            wishes.push(Wish {
+                family,
+                why,
+                since: *since,
+                peer: negotiated.peer,
+                manner,
+                preface,
+                marks,
+                end: end.encode(&negotiated.decode),
+                saved: report.saved(family),
+            });
+            false
+        });
+        wishes.sort_by_key(|wish| wish.why);
+        wishes
+    }
+
     pub(super) async fn joined(&mut self, answer: Answer) {
         self.joining = None;
-        let Some(up) = &self.up else { return };
+        let Some(up) = &mut self.up else { return };
         let side = up.side;
         let mut lost = answer.lost;
-        for order in answer.orders {
+        for (order, told) in answer.orders {
             let Some(connection) = &self.connections[side as usize] else {
                 return;
             };
+            if let Some((family, manner)) = told {
+                self.report.interest(family, manner.1.len());
+                up.exporting.told.insert(family, manner);
+            }
             lost |= connection.orders.try_send(order).is_err();
         }
         if lost {
-            // What this peer missed is not known any more, or it takes nothing: only a new session
-            // tells it everything.
-            tracing::warn!(peer = %self.setup.address, "the peer fell too far behind; it starts again");
-            self.input(Input::Stop(Cease::OutOfResources)).await;
-            return self.input(Input::Start).await;
+            return self.start_again().await;
         }
         if !answer.owed.is_empty() {
             self.owed.extend(answer.owed);
@@ -92,6 +149,27 @@ impl Peer {
         }
         self.ask();
     }
+
+    /// What this peer missed is not known any more, or it takes nothing: only a new session tells it
+    /// everything.
+    pub(super) async fn start_again(&mut self) {
+        tracing::warn!(peer = %self.setup.address, "the peer fell too far behind; it starts again");
+        self.input(Input::Stop(Cease::OutOfResources)).await;
+        self.input(Input::Start).await;
+    }
+}
+
+/// What is wanted of the reflector for one family, and what its order needs beside the answer.
+struct Wish {
+    family: Family,
+    why: Why,
+    since: u64,
+    peer: PeerId,
+    manner: Manner,
+    preface: Option<Bytes>,
+    marks: Option<(Bytes, Bytes)>,
+    end: Bytes,
+    saved: Arc<Saved>,
 }
 
 /// Why routes are wanted. Those that end with End-of-RIB come first.
@@ -107,48 +185,75 @@ pub(super) enum Why {
     Again,
 }
 
-impl Why {
-    fn order(
-        self,
-        family: Family,
-        peer: PeerId,
-        joined: Joined,
-        end: Option<(Cursor, Bytes)>,
-    ) -> Option<Order> {
-        let Joined {
-            image,
-            feed,
-            cursor,
-            ..
-        } = joined;
-        let begin = |end_of_rib| {
-            let stream = Stream {
-                family,
-                peer,
-                image: Arc::clone(&image),
-                feed,
-                cursor,
-                end_of_rib,
-            };
-            Order::Begin(Box::new(stream))
-        };
-        match self {
-            Self::Fresh => Some(begin(end)),
-            Self::Behind => Some(begin(None)),
-            Self::Again => Some(Order::Again(family, image, cursor)),
-            Self::End => end.map(|(complete, octets)| Order::End(family, complete, octets)),
-        }
-    }
-}
-
 /// What the reflector answered.
 #[derive(Default)]
 pub(super) struct Answer {
-    orders: Vec<Order>,
+    /// What the writer is to be told, and what the peer is told then.
+    orders: Vec<(Order, Option<(Family, Manner)>)>,
     /// Some of it is not known any more.
     lost: bool,
     /// Families whose End-of-RIB waits for a majority.
     owed: Vec<Family>,
+}
+
+impl Answer {
+    /// `confirmed`: what was joined is everything that was agreed.
+    fn take(&mut self, wish: Wish, joined: Joined, confirmed: bool) {
+        let Joined {
+            image,
+            feed,
+            cursor,
+            complete,
+        } = joined;
+        let family = wish.family;
+        let end = confirmed.then_some((complete, wish.end));
+        let order = match wish.why {
+            Why::Fresh | Why::Behind => Order::Begin(Box::new(Stream {
+                family,
+                peer: wish.peer,
+                interest: wish.manner.1.clone(),
+                saved: wish.saved,
+                preface: wish.preface,
+                image,
+                feed,
+                cursor,
+                end_of_rib: end.filter(|_| wish.why == Why::Fresh),
+            })),
+            Why::Again => {
+                let repeat = Repeat {
+                    image,
+                    cursor,
+                    complete,
+                    marks: wish.marks,
+                };
+                Order::Again(family, Box::new(repeat))
+            }
+            Why::End => match end {
+                Some((complete, octets)) => Order::End(family, complete, octets),
+                None => return,
+            },
+        };
+        let told = (wish.why == Why::Fresh).then_some((family, wish.manner));
+        self.orders.push((order, told));
+    }
+
+    fn turn(&mut self, family: Family, manner: Manner, turned: Turned) {
+        let Turned {
+            until,
+            segment,
+            feed,
+            cursor,
+        } = turned;
+        let turning = Turning {
+            until,
+            segment,
+            feed,
+            cursor,
+            interest: manner.1.clone(),
+        };
+        let order = Order::Turn(family, Box::new(turning));
+        self.orders.push((order, Some((family, manner))));
+    }
 }
 
 /// Between two attempts to learn that what was sent is everything.

@@ -1,0 +1,239 @@
+//! What a peer is told now, what it shall be told, and since when it shall wait for that: turns it without a new session.
+//! Knows no route and no octet; how a turn is written is the writer's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use weft_bgp::constrain::Interest;
+use weft_bgp::family::Family;
+use weft_bgp::session::Negotiated;
+use weft_bgp::update_group::ExportKey;
+
+use super::{Peer, Why, now};
+use crate::config::RouteTargetFilter;
+use crate::reflector::learn::Learned;
+use crate::speaker::export::Exports;
+
+/// How, and of what, a peer is told in a family.
+pub(super) type Manner = (ExportKey, Interest);
+
+/// The sending side of an established session.
+pub(super) struct Exporting {
+    pub(super) exports: Exports,
+    wish: Wish,
+    /// What the writer was ordered last, in the families that have begun.
+    pub(super) told: BTreeMap<Family, Manner>,
+    /// EVPN waits for the peer's memberships until then.
+    held: Option<Instant>,
+}
+
+impl Exporting {
+    pub(super) fn new(exports: Exports) -> Self {
+        Self {
+            exports,
+            wish: Wish::default(),
+            told: BTreeMap::new(),
+            held: None,
+        }
+    }
+
+    /// How the family shall be told. Only EVPN has route targets.
+    pub(super) fn manner(&self, family: Family) -> Manner {
+        let interest = match family {
+            Family::L2VPN_EVPN => self.wish.granted.clone(),
+            _ => Interest::Everything,
+        };
+        (self.exports.key(family), interest)
+    }
+
+    /// Families that are told otherwise than they shall be.
+    pub(super) fn turns(&self) -> Vec<(Family, Manner, Manner)> {
+        let told = self.told.iter();
+        let turns = told.map(|(family, old)| (*family, old.clone(), self.manner(*family)));
+        turns.filter(|(_, old, new)| old != new).collect()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        [self.held, self.wish.narrow_at].into_iter().flatten().min()
+    }
+}
+
+/// What a peer wants, and what it is granted: more at once, less when it has been quiet.
+#[derive(Debug, Default)]
+struct Wish {
+    granted: Interest,
+    wanted: Interest,
+    narrow_at: Option<Instant>,
+}
+
+impl Wish {
+    /// The peer wants this from now on.
+    fn change(&mut self, wanted: Interest, now: Instant) {
+        let granted = self.granted.union(&wanted);
+        self.narrow_at = (granted != wanted).then(|| now + QUIET);
+        (self.granted, self.wanted) = (granted, wanted);
+    }
+
+    /// Nothing was told yet: there is nothing to be careful with.
+    fn begin(&mut self, wanted: Interest) {
+        self.narrow_at = None;
+        (self.granted, self.wanted) = (wanted.clone(), wanted);
+    }
+
+    fn due(&mut self, now: Instant) {
+        if self.narrow_at.take_if(|at| now >= *at).is_some() {
+            self.granted = self.wanted.clone();
+        }
+    }
+}
+
+impl Peer {
+    /// What of the configuration and the OPEN decides what the peer is told.
+    pub(super) fn exports(&self, negotiated: &Negotiated) -> Exports {
+        let local = &self.shared.local;
+        let kind = self.setup.group.kind(negotiated.peer.asn, local.asn);
+        let exports = Exports::of(&self.setup.group, kind, local, negotiated);
+        let why = exports.why.to_string();
+        self.report.profile(exports.profile.to_string(), why);
+        exports
+    }
+
+    /// Begins to tell the peer, in every family but EVPN where its memberships have to come first. RFC 4684 §6.
+    pub(super) fn begin_telling(&mut self) {
+        let constrained = self.is_constrained();
+        let Some(up) = &mut self.up else { return };
+        for family in &up.negotiated.families {
+            if *family == Family::L2VPN_EVPN && constrained {
+                up.exporting.held = Some(now() + MEMBERSHIPS_PATIENCE);
+            } else {
+                self.wanted.insert((*family, Why::Fresh), 0);
+            }
+        }
+        self.ask();
+    }
+
+    /// Whether the peer says itself what it wants.
+    fn is_constrained(&self) -> bool {
+        let negotiated = self.up.as_ref().map(|up| &up.negotiated);
+        self.setup.group.route_target_filter == RouteTargetFilter::Rtc
+            && negotiated.is_some_and(|it| it.families.contains(&Family::RTC))
+    }
+
+    /// When something is to be done that nothing else calls for.
+    pub(super) fn telling_deadline(&self) -> Option<Instant> {
+        self.up.as_ref().and_then(|up| up.exporting.deadline())
+    }
+
+    /// Time has passed.
+    pub(super) fn telling_due(&mut self) {
+        let Some(up) = &mut self.up else { return };
+        if up.exporting.held.is_some_and(|at| now() >= at) {
+            return self.release();
+        }
+        up.exporting.wish.due(now());
+        self.ask();
+    }
+
+    /// The peer announced or withdrew something: what it wants may have changed.
+    pub(super) fn heard(&mut self, learned: &Learned) {
+        if learned.end_of_rib == Some(Family::RTC) && self.is_held() {
+            return self.release();
+        }
+        let Some(wanted) = self.interest_news() else {
+            return;
+        };
+        if let Some(up) = &mut self.up {
+            up.exporting.wish.change(wanted, now());
+        }
+        self.ask();
+    }
+
+    fn is_held(&self) -> bool {
+        self.up
+            .as_ref()
+            .is_some_and(|up| up.exporting.held.is_some())
+    }
+
+    /// What the peer wants, if that changed. While its memberships are awaited they are all counted at the end.
+    fn interest_news(&mut self) -> Option<Interest> {
+        if self.is_held() {
+            return None;
+        }
+        self.ownership.as_mut()?.interest_news()
+    }
+
+    /// The peer's memberships are there, or it had its time: EVPN begins.
+    fn release(&mut self) {
+        let wanted = self.ownership.as_ref().map(|it| it.interest());
+        if let Some(up) = &mut self.up {
+            up.exporting.held = None;
+            up.exporting.wish.begin(wanted.unwrap_or_default());
+            self.want(Family::L2VPN_EVPN, Why::Fresh, 0);
+        }
+    }
+
+    /// The configuration changed: what the peer is told is worked out again.
+    pub(super) fn retell(&mut self) {
+        let Some(up) = &self.up else { return };
+        let exports = self.exports(&up.negotiated);
+        let constrained = self.is_constrained();
+        let news = self.interest_news();
+        let Some(up) = &mut self.up else { return };
+        up.exporting.exports = exports;
+        if let Some(wanted) = news {
+            up.exporting.wish.change(wanted, now());
+        }
+        if up.exporting.held.is_some() && !constrained {
+            return self.release();
+        }
+        self.ask();
+    }
+}
+
+/// How long a peer may take to say what it wants before it is told what it said so far.
+const MEMBERSHIPS_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a peer must not have changed its mind before routes are taken away from it.
+const QUIET: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use weft_bgp::attribute::ExtendedCommunity;
+
+    use super::*;
+
+    fn exports(vnis: &[u32]) -> Interest {
+        let target = |vni: &u32| ExtendedCommunity::route_target_as2(64_496, *vni);
+        Interest::of_exports(vnis.iter().map(target))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_interest_widens_at_once_and_narrows_when_it_is_quiet() {
+        let mut wish = Wish::default();
+        let start = now();
+        let after = |secs| start + Duration::from_secs(secs);
+        wish.change(exports(&[1]), start);
+        assert_eq!(wish.granted, Interest::Everything, "not narrower yet");
+        wish.due(after(9));
+        assert_eq!(wish.granted, Interest::Everything);
+        wish.due(after(10));
+        assert_eq!(wish.granted, exports(&[1]));
+        assert_eq!(wish.narrow_at, None);
+
+        wish.change(exports(&[1, 2]), after(20));
+        assert_eq!(wish.granted, exports(&[1, 2]), "wider at once");
+        assert_eq!(wish.narrow_at, None);
+
+        wish.change(exports(&[2]), after(30));
+        wish.change(exports(&[2, 3]), after(35));
+        assert_eq!(wish.granted, exports(&[1, 2, 3]));
+        wish.due(after(40));
+        assert_eq!(wish.granted, exports(&[1, 2, 3]), "not quiet yet");
+        wish.due(after(45));
+        assert_eq!(wish.granted, exports(&[2, 3]));
+
+        // It exports nothing any more: back to everything, at once.
+        wish.change(exports(&[]), after(50));
+        assert_eq!(wish.granted, Interest::Everything);
+    }
+}

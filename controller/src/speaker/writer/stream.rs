@@ -1,0 +1,248 @@
+//! One family on its way through a writer: an image, then a journal, and what may come between two segments of it.
+//! Knows no socket and nothing of what a frame says.
+//!
+//! ```text
+//! image -> journal -> ... up to `until` -> segment of the turn -> journal of the other feed -> ...
+//!             ^
+//!             between two segments: BoRR, image again, and the journal from there once more, EoRR
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use weft_bgp::constrain::Interest;
+use weft_bgp::family::Family;
+use weft_bgp::update_group::journal::{Cursor, Read};
+use weft_bgp::update_group::{Frame, Segment};
+
+use super::{CHUNK_SLICES, Repeat, Stream, Turning};
+
+/// A stream and how far it is.
+pub(super) struct Active {
+    stream: Stream,
+    bell: watch::Receiver<()>,
+    /// The preface, until it was written first.
+    opening: Option<Bytes>,
+    segment: Option<Arc<Segment>>,
+    next_frame: usize,
+    /// An image to be written between two segments.
+    again: Option<Repeat>,
+    /// EoRR, once the journal was written up to here again.
+    repeated: Option<(Cursor, Bytes)>,
+    repeating: bool,
+    /// Where the stream goes next; the first begins where this feed's `until` is reached.
+    turns: VecDeque<Turn>,
+    revision: u64,
+    lagged: bool,
+}
+
+/// A turn, and what was ordered of the life after it.
+struct Turn {
+    to: Turning,
+    again: Option<Repeat>,
+    end_of_rib: Option<(Cursor, Bytes)>,
+}
+
+/// Why a stream stops.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It fell off its journal; the peer knows everything up to this revision.
+    Lagged(u64),
+    /// It fell off its journal with a turn ahead.
+    Lost,
+}
+
+/// What follows a segment.
+enum Next {
+    Segment,
+    Nothing,
+    Trouble(Trouble),
+}
+
+impl Active {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
+            bell: stream.feed.bell(),
+            opening: stream.preface.clone(),
+            segment: Some(Arc::clone(&stream.image)),
+            next_frame: 0,
+            again: None,
+            repeated: None,
+            repeating: false,
+            turns: VecDeque::new(),
+            revision: 0,
+            lagged: false,
+            stream,
+        }
+    }
+
+    /// A member that fell behind is on a journal again. It is still to be told that all was told.
+    pub(super) fn begin_again(&mut self, mut stream: Stream) {
+        stream.end_of_rib = stream.end_of_rib.or_else(|| self.stream.end_of_rib.take());
+        stream.preface = stream.preface.or_else(|| self.stream.preface.take());
+        let (opening, again) = (self.opening.take(), self.again.take());
+        // EoRR after an image that was left behind would lie, but after this one nothing is missing.
+        let complete = stream.cursor;
+        let repeated = self.repeated.take().map(|(_, octets)| (complete, octets));
+        *self = Self::new(stream);
+        (self.opening, self.again, self.repeated) = (opening, again, repeated);
+    }
+
+    pub(super) fn family(&self) -> Family {
+        self.stream.family
+    }
+
+    /// Rings when there is more to read; `None`: there is nothing to wait for.
+    pub(super) fn bell(&mut self) -> Option<&mut watch::Receiver<()>> {
+        (!self.lagged).then_some(&mut self.bell)
+    }
+
+    pub(super) fn repeat(&mut self, repeat: Repeat) {
+        match self.turns.back_mut() {
+            Some(turn) => turn.again = Some(repeat),
+            None => self.again = Some(repeat),
+        }
+    }
+
+    pub(super) fn turn(&mut self, to: Turning) {
+        self.turns.push_back(Turn {
+            to,
+            again: None,
+            end_of_rib: None,
+        });
+    }
+
+    pub(super) fn end(&mut self, complete: Cursor, octets: Bytes) {
+        let end = Some((complete, octets));
+        match self.turns.back_mut() {
+            Some(turn) => turn.end_of_rib = end,
+            None => self.stream.end_of_rib = end,
+        }
+    }
+
+    /// Collects octets; says so when it has just fallen off its journal.
+    pub(super) fn fill(&mut self, octets: &mut Vec<Bytes>, room: &mut usize) -> Option<Trouble> {
+        if self.lagged && !self.turns.is_empty() {
+            // The turn came when the news of the lag was under way already.
+            self.turns.clear();
+            return Some(Trouble::Lost);
+        }
+        octets.extend(self.opening.take());
+        while *room > 0 && octets.len() < CHUNK_SLICES && !self.lagged {
+            let Some(segment) = &self.segment else {
+                match self.next(octets) {
+                    Next::Segment => continue,
+                    Next::Nothing => return None,
+                    Next::Trouble(trouble) => return Some(trouble),
+                }
+            };
+            let Some(frame) = segment.frames.get(self.next_frame) else {
+                if !std::mem::take(&mut self.repeating) {
+                    self.revision = segment.revision;
+                }
+                self.segment = None;
+                continue;
+            };
+            self.next_frame += 1;
+            if self.stream.takes(frame) {
+                *room = room.saturating_sub(frame.octets.len());
+                octets.push(frame.octets.clone());
+            }
+        }
+        None
+    }
+
+    /// Between two segments.
+    fn next(&mut self, octets: &mut Vec<Bytes>) -> Next {
+        self.next_frame = 0;
+        let cursor = self.stream.cursor;
+        let due = |end: &mut (Cursor, Bytes)| cursor >= end.0;
+        octets.extend(self.stream.end_of_rib.take_if(due).map(|(_, end)| end));
+        // RFC 7313 §4: no refresh begins before the End-of-RIB of the first table, or the peer would drop
+        // what it kept since a restart.
+        if self.stream.end_of_rib.is_none()
+            && let Some(again) = self.again.take()
+        {
+            self.begin_repeat(again, octets);
+            return Next::Segment;
+        }
+        octets.extend(self.repeated.take_if(due).map(|(_, end)| end));
+        if let Some(turn) = self.turns.pop_front_if(|turn| cursor >= turn.to.until) {
+            self.begin_turn(turn);
+            return Next::Segment;
+        }
+        // Marked before it is read: what is pushed after this rings again.
+        self.bell.mark_unchanged();
+        match self.stream.feed.read(&mut self.stream.cursor) {
+            Read::Segment(segment) => {
+                self.segment = Some(segment);
+                Next::Segment
+            }
+            Read::Empty => Next::Nothing,
+            Read::Lagged => {
+                self.lagged = true;
+                match self.turns.is_empty() {
+                    true => Next::Trouble(Trouble::Lagged(self.revision)),
+                    false => {
+                        self.turns.clear();
+                        Next::Trouble(Trouble::Lost)
+                    }
+                }
+            }
+        }
+    }
+
+    /// The image may be older than what was written since, so that is written again; going forward instead
+    /// would skip withdrawals that were not written yet. A peer that falls behind now catches up from the
+    /// image on. Revision 0 would mean that it knows nothing.
+    fn begin_repeat(&mut self, again: Repeat, octets: &mut Vec<Bytes>) {
+        let written = self.stream.cursor;
+        self.stream.cursor = written.min(again.cursor);
+        self.revision = self.revision.min(again.image.revision.max(1));
+        self.segment = Some(again.image);
+        self.repeating = true;
+        if let Some((begin, end)) = again.marks {
+            octets.push(begin);
+            // Not before all that was written once was written again: EoRR drops what is missing.
+            self.repeated = Some((again.complete.max(written), end));
+        }
+        octets.extend(self.stream.preface.clone());
+    }
+
+    fn begin_turn(&mut self, turn: Turn) {
+        let Turning {
+            until: _,
+            segment,
+            feed,
+            cursor,
+            interest,
+        } = turn.to;
+        self.bell = feed.bell();
+        self.stream.feed = feed;
+        self.stream.cursor = cursor;
+        self.stream.interest = interest;
+        self.segment = Some(segment);
+        // What was owed in the old life was due before its end.
+        self.again = turn.again;
+        self.stream.end_of_rib = turn.end_of_rib;
+    }
+}
+
+impl Stream {
+    /// Whether the frame is for this peer, and wanted.
+    fn takes(&self, frame: &Frame) -> bool {
+        if !frame.audience.includes(self.peer) {
+            return false;
+        }
+        if matches!(self.interest, Interest::Everything) {
+            return frame.concerns.includes(&Interest::Everything);
+        }
+        let wanted = frame.concerns.includes(&self.interest);
+        if !wanted && frame.routes > 0 {
+            self.saved.add(frame.routes, frame.octets.len());
+        }
+        wanted
+    }
+}

@@ -1,0 +1,265 @@
+use weft_bgp::attribute::{Attributes, ExtendedCommunity};
+use weft_bgp::constrain::Targets;
+use weft_bgp::peer::RouterId;
+use weft_bgp::update_group::{Audience, Concerns, Frame};
+
+use super::*;
+
+const FAMILY: Family = Family::L2VPN_EVPN;
+const PEER: PeerId = PeerId {
+    router_id: RouterId(0xc000_0201),
+    asn: 64_496,
+};
+
+fn segment(revision: u64, text: &'static str) -> Arc<Segment> {
+    segment_of(revision, &[(text, Concerns::All)])
+}
+
+fn segment_of(revision: u64, frames: &[(&'static str, Concerns)]) -> Arc<Segment> {
+    let frame = |(text, concerns): &(&'static str, Concerns)| Frame {
+        octets: Bytes::from_static(text.as_bytes()),
+        audience: Audience::All,
+        concerns: concerns.clone(),
+        routes: 1,
+        withdrawals: 0,
+    };
+    Arc::new(Segment {
+        revision,
+        octets_len: frames.iter().map(|(text, _)| text.len()).sum(),
+        frames: frames.iter().map(frame).collect(),
+    })
+}
+
+fn target(number: u32) -> ExtendedCommunity {
+    ExtendedCommunity::route_target_as2(64_496, number)
+}
+
+fn targets(number: u32) -> Targets {
+    Targets::of(&Attributes {
+        ext_communities: vec![target(number)],
+        ..Attributes::default()
+    })
+}
+
+fn wanting(number: u32) -> Concerns {
+    Concerns::Wanting(targets(number))
+}
+
+fn interest(number: u32) -> Interest {
+    Interest::of_exports([target(number)])
+}
+
+fn stream(feed: &Arc<Feed>, image: Arc<Segment>) -> Stream {
+    Stream {
+        family: FAMILY,
+        peer: PEER,
+        interest: Interest::Everything,
+        saved: Arc::default(),
+        preface: None,
+        image,
+        feed: Arc::clone(feed),
+        cursor: feed.end(),
+        end_of_rib: None,
+    }
+}
+
+fn begun(stream: Stream) -> Writer {
+    let mut writer = Writer {
+        control: VecDeque::new(),
+        streams: Vec::new(),
+        closing: false,
+    };
+    writer.take(Order::Begin(Box::new(stream)));
+    writer
+}
+
+fn written(writer: &mut Writer) -> Vec<Bytes> {
+    let mut chunk = Chunk::default();
+    assert!(writer.fill(&mut chunk).is_none());
+    chunk.octets
+}
+
+fn feed() -> Arc<Feed> {
+    Arc::new(Feed::new(1 << 16))
+}
+
+fn again(image: Arc<Segment>, (cursor, complete): (Cursor, Cursor), marked: bool) -> Order {
+    let mark = Bytes::from_static;
+    let repeat = Repeat {
+        image,
+        cursor,
+        complete,
+        marks: marked.then(|| (mark(b"BoRR"), mark(b"EoRR"))),
+    };
+    Order::Again(FAMILY, Box::new(repeat))
+}
+
+fn turn(until: Cursor, segment: Arc<Segment>, feed: &Arc<Feed>, interest: Interest) -> Order {
+    let turning = Turning {
+        until,
+        segment,
+        feed: Arc::clone(feed),
+        cursor: feed.end(),
+        interest,
+    };
+    Order::Turn(FAMILY, Box::new(turning))
+}
+
+#[test]
+fn a_refresh_repeats_what_came_after_its_image() {
+    let feed = feed();
+    let image = segment(1, "image");
+    let cursor = feed.end();
+    let mut writer = begun(stream(&feed, Arc::clone(&image)));
+    feed.push(segment(2, "withdrawal"));
+    assert_eq!(written(&mut writer), ["image", "withdrawal"]);
+    writer.take(again(image, (cursor, cursor), false));
+    assert_eq!(written(&mut writer), ["image", "withdrawal"]);
+}
+
+#[test]
+fn a_refresh_skips_nothing_that_was_not_written() {
+    let feed = feed();
+    let mut writer = begun(stream(&feed, segment(1, "image")));
+    assert_eq!(written(&mut writer), ["image"]);
+    feed.push(segment(2, "withdrawal"));
+    let end = feed.end();
+    writer.take(again(segment(2, "newer image"), (end, end), false));
+    assert_eq!(written(&mut writer), ["newer image", "withdrawal"]);
+}
+
+/// RFC 7313 §4: EoRR makes the peer drop what was not repeated, so all that was written is repeated before.
+#[test]
+fn a_marked_refresh_ends_when_all_was_repeated() {
+    let feed = feed();
+    let (image, cursor) = (segment(1, "image"), feed.end());
+    let preface = Bytes::from_static(b"preface");
+    let mut writer = begun(Stream {
+        preface: Some(preface),
+        ..stream(&feed, Arc::clone(&image))
+    });
+    feed.push(segment(2, "change"));
+    assert_eq!(written(&mut writer), ["preface", "image", "change"]);
+    writer.take(again(image, (cursor, feed.end()), true));
+    feed.push(segment(3, "news"));
+    let expected = ["BoRR", "preface", "image", "change", "EoRR", "news"];
+    assert_eq!(written(&mut writer), expected);
+}
+
+#[test]
+fn no_refresh_begins_before_end_of_rib() {
+    let feed = feed();
+    let (image, first) = (segment(1, "image"), feed.end());
+    feed.push(segment(2, "known at the join"));
+    let mut writer = begun(Stream {
+        cursor: first,
+        end_of_rib: Some((feed.end(), Bytes::from_static(b"end"))),
+        ..stream(&feed, Arc::clone(&image))
+    });
+    writer.take(again(image, (first, feed.end()), true));
+    let table = ["image", "known at the join"];
+    let expected = [&table[..], &["end", "BoRR"], &table, &["EoRR"]].concat();
+    assert_eq!(written(&mut writer), expected);
+}
+
+#[test]
+fn end_of_rib_waits_for_what_there_was_at_the_join() {
+    let feed = feed();
+    let first = feed.end();
+    feed.push(segment(2, "known at the join"));
+    let mut writer = begun(Stream {
+        cursor: first,
+        end_of_rib: Some((feed.end(), Bytes::from_static(b"end"))),
+        ..stream(&feed, segment(1, "older image"))
+    });
+    feed.push(segment(3, "news"));
+    let expected = ["older image", "known at the join", "end", "news"];
+    assert_eq!(written(&mut writer), expected);
+}
+
+#[test]
+fn what_is_not_wanted_is_counted_and_not_written() {
+    let feed = feed();
+    let frames = [
+        ("one", wanting(1)),
+        ("two", wanting(2)),
+        ("all", Concerns::All),
+    ];
+    let stream = Stream {
+        interest: interest(2),
+        ..stream(&feed, segment_of(1, &frames))
+    };
+    let saved = Arc::clone(&stream.saved);
+    assert_eq!(written(&mut begun(stream)), ["two", "all"]);
+    assert_eq!(saved.totals(), (1, 3));
+}
+
+#[test]
+fn a_turn_comes_between_the_old_life_and_the_new_one() {
+    let (old, new) = (feed(), feed());
+    let mut writer = begun(stream(&old, segment(1, "image")));
+    old.push(segment(2, "old"));
+    let until = old.end();
+    let order = turn(until, segment(2, "turn"), &new, interest(2));
+    old.push(segment(3, "not for it"));
+    new.push(segment_of(3, &[("one", wanting(1)), ("two", wanting(2))]));
+    writer.take(order);
+    assert_eq!(written(&mut writer), ["image", "old", "turn", "two"]);
+    old.push(segment(4, "not for it"));
+    new.push(segment(4, "new"));
+    assert_eq!(written(&mut writer), ["new"]);
+}
+
+#[test]
+fn turns_and_repeats_keep_their_order() {
+    let (first, second, third) = (feed(), feed(), feed());
+    let mut writer = begun(stream(&first, segment(1, "image")));
+    let at = first.end();
+    writer.take(again(segment(1, "first again"), (at, at), false));
+    writer.take(turn(
+        at,
+        segment(1, "second"),
+        &second,
+        Interest::Everything,
+    ));
+    let at = second.end();
+    writer.take(again(segment(1, "second again"), (at, at), true));
+    second.push(segment(2, "change"));
+    let at = second.end();
+    writer.take(turn(at, segment(2, "third"), &third, Interest::Everything));
+    third.push(segment(3, "news"));
+    let expected = [
+        "image",
+        "first again",
+        "second",
+        "BoRR",
+        "second again",
+        "EoRR",
+        "change",
+        "third",
+        "news",
+    ];
+    assert_eq!(written(&mut writer), expected);
+}
+
+#[test]
+fn who_lags_with_a_turn_ahead_is_lost() {
+    for turn_is_late in [false, true] {
+        let (old, new) = (Arc::new(Feed::new(1)), feed());
+        let mut writer = begun(stream(&old, segment(1, "image")));
+        assert_eq!(written(&mut writer), ["image"]);
+        for revision in 2..9 {
+            old.push(segment(revision, "much"));
+        }
+        let order = turn(old.end(), segment(9, "turn"), &new, interest(1));
+        let mut chunk = Chunk::default();
+        if turn_is_late {
+            let event = writer.fill(&mut chunk);
+            assert!(matches!(event, Some(Event::Lagged(FAMILY, 1))));
+        }
+        writer.take(order);
+        let event = writer.fill(&mut chunk);
+        assert!(matches!(event, Some(Event::Lost(FAMILY))), "{event:?}");
+        assert!(chunk.octets.is_empty());
+    }
+}
