@@ -85,7 +85,8 @@ pub enum WatchError {
     /// As many sessions as the service was made for.
     #[error("more than {0} BFD sessions")]
     Full(usize),
-    /// A socket could not be opened. The port may be taken by another BFD daemon.
+    /// A socket could not be opened. The port may be taken by another BFD daemon; or, for a moment after the
+    /// last session of the address ended, by a child process that was being started then. Try again later.
     #[error("no BFD socket on {local}")]
     Socket {
         /// Ours.

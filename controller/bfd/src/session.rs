@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use crate::packet::{Diagnostic, Discriminator, Interval, Packet, State};
 
-use self::pace::{Pace, Part};
+use self::pace::{Pace, Periodic};
 use self::remote::Remote;
 
 pub(crate) use self::pace::Jitter;
@@ -90,13 +90,6 @@ pub struct Session {
     outputs: VecDeque<Output>,
 }
 
-/// The last periodic packet, from which the next one is counted. So a new interval holds at once.
-#[derive(Clone, Copy, Debug)]
-struct Periodic {
-    last: Instant,
-    jitter: Part,
-}
-
 /// Whether the session was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -118,20 +111,11 @@ impl Session {
             diagnostic: Diagnostic::None,
             fallen: Diagnostic::None,
             failures: 0,
-            status: Status {
-                state: State::Down,
-                diagnostic: Diagnostic::None,
-                failures: 0,
-                transmit_interval: pace.transmit,
-                detection_time: None,
-            },
+            status: Status::first(pace.transmit),
             remote: None,
             pace,
             jitter: Jitter::new(config.jitter_seed),
-            periodic: Periodic {
-                last: now,
-                jitter: Part::NOTHING,
-            },
+            periodic: Periodic::due(now),
             sent: None,
             end: End::Open,
             outputs: VecDeque::new(),
@@ -316,10 +300,7 @@ impl Session {
     }
 
     fn send_periodic(&mut self, now: Instant) {
-        self.periodic = Periodic {
-            last: now,
-            jitter: self.jitter.draw(self.timers.multiplier),
-        };
+        self.periodic = Periodic::sent(now, self.jitter.draw(self.timers.multiplier));
         self.send(self.pace.is_polling(), false);
     }
 
@@ -365,8 +346,7 @@ impl Session {
         {
             return None;
         }
-        let Periodic { last, jitter } = self.periodic;
-        Some(last + jitter.of(self.transmit_interval()))
+        Some(self.periodic.next_at(self.transmit_interval()))
     }
 
     fn detection_time(&self) -> Option<Duration> {

@@ -2,7 +2,7 @@
 //! two. RFC 5880 §6.5, §6.8.3. It refuses to know states, packets and what time it is.
 
 use std::num::NonZeroU8;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Our half of the timers. The other end's is in what it last said.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +82,13 @@ impl Pace {
     }
 }
 
+/// The last periodic packet, from which the next one is counted. So a new interval holds at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Periodic {
+    last: Instant,
+    jitter: Part,
+}
+
 /// Draws what part of an interval passes before the next packet, so that many sessions do not send
 /// together. RFC 5880 §6.8.7.
 #[derive(Clone, Debug)]
@@ -119,10 +126,23 @@ impl Jitter {
     }
 }
 
-impl Part {
-    pub(super) const NOTHING: Self = Self(0);
+impl Periodic {
+    /// The first is due now.
+    pub(super) fn due(now: Instant) -> Self {
+        Self::sent(now, Part(0))
+    }
 
-    pub(super) fn of(self, interval: Duration) -> Duration {
+    pub(super) fn sent(now: Instant, jitter: Part) -> Self {
+        Self { last: now, jitter }
+    }
+
+    pub(super) fn next_at(self, interval: Duration) -> Instant {
+        self.last + self.jitter.of(interval)
+    }
+}
+
+impl Part {
+    fn of(self, interval: Duration) -> Duration {
         interval * self.0 / STEPS
     }
 }

@@ -44,6 +44,19 @@ pub struct Status {
     pub detection_time: Option<Duration>,
 }
 
+impl Status {
+    /// Before anything was heard.
+    pub(super) fn first(transmit_interval: Duration) -> Self {
+        Self {
+            state: State::Down,
+            diagnostic: Diagnostic::None,
+            failures: 0,
+            transmit_interval,
+            detection_time: None,
+        }
+    }
+}
+
 impl Timers {
     /// As a packet can say it. Zero would mean that we can receive nothing.
     pub(super) fn on_the_wire(self) -> Self {

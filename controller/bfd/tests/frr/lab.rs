@@ -6,6 +6,7 @@
 //!   lo   203.0.113.1  2001:db8:2::1                   203.0.113.2  2001:db8:2::2  lo
 //! ```
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::num::NonZeroU8;
 use std::path::Path;
@@ -19,7 +20,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use weft_bfd::packet::{Interval, Packet};
-use weft_bfd::{Config, Diagnostic, Discriminator, Service, State, Watch};
+use weft_bfd::{Config, Diagnostic, Discriminator, Service, State, Watch, WatchError};
 
 /// Our end is the namespace of this thread.
 pub(crate) struct Lab {
@@ -209,7 +210,16 @@ impl Lab {
             multiplier: NonZeroU8::new(3).expect("not zero"),
             min_ttl: 254,
         };
-        self.service.watch(config).await.expect("a session")
+        loop {
+            match self.service.watch(config).await {
+                Ok(watch) => return watch,
+                // A child that another test is just starting holds a socket of an ended session.
+                Err(WatchError::Socket { source, .. }) if source.kind() == ErrorKind::AddrInUse => {
+                    sleep(Duration::from_millis(20)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     pub(crate) async fn watch_all(&self) -> Vec<Watch> {
