@@ -3,18 +3,38 @@
 //!
 //! Only the latest word for each key is kept, so a peer that talks faster than the replicas agree
 //! costs memory for its routes, never for its updates.
+//!
+//! ```text
+//! UPDATE -> decode -> loops, faults -> admission -> guard -> limits -> kept -> pending -> batches
+//!                                                     |
+//!                                                     v held back until somebody vouches for it
+//! ```
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+pub mod bounds;
+pub mod fact;
+pub mod hosts;
+pub mod inbound;
+pub mod interest;
+mod keep;
+pub mod pending;
+pub mod rate;
+pub mod refresh;
+pub mod sanity;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 
 use bytes::Bytes;
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use weft_bgp::attribute::Attributes;
-use weft_bgp::error::{DecodeError, Treatment};
+use foldhash::{HashMap, HashMapExt};
+use weft_bgp::attribute::{Attributes, Community};
+use weft_bgp::capability::AddPathSet;
+use weft_bgp::constrain;
+use weft_bgp::error::{DecodeError, Fault, Treatment};
 use weft_bgp::family::Family;
 use weft_bgp::message::update::Update;
+use weft_bgp::nlri::Nlri;
+use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
-use weft_bgp::nlri::{Nlri, decode_all};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::{self, Local};
 use weft_bgp::table::PeerKind;
@@ -22,6 +42,14 @@ use weft_evpn::Route;
 use weft_store::Op;
 
 use crate::ledger::{self, FactKey, FactPrefix};
+use bounds::{Bound, Bounds, Warning};
+use fact::Fact;
+use hosts::Hosts;
+use inbound::Inbound;
+use interest::Interest;
+use pending::Pending;
+use refresh::Refresh;
+use sanity::Sanity;
 
 /// The routes that a peer announced over one session: Adj-RIB-In, RFC 4271 §3.2, in the form of facts.
 #[derive(Debug)]
@@ -30,15 +58,18 @@ pub struct AdjRibIn {
     kind: PeerKind,
     local: Local,
     families: Vec<Family>,
+    add_path: AddPathSet,
+    policy: Inbound,
     routes: HashMap<Bytes, Bytes>,
-    counts: BTreeMap<Family, usize>,
-    /// Keys whose latest word was not proposed, in order of arrival, each once.
-    waiting: VecDeque<Bytes>,
-    dirty: HashSet<Bytes>,
-    /// This replica commits what the peer says; otherwise nothing waits.
-    owned: bool,
+    bounds: Bounds,
+    hosts: Hosts,
+    sanity: Sanity,
+    interest: Interest,
+    refresh: Refresh,
+    pending: Pending,
     ended: BTreeSet<Family>,
     scratch: Vec<u8>,
+    path: Vec<u8>,
 }
 
 /// Committed facts of one peer: value by key.
@@ -53,79 +84,107 @@ pub struct Learned {
     pub withdrawn: u64,
     /// NLRI that were not kept, by reason.
     pub refused: BTreeMap<&'static str, u64>,
+    /// NLRI that were kept although they break a rule, by rule.
+    pub suspect: BTreeMap<&'static str, u64>,
+    /// Bounds that came near.
+    pub warned: Vec<Warning>,
+    /// A bound that was broken, where the session shall end by that: Cease/1, RFC 4486 §4.
+    pub exceeded: Option<Bound>,
+    /// Routes were held back and forgotten that might be kept now: the peer is to be asked for its routes.
+    pub forgotten: bool,
     /// End-of-RIB of this family, RFC 4724 §2.
     pub end_of_rib: Option<Family>,
 }
 
 impl AdjRibIn {
-    /// An empty one for a session that has just been established.
+    /// An empty one for a session that has just been established: without path identifiers, and everything
+    /// that is well-formed is welcome.
     pub fn new(peer: PeerId, kind: PeerKind, local: Local, families: Vec<Family>) -> Self {
         Self {
             peer,
             kind,
             local,
             families,
+            add_path: AddPathSet::NONE,
+            policy: Inbound::default(),
             routes: HashMap::new(),
-            counts: BTreeMap::new(),
-            waiting: VecDeque::new(),
-            dirty: HashSet::new(),
-            owned: false,
+            bounds: Bounds::default(),
+            hosts: Hosts::default(),
+            sanity: Sanity::default(),
+            interest: Interest::default(),
+            refresh: Refresh::default(),
+            pending: Pending::default(),
             ended: BTreeSet::new(),
             scratch: Vec::new(),
+            path: Vec::new(),
         }
+    }
+
+    /// The families in which the peer sends path identifiers. Before the first UPDATE.
+    pub fn set_add_path(&mut self, add_path: AddPathSet) {
+        self.add_path = add_path;
+    }
+
+    /// The peer is of another kind from now on; what is held stays.
+    pub fn set_kind(&mut self, kind: PeerKind) {
+        self.kind = kind;
     }
 
     /// Takes an UPDATE. Routes of a family that was not negotiated are ignored, RFC 4760 §6.
     ///
     /// # Errors
-    /// The framing of the NLRI is lost: the session ends with the fault's NOTIFICATION.
+    /// The framing of the NLRI is lost, or the policy is strict and one is malformed: the session ends
+    /// with the fault's NOTIFICATION.
     pub fn learn(&mut self, update: &Update) -> Result<Learned, DecodeError> {
         let mut learned = Learned::default();
         if let Some(family) = update.is_end_of_rib() {
             self.ended.insert(family);
             learned.end_of_rib = Some(family);
+            self.look_again(&mut learned);
             return Ok(learned);
         }
         let verdict = self.verdict(update);
         if self.families.contains(&Family::IPV4_UNICAST) {
-            update
-                .withdrawn
-                .iter()
-                .for_each(|(_, prefix)| self.withdraw(prefix, &mut learned));
-            self.take(
-                update.announced.iter().map(|(_, prefix)| *prefix),
-                &update.attributes,
-                verdict,
-                &mut learned,
-            );
-        }
-        if let Some(unreach) = update
-            .unreach
-            .as_ref()
-            .filter(|part| self.families.contains(&part.family))
-        {
-            match unreach.family {
-                Family::IPV4_UNICAST => self.unreach::<Prefix4>(&unreach.nlri, &mut learned)?,
-                Family::IPV6_UNICAST => self.unreach::<Prefix6>(&unreach.nlri, &mut learned)?,
-                _ => self.unreach::<Route>(&unreach.nlri, &mut learned)?,
+            for (path_id, prefix) in &update.withdrawn {
+                self.withdraw(*path_id, prefix, &mut learned);
+            }
+            if !update.announced.is_empty() {
+                let attributes = self.attributes(update);
+                let announced = update.announced.iter().copied();
+                self.take(announced, &attributes, verdict, &mut learned);
             }
         }
-        if let Some(reach) = update
-            .reach
-            .as_ref()
-            .filter(|part| self.families.contains(&part.family))
-        {
-            let mut attributes = update.attributes.clone();
+        let spoken = |family: &Family| self.families.contains(family);
+        let unreach = update.unreach.as_ref();
+        let reach = update.reach.as_ref();
+        let unreach = unreach.filter(|part| spoken(&part.family));
+        let reach = reach.filter(|part| spoken(&part.family));
+        if let Some(unreach) = unreach {
+            let (nlri, learned) = (&unreach.nlri, &mut learned);
+            match unreach.family {
+                Family::IPV4_UNICAST => self.unreach::<Prefix4>(nlri, learned)?,
+                Family::IPV6_UNICAST => self.unreach::<Prefix6>(nlri, learned)?,
+                Family::RTC => self.unreach::<Membership>(nlri, learned)?,
+                _ => self.unreach::<Route>(nlri, learned)?,
+            }
+        }
+        if let Some(reach) = reach {
+            let mut attributes = self.attributes(update);
             attributes.next_hop = Some(reach.next_hop);
+            let (nlri, learned) = (&reach.nlri, &mut learned);
             match reach.family {
                 Family::IPV4_UNICAST => {
-                    self.reach::<Prefix4>(&reach.nlri, &attributes, verdict, &mut learned)?
+                    self.reach::<Prefix4>(nlri, &attributes, verdict, learned)?
                 }
                 Family::IPV6_UNICAST => {
-                    self.reach::<Prefix6>(&reach.nlri, &attributes, verdict, &mut learned)?
+                    self.reach::<Prefix6>(nlri, &attributes, verdict, learned)?
                 }
-                _ => self.reach::<Route>(&reach.nlri, &attributes, verdict, &mut learned)?,
+                Family::RTC => self.reach::<Membership>(nlri, &attributes, verdict, learned)?,
+                _ => self.reach::<Route>(nlri, &attributes, verdict, learned)?,
             }
+        }
+        if self.sanity.take_news() {
+            self.look_again(&mut learned);
         }
         Ok(learned)
     }
@@ -138,21 +197,32 @@ impl AdjRibIn {
             Some(Treatment::AttributeDiscard | Treatment::SessionReset) | None => {}
         }
         // RFC 4456 §8 and RFC 4271 §9.1.2: a path that went through us.
-        reflect::accept(&update.attributes, self.kind, &self.local, 0)
+        let allowed = self.policy.allow_as_in;
+        reflect::accept(&update.attributes, self.kind, &self.local, allowed)
             .err()
             .map(|_| "loop")
     }
 
+    /// The attributes as they are kept. RFC 8326 §4.2: what an external peer is about to take away is the
+    /// last choice until then; inside our AS its LOCAL_PREF says so already.
+    fn attributes(&self, update: &Update) -> Attributes {
+        let mut attributes = update.attributes.clone();
+        let leaving = attributes
+            .communities
+            .contains(&Community::GRACEFUL_SHUTDOWN);
+        if leaving && self.kind.is_external() {
+            attributes.local_pref = Some(0);
+        }
+        attributes
+    }
+
     fn unreach<N: Fact>(&mut self, nlri: &[u8], learned: &mut Learned) -> Result<(), DecodeError> {
-        let mut discarded = 0;
-        decode_all::<N>(
-            nlri,
-            false,
-            |_, route| self.withdraw(&route, learned),
-            |_| discarded += 1,
-        )?;
-        note(learned, "nlri", discarded);
-        Ok(())
+        let add_path = self.add_path.contains(N::family());
+        let opaque = self.policy.opaque;
+        let mut bad = Discarded::default();
+        let each = |path_id, route: N| self.withdraw(path_id, &route, learned);
+        N::decode_field(nlri, add_path, opaque, each, |error| bad.take(error))?;
+        self.discarded(bad, learned)
     }
 
     fn reach<N: Fact>(
@@ -162,69 +232,23 @@ impl AdjRibIn {
         verdict: Option<&'static str>,
         learned: &mut Learned,
     ) -> Result<(), DecodeError> {
+        let add_path = self.add_path.contains(N::family());
         let mut routes = Vec::new();
-        let mut discarded = 0;
-        decode_all::<N>(nlri, false, |_, route| routes.push(route), |_| discarded += 1)?;
-        note(learned, "nlri", discarded);
+        let mut bad = Discarded::default();
+        let each = |path_id, route| routes.push((path_id, route));
+        let opaque = self.policy.opaque;
+        N::decode_field(nlri, add_path, opaque, each, |error| bad.take(error))?;
+        self.discarded(bad, learned)?;
         self.take(routes.into_iter(), attributes, verdict, learned);
         Ok(())
     }
 
-    /// Keeps routes that share their attributes: equal payloads share one value.
-    fn take<N: Fact>(
-        &mut self,
-        routes: impl Iterator<Item = N>,
-        attributes: &Attributes,
-        verdict: Option<&'static str>,
-        learned: &mut Learned,
-    ) {
-        let mut octets = None;
-        let mut value = Bytes::new();
-        for route in routes {
-            let refused = verdict.or_else(|| route.refused(attributes));
-            if let Some(reason) = refused {
-                // What stood under this key before is not what the peer says now.
-                self.withdraw(&route, learned);
-                note(learned, reason, 1);
-                continue;
-            }
-            let octets = octets.get_or_insert_with(|| attributes.to_octets());
-            let next = ledger::encode_path(&route, octets, &mut self.scratch);
-            if next != value {
-                value = next;
-            }
-            learned.announced += 1;
-            let key = self.key(&route);
-            let before = self.routes.insert(key.clone(), value.clone());
-            if before.is_none() {
-                *self.counts.entry(N::family()).or_default() += 1;
-            }
-            if before.as_ref() != Some(&value) {
-                self.mark(key);
-            }
-        }
-    }
-
-    fn withdraw<N: Nlri>(&mut self, route: &N, learned: &mut Learned) {
-        let key = self.key(route);
-        if self.routes.remove(&key).is_some() {
-            learned.withdrawn += 1;
-            if let Some(count) = self.counts.get_mut(&N::family()) {
-                *count -= 1;
-            }
-            self.mark(key);
-        }
-    }
-
-    fn key<N: Nlri>(&mut self, route: &N) -> Bytes {
-        self.scratch.clear();
-        N::key_octets(&route.key(), &mut self.scratch);
-        FactKey::Route(N::family(), self.peer, &self.scratch).encode()
-    }
-
-    fn mark(&mut self, key: Bytes) {
-        if self.owned && self.dirty.insert(key.clone()) {
-            self.waiting.push_back(key);
+    /// RFC 7606 §5.4: a type that we do not know is no fault, however strict we are.
+    fn discarded(&self, bad: Discarded, learned: &mut Learned) -> Result<(), DecodeError> {
+        note(&mut learned.refused, "nlri", bad.count);
+        match bad.malformed {
+            Some(error) if self.policy.strict => Err(error),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -235,7 +259,17 @@ impl AdjRibIn {
 
     /// Number of routes held, by family.
     pub fn counts(&self) -> &BTreeMap<Family, usize> {
-        &self.counts
+        self.bounds.families()
+    }
+
+    /// Number of EVPN routes held, by type.
+    pub fn types(&self) -> &BTreeMap<u8, u64> {
+        self.bounds.types()
+    }
+
+    /// Number of routes that the guard holds back.
+    pub fn held_back(&self) -> usize {
+        self.sanity.len()
     }
 
     /// Number of routes held.
@@ -248,17 +282,24 @@ impl AdjRibIn {
         self.routes.is_empty()
     }
 
+    /// What the peer wants to be told, by the policy's `route_target_filter`.
+    pub fn interest(&self) -> constrain::Interest {
+        self.interest.wanted()
+    }
+
+    /// Whether [`Self::interest`] changed since the last call.
+    pub fn take_interest_changed(&mut self) -> bool {
+        self.interest.take_changed()
+    }
+
     /// Whether something waits to be proposed.
     pub fn is_dirty(&self) -> bool {
-        !self.waiting.is_empty()
+        self.pending.is_dirty()
     }
 
     /// Compares with what is committed, on becoming the owner: additions and changes wait to be
     /// proposed; what is committed and not held is kept, for the peer may not have said it yet.
     pub fn claim(&mut self, committed: &Committed<impl BuildHasher>) {
-        self.owned = true;
-        self.dirty.clear();
-        self.waiting.clear();
         let differs = |(key, value): &(&Bytes, &Bytes)| committed.get(*key) != Some(*value);
         let mut keys: Vec<_> = self
             .routes
@@ -267,14 +308,12 @@ impl AdjRibIn {
             .map(|(key, _)| key.clone())
             .collect();
         keys.sort_unstable();
-        keys.into_iter().for_each(|key| self.mark(key));
+        self.pending.claim(keys);
     }
 
     /// Another replica commits what the peer says.
     pub fn renounce(&mut self) {
-        self.owned = false;
-        self.dirty.clear();
-        self.waiting.clear();
+        self.pending.renounce();
     }
 
     /// What is committed of `family` and was not announced in this session goes.
@@ -285,95 +324,48 @@ impl AdjRibIn {
             .filter(|key| key.starts_with(&prefix) && !self.routes.contains_key(*key));
         let mut keys: Vec<_> = gone.cloned().collect();
         keys.sort_unstable();
-        keys.into_iter().for_each(|key| self.mark(key));
+        keys.into_iter().for_each(|key| self.pending.mark(key));
     }
 
     /// The next operations to propose and the keys in them; `None` if nothing waits. Equal values
     /// travel once.
     pub fn next_batch(&mut self) -> Option<(Vec<Op>, Vec<Bytes>)> {
-        let mut keys = Vec::new();
-        let mut gone = Vec::new();
-        let mut puts: Vec<(Bytes, Vec<Bytes>)> = Vec::new();
-        let mut places: HashMap<Bytes, usize> = HashMap::new();
-        let mut octets = 0;
-        while keys.len() < BATCH_KEYS_MAX && octets < BATCH_OCTETS_MAX {
-            let Some(key) = self.waiting.pop_front() else {
-                break;
-            };
-            self.dirty.remove(&key);
-            octets += key.len();
-            match self.routes.get(&key) {
-                None => gone.push(key.clone()),
-                Some(value) => {
-                    let place = *places.entry(value.clone()).or_insert_with(|| {
-                        octets += value.len();
-                        puts.push((value.clone(), Vec::new()));
-                        puts.len() - 1
-                    });
-                    puts[place].1.push(key.clone());
-                }
-            }
-            keys.push(key);
-        }
-        if keys.is_empty() {
-            return None;
-        }
-        let mut ops: Vec<_> = puts
-            .into_iter()
-            .map(|(value, keys)| Op::Put { value, keys })
-            .collect();
-        if !gone.is_empty() {
-            ops.push(Op::Delete { keys: gone });
-        }
-        Some((ops, keys))
+        self.pending.next_batch(&self.routes)
     }
 
     /// A batch was lost: its keys wait again, with whatever they say now.
     pub fn redo(&mut self, keys: Vec<Bytes>) {
-        keys.into_iter().for_each(|key| self.mark(key));
+        keys.into_iter().for_each(|key| self.pending.mark(key));
+    }
+
+    fn key<N: Nlri>(&mut self, path_id: u32, route: &N) -> Bytes {
+        self.scratch.clear();
+        N::key_octets(&route.key(), &mut self.scratch);
+        self.path.clear();
+        ledger::write_path(path_id, &self.scratch, &mut self.path);
+        FactKey::Route(N::family(), self.peer, &self.path).encode()
     }
 }
 
-/// What a family adds to the checks of learning.
-pub trait Fact: Nlri {
-    /// Why a route is not kept although it could be decoded.
-    fn refused(&self, attributes: &Attributes) -> Option<&'static str>;
+/// NLRI that were not taken.
+#[derive(Default)]
+struct Discarded {
+    count: u64,
+    /// The first that is of a known type and malformed.
+    malformed: Option<DecodeError>,
 }
 
-impl Fact for Prefix4 {
-    fn refused(&self, attributes: &Attributes) -> Option<&'static str> {
-        no_tunnel(attributes)
+impl Discarded {
+    fn take(&mut self, error: DecodeError) {
+        self.count += 1;
+        if !matches!(error.fault, Fault::NlriType { .. }) {
+            self.malformed.get_or_insert(error);
+        }
     }
 }
 
-impl Fact for Prefix6 {
-    fn refused(&self, attributes: &Attributes) -> Option<&'static str> {
-        no_tunnel(attributes)
-    }
-}
-
-/// A PMSI tunnel says nothing about a unicast route, and not every receiver parses all of them.
-fn no_tunnel(attributes: &Attributes) -> Option<&'static str> {
-    attributes
-        .pmsi
-        .as_ref()
-        .map(|_| "PMSI tunnel on a unicast route")
-}
-
-impl Fact for Route {
-    fn refused(&self, attributes: &Attributes) -> Option<&'static str> {
-        weft_evpn::admission::check(self, attributes)
-            .err()
-            .map(|reason| reason.name())
-    }
-}
-
-fn note(learned: &mut Learned, reason: &'static str, count: u64) {
+fn note(counts: &mut BTreeMap<&'static str, u64>, reason: &'static str, count: u64) {
     if count > 0 {
-        *learned.refused.entry(reason).or_default() += count;
+        *counts.entry(reason).or_default() += count;
     }
 }
-
-/// As many routes as go into one batch: it must stay small enough not to delay a heartbeat.
-const BATCH_KEYS_MAX: usize = 1000;
-const BATCH_OCTETS_MAX: usize = 256 << 10;

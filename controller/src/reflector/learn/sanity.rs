@@ -1,0 +1,161 @@
+//! Which EVPN routes of a peer are held back, and until when: the rules are `weft_evpn::guard`'s, what a
+//! broken one does is the group's. Knows no session.
+//!
+//! A route that is held back is looked at again when the fabric changes, when the peer itself announces
+//! a VTEP, and at its End-of-RIB: the order in which routes arrive does not matter.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use foldhash::HashMap;
+use ipnet::IpNet;
+use weft_bgp::attribute::Attributes;
+use weft_evpn::guard::{self, Broken, GuardView, RouterMacs, Rule};
+use weft_evpn::{Mac, Route};
+
+use crate::config::{Guard, GuardMode};
+
+/// What the selected routes say of the fabric, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// VTEPs with a selected type 3.
+    pub vteps: HashSet<IpAddr>,
+    /// Who has which router's MAC address.
+    pub router_macs: RouterMacs,
+}
+
+/// The guard of one session.
+#[derive(Debug, Default)]
+pub struct Sanity {
+    guard: Guard,
+    registered: Arc<[IpNet]>,
+    view: Arc<View>,
+    /// Next hops of the peer's own types 3 that are kept, committed or not.
+    announced: HashMap<IpAddr, usize>,
+    held: HashMap<Bytes, Bytes>,
+    /// More were held back than there was room for.
+    forgot: bool,
+    news: bool,
+}
+
+/// What becomes of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is kept; the rules that it breaks are told of.
+    Keep(Broken),
+    /// It is held back for this rule.
+    Hold(Rule),
+}
+
+impl Sanity {
+    /// Other rules, for what is judged from now on.
+    pub fn set_rules(&mut self, guard: Guard, registered: Arc<[IpNet]>) {
+        self.guard = guard;
+        self.registered = registered;
+    }
+
+    /// The fabric looks like this now.
+    pub fn see(&mut self, view: Arc<View>) {
+        self.view = view;
+    }
+
+    /// What becomes of a route that was announced.
+    pub fn judge(&self, route: &Route, attributes: &Attributes) -> Verdict {
+        if self.guard.is_off() {
+            return Verdict::Keep(Broken::NONE);
+        }
+        let broken = guard::check(route, attributes, self);
+        let rejected = |rule: &Rule| self.mode(*rule) == GuardMode::Reject;
+        match broken.iter().find(rejected) {
+            Some(rule) => Verdict::Hold(rule),
+            None => {
+                let told = |rule: &Rule| self.mode(*rule) == GuardMode::Warn;
+                Verdict::Keep(broken.iter().filter(told).collect())
+            }
+        }
+    }
+
+    fn mode(&self, rule: Rule) -> GuardMode {
+        match rule {
+            Rule::NextHop => self.guard.next_hop,
+            Rule::Encapsulation => self.guard.encapsulation,
+            Rule::Pmsi => self.guard.pmsi,
+            Rule::RouterMac => self.guard.router_mac,
+            Rule::Originator => self.guard.originator,
+        }
+    }
+
+    /// A route is held back, if there is room.
+    pub fn hold(&mut self, key: Bytes, value: Bytes) {
+        if self.held.len() < HELD_MAX || self.held.contains_key(&key) {
+            self.held.insert(key, value);
+        } else {
+            self.forgot = true;
+        }
+    }
+
+    /// A route is not held back any more: kept, or withdrawn. Whether it was.
+    pub fn release(&mut self, key: &Bytes) -> bool {
+        !self.held.is_empty() && self.held.remove(key).is_some()
+    }
+
+    /// What is held back, in order.
+    pub fn held(&self) -> Vec<(Bytes, Bytes)> {
+        let copy = |(key, value): (&Bytes, &Bytes)| (key.clone(), value.clone());
+        let mut held: Vec<_> = self.held.iter().map(copy).collect();
+        held.sort_unstable();
+        held
+    }
+
+    /// Whether routes were forgotten since the last call, that might be kept now.
+    pub fn take_forgot(&mut self) -> bool {
+        std::mem::take(&mut self.forgot)
+    }
+
+    /// How many are held back.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The peer's type 3 with this next hop is kept.
+    pub fn announce(&mut self, vtep: IpAddr) {
+        let count = self.announced.entry(vtep).or_default();
+        *count += 1;
+        self.news |= *count == 1 && !self.held.is_empty();
+    }
+
+    /// And gone again.
+    pub fn retract(&mut self, vtep: IpAddr) {
+        if let Some(count) = self.announced.get_mut(&vtep) {
+            *count -= 1;
+            if *count == 0 {
+                self.announced.remove(&vtep);
+            }
+        }
+    }
+
+    /// Whether the peer announced a VTEP since the last call, and routes are held back.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+}
+
+impl GuardView for Sanity {
+    fn is_registered(&self, vtep: IpAddr) -> bool {
+        self.registered.iter().any(|prefix| prefix.contains(&vtep))
+    }
+
+    fn is_announced(&self, vtep: IpAddr) -> bool {
+        self.announced.contains_key(&vtep) || self.view.vteps.contains(&vtep)
+    }
+
+    fn router_mac_owner(&self, mac: Mac) -> Option<IpAddr> {
+        self.view.router_macs.owner(mac)
+    }
+}
+
+/// Routes held back per peer: enough for a leaf that says its hosts before its VTEP, and some 10 MB. More
+/// are forgotten, and asked for again when they might be kept.
+const HELD_MAX: usize = 1 << 16;
