@@ -9,6 +9,7 @@ use weft_bgp::message::MessageKind;
 use weft_bgp::peer::PeerId;
 use weft_bgp::session::Negotiated;
 
+use super::saved::Saved;
 use crate::reflector::learn::Learned;
 
 /// A shared report.
@@ -44,6 +45,12 @@ pub struct Facts {
     pub attempt_error: String,
     /// Not listed in the configuration.
     pub dynamic: bool,
+    /// What runs on the peer, and how that is known; empty before the first session.
+    pub profile: (String, String),
+    /// Number of route targets, and of prefixes of them, that it is told of; absent: of all.
+    pub interest: BTreeMap<Family, usize>,
+    /// What it was not told for want of interest.
+    pub saved: BTreeMap<Family, Arc<Saved>>,
 }
 
 /// Which way a message went.
@@ -82,7 +89,36 @@ impl Report {
             last_error: String::new(),
             attempt_error: String::new(),
             dynamic,
+            profile: Default::default(),
+            interest: BTreeMap::new(),
+            saved: BTreeMap::new(),
         })))
+    }
+
+    /// The peer is of another group, or listed now, or not any more.
+    pub fn regroup(&self, group: String, dynamic: bool) {
+        let mut facts = self.lock();
+        facts.group = group;
+        facts.dynamic = dynamic;
+    }
+
+    /// What runs on the peer, and how that is known.
+    pub fn profile(&self, profile: String, why: String) {
+        self.lock().profile = (profile, why);
+    }
+
+    /// The peer is told of so many route targets in this family; `None`: of all.
+    pub fn interest(&self, family: Family, targets: Option<usize>) {
+        let mut facts = self.lock();
+        match targets {
+            Some(targets) => drop(facts.interest.insert(family, targets)),
+            None => drop(facts.interest.remove(&family)),
+        }
+    }
+
+    /// Where to count what the peer was not told in this family.
+    pub fn saved(&self, family: Family) -> Arc<Saved> {
+        Arc::clone(self.lock().saved.entry(family).or_default())
     }
 
     /// What it says now.
