@@ -369,3 +369,6 @@ fn note(counts: &mut BTreeMap<&'static str, u64>, reason: &'static str, count: u
         *counts.entry(reason).or_default() += count;
     }
 }
+
+#[cfg(test)]
+mod tests;
