@@ -27,6 +27,7 @@ mod file;
 mod group;
 mod knobs;
 pub mod settings;
+pub mod show;
 
 /// Why a configuration was refused: the file, the place in it, and the reason.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ pub mod leadership;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
@@ -26,9 +28,11 @@ use weft_store::{OpenError, Outcome, Replica};
 
 use crate::config::Config;
 use crate::consensus::{self, Command, Consensus, transport};
+use crate::ledger;
 use crate::operator::{fabric, metrics, service};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
+use crate::speaker::reload::{self, Reloader};
 use crate::speaker::{Shared, Speaker, socket};
 use leadership::Led;
 
@@ -62,16 +66,16 @@ pub enum DaemonError {
     Runtime(std::io::Error),
 }
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs until SIGTERM or SIGINT. `file` is where `config` comes from, to be read again on SIGHUP.
 ///
 /// # Errors
 /// Why it did not start.
-pub fn run(config: Config) -> Result<(), DaemonError> {
+pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(DaemonError::Runtime)?;
-    runtime.block_on(serve(config))
+    runtime.block_on(serve(config, file))
 }
 
 struct Listeners {
@@ -111,7 +115,7 @@ impl Listeners {
     }
 }
 
-async fn serve(config: Config) -> Result<(), DaemonError> {
+async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let listeners = Listeners::open(&config)?;
     let replica = open(&config)?;
     let others = config
@@ -123,10 +127,13 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
     let (reflection, inbox) = thread::channel();
     let counted = metrics::Counted::new();
     let view = replica.view();
+    let had_peers = view.scan(ledger::OWNERS).next().is_some();
     let (consensus, consensus_thread) =
         consensus::start(replica, reflection.inputs(), queues, counted.clone());
     let reflector_thread = thread::start(Reflector::new(config.bgp.local), view, inbox);
-    let shared = shared(&config, consensus.clone(), reflection.clone());
+    let shared = shared(&config, consensus.clone(), reflection.clone(), had_peers);
+    let (reloader, reloads) = Reloader::new(Arc::clone(&shared), file);
+    let reloader = Arc::new(reloader);
     let led = Led::new();
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
@@ -139,7 +146,7 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
     }
     let requests = counted.requests.clone();
     serve_api(
-        &config,
+        &reloader,
         &stopped,
         listeners.api,
         &shared,
@@ -158,6 +165,7 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
         };
         tasks.spawn(metrics::serve(listener, sources, until(stopped.clone())));
     }
+    tasks.spawn(reload::at_hangup(reloader));
     tasks.spawn(leadership::lead(Arc::clone(&shared), led));
     tracing::info!(
         replica = config.replica.id,
@@ -168,7 +176,7 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
     // What this replica held before it died is over; others must not wait for it.
     disown(&consensus, config.replica.id, START_PATIENCE).await;
     Speaker::new(Arc::clone(&shared))
-        .serve(listeners.bgp, terminated())
+        .serve(listeners.bgp, reloads, terminated())
         .await;
     tracing::info!("peers are gone; stopping");
     disown(&consensus, config.replica.id, STOP_PATIENCE).await;
@@ -182,17 +190,17 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
 }
 
 /// What the tasks of all peers share.
-fn shared(config: &Config, consensus: Consensus, reflection: Reflection) -> Arc<Shared> {
-    let members = config.replicas.iter().map(|member| member.id).collect();
-    let (replica, bgp) = (config.replica.id, config.bgp.clone());
-    Arc::new(Shared::new(
-        replica,
-        members,
-        hostname(),
-        bgp,
-        consensus,
-        reflection,
-    ))
+fn shared(
+    config: &Config,
+    consensus: Consensus,
+    reflection: Reflection,
+    had_peers: bool,
+) -> Arc<Shared> {
+    let shared = Shared::new(config.clone(), hostname(), consensus, reflection);
+    Arc::new(match had_peers {
+        true => shared.restarted(Instant::now()),
+        false => shared,
+    })
 }
 
 fn open(config: &Config) -> Result<Replica, DaemonError> {
@@ -208,7 +216,7 @@ fn open(config: &Config) -> Result<Replica, DaemonError> {
 }
 
 fn serve_api(
-    config: &Config,
+    reloader: &Arc<Reloader>,
     stopped: &watch::Receiver<bool>,
     api: TcpListener,
     shared: &Arc<Shared>,
@@ -216,7 +224,8 @@ fn serve_api(
     requests: metrics::Requests,
     tasks: &mut JoinSet<()>,
 ) {
-    let addresses: BTreeMap<_, _> = config
+    let addresses: BTreeMap<_, _> = shared
+        .config()
         .replicas
         .iter()
         .map(|member| {
@@ -229,7 +238,12 @@ fn serve_api(
             )
         })
         .collect();
-    let operator = service::Service::new(Arc::clone(shared), led.clone(), addresses);
+    let operator = service::Service::new(
+        Arc::clone(shared),
+        led.clone(),
+        Arc::clone(reloader),
+        addresses,
+    );
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(weft_proto::FILE_DESCRIPTOR_SET)
         .build_v1()

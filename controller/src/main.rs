@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Some(Ok(config)) => config,
         Some(Err(error)) => return refuse(&error),
     };
-    match daemon::run(config) {
+    match daemon::run(config, arguments.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&error),
     }

@@ -5,29 +5,39 @@
 //! listener (1x per address) --connection--> peer (1x per peer) --orders--> writer (1x per connection)
 //! ```
 
+pub mod export;
 pub mod feed;
+pub mod keys;
+pub mod offer;
 pub mod ownership;
 pub mod peer;
+pub mod reload;
 pub mod report;
+pub mod restart;
+pub mod saved;
 pub mod socket;
 pub mod writer;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::FutureExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use weft_bgp::peer::PeerId;
+use weft_bgp::reflect::Local;
 
-use crate::config::Bgp;
+use crate::config::{Bgp, Config};
 use crate::consensus::Consensus;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
 use peer::{Peer, Setup, Word};
+use keys::Keyring;
+use reload::Reload;
 use report::{Facts, Report};
 
 /// What the tasks of all peers share.
@@ -38,14 +48,18 @@ pub struct Shared {
     pub members: Vec<u64>,
     /// Name of this host, for the FQDN capability.
     pub hostname: String,
-    /// The configuration.
-    pub config: Bgp,
+    /// Our AS, identifier and cluster.
+    pub local: Local,
     /// The facts.
     pub consensus: Consensus,
     /// What follows from them.
     pub reflection: Reflection,
     /// True once the daemon stops.
     pub stop: watch::Sender<bool>,
+    config: watch::Sender<Arc<Config>>,
+    /// Until when our OPENs say that we have restarted.
+    restarted_until: Option<Instant>,
+    bfd: OnceLock<Result<weft_bfd::Service, String>>,
     identities: Mutex<HashMap<PeerId, IpAddr>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
 }
@@ -59,24 +73,45 @@ struct Entry {
 impl Shared {
     /// For a daemon that has no peer yet.
     pub fn new(
-        replica: u64,
-        members: Vec<u64>,
+        config: Config,
         hostname: String,
-        config: Bgp,
         consensus: Consensus,
         reflection: Reflection,
     ) -> Self {
         Self {
-            replica,
-            members,
+            replica: config.replica.id,
+            members: config.replicas.iter().map(|member| member.id).collect(),
             hostname,
-            config,
+            local: config.bgp.local,
+            config: watch::Sender::new(Arc::new(config)),
             consensus,
             reflection,
             stop: watch::Sender::new(false),
+            restarted_until: None,
+            bfd: OnceLock::new(),
             identities: Mutex::default(),
             entries: Mutex::default(),
         }
+    }
+
+    /// Of a daemon that had routes before it started: its first OPENs say so. RFC 4724 §4.1.
+    pub fn restarted(mut self, now: Instant) -> Self {
+        self.restarted_until = Some(now + RESTARTED_FOR);
+        self
+    }
+
+    /// Whether an OPEN says now that we have restarted.
+    pub fn has_restarted(&self) -> bool {
+        self.restarted_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// BFD, started when the first peer needs it.
+    ///
+    /// # Errors
+    /// Why it could not start.
+    pub fn bfd(&self) -> Result<&weft_bfd::Service, String> {
+        let start = || weft_bfd::Service::new(BFD_SESSIONS_MAX).map_err(|error| error.to_string());
+        self.bfd.get_or_init(start).as_ref().map_err(Clone::clone)
     }
 
     /// One identity, one address: false if another address holds it.
@@ -91,9 +126,20 @@ impl Shared {
         lock(&self.identities).retain(|_, held| *held != address);
     }
 
+    /// The configuration that holds now. Ask again at the start of a session; it may change meanwhile.
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.borrow())
+    }
+
+    /// As [`Shared::config`], for those who have to notice when it changes.
+    pub fn follow_config(&self) -> watch::Receiver<Arc<Config>> {
+        self.config.subscribe()
+    }
+
     /// The address to dial from: that of a listener which names one.
     pub fn source_address(&self, to: IpAddr) -> Option<IpAddr> {
-        let named = self.config.listen.iter().map(SocketAddr::ip);
+        let config = self.config();
+        let named = config.bgp.listen.iter().map(SocketAddr::ip);
         named
             .filter(|ip| !ip.is_unspecified())
             .find(|ip| ip.is_ipv4() == to.is_ipv4())
@@ -110,15 +156,7 @@ impl Shared {
 
     /// Who may speak from this address, if anybody.
     fn setup(&self, address: IpAddr) -> Option<Setup> {
-        let resolved = self.config.resolve(address)?;
-        let group = resolved.settings.clone();
-        Some(Setup {
-            address,
-            port: group.port,
-            passive: group.passive || resolved.dynamic,
-            group,
-            dynamic: resolved.dynamic,
-        })
+        Setup::resolve(&self.config().bgp, address)
     }
 }
 
@@ -126,6 +164,7 @@ impl Shared {
 pub struct Speaker {
     shared: Arc<Shared>,
     peers: JoinSet<IpAddr>,
+    keyring: Keyring,
 }
 
 impl Speaker {
@@ -134,20 +173,63 @@ impl Speaker {
         let mut speaker = Self {
             shared,
             peers: JoinSet::new(),
+            keyring: Keyring::default(),
         };
-        let addresses: Vec<_> = speaker.shared.config.peers.keys().copied().collect();
-        for address in addresses {
-            if let Some(setup) = speaker.shared.setup(address) {
-                speaker.start(setup);
-            }
-        }
+        speaker.start_listed();
         speaker
     }
 
+    /// Those that have a task already have noticed a change of the configuration by themselves.
+    fn start_listed(&mut self) {
+        let config = self.shared.config();
+        for address in config.bgp.peers.keys() {
+            if lock(&self.shared.entries).contains_key(address) {
+                continue;
+            }
+            if let Some(setup) = Setup::resolve(&config.bgp, *address) {
+                self.start(setup);
+            }
+        }
+    }
+
+    /// From now on another configuration holds. Every peer's task sees that by itself.
+    fn reload(&mut self, reload: Reload) {
+        let (config, done) = reload.accept();
+        for (address, entry) in lock(&self.shared.entries).iter_mut() {
+            let resolved = config.bgp.resolve(*address);
+            entry.dynamic = resolved.is_none_or(|resolved| resolved.dynamic);
+        }
+        self.sign(&config.bgp);
+        self.shared.config.send_replace(Arc::new(config));
+        self.start_listed();
+        // Whoever asked may have gone.
+        let _ = done.send(());
+    }
+
+    /// The listeners hold the keys that the files hold now. A file that was good when the configuration was
+    /// checked and is not any more leaves the keys as they were.
+    fn sign(&mut self, bgp: &Bgp) {
+        let keys = match Keyring::read(bgp) {
+            Ok(keys) => keys,
+            Err(error) => return tracing::error!(%error, "the keys stay as they were"),
+        };
+        if let Err(error) = self.keyring.hold(keys) {
+            tracing::error!(%error, "a listener does not take a key of TCP-MD5");
+        }
+    }
+
     /// Serves peers until `stop` resolves, then takes leave of them.
-    pub async fn serve(mut self, listeners: Vec<TcpListener>, stop: impl Future<Output = ()>) {
+    pub async fn serve(
+        mut self,
+        listeners: Vec<TcpListener>,
+        mut reloads: mpsc::Receiver<Reload>,
+        stop: impl Future<Output = ()>,
+    ) {
         let (accepted, mut incoming) = mpsc::channel(ACCEPTED_MAX);
         let mut listening = JoinSet::new();
+        let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
+        self.keyring = Keyring::new(listeners.clone());
+        self.sign(&self.shared.config().bgp);
         for listener in listeners {
             listening.spawn(accept(listener, accepted.clone()));
         }
@@ -157,6 +239,7 @@ impl Speaker {
             tokio::select! {
                 () = &mut stop => break,
                 Some((stream, from)) = incoming.recv() => self.hand_over(stream, from),
+                Some(reload) = reloads.recv() => self.reload(reload),
                 _ = audit.tick() => self.audit().await,
                 Some(ended) = self.peers.join_next() => match ended {
                     Ok(address) => self.ended(address),
@@ -233,11 +316,15 @@ impl Speaker {
             tracing::info!(%from, "connection from an address that is no peer");
             return;
         };
+        if setup.group.shutdown.is_some() {
+            tracing::info!(%from, "connection from a peer that is shut down");
+            return;
+        }
         let dynamic = lock(&self.shared.entries)
             .values()
             .filter(|entry| entry.dynamic)
             .count();
-        if dynamic >= self.shared.config.dynamic_peers_max {
+        if dynamic >= self.shared.config().bgp.dynamic_peers_max {
             tracing::error!(%from, "no room for another dynamic peer; see bgp.dynamic_peers_max");
             return;
         }
@@ -266,7 +353,7 @@ impl Speaker {
     }
 }
 
-async fn accept(listener: TcpListener, accepted: mpsc::Sender<(TcpStream, SocketAddr)>) {
+async fn accept(listener: Arc<TcpListener>, accepted: mpsc::Sender<(TcpStream, SocketAddr)>) {
     loop {
         match listener.accept().await {
             Ok(connection) => {
@@ -306,4 +393,8 @@ const WORDS_MAX: usize = 4;
 /// How long the daemon waits for its peers' tasks, which have 3 s for their own last words.
 const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 const AUDIT_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+/// Longer than any peer takes to come back; shorter than the restart time that we offer.
+const RESTARTED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
+/// More than any fabric has switches.
+const BFD_SESSIONS_MAX: usize = 4096;
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

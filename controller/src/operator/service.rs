@@ -13,18 +13,21 @@ use weft_bgp::peer::PeerId;
 use weft_evpn::mac::Mac;
 use weft_proto::operator::v1::{self as proto, operator_server};
 
+use super::config;
 use super::routes::{self, Filter, Page};
 use crate::config::SUPPORTED;
 use crate::daemon::leadership::Led;
 use crate::reflector::Reflector;
 use crate::reflector::owner::Agreed;
 use crate::speaker::Shared;
+use crate::speaker::reload::Reloader;
 use crate::speaker::report::{Direction, Facts};
 
 /// Answers operators.
 pub struct Service {
     shared: Arc<Shared>,
     led: Led,
+    reloader: Arc<Reloader>,
     /// Every replica with its address, as configured.
     replicas: BTreeMap<u64, String>,
     /// Looks hold the reflector up: this many at a time.
@@ -33,10 +36,16 @@ pub struct Service {
 
 impl Service {
     /// For a running daemon.
-    pub fn new(shared: Arc<Shared>, led: Led, replicas: BTreeMap<u64, String>) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        led: Led,
+        reloader: Arc<Reloader>,
+        replicas: BTreeMap<u64, String>,
+    ) -> Self {
         Self {
             shared,
             led,
+            reloader,
             replicas,
             looks: Semaphore::new(LOOKS_MAX),
         }
@@ -269,6 +278,22 @@ impl operator_server::Operator for Service {
             agents: self.led.agents(),
             leader,
         }))
+    }
+
+    async fn reload_config(
+        &self,
+        request: Request<proto::ReloadConfigRequest>,
+    ) -> Result<Response<proto::ReloadConfigResponse>, Status> {
+        let answer = config::reload(&self.reloader, self.shared.replica, request.into_inner());
+        answer.await.map(Response::new)
+    }
+
+    async fn get_config(
+        &self,
+        request: Request<proto::GetConfigRequest>,
+    ) -> Result<Response<proto::GetConfigResponse>, Status> {
+        let answer = config::get(&self.reloader, self.shared.replica, request.get_ref());
+        answer.map(Response::new)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use weft_sys::{Key, KeyError};
 
 use crate::config::{Bgp, PeerGroup};
@@ -18,11 +18,21 @@ pub fn load(group: &PeerGroup) -> Result<Option<Key>, KeyError> {
     group.password_file.as_deref().map(Key::load).transpose()
 }
 
+/// Signs a live connection with this key from the next segment on, or with none any more.
+///
+/// # Errors
+/// What the system said.
+pub fn sign(stream: &TcpStream, key: Option<&Key>) -> std::io::Result<()> {
+    let peer = stream.peer_addr()?.ip();
+    weft_sys::md5_key(stream, peer, None, key.map(Key::octets))
+}
+
 /// For whom a listener holds a key: an address, or all under a prefix of so many bits. A peer without a
 /// key of its own under such a prefix has the prefix's.
 pub type Whose = (IpAddr, Option<u8>);
 
 /// The listeners with the keys that they hold.
+#[derive(Default)]
 pub struct Keyring {
     listeners: Vec<Arc<TcpListener>>,
     held: BTreeMap<Whose, Key>,

@@ -132,6 +132,18 @@ impl Ownership {
         self.done = false;
     }
 
+    /// Reflection is to treat the peer otherwise from now on: whoever owns it says so in a new record, and
+    /// the paths stay.
+    pub fn rekind(&mut self, kind: PeerKind) {
+        if std::mem::replace(&mut self.kind, kind) == kind {
+            return;
+        }
+        self.adj_rib_in.set_kind(kind);
+        if self.claimed.is_some() {
+            self.renounce();
+        }
+    }
+
     /// The session ended; if it was the last one, `parting` says what becomes of the peer's paths.
     pub fn end(&mut self, parting: Parting) {
         self.established = None;

@@ -1,7 +1,10 @@
 //! One peer: drives its session with octets, time and connections, and hands its routes to its
 //! ownership. Knows sockets and clocks; the rules of BGP are the session's.
 
+mod exporting;
 mod joining;
+mod liveness;
+mod reconfigure;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -19,17 +22,20 @@ use weft_bgp::message::notification::Cease;
 use weft_bgp::message::update::Update;
 use weft_bgp::message::{Message, RouteRefresh};
 use weft_bgp::session::{Input, Negotiated, Output, Session, SessionConfig, Side};
-use weft_bgp::update_group::ExportKey;
 use weft_bgp::{error::DecodeError, frame};
 
-use super::Shared;
-use super::ownership::Ownership;
+use super::ownership::{Ownership, Terms};
+use super::{Shared, keys, offer};
 use super::report::Report;
-use super::socket;
+use super::restart;
+use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
-use crate::config::PeerGroup;
+use crate::config::{Config, PeerGroup};
+use crate::reflector::owner::Parting;
 
+use exporting::Exporting;
 use joining::{Answer, Why};
+use liveness::Liveness;
 
 /// What a peer's task is told from outside.
 pub enum Word {
@@ -58,12 +64,14 @@ pub struct Peer {
     setup: Setup,
     words: mpsc::Receiver<Word>,
     stop: watch::Receiver<bool>,
+    config: watch::Receiver<Arc<Config>>,
     report: Report,
     session: Session,
     connections: [Option<Connection>; 2],
     dialing: Option<BoxFuture<'static, std::io::Result<TcpStream>>>,
     up: Option<Up>,
     ownership: Option<Ownership>,
+    liveness: Liveness,
     /// Routes to ask for: family, why, and the revision known.
     wanted: BTreeMap<(Family, Why), u64>,
     joining: Option<BoxFuture<'static, Answer>>,
@@ -73,6 +81,8 @@ pub struct Peer {
     /// Why we ended the session ourselves.
     grievance: Option<String>,
     stopping: Option<Instant>,
+    /// Not configured any more: the task ends when nothing of the peer is left.
+    leaving: bool,
     /// We ended the session for a reason that may pass: begin again then.
     restart: Option<Instant>,
 }
@@ -81,7 +91,7 @@ pub struct Peer {
 struct Up {
     side: Side,
     negotiated: Negotiated,
-    key: ExportKey,
+    exporting: Exporting,
 }
 
 struct Connection {
@@ -109,41 +119,37 @@ impl Peer {
         words: mpsc::Receiver<Word>,
         report: Report,
     ) -> Self {
-        let local = shared.config.local;
-        let mut config = SessionConfig::new(local.asn, local.router_id, setup.group.remote_asn);
-        config.hold = setup.group.hold;
-        config.connect_retry = setup.group.connect_retry;
-        config.families.clone_from(&setup.group.families);
-        config.passive = setup.passive || setup.dynamic;
-        config.fqdn = Some((shared.hostname.clone(), String::new()));
-        // Announced without a family: we keep no forwarding state, but we do say End-of-RIB and want
-        // to hear it. RFC 4724 §3.
-        config.graceful_restart = Some(weft_bgp::capability::GracefulRestart::default());
-        config.delay_jitter_seed = super::seed(setup.address, shared.replica);
+        let mut session = Session::new(session_config(&shared, &setup));
+        session.set_restarted(shared.has_restarted());
         Self {
             stop: shared.stop.subscribe(),
+            config: shared.follow_config(),
             shared,
             setup,
             words,
             report,
-            session: Session::new(config),
+            session,
             connections: [None, None],
             dialing: None,
             up: None,
             ownership: None,
+            liveness: Liveness::default(),
             wanted: BTreeMap::new(),
             joining: None,
             owed: BTreeSet::new(),
             owed_at: None,
             grievance: None,
             stopping: None,
+            leaving: false,
             restart: None,
         }
     }
 
     /// Serves the peer until the daemon stops, or a dynamic peer has gone.
     pub async fn serve(mut self) {
-        self.input(Input::Start).await;
+        if self.setup.group.shutdown.is_none() {
+            self.input(Input::Start).await;
+        }
         while !self.is_over() {
             self.turn().await;
         }
@@ -155,13 +161,15 @@ impl Peer {
         let gone = self.ownership.as_ref().is_none_or(Ownership::is_done);
         match self.stopping {
             Some(deadline) => (idle && gone) || now() >= deadline,
+            None if self.leaving => idle && gone,
             None => self.setup.dynamic && idle && gone && self.report.served(),
         }
     }
 
     async fn turn(&mut self) {
         let timeout = self.session.poll_timeout().map(Instant::from_std);
-        let timers = [timeout, self.restart, self.stopping, self.owed_at];
+        let telling = self.telling_deadline();
+        let timers = [timeout, self.restart, self.stopping, self.owed_at, telling];
         let deadline = timers
             .into_iter()
             .flatten()
@@ -170,11 +178,13 @@ impl Peer {
         tokio::select! {
             word = self.words.recv(), if self.stopping.is_none() => self.hear(word).await,
             () = stopped(&mut self.stop), if self.stopping.is_none() => self.stop().await,
+            Ok(()) = self.config.changed(), if self.stopping.is_none() => self.reconfigured().await,
             dialed = pending_or(&mut self.dialing) => self.dialed(dialed).await,
             happened = watch(outgoing) => self.happened(Side::Outgoing, happened).await,
             happened = watch(incoming) => self.happened(Side::Incoming, happened).await,
             answer = pending_or(&mut self.joining) => self.joined(answer).await,
             () = own(&mut self.ownership) => {}
+            diagnostic = self.liveness.failed() => self.path_failed(diagnostic).await,
             () = tokio::time::sleep_until(deadline) => self.due().await,
         }
         if self.ownership.as_ref().is_some_and(Ownership::is_done) && self.up.is_none() {
@@ -192,6 +202,9 @@ impl Peer {
             for family in std::mem::take(&mut self.owed) {
                 self.want(family, Why::End, 0);
             }
+        }
+        if self.telling_deadline().is_some_and(|at| now() >= at) {
+            self.telling_due();
         }
         self.input(Input::Timeout).await;
     }
@@ -233,8 +246,11 @@ impl Peer {
     }
 
     async fn connect(&mut self, side: Side, stream: TcpStream) {
-        if let Err(error) = socket::prepare(&stream) {
+        if let Err(error) = socket::prepare(&stream, self.setup.group.ttl) {
             tracing::warn!(peer = %self.setup.address, %error, "connection not prepared");
+        }
+        if side == Side::Incoming && !self.sign(&stream) {
+            return;
         }
         let (socket, sink) = stream.into_split();
         let (orders, inbox) = mpsc::channel(ORDERS_MAX);
@@ -250,6 +266,21 @@ impl Peer {
             spoke: false,
         });
         self.input(Input::Connected(side)).await;
+    }
+
+    /// What was accepted has its listener's key, unless it came before the listener had it. False: it has
+    /// not the key that it must have.
+    fn sign(&mut self, stream: &TcpStream) -> bool {
+        let signed = match keys::load(&self.setup.group) {
+            Ok(None) => return true,
+            Ok(key) => keys::sign(stream, key.as_ref()).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = &signed {
+            tracing::error!(peer = %self.setup.address, %error, "connection refused: it cannot be signed");
+            self.report.failed(error.clone());
+        }
+        signed.is_ok()
     }
 
     async fn happened(&mut self, side: Side, happened: Happened) {
@@ -269,6 +300,7 @@ impl Peer {
             Happened::Wrote(Event::Lagged(family, revision)) => {
                 self.want(family, Why::Behind, revision)
             }
+            Happened::Wrote(Event::Lost(_)) => self.start_again().await,
         }
     }
 
@@ -323,11 +355,7 @@ impl Peer {
 
     async fn output(&mut self, output: Output) -> Option<DecodeError> {
         match output {
-            Output::Connect => {
-                let to = SocketAddr::new(self.setup.address, self.setup.port);
-                let from = self.shared.source_address(self.setup.address);
-                self.dialing = Some(Box::pin(socket::dial(to, from)));
-            }
+            Output::Connect => self.dial(),
             Output::Send(side, message) => self.send(side, &message),
             Output::Close(side) => self.close(side),
             Output::Refuse(side) => {
@@ -346,20 +374,43 @@ impl Peer {
             }
             Output::Down(reason) => {
                 tracing::warn!(peer = %self.setup.address, %reason, "session closed");
+                let up = self.up.take();
+                let parting = match self.stopping {
+                    Some(_) => Parting::OurDoing,
+                    None if self.leaving => Parting::Gone,
+                    None => up.map_or(Parting::Gone, |up| {
+                        let long_lived_secs = self.setup.group.long_lived_secs;
+                        restart::parting(&up.negotiated, &reason, long_lived_secs)
+                    }),
+                };
                 let reason = self.grievance.take().unwrap_or_else(|| reason.to_string());
                 self.report.down(reason);
-                self.up = None;
                 self.joining = None;
                 self.wanted.clear();
                 self.owed.clear();
                 self.owed_at = None;
                 self.dialing = None;
                 if let Some(ownership) = &mut self.ownership {
-                    ownership.end();
+                    ownership.end(parting);
                 }
             }
         }
         None
+    }
+
+    /// Dials, signed with the key that the file holds now.
+    fn dial(&mut self) {
+        let group = &self.setup.group;
+        let to = SocketAddr::new(self.setup.address, self.setup.port);
+        let from = group
+            .source_address
+            .or_else(|| self.shared.source_address(self.setup.address));
+        let ttl = group.ttl;
+        let dialing: BoxFuture<'static, _> = match keys::load(group) {
+            Ok(key) => Box::pin(socket::dial(to, from, Protection { key, ttl })),
+            Err(error) => Box::pin(std::future::ready(Err(std::io::Error::other(error)))),
+        };
+        self.dialing = Some(dialing);
     }
 
     fn send(&mut self, side: Side, message: &Message) {
@@ -396,7 +447,7 @@ impl Peer {
         let kind = self
             .setup
             .group
-            .kind(negotiated.peer.asn, self.shared.config.local.asn);
+            .kind(negotiated.peer.asn, self.shared.local.asn);
         tracing::info!(peer = %self.setup.address, id = %negotiated.peer, %kind, "session established");
         self.report.up(&negotiated);
         if !self
@@ -411,36 +462,40 @@ impl Peer {
             return;
         }
         let families = negotiated.families.clone();
+        let terms = Terms {
+            kind,
+            families: families.clone(),
+            preserved: restart::preserved(&negotiated),
+        };
         match self
             .ownership
             .as_mut()
             .filter(|ownership| ownership.peer() == negotiated.peer)
         {
-            Some(ownership) => ownership.resume(kind, families.clone(), now()),
+            Some(ownership) => ownership.resume(terms, now()),
             None => {
                 self.retire();
                 let (peer, address) = (negotiated.peer, self.setup.address);
                 self.ownership =
-                    Ownership::begin(&self.shared, peer, address, kind, families.clone(), now())
-                        .await;
+                    Ownership::begin(&self.shared, peer, address, terms, now()).await;
             }
         }
-        let key = ExportKey::new(kind, &negotiated.decode);
+        // Whoever has seen it once must not wait for the End-of-RIB of a restart again. RFC 4724 §4.1.
+        self.session.set_restarted(false);
+        self.watch_path(side).await;
+        let exporting = Exporting::new(self.exports(&negotiated));
         self.up = Some(Up {
             side,
             negotiated,
-            key,
+            exporting,
         });
-        for family in families {
-            self.wanted.insert((family, Why::Fresh), 0);
-        }
-        self.ask();
+        self.begin_telling();
     }
 
     /// A peer that came back under another identity: the old one is taken away on its own.
     fn retire(&mut self) {
         if let Some(mut old) = self.ownership.take() {
-            old.end();
+            old.end(Parting::Gone);
             tokio::spawn(async move {
                 while !old.is_done() {
                     old.turn(now()).await;
@@ -464,10 +519,20 @@ impl Peer {
                 for (reason, count) in self.report.learned(&learned, ownership.routes()) {
                     tracing::warn!(peer = %self.setup.address, reason, count, "routes refused");
                 }
+                self.heard(&learned);
                 None
             }
             Err(error) => Some(error),
         }
+    }
+}
+
+fn session_config(shared: &Shared, setup: &Setup) -> SessionConfig {
+    let seed = super::seed(setup.address, shared.replica);
+    let config = offer::session(&setup.group, &shared.local, &shared.hostname, seed);
+    SessionConfig {
+        passive: config.passive || setup.passive || setup.dynamic,
+        ..config
     }
 }
 

@@ -1,0 +1,169 @@
+//! A peer whose configuration changed: what of it the session takes as it goes, and what ends it. Knows
+//! which hooks a change reaches, not what they do.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use weft_bgp::message::notification::Cease;
+use weft_bgp::session::{Effect, Input, Side};
+
+use super::{Peer, Setup, session_config};
+use crate::speaker::keys;
+use crate::config::settings::{self, Reach};
+use crate::config::{Bgp, diff};
+
+impl Setup {
+    /// How to reach whoever may speak from an address; `None`: nobody may.
+    pub fn resolve(bgp: &Bgp, address: IpAddr) -> Option<Self> {
+        let resolved = bgp.resolve(address)?;
+        let group = resolved.settings.clone();
+        Some(Self {
+            address,
+            port: group.port,
+            passive: group.passive || resolved.dynamic,
+            group,
+            dynamic: resolved.dynamic,
+        })
+    }
+}
+
+impl Peer {
+    /// Looks up what holds for this peer now, and changes into it.
+    pub(super) async fn reconfigured(&mut self) {
+        let config = self.config.borrow_and_update().clone();
+        let setup = Setup::resolve(&config.bgp, self.setup.address);
+        match setup {
+            Some(setup) => self.reconfigure(setup).await,
+            None => self.leave().await,
+        }
+    }
+
+    /// The peer is not configured any more: says so, and ends when nothing of it is left.
+    async fn leave(&mut self) {
+        if !self.leaving {
+            tracing::info!(peer = %self.setup.address, "peer deconfigured");
+            self.leaving = true;
+            self.restart = None;
+            self.input(Input::Stop(Cease::Deconfigured)).await;
+        }
+    }
+
+    /// Changes into another setup. The session goes on unless what was settled by its OPEN changes.
+    async fn reconfigure(&mut self, setup: Setup) {
+        let begins = self.leaving || self.setup.group.shutdown.is_some();
+        self.leaving = false;
+        let before = std::mem::replace(&mut self.setup, setup);
+        let group = &self.setup.group;
+        self.report.regroup(group.name.clone(), self.setup.dynamic);
+        let (old, new) = (settings::of_group(&before.group), settings::of_group(group));
+        let changed: BTreeSet<_> = diff::between(&old, &new)
+            .into_iter()
+            .map(|(_, new)| new.reach)
+            .collect();
+        let effect = self.offer();
+        if let Some(message) = self.setup.group.shutdown.clone() {
+            if before.group.shutdown.is_none() {
+                self.restart = None;
+                let shutdown = Input::StopSaying(Cease::Shutdown, message);
+                self.input(shutdown).await;
+            }
+            return;
+        }
+        // An idle session that may dial now has to begin to; one that may not has to cease.
+        let turned = self.up.is_none() && before.passive != self.setup.passive;
+        if begins {
+            self.input(Input::Start).await;
+        } else if matches!(effect, Effect::MustReset(_)) || self.is_misplaced(&before) || turned {
+            self.reset(&effect).await;
+        }
+        self.call(&changed).await;
+    }
+
+    /// Hands the session what it offers from now on.
+    fn offer(&mut self) -> Effect {
+        let mut config = session_config(&self.shared, &self.setup);
+        // Whether we have restarted is no matter of the configuration.
+        let restart = self.session.config().graceful_restart.as_ref();
+        let restarted = restart.is_some_and(|restart| restart.restarted);
+        if let Some(restart) = &mut config.graceful_restart {
+            restart.restarted = restarted;
+        }
+        self.session.reconfigure(config)
+    }
+
+    /// The connection that we dialed comes from an address that we do not speak from any more.
+    fn is_misplaced(&self, before: &Setup) -> bool {
+        let dialed = self.connections[Side::Outgoing as usize].is_some() || self.dialing.is_some();
+        dialed && before.group.source_address != self.setup.group.source_address
+    }
+
+    async fn reset(&mut self, effect: &Effect) {
+        if self.up.is_some() {
+            tracing::info!(peer = %self.setup.address, ?effect, "session reset by a changed configuration");
+        }
+        self.restart = None;
+        self.input(Input::Stop(Cease::ConfigurationChange)).await;
+        self.input(Input::Start).await;
+    }
+
+    async fn call(&mut self, changed: &BTreeSet<Reach>) {
+        // The file may hold another key under the same name.
+        if changed.contains(&Reach::Key) || self.setup.group.password_file.is_some() {
+            self.rekey();
+        }
+        if changed.contains(&Reach::Watch) {
+            self.rewatch().await;
+        }
+        if changed.contains(&Reach::Kind) {
+            self.rekind();
+        }
+        if changed.contains(&Reach::Kind) || changed.contains(&Reach::Inbound) {
+            self.reinbound();
+        }
+        if changed.contains(&Reach::Kind) || changed.contains(&Reach::Export) {
+            self.reexport();
+        }
+    }
+
+    /// What the peer is told changes: its export key or its interest is built again from
+    /// `self.setup.group`, and the members turn to it without a new session.
+    fn reexport(&mut self) {
+        self.retell();
+    }
+
+    /// What is learned from the peer changes: limits, guard and the like are built again from
+    /// `self.setup.group`. What is held already stays.
+    fn reinbound(&mut self) {}
+
+    /// How reflection treats the peer changes: its stake in the facts says so.
+    fn rekind(&mut self) {
+        let Some(up) = &self.up else { return };
+        let local_asn = self.shared.local.asn;
+        let kind = self.setup.group.kind(up.negotiated.peer.asn, local_asn);
+        if let Some(ownership) = &mut self.ownership {
+            ownership.rekind(kind);
+        }
+    }
+
+    /// The key of TCP-MD5 changes, or may have changed in its file: live connections get it.
+    fn rekey(&mut self) {
+        let key = match keys::load(&self.setup.group) {
+            Ok(key) => key,
+            Err(error) => {
+                return tracing::error!(peer = %self.setup.address, %error, "the key stays as it was");
+            }
+        };
+        for connection in self.connections.iter().flatten() {
+            if let Err(error) = keys::sign(connection.socket.as_ref(), key.as_ref()) {
+                tracing::error!(peer = %self.setup.address, %error, "a connection does not take the key");
+            }
+        }
+    }
+
+    /// BFD is to watch the peer from now on, not any more, or otherwise than it did.
+    async fn rewatch(&mut self) {
+        if let Some(side) = self.up.as_ref().map(|up| up.side) {
+            self.watch_path(side).await;
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The configuration file read again while peers are up: checked whole, compared, and handed to the
+//! speaker. Knows the file and the difference; what a peer makes of it is its task's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use super::Shared;
+use crate::config::diff::{self, Change};
+use crate::config::{Config, ConfigError};
+
+/// A configuration that is to hold from now on; answered once every task can see it.
+pub struct Reload {
+    config: Config,
+    done: oneshot::Sender<()>,
+}
+
+impl Reload {
+    /// What is to hold; the sender is told when it does.
+    pub fn accept(self) -> (Config, oneshot::Sender<()>) {
+        (self.config, self.done)
+    }
+}
+
+/// Why a reload changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// There is no file to read.
+    #[error("weftd was started without --config")]
+    NoFile,
+    /// The file has a mistake.
+    #[error(transparent)]
+    Refused(#[from] ConfigError),
+    /// The daemon stops.
+    #[error("the replica is stopping")]
+    Stopping,
+}
+
+/// Reads the file again when it is told to.
+pub struct Reloader {
+    shared: Arc<Shared>,
+    file: Option<PathBuf>,
+    reloads: mpsc::Sender<Reload>,
+    /// One at a time, so that what was read last is what holds.
+    turn: Mutex<()>,
+}
+
+impl Reloader {
+    /// For the file that the daemon was started with. The receiver is for the speaker.
+    pub fn new(shared: Arc<Shared>, file: Option<PathBuf>) -> (Self, mpsc::Receiver<Reload>) {
+        let (reloads, accepted) = mpsc::channel(1);
+        let reloader = Self {
+            shared,
+            file,
+            reloads,
+            turn: Mutex::default(),
+        };
+        (reloader, accepted)
+    }
+
+    /// The file, if the daemon was started with one.
+    pub fn file(&self) -> Option<&PathBuf> {
+        self.file.as_ref()
+    }
+
+    /// What holds now.
+    pub fn config(&self) -> Arc<Config> {
+        self.shared.config()
+    }
+
+    /// Reads the file and says what differs from what holds; unless `dry_run`, that holds afterwards.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub async fn reload(&self, dry_run: bool) -> Result<Vec<Change>, ReloadError> {
+        let _turn = self.turn.lock().await;
+        let file = self.file.clone().ok_or(ReloadError::NoFile)?;
+        let read = tokio::task::spawn_blocking(move || Config::load(&file)).await;
+        let config = read.map_err(|_| ReloadError::Stopping)??;
+        let held = self.config();
+        let changes = diff::diff(&held, &config);
+        if dry_run {
+            return Ok(changes);
+        }
+        let (done, accepted) = oneshot::channel();
+        let config = diff::applicable(&held, &config);
+        let reload = Reload { config, done };
+        let sent = self.reloads.send(reload).await;
+        sent.map_err(|_| ReloadError::Stopping)?;
+        accepted.await.map_err(|_| ReloadError::Stopping)?;
+        for change in &changes {
+            tracing::info!(%change, "configuration changed");
+        }
+        Ok(changes)
+    }
+
+    /// What differs between what holds and a text, which `name` stands for in errors.
+    ///
+    /// # Errors
+    /// The mistake in the text.
+    pub fn compare(&self, text: &str, name: &str) -> Result<Vec<Change>, ReloadError> {
+        let config = Config::parse(text, name.as_ref())?;
+        Ok(diff::diff(&self.config(), &config))
+    }
+}
+
+/// Reloads at every SIGHUP.
+pub async fn at_hangup(reloader: Arc<Reloader>) {
+    let mut hangup = signal(SignalKind::hangup()).expect("the runtime handles signals");
+    while hangup.recv().await.is_some() {
+        match reloader.reload(false).await {
+            Ok(changes) => tracing::info!(changes = changes.len(), "configuration reloaded"),
+            Err(error) => tracing::error!(%error, "configuration not reloaded; nothing changed"),
+        }
+    }
+}
