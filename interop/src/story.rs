@@ -262,7 +262,10 @@ impl Teller<'_> {
     fn fits(&self, step: &Step) -> bool {
         let (only, asks_weft) = match step {
             Step::Ask(ask) => (ask.only, ask.run.starts_with("weft ")),
-            Step::Run(run) => (run.only, false),
+            Step::Run(run) => {
+                let lines = run.run.each();
+                (run.only, lines.iter().any(|line| line.starts_with("weft ")))
+            }
             Step::Watch(watch) => (watch.only, false),
             Step::Stop(stop) => (stop.only, false),
             Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => (of.only, false),
@@ -273,11 +276,7 @@ impl Teller<'_> {
 
     fn ask(&mut self, ask: &Ask, node: &str) -> Result<(), Failure> {
         let start = Instant::now();
-        let patience = match self.checks.failed {
-            0 => Duration::from_secs_f64(ask.within),
-            _ => Duration::from_secs_f64(ask.within.min(AFTER_A_FAILURE_SECS)),
-        };
-        let deadline = clock::deadline(patience);
+        let deadline = self.deadline(ask.within);
         let line = fill(&ask.run, &self.memory);
         let answer = loop {
             match self.look(ask, node, &line)? {
@@ -299,6 +298,13 @@ impl Teller<'_> {
         };
         self.checks.record(&name, start, answer);
         Ok(())
+    }
+
+    fn deadline(&self, within_secs: f64) -> Instant {
+        clock::deadline(Duration::from_secs_f64(match self.checks.failed {
+            0 => within_secs,
+            _ => within_secs.min(AFTER_A_FAILURE_SECS),
+        }))
     }
 
     /// Whether there is nothing to wait for any more.
@@ -354,7 +360,7 @@ impl Teller<'_> {
             for line in run.run.each() {
                 let line = fill(line, &self.memory);
                 let start = Instant::now();
-                let deadline = clock::deadline(Duration::from_secs_f64(run.within));
+                let deadline = self.deadline(run.within);
                 loop {
                     match self.lab.ask(node, &line) {
                         Ok(_) => {

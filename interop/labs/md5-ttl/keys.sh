@@ -4,3 +4,4 @@ set -e
 umask 077
 printf 'first\n' >first.key
 printf 'second\n' >second.key
+cp first.key now.key
