@@ -209,7 +209,9 @@ fn retain(peer: PeerId, families: &[Family], owner: &Owner, retention: &Retentio
         ..owner.clone()
     };
     let mut ops = vec![ledger::put(&FactKey::Owner(peer), retained.encode())];
-    ops.extend(forget_routes(peer, families, |family| retention.covers(family)));
+    ops.extend(forget_routes(peer, families, |family| {
+        retention.covers(family)
+    }));
     ops
 }
 
@@ -218,7 +220,10 @@ fn forget_routes(
     families: &[Family],
     kept: impl Fn(Family) -> bool,
 ) -> impl Iterator<Item = Op> {
-    let gone = families.iter().copied().filter(move |family| !kept(*family));
+    let gone = families
+        .iter()
+        .copied()
+        .filter(move |family| !kept(*family));
     gone.map(move |family| Op::DeletePrefix {
         prefix: FactPrefix::RoutesOfPeer(family, peer).encode(),
     })

@@ -14,16 +14,19 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use weft_bgp::constrain::Interest;
+use weft_bgp::capability::AddPathSet;
 use weft_bgp::error::DecodeError;
 use weft_bgp::family::Family;
+use weft_bgp::message::RouteRefresh;
 use weft_bgp::message::update::Update;
 use weft_bgp::peer::PeerId;
 use weft_bgp::table::PeerKind;
 use weft_store::{Batch, Outcome};
 
 use super::Shared;
-use crate::config::SUPPORTED;
 use crate::ledger::{self, FactPrefix, Owner};
+use crate::reflector::learn::inbound::Inbound;
+use crate::reflector::learn::sanity::FabricView;
 use crate::reflector::learn::{AdjRibIn, Learned};
 use crate::reflector::owner::{self, Agreed, Own, Parting, Step};
 
@@ -35,6 +38,7 @@ pub struct Ownership {
     kind: PeerKind,
     families: Vec<Family>,
     agreed: watch::Receiver<Agreed>,
+    view: watch::Receiver<Arc<FabricView>>,
     adj_rib_in: AdjRibIn,
     established: Option<Instant>,
     /// Since when no living replica owns the peer.
@@ -53,6 +57,8 @@ pub struct Ownership {
     pause: Option<Instant>,
     /// What the end of the session means for the paths.
     parting: Parting,
+    /// Families that the peer says again, and until when we wait for the end of it. RFC 7313 §4.
+    refreshing: BTreeMap<Family, Instant>,
     /// Families whose forwarding the peer kept since its last session.
     preserved: Vec<Family>,
     done: bool,
@@ -67,6 +73,10 @@ pub struct Terms {
     pub families: Vec<Family>,
     /// Families whose forwarding it kept since its last session, RFC 4724 §4.2.
     pub preserved: Vec<Family>,
+    /// Families in which it sends path identifiers, RFC 7911 §4.
+    pub add_path: AddPathSet,
+    /// What it may announce.
+    pub inbound: Inbound,
 }
 
 enum Proposed {
@@ -84,21 +94,26 @@ impl Ownership {
         terms: Terms,
         now: Instant,
     ) -> Option<Self> {
+        let agreed = shared.reflection.follow(peer).await?;
+        let mut view = shared.reflection.view();
+        let adj_rib_in = adj_rib_in(shared, peer, &terms, &mut view);
         let Terms {
             kind,
             families,
             preserved,
+            add_path: _,
+            inbound: _,
         } = terms;
-        let agreed = shared.reflection.follow(peer).await?;
-        let local = shared.local;
         Some(Self {
             shared: Arc::clone(shared),
             peer,
             address,
             kind,
-            adj_rib_in: AdjRibIn::new(peer, kind, local, families.clone()),
+            adj_rib_in,
             families,
             agreed,
+            view,
+            refreshing: BTreeMap::new(),
             established: Some(now),
             unserved: None,
             announced: false,
@@ -122,8 +137,8 @@ impl Ownership {
 
     /// The peer came back before everything was taken away.
     pub fn resume(&mut self, terms: Terms, now: Instant) {
-        let local = self.shared.local;
-        self.adj_rib_in = AdjRibIn::new(self.peer, terms.kind, local, terms.families.clone());
+        self.adj_rib_in = adj_rib_in(&self.shared, self.peer, &terms, &mut self.view);
+        self.refreshing.clear();
         self.kind = terms.kind;
         self.families = terms.families;
         self.preserved = terms.preserved;
@@ -177,6 +192,39 @@ impl Ownership {
         self.adj_rib_in.learn(update)
     }
 
+    /// Another inbound policy from now on; what is held stays.
+    pub fn set_policy(&mut self, inbound: Inbound) -> Learned {
+        self.adj_rib_in.set_policy(inbound)
+    }
+
+    /// The peer begins or ends to say all its routes of a family again. RFC 7313 §4.
+    pub fn refreshed(&mut self, refresh: RouteRefresh, now: Instant) -> Learned {
+        match refresh.subtype {
+            RouteRefresh::BEGIN => {
+                self.adj_rib_in.begin_refresh(refresh.family);
+                self.refreshing
+                    .insert(refresh.family, now + REFRESH_DEADLINE);
+                Learned::default()
+            }
+            RouteRefresh::END => {
+                self.refreshing.remove(&refresh.family);
+                self.adj_rib_in.end_refresh(refresh.family)
+            }
+            _ => Learned::default(),
+        }
+    }
+
+    /// Who does not say the end of a refresh has had the time to.
+    fn refresh_due(&mut self, now: Instant) {
+        let due = |(family, at): (&Family, &Instant)| (now >= *at).then_some(*family);
+        let due: Vec<_> = self.refreshing.iter().filter_map(due).collect();
+        for family in due {
+            self.refreshing.remove(&family);
+            let withdrawn = self.adj_rib_in.end_refresh(family).withdrawn;
+            tracing::warn!(peer = %self.peer, %family, withdrawn, "refresh without an end");
+        }
+    }
+
     /// What the peer wants to be told.
     pub fn interest(&self) -> Interest {
         self.adj_rib_in.interest()
@@ -195,10 +243,12 @@ impl Ownership {
 
     /// Waits until something happened and takes the next steps. May be dropped at any await.
     pub async fn turn(&mut self, now: Instant) {
+        self.refresh_due(now);
         self.advance(now);
         if self.done {
             return;
         }
+        let guarded = self.adj_rib_in.is_guarded();
         let deadline = self.deadline(now);
         tokio::select! {
             changed = self.agreed.changed() => {
@@ -208,6 +258,10 @@ impl Ownership {
                     self.done = true;
                     std::future::pending::<()>().await;
                 }
+            }
+            Ok(()) = self.view.changed(), if guarded => {
+                let view = Arc::clone(&self.view.borrow_and_update());
+                self.adj_rib_in.see(view);
             }
             (proposed, outcome) = pending_or(&mut self.step) => self.stepped(proposed, outcome, now),
             committed = pending_or(&mut self.scan) => self.scanned(committed.as_ref()),
@@ -246,7 +300,7 @@ impl Ownership {
             replica: self.shared.replica,
             members: &self.shared.members,
             peer: self.peer,
-            families: &SUPPORTED,
+            families: &ledger::FAMILIES,
             established: self.established.map(|_| (self.address, self.kind)),
             claimed: self.claimed.as_ref(),
             announced: self.announced,
@@ -319,7 +373,7 @@ impl Ownership {
             late || !self.families.contains(family) || self.adj_rib_in.ended(*family)
         };
         let due = move |family: &Family| !self.swept.contains(family) && said(family);
-        SUPPORTED.into_iter().filter(due)
+        ledger::FAMILIES.into_iter().filter(due)
     }
 
     fn scanned(&mut self, committed: Option<&HashMap<Bytes, Bytes>>) {
@@ -354,12 +408,28 @@ impl Ownership {
         let far = now + IDLE;
         let sync = self.established.map(|since| since + SYNC_DEADLINE);
         let patience = self.unserved.map(|since| since + PATIENCE);
-        let timers = sync.into_iter().chain(patience);
+        let refreshed = self.refreshing.values().copied();
+        let timers = sync.into_iter().chain(patience).chain(refreshed);
         timers
             .chain(self.pause)
             .filter(|at| *at > now)
             .fold(far, Instant::min)
     }
+}
+
+/// An empty one under these terms.
+fn adj_rib_in(
+    shared: &Shared,
+    peer: PeerId,
+    terms: &Terms,
+    view: &mut watch::Receiver<Arc<FabricView>>,
+) -> AdjRibIn {
+    let families = terms.families.clone();
+    let mut adj_rib_in = AdjRibIn::new(peer, terms.kind, shared.local, families);
+    adj_rib_in.set_add_path(terms.add_path);
+    adj_rib_in.set_policy(terms.inbound.clone());
+    adj_rib_in.see(Arc::clone(&view.borrow_and_update()));
+    adj_rib_in
 }
 
 /// What the facts hold of a peer; `None` if the store cannot be read.
@@ -368,7 +438,7 @@ fn scan(shared: &Arc<Shared>, peer: PeerId) -> BoxFuture<'static, Option<HashMap
     Box::pin(async move {
         let read = move || -> Option<HashMap<Bytes, Bytes>> {
             let mut committed = HashMap::new();
-            for family in SUPPORTED {
+            for family in ledger::FAMILIES {
                 let prefix = FactPrefix::RoutesOfPeer(family, peer).encode();
                 for fact in view.scan(&prefix) {
                     let (key, value) = fact.ok()?;
@@ -399,5 +469,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 const RETRY: Duration = Duration::from_millis(100);
 /// A peer that never says End-of-RIB has said everything after this.
 const SYNC_DEADLINE: Duration = Duration::from_secs(30);
+/// A refresh whose end never comes is over after this, RFC 7313 §4: longer than a whole table takes.
+const REFRESH_DEADLINE: Duration = Duration::from_secs(360);
 /// Look again now and then, whatever happens.
 const IDLE: Duration = Duration::from_secs(5);

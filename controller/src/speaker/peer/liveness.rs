@@ -30,6 +30,11 @@ impl Liveness {
     }
 }
 
+/// What cannot change while a session lasts.
+fn pair(config: &Config) -> (IpAddr, IpAddr, bool, u8) {
+    (config.local, config.remote, config.multihop, config.min_ttl)
+}
+
 impl Peer {
     /// Watches the path between our end of the session and the peer, if the configuration asks for it.
     pub(super) async fn watch_path(&mut self, side: Side) {
@@ -42,8 +47,14 @@ impl Peer {
             return;
         };
         if let Some((held, watch)) = &mut self.liveness.0
-            && *held == wanted
+            && pair(held) == pair(&wanted)
         {
+            // Another session would tell the other end that this one was shut down, and FRR 8.4.4 takes
+            // that for a failure.
+            if let Err(error) = watch.change(wanted.interval, wanted.multiplier).await {
+                tracing::error!(peer = %self.setup.address, %error, "BFD keeps its timers");
+            }
+            *held = wanted;
             // What failed before this session began is over.
             watch.forgive();
             return;

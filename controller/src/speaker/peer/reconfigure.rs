@@ -133,7 +133,9 @@ impl Peer {
 
     /// What is learned from the peer changes: limits, guard and the like are built again from
     /// `self.setup.group`. What is held already stays.
-    fn reinbound(&mut self) {}
+    fn reinbound(&mut self) {
+        self.repolicy();
+    }
 
     /// How reflection treats the peer changes: its stake in the facts says so.
     fn rekind(&mut self) {
