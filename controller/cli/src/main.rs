@@ -13,6 +13,7 @@ use failure::Failure;
 use output::{Format, printable};
 
 mod agent;
+mod config;
 mod connection;
 mod fabric;
 mod failure;
@@ -76,6 +77,9 @@ enum Noun {
     /// How each leaf should spread its traffic, and why.
     #[command(subcommand)]
     Plan(plan::Command),
+    /// The configuration of a replica; each has its own file.
+    #[command(subcommand)]
+    Config(config::Command),
     /// The switches that weft programs.
     #[command(subcommand)]
     Agent(agent::Command),
@@ -131,6 +135,7 @@ async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
         Noun::Replica(command) => command.run(&connection, format, out).await,
         Noun::Fabric(command) => command.run(&connection, format, out).await,
         Noun::Plan(command) => command.run(&connection, format, out).await,
+        Noun::Config(command) => command.run(&connection, format, out).await,
         Noun::Agent(command) => command.run(&connection, format, out).await,
     }
 }

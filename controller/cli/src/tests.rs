@@ -87,6 +87,59 @@ impl operator_server::Operator for Replica {
     ) -> Result<Response<operator::ListAgentsResponse>, Status> {
         Ok(Response::new(operator::ListAgentsResponse::default()))
     }
+
+    async fn reload_config(
+        &self,
+        request: Request<operator::ReloadConfigRequest>,
+    ) -> Result<Response<operator::ReloadConfigResponse>, Status> {
+        let request = request.into_inner();
+        if request.text == "asn = 0\n" {
+            let reason = format!("{}: bgp.asn: AS 0 is reserved", request.name);
+            return Err(Status::invalid_argument(reason));
+        }
+        let changed = operator::ConfigChange {
+            subject: "peer_group leaves".to_owned(),
+            change: "changed".to_owned(),
+            knob: "hold_secs".to_owned(),
+            old: "9".to_owned(),
+            new: "30".to_owned(),
+            effect: "session reset".to_owned(),
+        };
+        let removed = operator::ConfigChange {
+            subject: "peer 192.0.2.1".to_owned(),
+            change: "removed".to_owned(),
+            effect: "applied".to_owned(),
+            ..operator::ConfigChange::default()
+        };
+        Ok(Response::new(operator::ReloadConfigResponse {
+            changes: vec![changed, removed],
+            file: "weft.toml".to_owned(),
+            replica: 3,
+        }))
+    }
+
+    async fn get_config(
+        &self,
+        request: Request<operator::GetConfigRequest>,
+    ) -> Result<Response<operator::GetConfigResponse>, Status> {
+        let request = request.into_inner();
+        let value = |knob: &str, value: &str, from: &str| operator::ConfigValue {
+            subject: request.subject.clone(),
+            knob: knob.to_owned(),
+            value: value.to_owned(),
+            from: from.to_owned(),
+        };
+        let (values, next) = match (request.page_token.as_str(), request.all) {
+            ("", _) => (vec![value("hold_secs", "9", "group")], "second"),
+            (_, true) => (vec![value("strict", "false", "default")], ""),
+            (_, false) => (Vec::new(), ""),
+        };
+        Ok(Response::new(operator::GetConfigResponse {
+            values,
+            next_page_token: next.to_owned(),
+            ..operator::GetConfigResponse::default()
+        }))
+    }
 }
 
 #[tonic::async_trait]
@@ -424,4 +477,49 @@ async fn a_closed_standard_output_is_no_error() {
         .unwrap();
     server.abort();
     assert!(matches!(result, Err(Failure::Unread)), "{result:?}");
+}
+
+#[tokio::test]
+async fn a_reload_is_one_line_for_each_difference() {
+    let lines = "peer_group leaves: hold_secs: 9 -> 30 (session reset)\npeer 192.0.2.1: removed (applied)\n";
+    assert_eq!(
+        typed(&["config", "reload"]).await.0,
+        format!("{lines}replica 3: weft.toml reloaded: 2 differences\n")
+    );
+    assert_eq!(
+        typed(&["config", "reload", "--dry-run"]).await.0,
+        format!("{lines}replica 3: weft.toml valid, nothing changed: 2 differences\n")
+    );
+    let (printed, _) = typed(&["config", "reload", "-o", "json"]).await;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
+    assert_eq!(rows[0]["effect"], "session reset");
+    assert_eq!(rows[1]["change"], "removed");
+}
+
+#[tokio::test]
+async fn a_file_is_compared_by_the_replica() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    let (printed, _) = typed(&["config", "diff", &path]).await;
+    let end = format!("replica 3: {path}: 2 differences\n");
+    assert!(printed.ends_with(&end), "{printed}");
+    std::fs::write(&path, "asn = 0\n").unwrap();
+    let (said, code) = refused(&["config", "diff", &path]).await;
+    assert_eq!(
+        (said, code),
+        (format!("{path}: bgp.asn: AS 0 is reserved"), 1)
+    );
+    let (said, code) = refused(&["config", "diff", "/nonexistent/f.toml"]).await;
+    let expected = "/nonexistent/f.toml: No such file or directory (os error 2)";
+    assert_eq!((said.as_str(), code), (expected, 1));
+}
+
+#[tokio::test]
+async fn values_say_where_they_come_from() {
+    let words = ["config", "show", "peer", "192.0.2.1"];
+    let header = "SUBJECT         KNOB       VALUE  FROM\n";
+    let own = "peer 192.0.2.1  hold_secs  9      group\n";
+    assert_eq!(typed(&words).await.0, format!("{header}{own}"));
+    let (printed, _) = typed(&[&words[..], &["--all"]].concat()).await;
+    assert_eq!(printed.lines().count(), 3, "{printed}");
 }
