@@ -325,7 +325,7 @@ impl Host {
                         stake.agree(agreed);
                     }
                 }
-                Reflected::Control => {}
+                Reflected::Control | Reflected::View(_) => {}
             }
         }
     }
@@ -505,7 +505,10 @@ impl Host {
             .journals
             .entry(group)
             .or_insert_with(|| Journal::new(limit));
-        let Ok(image) = self.reflector.image(family, group, since, &Interest::Everything) else {
+        let Ok(image) = self
+            .reflector
+            .image(family, group, since, &Interest::Everything)
+        else {
             turn.too_old.push(session);
             return;
         };

@@ -33,12 +33,12 @@ impl Random {
     }
 
     /// One of a list, if there is any.
-    pub(crate) fn pick<T: Copy>(&mut self, list: &[T]) -> Option<T> {
+    pub(crate) fn pick<T: Clone>(&mut self, list: &[T]) -> Option<T> {
         let len = list.len() as u64;
         let at = if len == 0 { 0 } else { self.below(len) };
         usize::try_from(at)
             .ok()
             .and_then(|at| list.get(at))
-            .copied()
+            .cloned()
     }
 }

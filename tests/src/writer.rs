@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weft_bgp::constrain::Interest;
 use weft_bgp::peer::PeerId;
 use weft_bgp::update_group::Segment;
 use weft_bgp::update_group::journal::{Cursor, Journal, Read};
@@ -110,7 +111,8 @@ impl Writer {
                 continue;
             };
             pending.next_frame += 1;
-            if frame.audience.includes(peer) {
+            let concerned = frame.concerns.includes(&Interest::Everything);
+            if frame.audience.includes(peer) && concerned {
                 room -= 1;
                 out.push(frame.octets.clone());
             }
