@@ -135,7 +135,7 @@ impl Peer {
                 return;
             };
             if let Some((family, manner)) = told {
-                self.report.interest(family, manner.1.len());
+                self.report.told(family, manner.clone());
                 up.exporting.told.insert(family, manner);
             }
             lost |= connection.orders.try_send(order).is_err();
