@@ -18,14 +18,17 @@ use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
-use weft_bgp::table::{Source, TooOld};
+use weft_bgp::table::{BestChange, Source, TooOld};
 use weft_bgp::update_group::{ExportKey, Segment};
-use weft_evpn::Route;
+use weft_evpn::community::RouterMac;
+use weft_evpn::guard::RouterMacs;
 use weft_evpn::vtep::Vteps;
+use weft_evpn::{Mac, Route};
 use weft_store::{Applied, Change};
 
 use crate::ledger::{FactKey, FactPrefix, Owner};
 use families::{FamilyState, GroupId, Image, LastValue};
+use learn::sanity::FabricView;
 use owner::Agreed;
 pub use thread::Input;
 
@@ -38,6 +41,7 @@ pub struct Reflector {
     ipv6: FamilyState<Prefix6>,
     rtc: FamilyState<Membership>,
     vteps: Vteps,
+    router_macs: RouterMacs,
     interner: Interner,
     last: LastValue,
     peers: BTreeMap<PeerId, PeerFacts>,
@@ -46,6 +50,7 @@ pub struct Reflector {
     /// Peers whose agreed state changed since the last poll.
     touched: HashSet<PeerId>,
     control_touched: bool,
+    view_touched: bool,
 }
 
 /// What is agreed about one peer.
@@ -74,6 +79,8 @@ pub enum Output {
     Agreed(PeerId, Agreed),
     /// Facts that are not routes, or who serves which peer, changed.
     Control,
+    /// What peers' guards may ask of the fabric changed.
+    View(Arc<FabricView>),
 }
 
 impl Reflector {
@@ -87,6 +94,7 @@ impl Reflector {
             ipv6: FamilyState::new(),
             rtc: FamilyState::new(),
             vteps: Vteps::new(),
+            router_macs: RouterMacs::new(),
             interner: Interner::new(INTERNER_SEED),
             last: LastValue::default(),
             peers: BTreeMap::new(),
@@ -94,6 +102,7 @@ impl Reflector {
             next_group: 1,
             touched: HashSet::new(),
             control_touched: false,
+            view_touched: true,
         }
     }
 
@@ -323,12 +332,15 @@ impl Reflector {
     /// Selects, reflects and encodes what the facts taken since the last poll changed.
     pub fn poll(&mut self, out: &mut Vec<Output>) {
         let vteps = &mut self.vteps;
-        let control = &mut self.control_touched;
+        let router_macs = &mut self.router_macs;
+        let (control, view) = (&mut self.control_touched, &mut self.view_touched);
         self.evpn.advertise(
             |group, segment| out.push(Output::Advertise(group, segment)),
             |change| {
                 vteps.learn(change);
-                *control |= change.key.route_type() == INCLUSIVE_MULTICAST;
+                let flooding = change.key.route_type() == INCLUSIVE_MULTICAST;
+                *control |= flooding;
+                *view |= learn_router_macs(router_macs, change) || flooding;
             },
         );
         self.ipv4.advertise(
@@ -349,6 +361,12 @@ impl Reflector {
         }
         if std::mem::take(&mut self.control_touched) {
             out.push(Output::Control);
+        }
+        if std::mem::take(&mut self.view_touched) {
+            out.push(Output::View(Arc::new(FabricView {
+                vteps: self.vteps.vteps().collect(),
+                router_macs: self.router_macs.clone(),
+            })));
         }
     }
 
@@ -460,6 +478,18 @@ impl Reflector {
     pub fn vteps(&self) -> &Vteps {
         &self.vteps
     }
+}
+
+/// Takes in a change of selection; whether a MAC address has another owner by it.
+fn learn_router_macs(router_macs: &mut RouterMacs, change: &BestChange<Route>) -> bool {
+    let paths = change.old.iter().chain(&change.new);
+    let macs = paths.flat_map(|path| RouterMac::all(&path.attributes).map(RouterMac::mac));
+    let owned = |mac: Mac| (mac, router_macs.owner(mac));
+    let before: Vec<_> = macs.map(owned).collect();
+    router_macs.learn(change);
+    before
+        .iter()
+        .any(|(mac, owner)| router_macs.owner(*mac) != *owner)
 }
 
 fn route_keys<N: weft_bgp::nlri::Nlri>(

@@ -272,6 +272,11 @@ impl AdjRibIn {
         self.sanity.len()
     }
 
+    /// Whether what the fabric looks like matters here.
+    pub fn is_guarded(&self) -> bool {
+        !self.policy.guard.is_off()
+    }
+
     /// Number of routes held.
     pub fn len(&self) -> usize {
         self.routes.len()

@@ -14,6 +14,7 @@ use weft_bgp::update_group::{ExportKey, Segment};
 use weft_store::{Applied, Change, StoreError, View};
 
 use super::families::GroupId;
+use super::learn::sanity::FabricView;
 use super::owner::Agreed;
 use super::{Output, Reflector};
 use crate::speaker::feed::Feed;
@@ -94,6 +95,7 @@ pub struct Turned {
 pub struct Reflection {
     inputs: mpsc::Sender<Input>,
     control: watch::Receiver<u64>,
+    view: watch::Receiver<Arc<FabricView>>,
 }
 
 impl Reflection {
@@ -159,6 +161,11 @@ impl Reflection {
         self.control.clone()
     }
 
+    /// What the selected routes say of the fabric, for the guards of peers.
+    pub fn view(&self) -> watch::Receiver<Arc<FabricView>> {
+        self.view.clone()
+    }
+
     /// Where applied entries and the stop go.
     pub fn inputs(&self) -> mpsc::Sender<Input> {
         self.inputs.clone()
@@ -169,13 +176,25 @@ impl Reflection {
 pub fn channel() -> (Reflection, Inbox) {
     let (inputs, inbox) = mpsc::channel(INPUTS_MAX);
     let (publish, control) = watch::channel(0);
-    (Reflection { inputs, control }, Inbox { inbox, publish })
+    let (show, view) = watch::channel(Arc::default());
+    let reflection = Reflection {
+        inputs,
+        control,
+        view,
+    };
+    let inbox = Inbox {
+        inbox,
+        publish,
+        show,
+    };
+    (reflection, inbox)
 }
 
 /// The thread's end of the channel.
 pub struct Inbox {
     inbox: mpsc::Receiver<Input>,
     publish: watch::Sender<u64>,
+    show: watch::Sender<Arc<FabricView>>,
 }
 
 /// Starts the thread on what the store holds.
@@ -309,6 +328,7 @@ impl Edge {
                     }
                 }
                 Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
+                Output::View(view) => drop(self.inbox.show.send_replace(view)),
             }
         }
         self.outputs = outputs;

@@ -2,6 +2,7 @@
 //! ownership. Knows sockets and clocks; the rules of BGP are the session's.
 
 mod exporting;
+mod inbound;
 mod joining;
 mod liveness;
 mod reconfigure;
@@ -20,17 +21,18 @@ use tokio::time::Instant;
 use weft_bgp::family::Family;
 use weft_bgp::message::notification::Cease;
 use weft_bgp::message::update::Update;
-use weft_bgp::message::{Message, RouteRefresh};
+use weft_bgp::message::{Message, MessageKind, RouteRefresh};
 use weft_bgp::session::{Input, Negotiated, Output, Session, SessionConfig, Side};
 use weft_bgp::{error::DecodeError, frame};
 
-use super::ownership::{Ownership, Terms};
-use super::{Shared, keys, offer};
+use super::ownership::Ownership;
 use super::report::Report;
 use super::restart;
 use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
+use super::{Shared, keys, offer};
 use crate::config::{Config, PeerGroup};
+use crate::reflector::learn::rate::Budget;
 use crate::reflector::owner::Parting;
 
 use exporting::Exporting;
@@ -85,6 +87,10 @@ pub struct Peer {
     leaving: bool,
     /// We ended the session for a reason that may pass: begin again then.
     restart: Option<Instant>,
+    /// What it may still send, where somebody limits that.
+    budget: Option<Budget>,
+    /// It has spent that: nothing is read until then.
+    resting: Option<Instant>,
 }
 
 /// What is known while the session is established.
@@ -142,6 +148,8 @@ impl Peer {
             stopping: None,
             leaving: false,
             restart: None,
+            budget: None,
+            resting: None,
         }
     }
 
@@ -170,8 +178,10 @@ impl Peer {
         let timeout = self.session.poll_timeout().map(Instant::from_std);
         let telling = self.telling_deadline();
         let timers = [timeout, self.restart, self.stopping, self.owed_at, telling];
+        let resting = self.resting.is_some();
         let deadline = timers
             .into_iter()
+            .chain([self.resting])
             .flatten()
             .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
@@ -180,8 +190,8 @@ impl Peer {
             () = stopped(&mut self.stop), if self.stopping.is_none() => self.stop().await,
             Ok(()) = self.config.changed(), if self.stopping.is_none() => self.reconfigured().await,
             dialed = pending_or(&mut self.dialing) => self.dialed(dialed).await,
-            happened = watch(outgoing) => self.happened(Side::Outgoing, happened).await,
-            happened = watch(incoming) => self.happened(Side::Incoming, happened).await,
+            happened = watch(outgoing, resting) => self.happened(Side::Outgoing, happened).await,
+            happened = watch(incoming, resting) => self.happened(Side::Incoming, happened).await,
             answer = pending_or(&mut self.joining) => self.joined(answer).await,
             () = own(&mut self.ownership) => {}
             diagnostic = self.liveness.failed() => self.path_failed(diagnostic).await,
@@ -205,6 +215,11 @@ impl Peer {
         }
         if self.telling_deadline().is_some_and(|at| now() >= at) {
             self.telling_due();
+        }
+        if self.resting.take_if(|at| now() >= *at).is_some()
+            && let Some(side) = self.up.as_ref().map(|up| up.side)
+        {
+            self.decode(side).await;
         }
         self.input(Input::Timeout).await;
     }
@@ -317,8 +332,12 @@ impl Peer {
                 Ok(Some(frame)) => match Message::decode(frame, &context) {
                     Ok(message) => {
                         connection.spoke = true;
-                        self.report.received(message.kind());
+                        let kind = message.kind();
+                        self.report.received(kind);
                         self.input(Input::Message(side, message)).await;
+                        if kind == MessageKind::Update && !self.spend() {
+                            return;
+                        }
                     }
                     Err(error) => return self.malformed(side, error).await,
                 },
@@ -367,9 +386,10 @@ impl Peer {
             Output::Established(side, negotiated) => self.established(side, negotiated).await,
             Output::Learn(update) => return self.learn(&update),
             Output::Refresh(refresh) => {
-                // The marks of RFC 7313 around the peer's own answer ask for nothing.
                 if refresh.subtype == RouteRefresh::REQUEST {
                     self.want(refresh.family, Why::Again, 0);
+                } else {
+                    self.marked(refresh);
                 }
             }
             Output::Down(reason) => {
@@ -390,6 +410,7 @@ impl Peer {
                 self.owed.clear();
                 self.owed_at = None;
                 self.dialing = None;
+                self.resting = None;
                 if let Some(ownership) = &mut self.ownership {
                     ownership.end(parting);
                 }
@@ -461,12 +482,8 @@ impl Peer {
             self.restart = Some(now() + CONFLICT_HOLD);
             return;
         }
-        let families = negotiated.families.clone();
-        let terms = Terms {
-            kind,
-            families: families.clone(),
-            preserved: restart::preserved(&negotiated),
-        };
+        self.pace();
+        let terms = self.terms(&negotiated);
         match self
             .ownership
             .as_mut()
@@ -476,8 +493,7 @@ impl Peer {
             None => {
                 self.retire();
                 let (peer, address) = (negotiated.peer, self.setup.address);
-                self.ownership =
-                    Ownership::begin(&self.shared, peer, address, terms, now()).await;
+                self.ownership = Ownership::begin(&self.shared, peer, address, terms, now()).await;
             }
         }
         // Whoever has seen it once must not wait for the End-of-RIB of a restart again. RFC 4724 §4.1.
@@ -516,9 +532,7 @@ impl Peer {
         let ownership = self.ownership.as_mut()?;
         match ownership.learn(update) {
             Ok(learned) => {
-                for (reason, count) in self.report.learned(&learned, ownership.routes()) {
-                    tracing::warn!(peer = %self.setup.address, reason, count, "routes refused");
-                }
+                self.judged(&learned);
                 self.heard(&learned);
                 None
             }
@@ -540,8 +554,9 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Waits for octets or for the writer; for ever pending without a connection.
-async fn watch(place: &mut Option<Connection>) -> Happened {
+/// Waits for octets, unless the peer has spent its rate, or for the writer; for ever pending without a
+/// connection.
+async fn watch(place: &mut Option<Connection>, resting: bool) -> Happened {
     let Some(connection) = place else {
         return std::future::pending().await;
     };
@@ -549,7 +564,7 @@ async fn watch(place: &mut Option<Connection>) -> Happened {
         connection.buffer.reserve(READ_OCTETS);
     }
     tokio::select! {
-        read = connection.socket.read_buf(&mut connection.buffer) => match read {
+        read = connection.socket.read_buf(&mut connection.buffer), if !resting => match read {
             Ok(0) | Err(_) => Happened::Ended,
             Ok(_) => Happened::Octets,
         },

@@ -15,7 +15,7 @@ use weft_evpn::Route;
 use super::fact::Fact;
 use super::hosts::Host;
 use super::inbound::Inbound;
-use super::sanity::{Verdict, View};
+use super::sanity::{Verdict, FabricView};
 use super::{AdjRibIn, Learned, note};
 use crate::config::LimitAction;
 use crate::ledger::{self, FactKey};
@@ -41,7 +41,7 @@ impl AdjRibIn {
     }
 
     /// The fabric looks like this now; what was held back for its sake may be kept.
-    pub fn see(&mut self, view: Arc<View>) -> Learned {
+    pub fn see(&mut self, view: Arc<FabricView>) -> Learned {
         self.sanity.see(view);
         let mut learned = Learned::default();
         self.look_again(&mut learned);

@@ -19,7 +19,7 @@ use crate::config::{Guard, GuardMode};
 
 /// What the selected routes say of the fabric, at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub struct FabricView {
     /// VTEPs with a selected type 3.
     pub vteps: HashSet<IpAddr>,
     /// Who has which router's MAC address.
@@ -31,7 +31,7 @@ pub struct View {
 pub struct Sanity {
     guard: Guard,
     registered: Arc<[IpNet]>,
-    view: Arc<View>,
+    view: Arc<FabricView>,
     /// Next hops of the peer's own types 3 that are kept, committed or not.
     announced: HashMap<IpAddr, usize>,
     held: HashMap<Bytes, Bytes>,
@@ -57,7 +57,7 @@ impl Sanity {
     }
 
     /// The fabric looks like this now.
-    pub fn see(&mut self, view: Arc<View>) {
+    pub fn see(&mut self, view: Arc<FabricView>) {
         self.view = view;
     }
 

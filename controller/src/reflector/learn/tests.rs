@@ -15,7 +15,7 @@ use weft_evpn::{Esi, EthernetTag, Label, Mac};
 
 use super::*;
 use crate::config::{Guard, GuardMode, LimitAction, Limits, RouteTargetFilter};
-use sanity::View;
+use sanity::FabricView;
 
 mod model;
 
@@ -278,9 +278,9 @@ fn a_host_behind_another_leaf_waits_for_the_fabric() {
     let mut rib = guarded();
     rib.learn(&announce(&host(1, 100), 9, &[])).unwrap();
     assert_eq!(rib.held_back(), 1);
-    let view = View {
+    let view = FabricView {
         vteps: [address(9).into()].into(),
-        ..View::default()
+        ..FabricView::default()
     };
     assert_eq!(rib.see(Arc::new(view)).announced, 1);
     assert_eq!((rib.len(), rib.held_back()), (1, 0));

@@ -80,9 +80,9 @@ fn play(rib: &mut AdjRibIn, act: Act) -> Learned {
         }
         Act::Withdraw(route) => rib.learn(&withdraw(&route)).unwrap(),
         Act::Policy(policy) => rib.set_policy(*policy),
-        Act::See(vteps) => rib.see(Arc::new(View {
+        Act::See(vteps) => rib.see(Arc::new(FabricView {
             vteps: vteps.into_iter().map(|vtep| address(vtep).into()).collect(),
-            ..View::default()
+            ..FabricView::default()
         })),
         Act::Begin => {
             rib.begin_refresh(EVPN);

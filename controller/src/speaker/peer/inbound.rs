@@ -1,0 +1,116 @@
+//! The inbound side of a peer's session: what it may announce, how fast it is read, and what happens
+//! when it goes too far. Knows the session's task; what is kept is decided by `reflector::learn`.
+
+use weft_bgp::message::notification::Cease;
+use weft_bgp::message::{Message, RouteRefresh};
+use weft_bgp::session::{Input, Negotiated};
+
+use super::{Peer, now};
+use crate::reflector::learn::Learned;
+use crate::reflector::learn::inbound::Inbound;
+use crate::reflector::learn::rate::Budget;
+use crate::speaker::ownership::Terms;
+use crate::speaker::restart;
+
+impl Peer {
+    /// What a session that has just been established says of the peer.
+    pub(super) fn terms(&self, negotiated: &Negotiated) -> Terms {
+        let local_asn = self.shared.local.asn;
+        Terms {
+            kind: self.setup.group.kind(negotiated.peer.asn, local_asn),
+            families: negotiated.families.clone(),
+            preserved: restart::preserved(negotiated),
+            add_path: negotiated.add_path_receive,
+            inbound: self.inbound(),
+        }
+    }
+
+    fn inbound(&self) -> Inbound {
+        let config = self.config.borrow();
+        Inbound::of(&self.setup.group, config.bgp.vteps.clone().into())
+    }
+
+    /// The policy of the group changed. What is held stays; what was refused was not kept, so the peer is
+    /// asked to say it again.
+    pub(super) fn repolicy(&mut self) {
+        self.pace();
+        let inbound = self.inbound();
+        let Some(ownership) = &mut self.ownership else {
+            return;
+        };
+        let learned = ownership.set_policy(inbound);
+        self.judged(&learned);
+        let families = self
+            .up
+            .as_ref()
+            .map(|up| up.negotiated.families.clone())
+            .unwrap_or_default();
+        families
+            .into_iter()
+            .for_each(|family| self.ask_again(RouteRefresh::request(family)));
+    }
+
+    /// What the policy said to something that the peer announced.
+    pub(super) fn judged(&mut self, learned: &Learned) {
+        let Some(ownership) = &self.ownership else {
+            return;
+        };
+        let peer = self.setup.address;
+        for (reason, count) in self.report.learned(learned, ownership.routes()) {
+            tracing::warn!(%peer, reason, count, "routes refused");
+        }
+        for warning in &learned.warned {
+            let (bound, count, limit) = (warning.bound, warning.count, warning.limit);
+            tracing::warn!(%peer, %bound, count, limit, "a limit is near");
+        }
+        if learned.forgotten {
+            self.ask_again(RouteRefresh::request(weft_bgp::family::Family::L2VPN_EVPN));
+        }
+        if let Some(bound) = learned.exceeded {
+            tracing::error!(%peer, %bound, "session closed at a limit");
+            self.grievance = Some(format!("limit of {bound} exceeded"));
+            self.session
+                .handle(Input::Stop(Cease::MaxPrefixes), now().into_std());
+            self.restart = Some(now() + self.setup.group.limits.restart);
+        }
+    }
+
+    fn ask_again(&mut self, request: RouteRefresh) {
+        let Some(up) = self.up.as_ref().filter(|up| up.negotiated.route_refresh) else {
+            return;
+        };
+        self.send(up.side, &Message::RouteRefresh(request));
+    }
+
+    /// The peer marks the begin or the end of its own answer, RFC 7313 §4.
+    pub(super) fn marked(&mut self, refresh: RouteRefresh) {
+        if let Some(ownership) = &mut self.ownership {
+            let learned = ownership.refreshed(refresh, now());
+            self.judged(&learned);
+        }
+    }
+
+    /// The rate of the group holds from now on.
+    pub(super) fn pace(&mut self) {
+        let rate = self.setup.group.limits.updates_per_sec;
+        self.budget = match (self.budget.take(), rate) {
+            (_, None) => None,
+            (Some(mut budget), Some(rate)) => {
+                budget.set_rate(rate);
+                Some(budget)
+            }
+            (None, Some(rate)) => Some(Budget::new(rate, now().into_std())),
+        };
+        if self.budget.is_none() {
+            self.resting = None;
+        }
+    }
+
+    /// An UPDATE was taken. Whether the peer is to be read on.
+    pub(super) fn spend(&mut self) -> bool {
+        let budget = self.budget.as_mut();
+        let until = budget.and_then(|budget| budget.spend(now().into_std()));
+        self.resting = until.map(Into::into);
+        until.is_none()
+    }
+}
