@@ -2,6 +2,7 @@
 //! their types 4, and so can we. Knows no route.
 
 use std::cmp::Reverse;
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::community::DfElection;
@@ -49,6 +50,18 @@ impl Algorithm {
             Self::LowestPreference => 3,
             Self::Other(number) => number,
         }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Modulo => "service carving",
+            Self::HighestRandomWeight => "highest random weight",
+            Self::HighestPreference => "highest preference",
+            Self::LowestPreference => "lowest preference",
+            Self::Other(number) => return write!(f, "algorithm {number}"),
+        })
     }
 }
 
@@ -294,6 +307,7 @@ mod tests {
         assert_eq!(agreed(&[other, candidate(2, 2)]), Algorithm::Modulo);
         let unknown = [candidate(1, 9), candidate(2, 9)];
         assert_eq!(agreed(&unknown), Algorithm::Other(9));
+        assert_eq!(agreed(&unknown).to_string(), "algorithm 9");
         assert_eq!(elected(&unknown, 1), None);
     }
 }

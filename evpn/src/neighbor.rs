@@ -2,6 +2,7 @@
 //! and ND would find, and where two hosts claim one address. Knows no packet and no session.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 
 use weft_bgp::rd::Rd;
@@ -21,6 +22,16 @@ pub enum Domain {
     Vni(Vni),
     /// With MPLS, whose labels are each VTEP's own.
     Instance(Rd, EthernetTag),
+}
+
+/// "VNI 100", or "192.0.2.1:100 tag 0".
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vni(vni) => write!(f, "VNI {vni}"),
+            Self::Instance(rd, tag) => write!(f, "{rd} tag {tag}"),
+        }
+    }
 }
 
 /// One claim to an IP address.

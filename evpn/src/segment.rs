@@ -2,6 +2,7 @@
 //! hosts can be reached. Knows no host and no session.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::net::IpAddr;
 
 use weft_bgp::table::{BestChange, Path};
@@ -24,6 +25,17 @@ pub enum Redundancy {
     Mixed,
     /// No type 1 about the whole segment says.
     Unknown,
+}
+
+impl fmt::Display for Redundancy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AllActive => "all-active",
+            Self::SingleActive => "single-active",
+            Self::Mixed => "mixed",
+            Self::Unknown => "unknown",
+        })
+    }
 }
 
 /// Segments with more than nobody attached.
