@@ -45,7 +45,7 @@ def rich(asn):
             capability(6),
             capability(64, struct.pack(">H", 0x8000 | 120) + b"".join(afi_safi(pair) + b"\x80" for pair in FAMILIES)),
             capability(65, struct.pack(">I", asn)),
-            capability(69, b"".join(afi_safi(pair) + b"\x03" for pair in FAMILIES)),
+            capability(69, b"".join(afi_safi(pair) + b"\x03" for pair in FAMILIES[:3])),
             capability(70),
             capability(71, b"".join(afi_safi(pair) + b"\x80\x00\x0e\x10" for pair in FAMILIES)),
             capability(73, b"\x04peer\x0bexample.net"),

@@ -77,7 +77,7 @@ def seeds(context, octets):
             b"\x00\x00\x01\x0b\x00" + bytes([len(opening)]) + opening + b"\x0a\x0b\x01" + bytes([min(len(body), 255)]) + body[:255],
         )
         for family, nlri in families(octets):
-            if family == b"\0\x01\x84" and nlri and not paths:
+            if family == b"\0\x01\x84" and nlri:
                 yield "bgp_route_target", nlri
             if family in (b"\0\x01\x01", b"\0\x02\x01") and nlri:
                 yield "bgp_unicast", bytes([paths | (family[1] == 2) << 1]) + nlri
