@@ -67,6 +67,8 @@ pub enum Reach {
     Key,
     /// BFD.
     Watch,
+    /// Whether the peer is told only of what it asks for.
+    Interest,
     /// What the peer is told.
     Export,
     /// What is learned from the peer.
@@ -315,7 +317,7 @@ fn filter(mode: RouteTargetFilter, families: &[Family]) -> Setting {
         }
     };
     let value = quoted(word(mode, &ROUTE_TARGET_FILTERS));
-    setting("route_target_filter", value, effect, Reach::Export)
+    setting("route_target_filter", value, effect, Reach::Interest)
 }
 
 fn setting(knob: &'static str, value: impl fmt::Display, effect: Effect, reach: Reach) -> Setting {

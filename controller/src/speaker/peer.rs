@@ -30,8 +30,8 @@ use super::report::Report;
 use super::restart;
 use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
-use super::{Shared, keys, offer};
 use crate::config::{Config, PeerGroup};
+use crate::monitoring::tap::Tap;
 use crate::reflector::learn::rate::Budget;
 use crate::reflector::owner::Parting;
 

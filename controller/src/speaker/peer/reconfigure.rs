@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weft_bgp::message::notification::Cease;
 use weft_bgp::session::{Effect, Input, Side};
@@ -31,11 +32,16 @@ impl Peer {
     /// Looks up what holds for this peer now, and changes into it.
     pub(super) async fn reconfigured(&mut self) {
         let config = self.config.borrow_and_update().clone();
-        let setup = Setup::resolve(&config.bgp, self.setup.address);
-        match setup {
-            Some(setup) => self.reconfigure(setup).await,
-            None => self.leave().await,
+        let before = std::mem::replace(&mut self.held, Arc::clone(&config));
+        let Some(setup) = Setup::resolve(&config.bgp, self.setup.address) else {
+            return self.leave().await;
+        };
+        let registered = before.bgp.vteps != config.bgp.vteps && !setup.group.guard.is_off();
+        let mut changed = self.reconfigure(setup).await;
+        if registered {
+            changed.insert(Reach::Inbound);
         }
+        self.call(&changed).await;
     }
 
     /// The peer is not configured any more: says so, and ends when nothing of it is left.
@@ -49,7 +55,8 @@ impl Peer {
     }
 
     /// Changes into another setup. The session goes on unless what was settled by its OPEN changes.
-    async fn reconfigure(&mut self, setup: Setup) {
+    /// Returns who else has to be told.
+    async fn reconfigure(&mut self, setup: Setup) -> BTreeSet<Reach> {
         let begins = self.leaving || self.setup.group.shutdown.is_some();
         self.leaving = false;
         let before = std::mem::replace(&mut self.setup, setup);
@@ -67,7 +74,7 @@ impl Peer {
                 let shutdown = Input::StopSaying(Cease::Shutdown, message);
                 self.input(shutdown).await;
             }
-            return;
+            return BTreeSet::new();
         }
         // An idle session that may dial now has to begin to; one that may not has to cease.
         let turned = self.up.is_none() && before.passive != self.setup.passive;
@@ -76,7 +83,7 @@ impl Peer {
         } else if matches!(effect, Effect::MustReset(_)) || self.is_misplaced(&before) || turned {
             self.reset(&effect).await;
         }
-        self.call(&changed).await;
+        changed
     }
 
     /// Hands the session what it offers from now on.
@@ -117,10 +124,12 @@ impl Peer {
         if changed.contains(&Reach::Kind) {
             self.rekind();
         }
-        if changed.contains(&Reach::Kind) || changed.contains(&Reach::Inbound) {
+        let among = |reaches: &[Reach]| reaches.iter().any(|reach| changed.contains(reach));
+        if among(&[Reach::Kind, Reach::Interest, Reach::Inbound]) {
             self.reinbound();
         }
-        if changed.contains(&Reach::Kind) || changed.contains(&Reach::Export) {
+        // What the peer wants is known from what is learned: this comes last.
+        if among(&[Reach::Kind, Reach::Interest, Reach::Export]) {
             self.reexport();
         }
     }
