@@ -9,7 +9,12 @@
 //! | originator of 128 bits, withdrawn too | NOTIFICATION 3/9 | taken | taken |
 //! | PMSI_TUNNEL of 21 octets | NOTIFICATION 3/5 | taken | NOTIFICATION 1/0 |
 //! | next hop of 16 octets | taken | taken | NOTIFICATION 3/0 |
+//! | segment of type 1 or 2 whose last octet is not 0 | taken | the whole UPDATE is lost | taken |
+//! | community 0x06 of another sub-type than 0 to 3 | taken | the whole UPDATE is lost | taken |
 //! | next hop of 32 octets | NOTIFICATION 3/10 | taken | NOTIFICATION 3/0 |
+//!
+//! Communities are carried as they are, so GoBGP does without the routes that have such a one: all routes in
+//! one UPDATE have the same. Segments differ within one, so that one bad one would take others with it.
 
 mod choose;
 mod sendable;
@@ -87,6 +92,8 @@ pub const OTHER_TUNNELS: Filter = Filter(1 << 15);
 pub const IPV6_NEXT_HOP: Filter = Filter(1 << 16);
 /// May be sent a next hop of 32 octets.
 pub const LINK_LOCAL_NEXT_HOP: Filter = Filter(1 << 17);
+/// May be sent segments of type 1 and 2 whose last octet is not zero, as RFC 7432 §5 asks.
+pub const ODD_SEGMENTS: Filter = Filter(1 << 18);
 
 impl Profile {
     /// What it may be told of beside types 1 to 5 of IPv4 VTEPs, which everybody may.
@@ -100,16 +107,16 @@ impl Profile {
             Self::GoBgp => GOBGP,
             Self::ExaBgp => EXABGP,
             // Keeps what it does not know as octets, as its source says; not measured.
-            Self::Bird => union(&[MULTICAST, TUNNELS, IPV6_NEXT_HOP]),
+            Self::Bird => union(&[MULTICAST, TUNNELS, IPV6_NEXT_HOP, ODD_SEGMENTS]),
             // Their sources end the session on a type that they do not know; not measured.
             Self::OpenBgpd | Self::RustyBgp => Filter(0),
             // RFC 9251 is in their manuals, IPv6 underlays as well; not measured.
-            Self::Eos | Self::SrLinux => union(&[MULTICAST, IPV6]),
+            Self::Eos | Self::SrLinux => union(&[MULTICAST, IPV6, ODD_SEGMENTS]),
             // As those, and RFC 9572; not measured.
-            Self::Junos => union(&[MULTICAST, TUNNELS, IPV6]),
+            Self::Junos => union(&[MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
             Self::Cumulus | Self::Sonic => FrrVersion::OLD.filter(),
             Self::Generic => Filter(0),
-            Self::Weft => union(&[MULTICAST, TUNNELS, IPV6, LINK_LOCAL_NEXT_HOP]),
+            Self::Weft => union(&[MULTICAST, TUNNELS, IPV6, LINK_LOCAL_NEXT_HOP, ODD_SEGMENTS]),
         }
     }
 
@@ -161,6 +168,7 @@ impl FrrVersion {
         let bits = |from: Self, filter: Filter| if self >= from { filter } else { Filter(0) };
         union(&[
             IPV6_NEXT_HOP,
+            ODD_SEGMENTS,
             bits(Self::IPV6_VTEPS, IPV6_ORIGINATOR),
             bits(Self::IPV6_TUNNELS, IPV6_PMSI),
         ])
@@ -174,7 +182,7 @@ const TUNNELS: Filter = Filter(TYPE_9.0 | TYPE_10.0 | TYPE_11.0 | OTHER_TUNNELS.
 /// VTEPs named by IPv6.
 const IPV6: Filter = Filter(IPV6_ORIGINATOR.0 | IPV6_PMSI.0 | IPV6_NEXT_HOP.0);
 const GOBGP: Filter = union(&[IPV6, LINK_LOCAL_NEXT_HOP]);
-const EXABGP: Filter = union(&[MULTICAST, TUNNELS, IPV6_ORIGINATOR]);
+const EXABGP: Filter = union(&[MULTICAST, TUNNELS, IPV6_ORIGINATOR, ODD_SEGMENTS]);
 
 const fn union(filters: &[Filter]) -> Filter {
     let mut bits = 0;

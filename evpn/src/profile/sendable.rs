@@ -7,9 +7,10 @@ use weft_bgp::attribute::{Attributes, NextHop, PmsiTunnel};
 use weft_bgp::reflect::Filter;
 
 use super::{
-    IPV6_NEXT_HOP, IPV6_ORIGINATOR, IPV6_PMSI, LINK_LOCAL_NEXT_HOP, OPAQUE, OTHER_TUNNELS, TYPE_6,
-    TYPE_7, TYPE_8, TYPE_9, TYPE_10, TYPE_11,
+    IPV6_NEXT_HOP, IPV6_ORIGINATOR, IPV6_PMSI, LINK_LOCAL_NEXT_HOP, ODD_SEGMENTS, OPAQUE,
+    OTHER_TUNNELS, TYPE_6, TYPE_7, TYPE_8, TYPE_9, TYPE_10, TYPE_11,
 };
+use crate::esi::Esi;
 use crate::route::{PmsiKey, Route, RouteKey};
 
 /// Why a peer is not told of a route.
@@ -27,6 +28,8 @@ pub enum Withheld {
     Ipv6NextHop,
     /// It does not take a next hop of 32 octets.
     LinkLocalNextHop,
+    /// It does not take a segment of type 1 or 2 whose last octet is not zero.
+    OddSegment,
 }
 
 impl Withheld {
@@ -40,6 +43,7 @@ impl Withheld {
             Self::Tunnel(_) => "PMSI tunnel type",
             Self::Ipv6NextHop => "IPv6 next hop",
             Self::LinkLocalNextHop => "next hop with a link-local address",
+            Self::OddSegment => "segment whose last octet is not zero",
         }
     }
 }
@@ -49,9 +53,11 @@ impl fmt::Display for Withheld {
         write!(f, "the profile does not take the {}", self.name())?;
         match self {
             Self::RouteType(number) | Self::Tunnel(number) => write!(f, " {number}"),
-            Self::Ipv6Originator | Self::Ipv6Pmsi | Self::Ipv6NextHop | Self::LinkLocalNextHop => {
-                Ok(())
-            }
+            Self::Ipv6Originator
+            | Self::Ipv6Pmsi
+            | Self::Ipv6NextHop
+            | Self::LinkLocalNextHop
+            | Self::OddSegment => Ok(()),
         }
     }
 }
@@ -67,6 +73,7 @@ pub fn sendable(route: &Route, attributes: &Attributes, filter: Filter) -> Resul
     if !matches!(route, Route::MacIp(_)) {
         key(route, filter)?;
     }
+    segment(segment_of(route), filter)?;
     match attributes.next_hop {
         Some(NextHop::V6(_)) if !permits(filter, IPV6_NEXT_HOP) => {
             return Err(Withheld::Ipv6NextHop);
@@ -88,7 +95,8 @@ pub fn sendable(route: &Route, attributes: &Attributes, filter: Filter) -> Resul
 /// # Errors
 /// The first reason why not.
 pub fn withdrawable(key: &RouteKey, filter: Filter) -> Result<(), Withheld> {
-    named(key.route_type(), originators_of_key(key), filter)
+    named(key.route_type(), originators_of_key(key), filter)?;
+    segment(segment_of_key(key), filter)
 }
 
 fn key(route: &Route, filter: Filter) -> Result<(), Withheld> {
@@ -114,6 +122,49 @@ fn named(route_type: u8, originators: [Option<IpAddr>; 2], filter: Filter) -> Re
         return Err(Withheld::Ipv6Originator);
     }
     Ok(())
+}
+
+/// Of the types that are made of an address and a key, the last octet is to be zero. RFC 7432 §5.
+fn segment(esi: Option<Esi>, filter: Filter) -> Result<(), Withheld> {
+    let odd = |esi: Esi| matches!(esi.0, [1 | 2, .., 1..=255]);
+    if esi.is_some_and(odd) && !permits(filter, ODD_SEGMENTS) {
+        return Err(Withheld::OddSegment);
+    }
+    Ok(())
+}
+
+fn segment_of(route: &Route) -> Option<Esi> {
+    match route {
+        Route::EthernetAd(route) => Some(route.key.esi),
+        Route::MacIp(route) => Some(route.esi),
+        Route::EthernetSegment(route) => Some(route.key.esi),
+        Route::IpPrefix(route) => Some(route.esi),
+        Route::MulticastJoin(route) => Some(route.key.esi),
+        Route::MulticastLeave(route) => Some(route.key.esi),
+        Route::InclusiveMulticast(_)
+        | Route::SelectiveMulticast(_)
+        | Route::RegionPmsi(_)
+        | Route::SelectivePmsi(_)
+        | Route::Leaf(_)
+        | Route::Opaque(_) => None,
+    }
+}
+
+/// Only of types 1, 4, 7 and 8: a withdrawal of the others has segment zero.
+fn segment_of_key(key: &RouteKey) -> Option<Esi> {
+    match key {
+        RouteKey::EthernetAd(key) => Some(key.esi),
+        RouteKey::EthernetSegment(key) => Some(key.esi),
+        RouteKey::MulticastJoin(key) | RouteKey::MulticastLeave(key) => Some(key.esi),
+        RouteKey::MacIp(_)
+        | RouteKey::InclusiveMulticast(_)
+        | RouteKey::IpPrefix(_)
+        | RouteKey::SelectiveMulticast(_)
+        | RouteKey::RegionPmsi(_)
+        | RouteKey::SelectivePmsi(_)
+        | RouteKey::Leaf(_)
+        | RouteKey::Opaque(_) => None,
+    }
 }
 
 fn pmsi(tunnel: &PmsiTunnel, filter: Filter) -> Result<(), Withheld> {

@@ -239,6 +239,34 @@ fn what_ended_a_session_is_not_sent_there_again() {
     }
 }
 
+/// GoBGP 3.10.0 loses the whole UPDATE, with the routes of other segments in it.
+#[test]
+fn a_segment_that_breaks_its_own_type_is_kept_from_gobgp() {
+    let of = |first: u8, last: u8| {
+        let key = crate::route::EthernetSegmentKey {
+            rd: weft_bgp::rd::Rd::default(),
+            esi: crate::Esi([first, 0, 0, 0x5e, 0, 0x53, 1, 0, 1, last]),
+            originator: [192, 0, 2, 1].into(),
+        };
+        Route::EthernetSegment(crate::route::EthernetSegment { key })
+    };
+    let attributes = with_tunnel("192.0.2.1");
+    for (first, last, odd) in [(1, 0, false), (1, 5, true), (2, 255, true), (3, 5, false)] {
+        let route = of(first, last);
+        let verdict = |profile: Profile| sendable(&route, &attributes, profile.filter());
+        let expected = if odd {
+            Err(Withheld::OddSegment)
+        } else {
+            Ok(())
+        };
+        for profile in [Profile::GoBgp, Profile::Generic] {
+            assert_eq!(verdict(profile), expected, "{first} {last}");
+            assert_eq!(withdrawable(&route.key(), profile.filter()), expected);
+        }
+        assert_eq!(verdict(Profile::Frr(FrrVersion::OLD)), Ok(()));
+    }
+}
+
 #[test]
 fn other_tunnels_are_for_those_who_know_them() {
     let mut attributes = with_tunnel("192.0.2.1");

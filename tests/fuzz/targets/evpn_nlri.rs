@@ -89,6 +89,7 @@ fn sent(route: &Route) {
         Ok(()) => assert!(matches!(route.route_type(), 1..=5)),
         Err(Withheld::RouteType(number)) => assert!(number > 5 && number == route.route_type()),
         Err(Withheld::Ipv6Originator) => assert!(matches!(route.route_type(), 3 | 4)),
+        Err(Withheld::OddSegment) => assert!(matches!(route.route_type(), 1 | 2 | 4 | 5)),
         Err(other) => panic!("{other} without attributes"),
     }
     assert!(route.sendable(&attributes, Filter(u32::MAX)));
