@@ -30,8 +30,8 @@ use super::report::Report;
 use super::restart;
 use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
+use super::{Shared, keys, offer};
 use crate::config::{Config, PeerGroup};
-use crate::monitoring::tap::Tap;
 use crate::reflector::learn::rate::Budget;
 use crate::reflector::owner::Parting;
 
@@ -67,6 +67,8 @@ pub struct Peer {
     words: mpsc::Receiver<Word>,
     stop: watch::Receiver<bool>,
     config: watch::Receiver<Arc<Config>>,
+    /// What this task has changed into last.
+    held: Arc<Config>,
     report: Report,
     session: Session,
     connections: [Option<Connection>; 2],
@@ -130,6 +132,7 @@ impl Peer {
         Self {
             stop: shared.stop.subscribe(),
             config: shared.follow_config(),
+            held: shared.config(),
             shared,
             setup,
             words,
