@@ -15,10 +15,9 @@ use weft_proto::operator::v1 as proto;
 use weft_store::{Batch, Condition, Outcome};
 
 use crate::balancer::{Balancer, Plan, Vteps};
-use crate::config::SUPPORTED;
 use crate::consensus::Group;
 use crate::fabric::topology::{Live, Topology};
-use crate::ledger::{self, FactKey, Owner};
+use crate::ledger::{self, FAMILIES, FactKey, Owner};
 use crate::reflector::Control;
 use crate::reflector::owner::{self, Agreed};
 use crate::southbound::answers::Answers;
@@ -248,8 +247,8 @@ impl Leadership {
                 continue;
             }
             let members = &self.shared.members;
-            let batch = owner::age(*peer, agreed, members, &SUPPORTED)
-                .unwrap_or_else(|| owner::expire(*peer, agreed, members, &SUPPORTED));
+            let batch = owner::age(*peer, agreed, members, &FAMILIES)
+                .unwrap_or_else(|| owner::expire(*peer, agreed, members, &FAMILIES));
             tracing::warn!(%peer, "peer did not come back; its routes go or are long-lived stale");
             self.shared.consensus.propose(batch).await;
         }
