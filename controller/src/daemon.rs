@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use weft_evpn::moves;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
 use weft_proto::fabric::v1::fabric_service_server::FabricServiceServer;
 use weft_proto::operator::v1::operator_server::OperatorServer;
@@ -29,6 +30,7 @@ use weft_store::{OpenError, Outcome, Replica};
 use crate::config::Config;
 use crate::consensus::{self, Command, Consensus, transport};
 use crate::ledger;
+use crate::monitoring;
 use crate::operator::{fabric, metrics, service};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
@@ -130,7 +132,7 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     let had_peers = view.scan(ledger::OWNERS).next().is_some();
     let (consensus, consensus_thread) =
         consensus::start(replica, reflection.inputs(), queues, counted.clone());
-    let reflector_thread = thread::start(Reflector::new(config.bgp.local), view, inbox);
+    let reflector_thread = thread::start(reflector(&config), view, inbox);
     let shared = shared(&config, consensus.clone(), reflection.clone(), had_peers);
     let (reloader, reloads) = Reloader::new(Arc::clone(&shared), file);
     let reloader = Arc::new(reloader);
@@ -165,6 +167,7 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
         };
         tasks.spawn(metrics::serve(listener, sources, until(stopped.clone())));
     }
+    tasks.spawn(monitoring::serve(Arc::clone(&shared)));
     tasks.spawn(reload::at_hangup(reloader));
     tasks.spawn(leadership::lead(Arc::clone(&shared), led));
     tracing::info!(
@@ -187,6 +190,20 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     join(reflector_thread).await;
     tasks.shutdown().await;
     Ok(())
+}
+
+/// One without facts. Moves of MAC addresses are counted as this replica sees them, and told of only:
+/// what is reflected follows from the facts, and when they came is none.
+fn reflector(config: &Config) -> Reflector {
+    let mut reflector = Reflector::new(config.bgp.local);
+    let moves = &config.bgp.moves;
+    reflector.watch_moves(moves::Settings {
+        moves: moves.moves,
+        window: moves.window,
+        recover: moves.recover,
+        ..moves::Settings::default()
+    });
+    reflector
 }
 
 /// What the tasks of all peers share.

@@ -10,6 +10,7 @@ pub mod consensus;
 pub mod daemon;
 pub mod fabric;
 pub mod ledger;
+pub mod monitoring;
 pub mod operator;
 pub mod reflector;
 pub mod southbound;

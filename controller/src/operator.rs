@@ -4,6 +4,12 @@
 pub(crate) mod config;
 pub mod fabric;
 pub mod metrics;
+mod explain;
+mod moves;
+mod peers;
+mod replicas;
+mod rib;
+mod views;
 pub mod requests;
 pub mod routes;
 pub mod service;

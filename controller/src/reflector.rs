@@ -4,10 +4,12 @@
 pub mod families;
 pub mod learn;
 pub mod owner;
+pub mod since;
 pub mod thread;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use weft_bgp::attribute::Attributes;
@@ -22,6 +24,7 @@ use weft_bgp::table::{BestChange, Source, TooOld};
 use weft_bgp::update_group::{ExportKey, Segment};
 use weft_evpn::community::RouterMac;
 use weft_evpn::guard::RouterMacs;
+use weft_evpn::moves::{self, Moves};
 use weft_evpn::vtep::Vteps;
 use weft_evpn::{Mac, Route};
 use weft_store::{Applied, Change};
@@ -42,6 +45,9 @@ pub struct Reflector {
     rtc: FamilyState<Membership>,
     vteps: Vteps,
     router_macs: RouterMacs,
+    moves: Moves,
+    /// As of the last poll, from any fixed moment.
+    now: Duration,
     interner: Interner,
     last: LastValue,
     peers: BTreeMap<PeerId, PeerFacts>,
@@ -79,6 +85,8 @@ pub enum Output {
     Agreed(PeerId, Agreed),
     /// Facts that are not routes, or who serves which peer, changed.
     Control,
+    /// MAC addresses move too often.
+    Alarm(moves::Alarm),
     /// What peers' guards may ask of the fabric changed.
     View(Arc<FabricView>),
 }
@@ -95,6 +103,8 @@ impl Reflector {
             rtc: FamilyState::new(),
             vteps: Vteps::new(),
             router_macs: RouterMacs::new(),
+            moves: Moves::new(moves::Settings::default()),
+            now: Duration::ZERO,
             interner: Interner::new(INTERNER_SEED),
             last: LastValue::default(),
             peers: BTreeMap::new(),
@@ -104,6 +114,22 @@ impl Reflector {
             control_touched: false,
             view_touched: true,
         }
+    }
+
+    /// When moves of MAC addresses are too many; what moved before is forgotten.
+    pub fn watch_moves(&mut self, settings: moves::Settings) {
+        self.moves = Moves::new(settings);
+    }
+
+    /// The time of the next poll, from any fixed moment. Only alarms depend on it: nothing that is told
+    /// does.
+    pub fn set_now(&mut self, now: Duration) {
+        self.now = now;
+    }
+
+    /// MAC addresses that moved, and the time of the last poll.
+    pub fn moves(&self) -> (&Moves, Duration) {
+        (&self.moves, self.now)
     }
 
     /// The index up to which facts were taken.
@@ -333,11 +359,14 @@ impl Reflector {
     pub fn poll(&mut self, out: &mut Vec<Output>) {
         let vteps = &mut self.vteps;
         let router_macs = &mut self.router_macs;
+        let (moves, now) = (&mut self.moves, self.now);
+        let mut alarms = Vec::new();
         let (control, view) = (&mut self.control_touched, &mut self.view_touched);
         self.evpn.advertise(
             |group, segment| out.push(Output::Advertise(group, segment)),
             |change| {
                 vteps.learn(change);
+                alarms.extend(moves.learn(change, now));
                 let flooding = change.key.route_type() == INCLUSIVE_MULTICAST;
                 *control |= flooding;
                 *view |= learn_router_macs(router_macs, change) || flooding;
@@ -355,6 +384,7 @@ impl Reflector {
             |group, segment| out.push(Output::Advertise(group, segment)),
             |_| {},
         );
+        out.extend(alarms.into_iter().map(Output::Alarm));
         for peer in self.touched.drain() {
             let agreed = self.peers.get(&peer).map(|facts| facts.agreed.clone());
             out.push(Output::Agreed(peer, agreed.unwrap_or_default()));
@@ -427,6 +457,7 @@ impl Reflector {
         self.ipv6.retain(&mut read);
         self.rtc.retain(&mut read);
         self.interner.sweep();
+        self.moves.forget(self.now);
     }
 
     /// What is agreed about `peer`.

@@ -33,6 +33,7 @@ use weft_bgp::reflect::Local;
 
 use crate::config::{Bgp, Config};
 use crate::consensus::Consensus;
+use crate::monitoring::tap::Taps;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
 use peer::{Peer, Setup, Word};
@@ -60,6 +61,8 @@ pub struct Shared {
     /// Until when our OPENs say that we have restarted.
     restarted_until: Option<Instant>,
     bfd: OnceLock<Result<weft_bfd::Service, String>>,
+    /// Where peers' tasks tell what collectors are to hear.
+    pub taps: Taps,
     identities: Mutex<HashMap<PeerId, IpAddr>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
 }
@@ -89,6 +92,7 @@ impl Shared {
             stop: watch::Sender::new(false),
             restarted_until: None,
             bfd: OnceLock::new(),
+            taps: Taps::default(),
             identities: Mutex::default(),
             entries: Mutex::default(),
         }
@@ -143,6 +147,12 @@ impl Shared {
         named
             .filter(|ip| !ip.is_unspecified())
             .find(|ip| ip.is_ipv4() == to.is_ipv4())
+    }
+
+    /// Where every peer's task is told something.
+    pub fn words(&self) -> Vec<mpsc::Sender<Word>> {
+        let entries = lock(&self.entries);
+        entries.values().map(|entry| entry.words.clone()).collect()
     }
 
     /// Every peer with what it reports.
@@ -309,7 +319,7 @@ impl Speaker {
                     tracing::debug!(peer = %address, "the peer's task is busy; connection refused");
                     return;
                 }
-                Ok(()) => return,
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(Word::Show(_))) => return,
             },
         };
         let Some(setup) = self.shared.setup(address) else {

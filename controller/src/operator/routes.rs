@@ -1,14 +1,20 @@
 //! Routes as rows that a person can read: which of them, in which order, in pages.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
+use tonic::Status;
 use weft_bgp::attribute::Attributes;
+use weft_bgp::family::Family;
 use weft_bgp::nlri::Nlri;
+use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::table::{Path, Table};
 use weft_evpn::mac::Mac;
 use weft_evpn::{Route, RouteKey};
 use weft_proto::operator::v1 as proto;
+
+use crate::ledger::FAMILIES;
 
 /// Which routes are wanted.
 #[derive(Clone, Debug, Default)]
@@ -104,6 +110,59 @@ impl Row for Prefix6 {
     }
 }
 
+impl Row for Membership {
+    fn describe(&self, _: &Attributes, _: &mut proto::Route) {}
+
+    fn passes(&self, _: &Attributes, filter: &Filter) -> bool {
+        filter.route_type.is_none() && filter.vni.is_none() && filter.mac.is_none()
+    }
+}
+
+/// What a request asks for.
+pub(super) fn wanted(request: &proto::ListRoutesRequest) -> Result<(Family, Filter), Status> {
+    let family = family(&request.family)?;
+    let route_type = match request.route_type {
+        0 => None,
+        number @ 1..=255 => u8::try_from(number).ok(),
+        number => {
+            return Err(Status::invalid_argument(format!(
+                "route_type: {number} is not 1 to 255"
+            )));
+        }
+    };
+    let mac = match request.mac.as_str() {
+        "" => None,
+        text => {
+            let mac = Mac::from_str(text);
+            Some(mac.map_err(|_| {
+                Status::invalid_argument(format!("mac: {text:?} is not a MAC address"))
+            })?)
+        }
+    };
+    let vni = (request.vni != 0).then_some(request.vni);
+    let peer = (!request.peer.is_empty()).then(|| request.peer.clone());
+    Ok((
+        family,
+        Filter {
+            route_type,
+            vni,
+            mac,
+            peer,
+        },
+    ))
+}
+
+/// The family of this name; EVPN without one.
+pub(super) fn family(name: &str) -> Result<Family, Status> {
+    if name.is_empty() {
+        return Ok(Family::L2VPN_EVPN);
+    }
+    Family::from_str(name)
+        .ok()
+        .filter(|family| FAMILIES.contains(family))
+        .ok_or_else(|| Status::invalid_argument(format!("family: {name:?} is not carried")))
+}
+
 /// The destinations after `token` that have a wanted path, `size` of them at most.
 pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize) -> Option<Page> {
     let after = match token {
@@ -135,7 +194,7 @@ pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize)
         }
         let best = destination.selected;
         let rows = paths.map(|path| {
-            let best = best.is_some_and(|best| best.source.peer == path.source.peer);
+            let best = best.is_some_and(|best| best.source == path.source);
             row(
                 path,
                 best,
@@ -169,7 +228,8 @@ fn from_peer<N>(path: &Path<N>, filter: &Filter) -> bool {
     })
 }
 
-fn row<N: Row>(path: &Path<N>, best: bool, by: String) -> proto::Route {
+/// One path; `by` is the step that chose it, where it is the best one.
+pub(super) fn row<N: Row>(path: &Path<N>, best: bool, by: String) -> proto::Route {
     let attributes = &path.attributes;
     let texts = |values: &mut dyn Iterator<Item = String>| values.collect::<Vec<_>>();
     let mut row = proto::Route {

@@ -1,4 +1,4 @@
-//! The operator's gRPC service.
+//! The operator's gRPC service: which question goes to whom. Knows no row.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,22 +6,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 use weft_bgp::family::Family;
-use weft_bgp::peer::PeerId;
-use weft_evpn::mac::Mac;
 use weft_proto::operator::v1::{self as proto, operator_server};
 
-use super::config;
-use super::routes::{self, Filter, Page};
-use crate::config::SUPPORTED;
+use super::peers::{self, Counted};
+use super::routes::{self, Page};
+use super::views::{self, Claims};
+use super::{config, explain, moves, replicas, rib};
 use crate::daemon::leadership::Led;
 use crate::reflector::Reflector;
-use crate::reflector::owner::Agreed;
 use crate::speaker::Shared;
 use crate::speaker::reload::Reloader;
-use crate::speaker::report::{Direction, Facts};
+use crate::speaker::report::Facts;
 
 /// Answers operators.
 pub struct Service {
@@ -98,17 +95,9 @@ impl operator_server::Operator for Service {
         request: Request<proto::ListPeersRequest>,
     ) -> Result<Response<proto::ListPeersResponse>, Status> {
         let request = request.into_inner();
-        let (agreed, routes) = self
-            .look(0, |reflector| {
-                let agreed: BTreeMap<PeerId, Agreed> = reflector
-                    .peers()
-                    .map(|(peer, agreed)| (peer, agreed.clone()))
-                    .collect();
-                (agreed, routes_by_peer(reflector))
-            })
-            .await?;
-        let mut rows = peer_rows(self.shared.reports(), &agreed, &routes);
-        let from = rows.partition_point(|row| sort_key(row) <= request.page_token);
+        let counted = self.look(0, Counted::of).await?;
+        let mut rows = peers::rows(&self.shared.reports(), &counted);
+        let from = rows.partition_point(|row| peers::sort_key(row) <= request.page_token);
         let from = if request.page_token.is_empty() {
             0
         } else {
@@ -119,7 +108,7 @@ impl operator_server::Operator for Service {
         let mut next_page_token = String::new();
         if peers.len() > size {
             peers.truncate(size);
-            next_page_token = peers.last().map(sort_key).unwrap_or_default();
+            next_page_token = peers.last().map(peers::sort_key).unwrap_or_default();
         }
         let replica = self.shared.replica;
         Ok(Response::new(proto::ListPeersResponse {
@@ -134,7 +123,7 @@ impl operator_server::Operator for Service {
         request: Request<proto::ListRoutesRequest>,
     ) -> Result<Response<proto::ListRoutesResponse>, Status> {
         let request = request.into_inner();
-        let (family, filter) = wanted(&request)?;
+        let (family, filter) = routes::wanted(&request)?;
         let index = self.catch_up(request.consistency).await?;
         let (token, size) = (request.page_token, page_size(request.page_size));
         let (page, applied_index) = self
@@ -142,6 +131,7 @@ impl operator_server::Operator for Service {
                 let page: Option<Page> = match family {
                     Family::IPV4_UNICAST => routes::page(reflector.ipv4(), &filter, &token, size),
                     Family::IPV6_UNICAST => routes::page(reflector.ipv6(), &filter, &token, size),
+                    Family::RTC => routes::page(reflector.rtc(), &filter, &token, size),
                     _ => routes::page(reflector.evpn(), &filter, &token, size),
                 };
                 (page, reflector.index())
@@ -160,13 +150,154 @@ impl operator_server::Operator for Service {
         }))
     }
 
+    async fn get_peer(
+        &self,
+        request: Request<proto::GetPeerRequest>,
+    ) -> Result<Response<proto::PeerDetail>, Status> {
+        let wanted = request.into_inner().peer;
+        let named = |(address, facts): &(IpAddr, Facts)| {
+            let id = facts.peer.map(|peer| peer.router_id.to_string());
+            address.to_string() == wanted || id.as_ref() == Some(&wanted)
+        };
+        let reports = self.shared.reports();
+        let (address, facts) = reports.iter().find(|report| named(report)).ok_or_else(|| {
+            Status::not_found(format!("peer: this replica speaks to no {wanted:?}"))
+        })?;
+        let counted = self.look(0, Counted::of).await?;
+        let config = self.shared.config();
+        let settings = config.bgp.resolve(*address);
+        let asn = self.shared.local.asn;
+        Ok(Response::new(peers::detail(
+            *address, facts, settings, asn, &counted,
+        )))
+    }
+
+    async fn get_route(
+        &self,
+        request: Request<proto::GetRouteRequest>,
+    ) -> Result<Response<proto::GetRouteResponse>, Status> {
+        let proto::GetRouteRequest {
+            consistency,
+            family,
+            key,
+            rd,
+        } = request.into_inner();
+        let family = routes::family(&family)?;
+        let index = self.catch_up(consistency).await?;
+        let asked = format!("{rd} {key}");
+        let (found, applied_index) = self
+            .look(index, move |reflector| {
+                let found = explain::find(reflector, family, &key, &rd);
+                (found, reflector.index())
+            })
+            .await?;
+        let destinations = found.explain(&self.shared.reports(), &self.shared.local);
+        if destinations.is_empty() {
+            let reason = format!("key: there is no {} in {family}", asked.trim());
+            return Err(Status::not_found(reason));
+        }
+        Ok(Response::new(proto::GetRouteResponse {
+            destinations,
+            applied_index,
+        }))
+    }
+
+    async fn list_segments(
+        &self,
+        request: Request<proto::ListSegmentsRequest>,
+    ) -> Result<Response<proto::ListSegmentsResponse>, Status> {
+        let request = request.into_inner();
+        let esi = optional("esi", &request.esi)?;
+        let index = self.catch_up(request.consistency).await?;
+        let (paths, applied_index) = self
+            .look(index, |reflector| {
+                (views::segment_paths(reflector), reflector.index())
+            })
+            .await?;
+        Ok(Response::new(proto::ListSegmentsResponse {
+            segments: views::segments(paths, esi, request.tag),
+            applied_index,
+        }))
+    }
+
+    async fn list_neighbors(
+        &self,
+        request: Request<proto::ListNeighborsRequest>,
+    ) -> Result<Response<proto::ListNeighborsResponse>, Status> {
+        let request = request.into_inner();
+        let ip = optional("ip", &request.ip)?;
+        let from: usize = optional("page_token", &request.page_token)?.unwrap_or(0);
+        let index = self.catch_up(request.consistency).await?;
+        let (paths, applied_index) = self
+            .look(index, move |reflector| {
+                (views::neighbor_paths(reflector, ip), reflector.index())
+            })
+            .await?;
+        let wanted = Claims {
+            vni: request.vni,
+            duplicates: request.duplicates,
+        };
+        let rows = views::neighbors(&paths, wanted);
+        let to = from.saturating_add(page_size(request.page_size));
+        let next_page_token = if to < rows.len() {
+            to.to_string()
+        } else {
+            String::new()
+        };
+        let neighbors = rows.into_iter().skip(from).take(to - from).collect();
+        Ok(Response::new(proto::ListNeighborsResponse {
+            neighbors,
+            next_page_token,
+            applied_index,
+        }))
+    }
+
+    async fn list_flood_lists(
+        &self,
+        request: Request<proto::ListFloodListsRequest>,
+    ) -> Result<Response<proto::ListFloodListsResponse>, Status> {
+        let proto::ListFloodListsRequest { consistency, vni } = request.into_inner();
+        let index = self.catch_up(consistency).await?;
+        let (lists, applied_index) = self
+            .look(index, move |reflector| {
+                (views::flood_lists(reflector, vni), reflector.index())
+            })
+            .await?;
+        Ok(Response::new(proto::ListFloodListsResponse {
+            lists,
+            applied_index,
+        }))
+    }
+
+    async fn list_moves(
+        &self,
+        _: Request<proto::ListMovesRequest>,
+    ) -> Result<Response<proto::ListMovesResponse>, Status> {
+        let moves = self.look(0, moves::rows).await?;
+        Ok(Response::new(moves))
+    }
+
+    type DumpRibStream = rib::Dump;
+
+    async fn dump_rib(
+        &self,
+        request: Request<proto::DumpRibRequest>,
+    ) -> Result<Response<rib::Dump>, Status> {
+        let families = request.into_inner().families;
+        let families = families.iter().map(|name| routes::family(name));
+        let families: Vec<Family> = families.collect::<Result<_, _>>()?;
+        Ok(Response::new(rib::dump(&self.shared, families)))
+    }
+
     async fn list_vteps(
         &self,
         request: Request<proto::ListVtepsRequest>,
     ) -> Result<Response<proto::ListVtepsResponse>, Status> {
         let index = self.catch_up(request.into_inner().consistency).await?;
         let (mut vteps, applied_index) = self
-            .look(index, |reflector| (vtep_rows(reflector), reflector.index()))
+            .look(index, |reflector| {
+                (views::vteps(reflector), reflector.index())
+            })
             .await?;
         let topology = self.led.topology();
         for vtep in &mut vteps {
@@ -187,57 +318,7 @@ impl operator_server::Operator for Service {
         _: Request<proto::ListReplicasRequest>,
     ) -> Result<Response<proto::ListReplicasResponse>, Status> {
         let group = self.shared.consensus.group().borrow().clone();
-        let status = &group.status;
-        let row = |(id, address): (&u64, &String)| {
-            let own = *id == status.id;
-            let heard = group.heard.get(id).map(std::time::Instant::elapsed);
-            let last_seen_secs = if own {
-                0.0
-            } else {
-                heard.map_or(-1.0, |ago| ago.as_secs_f64())
-            };
-            let role = match (own, status.leader == Some(*id)) {
-                (true, _) => format!("{:?}", status.role).to_lowercase(),
-                (false, true) => "leader".to_owned(),
-                (false, false)
-                    if heard.is_none_or(|ago| ago > UNREACHABLE_AFTER)
-                        && status.leader == Some(status.id) =>
-                {
-                    "unreachable".to_owned()
-                }
-                (false, false) => "follower".to_owned(),
-            };
-            let matched = status
-                .peers
-                .iter()
-                .find(|peer| peer.0 == *id)
-                .map(|peer| peer.1);
-            proto::Replica {
-                id: *id,
-                address: address.clone(),
-                role,
-                self_: own,
-                term: if own { status.term } else { 0 },
-                commit_index: if own { status.commit } else { 0 },
-                applied_index: if own {
-                    status.applied
-                } else {
-                    matched.unwrap_or(0)
-                },
-                last_seen_secs,
-                degraded: if own {
-                    status.degraded.clone().unwrap_or_default()
-                } else {
-                    String::new()
-                },
-            }
-        };
-        Ok(Response::new(proto::ListReplicasResponse {
-            replicas: self.replicas.iter().map(row).collect(),
-            leader: status.leader.unwrap_or(0),
-            replica: status.id,
-            term: status.term,
-        }))
+        Ok(Response::new(replicas::rows(&group, &self.replicas)))
     }
 
     async fn get_plan(
@@ -297,164 +378,14 @@ impl operator_server::Operator for Service {
     }
 }
 
-fn wanted(request: &proto::ListRoutesRequest) -> Result<(Family, Filter), Status> {
-    let family = match request.family.as_str() {
-        "" => Family::L2VPN_EVPN,
-        name => Family::from_str(name)
-            .ok()
-            .filter(|family| SUPPORTED.contains(family))
-            .ok_or_else(|| Status::invalid_argument(format!("family: {name:?} is not carried")))?,
-    };
-    let route_type = match request.route_type {
-        0 => None,
-        number @ 1..=5 => u8::try_from(number).ok(),
-        number => {
-            return Err(Status::invalid_argument(format!(
-                "route_type: {number} is not 1 to 5"
-            )));
-        }
-    };
-    let mac = match request.mac.as_str() {
-        "" => None,
-        text => {
-            let mac = Mac::from_str(text);
-            Some(mac.map_err(|_| {
-                Status::invalid_argument(format!("mac: {text:?} is not a MAC address"))
-            })?)
-        }
-    };
-    let vni = (request.vni != 0).then_some(request.vni);
-    let peer = (!request.peer.is_empty()).then(|| request.peer.clone());
-    Ok((
-        family,
-        Filter {
-            route_type,
-            vni,
-            mac,
-            peer,
-        },
-    ))
-}
-
-fn routes_by_peer(reflector: &Reflector) -> BTreeMap<PeerId, u64> {
-    let mut routes = BTreeMap::new();
-    let mut count = |peer: PeerId| *routes.entry(peer).or_default() += 1;
-    reflector
-        .evpn()
-        .iter()
-        .for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
-    reflector
-        .ipv4()
-        .iter()
-        .for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
-    reflector
-        .ipv6()
-        .iter()
-        .for_each(|at| at.paths.iter().for_each(|path| count(path.source.peer)));
-    routes
-}
-
-/// Peers that this replica speaks to, then those that others alone do; by router id, then address.
-fn peer_rows(
-    reports: Vec<(IpAddr, Facts)>,
-    agreed: &BTreeMap<PeerId, Agreed>,
-    routes: &BTreeMap<PeerId, u64>,
-) -> Vec<proto::Peer> {
-    let mut rows: Vec<proto::Peer> = Vec::new();
-    let mut local = std::collections::BTreeSet::new();
-    for (address, facts) in reports {
-        local.extend(facts.peer);
-        rows.push(peer_row(address, &facts, agreed, routes));
+/// What a field says, if it says anything.
+fn optional<T: FromStr>(field: &str, text: &str) -> Result<Option<T>, Status> {
+    if text.is_empty() {
+        return Ok(None);
     }
-    for (peer, agreed) in agreed.iter().filter(|(peer, _)| !local.contains(peer)) {
-        rows.push(proto::Peer {
-            asn: peer.asn,
-            router_id: peer.router_id.to_string(),
-            state: "Idle".to_owned(),
-            routes: routes.get(peer).copied().unwrap_or(0),
-            owner: agreed.owner.as_ref().map_or(0, |owner| owner.replica),
-            sessions: agreed.sessions.iter().copied().collect(),
-            ..proto::Peer::default()
-        });
-    }
-    rows.sort_by_key(sort_key);
-    rows
-}
-
-fn peer_row(
-    address: IpAddr,
-    facts: &Facts,
-    agreed: &BTreeMap<PeerId, Agreed>,
-    routes: &BTreeMap<PeerId, u64>,
-) -> proto::Peer {
-    let agreed = facts.peer.and_then(|peer| agreed.get(&peer));
-    let total = |wanted: Direction| {
-        facts
-            .messages
-            .iter()
-            .filter(|((way, _), _)| *way == wanted)
-            .map(|(_, count)| count)
-            .sum()
-    };
-    proto::Peer {
-        address: address.to_string(),
-        asn: facts.peer.map_or(0, |peer| peer.asn),
-        router_id: facts
-            .peer
-            .map(|peer| peer.router_id.to_string())
-            .unwrap_or_default(),
-        peer_group: facts.group.clone(),
-        state: facts.state.to_owned(),
-        since_secs: since_secs(facts.since),
-        families: facts.families.iter().map(ToString::to_string).collect(),
-        routes: facts
-            .peer
-            .and_then(|peer| routes.get(&peer))
-            .copied()
-            .unwrap_or(0),
-        messages_received: total(Direction::Received),
-        messages_sent: total(Direction::Sent),
-        owner: agreed
-            .and_then(|agreed| agreed.owner.as_ref())
-            .map_or(0, |owner| owner.replica),
-        sessions: agreed
-            .map(|agreed| agreed.sessions.iter().copied().collect())
-            .unwrap_or_default(),
-        last_error: match facts.attempt_error.as_str() {
-            "" => facts.last_error.clone(),
-            attempt => attempt.to_owned(),
-        },
-        dynamic: facts.dynamic,
-    }
-}
-
-fn sort_key(row: &proto::Peer) -> String {
-    let id = std::net::Ipv4Addr::from_str(&row.router_id).map_or(0, u32::from);
-    format!("{id:08x}/{}", row.address)
-}
-
-fn vtep_rows(reflector: &Reflector) -> Vec<proto::Vtep> {
-    let vteps = reflector.vteps();
-    let row = |address: IpAddr| {
-        let vnis: Vec<_> = vteps.vnis_of(address).collect();
-        let peer = vnis
-            .first()
-            .and_then(|vni| vteps.announcers(*vni, address).next());
-        proto::Vtep {
-            address: address.to_string(),
-            peer: peer
-                .map(|peer| peer.router_id.to_string())
-                .unwrap_or_default(),
-            switch: String::new(),
-            vnis: vnis.iter().map(|vni| vni.number()).collect(),
-            macs: vteps.mac_routes(address),
-        }
-    };
-    vteps.vteps().map(row).collect()
-}
-
-fn since_secs(since: Instant) -> u64 {
-    since.elapsed().as_secs()
+    let value = T::from_str(text);
+    let value = value.map_err(|_| Status::invalid_argument(format!("{field}: {text:?}")));
+    value.map(Some)
 }
 
 fn page_size(wanted: u32) -> usize {
@@ -470,5 +401,3 @@ const PAGE_MAX: usize = 10_000;
 const LOOKS_MAX: usize = 2;
 const CATCH_UP_TURNS: u32 = 500;
 const CATCH_UP_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
-/// As the leader counts a replica as lost.
-const UNREACHABLE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);

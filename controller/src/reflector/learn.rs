@@ -277,6 +277,12 @@ impl AdjRibIn {
         !self.policy.guard.is_off()
     }
 
+    /// The routes held, as facts, in no order.
+    pub fn held(&self) -> Vec<(Bytes, Bytes)> {
+        let copy = |(key, value): (&Bytes, &Bytes)| (key.clone(), value.clone());
+        self.routes.iter().map(copy).collect()
+    }
+
     /// Number of routes held.
     pub fn len(&self) -> usize {
         self.routes.len()

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::peer::PeerId;
@@ -210,6 +211,7 @@ pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::Joi
         turning: Vec::new(),
         outputs: Vec::new(),
         polls: 0,
+        started: Instant::now(),
     };
     std::thread::Builder::new()
         .name("reflector".to_owned())
@@ -238,6 +240,7 @@ struct Edge {
     turning: Vec<Turn>,
     outputs: Vec<Output>,
     polls: u64,
+    started: Instant,
 }
 
 impl Edge {
@@ -311,6 +314,7 @@ impl Edge {
 
     fn poll(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
+        self.reflector.set_now(self.started.elapsed());
         self.reflector.poll(&mut outputs);
         for output in outputs.drain(..) {
             match output {
@@ -327,6 +331,7 @@ impl Edge {
                         watcher.send_replace(agreed);
                     }
                 }
+                Output::Alarm(alarm) => tracing::warn!(%alarm, "MAC addresses move too often"),
                 Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
                 Output::View(view) => drop(self.inbox.show.send_replace(view)),
             }

@@ -236,7 +236,12 @@ impl Ownership {
         changed.then(|| self.adj_rib_in.interest())
     }
 
-    /// Routes held of this session.
+    /// Routes held of this session, as facts.
+    pub fn held(&self) -> Vec<(Bytes, Bytes)> {
+        self.adj_rib_in.held()
+    }
+
+    /// Number of routes held of this session.
     pub fn routes(&self) -> &BTreeMap<Family, usize> {
         self.adj_rib_in.counts()
     }

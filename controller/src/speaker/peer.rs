@@ -6,6 +6,7 @@ mod inbound;
 mod joining;
 mod liveness;
 mod reconfigure;
+mod shown;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -26,12 +27,13 @@ use weft_bgp::session::{Input, Negotiated, Output, Session, SessionConfig, Side}
 use weft_bgp::{error::DecodeError, frame};
 
 use super::ownership::Ownership;
-use super::report::Report;
+use super::{Shared, keys, offer};
+use super::report::{Direction, Report};
 use super::restart;
 use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
-use super::{Shared, keys, offer};
 use crate::config::{Config, PeerGroup};
+use crate::monitoring::tap::Tap;
 use crate::reflector::learn::rate::Budget;
 use crate::reflector::owner::Parting;
 
@@ -43,6 +45,8 @@ use liveness::Liveness;
 pub enum Word {
     /// The peer dialed us.
     Incoming(TcpStream),
+    /// A collector is to be shown the session and all that the peer has announced.
+    Show(Tap),
 }
 
 /// How to reach a peer.
@@ -240,6 +244,7 @@ impl Peer {
                 }
                 self.connect(Side::Incoming, stream).await;
             }
+            Some(Word::Show(tap)) => self.show(&tap),
             None => self.stop().await,
         }
     }
@@ -332,11 +337,12 @@ impl Peer {
             };
             match frame::split(&mut connection.buffer, max_len) {
                 Ok(None) => return,
-                Ok(Some(frame)) => match Message::decode(frame, &context) {
-                    Ok(message) => {
+                Ok(Some(frame)) => match self.shared.decode(frame, &context) {
+                    Ok((message, raw)) => {
                         connection.spoke = true;
                         let kind = message.kind();
                         self.report.received(kind);
+                        self.shown(side, kind, raw);
                         self.input(Input::Message(side, message)).await;
                         if kind == MessageKind::Update && !self.spend() {
                             return;
@@ -397,6 +403,7 @@ impl Peer {
             }
             Output::Down(reason) => {
                 tracing::warn!(peer = %self.setup.address, %reason, "session closed");
+                self.show_end(&reason);
                 let up = self.up.take();
                 let parting = match self.stopping {
                     Some(_) => Parting::OurDoing,
@@ -443,9 +450,14 @@ impl Peer {
             return;
         };
         self.report.sent(message.kind());
+        let octets = message.encode(&context);
+        if message.kind() == MessageKind::Open {
+            self.report
+                .opened(side, Direction::Sent, octets.clone());
+        }
         if connection
             .orders
-            .try_send(Order::Control(message.encode(&context)))
+            .try_send(Order::Control(octets))
             .is_err()
         {
             // A peer that takes not even keepalives: RFC 9687's timer ends it.
@@ -496,7 +508,8 @@ impl Peer {
             None => {
                 self.retire();
                 let (peer, address) = (negotiated.peer, self.setup.address);
-                self.ownership = Ownership::begin(&self.shared, peer, address, terms, now()).await;
+                self.ownership =
+                    Ownership::begin(&self.shared, peer, address, terms, now()).await;
             }
         }
         // Whoever has seen it once must not wait for the End-of-RIB of a restart again. RFC 4724 §4.1.
@@ -509,6 +522,7 @@ impl Peer {
             exporting,
         });
         self.begin_telling();
+        self.show_begin();
     }
 
     /// A peer that came back under another identity: the old one is taken away on its own.
@@ -525,7 +539,7 @@ impl Peer {
 
     fn learn(&mut self, update: &Update) -> Option<DecodeError> {
         if let Some(fault) = update.faults.first()
-            && let Some(count) = self.report.malformed()
+            && let Some(count) = self.report.malformed(&fault.fault)
         {
             tracing::warn!(
                 peer = %self.setup.address, fault = %fault.fault, offset = fault.offset, count,

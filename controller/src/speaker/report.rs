@@ -1,16 +1,23 @@
 //! What operators and Prometheus may know of a peer: written by its task, read by anybody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::time::Instant;
+use weft_bgp::constrain::Interest;
+use weft_bgp::error::Fault;
 use weft_bgp::family::Family;
 use weft_bgp::message::MessageKind;
 use weft_bgp::peer::PeerId;
-use weft_bgp::session::Negotiated;
+use weft_bgp::session::{Negotiated, Side};
+use weft_bgp::update_group::ExportKey;
 
 use super::saved::Saved;
 use crate::reflector::learn::Learned;
+use crate::reflector::learn::bounds::Bound;
 
 /// A shared report.
 #[derive(Clone)]
@@ -35,8 +42,12 @@ pub struct Facts {
     pub routes: BTreeMap<Family, usize>,
     /// NLRI that were not kept, by reason.
     pub refused: BTreeMap<&'static str, u64>,
-    /// UPDATEs with a fault that did not end the session.
-    pub malformed: u64,
+    /// NLRI that were kept although they break a rule of the fabric, by rule.
+    pub suspect: BTreeMap<&'static str, u64>,
+    /// Bounds that came near in this session.
+    pub near: BTreeSet<Bound>,
+    /// UPDATEs with a fault that did not end the session, by the rule of its RFC.
+    pub malformed: BTreeMap<String, u64>,
     /// Sessions that were established.
     pub established: u64,
     /// Why the last one ended.
@@ -47,10 +58,33 @@ pub struct Facts {
     pub dynamic: bool,
     /// What runs on the peer, and how that is known; empty before the first session.
     pub profile: (String, String),
-    /// Number of route targets, and of prefixes of them, that it is told of; absent: of all.
-    pub interest: BTreeMap<Family, usize>,
+    /// How it is told, and of what, in the families that have begun.
+    pub told: BTreeMap<Family, (ExportKey, Interest)>,
+    /// What was agreed on, while there is a session.
+    pub negotiated: Option<Arc<Negotiated>>,
+    /// How the session goes over the wire, while there is one.
+    pub wire: Option<Wire>,
+    /// The OPENs of this attempt or session by side: sent, and received.
+    pub opens: [(Bytes, Bytes); 2],
+    /// Families of which the peer said everything in this session.
+    pub ended: BTreeSet<Family>,
+    /// Follows BFD, if it watches the path.
+    pub bfd: Option<watch::Receiver<weft_bfd::Status>>,
     /// What it was not told for want of interest.
     pub saved: BTreeMap<Family, Arc<Saved>>,
+}
+
+/// The two ends of a session, and the OPENs that it began with, headers included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// Our end.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// What we sent.
+    pub sent: Bytes,
+    /// What we received.
+    pub received: Bytes,
 }
 
 /// Which way a message went.
@@ -84,13 +118,20 @@ impl Report {
             messages: BTreeMap::new(),
             routes: BTreeMap::new(),
             refused: BTreeMap::new(),
-            malformed: 0,
+            suspect: BTreeMap::new(),
+            near: BTreeSet::new(),
+            malformed: BTreeMap::new(),
             established: 0,
             last_error: String::new(),
             attempt_error: String::new(),
             dynamic,
             profile: Default::default(),
-            interest: BTreeMap::new(),
+            told: BTreeMap::new(),
+            negotiated: None,
+            wire: None,
+            opens: Default::default(),
+            ended: BTreeSet::new(),
+            bfd: None,
             saved: BTreeMap::new(),
         })))
     }
@@ -107,13 +148,35 @@ impl Report {
         self.lock().profile = (profile, why);
     }
 
-    /// The peer is told of so many route targets in this family; `None`: of all.
-    pub fn interest(&self, family: Family, targets: Option<usize>) {
-        let mut facts = self.lock();
-        match targets {
-            Some(targets) => drop(facts.interest.insert(family, targets)),
-            None => drop(facts.interest.remove(&family)),
+    /// The peer is told like this in a family from now on.
+    pub fn told(&self, family: Family, manner: (ExportKey, Interest)) {
+        self.lock().told.insert(family, manner);
+    }
+
+    /// Who watches the path to the peer, if anybody.
+    pub fn watched(&self, bfd: Option<watch::Receiver<weft_bfd::Status>>) {
+        self.lock().bfd = bfd;
+    }
+
+    /// An OPEN went out or came in, header included.
+    pub fn opened(&self, side: Side, direction: Direction, octets: Bytes) {
+        let (sent, received) = &mut self.lock().opens[side as usize];
+        match direction {
+            Direction::Sent => *sent = octets,
+            Direction::Received => *received = octets,
         }
+    }
+
+    /// The session goes over the connection with these ends.
+    pub fn wired(&self, side: Side, local: SocketAddr, remote: SocketAddr) {
+        let mut facts = self.lock();
+        let (sent, received) = facts.opens[side as usize].clone();
+        facts.wire = Some(Wire {
+            local,
+            remote,
+            sent,
+            received,
+        });
     }
 
     /// Where to count what the peer was not told in this family.
@@ -163,6 +226,9 @@ impl Report {
             .iter()
             .map(|family| (*family, 0))
             .collect();
+        facts.negotiated = Some(Arc::new(negotiated.clone()));
+        facts.ended.clear();
+        facts.near.clear();
         facts.established += 1;
         facts.attempt_error.clear();
     }
@@ -171,6 +237,9 @@ impl Report {
     pub fn down(&self, reason: String) {
         let mut facts = self.lock();
         facts.last_error = reason;
+        facts.negotiated = None;
+        facts.wire = None;
+        facts.told.clear();
         facts.routes.clear();
     }
 
@@ -190,6 +259,11 @@ impl Report {
         for (family, count) in routes {
             facts.routes.insert(*family, *count);
         }
+        facts.ended.extend(learned.end_of_rib);
+        facts.near.extend(learned.warned.iter().map(|near| near.bound));
+        for (rule, count) in &learned.suspect {
+            *facts.suspect.entry(rule).or_default() += count;
+        }
         let mut notable = Vec::new();
         for (reason, count) in &learned.refused {
             let total = facts.refused.entry(reason).or_default();
@@ -202,12 +276,14 @@ impl Report {
         notable
     }
 
-    /// A malformed UPDATE that did not end the session. Returns how many there were, if the number has
-    /// doubled.
-    pub fn malformed(&self) -> Option<u64> {
+    /// A malformed UPDATE that did not end the session. Returns how many broke the same rule, if the number
+    /// has doubled.
+    pub fn malformed(&self, fault: &Fault) -> Option<u64> {
         let mut facts = self.lock();
-        facts.malformed += 1;
-        Some(facts.malformed).filter(|count| count.is_power_of_two())
+        let rule = fault.rule().to_string();
+        let count = facts.malformed.entry(rule).or_default();
+        *count += 1;
+        Some(*count).filter(|count| count.is_power_of_two())
     }
 
     /// Whether there ever was more than silence.

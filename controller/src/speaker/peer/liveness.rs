@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
-use weft_bfd::{Config, Status, Watch};
+use weft_bfd::{Config, Watch};
 use weft_bgp::message::notification::Cease;
 use weft_bgp::session::Input;
 
@@ -16,11 +16,6 @@ use crate::config::Ttl;
 pub(super) struct Liveness(Option<(Config, Watch)>);
 
 impl Liveness {
-    /// What is known of the path; `None` if nobody watches it.
-    pub(super) fn status(&self) -> Option<Status> {
-        self.0.as_ref().map(|(_, watch)| watch.status())
-    }
-
     /// Waits for the path to fail; for ever pending if nobody watches it.
     pub(super) async fn failed(&mut self) -> String {
         match &mut self.0 {
@@ -38,6 +33,12 @@ fn pair(config: &Config) -> (IpAddr, IpAddr, bool, u8) {
 impl Peer {
     /// Watches the path between our end of the session and the peer, if the configuration asks for it.
     pub(super) async fn watch_path(&mut self, side: Side) {
+        self.rewatch_path(side).await;
+        let watch = self.liveness.0.as_ref();
+        self.report.watched(watch.map(|(_, watch)| watch.subscribe()));
+    }
+
+    async fn rewatch_path(&mut self, side: Side) {
         let local = self.connections[side as usize]
             .as_ref()
             .and_then(|connection| connection.socket.local_addr().ok())

@@ -1,0 +1,487 @@
+//! What one collector is told over one connection, in which order: sessions with their tables, then what
+//! was selected, then what is told, and all changes. Knows no socket.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use weft_bgp::capability::{AddPathSet, Capability};
+use weft_bgp::family::Family;
+use weft_bgp::message::{DecodeContext, Message, Open};
+use weft_bgp::table::TooOld;
+use weft_monitoring::bmp::{
+    Down, Initiation, Instance, NotFramed, Peer, PeerHeader, PeerUp, Policy, Rib, Statistic,
+};
+use weft_monitoring::station::Station;
+
+use crate::config::Bmp;
+use crate::ledger::FAMILIES;
+use crate::monitoring::held::Held;
+use crate::monitoring::selected::{Page, Place, Whose};
+use crate::monitoring::tap::{Ended, Event, Reader, Tap, Up};
+use crate::monitoring::timestamp;
+use crate::speaker::Shared;
+use crate::speaker::peer::Word;
+use crate::speaker::report::Facts;
+
+/// A connection and what goes over it.
+pub(super) struct Telling<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) bmp: &'a Bmp,
+    pub(super) station: Station,
+    pub(super) sources: Sources,
+    tap: Tap,
+    sessions: BTreeMap<IpAddr, Arc<Up>>,
+    /// The Adj-RIB-In that is being told: events wait until that is done.
+    feeding: Option<(Arc<Up>, Held)>,
+    tables: Vec<Table>,
+    /// When peers' manners were looked at.
+    looked: Instant,
+}
+
+/// A table that is read page by page.
+struct Table {
+    whose: Whose,
+    place: Place,
+    /// Not before.
+    due: Instant,
+}
+
+/// Where the next thing to tell comes from.
+pub(super) struct Sources {
+    events: Reader,
+    page: Option<BoxFuture<'static, Option<Answer>>>,
+    beat: Interval,
+    statistics: Interval,
+}
+
+/// A page of the table at this place among all.
+type Answer = (Whose, Family, Result<Page, TooOld>);
+
+/// Something to tell, or a moment to look around.
+pub(super) enum Input {
+    /// `None`: too much has piled up.
+    Event(Option<Event>),
+    /// `None`: the daemon stops.
+    Page(Option<Answer>),
+    Beat,
+    Statistics,
+}
+
+impl Sources {
+    /// The next input. Events wait while the collector has no appetite. May be dropped at any await.
+    pub(super) async fn next(&mut self, is_hungry: bool) -> Input {
+        let Self {
+            events,
+            page,
+            beat,
+            statistics,
+        } = self;
+        let read = async {
+            match page {
+                Some(reading) => reading.await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = async {
+            match is_hungry {
+                true => events.next().await,
+                false => {
+                    events.overrun().await;
+                    None
+                }
+            }
+        };
+        let input = tokio::select! {
+            event = event => Input::Event(event),
+            answer = read => Input::Page(answer),
+            _ = beat.tick() => Input::Beat,
+            _ = statistics.tick() => Input::Statistics,
+        };
+        if matches!(input, Input::Page(_)) {
+            self.page = None;
+        }
+        input
+    }
+}
+
+impl<'a> Telling<'a> {
+    /// A connection over which nothing was told.
+    pub(super) fn new(shared: &'a Arc<Shared>, bmp: &'a Bmp) -> Self {
+        let (tap, events) = shared.taps.open();
+        let interval = |period| {
+            let mut interval = tokio::time::interval_at(Instant::now() + period, period);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval
+        };
+        Self {
+            shared,
+            bmp,
+            station: Station::new(QUEUE_OCTETS_MAX),
+            sources: Sources {
+                events,
+                page: None,
+                beat: interval(BEAT),
+                statistics: interval(bmp.statistics),
+            },
+            tap,
+            sessions: BTreeMap::new(),
+            feeding: None,
+            tables: Vec::new(),
+            looked: Instant::now(),
+        }
+    }
+
+    /// Says who we are, begins Loc-RIB, and asks all peers for what they hold.
+    pub(super) async fn begin(&mut self) {
+        self.station.connect(&Initiation {
+            name: self.shared.hostname.clone(),
+            description: format!("weft {}", env!("CARGO_PKG_VERSION")),
+            text: format!("replica {}", self.shared.replica),
+        });
+        if self.bmp.loc_rib {
+            self.begin_loc_rib();
+        }
+        for words in self.shared.words() {
+            // A task that has gone has no session.
+            let word = Word::Show(self.tap.clone());
+            let _ = words.send(word).await;
+        }
+    }
+
+    fn begin_loc_rib(&mut self) {
+        let open = loc_rib_open(self.shared);
+        let header = self.loc_rib_header();
+        let up = PeerUp {
+            local_address: Ipv4Addr::UNSPECIFIED.into(),
+            local_port: 0,
+            remote_port: 0,
+            sent: &open,
+            received: &open,
+            table: "global",
+        };
+        framed(self.station.peer_up(&header, &up));
+        for family in FAMILIES {
+            self.station.begin(&header, family);
+            self.tables.push(Table {
+                whose: Whose::LocRib,
+                place: Place::new(family),
+                due: Instant::now(),
+            });
+        }
+    }
+
+    fn loc_rib_header(&self) -> PeerHeader {
+        let local = self.shared.local;
+        PeerHeader {
+            rib: Rib::LocRib { filtered: false },
+            peer: Peer::loc_rib(Instance::Global, local.asn, local.router_id),
+            two_octet_as: false,
+            time: timestamp(),
+        }
+    }
+
+    /// Whether there is room for more.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.feeding.is_none() && self.station.room() > 0
+    }
+
+    /// Tells what is at hand as there is room, and asks for a page.
+    pub(super) fn fill(&mut self) {
+        while self.station.room() > 0
+            && let Some((up, held)) = &mut self.feeding
+        {
+            match held.next() {
+                Some((family, messages)) => {
+                    let header = header(up, Rib::AdjRibIn(Policy::Pre));
+                    tell(&mut self.station, &header, family, &messages);
+                }
+                None => self.fed(),
+            }
+        }
+        if self.is_hungry() && self.sources.page.is_none() {
+            self.ask();
+        }
+    }
+
+    /// All of an Adj-RIB-In was told. A peer that has just come says itself when it has said everything.
+    fn fed(&mut self) {
+        if let Some((up, _)) = self.feeding.take().filter(|(up, _)| !up.is_fresh) {
+            let header = header(&up, Rib::AdjRibIn(Policy::Pre));
+            for family in &up.negotiated.families {
+                self.station.end(&header, *family);
+            }
+        }
+    }
+
+    /// Asks for the page that is due.
+    fn ask(&mut self) {
+        let now = Instant::now();
+        let due = self.tables.iter().filter(|table| table.due <= now);
+        let Some(table) = due.min_by_key(|table| table.due) else {
+            return;
+        };
+        let (whose, place) = (table.whose.clone(), table.place.clone());
+        let reflection = self.shared.reflection.clone();
+        self.sources.page = Some(Box::pin(async move {
+            let family = place.family;
+            let page = reflection.query(move |reflector| place.read(reflector));
+            Some((whose, family, page.await?))
+        }));
+    }
+
+    /// Takes what came.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed.
+    pub(super) fn take(&mut self, input: Input) -> Result<(), String> {
+        match input {
+            Input::Event(Some(Event::Up(up))) => self.up(up),
+            Input::Event(Some(Event::Update(address, octets))) => self.update(address, &octets),
+            Input::Event(Some(Event::Down(address, ended))) => self.down(address, &ended),
+            Input::Event(None) => return Err(super::TOO_SLOW.to_owned()),
+            Input::Page(Some((whose, family, Ok(page)))) => self.page(&whose, family, &page),
+            Input::Page(Some((_, family, Err(TooOld { .. })))) => {
+                return Err(format!("it is too far behind in {family}"));
+            }
+            Input::Page(None) => {}
+            Input::Beat => self.look(),
+            Input::Statistics => self.statistics(),
+        }
+        Ok(())
+    }
+
+    fn up(&mut self, up: Arc<Up>) {
+        let header = header(&up, Rib::AdjRibIn(Policy::Pre));
+        let told = self.station.peer_up(
+            &header,
+            &PeerUp {
+                local_address: up.wire.local.ip().to_canonical(),
+                local_port: up.wire.local.port(),
+                remote_port: up.wire.remote.port(),
+                sent: &up.wire.sent,
+                received: &up.wire.received,
+                table: "",
+            },
+        );
+        framed(told);
+        if self.bmp.adj_rib_in {
+            for family in &up.negotiated.families {
+                self.station.begin(&header, *family);
+            }
+            let held = Held::new(up.held.clone(), up.negotiated.add_path_receive);
+            self.feeding = Some((Arc::clone(&up), held));
+        }
+        self.forget_tables(up.address);
+        self.sessions.insert(up.address, up);
+        self.looked = Instant::now() - LOOK_EVERY;
+    }
+
+    fn update(&mut self, address: IpAddr, octets: &Bytes) {
+        let Some(up) = self.sessions.get(&address) else {
+            return;
+        };
+        let mut header = header(up, Rib::AdjRibIn(Policy::Pre));
+        header.two_octet_as = !up.negotiated.decode.four_octet_as;
+        // Families are told together: the station knows the table by any of them.
+        if let Some(family) = up.negotiated.families.first() {
+            framed(self.station.routes(&header, *family, octets));
+        }
+    }
+
+    fn down(&mut self, address: IpAddr, ended: &Ended) {
+        let Some(up) = self.sessions.remove(&address) else {
+            return;
+        };
+        let down = match ended {
+            Ended::Sent(octets) => Down::NotificationSent(octets),
+            Ended::Received(octets) => Down::NotificationReceived(octets),
+            Ended::Closed => Down::ClosedByPeer,
+            Ended::Silent => Down::NoNotificationSent(0),
+        };
+        let header = header(&up, Rib::AdjRibIn(Policy::Pre));
+        framed(self.station.peer_down(&header, &down));
+        self.forget_tables(address);
+    }
+
+    fn forget_tables(&mut self, address: IpAddr) {
+        self.tables.retain(|table| match &table.whose {
+            Whose::LocRib => true,
+            Whose::Peer(other, ..) => *other != address,
+        });
+    }
+
+    fn page(&mut self, whose: &Whose, family: Family, page: &Page) {
+        let header = match whose {
+            Whose::LocRib => Some(self.loc_rib_header()),
+            Whose::Peer(address, ..) => {
+                let up = self.sessions.get(address);
+                up.map(|up| header(up, Rib::AdjRibOut(Policy::Post)))
+            }
+        };
+        let same = |table: &&mut Table| table.whose == *whose && table.place.family == family;
+        // A table that has gone, or is told otherwise since the page was asked for.
+        let (Some(header), Some(table)) = (header, self.tables.iter_mut().find(same)) else {
+            return;
+        };
+        let was_complete = table.place.is_complete;
+        let messages = page.messages(whose, !was_complete, &self.shared.local);
+        tell(&mut self.station, &header, family, &messages);
+        let (place, more) = page.next();
+        table.place = place;
+        table.due = Instant::now();
+        if !more {
+            table.due += BEAT;
+        }
+        if table.place.is_complete && !was_complete {
+            self.station.end(&header, family);
+        }
+    }
+
+    /// What peers are told may have begun or changed, and somebody may want to know how far we are.
+    fn look(&mut self) {
+        let counters = self.station.counters();
+        self.shared
+            .taps
+            .note(&self.bmp.name, |it| it.counters = counters);
+        if !self.bmp.adj_rib_out || self.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        for (address, facts) in self.shared.reports() {
+            self.look_at(address, &facts);
+        }
+    }
+
+    fn look_at(&mut self, address: IpAddr, facts: &Facts) {
+        let (Some(up), Some(peer)) = (self.sessions.get(&address), facts.peer) else {
+            return;
+        };
+        let header = header(up, Rib::AdjRibOut(Policy::Post));
+        for (family, (key, interest)) in &facts.told {
+            // Several paths are told by path ids that only its update group knows.
+            if key.add_path.is_some() {
+                continue;
+            }
+            let whose = Whose::Peer(address, peer, key.clone(), interest.clone());
+            let held = self.tables.iter_mut().find(|table| {
+                let same = matches!(&table.whose, Whose::Peer(other, ..) if *other == address);
+                same && table.place.family == *family
+            });
+            match held {
+                Some(table) if table.whose == whose => {}
+                Some(table) => {
+                    table.whose = whose;
+                    table.place.again();
+                    table.due = Instant::now();
+                }
+                None => {
+                    self.station.begin(&header, *family);
+                    self.tables.push(Table {
+                        whose,
+                        place: Place::new(*family),
+                        due: Instant::now(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn statistics(&mut self) {
+        let reports: BTreeMap<IpAddr, Facts> = self.shared.reports().into_iter().collect();
+        for (address, up) in &self.sessions {
+            let Some(facts) = reports.get(address) else {
+                continue;
+            };
+            let header = header(up, Rib::AdjRibIn(Policy::Pre));
+            self.station.statistics(&header, &statistics(facts));
+        }
+        let loc_rib = self.tables.iter().filter(|it| it.whose == Whose::LocRib);
+        let counts: Vec<_> = loc_rib
+            .map(|table| (table.place.family, table.place.destinations))
+            .collect();
+        if !counts.is_empty() {
+            let total = counts.iter().map(|(_, count)| count).sum();
+            let each = counts
+                .iter()
+                .map(|(family, count)| Statistic::LocRibOf(*family, *count));
+            let all: Vec<_> = [Statistic::LocRib(total)].into_iter().chain(each).collect();
+            let header = self.loc_rib_header();
+            self.station.statistics(&header, &all);
+        }
+    }
+}
+
+fn statistics(facts: &Facts) -> Vec<Statistic> {
+    let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let refused = facts.refused.values().sum();
+    let malformed = facts.malformed.values().sum();
+    let routes: usize = facts.routes.values().sum();
+    let mut all = vec![
+        Statistic::RejectedByPolicy(small(refused)),
+        Statistic::UpdatesTreatedAsWithdraw(small(malformed)),
+        Statistic::AdjRibIn(routes as u64),
+    ];
+    let each = facts.routes.iter();
+    all.extend(each.map(|(family, count)| Statistic::AdjRibInOf(*family, *count as u64)));
+    all
+}
+
+fn header(up: &Up, rib: Rib) -> PeerHeader {
+    let peer = up.negotiated.peer;
+    PeerHeader {
+        rib,
+        peer: Peer {
+            instance: Instance::Global,
+            address: up.address,
+            asn: peer.asn,
+            router_id: peer.router_id,
+        },
+        // What we encode ourselves has four octets.
+        two_octet_as: false,
+        time: timestamp(),
+    }
+}
+
+/// An OPEN that we could have sent. RFC 9069 §5.3.
+fn loc_rib_open(shared: &Shared) -> Bytes {
+    let local = shared.local;
+    let families = FAMILIES.into_iter().map(Capability::MultiProtocol);
+    let capabilities = families.chain([Capability::FourOctetAs(local.asn)]);
+    let open = Message::Open(Open {
+        asn: local.asn,
+        hold_secs: 0,
+        router_id: local.router_id,
+        capabilities: capabilities.collect(),
+    });
+    open.encode(&DecodeContext {
+        four_octet_as: true,
+        ibgp: true,
+        extended_message: false,
+        add_path: AddPathSet::NONE,
+    })
+}
+
+fn tell(station: &mut Station, header: &PeerHeader, family: Family, messages: &[Bytes]) {
+    for message in messages {
+        framed(station.routes(header, family, message));
+    }
+}
+
+/// What we encoded or took off a session is one message.
+fn framed<T>(told: Result<T, NotFramed>) {
+    if let Err(error) = told {
+        tracing::error!(%error, "a collector was not told");
+    }
+}
+
+/// What one collector's connection may hold: a second at 128 Mb/s.
+const QUEUE_OCTETS_MAX: usize = 16 << 20;
+/// Between two looks at tables in which nothing was new.
+const BEAT: Duration = Duration::from_millis(250);
+/// Between two looks at how peers are told.
+const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -1,0 +1,200 @@
+//! What the selected EVPN routes say of the fabric, as rows: VTEPs, flood lists, segments, neighbors.
+//! Knows tables; the rules are `weft_evpn`'s.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use weft_bgp::decision::Step;
+use weft_bgp::nlri::Nlri;
+use weft_bgp::table::{BestChange, Path};
+use weft_evpn::designated_forwarder::Algorithm;
+use weft_evpn::neighbor::{Domain, Neighbor, Neighbors};
+use weft_evpn::segment::{Redundancy, Segments};
+use weft_evpn::{Esi, EthernetTag, Route, RouteKey, Vni};
+use weft_proto::operator::v1 as proto;
+
+use crate::reflector::Reflector;
+
+/// Every VTEP; the switch behind it is left open.
+pub(super) fn vteps(reflector: &Reflector) -> Vec<proto::Vtep> {
+    let vteps = reflector.vteps();
+    let row = |address: IpAddr| {
+        let vnis: Vec<_> = vteps.vnis_of(address).collect();
+        let peer = vnis
+            .first()
+            .and_then(|vni| vteps.announcers(*vni, address).next());
+        proto::Vtep {
+            address: address.to_string(),
+            peer: peer
+                .map(|peer| peer.router_id.to_string())
+                .unwrap_or_default(),
+            switch: String::new(),
+            vnis: vnis.iter().map(|vni| vni.number()).collect(),
+            macs: vteps.mac_routes(address),
+        }
+    };
+    vteps.vteps().map(row).collect()
+}
+
+/// The VTEPs of each VNI; 0: of all.
+pub(super) fn flood_lists(reflector: &Reflector, vni: u32) -> Vec<proto::FloodList> {
+    let vteps = reflector.vteps();
+    let wanted = vteps.vnis().filter(|it| vni == 0 || it.number() == vni);
+    let row = |vni: Vni| proto::FloodList {
+        vni: vni.number(),
+        vteps: vteps.members(vni).map(|it| it.to_string()).collect(),
+    };
+    wanted.map(row).collect()
+}
+
+/// Copies of the selected types 1 and 4.
+pub(super) fn segment_paths(reflector: &Reflector) -> Vec<Path<Route>> {
+    selected(reflector, |key| {
+        matches!(key, RouteKey::EthernetAd(_) | RouteKey::EthernetSegment(_))
+    })
+}
+
+/// Copies of the selected types 2 that have an IP address; only this one, if there is one.
+pub(super) fn neighbor_paths(reflector: &Reflector, ip: Option<IpAddr>) -> Vec<Path<Route>> {
+    selected(reflector, |key| match key {
+        RouteKey::MacIp(key) => match ip {
+            None => key.ip.is_some(),
+            Some(_) => key.ip == ip,
+        },
+        RouteKey::EthernetAd(_)
+        | RouteKey::InclusiveMulticast(_)
+        | RouteKey::EthernetSegment(_)
+        | RouteKey::IpPrefix(_)
+        | RouteKey::SelectiveMulticast(_)
+        | RouteKey::MulticastJoin(_)
+        | RouteKey::MulticastLeave(_)
+        | RouteKey::RegionPmsi(_)
+        | RouteKey::SelectivePmsi(_)
+        | RouteKey::Leaf(_)
+        | RouteKey::Opaque(_) => false,
+    })
+}
+
+fn selected(reflector: &Reflector, wanted: impl Fn(&RouteKey) -> bool) -> Vec<Path<Route>> {
+    let table = reflector.evpn().iter();
+    let wanted = table.filter_map(|at| at.selected.filter(|path| wanted(&path.nlri.key())));
+    wanted.cloned().collect()
+}
+
+/// Segments as these paths tell of them; with the forwarder for `tag`.
+pub(super) fn segments(paths: Vec<Path<Route>>, esi: Option<Esi>, tag: u32) -> Vec<proto::Segment> {
+    let mut segments = Segments::new();
+    for path in paths {
+        segments.learn(&BestChange {
+            key: path.nlri.key(),
+            old: None,
+            new: Some(path),
+            by: Step::OnlyPath,
+            revision: 0,
+        });
+    }
+    let wanted = segments
+        .iter()
+        .filter(|it| esi.is_none_or(|esi| esi == *it));
+    wanted.map(|esi| segment(&segments, esi, tag)).collect()
+}
+
+fn segment(segments: &Segments, esi: Esi, tag: u32) -> proto::Segment {
+    let domain = |(vni, tag): (Option<Vni>, EthernetTag)| proto::SegmentDomain {
+        vni: vni.map_or(0, |vni| vni.number()),
+        tag: tag.0,
+        vteps: texts(segments.aliases(esi, vni, tag)),
+    };
+    let redundancy = match segments.redundancy(esi) {
+        Redundancy::AllActive => "all-active",
+        Redundancy::SingleActive => "single-active",
+        Redundancy::Mixed => "mixed",
+        Redundancy::Unknown => "unknown",
+    };
+    let algorithm = match segments.algorithm(esi) {
+        Algorithm::Modulo => "modulo".to_owned(),
+        Algorithm::HighestRandomWeight => "highest random weight".to_owned(),
+        Algorithm::HighestPreference => "highest preference".to_owned(),
+        Algorithm::LowestPreference => "lowest preference".to_owned(),
+        Algorithm::Other(number) => format!("algorithm {number}"),
+    };
+    let forwarder = segments.forwarder(esi, tag);
+    proto::Segment {
+        esi: esi.to_string(),
+        redundancy: redundancy.to_owned(),
+        algorithm,
+        forwarder: forwarder.map(|it| it.to_string()).unwrap_or_default(),
+        attached: texts(segments.attached(esi)),
+        domains: segments.domains(esi).map(domain).collect(),
+    }
+}
+
+/// Which claims to IP addresses are wanted.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Claims {
+    /// VNI; 0: all.
+    pub(super) vni: u32,
+    /// Only addresses that several hosts claim.
+    pub(super) duplicates: bool,
+}
+
+/// Claims as these paths make them, by VNI and address.
+pub(super) fn neighbors(paths: &[Path<Route>], wanted: Claims) -> Vec<proto::Neighbor> {
+    let view = Neighbors::of(paths);
+    let duplicates: BTreeSet<_> = view
+        .duplicates()
+        .map(|(domain, ip, _)| (domain, ip))
+        .collect();
+    let mut rows = Vec::new();
+    for (domain, ip, _) in view.iter() {
+        let duplicate = duplicates.contains(&(domain, ip));
+        let in_vni = match domain {
+            Domain::Vni(vni) => vni.number() == wanted.vni,
+            Domain::Instance(..) => false,
+        };
+        if (wanted.vni != 0 && !in_vni) || (wanted.duplicates && !duplicate) {
+            continue;
+        }
+        let claims = view.claims(domain, ip);
+        rows.extend(claims.map(|claim| neighbor(domain, ip, claim, duplicate)));
+    }
+    rows
+}
+
+fn neighbor(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> proto::Neighbor {
+    let (vni, rd) = match domain {
+        Domain::Vni(vni) => (vni.number(), String::new()),
+        Domain::Instance(rd, _) => (0, rd.to_string()),
+    };
+    let Neighbor {
+        mac,
+        vtep,
+        esi,
+        sequence,
+        sticky,
+        gateway,
+        router,
+    } = claim;
+    proto::Neighbor {
+        vni,
+        rd,
+        ip: ip.to_string(),
+        mac: mac.to_string(),
+        vtep: vtep.to_string(),
+        esi: if esi.is_zero() {
+            String::new()
+        } else {
+            esi.to_string()
+        },
+        sequence,
+        sticky,
+        gateway,
+        router,
+        duplicate,
+    }
+}
+
+fn texts(values: impl IntoIterator<Item = IpAddr>) -> Vec<String> {
+    let texts = values.into_iter().map(|value| value.to_string());
+    texts.collect()
+}
