@@ -61,6 +61,11 @@ pub(crate) enum Narrower {
     /// A prefix of class D or E, or of ff00::/8, in a unicast family. RFC 4271 §6.3 would have it ignored, not
     /// the message refused.
     NotUnicast,
+    /// A route distinguisher of another type than 0, 1 and 2. RFC 4364 §4.2 leaves the others open; weft relays its
+    /// eight octets.
+    RdType,
+    /// An EVPN route of type 6 or above. RFC 7606 §5.4 would have it ignored, not the message refused.
+    RouteType,
     /// Segments of a confederation in AS_PATH, between speakers of one AS, where RFC 5065 §4 has them.
     Confederation,
     /// The same towards another AS: weft's mistake, since RFC 5065 §4.1 takes them out there.
@@ -73,6 +78,10 @@ impl Narrower {
         let confederation = ["AS_PATH segment type 3", "AS_PATH segment type 4"];
         if error.contains("unicast network") {
             Some(Self::NotUnicast)
+        } else if error.contains("unknown route distinguisher type") {
+            Some(Self::RdType)
+        } else if error.contains("unknown L2 EVPN route type") {
+            Some(Self::RouteType)
         } else if !confederation.iter().any(|text| error.contains(text)) {
             None
         } else if ctx.ibgp {
