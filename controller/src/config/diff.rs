@@ -42,17 +42,33 @@ impl fmt::Display for Change {
 
 /// Every difference, in the order of the file.
 pub fn diff(old: &Config, new: &Config) -> Vec<Change> {
+    let mut speaking = groups(old, new);
+    speaking.extend(ranges(old, new));
+    speaking.extend(peers(old, new));
+    if changes_as(old, new) {
+        for change in &mut speaking {
+            change.effect = Effect::NeedsRestart;
+        }
+    }
     let mut changes = daemon(old, new);
-    changes.extend(groups(old, new));
-    changes.extend(ranges(old, new));
-    changes.extend(peers(old, new));
+    changes.extend(speaking);
     changes.extend(bmp(old, new));
     changes
+}
+
+/// The peers of another AS are meant for a speaker that is in it: none of them can change before.
+fn changes_as(old: &Config, new: &Config) -> bool {
+    old.bgp.local.asn != new.bgp.local.asn
 }
 
 /// `new` as far as it can hold without a restart: what needs one is as in `old`.
 pub fn applicable(old: &Config, new: &Config) -> Config {
     let mut held = new.clone();
+    if changes_as(old, new) {
+        held.bgp.groups.clone_from(&old.bgp.groups);
+        held.bgp.listen_ranges.clone_from(&old.bgp.listen_ranges);
+        held.bgp.peers.clone_from(&old.bgp.peers);
+    }
     held.replica.clone_from(&old.replica);
     held.replicas.clone_from(&old.replicas);
     held.bgp.local = old.bgp.local;

@@ -348,6 +348,24 @@ fn what_needs_a_restart_is_said_until_there_was_one() {
 }
 
 #[test]
+fn peers_wait_for_the_restart_that_another_as_needs() {
+    let file = |asn: u32| {
+        let text = format!(
+            "[bgp]\nasn = {asn}\n[[bgp.peer_group]]\nname = \"leaves\"\nremote_asn = {asn}\n\
+             route_reflector_client = true\n[[bgp.peer]]\naddress = \"192.0.2.1\"\npeer_group = \"leaves\"\n"
+        );
+        parse(&text).unwrap()
+    };
+    let (old, new) = (file(65000), file(65001));
+    let expected = [
+        "bgp: asn: 65000 -> 65001 (needs restart)",
+        "peer_group leaves: remote_asn: 65000 -> 65001 (needs restart)",
+    ];
+    assert_eq!(lines(&old, &new), expected);
+    assert_eq!(applicable(&old, &new), old);
+}
+
+#[test]
 fn what_concerns_no_peer_is_applied() {
     let cases = [
         (
