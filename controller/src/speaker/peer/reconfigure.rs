@@ -9,9 +9,9 @@ use weft_bgp::message::notification::Cease;
 use weft_bgp::session::{Effect, Input, Side};
 
 use super::{Peer, Setup, session_config};
-use crate::speaker::keys;
 use crate::config::settings::{self, Reach};
 use crate::config::{Bgp, diff};
+use crate::speaker::keys;
 
 impl Setup {
     /// How to reach whoever may speak from an address; `None`: nobody may.
