@@ -1,3 +1,5 @@
+mod model;
+
 use weft_bgp::attribute::{Attributes, ExtendedCommunity};
 use weft_bgp::constrain::Targets;
 use weft_bgp::peer::RouterId;
