@@ -210,8 +210,7 @@ impl World {
         });
         group.cached = Some((Arc::clone(&image), cursor));
         let complete = group.feed.end();
-        self.writer
-            .take(again(image, (cursor, complete), marked));
+        self.writer.take(again(image, (cursor, complete), marked));
     }
 
     /// The peer takes so many octets, more or less. False: there is nothing to be written.
