@@ -325,7 +325,7 @@ impl Host {
                         stake.agree(agreed);
                     }
                 }
-                Reflected::Control | Reflected::View(_) => {}
+                Reflected::Control | Reflected::View(_) | Reflected::Alarm(_) => {}
             }
         }
     }

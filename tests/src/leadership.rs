@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weft_bgp::peer::PeerId;
-use weft_controller::config::SUPPORTED;
+use weft_controller::ledger::FAMILIES;
 use weft_controller::reflector::owner::{self, Agreed};
 use weft_store::{Batch, Status};
 
@@ -82,7 +82,7 @@ impl Leadership {
         for (peer, agreed) in peers.iter().filter(|(_, agreed)| orphan(agreed)) {
             let since = *self.orphans.entry(*peer).or_insert(now);
             if now >= since + REHOME_HOLD {
-                let batch = owner::expire(*peer, agreed, members, &SUPPORTED);
+                let batch = owner::expire(*peer, agreed, members, &FAMILIES);
                 self.batches.push_back(batch);
             }
         }

@@ -158,7 +158,7 @@ impl Stake {
             replica: self.replica,
             members: &self.members,
             peer: self.peer,
-            families: &weft_controller::config::SUPPORTED,
+            families: &ledger::FAMILIES,
             established: self.established.map(|_| (self.address, KIND)),
             claimed: self.claimed.as_ref(),
             announced: self.announced,
