@@ -1,12 +1,15 @@
 //! The lab `bad-input`: peers and operators that do what they must not. Whoever does it is told what the
 //! rule says; everybody else notices nothing. What is bad stands in the lab's files, not here.
 
+mod acts;
 mod agents;
+mod counters;
 mod crowd;
 mod directory;
 mod mistakes;
 mod notation;
 mod rows;
+mod shown;
 mod table;
 mod voice;
 mod witness;
@@ -109,6 +112,7 @@ const LEAF_ROUTE: &str = "[3]:[0]:[32]:[10.255.0.11]";
 
 /// The node from which everything else is said.
 const ROGUE: &str = "rogue";
+const ROGUE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 1);
 
 /// Thousands of routes pass through three replicas and FRR, on a machine that does other things too.
 const SOON: Duration = Duration::from_secs(20);

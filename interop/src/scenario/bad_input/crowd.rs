@@ -31,7 +31,7 @@ pub(super) fn at_once(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(
         voices.push(dial(lab, CROWD, replica, None)?);
     }
     for voice in &mut voices {
-        voice.say(&greeting);
+        voice.say(&greeting)?;
     }
     clock::pause(Duration::from_secs(1))?;
     for voice in &mut voices {
@@ -55,7 +55,7 @@ pub(super) fn at_once(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(
     let verdict = loop {
         attempts += 1;
         let mut voice = dial(lab, CROWD, replica, None)?;
-        voice.say(&greeting);
+        voice.say(&greeting)?;
         voice.hear(Duration::from_secs(1), |voice| voice.got(KEEPALIVE))?;
         if voice.got(KEEPALIVE) && !voice.closed {
             break Ok(format!("attempt {attempts}"));
@@ -78,13 +78,13 @@ pub(super) fn deaf(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(), 
     let (name, replica) = REPLICAS[0];
     let client = Client::of(lab, name, &replica.to_string())?;
     let mut deaf = dial(lab, DEAF, replica, Some(4096))?;
-    deaf.say(&greeting(table, DEAF, replica)?);
+    deaf.say(&greeting(table, DEAF, replica)?)?;
     deaf.hear(PATIENCE, |voice| voice.got(KEEPALIVE))?;
     let mut talker = dial(lab, TALKER, replica, None)?;
-    talker.say(&greeting(table, TALKER, replica)?);
+    talker.say(&greeting(table, TALKER, replica)?)?;
     talker.hear(PATIENCE, |voice| voice.got(KEEPALIVE))?;
     for update in updates(table, replica)? {
-        talker.say(&update);
+        talker.say(&update)?;
     }
     let everything: Lines = REPLICAS
         .iter()
@@ -96,9 +96,9 @@ pub(super) fn deaf(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(), 
     blocked(lab, name, checks)?;
 
     let mut next = dial(lab, NEXT, replica, None)?;
-    next.say(&greeting(table, NEXT, replica)?);
+    next.say(&greeting(table, NEXT, replica)?)?;
     next.hear(PATIENCE, |voice| voice.got(KEEPALIVE))?;
-    next.say(&table.spoken("ANNOUNCE_LAST", NEXT, replica)?);
+    next.say(&table.spoken("ANNOUNCE_LAST", NEXT, replica)?)?;
     let one_more: Lines = REPLICAS
         .iter()
         .map(|(name, _)| format!("{name}: {}", ROUTES + 1))

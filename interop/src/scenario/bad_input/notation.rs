@@ -8,11 +8,13 @@ use crate::failure::Failure;
 /// Named pieces of notation.
 pub(super) type Fragments = BTreeMap<String, String>;
 
-/// What the words SELF and REPLICA stand for.
+/// What the words SELF, REPLICA and NUMBER stand for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
     pub(super) own: Ipv4Addr,
     pub(super) replica: Ipv4Addr,
+    /// How often the same was said before.
+    pub(super) number: u32,
 }
 
 /// What a bracket does with what is inside it.
@@ -78,6 +80,7 @@ fn plain(word: &str, ends: Ends) -> Option<Vec<u8>> {
     match word {
         "SELF" => return Some(ends.own.octets().to_vec()),
         "REPLICA" => return Some(ends.replica.octets().to_vec()),
+        "NUMBER" => return Some(ends.number.to_be_bytes().to_vec()),
         _ => {}
     }
     if let Some(quoted) = word.strip_prefix('\'') {
@@ -145,6 +148,7 @@ mod tests {
     const ENDS: Ends = Ends {
         own: Ipv4Addr::new(192, 0, 2, 1),
         replica: Ipv4Addr::new(192, 0, 2, 2),
+        number: 258,
     };
 
     fn meant(text: &str) -> Result<Vec<u8>, Failure> {
@@ -160,6 +164,7 @@ mod tests {
             meant("2{ 01 ID REPLICA }").unwrap(),
             [0, 10, 1, 4, 192, 0, 2, 1, 192, 0, 2, 2]
         );
+        assert_eq!(meant("NUMBER").unwrap(), [0, 0, 1, 2]);
         let keepalive = meant("keepalive{ }").unwrap();
         assert_eq!((keepalive.len(), &keepalive[16..]), (19, &[0, 19, 4][..]));
     }

@@ -4,16 +4,22 @@
 use std::{
     collections::BTreeMap,
     fmt::Write,
+    net::Ipv4Addr,
+    thread,
     time::{Duration, Instant},
 };
 
 use super::{
     REPLICAS, ROGUE, SOON,
-    table::{Answer, Case, Table, When},
+    acts::Act,
+    counters, shown,
+    table::{Answer, Case, Counts, Table, When},
     voice::{KEEPALIVE, NOTIFICATION, OPEN, Voice},
     witness::{self, Routes},
 };
-use crate::{check::Checks, clock, expect::Lines, failure::Failure, lab::Lab};
+use crate::{
+    check::Checks, clock, expect::Lines, failure::Failure, lab::Lab, namespace::Namespace,
+};
 
 /// A case, its connection, and what was wrong with what it came to.
 struct Played {
@@ -33,24 +39,26 @@ pub(super) fn played(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<()
         }
     }
     announced(lab, table, &rows, checks)?;
-    for row in &mut rows {
-        row.say(table)?;
-    }
+    said(lab, table, &mut rows)?;
     // Afterwards, since some of these take the identity of somebody who is there.
+    let mut late = Vec::new();
     for case in table.cases(&replicas)? {
         if case.when == When::Connected {
-            let mut row = greet(lab, table, case)?;
-            row.say(table)?;
-            rows.push(row);
+            late.push(greet(lab, table, case)?);
         }
     }
+    said(lab, table, &mut late)?;
+    rows.extend(late);
     for row in &mut rows {
         row.answered()?;
     }
     let actual = settled(lab, &rows)?;
+    let counted = counted(lab, &rows)?;
     for row in &mut rows {
         row.compare(&actual)?;
+        row.compare_counts(&counted);
     }
+    shown::plainly(lab, checks)?;
     rows.sort_by_key(|row| row.case.own);
     for row in &rows {
         let note = format!("{}, from {}", row.case.answer.told(), row.case.own);
@@ -76,17 +84,35 @@ fn greet(lab: &Lab, table: &Table, case: Case) -> Result<Played, Failure> {
     let mut voice = Voice::dial(lab.namespace(ROGUE)?, case.own, case.to, None)?;
     let mut wrong = String::new();
     if case.when != When::Connected {
-        voice.say(&table.fragment("OPEN", &case)?);
+        voice.say(&table.octets("OPEN", &case, 0)?)?;
         voice.hear(PATIENCE, |voice| voice.got(KEEPALIVE))?;
         if !voice.got(OPEN) || !voice.got(KEEPALIVE) {
             let _ = writeln!(wrong, "no session: {:?}", voice.notification);
         }
     }
     if case.when == When::Established {
-        voice.say(&table.fragment("KEEPALIVE", &case)?);
-        voice.say(&table.fragment("ANNOUNCE_FIRST", &case)?);
+        voice.say(&table.octets("KEEPALIVE ANNOUNCE_FIRST", &case, 0)?)?;
     }
     Ok(Played { case, voice, wrong })
+}
+
+/// Every row says what is bad. Those that take their time do so at the same time.
+fn said(lab: &Lab, table: &Table, rows: &mut [Played]) -> Result<(), Failure> {
+    let namespace = lab.namespace(ROGUE)?;
+    thread::scope(|scope| {
+        let mut slow = Vec::new();
+        for row in rows {
+            if row.case.acts.iter().any(Act::takes_time) {
+                slow.push(scope.spawn(|| row.say(namespace, table)));
+            } else {
+                row.say(namespace, table)?;
+            }
+        }
+        slow.into_iter().try_for_each(|row| {
+            row.join()
+                .unwrap_or_else(|_| Err(Failure::new("a row's thread")))
+        })
+    })
 }
 
 /// What the rows will spoil is there, everywhere: otherwise it would prove nothing that it goes.
@@ -114,11 +140,13 @@ fn announced(
 }
 
 impl Played {
-    fn say(&mut self, table: &Table) -> Result<(), Failure> {
-        self.voice.say(&self.case.octets);
+    fn say(&mut self, namespace: &Namespace, table: &Table) -> Result<(), Failure> {
+        for act in &self.case.acts {
+            act.played(namespace, table, &self.case, &mut self.voice)?;
+        }
         if self.case.answer == Answer::Up {
-            self.voice
-                .say(&table.fragment("ANNOUNCE_LAST", &self.case)?);
+            let last = table.octets("ANNOUNCE_LAST", &self.case, 0)?;
+            self.voice.say(&last)?;
         }
         Ok(())
     }
@@ -160,6 +188,40 @@ impl Played {
         }
         Ok(())
     }
+
+    /// Nothing else may be counted either: a good row counts nothing.
+    fn compare_counts(&mut self, actual: &BTreeMap<Ipv4Addr, counters::Counted>) {
+        if self.counts_differ(actual) {
+            let _ = writeln!(self.wrong, "expected: {:?}", self.case.counts);
+            let _ = writeln!(self.wrong, "actual:   {:?}", self.counts_in(actual));
+        }
+    }
+
+    fn counts_differ(&self, actual: &BTreeMap<Ipv4Addr, counters::Counted>) -> bool {
+        let expected = self.case.counts.as_ref();
+        expected.is_some_and(|expected| *expected != self.counts_in(actual))
+    }
+
+    fn counts_in(&self, actual: &BTreeMap<Ipv4Addr, counters::Counted>) -> Counts {
+        let replica = actual.get(self.case.to.ip());
+        let counts = replica.and_then(|counted| counted.get(&self.case.own.to_string()));
+        counts.cloned().unwrap_or_default()
+    }
+}
+
+/// What all replicas count, once it is as expected or it took too long.
+fn counted(lab: &Lab, rows: &[Played]) -> Result<BTreeMap<Ipv4Addr, counters::Counted>, Failure> {
+    let deadline = clock::deadline(SETTLED / 3);
+    loop {
+        let mut actual = BTreeMap::new();
+        for (_, address) in REPLICAS {
+            actual.insert(address, counters::at(lab, address)?);
+        }
+        if !rows.iter().any(|row| row.counts_differ(&actual)) || Instant::now() > deadline {
+            return Ok(actual);
+        }
+        clock::pause(Duration::from_millis(200))?;
+    }
 }
 
 /// The tables of all replicas, once they are as expected or it took too long.
@@ -188,7 +250,7 @@ fn leaf(rows: &[Played]) -> Lines {
     let own = format!("{}:100 {}, 1 paths", super::LEAF_ADDRESS, super::LEAF_ROUTE);
     let mut lines: Lines = [own].into();
     for case in rows.iter().map(|row| &row.case) {
-        let of = |key: &String| format!("{}:100 {key}, {} paths", case.own, REPLICAS.len());
+        let of = |key: &String| format!("{key}, {} paths", REPLICAS.len());
         lines.extend(case.at_leaf.iter().map(of));
     }
     lines

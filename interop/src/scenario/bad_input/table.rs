@@ -9,7 +9,10 @@ use std::{
 
 use serde::Deserialize;
 
-use super::notation::{self, Ends, Fragments};
+use super::{
+    acts::Act,
+    notation::{self, Ends, Fragments},
+};
 use crate::failure::{Context, Failure};
 
 /// The whole file.
@@ -33,21 +36,34 @@ struct Row {
     port: u16,
     #[serde(default)]
     when: When,
+    #[serde(default)]
     say: String,
+    #[serde(default)]
+    acts: Vec<Act>,
     #[serde(default = "up")]
     answer: String,
     data: Option<String>,
     routes: Option<Vec<String>>,
+    leaf: Option<Vec<String>>,
+    counts: Option<Counts>,
 }
+
+/// What is counted of a peer, by name; see `counters`.
+pub(super) type Counts = BTreeMap<String, u64>;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum From {
-    /// An address from which peers are accepted.
+    /// An address from which peers are accepted. Those whose session ends are listed one by one in the
+    /// replicas' configuration: what is counted of the others goes when they go.
     #[default]
     Peer,
     /// Another one.
     Stranger,
+    /// One of the group with limits.
+    Limited,
+    /// One of the group with a guard.
+    Guarded,
 }
 
 /// How far the session is when the row's octets are sent.
@@ -78,13 +94,15 @@ pub(super) struct Case {
     pub(super) own: Ipv4Addr,
     pub(super) to: SocketAddrV4,
     pub(super) when: When,
-    pub(super) octets: Vec<u8>,
+    pub(super) acts: Vec<Act>,
     pub(super) answer: Answer,
     /// Keys, as `weft route list` prints them, that have to be there in the end.
     pub(super) routes: BTreeSet<String>,
-    /// Those of them that the leaf has to have.
+    /// What the leaf has to have, by route distinguisher.
     pub(super) at_leaf: BTreeSet<String>,
-    ends: Ends,
+    /// What its replica has to have counted of it; None if nobody can say.
+    pub(super) counts: Option<Counts>,
+    pub(super) ends: Ends,
 }
 
 impl Table {
@@ -95,47 +113,48 @@ impl Table {
 
     /// Every row, at an address of its own; they take turns at the replicas.
     pub(super) fn cases(&self, replicas: &[Ipv4Addr]) -> Result<Vec<Case>, Failure> {
-        let numbered = (1..=u8::MAX).zip(&self.cases);
-        if self.cases.len() >= usize::from(u8::MAX) {
-            return Err(Failure::new("more cases than addresses"));
-        }
-        numbered
-            .zip(replicas.iter().cycle())
-            .map(|((number, row), replica)| {
-                self.case(row, number, *replica)
-                    .context(|| format!("{} {}", row.id, row.name))
-            })
-            .collect()
+        let mut taken = BTreeMap::new();
+        let rows = self.cases.iter().zip(replicas.iter().cycle());
+        rows.map(|(row, replica)| {
+            row.address(&mut taken)
+                .and_then(|own| self.case(row, own, *replica))
+                .context(|| format!("{} {}", row.id, row.name))
+        })
+        .collect()
     }
 
-    fn case(&self, row: &Row, number: u8, replica: Ipv4Addr) -> Result<Case, Failure> {
-        let own = match row.from {
-            From::Peer => Ipv4Addr::new(10, 255, 2, number),
-            From::Stranger => Ipv4Addr::new(10, 255, 3, number),
-        };
-        let ends = Ends { own, replica };
+    fn case(&self, row: &Row, own: Ipv4Addr, replica: Ipv4Addr) -> Result<Case, Failure> {
         let answer = row.answer()?;
         let routes = match (&row.routes, &answer) {
-            (Some(routes), _) => routes.iter().map(String::as_str).collect(),
-            (None, Answer::Up) => vec!["good", "last"],
+            (Some(routes), _) => routes.clone(),
+            (None, Answer::Up) => ["good", "last"].map(str::to_owned).to_vec(),
             (None, _) => Vec::new(),
         };
-        let at_leaf = routes
-            .iter()
-            .filter(|name| **name != IPV4)
-            .map(|name| self.key(name, own))
-            .collect::<Result<_, _>>()?;
-        let keys = routes.into_iter().map(|name| self.key(name, own));
+        let spoken = |name: &&String| row.leaf.is_some() || *name != IPV4;
+        let at_leaf = row.leaf.as_ref().unwrap_or(&routes).iter().filter(spoken);
+        let at_leaf = at_leaf.map(|name| self.key(name, own).map(|key| with_rd(key, own)));
+        let keys = routes.iter().map(|name| self.key(name, own).map(bare));
+        let counts = match (&row.counts, &answer) {
+            (Some(counts), _) => Some(counts.clone()),
+            (None, Answer::Notification(..)) => Some([("NOTIFICATION sent".to_owned(), 1)].into()),
+            (None, Answer::Up | Answer::Waits | Answer::Closed) => Some(Counts::new()),
+            (None, Answer::Nothing | Answer::Any) => None,
+        };
         Ok(Case {
             name: format!("{} {}", row.id, row.name),
             own,
             to: SocketAddrV4::new(replica, row.port),
             when: row.when,
-            octets: notation::octets(&row.say, &self.fragments, ends)?,
+            acts: row.acts(),
             answer,
             routes: keys.collect::<Result<_, _>>()?,
-            at_leaf,
-            ends,
+            at_leaf: at_leaf.collect::<Result<_, _>>()?,
+            counts,
+            ends: Ends {
+                own,
+                replica,
+                number: 0,
+            },
         })
     }
 
@@ -148,23 +167,57 @@ impl Table {
         Ok(key.replace("SELF", &own.to_string()))
     }
 
-    /// One of the fragments, as this case says it.
-    pub(super) fn fragment(&self, name: &str, case: &Case) -> Result<Vec<u8>, Failure> {
-        notation::octets(name, &self.fragments, case.ends)
+    /// What a text means to this case when it is said for the `number`th time, from 0.
+    pub(super) fn octets(&self, text: &str, case: &Case, number: u32) -> Result<Vec<u8>, Failure> {
+        let ends = Ends {
+            number,
+            ..case.ends
+        };
+        notation::octets(text, &self.fragments, ends)
     }
 
-    /// One of the fragments, as a peer without a row says it.
+    /// What a text means to a peer without a row.
     pub(super) fn spoken(
         &self,
-        name: &str,
+        text: &str,
         own: Ipv4Addr,
         replica: Ipv4Addr,
     ) -> Result<Vec<u8>, Failure> {
-        notation::octets(name, &self.fragments, Ends { own, replica })
+        let number = 0;
+        let ends = Ends {
+            own,
+            replica,
+            number,
+        };
+        notation::octets(text, &self.fragments, ends)
     }
 }
 
 impl Row {
+    /// The next address of the range that the row is from.
+    fn address(&self, taken: &mut BTreeMap<u8, u8>) -> Result<Ipv4Addr, Failure> {
+        let ends = self.answer.contains('/') || self.answer == "closed";
+        let (range, last) = match self.from {
+            From::Peer if ends => (4, LISTED_MAX),
+            From::Peer => (2, DYNAMIC_MAX),
+            From::Stranger => (3, DYNAMIC_MAX),
+            From::Limited => (5, DYNAMIC_MAX),
+            From::Guarded => (6, DYNAMIC_MAX),
+        };
+        let number = taken.entry(range).or_insert(0);
+        if *number == last {
+            return Err(Failure::new("more rows than addresses"));
+        }
+        *number += 1;
+        Ok(Ipv4Addr::new(10, 255, range, *number))
+    }
+
+    /// What is said first, and then the rest.
+    fn acts(&self) -> Vec<Act> {
+        let said = (!self.say.is_empty()).then(|| Act::saying(&self.say));
+        said.into_iter().chain(self.acts.iter().cloned()).collect()
+    }
+
     fn answer(&self) -> Result<Answer, Failure> {
         match self.answer.as_str() {
             "up" => return Ok(Answer::Up),
@@ -190,6 +243,28 @@ impl Row {
     }
 }
 
+/// A key as FRR lists it. Those without a route distinguisher have the peer's own.
+fn with_rd(key: String, own: Ipv4Addr) -> String {
+    match key.contains(' ') {
+        true => key,
+        false => format!("{own}:100 {key}"),
+    }
+}
+
+/// A key as weft lists it.
+fn bare(key: String) -> String {
+    match key.split_once(' ') {
+        Some((_, key)) => key.to_owned(),
+        None => key,
+    }
+}
+
+/// Addresses above it are the crowd's.
+const DYNAMIC_MAX: u8 = 250;
+
+/// As many as the replicas' configuration lists.
+const LISTED_MAX: u8 = 96;
+
 /// The key of a family that the leaf does not speak.
 const IPV4: &str = "ipv4";
 
@@ -212,7 +287,13 @@ mod tests {
         let replicas = [Ipv4Addr::new(192, 0, 2, 1)];
         let cases = table.cases(&replicas).unwrap();
         for case in &cases {
-            table.fragment("ANNOUNCE_FIRST", case).unwrap();
+            let acts = case.acts.iter().map(|act| act.say.as_str());
+            for text in acts.chain(["ANNOUNCE_FIRST"]) {
+                table
+                    .octets(text, case, 0)
+                    .context(|| case.name.clone())
+                    .unwrap();
+            }
         }
         let names: BTreeSet<_> = cases.iter().map(|case| &case.name).collect();
         assert_eq!(names.len(), cases.len(), "a name twice");

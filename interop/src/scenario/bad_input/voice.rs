@@ -9,7 +9,7 @@ use std::{
 };
 
 use nix::sched::{CloneFlags, setns};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::notation::HEADER_LEN;
 use crate::{
@@ -21,7 +21,8 @@ use crate::{
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Voice {
-    stream: TcpStream,
+    /// None once it was aborted.
+    stream: Option<TcpStream>,
     heard: Vec<u8>,
     /// Message types, in their order.
     pub(super) kinds: Vec<u8>,
@@ -39,28 +40,9 @@ impl Voice {
         to: SocketAddrV4,
         window: Option<usize>,
     ) -> Result<Self, Failure> {
-        let connect = || -> io::Result<TcpStream> {
-            let inside = File::open(format!("/run/netns/{}", namespace.0))?;
-            setns(inside, CloneFlags::CLONE_NEWNET)?;
-            let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-            if let Some(octets) = window {
-                socket.set_recv_buffer_size(octets)?;
-            }
-            socket.bind(&SocketAddrV4::new(own, 0).into())?;
-            socket.connect_timeout(&to.into(), CONNECT_WITHIN)?;
-            socket.set_tcp_nodelay(true)?;
-            Ok(socket.into())
-        };
-        // A thread of its own: its namespace ends with it, the socket stays where it was made.
-        let connected = thread::scope(|scope| scope.spawn(connect).join());
-        let stream = connected
-            .map_err(|_| Failure::new("dial"))?
-            .context(|| format!("connection from {own} to {to}"))?;
-        stream
-            .set_write_timeout(Some(CONNECT_WITHIN))
-            .context(|| format!("connection from {own}"))?;
+        let stream = connect(namespace, own, to, window)?;
         Ok(Self {
-            stream,
+            stream: Some(stream),
             heard: Vec::new(),
             kinds: Vec::new(),
             notification: None,
@@ -69,9 +51,32 @@ impl Voice {
         })
     }
 
-    /// Says octets. That the other end does not want them is for `hear` to find out.
-    pub(super) fn say(&mut self, octets: &[u8]) {
-        let _refused = self.stream.write_all(octets);
+    /// Says octets, and listens while the other end takes none. That it does not want them is for `hear`
+    /// to find out.
+    pub(super) fn say(&mut self, octets: &[u8]) -> Result<(), Failure> {
+        let deadline = clock::deadline(SAID_WITHIN);
+        let mut left = octets;
+        while let (Some(stream), false) = (&mut self.stream, left.is_empty() || self.closed) {
+            match stream.write(left) {
+                Ok(count) => left = &left[count..],
+                Err(error) if is_pause(&error) && Instant::now() < deadline => {
+                    self.listen(Duration::from_millis(1))?;
+                }
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection with an RST in the middle of whatever was said.
+    pub(super) fn abort(&mut self) -> Result<(), Failure> {
+        if let Some(stream) = self.stream.take() {
+            SockRef::from(&stream)
+                .set_linger(Some(Duration::ZERO))
+                .context(|| "linger".to_owned())?;
+        }
+        self.closed = true;
+        Ok(())
     }
 
     /// Listens until `enough`, or the connection is closed, or `within` has passed.
@@ -81,28 +86,31 @@ impl Voice {
         enough: impl Fn(&Self) -> bool,
     ) -> Result<(), Failure> {
         let deadline = clock::deadline(within);
-        let mut octets = [0; 65_536];
         while !self.closed && !enough(self) {
-            clock::go_on()?;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            self.stream
-                .set_read_timeout(Some(left.min(STEP)))
-                .context(|| "read timeout".to_owned())?;
-            match self.stream.read(&mut octets) {
-                Ok(0) => self.closed = true,
-                Ok(count) => self.take(&octets[..count]),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock
-                            | io::ErrorKind::TimedOut
-                            | io::ErrorKind::Interrupted
-                    ) => {}
-                Err(_) => self.closed = true,
-            }
+            self.listen(left.min(STEP))?;
+        }
+        Ok(())
+    }
+
+    /// Takes what comes within a moment.
+    fn listen(&mut self, within: Duration) -> Result<(), Failure> {
+        clock::go_on()?;
+        let Some(stream) = &mut self.stream else {
+            return Ok(());
+        };
+        stream
+            .set_read_timeout(Some(within))
+            .context(|| "read timeout".to_owned())?;
+        let mut octets = [0; 65_536];
+        match stream.read(&mut octets) {
+            Ok(0) => self.closed = true,
+            Ok(count) => self.take(&octets[..count]),
+            Err(error) if is_pause(&error) => {}
+            Err(_) => self.closed = true,
         }
         Ok(())
     }
@@ -130,11 +138,49 @@ impl Voice {
     }
 }
 
+/// A connection from `own`, which only the namespace has.
+pub(super) fn connect(
+    namespace: &Namespace,
+    own: Ipv4Addr,
+    to: SocketAddrV4,
+    window: Option<usize>,
+) -> Result<TcpStream, Failure> {
+    let connect = || -> io::Result<TcpStream> {
+        let inside = File::open(format!("/run/netns/{}", namespace.0))?;
+        setns(inside, CloneFlags::CLONE_NEWNET)?;
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        if let Some(octets) = window {
+            socket.set_recv_buffer_size(octets)?;
+        }
+        socket.bind(&SocketAddrV4::new(own, 0).into())?;
+        socket.connect_timeout(&to.into(), CONNECT_WITHIN)?;
+        socket.set_tcp_nodelay(true)?;
+        socket.set_write_timeout(Some(STEP))?;
+        Ok(socket.into())
+    };
+    // A thread of its own: its namespace ends with it, the socket stays where it was made.
+    let connected = thread::scope(|scope| scope.spawn(connect).join());
+    connected
+        .map_err(|_| Failure::new("dial"))?
+        .context(|| format!("connection from {own} to {to}"))
+}
+
+/// Whether an error only says that nothing moved for a while.
+fn is_pause(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
+
 pub(super) const OPEN: u8 = 1;
 pub(super) const NOTIFICATION: u8 = 3;
 pub(super) const KEEPALIVE: u8 = 4;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+
+/// Who takes no octet for so long never will.
+const SAID_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a Ctrl-C may wait to be noticed.
 const STEP: Duration = Duration::from_millis(50);

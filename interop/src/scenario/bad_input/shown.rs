@@ -1,0 +1,60 @@
+//! What operators are shown of what peers say: whatever a peer calls itself, it reaches no terminal raw.
+
+use std::{fs, time::Instant};
+
+use super::{REPLICAS, witness};
+use crate::{
+    check::Checks,
+    failure::{Context, Failure},
+    lab::Lab,
+};
+
+/// No octet in what `weft` prints of the peers, or in the replicas' logs, would move a cursor.
+pub(super) fn plainly(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut wrong = Vec::new();
+    let mut octets = 0;
+    for (name, client) in witness::clients(lab)? {
+        let text = client.text(&["peer", "list"])?;
+        octets += text.len();
+        wrong.extend(raw(text.as_bytes()).map(|line| format!("weft peer list at {name}: {line}")));
+    }
+    for (name, _) in REPLICAS {
+        let folder = lab.folder().join(name);
+        let files = fs::read_dir(&folder).context(|| folder.display().to_string())?;
+        let logs = files.flatten().map(|file| file.path());
+        for log in logs.filter(|path| path.extension().is_some_and(|kind| kind == "log")) {
+            let text = fs::read(&log).context(|| log.display().to_string())?;
+            octets += text.len();
+            wrong.extend(raw(&text).map(|line| format!("{}: {line}", log.display())));
+        }
+    }
+    let verdict = match wrong.is_empty() {
+        true => Ok(format!("{octets} octets")),
+        false => Err(wrong.join("\n")),
+    };
+    checks.record("nothing that peers said is printed raw", start, verdict);
+    Ok(())
+}
+
+/// Lines with an octet that is no text, escaped.
+fn raw(text: &[u8]) -> impl Iterator<Item = String> {
+    let lines = text.split(|octet| *octet == b'\n');
+    lines
+        .filter(|line| match std::str::from_utf8(line) {
+            Ok(line) => line.chars().any(|c| c.is_control() && c != '\t'),
+            Err(_) => true,
+        })
+        .map(|line| line.escape_ascii().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_a_cursor_is_raw() {
+        let lines: Vec<_> = raw(b"plain\ttext \xc3\xa9\n\x1b[2J\nbad \xff\nend").collect();
+        assert_eq!(lines, ["\\x1b[2J", "bad \\xff"]);
+    }
+}
