@@ -193,7 +193,7 @@ pub struct Bfd {
 impl Bfd {
     /// Whether the peer is watched over several hops, given how far away it may be.
     pub fn is_multihop(&self, ttl: Ttl) -> bool {
-        self.multihop.unwrap_or(!ttl.is_one_hop())
+        self.multihop.unwrap_or_else(|| !ttl.is_one_hop())
     }
 }
 

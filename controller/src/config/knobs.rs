@@ -40,7 +40,7 @@ impl FileKnobs {
         if let Some(description) = &self.description {
             group.description = Some(description.clone()).filter(|text| !text.is_empty());
         }
-        let down = self.shutdown.unwrap_or(group.shutdown.is_some());
+        let down = self.shutdown.unwrap_or_else(|| group.shutdown.is_some());
         let message = self.shutdown_message.clone();
         if message
             .as_ref()

@@ -15,6 +15,9 @@ use text::{
     secs, table, word,
 };
 
+pub use effect::{Effect, Reach};
+
+mod effect;
 mod text;
 
 /// One value of a configuration.
@@ -30,56 +33,19 @@ pub struct Setting {
     pub reach: Reach,
 }
 
-/// When a changed value holds, the mildest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Effect {
-    /// At once; every session goes on.
-    Applied,
-    /// From the next session of the peer on; the one that is up goes on.
-    NextSession,
-    /// At once, and the session of the peer ends for it and begins again.
-    SessionReset,
-    /// When weftd is started again.
-    NeedsRestart,
-}
-
-impl fmt::Display for Effect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Applied => "applied",
-            Self::NextSession => "next session",
-            Self::SessionReset => "session reset",
-            Self::NeedsRestart => "needs restart",
-        })
-    }
-}
-
-/// Who must be told that a value changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reach {
-    /// Nobody: it is read when it is needed.
-    Reader,
-    /// The session's administration: whether it may be up at all.
-    Administration,
-    /// The session and its capabilities.
-    Session,
-    /// The key of TCP-MD5, of listeners too.
-    Key,
-    /// BFD.
-    Watch,
-    /// Whether the peer is told only of what it asks for.
-    Interest,
-    /// What the peer is told.
-    Export,
-    /// What is learned from the peer.
-    Inbound,
-    /// How reflection treats the peer: what it is told, and what others are told of its paths.
-    Kind,
-}
-
 /// Every knob of a peer or a group, always the same ones in the same order. Destructured, so that a new
 /// one does not compile until someone decides what a change of it means.
 pub fn of_group(group: &PeerGroup) -> Vec<Setting> {
+    let mut settings = of_session(group);
+    settings.extend(of_routes(group));
+    settings.extend(of_add_path(&group.add_path));
+    settings.extend(of_guard(&group.guard));
+    settings.extend(of_limits(&group.limits));
+    settings
+}
+
+/// Whether and how there is a session. What is unnamed here is named in `of_routes`.
+fn of_session(group: &PeerGroup) -> Vec<Setting> {
     let PeerGroup {
         name: _,
         description,
@@ -90,30 +56,30 @@ pub fn of_group(group: &PeerGroup) -> Vec<Setting> {
         connect_retry,
         passive,
         port,
-        route_reflector_client,
-        route_server_client,
+        route_reflector_client: _,
+        route_server_client: _,
         local_as,
-        allow_as_in,
+        allow_as_in: _,
         source_address,
         password_file,
         ttl,
         bfd,
         graceful_restart,
         long_lived_secs,
-        graceful_shutdown,
-        add_path,
+        graceful_shutdown: _,
+        add_path: _,
         software_version,
         extended_messages,
         fqdn,
-        route_target_filter,
-        profile,
-        opaque_relay,
-        strict,
-        guard,
-        link_bandwidth,
-        limits,
+        route_target_filter: _,
+        profile: _,
+        opaque_relay: _,
+        strict: _,
+        guard: _,
+        link_bandwidth: _,
+        limits: _,
     } = group;
-    let mut settings = vec![
+    vec![
         reader("description", quoted(description.as_deref().unwrap_or(""))),
         down("shutdown", shutdown.is_some()),
         reader(
@@ -126,10 +92,7 @@ pub fn of_group(group: &PeerGroup) -> Vec<Setting> {
         live("connect_retry_secs", secs(*connect_retry)),
         live("passive", passive),
         reader("port", port),
-        kind("route_reflector_client", route_reflector_client),
-        kind("route_server_client", route_server_client),
         opened("local_as", or_false(local_as.map(as_table))),
-        inbound("allow_as_in", allow_as_in),
         opened("source_address", or_false(source_address.map(quoted))),
         key(or_false(
             password_file.as_ref().map(|path| quoted(path.display())),
@@ -139,10 +102,52 @@ pub fn of_group(group: &PeerGroup) -> Vec<Setting> {
         watch(or_false(bfd.as_ref().map(|bfd| bfd_table(bfd, *ttl)))),
         opened("graceful_restart", or_false(graceful_restart.map(restart))),
         opened("long_lived_secs", long_lived_secs),
-        export("graceful_shutdown", graceful_shutdown),
         later("software_version", software_version),
         opened("extended_messages", extended_messages),
         later("fqdn", fqdn),
+    ]
+}
+
+/// What passes over the session. What is unnamed here is named in `of_session`, or is a table.
+fn of_routes(group: &PeerGroup) -> Vec<Setting> {
+    let PeerGroup {
+        name: _,
+        description: _,
+        shutdown: _,
+        remote_asn: _,
+        families,
+        hold: _,
+        connect_retry: _,
+        passive: _,
+        port: _,
+        route_reflector_client,
+        route_server_client,
+        local_as: _,
+        allow_as_in,
+        source_address: _,
+        password_file: _,
+        ttl: _,
+        bfd: _,
+        graceful_restart: _,
+        long_lived_secs: _,
+        graceful_shutdown,
+        add_path: _,
+        software_version: _,
+        extended_messages: _,
+        fqdn: _,
+        route_target_filter,
+        profile,
+        opaque_relay,
+        strict,
+        guard: _,
+        link_bandwidth,
+        limits: _,
+    } = group;
+    vec![
+        kind("route_reflector_client", route_reflector_client),
+        kind("route_server_client", route_server_client),
+        inbound("allow_as_in", allow_as_in),
+        export("graceful_shutdown", graceful_shutdown),
         filter(*route_target_filter, families),
         export(
             "profile",
@@ -154,11 +159,7 @@ pub fn of_group(group: &PeerGroup) -> Vec<Setting> {
             "link_bandwidth",
             quoted(word(*link_bandwidth, &LINK_BANDWIDTHS)),
         ),
-    ];
-    settings.extend(of_add_path(add_path));
-    settings.extend(of_guard(guard));
-    settings.extend(of_limits(limits));
-    settings
+    ]
 }
 
 fn of_add_path(add_path: &AddPath) -> [Setting; 3] {

@@ -124,135 +124,136 @@ fn two_replicas_are_refused() {
 }
 
 /// Mistakes in the knobs of a group; a peer's are told the same way.
+const MISTAKES: &[(&str, &str)] = &[
+    ("shutdown = 1", "line 3"),
+    ("remote_asn = [1]", "expected an AS number"),
+    ("families = []", "families: names no family"),
+    (
+        "connect_retry_secs = 0",
+        "connect_retry_secs: must be at least 1",
+    ),
+    ("port = 0", "port: must be at least 1"),
+    ("local_as = { asn = 0 }", "local_as.asn: AS 0 is reserved"),
+    (
+        "local_as = { asn = 64512 }",
+        "local_as.asn: 64512 is our AS already",
+    ),
+    (
+        "local_as = { asn = 1, replace_as = true }",
+        "local_as.replace_as: needs no_prepend",
+    ),
+    ("local_as = { asm = 1 }", "unknown field `asm`"),
+    (
+        "local_as = true",
+        "local_as: must be a value, or false for none",
+    ),
+    ("allow_as_in = 11", "allow_as_in: 11 is not 0 to 10"),
+    ("source_address = \"192.0.2\"", "line 3"),
+    ("password_file = \"\"", "password_file: is empty"),
+    (
+        "ttl_security_hops = 255",
+        "ttl_security_hops: 255 is not 1 to 254",
+    ),
+    (
+        "ttl_security_hops = 1\nebgp_multihop = 2",
+        "ttl_security_hops: excludes ebgp_multihop",
+    ),
+    ("ebgp_multihop = 0", "ebgp_multihop: 0 is not 1 to 255"),
+    (
+        "tcp_ao = { key = 1 }",
+        "tcp_ao: TCP-AO (RFC 5925) is not implemented; use password_file",
+    ),
+    (
+        "bfd = { interval_ms = 1 }",
+        "bfd.interval_ms: 1 is not 10 to 60000",
+    ),
+    (
+        "bfd = { multiplier = 0 }",
+        "bfd.multiplier: 0 is not 1 to 255",
+    ),
+    ("bfd = { interval = 1 }", "unknown field `interval`"),
+    (
+        "graceful_restart = { restart_secs = 4096 }",
+        "graceful_restart.restart_secs: 4096 is not 0 to 4095",
+    ),
+    (
+        "long_lived_secs = 16777216",
+        "long_lived_secs: 16777216 is not 0 to 16777215",
+    ),
+    (
+        "long_lived_secs = 1\ngraceful_restart = false",
+        "long_lived_secs: needs graceful_restart",
+    ),
+    (
+        "add_path = { send = [\"vpnv4\"] }",
+        "add_path.send[0]: \"vpnv4\" is not one of",
+    ),
+    (
+        "add_path = { receive = [\"ipv4-unicast\"] }",
+        "add_path.receive: ipv4-unicast is not among the families",
+    ),
+    (
+        "route_target_filter = \"on\"",
+        "route_target_filter: \"on\" is not one of \"off\", \"rtc\", \"auto\"",
+    ),
+    (
+        "profile = \"fr\"",
+        "profile: \"fr\": no profile of that name",
+    ),
+    (
+        "families = [\"ipv4-unicast\"]\nopaque_relay = true",
+        "opaque_relay: l2vpn-evpn is not among the families",
+    ),
+    (
+        "guard = \"on\"",
+        "guard: \"on\" is not one of \"off\", \"warn\", \"reject\"",
+    ),
+    (
+        "guard = { nexthop = \"warn\" }",
+        "guard: \"nexthop\" is not one of next_hop",
+    ),
+    (
+        "guard = { pmsi = \"drop\" }",
+        "guard.pmsi: \"drop\" is not one of",
+    ),
+    (
+        "guard = 1",
+        "expected \"off\", \"warn\", \"reject\", or a table",
+    ),
+    (
+        "link_bandwidth = \"\"",
+        "link_bandwidth: \"\" is not one of \"by-profile\"",
+    ),
+    ("limits = { route = 1 }", "unknown field `route`"),
+    (
+        "limits = { type = { x = 1 } }",
+        "limits.type.x: \"x\" is not an EVPN route type",
+    ),
+    (
+        "limits = { attribute_octets = 1 }",
+        "limits.attribute_octets: 1 is not 256 to 65535",
+    ),
+    (
+        "limits = { warn_percent = 0 }",
+        "limits.warn_percent: 0 is not 1 to 100",
+    ),
+    (
+        "limits = { action = \"drop\" }",
+        "limits.action: \"drop\" is not one of \"drop-new\"",
+    ),
+    (
+        "limits = { restart_secs = 0 }",
+        "limits.restart_secs: must be at least 1",
+    ),
+    (
+        "address = \"192.0.2.1\"",
+        "address: belongs into a [[bgp.peer]]",
+    ),
+];
+
 #[test]
 fn every_mistake_in_a_knob_names_its_place_and_its_reason() {
-    let cases = [
-        ("shutdown = 1", "line 3"),
-        ("remote_asn = [1]", "expected an AS number"),
-        ("families = []", "families: names no family"),
-        (
-            "connect_retry_secs = 0",
-            "connect_retry_secs: must be at least 1",
-        ),
-        ("port = 0", "port: must be at least 1"),
-        ("local_as = { asn = 0 }", "local_as.asn: AS 0 is reserved"),
-        (
-            "local_as = { asn = 64512 }",
-            "local_as.asn: 64512 is our AS already",
-        ),
-        (
-            "local_as = { asn = 1, replace_as = true }",
-            "local_as.replace_as: needs no_prepend",
-        ),
-        ("local_as = { asm = 1 }", "unknown field `asm`"),
-        (
-            "local_as = true",
-            "local_as: must be a value, or false for none",
-        ),
-        ("allow_as_in = 11", "allow_as_in: 11 is not 0 to 10"),
-        ("source_address = \"192.0.2\"", "line 3"),
-        ("password_file = \"\"", "password_file: is empty"),
-        (
-            "ttl_security_hops = 255",
-            "ttl_security_hops: 255 is not 1 to 254",
-        ),
-        (
-            "ttl_security_hops = 1\nebgp_multihop = 2",
-            "ttl_security_hops: excludes ebgp_multihop",
-        ),
-        ("ebgp_multihop = 0", "ebgp_multihop: 0 is not 1 to 255"),
-        (
-            "tcp_ao = { key = 1 }",
-            "tcp_ao: TCP-AO (RFC 5925) is not implemented; use password_file",
-        ),
-        (
-            "bfd = { interval_ms = 1 }",
-            "bfd.interval_ms: 1 is not 10 to 60000",
-        ),
-        (
-            "bfd = { multiplier = 0 }",
-            "bfd.multiplier: 0 is not 1 to 255",
-        ),
-        ("bfd = { interval = 1 }", "unknown field `interval`"),
-        (
-            "graceful_restart = { restart_secs = 4096 }",
-            "graceful_restart.restart_secs: 4096 is not 0 to 4095",
-        ),
-        (
-            "long_lived_secs = 16777216",
-            "long_lived_secs: 16777216 is not 0 to 16777215",
-        ),
-        (
-            "long_lived_secs = 1\ngraceful_restart = false",
-            "long_lived_secs: needs graceful_restart",
-        ),
-        (
-            "add_path = { send = [\"vpnv4\"] }",
-            "add_path.send[0]: \"vpnv4\" is not one of",
-        ),
-        (
-            "add_path = { receive = [\"ipv4-unicast\"] }",
-            "add_path.receive: ipv4-unicast is not among the families",
-        ),
-        (
-            "route_target_filter = \"on\"",
-            "route_target_filter: \"on\" is not one of \"off\", \"rtc\", \"auto\"",
-        ),
-        (
-            "profile = \"fr\"",
-            "profile: \"fr\": no profile of that name",
-        ),
-        (
-            "families = [\"ipv4-unicast\"]\nopaque_relay = true",
-            "opaque_relay: l2vpn-evpn is not among the families",
-        ),
-        (
-            "guard = \"on\"",
-            "guard: \"on\" is not one of \"off\", \"warn\", \"reject\"",
-        ),
-        (
-            "guard = { nexthop = \"warn\" }",
-            "guard: \"nexthop\" is not one of next_hop",
-        ),
-        (
-            "guard = { pmsi = \"drop\" }",
-            "guard.pmsi: \"drop\" is not one of",
-        ),
-        (
-            "guard = 1",
-            "expected \"off\", \"warn\", \"reject\", or a table",
-        ),
-        (
-            "link_bandwidth = \"\"",
-            "link_bandwidth: \"\" is not one of \"by-profile\"",
-        ),
-        ("limits = { route = 1 }", "unknown field `route`"),
-        (
-            "limits = { type = { x = 1 } }",
-            "limits.type.x: \"x\" is not an EVPN route type",
-        ),
-        (
-            "limits = { attribute_octets = 1 }",
-            "limits.attribute_octets: 1 is not 256 to 65535",
-        ),
-        (
-            "limits = { warn_percent = 0 }",
-            "limits.warn_percent: 0 is not 1 to 100",
-        ),
-        (
-            "limits = { action = \"drop\" }",
-            "limits.action: \"drop\" is not one of \"drop-new\"",
-        ),
-        (
-            "limits = { restart_secs = 0 }",
-            "limits.restart_secs: must be at least 1",
-        ),
-        (
-            "address = \"192.0.2.1\"",
-            "address: belongs into a [[bgp.peer]]",
-        ),
-    ];
-    for (knobs, expected) in cases {
+    for (knobs, expected) in MISTAKES {
         let message = refused(&format!("[[bgp.peer_group]]\nname = \"a\"\n{knobs}"));
         let place = format!("bgp.peer_group[0].{expected}");
         let found = message.contains(expected) || message.contains(&place);
