@@ -1,16 +1,15 @@
 //! A lab while it is up: namespaces, links, programs; and everything gone again when it is dropped,
 //! or, where a run was killed, when the next one starts. It does not know what a lab is meant to show.
 
+mod run;
+
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
 
-use nix::{
-    fcntl::{Flock, FlockArg},
-    sys::signal::Signal,
-};
+use nix::sys::signal::Signal;
 
 use crate::{
     command,
@@ -21,6 +20,8 @@ use crate::{
     programs::Programs,
     topology::{Image, Topology},
 };
+
+use run::{Run, runs};
 
 /// A running lab.
 #[derive(Debug)]
@@ -49,14 +50,6 @@ impl Node {
         let all = self.daemons.iter_mut();
         all.filter(move |daemon| program.is_none_or(|program| daemon.name == program))
     }
-}
-
-/// What one run owns outside of this process. The lock tells the living from the dead.
-#[derive(Debug)]
-struct Run {
-    name: String,
-    folder: PathBuf,
-    _lock: Flock<fs::File>,
 }
 
 impl Lab {
@@ -173,10 +166,7 @@ impl Lab {
 
     /// Ends the node's programs with a signal.
     pub(crate) fn end(&mut self, name: &str, signal: Signal) -> Result<(), Failure> {
-        self.node_mut(name)?
-            .daemons
-            .iter_mut()
-            .try_for_each(|daemon| daemon.end(signal))
+        self.end_program(name, None, signal)
     }
 
     /// Ends one of the node's programs, or all of them, with a signal.
@@ -401,85 +391,6 @@ impl Drop for Lab {
     }
 }
 
-impl Run {
-    /// Takes the first free name, `clab-LAB` or `clab-LAB-N`, and removes what a dead run left under it.
-    fn begin(lab: &str, topology: &Topology) -> Result<Self, Failure> {
-        for attempt in 1..=RUNS_AT_ONCE {
-            let suffix = if attempt == 1 {
-                String::new()
-            } else {
-                format!("-{attempt}")
-            };
-            let name = format!("clab-{lab}{suffix}");
-            let folder = runs().join(&name);
-            fs::create_dir_all(&folder).context(|| folder.display().to_string())?;
-            let path = folder.join("lock");
-            let file = fs::File::create(&path).context(|| path.display().to_string())?;
-            let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
-                continue;
-            };
-            let run = Self {
-                name,
-                folder,
-                _lock: lock,
-            };
-            run.remove_all();
-            let own = topology
-                .nodes
-                .iter()
-                .filter(|(_, node)| node.parent().is_none());
-            let namespaces: Vec<Namespace> = own.map(|(node, _)| run.namespace(node)).collect();
-            if namespaces.iter().any(Namespace::exists) {
-                continue; // somebody else's, for instance containerlab's own
-            }
-            fs::create_dir_all(&run.folder).context(|| run.folder.display().to_string())?;
-            let list: String = namespaces
-                .iter()
-                .map(|namespace| format!("{}\n", namespace.0))
-                .collect();
-            fs::write(run.list(), list).context(|| run.list().display().to_string())?;
-            return Ok(run);
-        }
-        Err(Failure::new(format!(
-            "{RUNS_AT_ONCE} runs of {lab} at once: no name left"
-        )))
-    }
-
-    fn namespace(&self, node: &str) -> Namespace {
-        Namespace(format!("{}-{node}", self.name))
-    }
-
-    fn list(&self) -> PathBuf {
-        self.folder.join("namespaces")
-    }
-
-    /// Removes every namespace that the list names, then the list and all else but the lock.
-    fn remove_all(&self) {
-        for name in fs::read_to_string(self.list()).unwrap_or_default().lines() {
-            let namespace = Namespace(name.to_owned());
-            namespace.remove();
-            PathSpace(&namespace).remove();
-        }
-        let Ok(entries) = fs::read_dir(&self.folder) else {
-            return;
-        };
-        for entry in entries
-            .flatten()
-            .filter(|entry| entry.file_name() != "lock")
-        {
-            let path = entry.path();
-            let removed = if path.is_dir() {
-                fs::remove_dir_all(&path)
-            } else {
-                fs::remove_file(&path)
-            };
-            if let Err(error) = removed {
-                println!("left behind: {}: {error}", path.display());
-            }
-        }
-    }
-}
-
 /// (path here, name in /etc/frr) of the files that a node binds there.
 fn frr_files(
     files: &Path,
@@ -488,10 +399,3 @@ fn frr_files(
     node.bound_files()
         .filter_map(|(from, to)| Some((files.join(from), to.strip_prefix("/etc/frr/")?.to_owned())))
 }
-
-fn runs() -> PathBuf {
-    std::env::temp_dir().join("weft-interop")
-}
-
-/// Several people on one machine may each run a lab; more than this is a leak.
-const RUNS_AT_ONCE: u32 = 9;

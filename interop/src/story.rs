@@ -3,6 +3,7 @@
 
 mod expectation;
 mod path;
+mod step;
 
 use std::{
     fs,
@@ -22,145 +23,14 @@ use crate::{
     traffic,
 };
 
-use expectation::{Expectation, Memory, fill};
+use expectation::{Memory, fill};
+use step::{Ask, How, Nodes, Only, Run, Step, Stop, Watch};
 
 /// The steps of a lab, in order.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Story {
     steps: Vec<Step>,
-}
-
-/// One step; as YAML a map with this one key.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Step {
-    /// A check: a question, and what the answer must be within a time.
-    Ask(Ask),
-    /// Commands that must succeed, in order; those that do not are tried again for a while.
-    Run(Run),
-    /// Starts a program that goes on until `stop`.
-    Watch(Watch),
-    /// A check: ends a watching program, and looks at all that it said.
-    Stop(Stop),
-    /// Ends programs of a node with a signal.
-    End(Programs),
-    /// Starts the programs of a node that do not run.
-    Start(Programs),
-    /// Stops programs of a node where they stand.
-    Freeze(Programs),
-    /// Lets them go on.
-    Thaw(Programs),
-    /// Waits.
-    Pause(f64),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Ask {
-    name: String,
-    node: Nodes,
-    run: String,
-    #[serde(default)]
-    expect: Vec<Expectation>,
-    /// Seconds until the answer must be the right one.
-    #[serde(default = "half_a_minute")]
-    within: f64,
-    /// Seconds for which it must stay so from then on.
-    #[serde(default, rename = "for")]
-    stays: f64,
-    /// The command must fail; what it says is the answer.
-    #[serde(default)]
-    fails: bool,
-    #[serde(default)]
-    only: Only,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Run {
-    node: Nodes,
-    run: Nodes,
-    #[serde(default = "half_a_minute")]
-    within: f64,
-    #[serde(default)]
-    only: Only,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Watch {
-    name: String,
-    node: String,
-    run: String,
-    #[serde(default)]
-    only: Only,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Stop {
-    name: String,
-    /// It was `ping`, and so many may be lost.
-    lost_at_most: Option<u32>,
-    #[serde(default)]
-    expect: Vec<Expectation>,
-    #[serde(default)]
-    only: Only,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Programs {
-    node: String,
-    /// One of them, by name; absent: all.
-    program: Option<String>,
-    /// For `end`.
-    #[serde(default)]
-    signal: How,
-    #[serde(default)]
-    only: Only,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-enum How {
-    #[default]
-    #[serde(rename = "TERM")]
-    Term,
-    #[serde(rename = "KILL")]
-    Kill,
-    #[serde(rename = "HUP")]
-    Hup,
-}
-
-/// With which reflector a step is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Only {
-    #[default]
-    Any,
-    Weft,
-}
-
-/// One name, or several.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Nodes {
-    One(String),
-    Several(Vec<String>),
-}
-
-impl Nodes {
-    fn each(&self) -> &[String] {
-        match self {
-            Self::One(name) => std::slice::from_ref(name),
-            Self::Several(names) => names,
-        }
-    }
-}
-
-fn half_a_minute() -> f64 {
-    30.0
 }
 
 impl Story {
@@ -422,29 +292,6 @@ impl Teller<'_> {
         }
         self.checks.record(&stop.name, start, answer.map(|()| note));
         Ok(())
-    }
-}
-
-impl Programs {
-    fn program(&self) -> Option<&str> {
-        self.program.as_deref()
-    }
-
-    fn signal(&self) -> Signal {
-        match self.signal {
-            How::Term => Signal::SIGTERM,
-            How::Kill => Signal::SIGKILL,
-            How::Hup => Signal::SIGHUP,
-        }
-    }
-}
-
-impl std::fmt::Display for Programs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.program {
-            Some(program) => write!(f, "{program} of {}", self.node),
-            None => f.write_str(&self.node),
-        }
     }
 }
 

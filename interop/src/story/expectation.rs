@@ -69,80 +69,76 @@ impl Expectation {
 
     /// The first demand that does not hold, in words.
     fn broken(&self, found: &[String], memory: &Memory) -> Option<String> {
+        self.values_broken(found, memory)
+            .or_else(|| self.numbers_broken(found, memory))
+    }
+
+    fn values_broken(&self, found: &[String], memory: &Memory) -> Option<String> {
         let filled = |value: &Value| fill(&text(value), memory);
+        if let Some(value) = self.is.as_ref().map(filled)
+            && (found.is_empty() || found.iter().any(|one| *one != value))
+        {
+            return Some(format!("is {value}"));
+        }
+        if let Some(value) = self.has.as_ref().map(filled)
+            && !found.contains(&value)
+        {
+            return Some(format!("has {value}"));
+        }
+        let anywhere = |part: &String| found.iter().any(|one| one.contains(part));
+        if let Some(part) = self.contains.as_ref().map(|part| fill(part, memory))
+            && !anywhere(&part)
+        {
+            return Some(format!("contains {part}"));
+        }
+        if let Some(part) = self.lacks.as_ref().map(|part| fill(part, memory))
+            && anywhere(&part)
+        {
+            return Some(format!("lacks {part}"));
+        }
+        let wanted: Vec<String> = self.exactly.iter().flatten().map(filled).collect();
+        (self.exactly.is_some() && sorted(found) != sorted(&wanted))
+            .then(|| format!("is exactly {}", shown(&wanted)))
+    }
+
+    fn numbers_broken(&self, found: &[String], memory: &Memory) -> Option<String> {
         let number = |value: &str| value.parse::<f64>().ok();
-        let ordered = |limit: &Value, right: fn(f64, f64) -> bool| {
-            let limit = number(&filled(limit));
+        let ordered = |limit: &str, right: fn(f64, f64) -> bool| {
             let fits = |one: &String| {
-                number(one)
-                    .zip(limit)
-                    .is_some_and(|(one, limit)| right(one, limit))
+                let both = number(one).zip(number(limit));
+                both.is_some_and(|(one, limit)| right(one, limit))
             };
             !found.is_empty() && found.iter().all(fits)
         };
-        let demands = [
-            self.is.as_ref().map(|value| {
-                let value = filled(value);
-                (
-                    !found.is_empty() && found.iter().all(|one| *one == value),
-                    format!("is {value}"),
-                )
-            }),
-            self.has.as_ref().map(|value| {
-                let value = filled(value);
-                (found.contains(&value), format!("has {value}"))
-            }),
-            self.contains.as_ref().map(|part| {
-                let part = fill(part, memory);
-                (
-                    found.iter().any(|one| one.contains(&part)),
-                    format!("contains {part}"),
-                )
-            }),
-            self.lacks.as_ref().map(|part| {
-                let part = fill(part, memory);
-                (
-                    !found.iter().any(|one| one.contains(&part)),
-                    format!("lacks {part}"),
-                )
-            }),
-            self.exactly.as_ref().map(|values| {
-                let mut wanted: Vec<String> = values.iter().map(filled).collect();
-                let mut found = found.to_vec();
-                wanted.sort();
-                found.sort();
-                (found == wanted, format!("is exactly {}", shown(&wanted)))
-            }),
-            self.count
-                .map(|count| (found.len() == count, format!("has {count} values"))),
-            self.above.as_ref().map(|limit| {
-                (
-                    ordered(limit, |one, limit| one > limit),
-                    format!("is above {}", filled(limit)),
-                )
-            }),
-            self.below.as_ref().map(|limit| {
-                (
-                    ordered(limit, |one, limit| one < limit),
-                    format!("is below {}", filled(limit)),
-                )
-            }),
-            self.there.map(|there| {
-                (
-                    found.is_empty() != there,
-                    if there { "is there" } else { "is absent" }.to_owned(),
-                )
-            }),
-            self.remember
-                .as_ref()
-                .map(|name| (found.len() == 1, format!("is one value, {name}"))),
-        ];
-        demands
-            .into_iter()
-            .flatten()
-            .find(|(holds, _)| !holds)
-            .map(|(_, words)| words)
+        let filled = |value: &Value| fill(&text(value), memory);
+        if let Some(count) = self.count
+            && found.len() != count
+        {
+            return Some(format!("has {count} values"));
+        }
+        if let Some(limit) = self.above.as_ref().map(filled)
+            && !ordered(&limit, |one, limit| one > limit)
+        {
+            return Some(format!("is above {limit}"));
+        }
+        if let Some(limit) = self.below.as_ref().map(filled)
+            && !ordered(&limit, |one, limit| one < limit)
+        {
+            return Some(format!("is below {limit}"));
+        }
+        match (self.there, &self.remember) {
+            (Some(true), _) if found.is_empty() => Some("is there".to_owned()),
+            (Some(false), _) if !found.is_empty() => Some("is absent".to_owned()),
+            (_, Some(name)) if found.len() != 1 => Some(format!("is one value, {name}")),
+            (_, _) => None,
+        }
     }
+}
+
+fn sorted(values: &[String]) -> Vec<&String> {
+    let mut sorted: Vec<&String> = values.iter().collect();
+    sorted.sort();
+    sorted
 }
 
 /// A text with `{NAME}` replaced by what is remembered under the name.

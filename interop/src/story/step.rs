@@ -1,0 +1,161 @@
+//! The words of a story: what a step may be, as its file writes it. It does not know how one is taken.
+
+use nix::sys::signal::Signal;
+use serde::Deserialize;
+
+use super::expectation::Expectation;
+
+/// One step; as YAML a map with this one key.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Step {
+    /// A check: a question, and what the answer must be within a time.
+    Ask(Ask),
+    /// Commands that must succeed, in order; those that do not are tried again for a while.
+    Run(Run),
+    /// Starts a program that goes on until `stop`.
+    Watch(Watch),
+    /// A check: ends a watching program, and looks at all that it said.
+    Stop(Stop),
+    /// Ends programs of a node with a signal.
+    End(Programs),
+    /// Starts the programs of a node that do not run.
+    Start(Programs),
+    /// Stops programs of a node where they stand.
+    Freeze(Programs),
+    /// Lets them go on.
+    Thaw(Programs),
+    /// Waits.
+    Pause(f64),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Ask {
+    pub(super) name: String,
+    pub(super) node: Nodes,
+    pub(super) run: String,
+    #[serde(default)]
+    pub(super) expect: Vec<Expectation>,
+    /// Seconds until the answer must be the right one.
+    #[serde(default = "half_a_minute")]
+    pub(super) within: f64,
+    /// Seconds for which it must stay so from then on.
+    #[serde(default, rename = "for")]
+    pub(super) stays: f64,
+    /// The command must fail; what it says is the answer.
+    #[serde(default)]
+    pub(super) fails: bool,
+    #[serde(default)]
+    pub(super) only: Only,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Run {
+    pub(super) node: Nodes,
+    pub(super) run: Nodes,
+    #[serde(default = "half_a_minute")]
+    pub(super) within: f64,
+    #[serde(default)]
+    pub(super) only: Only,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Watch {
+    pub(super) name: String,
+    pub(super) node: String,
+    pub(super) run: String,
+    #[serde(default)]
+    pub(super) only: Only,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Stop {
+    pub(super) name: String,
+    /// It was `ping`, and so many may be lost.
+    pub(super) lost_at_most: Option<u32>,
+    #[serde(default)]
+    pub(super) expect: Vec<Expectation>,
+    #[serde(default)]
+    pub(super) only: Only,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Programs {
+    pub(super) node: String,
+    /// One of them, by name; absent: all.
+    pub(super) program: Option<String>,
+    /// For `end`.
+    #[serde(default)]
+    pub(super) signal: How,
+    #[serde(default)]
+    pub(super) only: Only,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) enum How {
+    #[default]
+    #[serde(rename = "TERM")]
+    Term,
+    #[serde(rename = "KILL")]
+    Kill,
+    #[serde(rename = "HUP")]
+    Hup,
+}
+
+/// With which reflector a step is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Only {
+    #[default]
+    Any,
+    Weft,
+}
+
+/// One name, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Nodes {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Nodes {
+    pub(super) fn each(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Several(names) => names,
+        }
+    }
+}
+
+fn half_a_minute() -> f64 {
+    30.0
+}
+
+impl Programs {
+    pub(super) fn program(&self) -> Option<&str> {
+        self.program.as_deref()
+    }
+
+    pub(super) fn signal(&self) -> Signal {
+        match self.signal {
+            How::Term => Signal::SIGTERM,
+            How::Kill => Signal::SIGKILL,
+            How::Hup => Signal::SIGHUP,
+        }
+    }
+}
+
+impl std::fmt::Display for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.program {
+            Some(program) => write!(f, "{program} of {}", self.node),
+            None => f.write_str(&self.node),
+        }
+    }
+}
