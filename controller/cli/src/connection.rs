@@ -52,6 +52,16 @@ impl Connection {
         Ok(answer.map(Response::into_inner))
     }
 
+    /// The next part of a long answer, if it comes in time.
+    pub(crate) async fn part<T>(
+        &self,
+        part: impl Future<Output = Result<Option<T>, Status>>,
+    ) -> Result<Option<T>, Failure> {
+        let part = tokio::time::timeout(self.timeout, part).await;
+        let part = part.map_err(|_| self.timed_out())?;
+        part.map_err(|status| Failure::from_status(&self.address, &status))
+    }
+
     /// Goes on to the page after this one.
     pub(crate) fn advance(&self, token: &mut String, next: String) -> Result<(), Failure> {
         if *token == next {

@@ -17,11 +17,16 @@ mod config;
 mod connection;
 mod fabric;
 mod failure;
+mod flood;
+mod mac;
+mod neighbor;
 mod output;
 mod peer;
 mod plan;
 mod replica;
+mod rib;
 mod route;
+mod segment;
 mod vtep;
 
 #[cfg(test)]
@@ -65,6 +70,21 @@ enum Noun {
     /// Routes with all their paths.
     #[command(subcommand)]
     Route(route::Command),
+    /// Ethernet segments: who is attached, who forwards.
+    #[command(subcommand)]
+    Segment(segment::Command),
+    /// IP addresses with their MAC addresses and VTEPs.
+    #[command(subcommand)]
+    Neighbor(neighbor::Command),
+    /// Where each VNI is flooded to.
+    #[command(subcommand)]
+    Flood(flood::Command),
+    /// MAC addresses.
+    #[command(subcommand)]
+    Mac(mac::Command),
+    /// The tables as files.
+    #[command(subcommand)]
+    Rib(rib::Command),
     /// Tunnel endpoints that the routes tell of.
     #[command(subcommand)]
     Vtep(vtep::Command),
@@ -131,6 +151,11 @@ async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
     match noun {
         Noun::Peer(command) => command.run(&connection, format, out).await,
         Noun::Route(command) => command.run(&connection, format, out).await,
+        Noun::Segment(command) => command.run(&connection, format, out).await,
+        Noun::Neighbor(command) => command.run(&connection, format, out).await,
+        Noun::Flood(command) => command.run(&connection, format, out).await,
+        Noun::Mac(command) => command.run(&connection, format, out).await,
+        Noun::Rib(command) => command.run(&connection, out).await,
         Noun::Vtep(command) => command.run(&connection, format, out).await,
         Noun::Replica(command) => command.run(&connection, format, out).await,
         Noun::Fabric(command) => command.run(&connection, format, out).await,

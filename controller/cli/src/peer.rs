@@ -1,5 +1,7 @@
 //! `weft peer`: BGP sessions as the asked replica sees them.
 
+mod detail;
+
 use std::io::Write;
 
 use clap::Subcommand;
@@ -15,6 +17,11 @@ use crate::output::{self, Format, List, or_dash};
 pub(crate) enum Command {
     /// Sessions, their state, and the replica that commits each peer's routes.
     List,
+    /// One session: what was agreed, what was announced, and what became of it.
+    Show {
+        /// Its address or router id.
+        peer: String,
+    },
 }
 
 impl Command {
@@ -27,6 +34,7 @@ impl Command {
     ) -> Result<(), Failure> {
         match self {
             Self::List => list(connection, format, out).await,
+            Self::Show { peer } => show(peer, connection, format, out).await,
         }
     }
 }
@@ -46,6 +54,22 @@ async fn list(connection: &Connection, format: Format, out: &mut dyn Write) -> R
         connection.advance(&mut request.page_token, page.next_page_token)?;
     }
     Ok(list.end()?)
+}
+
+async fn show(
+    peer: String,
+    connection: &Connection,
+    format: Format,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut client = connection.operator().await?;
+    let request = proto::GetPeerRequest { peer };
+    let detail = connection.answer(client.get_peer(request)).await?;
+    let detail = detail::Detail::from(detail);
+    if !output::object(out, format, &detail)? {
+        detail.print(out)?;
+    }
+    Ok(())
 }
 
 #[derive(Serialize)]

@@ -1,5 +1,7 @@
 //! `weft route`: every path of every route, in FRR's notation.
 
+mod detail;
+
 use std::io::Write;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -15,16 +17,34 @@ use crate::output::{self, Format, List, or_dash};
 pub(crate) enum Command {
     /// Paths by key; `*>` marks the best one of each route.
     List(Wanted),
+    /// One route: its paths, which step put each behind, and who was told of it or why not.
+    Show(Shown),
+}
+
+/// Which route is wanted.
+#[derive(Args)]
+pub(crate) struct Shown {
+    /// Its key as `weft route list` prints it.
+    key: String,
+    /// l2vpn-evpn, ipv4-unicast, ipv6-unicast or rtc; by the form of the key if absent.
+    #[arg(long, value_name = "FAMILY")]
+    family: Option<String>,
+    /// Only this route distinguisher.
+    #[arg(long, value_name = "RD")]
+    rd: Option<String>,
+    /// Who has to agree on the answer.
+    #[arg(long, value_enum, default_value_t = Consistency::Linearizable)]
+    consistency: Consistency,
 }
 
 /// Which routes are wanted.
 #[derive(Args)]
 pub(crate) struct Wanted {
-    /// l2vpn-evpn, ipv4-unicast or ipv6-unicast.
+    /// l2vpn-evpn, ipv4-unicast, ipv6-unicast or rtc.
     #[arg(long, value_name = "FAMILY", default_value = "l2vpn-evpn")]
     family: String,
     /// Only this EVPN route type.
-    #[arg(long = "type", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5))]
+    #[arg(long = "type", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     route_type: Option<u32>,
     /// Only this VNI.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
@@ -68,6 +88,7 @@ impl Command {
     ) -> Result<(), Failure> {
         match self {
             Self::List(wanted) => list(wanted.into(), connection, format, out).await,
+            Self::Show(shown) => show(shown.into(), connection, format, out).await,
         }
     }
 }
@@ -85,6 +106,41 @@ impl From<Wanted> for proto::ListRoutesRequest {
             peer: wanted.peer.unwrap_or_default(),
         }
     }
+}
+
+impl From<Shown> for proto::GetRouteRequest {
+    fn from(shown: Shown) -> Self {
+        // FRR's brackets are EVPN's; what is left is a prefix.
+        let guess = match shown.key.as_str() {
+            key if key.starts_with('[') => "l2vpn-evpn",
+            key if key.contains(':') => "ipv6-unicast",
+            _ => "ipv4-unicast",
+        };
+        Self {
+            consistency: proto::Consistency::from(shown.consistency).into(),
+            family: shown.family.unwrap_or_else(|| guess.to_owned()),
+            key: shown.key,
+            rd: shown.rd.unwrap_or_default(),
+        }
+    }
+}
+
+async fn show(
+    request: proto::GetRouteRequest,
+    connection: &Connection,
+    format: Format,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut client = connection.operator().await?;
+    let answer = connection.answer(client.get_route(request)).await?;
+    let found = answer.destinations.into_iter();
+    let found: Vec<_> = found.map(detail::Destination::from).collect();
+    if !output::object(out, format, &found)? {
+        for destination in &found {
+            destination.print(out)?;
+        }
+    }
+    Ok(())
 }
 
 async fn list(

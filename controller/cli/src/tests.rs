@@ -57,6 +57,86 @@ impl operator_server::Operator for Replica {
         Err(Status::invalid_argument(asked))
     }
 
+    async fn get_peer(
+        &self,
+        request: Request<operator::GetPeerRequest>,
+    ) -> Result<Response<operator::PeerDetail>, Status> {
+        let peer = operator::Peer {
+            address: request.into_inner().peer,
+            state: "Active".to_owned(),
+            ..operator::Peer::default()
+        };
+        Ok(Response::new(operator::PeerDetail {
+            peer: Some(peer),
+            ..operator::PeerDetail::default()
+        }))
+    }
+
+    async fn get_route(
+        &self,
+        request: Request<operator::GetRouteRequest>,
+    ) -> Result<Response<operator::GetRouteResponse>, Status> {
+        let asked = format!("{:?}", request.into_inner());
+        Err(Status::not_found(asked))
+    }
+
+    async fn list_segments(
+        &self,
+        _: Request<operator::ListSegmentsRequest>,
+    ) -> Result<Response<operator::ListSegmentsResponse>, Status> {
+        Ok(Response::new(operator::ListSegmentsResponse::default()))
+    }
+
+    async fn list_neighbors(
+        &self,
+        request: Request<operator::ListNeighborsRequest>,
+    ) -> Result<Response<operator::ListNeighborsResponse>, Status> {
+        let request = request.into_inner();
+        let neighbor = operator::Neighbor {
+            vni: request.vni,
+            ip: request.ip,
+            duplicate: request.duplicates,
+            ..operator::Neighbor::default()
+        };
+        Ok(Response::new(operator::ListNeighborsResponse {
+            neighbors: vec![neighbor],
+            ..operator::ListNeighborsResponse::default()
+        }))
+    }
+
+    async fn list_flood_lists(
+        &self,
+        _: Request<operator::ListFloodListsRequest>,
+    ) -> Result<Response<operator::ListFloodListsResponse>, Status> {
+        Ok(Response::new(operator::ListFloodListsResponse::default()))
+    }
+
+    async fn list_moves(
+        &self,
+        _: Request<operator::ListMovesRequest>,
+    ) -> Result<Response<operator::ListMovesResponse>, Status> {
+        Ok(Response::new(operator::ListMovesResponse::default()))
+    }
+
+    type DumpRibStream =
+        tokio_stream::Iter<std::vec::IntoIter<Result<operator::DumpRibResponse, Status>>>;
+
+    async fn dump_rib(
+        &self,
+        request: Request<operator::DumpRibRequest>,
+    ) -> Result<Response<Self::DumpRibStream>, Status> {
+        let part = |octets: &[u8]| {
+            Ok(operator::DumpRibResponse {
+                octets: octets.to_vec().into(),
+            })
+        };
+        let last = match request.get_ref().families.as_slice() {
+            [] => part(b"RT"),
+            [..] => Err(Status::unavailable("the replica is stopping")),
+        };
+        Ok(Response::new(tokio_stream::iter(vec![part(b"M"), last])))
+    }
+
     async fn list_vteps(
         &self,
         _: Request<operator::ListVtepsRequest>,
@@ -436,7 +516,7 @@ fn arguments_are_checked_before_anything_is_asked() {
         &["weft", "--address", "a b:7401", "peer", "list"],
         &["weft", "--address", "localhost:0", "peer", "list"],
         &["weft", "--timeout", "0", "peer", "list"],
-        &["weft", "route", "list", "--type", "6"],
+        &["weft", "route", "list", "--type", "256"],
         &["weft", "route", "list", "--vni", "16777216"],
         &["weft", "fabric", "link", "x", "sideways"],
     ] {
@@ -522,4 +602,59 @@ async fn values_say_where_they_come_from() {
     assert_eq!(typed(&words).await.0, format!("{header}{own}"));
     let (printed, _) = typed(&[&words[..], &["--all"]].concat()).await;
     assert_eq!(printed.lines().count(), 3, "{printed}");
+}
+
+#[tokio::test]
+async fn a_dump_that_ends_early_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rib.mrt");
+    let file = path.to_str().unwrap();
+    let (printed, _) = typed(&["rib", "dump", file]).await;
+    assert_eq!(printed, format!("{file}: 3 octets\n"));
+    assert_eq!(std::fs::read(&path).unwrap(), b"MRT");
+    assert_eq!(typed(&["rib", "dump", "-"]).await.0, "MRT");
+    std::fs::remove_file(&path).unwrap();
+    let (_, code) = refused(&["rib", "dump", file, "--family", "rtc"]).await;
+    assert_eq!(code, 2);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_form_of_a_key_says_its_family() {
+    for (key, family) in [
+        ("[3]:[0]:[32]:[192.0.2.1]", "l2vpn-evpn"),
+        ("203.0.113.0/24", "ipv4-unicast"),
+        ("2001:db8::/32", "ipv6-unicast"),
+    ] {
+        let (said, code) = refused(&["route", "show", key]).await;
+        assert!(said.contains(&format!("family: {family:?}")), "{said}");
+        assert_eq!(code, 1);
+    }
+    let (said, _) = refused(&["route", "show", "64496:RT:1", "--family", "rtc"]).await;
+    assert!(said.contains("family: \"rtc\""), "{said}");
+}
+
+#[tokio::test]
+async fn one_peer_and_views_are_asked_for() {
+    let (printed, _) = typed(&["peer", "show", "192.0.2.1"]).await;
+    assert!(printed.contains("address:        192.0.2.1\n"), "{printed}");
+    let words = [
+        "neighbor",
+        "list",
+        "--vni",
+        "7",
+        "--ip",
+        "192.0.2.9",
+        "--duplicates",
+    ];
+    let (printed, _) = typed(&words).await;
+    assert!(printed.contains("7    192.0.2.9"), "{printed}");
+    assert!(printed.contains("duplicate"), "{printed}");
+    let (printed, _) = typed(&["segment", "list"]).await;
+    assert_eq!(printed.lines().count(), 1);
+    let (said, code) = refused(&["segment", "show", "00:00"]).await;
+    assert_eq!((said.as_str(), code), ("there is no segment \"00:00\"", 1));
+    for words in [["flood", "list"], ["mac", "moves"]] {
+        assert_eq!(typed(&words).await.0.lines().count(), 1);
+    }
 }

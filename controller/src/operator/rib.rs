@@ -160,7 +160,7 @@ impl Dumping<'_> {
         for part in octets.chunks(PART_OCTETS) {
             let octets = Bytes::copy_from_slice(part);
             let part = proto::DumpRibResponse {
-                octets: octets.into(),
+                octets,
             };
             let sent = self.parts.send(Ok(part)).await;
             sent.map_err(|_| Status::cancelled("nobody reads the dump"))?;

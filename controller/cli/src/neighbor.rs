@@ -1,0 +1,166 @@
+//! `weft neighbor`: which IP address is at which MAC address behind which VTEP.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use weft_proto::operator::v1 as proto;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::output::{self, Format, List, or_dash};
+use crate::route::Consistency;
+
+/// What can be asked of neighbors.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Every claim to an IP address that a route of type 2 makes.
+    List(Wanted),
+}
+
+/// Which claims are wanted.
+#[derive(Args)]
+pub(crate) struct Wanted {
+    /// Only this VNI.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    vni: Option<u32>,
+    /// Only this IP address.
+    #[arg(long, value_name = "IP")]
+    ip: Option<String>,
+    /// Only addresses that several hosts claim.
+    #[arg(long)]
+    duplicates: bool,
+    /// Who has to agree on the answer.
+    #[arg(long, value_enum, default_value_t = Consistency::Linearizable)]
+    consistency: Consistency,
+}
+
+impl Command {
+    /// Asks and prints.
+    pub(crate) async fn run(
+        self,
+        connection: &Connection,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::List(wanted) => list(wanted, connection, format, out).await,
+        }
+    }
+}
+
+async fn list(
+    wanted: Wanted,
+    connection: &Connection,
+    format: Format,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut client = connection.operator().await?;
+    let mut list = List::new(out, format);
+    let mut request = proto::ListNeighborsRequest {
+        consistency: proto::Consistency::from(wanted.consistency).into(),
+        vni: wanted.vni.unwrap_or(0),
+        ip: wanted.ip.unwrap_or_default(),
+        duplicates: wanted.duplicates,
+        ..proto::ListNeighborsRequest::default()
+    };
+    loop {
+        let page = connection
+            .answer(client.list_neighbors(request.clone()))
+            .await?;
+        let rows = page.neighbors.into_iter().map(Neighbor::from);
+        list.add(&rows.collect::<Vec<_>>())?;
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        connection.advance(&mut request.page_token, page.next_page_token)?;
+    }
+    Ok(list.end()?)
+}
+
+#[derive(Serialize)]
+struct Neighbor {
+    vni: u32,
+    rd: String,
+    ip: String,
+    mac: String,
+    vtep: String,
+    esi: String,
+    sequence: u32,
+    sticky: bool,
+    gateway: bool,
+    router: bool,
+    duplicate: bool,
+}
+
+impl From<proto::Neighbor> for Neighbor {
+    fn from(neighbor: proto::Neighbor) -> Self {
+        Self {
+            vni: neighbor.vni,
+            rd: neighbor.rd,
+            ip: neighbor.ip,
+            mac: neighbor.mac,
+            vtep: neighbor.vtep,
+            esi: neighbor.esi,
+            sequence: neighbor.sequence,
+            sticky: neighbor.sticky,
+            gateway: neighbor.gateway,
+            router: neighbor.router,
+            duplicate: neighbor.duplicate,
+        }
+    }
+}
+
+impl output::Row for Neighbor {
+    const HEADER: &'static [&'static str] = &["VNI", "IP", "MAC", "VTEP", "ESI", "FLAGS"];
+
+    fn cells(&self) -> Vec<String> {
+        let flags = [
+            (self.sticky, "sticky"),
+            (self.gateway, "gateway"),
+            (self.router, "router"),
+            (self.duplicate, "duplicate"),
+        ];
+        let flags = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name);
+        vec![
+            match self.vni {
+                0 => or_dash(&self.rd),
+                vni => vni.to_string(),
+            },
+            self.ip.clone(),
+            self.mac.clone(),
+            self.vtep.clone(),
+            or_dash(&self.esi),
+            or_dash(&flags.collect::<Vec<_>>().join(",")),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbors_in_columns() {
+        let claim = |mac: &str| {
+            Neighbor::from(proto::Neighbor {
+                vni: 100,
+                ip: "198.51.100.1".to_owned(),
+                mac: mac.to_owned(),
+                vtep: "192.0.2.11".to_owned(),
+                sticky: true,
+                duplicate: true,
+                ..proto::Neighbor::default()
+            })
+        };
+        let mut out = Vec::new();
+        let mut list = List::new(&mut out, Format::Table);
+        list.add(&[claim("00:00:5e:00:53:01")]).unwrap();
+        list.end().unwrap();
+        let expected = concat!(
+            "VNI  IP            MAC                VTEP        ESI  FLAGS\n",
+            "100  198.51.100.1  00:00:5e:00:53:01  192.0.2.11  -    sticky,duplicate\n",
+        );
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

@@ -1,0 +1,80 @@
+//! `weft rib`: the tables as a file that others read.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use weft_proto::operator::v1 as proto;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+
+/// What can be done with the tables.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Write them as MRT, TABLE_DUMP_V2 (RFC 6396), as bgpdump and bgpkit read it.
+    Dump(Dump),
+}
+
+/// What is written where.
+#[derive(Args)]
+pub(crate) struct Dump {
+    /// The file, which is replaced; `-` is standard output.
+    file: PathBuf,
+    /// Only this family; may be given several times.
+    #[arg(long, value_name = "FAMILY")]
+    family: Vec<String>,
+}
+
+impl Command {
+    /// Asks and writes.
+    pub(crate) async fn run(
+        self,
+        connection: &Connection,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let Self::Dump(Dump { file, family }) = self;
+        let request = proto::DumpRibRequest { families: family };
+        if file == Path::new("-") {
+            return dump(request, connection, out).await.map(drop);
+        }
+        let refused =
+            |error: std::io::Error| Failure::Refused(format!("{}: {error}", file.display()));
+        // Half a file looks like a whole one: it gets its name when it is complete.
+        let mut part = file.clone().into_os_string();
+        part.push(".part");
+        let mut written = BufWriter::new(File::create(&part).map_err(refused)?);
+        let result = dump(request, connection, &mut written).await;
+        let result = match result {
+            Ok(octets) => written
+                .flush()
+                .and_then(|()| std::fs::rename(&part, &file))
+                .map(|()| octets)
+                .map_err(refused),
+            Err(failure) => Err(failure),
+        };
+        if result.is_err() {
+            // The failure matters more than what is left of it.
+            let _ = std::fs::remove_file(&part);
+        }
+        let octets = result?;
+        writeln!(out, "{}: {octets} octets", file.display())?;
+        Ok(())
+    }
+}
+
+async fn dump(
+    request: proto::DumpRibRequest,
+    connection: &Connection,
+    out: &mut dyn Write,
+) -> Result<u64, Failure> {
+    let mut client = connection.operator().await?;
+    let mut parts = connection.answer(client.dump_rib(request)).await?;
+    let mut octets = 0;
+    while let Some(part) = connection.part(parts.message()).await? {
+        out.write_all(&part.octets)?;
+        octets += part.octets.len() as u64;
+    }
+    Ok(octets)
+}
