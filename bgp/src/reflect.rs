@@ -344,6 +344,7 @@ fn out_of_our_as(attributes: &Attributes, local: &Local, local_as: Option<LocalA
 /// Without what has a meaning only inside an AS.
 fn without_internal(attributes: &Attributes) -> Attributes {
     Attributes {
+        as_path: attributes.as_path.outside_confederation(),
         local_pref: None,
         originator_id: None,
         cluster_list: Vec::new(),

@@ -140,6 +140,15 @@ impl AsPath {
             .any(|segment| segment.asns.contains(&asn))
     }
 
+    /// Without the segments that have a meaning only inside a confederation. RFC 5065 §4.1 (c).
+    #[must_use]
+    pub fn outside_confederation(&self) -> Self {
+        let outside = |segment: &&Segment| !segment.kind.is_confederation();
+        Self {
+            segments: self.segments.iter().filter(outside).cloned().collect(),
+        }
+    }
+
     /// Puts `asn` in front. RFC 4271 §5.1.2 (b).
     pub fn prepend(&mut self, asn: u32) {
         match self.segments.first_mut() {

@@ -59,7 +59,7 @@ pub(crate) fn attributes(update: &BgpUpdateMessage) -> BTreeMap<u8, String> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Narrower {
     /// A prefix of class D or E, or of ff00::/8, in a unicast family. RFC 4271 §6.3 would have it ignored, not
-    /// the message refused.
+    /// the message refused; learning ignores those of multicast.
     NotUnicast,
     /// A route distinguisher of another type than 0, 1 and 2. RFC 4364 §4.2 leaves the others open; weft relays its
     /// eight octets.
@@ -68,8 +68,6 @@ pub(crate) enum Narrower {
     RouteType,
     /// Segments of a confederation in AS_PATH, between speakers of one AS, where RFC 5065 §4 has them.
     Confederation,
-    /// The same towards another AS: weft's mistake, since RFC 5065 §4.1 takes them out there.
-    ConfederationLeftIn,
 }
 
 impl Narrower {
@@ -82,12 +80,10 @@ impl Narrower {
             Some(Self::RdType)
         } else if error.contains("unknown L2 EVPN route type") {
             Some(Self::RouteType)
-        } else if !confederation.iter().any(|text| error.contains(text)) {
-            None
-        } else if ctx.ibgp {
+        } else if ctx.ibgp && confederation.iter().any(|text| error.contains(text)) {
             Some(Self::Confederation)
         } else {
-            Some(Self::ConfederationLeftIn)
+            None
         }
     }
 }
