@@ -35,14 +35,19 @@ pub trait Fact: Nlri {
 
 impl Fact for Prefix4 {
     fn refused(&self, attributes: &Attributes) -> Option<&'static str> {
-        no_tunnel(attributes)
+        no_tunnel(attributes).or_else(|| multicast(self.addr.is_multicast()))
     }
 }
 
 impl Fact for Prefix6 {
     fn refused(&self, attributes: &Attributes) -> Option<&'static str> {
-        no_tunnel(attributes)
+        no_tunnel(attributes).or_else(|| multicast(self.addr.is_multicast()))
     }
+}
+
+/// RFC 4271 §6.3: a prefix of multicast addresses among unicast routes is ignored.
+fn multicast(is_multicast: bool) -> Option<&'static str> {
+    is_multicast.then_some("multicast prefix")
 }
 
 impl Fact for Membership {
