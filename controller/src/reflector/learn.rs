@@ -269,7 +269,7 @@ impl AdjRibIn {
 
     /// Number of routes that the guard holds back.
     pub fn held_back(&self) -> usize {
-        self.sanity.len()
+        self.sanity.held_back()
     }
 
     /// Whether what the fabric looks like matters here.

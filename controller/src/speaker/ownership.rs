@@ -266,7 +266,10 @@ impl Ownership {
             }
             Ok(()) = self.view.changed(), if guarded => {
                 let view = Arc::clone(&self.view.borrow_and_update());
-                self.adj_rib_in.see(view);
+                let released = self.adj_rib_in.see(view).announced;
+                if released > 0 {
+                    tracing::info!(peer = %self.peer, released, "routes no longer held back");
+                }
             }
             (proposed, outcome) = pending_or(&mut self.step) => self.stepped(proposed, outcome, now),
             committed = pending_or(&mut self.scan) => self.scanned(committed.as_ref()),

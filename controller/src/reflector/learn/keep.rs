@@ -15,7 +15,7 @@ use weft_evpn::Route;
 use super::fact::Fact;
 use super::hosts::Host;
 use super::inbound::Inbound;
-use super::sanity::{Verdict, FabricView};
+use super::sanity::{FabricView, Verdict};
 use super::{AdjRibIn, Learned, note};
 use crate::config::LimitAction;
 use crate::ledger::{self, FactKey};
@@ -79,7 +79,8 @@ impl AdjRibIn {
             Some(_) => Bytes::new(),
         };
         let octets_max = usize::try_from(self.policy.limits.attribute_octets).unwrap_or(usize::MAX);
-        let verdict = verdict.or((octets.len() > octets_max).then_some("attribute octets"));
+        let too_long = octets.len() > octets_max;
+        let verdict = verdict.or_else(|| too_long.then_some("attribute octets"));
         let mut value = Bytes::new();
         for (path_id, route) in routes {
             if let Some(reason) = verdict.or_else(|| route.refused(attributes)) {

@@ -115,7 +115,7 @@ impl Sanity {
     }
 
     /// How many are held back.
-    pub fn len(&self) -> usize {
+    pub fn held_back(&self) -> usize {
         self.held.len()
     }
 
