@@ -59,6 +59,13 @@ pub trait Nlri: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         true
     }
 
+    /// Whether a group with this filter may hear that it is gone, though nobody knows whether it was told of
+    /// it: a withdrawal has to be understood too.
+    fn withdrawable(key: &Self::Key, filter: Filter) -> bool {
+        let _ = (key, filter);
+        true
+    }
+
     /// Compared before the steps of RFC 4271 §9.1.2.2. Greater is better; `Equal` goes on with
     /// them. The step names the rule that made the difference.
     fn prefer(a: (&Self, &Attributes), b: (&Self, &Attributes)) -> (Ordering, Step) {

@@ -211,12 +211,16 @@ impl<N: Nlri> UpdateGroup<N> {
                 Some(_) => Audience::Only(path.source.peer),
                 None => Audience::All,
             };
-            withdraw::<N>(&mut packer, &path.nlri.key(), None, audience);
+            let key = path.nlri.key();
+            if N::withdrawable(&key, self.key.filter) {
+                withdraw::<N>(&mut packer, &key, None, audience);
+            }
             if let Some((path, offer)) = told {
                 announce(&mut packer, None, path, &offer);
             }
         }
-        for (_, key) in gone {
+        let filter = self.key.filter;
+        for (_, key) in gone.into_iter().filter(|(_, key)| N::withdrawable(key, filter)) {
             withdraw::<N>(&mut packer, key, None, Audience::All);
         }
         Ok(packer.finish(table.revision()))
@@ -239,8 +243,12 @@ impl<N: Nlri> UpdateGroup<N> {
         match (old_key.add_path, self.key.add_path) {
             (None, None) => {
                 for (_, path, _) in table.selected_since(0) {
-                    let old = before.as_mut().unwrap_or(self).told(path);
-                    let new = self.told(path).filter(wanted);
+                    let new = self.told(path);
+                    let old = match &mut before {
+                        Some(before) => before.told(path),
+                        None => new.clone(), // only the interest is another one
+                    };
+                    let new = new.filter(wanted);
                     let key = path.nlri.key();
                     say_to_one(&mut packer, &key, None, old.filter(was_wanted), new);
                 }

@@ -289,6 +289,11 @@ impl Nlri for Route {
         profile::sendable(self, attributes, filter).is_ok()
     }
 
+    /// As [`profile::withdrawable`], which says why not.
+    fn withdrawable(key: &RouteKey, filter: Filter) -> bool {
+        profile::withdrawable(key, filter).is_ok()
+    }
+
     /// MAC mobility, for type 2 only; see `mobility`.
     fn prefer(a: (&Self, &Attributes), b: (&Self, &Attributes)) -> (Ordering, Step) {
         let hosts = matches!(a.0, Self::MacIp(_)) && matches!(b.0, Self::MacIp(_));
