@@ -139,13 +139,7 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     let led = Led::new();
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    for route in routes {
-        tasks.spawn(transport::dial(
-            config.replica.id,
-            route,
-            consensus.commands(),
-        ));
-    }
+    dial(config.replica.id, routes, &consensus, &mut tasks);
     let requests = counted.requests.clone();
     serve_api(
         &reloader,
@@ -159,14 +153,14 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     if let Some(raft) = listeners.raft {
         serve_raft(&config, &stopped, raft, &shared, &mut tasks);
     }
-    if let Some(listener) = listeners.metrics {
-        let sources = metrics::Sources {
-            shared: Arc::clone(&shared),
-            led: led.clone(),
-            counted,
-        };
-        tasks.spawn(metrics::serve(listener, sources, until(stopped.clone())));
-    }
+    serve_metrics(
+        &stopped,
+        listeners.metrics,
+        &shared,
+        &led,
+        counted,
+        &mut tasks,
+    );
     tasks.spawn(monitoring::serve(Arc::clone(&shared)));
     tasks.spawn(reload::at_hangup(reloader));
     tasks.spawn(leadership::lead(Arc::clone(&shared), led));
@@ -282,6 +276,35 @@ fn serve_api(
             tracing::error!(%error, "the API listener failed");
         }
     });
+}
+
+fn dial(
+    own: u64,
+    routes: Vec<transport::Route>,
+    consensus: &Consensus,
+    tasks: &mut JoinSet<()>,
+) {
+    for route in routes {
+        tasks.spawn(transport::dial(own, route, consensus.commands()));
+    }
+}
+
+fn serve_metrics(
+    stopped: &watch::Receiver<bool>,
+    listener: Option<TcpListener>,
+    shared: &Arc<Shared>,
+    led: &Led,
+    counted: metrics::Counted,
+    tasks: &mut JoinSet<()>,
+) {
+    let sources = metrics::Sources {
+        shared: Arc::clone(shared),
+        led: led.clone(),
+        counted,
+    };
+    if let Some(listener) = listener {
+        tasks.spawn(metrics::serve(listener, sources, until(stopped.clone())));
+    }
 }
 
 fn serve_raft(

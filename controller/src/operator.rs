@@ -2,14 +2,14 @@
 //! answers are the reflector's, the speaker's, the store's and the balancer's.
 
 pub(crate) mod config;
+mod explain;
 pub mod fabric;
 pub mod metrics;
-mod explain;
 mod moves;
 mod peers;
 mod replicas;
-mod rib;
-mod views;
 pub mod requests;
+mod rib;
 pub mod routes;
 pub mod service;
+mod views;

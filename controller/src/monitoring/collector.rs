@@ -22,6 +22,8 @@ enum End {
     Ours(Termination),
     /// Begin again.
     Theirs(String),
+    /// It did not keep up: begin again.
+    TooSlow,
 }
 
 /// Tells one collector until the daemon stops or its settings change; gives its name back.
@@ -37,6 +39,12 @@ pub(super) async fn collect(shared: Arc<Shared>, bmp: Bmp) -> String {
         let error = match end {
             End::Ours(_) => break,
             End::Theirs(error) => error,
+            End::TooSlow => {
+                shared
+                    .taps
+                    .note(&bmp.name, |collector| collector.overruns += 1);
+                "it reads too slowly".to_owned()
+            }
         };
         tracing::warn!(collector = %bmp.name, %error, "collector lost");
         shared.taps.note(&bmp.name, |collector| {
@@ -91,6 +99,7 @@ async fn connected(shared: &Arc<Shared>, bmp: &Bmp) -> End {
     });
     let mut telling = Telling::new(shared, bmp);
     let end = drive(&mut telling, &stream).await;
+    telling.note();
     if let End::Ours(reason) = end {
         telling.station.terminate(reason);
         let last_words = last_words(&mut telling.station, &stream);
@@ -107,7 +116,7 @@ async fn drive(telling: &mut Telling<'_>, stream: &TcpStream) -> End {
         telling.fill();
         let demand = telling.station.poll();
         if demand == Demand::Close {
-            return End::Theirs(TOO_SLOW.to_owned());
+            return End::TooSlow;
         }
         let is_hungry = telling.is_hungry();
         let Telling {
@@ -125,8 +134,8 @@ async fn drive(telling: &mut Telling<'_>, stream: &TcpStream) -> End {
             closed = closed(stream) => return End::Theirs(closed),
             input = sources.next(is_hungry) => input,
         };
-        if let Err(error) = telling.take(input) {
-            return End::Theirs(error);
+        if let Err(end) = telling.take(input) {
+            return end;
         }
     }
 }
@@ -171,7 +180,6 @@ async fn closed(stream: &TcpStream) -> String {
     }
 }
 
-const TOO_SLOW: &str = "it reads too slowly";
 /// Attempts that are made sooner than RFC 7854 suggests: after 2, 4, 8 and 16 s.
 const QUICK: u32 = 5;
 /// A connection that lasted this long was no failure.

@@ -14,12 +14,11 @@ use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
 use weft_bgp::table::{Path, Table, TooOld};
-use weft_bgp::update_group::ExportKey;
+use weft_bgp::update_group::{ExportKey, UpdateGroup};
 use weft_bgp::wire::Writer;
 use weft_evpn::Route;
 
 use super::message::Messages;
-use crate::reflector::families::FamilyState;
 use crate::reflector::{Reflector, since};
 
 /// Whose table is told.
@@ -190,7 +189,7 @@ fn run_messages<N: Nlri>(
             }
             Whose::Peer(_, peer, key, interest) => {
                 let own = path.source.peer == *peer;
-                let explained = FamilyState::<N>::explain(path, key, interest, local);
+                let explained = UpdateGroup::<N>::new(key.clone(), *local).explain(path, interest);
                 match explained {
                     Ok(changed) if !own => {
                         attributes.get_or_insert(changed);

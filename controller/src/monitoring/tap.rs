@@ -140,8 +140,10 @@ pub struct Taps {
 pub struct Collector {
     /// Since when it is connected; absent: it is not.
     pub connected: Option<Instant>,
-    /// What it was told.
-    pub counters: Counters,
+    /// What it was told, over all connections.
+    pub told: Counters,
+    /// Times that it was dropped for reading too slowly.
+    pub overruns: u64,
     /// Connections that were made.
     pub connections: u64,
     /// Why the last one ended, or could not be made.

@@ -11,12 +11,12 @@ use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::reflect::{Local, PathsTold};
 use weft_bgp::table::{Path, Stale, Table};
+use weft_bgp::update_group::UpdateGroup;
 use weft_evpn::{Route, RouteKey};
 use weft_proto::operator::v1 as proto;
 
 use super::routes::{self, Row};
 use crate::reflector::Reflector;
-use crate::reflector::families::FamilyState;
 use crate::speaker::report::Facts;
 
 /// Copies of the paths of the destinations that were asked for.
@@ -179,7 +179,7 @@ fn why_not<N: Row>(paths: &[Path<N>], at: usize, facts: &Facts, local: &Local) -
             Some(PathsTold::Best(count)) => format!("not among the {count} best paths"),
         });
     }
-    let explained = FamilyState::<N>::explain(path, key, interest, local);
+    let explained = UpdateGroup::<N>::new(key.clone(), *local).explain(path, interest);
     explained.err().map(|reason| reason.to_string())
 }
 

@@ -1,6 +1,9 @@
 //! The metrics page, in the text format of Prometheus. Most of it is read off the running daemon when
 //! it is asked for; only what happens between two looks is counted where it happens.
 
+mod collectors;
+mod sessions;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
@@ -21,6 +24,7 @@ use tokio::net::TcpListener;
 
 pub use super::requests::Requests;
 use crate::daemon::leadership::Led;
+use crate::ledger::Phase;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
 
@@ -108,7 +112,8 @@ async fn page(State(sources): State<Sources>) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
     };
     let mut registry = Registry::with_prefix("weft");
-    bgp(&mut registry, &sources);
+    sessions::register(&mut registry, &sources.shared.reports());
+    collectors::register(&mut registry, &sources.shared.taps.collectors());
     evpn(&mut registry, &tables);
     raft(&mut registry, &sources);
     devices(&mut registry, &sources);
@@ -123,40 +128,13 @@ async fn page(State(sources): State<Sources>) -> Response {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PeerLabels {
-    peer: String,
-    peer_group: String,
-    state: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PeerLabel {
-    peer: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct MessageLabels {
-    peer: String,
-    direction: &'static str,
-    r#type: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PrefixLabels {
-    peer: String,
-    afi_safi: String,
-    rib: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReasonLabels {
-    peer: String,
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct TypeLabel {
     r#type: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StaleLabel {
+    stale: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -164,68 +142,13 @@ struct DeviceLabel {
     device: String,
 }
 
-fn bgp(registry: &mut Registry, sources: &Sources) {
-    let state = Family::<PeerLabels, Gauge>::default();
-    let uptime = Family::<PeerLabel, Gauge>::default();
-    let messages = Family::<MessageLabels, Counter>::default();
-    let prefixes = Family::<PrefixLabels, Gauge>::default();
-    let refused = Family::<ReasonLabels, Counter>::default();
-    for (address, facts) in sources.shared.reports() {
-        let peer = address.to_string();
-        let up = facts.state == "Established";
-        let labels = PeerLabels {
-            peer: peer.clone(),
-            peer_group: facts.group.clone(),
-            state: facts.state.to_owned(),
-        };
-        state.get_or_create(&labels).set(i64::from(up));
-        let secs = if up {
-            facts.since.elapsed().as_secs()
-        } else {
-            0
-        };
-        uptime
-            .get_or_create(&PeerLabel { peer: peer.clone() })
-            .set(i64::try_from(secs).unwrap_or(i64::MAX));
-        for ((direction, kind), count) in &facts.messages {
-            let labels = MessageLabels {
-                peer: peer.clone(),
-                direction: direction.label(),
-                r#type: kind,
-            };
-            messages.get_or_create(&labels).inc_by(*count);
-        }
-        for (reason, count) in &facts.refused {
-            let labels = ReasonLabels {
-                peer: peer.clone(),
-                reason,
-            };
-            refused.get_or_create(&labels).inc_by(*count);
-        }
-        for (family, count) in &facts.routes {
-            let labels = PrefixLabels {
-                peer: peer.clone(),
-                afi_safi: family.to_string(),
-                rib: "adj-rib-in",
-            };
-            prefixes.get_or_create(&labels).set(gauge(*count));
-        }
-    }
-    registry.register("bgp_peer_state", "1 if the session is established", state);
-    registry.register_with_unit(
-        "bgp_peer_uptime",
-        "Time in Established",
-        Unit::Seconds,
-        uptime,
-    );
-    registry.register("bgp_messages", "Messages by direction and type", messages);
-    registry.register("bgp_prefixes", "Prefixes by table", prefixes);
-    registry.register("bgp_routes_refused", "NLRI that were not kept", refused);
-}
-
 struct Tables {
     evpn: std::collections::BTreeMap<u8, u64>,
     vteps: usize,
+    /// By how stale their paths are.
+    stale: [(Phase, usize); 2],
+    moved: usize,
+    followed: usize,
 }
 
 impl Tables {
@@ -234,7 +157,18 @@ impl Tables {
         for destination in reflector.evpn().iter() {
             *evpn.entry(destination.key().route_type()).or_default() += 1;
         }
+        let stale = |phase: Phase| {
+            let peers = reflector.peers().filter(|(_, agreed)| {
+                let retention = agreed.owner.as_ref().and_then(|it| it.retention.as_ref());
+                retention.is_some_and(|retention| retention.phase == phase)
+            });
+            (phase, peers.count())
+        };
+        let (moves, now) = reflector.moves();
         Self {
+            stale: [stale(Phase::Graceful), stale(Phase::LongLived)],
+            moved: moves.duplicates(now).count(),
+            followed: moves.followed(),
             evpn,
             vteps: reflector.vteps().vteps().count(),
         }
@@ -255,6 +189,27 @@ fn evpn(registry: &mut Registry, tables: &Tables) {
     vteps.set(gauge(tables.vteps));
     registry.register("evpn_routes", "EVPN destinations by route type", routes);
     registry.register("evpn_vteps", "VTEPs that announce a type 3", vteps);
+    let stale = Family::<StaleLabel, Gauge>::default();
+    for (phase, peers) in &tables.stale {
+        let stale_as = phase.to_string();
+        stale
+            .get_or_create(&StaleLabel { stale: stale_as })
+            .set(gauge(*peers));
+    }
+    registry.register(
+        "bgp_stale_peers",
+        "Peers whose paths outlive their session",
+        stale,
+    );
+    let single = |value: usize| {
+        let metric: Gauge = Gauge::default();
+        metric.set(gauge(value));
+        metric
+    };
+    let help = "MAC addresses that moved too often and have not recovered";
+    registry.register("evpn_macs_moving", help, single(tables.moved));
+    let help = "MAC addresses whose moves are followed";
+    registry.register("evpn_macs_followed", help, single(tables.followed));
 }
 
 fn raft(registry: &mut Registry, sources: &Sources) {

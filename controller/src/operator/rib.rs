@@ -159,9 +159,7 @@ impl Dumping<'_> {
         let octets = self.buffer.take();
         for part in octets.chunks(PART_OCTETS) {
             let octets = Bytes::copy_from_slice(part);
-            let part = proto::DumpRibResponse {
-                octets,
-            };
+            let part = proto::DumpRibResponse { octets };
             let sent = self.parts.send(Ok(part)).await;
             sent.map_err(|_| Status::cancelled("nobody reads the dump"))?;
         }

@@ -16,8 +16,9 @@ use weft_bgp::table::TooOld;
 use weft_monitoring::bmp::{
     Down, Initiation, Instance, NotFramed, Peer, PeerHeader, PeerUp, Policy, Rib, Statistic,
 };
-use weft_monitoring::station::Station;
+use weft_monitoring::station::{Counters, Station};
 
+use super::End;
 use crate::config::Bmp;
 use crate::ledger::FAMILIES;
 use crate::monitoring::held::Held;
@@ -41,6 +42,7 @@ pub(super) struct Telling<'a> {
     tables: Vec<Table>,
     /// When peers' manners were looked at.
     looked: Instant,
+    noted: Counters,
 }
 
 /// A table that is read page by page.
@@ -133,6 +135,7 @@ impl<'a> Telling<'a> {
             feeding: None,
             tables: Vec::new(),
             looked: Instant::now(),
+            noted: Counters::default(),
         }
     }
 
@@ -238,15 +241,15 @@ impl<'a> Telling<'a> {
     ///
     /// # Errors
     /// Why the connection is to be closed.
-    pub(super) fn take(&mut self, input: Input) -> Result<(), String> {
+    pub(super) fn take(&mut self, input: Input) -> Result<(), End> {
         match input {
             Input::Event(Some(Event::Up(up))) => self.up(up),
             Input::Event(Some(Event::Update(address, octets))) => self.update(address, &octets),
             Input::Event(Some(Event::Down(address, ended))) => self.down(address, &ended),
-            Input::Event(None) => return Err(super::TOO_SLOW.to_owned()),
+            Input::Event(None) => return Err(End::TooSlow),
             Input::Page(Some((whose, family, Ok(page)))) => self.page(&whose, family, &page),
             Input::Page(Some((_, family, Err(TooOld { .. })))) => {
-                return Err(format!("it is too far behind in {family}"));
+                return Err(End::Theirs(format!("it is too far behind in {family}")));
             }
             Input::Page(None) => {}
             Input::Beat => self.look(),
@@ -344,10 +347,7 @@ impl<'a> Telling<'a> {
 
     /// What peers are told may have begun or changed, and somebody may want to know how far we are.
     fn look(&mut self) {
-        let counters = self.station.counters();
-        self.shared
-            .taps
-            .note(&self.bmp.name, |it| it.counters = counters);
+        self.note();
         if !self.bmp.adj_rib_out || self.looked.elapsed() < LOOK_EVERY {
             return;
         }
@@ -355,6 +355,16 @@ impl<'a> Telling<'a> {
         for (address, facts) in self.shared.reports() {
             self.look_at(address, &facts);
         }
+    }
+
+    /// Notes what was told since the last note.
+    pub(super) fn note(&mut self) {
+        let now = self.station.counters();
+        let before = std::mem::replace(&mut self.noted, now);
+        self.shared.taps.note(&self.bmp.name, |it| {
+            it.told.messages += now.messages - before.messages;
+            it.told.octets += now.octets - before.octets;
+        });
     }
 
     fn look_at(&mut self, address: IpAddr, facts: &Facts) {

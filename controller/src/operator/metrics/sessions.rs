@@ -1,0 +1,192 @@
+//! Metrics of peers and their sessions, off their reports. Knows no table.
+
+use std::net::IpAddr;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::gauge;
+use crate::speaker::report::Facts;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PeerLabels {
+    peer: String,
+    peer_group: String,
+    state: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PeerLabel {
+    peer: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct MessageLabels {
+    peer: String,
+    direction: &'static str,
+    r#type: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PrefixLabels {
+    peer: String,
+    afi_safi: String,
+    rib: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FamilyLabels {
+    peer: String,
+    afi_safi: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    peer: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RuleLabels {
+    peer: String,
+    rule: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LimitLabels {
+    peer: String,
+    limit: String,
+}
+
+/// One family for each thing that is said of peers.
+#[derive(Default)]
+struct Sessions {
+    state: Family<PeerLabels, Gauge>,
+    uptime: Family<PeerLabel, Gauge>,
+    messages: Family<MessageLabels, Counter>,
+    prefixes: Family<PrefixLabels, Gauge>,
+    refused: Family<ReasonLabels, Counter>,
+    suspect: Family<RuleLabels, Counter>,
+    malformed: Family<RuleLabels, Counter>,
+    near: Family<LimitLabels, Gauge>,
+    unwanted: Family<FamilyLabels, Counter>,
+    spared: Family<FamilyLabels, Counter>,
+    bfd: Family<PeerLabel, Gauge>,
+}
+
+/// Registers what the reports say.
+pub(super) fn register(registry: &mut Registry, reports: &[(IpAddr, Facts)]) {
+    let sessions = Sessions::default();
+    for (address, facts) in reports {
+        sessions.session(&address.to_string(), facts);
+        sessions.routes(&address.to_string(), facts);
+    }
+    sessions.register(registry);
+}
+
+impl Sessions {
+    fn session(&self, peer: &str, facts: &Facts) {
+        let peer = peer.to_owned();
+        let up = facts.state == "Established";
+        let labels = PeerLabels {
+            peer: peer.clone(),
+            peer_group: facts.group.clone(),
+            state: facts.state.to_owned(),
+        };
+        self.state.get_or_create(&labels).set(i64::from(up));
+        let secs = if up {
+            facts.since.elapsed().as_secs()
+        } else {
+            0
+        };
+        let label = PeerLabel { peer: peer.clone() };
+        let secs = i64::try_from(secs).unwrap_or(i64::MAX);
+        self.uptime.get_or_create(&label).set(secs);
+        if let Some(bfd) = &facts.bfd {
+            let up = bfd.borrow().state == weft_bfd::State::Up;
+            self.bfd.get_or_create(&label).set(i64::from(up));
+        }
+        for ((direction, kind), count) in &facts.messages {
+            let labels = MessageLabels {
+                peer: peer.clone(),
+                direction: direction.label(),
+                r#type: kind,
+            };
+            self.messages.get_or_create(&labels).inc_by(*count);
+        }
+        for (rule, count) in &facts.malformed {
+            let (peer, rule) = (peer.clone(), rule.clone());
+            let labels = RuleLabels { peer, rule };
+            self.malformed.get_or_create(&labels).inc_by(*count);
+        }
+    }
+
+    fn routes(&self, peer: &str, facts: &Facts) {
+        let peer = || peer.to_owned();
+        for (reason, count) in &facts.refused {
+            let labels = ReasonLabels {
+                peer: peer(),
+                reason,
+            };
+            self.refused.get_or_create(&labels).inc_by(*count);
+        }
+        for (rule, count) in &facts.suspect {
+            let labels = RuleLabels {
+                peer: peer(),
+                rule: (*rule).to_owned(),
+            };
+            self.suspect.get_or_create(&labels).inc_by(*count);
+        }
+        for (family, count) in &facts.routes {
+            let labels = PrefixLabels {
+                peer: peer(),
+                afi_safi: family.to_string(),
+                rib: "adj-rib-in",
+            };
+            self.prefixes.get_or_create(&labels).set(gauge(*count));
+        }
+        for bound in &facts.near {
+            let labels = LimitLabels {
+                peer: peer(),
+                limit: bound.to_string(),
+            };
+            self.near.get_or_create(&labels).set(1);
+        }
+        for (family, saved) in &facts.saved {
+            let labels = FamilyLabels {
+                peer: peer(),
+                afi_safi: family.to_string(),
+            };
+            let (routes, octets) = saved.totals();
+            self.unwanted.get_or_create(&labels).inc_by(routes);
+            self.spared.get_or_create(&labels).inc_by(octets);
+        }
+    }
+
+    fn register(self, registry: &mut Registry) {
+        let help = "1 if the session is established";
+        registry.register("bgp_peer_state", help, self.state);
+        let help = "Time in Established";
+        registry.register_with_unit("bgp_peer_uptime", help, Unit::Seconds, self.uptime);
+        let help = "Messages by direction and type";
+        registry.register("bgp_messages", help, self.messages);
+        registry.register("bgp_prefixes", "Prefixes by table", self.prefixes);
+        let help = "NLRI that were not kept";
+        registry.register("bgp_routes_refused", help, self.refused);
+        let help = "NLRI that were kept although they break a rule of the fabric";
+        registry.register("bgp_routes_suspect", help, self.suspect);
+        let help = "UPDATEs with a fault that did not end the session, by the rule they break";
+        registry.register("bgp_updates_malformed", help, self.malformed);
+        let help = "1 if a limit of the peer came near in this session";
+        registry.register("bgp_limits_near", help, self.near);
+        let help = "Routes that were not sent since the peer does not want them";
+        registry.register("bgp_routes_unwanted", help, self.unwanted);
+        let help = "Octets that were not sent since the peer does not want them";
+        registry.register_with_unit("bgp_unwanted", help, Unit::Bytes, self.spared);
+        let help = "1 if BFD says that the path to the peer is up";
+        registry.register("bfd_up", help, self.bfd);
+    }
+}
