@@ -101,3 +101,77 @@ fn messages<N: Nlri>(keys: &[Bytes], value: &[u8], add_path: bool) -> Option<Vec
 
 /// Routes told before others get their turn.
 const RUN_MAX: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use bytes::BytesMut;
+    use weft_bgp::attribute::{Attributes, NextHop};
+    use weft_bgp::frame;
+    use weft_bgp::message::{DecodeContext, Message};
+    use weft_bgp::peer::{PeerId, RouterId};
+
+    use super::*;
+
+    fn fact(path_id: u32, last: u8, value: &Bytes) -> (Bytes, Bytes) {
+        let peer = PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        };
+        let prefix = prefix(last);
+        let (mut key, mut octets) = (Vec::new(), Vec::new());
+        Prefix4::key_octets(&prefix, &mut key);
+        ledger::write_path(path_id, &key, &mut octets);
+        let key = FactKey::Route(Family::IPV4_UNICAST, peer, &octets).encode();
+        (key, value.clone())
+    }
+
+    fn prefix(last: u8) -> Prefix4 {
+        Prefix4 {
+            addr: Ipv4Addr::new(203, 0, 113, last),
+            len: 32,
+        }
+    }
+
+    fn value(last: u8) -> Bytes {
+        let attributes = Attributes {
+            next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, last))),
+            ..Attributes::default()
+        };
+        ledger::encode_path(&prefix(0), &attributes.to_octets(), &mut Vec::new())
+    }
+
+    #[test]
+    fn routes_of_one_value_stand_in_one_update_with_their_path_ids() {
+        let (one, other) = (value(1), value(2));
+        let facts = vec![fact(7, 1, &one), fact(8, 2, &other), fact(9, 3, &one)];
+        let add_path = AddPathSet::of([Family::IPV4_UNICAST]);
+        let context = DecodeContext {
+            four_octet_as: true,
+            ibgp: true,
+            extended_message: false,
+            add_path,
+        };
+        let mut held = Held::new(facts, add_path);
+        let mut told = Vec::new();
+        while let Some((family, messages)) = held.next() {
+            assert_eq!((family, messages.len()), (Family::IPV4_UNICAST, 1));
+            let mut octets = BytesMut::from(&messages[0][..]);
+            let frame = frame::split(&mut octets, 4_096).unwrap().unwrap();
+            let Message::Update(update) = Message::decode(frame, &context).unwrap() else {
+                panic!("an UPDATE");
+            };
+            let mut announced = update.announced;
+            announced.sort_unstable();
+            told.push((update.attributes.next_hop, announced));
+        }
+        told.sort_by_key(|(_, announced)| announced.clone());
+        let next_hop = |last| Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, last)));
+        let expected = vec![
+            (next_hop(1), vec![(7, prefix(1)), (9, prefix(3))]),
+            (next_hop(2), vec![(8, prefix(2))]),
+        ];
+        assert_eq!(told, expected);
+    }
+}

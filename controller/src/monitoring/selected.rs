@@ -210,3 +210,135 @@ fn run_messages<N: Nlri>(
 
 /// Destinations copied at a time: about a millisecond of the tables' thread.
 const PAGE: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::Ipv4Addr;
+
+    use bytes::BytesMut;
+    use weft_bgp::attribute::{Attributes, NextHop};
+    use weft_bgp::capability::AddPathSet;
+    use weft_bgp::frame;
+    use weft_bgp::message::{DecodeContext, Message};
+    use weft_bgp::peer::{ClusterId, RouterId};
+    use weft_bgp::table::{PeerKind, Source};
+
+    use super::*;
+
+    const CONTEXT: DecodeContext = DecodeContext {
+        four_octet_as: true,
+        ibgp: true,
+        extended_message: false,
+        add_path: AddPathSet::NONE,
+    };
+
+    fn prefix(number: u32) -> Prefix4 {
+        Prefix4 {
+            addr: Ipv4Addr::from(0xcb00_7100 + number),
+            len: 32,
+        }
+    }
+
+    fn peer(last: u8) -> PeerId {
+        PeerId {
+            router_id: RouterId(last.into()),
+            asn: 64_496,
+        }
+    }
+
+    fn source(last: u8) -> Arc<Source> {
+        let address = Ipv4Addr::new(192, 0, 2, last).into();
+        Arc::new(Source::new(peer(last), address, PeerKind::IbgpClient))
+    }
+
+    fn attributes(med: u32) -> Arc<Attributes> {
+        Arc::new(Attributes {
+            next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 1))),
+            med: Some(med),
+            ..Attributes::default()
+        })
+    }
+
+    /// What a collector has after it was told everything: prefix and MED.
+    fn told(
+        table: &Table<Prefix4>,
+        whose: &Whose,
+        place: &mut Place,
+        has: &mut BTreeMap<Prefix4, Option<u32>>,
+    ) {
+        let local = Local {
+            asn: 64_496,
+            router_id: RouterId(100),
+            cluster_id: ClusterId(1),
+        };
+        loop {
+            let part = place.part(table).unwrap();
+            for message in part.messages(whose, !place.is_complete, &local) {
+                let mut octets = BytesMut::from(&message[..]);
+                let frame = frame::split(&mut octets, 4_096).unwrap().unwrap();
+                let Message::Update(update) = Message::decode(frame, &CONTEXT).unwrap() else {
+                    panic!("an UPDATE");
+                };
+                for (_, prefix) in update.withdrawn {
+                    has.remove(&prefix);
+                }
+                for (_, prefix) in update.announced {
+                    has.insert(prefix, update.attributes.med);
+                }
+            }
+            *place = part.place;
+            if !part.more {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_reader_has_the_table_however_it_changed_meanwhile() {
+        let mut table = Table::new();
+        let count = u32::try_from(PAGE).unwrap() * 2 + 10;
+        for number in 0..count {
+            table.learn(&source(1), 0, prefix(number), attributes(number % 3));
+        }
+        table.select();
+        let (mut place, mut has) = (Place::new(Family::IPV4_UNICAST), BTreeMap::new());
+        told(&table, &Whose::LocRib, &mut place, &mut has);
+        assert_eq!(has.len(), count as usize);
+        assert!(place.is_complete);
+
+        table.withdraw(peer(1), 0, &prefix(0));
+        table.learn(&source(1), 0, prefix(1), attributes(9));
+        table.withdraw(peer(1), 0, &prefix(2));
+        table.select();
+        table.learn(&source(2), 0, prefix(2), attributes(5));
+        table.select();
+        told(&table, &Whose::LocRib, &mut place, &mut has);
+        assert_eq!(has.len(), count as usize - 1);
+        assert_eq!(has.get(&prefix(0)), None);
+        assert_eq!(has[&prefix(1)], Some(9));
+        assert_eq!(has[&prefix(2)], Some(5));
+        // Nothing is said twice.
+        let part = place.part(&table).unwrap();
+        assert!(part.selected.is_empty() && part.gone.is_empty() && !part.more);
+    }
+
+    #[test]
+    fn a_peer_is_not_told_its_own_routes_even_if_it_was_told_others() {
+        let mut table = Table::new();
+        table.learn(&source(1), 0, prefix(1), attributes(3));
+        table.learn(&source(2), 0, prefix(2), attributes(3));
+        table.select();
+        let key = ExportKey::new(PeerKind::IbgpClient, &CONTEXT);
+        let address = Ipv4Addr::new(192, 0, 2, 2).into();
+        let whose = Whose::Peer(address, peer(2), key, Interest::Everything);
+        let (mut place, mut has) = (Place::new(Family::IPV4_UNICAST), BTreeMap::new());
+        told(&table, &whose, &mut place, &mut has);
+        assert_eq!(has.keys().collect::<Vec<_>>(), [&prefix(1)]);
+        // Its own becomes the best one: what it was told is taken back.
+        table.learn(&source(2), 0, prefix(1), attributes(1));
+        table.select();
+        told(&table, &whose, &mut place, &mut has);
+        assert!(has.is_empty(), "{has:?}");
+    }
+}

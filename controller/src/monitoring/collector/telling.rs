@@ -1,6 +1,8 @@
 //! What one collector is told over one connection, in which order: sessions with their tables, then what
 //! was selected, then what is told, and all changes. Knows no socket.
 
+mod round;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use weft_bgp::family::Family;
 use weft_bgp::message::{DecodeContext, Message, Open};
 use weft_bgp::table::TooOld;
 use weft_monitoring::bmp::{
-    Down, Initiation, Instance, NotFramed, Peer, PeerHeader, PeerUp, Policy, Rib, Statistic,
+    Down, Initiation, Instance, NotFramed, Peer, PeerHeader, PeerUp, Policy, Rib,
 };
 use weft_monitoring::station::{Counters, Station};
 
@@ -27,7 +29,7 @@ use crate::monitoring::tap::{Ended, Event, Reader, Tap, Up};
 use crate::monitoring::timestamp;
 use crate::speaker::Shared;
 use crate::speaker::peer::Word;
-use crate::speaker::report::Facts;
+use round::LOOK_EVERY;
 
 /// A connection and what goes over it.
 pub(super) struct Telling<'a> {
@@ -344,101 +346,6 @@ impl<'a> Telling<'a> {
             self.station.end(&header, family);
         }
     }
-
-    /// What peers are told may have begun or changed, and somebody may want to know how far we are.
-    fn look(&mut self) {
-        self.note();
-        if !self.bmp.adj_rib_out || self.looked.elapsed() < LOOK_EVERY {
-            return;
-        }
-        self.looked = Instant::now();
-        for (address, facts) in self.shared.reports() {
-            self.look_at(address, &facts);
-        }
-    }
-
-    /// Notes what was told since the last note.
-    pub(super) fn note(&mut self) {
-        let now = self.station.counters();
-        let before = std::mem::replace(&mut self.noted, now);
-        self.shared.taps.note(&self.bmp.name, |it| {
-            it.told.messages += now.messages - before.messages;
-            it.told.octets += now.octets - before.octets;
-        });
-    }
-
-    fn look_at(&mut self, address: IpAddr, facts: &Facts) {
-        let (Some(up), Some(peer)) = (self.sessions.get(&address), facts.peer) else {
-            return;
-        };
-        let header = header(up, Rib::AdjRibOut(Policy::Post));
-        for (family, (key, interest)) in &facts.told {
-            // Several paths are told by path ids that only its update group knows.
-            if key.add_path.is_some() {
-                continue;
-            }
-            let whose = Whose::Peer(address, peer, key.clone(), interest.clone());
-            let held = self.tables.iter_mut().find(|table| {
-                let same = matches!(&table.whose, Whose::Peer(other, ..) if *other == address);
-                same && table.place.family == *family
-            });
-            match held {
-                Some(table) if table.whose == whose => {}
-                Some(table) => {
-                    table.whose = whose;
-                    table.place.again();
-                    table.due = Instant::now();
-                }
-                None => {
-                    self.station.begin(&header, *family);
-                    self.tables.push(Table {
-                        whose,
-                        place: Place::new(*family),
-                        due: Instant::now(),
-                    });
-                }
-            }
-        }
-    }
-
-    fn statistics(&mut self) {
-        let reports: BTreeMap<IpAddr, Facts> = self.shared.reports().into_iter().collect();
-        for (address, up) in &self.sessions {
-            let Some(facts) = reports.get(address) else {
-                continue;
-            };
-            let header = header(up, Rib::AdjRibIn(Policy::Pre));
-            self.station.statistics(&header, &statistics(facts));
-        }
-        let loc_rib = self.tables.iter().filter(|it| it.whose == Whose::LocRib);
-        let counts: Vec<_> = loc_rib
-            .map(|table| (table.place.family, table.place.destinations))
-            .collect();
-        if !counts.is_empty() {
-            let total = counts.iter().map(|(_, count)| count).sum();
-            let each = counts
-                .iter()
-                .map(|(family, count)| Statistic::LocRibOf(*family, *count));
-            let all: Vec<_> = [Statistic::LocRib(total)].into_iter().chain(each).collect();
-            let header = self.loc_rib_header();
-            self.station.statistics(&header, &all);
-        }
-    }
-}
-
-fn statistics(facts: &Facts) -> Vec<Statistic> {
-    let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-    let refused = facts.refused.values().sum();
-    let malformed = facts.malformed.values().sum();
-    let routes: usize = facts.routes.values().sum();
-    let mut all = vec![
-        Statistic::RejectedByPolicy(small(refused)),
-        Statistic::UpdatesTreatedAsWithdraw(small(malformed)),
-        Statistic::AdjRibIn(routes as u64),
-    ];
-    let each = facts.routes.iter();
-    all.extend(each.map(|(family, count)| Statistic::AdjRibInOf(*family, *count as u64)));
-    all
 }
 
 fn header(up: &Up, rib: Rib) -> PeerHeader {
@@ -493,5 +400,3 @@ fn framed<T>(told: Result<T, NotFramed>) {
 const QUEUE_OCTETS_MAX: usize = 16 << 20;
 /// Between two looks at tables in which nothing was new.
 const BEAT: Duration = Duration::from_millis(250);
-/// Between two looks at how peers are told.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
