@@ -11,6 +11,7 @@ mod notation;
 mod rows;
 mod shown;
 mod table;
+mod told;
 mod voice;
 mod witness;
 

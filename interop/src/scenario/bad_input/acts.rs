@@ -25,7 +25,7 @@ pub(super) struct Act {
     pub(super) say: String,
     /// How often it is said.
     #[serde(default = "once")]
-    times: u32,
+    pub(super) times: u32,
     /// An octet each so many milliseconds.
     #[serde(default)]
     octet_ms: u64,

@@ -50,6 +50,7 @@ fn sample(line: &str) -> Option<(String, String, u64)> {
         "weft_bgp_messages_total" if label(labels, "type")? == "notification" => {
             format!("NOTIFICATION {}", label(labels, "direction")?)
         }
+        "weft_bgp_updates_malformed_total" => format!("malformed {}", label(labels, "rule")?),
         "weft_bgp_routes_refused_total" => format!("refused {}", label(labels, "reason")?),
         _ => return None,
     };
@@ -73,6 +74,7 @@ mod tests {
             weft_bgp_messages_total{peer=\"192.0.2.1\",direction=\"sent\",type=\"notification\"} 1\n\
             weft_bgp_messages_total{peer=\"192.0.2.1\",direction=\"sent\",type=\"open\"} 2\n\
             weft_bgp_routes_refused_total{peer=\"192.0.2.2\",reason=\"zero MAC address\"} 3\n\
+            weft_bgp_updates_malformed_total{peer=\"192.0.2.3\",rule=\"RFC 7606 §7.1\"} 1\n\
             weft_bgp_prefixes{peer=\"192.0.2.2\",rib=\"adj-rib-in\"} 4\n";
         let one = |peer: &str, name: &str, count| {
             (peer.to_owned(), Counts::from([(name.to_owned(), count)]))
@@ -80,6 +82,7 @@ mod tests {
         let expected = Counted::from([
             one("192.0.2.1", "NOTIFICATION sent", 1),
             one("192.0.2.2", "refused zero MAC address", 3),
+            one("192.0.2.3", "malformed RFC 7606 §7.1", 1),
         ]);
         assert_eq!(read(page), expected);
     }

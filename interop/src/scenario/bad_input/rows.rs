@@ -14,6 +14,7 @@ use super::{
     acts::Act,
     counters, shown,
     table::{Answer, Case, Counts, Table, When},
+    told,
     voice::{KEEPALIVE, NOTIFICATION, OPEN, Voice},
     witness::{self, Routes},
 };
@@ -59,6 +60,7 @@ pub(super) fn played(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<()
         row.compare_counts(&counted);
     }
     shown::plainly(lab, checks)?;
+    told::rightly(lab, table, checks)?;
     rows.sort_by_key(|row| row.case.own);
     for row in &rows {
         let note = format!("{}, from {}", row.case.answer.told(), row.case.own);

@@ -259,8 +259,8 @@ fn bare(key: String) -> String {
     }
 }
 
-/// Addresses above it are the crowd's.
-const DYNAMIC_MAX: u8 = 250;
+/// Addresses above it belong to the crowd and to those who listen.
+const DYNAMIC_MAX: u8 = 249;
 
 /// As many as the replicas' configuration lists.
 const LISTED_MAX: u8 = 96;
@@ -278,7 +278,59 @@ fn up() -> String {
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+    use weft_bgp::{
+        capability::AddPathSet,
+        frame,
+        message::{DecodeContext, Message},
+    };
+
     use super::*;
+
+    const INSIDE: DecodeContext = DecodeContext {
+        four_octet_as: true,
+        ibgp: true,
+        extended_message: false,
+        add_path: AddPathSet::NONE,
+    };
+
+    /// The rules that a row's UPDATEs break, as the codec alone sees them.
+    fn broken(table: &Table, case: &Case) -> Counts {
+        let mut rules = Counts::new();
+        for act in &case.acts {
+            let octets = table.octets(&act.say, case, 0).unwrap();
+            let mut octets = BytesMut::from(&octets[..]);
+            while let Some(frame) = frame::split(&mut octets, 4096).unwrap() {
+                if let Message::Update(update) = Message::decode(frame, &INSIDE).unwrap()
+                    && let Some(fault) = update.faults.first()
+                {
+                    let rule = format!("malformed {}", fault.fault.rule());
+                    *rules.entry(rule).or_default() += u64::from(act.times);
+                }
+            }
+        }
+        rules
+    }
+
+    #[test]
+    fn rows_break_the_rules_that_they_name() {
+        let path = crate::scenario::folder("bad-input").join("cases.yaml");
+        let table = Table::read(&path).unwrap();
+        let mut wrong = String::new();
+        for case in table.cases(&[Ipv4Addr::new(192, 0, 2, 1)]).unwrap() {
+            if case.answer != Answer::Up {
+                continue;
+            }
+            let named = case.counts.iter().flatten();
+            let named = named.filter(|(name, _)| name.starts_with("malformed"));
+            let named: Counts = named.map(|(name, count)| (name.clone(), *count)).collect();
+            let broken = broken(&table, &case);
+            if named != broken {
+                wrong += &format!("{}: {named:?} and not {broken:?}\n", case.name);
+            }
+        }
+        assert!(wrong.is_empty(), "\n{wrong}");
+    }
 
     #[test]
     fn every_row_of_the_lab_can_be_played() {

@@ -30,6 +30,8 @@ pub(super) struct Voice {
     pub(super) closed: bool,
     /// Octets that came in all.
     pub(super) octets: usize,
+    /// UPDATEs, headers included, if somebody wants them.
+    pub(super) updates: Option<Vec<Vec<u8>>>,
 }
 
 impl Voice {
@@ -48,6 +50,7 @@ impl Voice {
             notification: None,
             closed: false,
             octets: 0,
+            updates: None,
         })
     }
 
@@ -134,6 +137,9 @@ impl Voice {
             if let (NOTIFICATION, [code, subcode, data @ ..]) = (kind, &message[HEADER_LEN..]) {
                 self.notification = Some((*code, *subcode, data.to_vec()));
             }
+            if let (UPDATE, Some(updates)) = (kind, &mut self.updates) {
+                updates.push(message);
+            }
         }
     }
 }
@@ -174,6 +180,7 @@ fn is_pause(error: &io::Error) -> bool {
 }
 
 pub(super) const OPEN: u8 = 1;
+const UPDATE: u8 = 2;
 pub(super) const NOTIFICATION: u8 = 3;
 pub(super) const KEEPALIVE: u8 = 4;
 
