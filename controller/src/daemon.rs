@@ -27,7 +27,7 @@ use weft_proto::fabric::v1::fabric_service_server::FabricServiceServer;
 use weft_proto::operator::v1::operator_server::OperatorServer;
 use weft_store::{OpenError, Outcome, Replica};
 
-use crate::config::Config;
+use crate::config::{Config, MoveAction};
 use crate::consensus::{self, Command, Consensus, transport};
 use crate::ledger;
 use crate::monitoring;
@@ -191,6 +191,9 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
 fn reflector(config: &Config) -> Reflector {
     let mut reflector = Reflector::new(config.bgp.local);
     let moves = &config.bgp.moves;
+    if moves.action == MoveAction::Freeze {
+        tracing::warn!("bgp.moves.action: nothing is frozen; MAC addresses that move are told of");
+    }
     reflector.watch_moves(moves::Settings {
         moves: moves.moves,
         window: moves.window,

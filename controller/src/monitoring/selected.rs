@@ -31,7 +31,7 @@ pub(super) enum Whose {
 }
 
 /// How far a reader of one family is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) family: Family,
     /// What was selected up to this revision has been read.

@@ -185,7 +185,102 @@ fn why_not<N: Row>(paths: &[Path<N>], at: usize, facts: &Facts, local: &Local) -
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    use weft_bgp::attribute::{Attributes, NextHop};
+    use weft_bgp::capability::AddPathSet;
+    use weft_bgp::constrain::Interest;
+    use weft_bgp::message::DecodeContext;
+    use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+    use weft_bgp::table::{PeerKind, Source};
+    use weft_bgp::update_group::ExportKey;
+
     use super::*;
+    use crate::speaker::report::Report;
+
+    fn peer(last: u8) -> (PeerId, IpAddr) {
+        let peer = PeerId {
+            router_id: RouterId(last.into()),
+            asn: 64_496,
+        };
+        (peer, Ipv4Addr::new(192, 0, 2, last).into())
+    }
+
+    fn path(last: u8, local_pref: u32) -> Path<Prefix4> {
+        let (peer, address) = peer(last);
+        Path {
+            source: Arc::new(Source::new(peer, address, PeerKind::IbgpClient)),
+            attributes: Arc::new(Attributes {
+                next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, last))),
+                local_pref: Some(local_pref),
+                ..Attributes::default()
+            }),
+            nlri: Prefix4 {
+                addr: Ipv4Addr::new(203, 0, 113, 0),
+                len: 24,
+            },
+        }
+    }
+
+    fn report(last: u8, families: &[Family], is_told: bool) -> (IpAddr, Facts) {
+        let (peer, address) = peer(last);
+        let mut facts = Report::new("leaves".to_owned(), false).facts();
+        facts.state = "Established";
+        facts.peer = Some(peer);
+        facts.families = families.to_vec();
+        let negotiated = DecodeContext {
+            four_octet_as: true,
+            ibgp: true,
+            extended_message: false,
+            add_path: AddPathSet::NONE,
+        };
+        let key = ExportKey::new(PeerKind::IbgpClient, &negotiated);
+        for family in families.iter().filter(|_| is_told) {
+            let manner = (key.clone(), Interest::Everything);
+            facts.told.insert(*family, manner);
+        }
+        (address, facts)
+    }
+
+    #[test]
+    fn each_peer_was_told_or_there_is_a_reason() {
+        let local = Local {
+            asn: 64_496,
+            router_id: RouterId(100),
+            cluster_id: ClusterId(1),
+        };
+        let ipv4 = [Family::IPV4_UNICAST];
+        let reports = [
+            report(1, &ipv4, true),
+            report(2, &ipv4, true),
+            report(3, &[Family::L2VPN_EVPN], true),
+            report(4, &ipv4, false),
+        ];
+        let found = Found::Ipv4(vec![vec![path(1, 200), path(2, 100)]]);
+        let explained = found.explain(&reports, &local);
+        let [destination] = &explained[..] else {
+            panic!("one destination");
+        };
+        assert_eq!(destination.key, "203.0.113.0/24");
+        let says = |at: usize| {
+            let path = &destination.paths[at];
+            let told = path.told.iter();
+            let told = told.map(|told| match told.sent {
+                true => "sent",
+                false => told.reason.as_str(),
+            });
+            (path.behind_by.as_str(), told.collect::<Vec<_>>())
+        };
+        let (none, late) = ("family not negotiated", "not begun yet");
+        assert_eq!(says(0), ("", vec!["its own", "sent", none, late]));
+        let behind = "not the best path";
+        let expected = (
+            "highest local preference",
+            vec![behind, "its own", none, late],
+        );
+        assert_eq!(says(1), expected);
+    }
 
     #[test]
     fn a_key_is_what_is_printed_of_it_and_nothing_else() {

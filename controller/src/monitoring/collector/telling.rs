@@ -1,19 +1,18 @@
 //! What one collector is told over one connection, in which order: sessions with their tables, then what
 //! was selected, then what is told, and all changes. Knows no socket.
 
+mod loc_rib;
 mod round;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
-use weft_bgp::capability::{AddPathSet, Capability};
 use weft_bgp::family::Family;
-use weft_bgp::message::{DecodeContext, Message, Open};
 use weft_bgp::table::TooOld;
 use weft_monitoring::bmp::{
     Down, Initiation, Instance, NotFramed, Peer, PeerHeader, PeerUp, Policy, Rib,
@@ -22,14 +21,12 @@ use weft_monitoring::station::{Counters, Station};
 
 use super::End;
 use crate::config::Bmp;
-use crate::ledger::FAMILIES;
 use crate::monitoring::held::Held;
 use crate::monitoring::selected::{Page, Place, Whose};
 use crate::monitoring::tap::{Ended, Event, Reader, Tap, Up};
 use crate::monitoring::timestamp;
 use crate::speaker::Shared;
 use crate::speaker::peer::Word;
-use round::LOOK_EVERY;
 
 /// A connection and what goes over it.
 pub(super) struct Telling<'a> {
@@ -42,8 +39,8 @@ pub(super) struct Telling<'a> {
     /// The Adj-RIB-In that is being told: events wait until that is done.
     feeding: Option<(Arc<Up>, Held)>,
     tables: Vec<Table>,
-    /// When peers' manners were looked at.
-    looked: Instant,
+    /// When it was looked at how peers are told; absent: a peer has come since.
+    looked: Option<Instant>,
     noted: Counters,
 }
 
@@ -63,8 +60,8 @@ pub(super) struct Sources {
     statistics: Interval,
 }
 
-/// A page of the table at this place among all.
-type Answer = (Whose, Family, Result<Page, TooOld>);
+/// The page of whose table at which place.
+type Answer = (Whose, Place, Result<Page, TooOld>);
 
 /// Something to tell, or a moment to look around.
 pub(super) enum Input {
@@ -136,7 +133,7 @@ impl<'a> Telling<'a> {
             sessions: BTreeMap::new(),
             feeding: None,
             tables: Vec::new(),
-            looked: Instant::now(),
+            looked: None,
             noted: Counters::default(),
         }
     }
@@ -155,38 +152,6 @@ impl<'a> Telling<'a> {
             // A task that has gone has no session.
             let word = Word::Show(self.tap.clone());
             let _ = words.send(word).await;
-        }
-    }
-
-    fn begin_loc_rib(&mut self) {
-        let open = loc_rib_open(self.shared);
-        let header = self.loc_rib_header();
-        let up = PeerUp {
-            local_address: Ipv4Addr::UNSPECIFIED.into(),
-            local_port: 0,
-            remote_port: 0,
-            sent: &open,
-            received: &open,
-            table: "global",
-        };
-        framed(self.station.peer_up(&header, &up));
-        for family in FAMILIES {
-            self.station.begin(&header, family);
-            self.tables.push(Table {
-                whose: Whose::LocRib,
-                place: Place::new(family),
-                due: Instant::now(),
-            });
-        }
-    }
-
-    fn loc_rib_header(&self) -> PeerHeader {
-        let local = self.shared.local;
-        PeerHeader {
-            rib: Rib::LocRib { filtered: false },
-            peer: Peer::loc_rib(Instance::Global, local.asn, local.router_id),
-            two_octet_as: false,
-            time: timestamp(),
         }
     }
 
@@ -233,9 +198,9 @@ impl<'a> Telling<'a> {
         let (whose, place) = (table.whose.clone(), table.place.clone());
         let reflection = self.shared.reflection.clone();
         self.sources.page = Some(Box::pin(async move {
-            let family = place.family;
+            let asked = place.clone();
             let page = reflection.query(move |reflector| place.read(reflector));
-            Some((whose, family, page.await?))
+            Some((whose, asked, page.await?))
         }));
     }
 
@@ -249,8 +214,9 @@ impl<'a> Telling<'a> {
             Input::Event(Some(Event::Update(address, octets))) => self.update(address, &octets),
             Input::Event(Some(Event::Down(address, ended))) => self.down(address, &ended),
             Input::Event(None) => return Err(End::TooSlow),
-            Input::Page(Some((whose, family, Ok(page)))) => self.page(&whose, family, &page),
-            Input::Page(Some((_, family, Err(TooOld { .. })))) => {
+            Input::Page(Some((whose, asked, Ok(page)))) => self.page(&whose, &asked, &page),
+            Input::Page(Some((_, asked, Err(TooOld { .. })))) => {
+                let family = asked.family;
                 return Err(End::Theirs(format!("it is too far behind in {family}")));
             }
             Input::Page(None) => {}
@@ -283,7 +249,7 @@ impl<'a> Telling<'a> {
         }
         self.forget_tables(up.address);
         self.sessions.insert(up.address, up);
-        self.looked = Instant::now() - LOOK_EVERY;
+        self.looked = None;
     }
 
     fn update(&mut self, address: IpAddr, octets: &Bytes) {
@@ -320,7 +286,8 @@ impl<'a> Telling<'a> {
         });
     }
 
-    fn page(&mut self, whose: &Whose, family: Family, page: &Page) {
+    fn page(&mut self, whose: &Whose, asked: &Place, page: &Page) {
+        let family = asked.family;
         let header = match whose {
             Whose::LocRib => Some(self.loc_rib_header()),
             Whose::Peer(address, ..) => {
@@ -328,8 +295,8 @@ impl<'a> Telling<'a> {
                 up.map(|up| header(up, Rib::AdjRibOut(Policy::Post)))
             }
         };
-        let same = |table: &&mut Table| table.whose == *whose && table.place.family == family;
-        // A table that has gone, or is told otherwise since the page was asked for.
+        let same = |table: &&mut Table| table.whose == *whose && table.place == *asked;
+        // It may have gone, have begun anew, or be told otherwise since the page was asked for.
         let (Some(header), Some(table)) = (header, self.tables.iter_mut().find(same)) else {
             return;
         };
@@ -362,25 +329,6 @@ fn header(up: &Up, rib: Rib) -> PeerHeader {
         two_octet_as: false,
         time: timestamp(),
     }
-}
-
-/// An OPEN that we could have sent. RFC 9069 §5.3.
-fn loc_rib_open(shared: &Shared) -> Bytes {
-    let local = shared.local;
-    let families = FAMILIES.into_iter().map(Capability::MultiProtocol);
-    let capabilities = families.chain([Capability::FourOctetAs(local.asn)]);
-    let open = Message::Open(Open {
-        asn: local.asn,
-        hold_secs: 0,
-        router_id: local.router_id,
-        capabilities: capabilities.collect(),
-    });
-    open.encode(&DecodeContext {
-        four_octet_as: true,
-        ibgp: true,
-        extended_message: false,
-        add_path: AddPathSet::NONE,
-    })
 }
 
 fn tell(station: &mut Station, header: &PeerHeader, family: Family, messages: &[Bytes]) {

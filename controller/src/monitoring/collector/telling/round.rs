@@ -16,10 +16,11 @@ impl Telling<'_> {
     /// What peers are told may have begun or changed, and somebody may want to know how far we are.
     pub(super) fn look(&mut self) {
         self.note();
-        if !self.bmp.adj_rib_out || self.looked.elapsed() < LOOK_EVERY {
+        let recent = |looked: Instant| looked.elapsed() < LOOK_EVERY;
+        if !self.bmp.adj_rib_out || self.looked.is_some_and(recent) {
             return;
         }
-        self.looked = Instant::now();
+        self.looked = Some(Instant::now());
         for (address, facts) in self.shared.reports() {
             self.look_at(address, &facts);
         }
@@ -110,4 +111,4 @@ fn statistics(facts: &Facts) -> Vec<Statistic> {
 }
 
 /// Between two looks at how peers are told.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
