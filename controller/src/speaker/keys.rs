@@ -76,11 +76,13 @@ impl Keyring {
         let mut result = Ok(());
         let gone = self.held.keys().filter(|whose| !keys.contains_key(whose));
         for whose in gone.copied().collect::<Vec<_>>() {
-            result = result.and(self.set(whose, None));
+            let removed = self.set(whose, None);
+            result = result.and(removed);
         }
         for (whose, key) in &keys {
             if self.held.get(whose) != Some(key) {
-                result = result.and(self.set(*whose, Some(key)));
+                let set = self.set(*whose, Some(key));
+                result = result.and(set);
             }
         }
         self.held = keys;
