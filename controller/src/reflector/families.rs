@@ -8,8 +8,8 @@ use weft_bgp::attribute::Attributes;
 use weft_bgp::constrain::Interest;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::PeerId;
-use weft_bgp::reflect::{Local, NotReflected};
-use weft_bgp::table::{BestChange, Path, Source, Table, TooOld};
+use weft_bgp::reflect::Local;
+use weft_bgp::table::{BestChange, Source, Table, TooOld};
 use weft_bgp::update_group::{ExportKey, Segment, UpdateGroup};
 
 /// Names an update group for its readers.
@@ -134,19 +134,6 @@ impl<N: Nlri> FamilyState<N> {
         let found = self.groups.iter_mut().find(|(other, ..)| *other == id);
         let (_, _, group) = found.expect("a group lives while it has a member");
         Arc::new(group.turn(&self.table, old, interest))
-    }
-
-    /// What a member with this key and interest may be told of a path, or why not.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn explain(
-        path: &Path<N>,
-        key: &ExportKey,
-        interest: &Interest,
-        local: &Local,
-    ) -> Result<Attributes, NotReflected> {
-        UpdateGroup::new(key.clone(), *local).explain(path, interest)
     }
 
     /// Forgets groups that nobody reads. What was learned has been selected.

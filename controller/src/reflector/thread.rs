@@ -80,6 +80,7 @@ pub struct Turn {
 }
 
 /// A place in another group, or another view of the same.
+#[derive(Clone)]
 pub struct Turned {
     /// In the old feed: what stands before belongs to the member's old life.
     pub until: Cursor,
@@ -209,6 +210,7 @@ pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::Joi
         watchers: HashMap::new(),
         waiting: Vec::new(),
         turning: Vec::new(),
+        turned: None,
         outputs: Vec::new(),
         polls: 0,
         started: Instant::now(),
@@ -227,6 +229,9 @@ struct Cached {
     since: usize,
 }
 
+/// From where to where somebody turns.
+type Way = (Family, (ExportKey, Interest), (ExportKey, Interest));
+
 struct Edge {
     reflector: Reflector,
     view: View,
@@ -238,6 +243,8 @@ struct Edge {
     waiting: Vec<Join>,
     /// Turns that wait for the end of the inputs that came with them.
     turning: Vec<Turn>,
+    /// The last turn: the members of a group often turn together.
+    turned: Option<(Way, Turned)>,
     outputs: Vec<Output>,
     polls: u64,
     started: Instant,
@@ -345,6 +352,7 @@ impl Edge {
 
     /// Lets go of what nobody reads.
     fn sweep(&mut self) {
+        self.turned = None;
         let feeds = &mut self.feeds;
         feeds.retain(|_, feed| Arc::strong_count(feed) > 1);
         self.reflector.sweep(|group| feeds.contains_key(&group));
@@ -362,7 +370,7 @@ impl Edge {
     fn admit(&mut self) {
         for turn in std::mem::take(&mut self.turning) {
             if !turn.reply.is_closed() {
-                let turned = self.turn(turn.family, &turn.old, &turn.new);
+                let turned = self.turn((turn.family, turn.old, turn.new));
                 let _ = turn.reply.send(turned);
             }
         }
@@ -384,23 +392,28 @@ impl Edge {
         Arc::clone(self.feeds.entry(group).or_insert_with(new))
     }
 
-    fn turn(
-        &mut self,
-        family: Family,
-        (old_key, old_interest): &(ExportKey, Interest),
-        (key, interest): &(ExportKey, Interest),
-    ) -> Option<Turned> {
-        let old = self.reflector.group(family, old_key);
+    fn turn(&mut self, way: Way) -> Option<Turned> {
+        let (family, (old_key, old_interest), (key, interest)) = &way;
+        let old = self.reflector.group(*family, old_key);
         let until = self.feeds.get(&old)?.end();
-        let group = self.reflector.group(family, key);
+        let group = self.reflector.group(*family, key);
         let feed = self.feed(group);
+        let cursor = feed.end();
+        if let Some((last, turned)) = &self.turned
+            && (turned.until, turned.cursor) == (until, cursor)
+            && *last == way
+        {
+            return Some(turned.clone());
+        }
         let old = (old_key, old_interest);
-        Some(Turned {
+        let turned = Turned {
             until,
-            segment: self.reflector.turn(family, group, old, interest),
-            cursor: feed.end(),
+            segment: self.reflector.turn(*family, group, old, interest),
             feed,
-        })
+            cursor,
+        };
+        self.turned = Some((way, turned.clone()));
+        Some(turned)
     }
 
     fn join(

@@ -50,7 +50,7 @@ pub struct Stream {
     pub interest: Interest,
     /// What it does not want.
     pub saved: Arc<Saved>,
-    /// Our own words, written before the image each time.
+    /// Our own words, written first of all.
     pub preface: Option<Bytes>,
     /// The image, written first.
     pub image: Arc<Segment>,
@@ -64,6 +64,8 @@ pub struct Stream {
 
 /// A family's routes once more.
 pub struct Repeat {
+    /// Our own words, written before the image.
+    pub preface: Option<Bytes>,
     /// The image.
     pub image: Arc<Segment>,
     /// From here the journal is written again, if it was written already.

@@ -98,7 +98,8 @@ impl Peer {
                 None if !fresh => return false, // it will be told everything anyway
                 Some(_) | None => exporting.manner(family),
             };
-            let preface = address.filter(|_| fresh).and_then(|address| {
+            let repeats = why == Why::Again && !exporting.exports.hears_default_once();
+            let preface = address.filter(|_| fresh || repeats).and_then(|address| {
                 let address = address.ip().to_canonical();
                 exporting.exports.preface(family, address)
             });
@@ -221,6 +222,7 @@ impl Answer {
             })),
             Why::Again => {
                 let repeat = Repeat {
+                    preface: wish.preface,
                     image,
                     cursor,
                     complete,

@@ -62,10 +62,10 @@ enum Next {
 }
 
 impl Active {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(super) fn new(mut stream: Stream) -> Self {
         Self {
             bell: stream.feed.bell(),
-            opening: stream.preface.clone(),
+            opening: stream.preface.take(),
             segment: Some(Arc::clone(&stream.image)),
             next_frame: 0,
             again: None,
@@ -81,7 +81,6 @@ impl Active {
     /// A member that fell behind is on a journal again. It is still to be told that all was told.
     pub(super) fn begin_again(&mut self, mut stream: Stream) {
         stream.end_of_rib = stream.end_of_rib.or_else(|| self.stream.end_of_rib.take());
-        stream.preface = stream.preface.or_else(|| self.stream.preface.take());
         let (opening, again) = (self.opening.take(), self.again.take());
         // EoRR after an image that was left behind would lie, but after this one nothing is missing.
         let complete = stream.cursor;
@@ -208,7 +207,7 @@ impl Active {
             // Not before all that was written once was written again: EoRR drops what is missing.
             self.repeated = Some((again.complete.max(written), end));
         }
-        octets.extend(self.stream.preface.clone());
+        octets.extend(again.preface);
     }
 
     fn begin_turn(&mut self, turn: Turn) {

@@ -88,6 +88,7 @@ fn feed() -> Arc<Feed> {
 fn again(image: Arc<Segment>, (cursor, complete): (Cursor, Cursor), marked: bool) -> Order {
     let mark = Bytes::from_static;
     let repeat = Repeat {
+        preface: marked.then(|| mark(b"preface")),
         image,
         cursor,
         complete,
@@ -160,7 +161,8 @@ fn no_refresh_begins_before_end_of_rib() {
     });
     writer.take(again(image, (first, feed.end()), true));
     let table = ["image", "known at the join"];
-    let expected = [&table[..], &["end", "BoRR"], &table, &["EoRR"]].concat();
+    let refresh = ["end", "BoRR", "preface"];
+    let expected = [&table[..], &refresh, &table, &["EoRR"]].concat();
     assert_eq!(written(&mut writer), expected);
 }
 
@@ -235,6 +237,7 @@ fn turns_and_repeats_keep_their_order() {
         "first again",
         "second",
         "BoRR",
+        "preface",
         "second again",
         "EoRR",
         "change",

@@ -242,6 +242,7 @@ impl World {
                 let repeated = self.repeated.take().expect("EoRR comes after BoRR");
                 return self.view.retain(|nlri, _| repeated.contains(nlri));
             }
+            b"preface" => return,
             _ => {}
         }
         let split = frame::split(&mut BytesMut::from(octets), 4096);
