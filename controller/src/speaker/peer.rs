@@ -27,11 +27,11 @@ use weft_bgp::session::{Input, Negotiated, Output, Session, SessionConfig, Side}
 use weft_bgp::{error::DecodeError, frame};
 
 use super::ownership::Ownership;
-use super::{Shared, keys, offer};
 use super::report::{Direction, Report};
 use super::restart;
 use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
+use super::{Shared, keys, offer};
 use crate::config::{Config, PeerGroup};
 use crate::monitoring::tap::Tap;
 use crate::reflector::learn::rate::Budget;
@@ -452,14 +452,9 @@ impl Peer {
         self.report.sent(message.kind());
         let octets = message.encode(&context);
         if message.kind() == MessageKind::Open {
-            self.report
-                .opened(side, Direction::Sent, octets.clone());
+            self.report.opened(side, Direction::Sent, octets.clone());
         }
-        if connection
-            .orders
-            .try_send(Order::Control(octets))
-            .is_err()
-        {
+        if connection.orders.try_send(Order::Control(octets)).is_err() {
             // A peer that takes not even keepalives: RFC 9687's timer ends it.
             tracing::debug!(peer = %self.setup.address, "control message not queued");
         }
@@ -508,8 +503,7 @@ impl Peer {
             None => {
                 self.retire();
                 let (peer, address) = (negotiated.peer, self.setup.address);
-                self.ownership =
-                    Ownership::begin(&self.shared, peer, address, terms, now()).await;
+                self.ownership = Ownership::begin(&self.shared, peer, address, terms, now()).await;
             }
         }
         // Whoever has seen it once must not wait for the End-of-RIB of a restart again. RFC 4724 §4.1.
