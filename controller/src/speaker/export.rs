@@ -114,23 +114,20 @@ impl Exports {
             Family::L2VPN_EVPN => self.profile.filter().0 | when(self.opaque, OPAQUE.0),
             Family::IPV4_UNICAST => when(self.negotiated.ipv4_over_ipv6, IPV4_OVER_IPV6),
             Family::RTC => {
-                let only = self.profile.default_route_target_only() || self.hears_default_once();
-                when(!only, OTHERS_MEMBERSHIPS)
+                let others = !self.profile.default_route_target_only();
+                when(others, OTHERS_MEMBERSHIPS)
             }
             _ => 0,
         })
     }
 
-    /// GoBGP 3.10.0 reads the target of the default membership, which has none, when it hears any membership after it, and
-    /// dies of that (measured: nil dereference in `propagateUpdate`).
-    pub fn hears_default_once(&self) -> bool {
-        self.profile == Profile::GoBgp
-    }
-
     /// What we say of a family ourselves, whatever others say: of route target membership, that we want everything, with
     /// our end of the session as next hop. RFC 4684 §3.2.
+    ///
+    /// Not to GoBGP: 3.10.0 reads the target of the default membership, which has none, as soon as another membership comes
+    /// or goes, and dies of that (measured: nil dereference in `propagateUpdate`). It tells us what others wish for.
     pub fn preface(&self, family: Family, address: IpAddr) -> Option<Bytes> {
-        if family != Family::RTC {
+        if family != Family::RTC || self.profile == Profile::GoBgp {
             return None;
         }
         let external = self.key.kind.is_external();

@@ -98,8 +98,8 @@ impl Peer {
                 None if !fresh => return false, // it will be told everything anyway
                 Some(_) | None => exporting.manner(family),
             };
-            let repeats = why == Why::Again && !exporting.exports.hears_default_once();
-            let preface = address.filter(|_| fresh || repeats).and_then(|address| {
+            let whole = fresh || why == Why::Again;
+            let preface = address.filter(|_| whole).and_then(|address| {
                 let address = address.ip().to_canonical();
                 exporting.exports.preface(family, address)
             });
