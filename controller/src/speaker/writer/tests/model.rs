@@ -221,12 +221,8 @@ impl World {
         octets.iter().for_each(|octets| self.hear(octets));
         match trouble {
             None => {}
-            Some(Trouble::Lagged(since)) => {
-                if since == 0 || !self.begin(since, false) {
-                    self.start();
-                }
-            }
-            Some(Trouble::Lost) => self.start(),
+            Some(Trouble::Lagged(since)) if since > 0 && self.begin(since, false) => {}
+            Some(Trouble::Lagged(_) | Trouble::Lost) => self.start(),
         }
         some
     }
