@@ -281,12 +281,7 @@ fn serve_api(
     });
 }
 
-fn dial(
-    own: u64,
-    routes: Vec<transport::Route>,
-    consensus: &Consensus,
-    tasks: &mut JoinSet<()>,
-) {
+fn dial(own: u64, routes: Vec<transport::Route>, consensus: &Consensus, tasks: &mut JoinSet<()>) {
     for route in routes {
         tasks.spawn(transport::dial(own, route, consensus.commands()));
     }

@@ -36,8 +36,8 @@ use crate::consensus::Consensus;
 use crate::monitoring::tap::Taps;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
-use peer::{Peer, Setup, Word};
 use keys::Keyring;
+use peer::{Peer, Setup, Word};
 use reload::Reload;
 use report::{Facts, Report};
 
@@ -106,7 +106,8 @@ impl Shared {
 
     /// Whether an OPEN says now that we have restarted.
     pub fn has_restarted(&self) -> bool {
-        self.restarted_until.is_some_and(|until| Instant::now() < until)
+        self.restarted_until
+            .is_some_and(|until| Instant::now() < until)
     }
 
     /// BFD, started when the first peer needs it.

@@ -239,7 +239,10 @@ impl Leadership {
         {
             let begin = || (agreed.owner.clone(), now);
             let (_, since) = self.orphans.entry(*peer).or_insert_with(begin);
-            let retention = agreed.owner.as_ref().and_then(|owner| owner.retention.as_ref());
+            let retention = agreed
+                .owner
+                .as_ref()
+                .and_then(|owner| owner.retention.as_ref());
             let hold = retention.map_or(REHOME_HOLD, |retention| {
                 Duration::from_secs(retention.lasts_secs())
             });

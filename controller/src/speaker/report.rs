@@ -260,7 +260,9 @@ impl Report {
             facts.routes.insert(*family, *count);
         }
         facts.ended.extend(learned.end_of_rib);
-        facts.near.extend(learned.warned.iter().map(|near| near.bound));
+        facts
+            .near
+            .extend(learned.warned.iter().map(|near| near.bound));
         for (rule, count) in &learned.suspect {
             *facts.suspect.entry(rule).or_default() += count;
         }

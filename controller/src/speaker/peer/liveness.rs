@@ -35,7 +35,8 @@ impl Peer {
     pub(super) async fn watch_path(&mut self, side: Side) {
         self.rewatch_path(side).await;
         let watch = self.liveness.0.as_ref();
-        self.report.watched(watch.map(|(_, watch)| watch.subscribe()));
+        self.report
+            .watched(watch.map(|(_, watch)| watch.subscribe()));
     }
 
     async fn rewatch_path(&mut self, side: Side) {
@@ -63,7 +64,10 @@ impl Peer {
         // The old one ends first: there is one session for a pair of addresses.
         self.liveness = Liveness::default();
         let watched = match self.shared.bfd() {
-            Ok(service) => service.watch(wanted).await.map_err(|error| error.to_string()),
+            Ok(service) => service
+                .watch(wanted)
+                .await
+                .map_err(|error| error.to_string()),
             Err(error) => Err(error),
         };
         match watched {
