@@ -59,7 +59,7 @@ pub(super) fn played(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<()
         row.compare(&actual)?;
         row.compare_counts(&counted);
     }
-    shown::plainly(lab, checks)?;
+    shown::plainly(lab, &named(&rows), checks)?;
     told::rightly(lab, table, checks)?;
     rows.sort_by_key(|row| row.case.own);
     for row in &rows {
@@ -209,6 +209,17 @@ impl Played {
         let counts = replica.and_then(|counted| counted.get(&self.case.own.to_string()));
         counts.cloned().unwrap_or_default()
     }
+}
+
+/// Those whose own OPEN began a session, and those who said why they ended one.
+fn named(rows: &[Played]) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+    let cases = rows.iter().map(|row| &row.case);
+    let told = cases.filter(|case| match case.answer {
+        Answer::Up => case.when == When::Connected,
+        Answer::Closed => true,
+        Answer::Notification(..) | Answer::Nothing | Answer::Waits | Answer::Any => false,
+    });
+    told.map(|case| (case.own, *case.to.ip())).collect()
 }
 
 /// What all replicas count, once it is as expected or it took too long.

@@ -1,6 +1,6 @@
 //! What operators are shown of what peers say: whatever a peer calls itself, it reaches no terminal raw.
 
-use std::{fs, time::Instant};
+use std::{fs, net::Ipv4Addr, time::Instant};
 
 use super::{REPLICAS, witness};
 use crate::{
@@ -9,15 +9,26 @@ use crate::{
     lab::Lab,
 };
 
-/// No octet in what `weft` prints of the peers, or in the replicas' logs, would move a cursor.
-pub(super) fn plainly(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
+/// No octet in what `weft` prints of the peers, or in the replicas' logs, would move a cursor. `named`: peers
+/// that said something of themselves, each with the replica that heard it.
+pub(super) fn plainly(
+    lab: &Lab,
+    named: &[(Ipv4Addr, Ipv4Addr)],
+    checks: &mut Checks,
+) -> Result<(), Failure> {
     let start = Instant::now();
     let mut wrong = Vec::new();
     let mut octets = 0;
-    for (name, client) in witness::clients(lab)? {
-        let text = client.text(&["peer", "list"])?;
-        octets += text.len();
-        wrong.extend(raw(text.as_bytes()).map(|line| format!("weft peer list at {name}: {line}")));
+    for ((name, replica), (_, client)) in REPLICAS.into_iter().zip(witness::clients(lab)?) {
+        let heard = named.iter().filter(|(_, by)| *by == replica);
+        let peers: Vec<String> = heard.map(|(peer, _)| peer.to_string()).collect();
+        let shown = peers.iter().map(|peer| vec!["peer", "show", peer.as_str()]);
+        for question in shown.chain([vec!["peer", "list"]]) {
+            let text = client.text(&question)?;
+            octets += text.len();
+            let asked = question.join(" ");
+            wrong.extend(raw(text.as_bytes()).map(|line| format!("{asked} at {name}: {line}")));
+        }
     }
     for (name, _) in REPLICAS {
         let folder = lab.folder().join(name);
