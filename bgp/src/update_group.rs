@@ -220,7 +220,10 @@ impl<N: Nlri> UpdateGroup<N> {
             }
         }
         let filter = self.key.filter;
-        for (_, key) in gone.into_iter().filter(|(_, key)| N::withdrawable(key, filter)) {
+        for (_, key) in gone
+            .into_iter()
+            .filter(|(_, key)| N::withdrawable(key, filter))
+        {
             withdraw::<N>(&mut packer, key, None, Audience::All);
         }
         Ok(packer.finish(table.revision()))
