@@ -334,10 +334,13 @@ impl Lab {
                 let Some(stand_in) = stand_in("reflector-frr", format!("{name}.conf")) else {
                     return Ok(());
                 };
-                files.extend(frr_files(&self.files, node).filter(|(_, name)| name != "frr.conf"));
+                files.extend(
+                    node.frr_files(&self.files)
+                        .filter(|(_, name)| name != "frr.conf"),
+                );
                 files.push((stand_in, "frr.conf".to_owned()));
             }
-            (Image::Frr, _) => files.extend(frr_files(&self.files, node)),
+            (Image::Frr, _) => files.extend(node.frr_files(&self.files)),
         }
         let path_space = self.frr(name)?;
         path_space.install(&files)?;
@@ -389,13 +392,4 @@ impl Drop for Lab {
         self.nodes.clear();
         self.run.remove_all();
     }
-}
-
-/// (path here, name in /etc/frr) of the files that a node binds there.
-fn frr_files(
-    files: &Path,
-    node: &crate::topology::Node,
-) -> impl Iterator<Item = (PathBuf, String)> {
-    node.bound_files()
-        .filter_map(|(from, to)| Some((files.join(from), to.strip_prefix("/etc/frr/")?.to_owned())))
 }

@@ -1,7 +1,11 @@
 //! The part of a containerlab topology file that our labs use. A key outside of that part is an
 //! error, not silence: a lab must mean the same here and in containerlab.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 
@@ -174,6 +178,15 @@ impl Node {
         self.binds.iter().filter_map(|bind| {
             let (from, to) = bind.split_once(':')?;
             Some((from, to.split(':').next().unwrap_or(to)))
+        })
+    }
+}
+
+impl Node {
+    /// (path here, name in /etc/frr) of the files that it binds there.
+    pub(crate) fn frr_files(&self, beside: &Path) -> impl Iterator<Item = (PathBuf, String)> {
+        self.bound_files().filter_map(move |(from, to)| {
+            Some((beside.join(from), to.strip_prefix("/etc/frr/")?.to_owned()))
         })
     }
 }
