@@ -47,6 +47,7 @@ fn established() -> Session {
 
 /// Each field of the configuration changed alone, under an established session.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a row for each field")]
 fn every_field_is_applied_or_says_what_it_needs() {
     type Change = (&'static str, fn(&mut SessionConfig), Effect);
     let resets = |field| Effect::MustReset(vec![field]);
