@@ -1,7 +1,7 @@
 //! The thread that owns the reflector, and the handle by which sessions and operators reach it.
 //! Knows channels; what a route means is the reflector's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -209,7 +209,7 @@ pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::Joi
         images: HashMap::new(),
         watchers: HashMap::new(),
         waiting: Vec::new(),
-        turning: Vec::new(),
+        turning: VecDeque::new(),
         turned: None,
         outputs: Vec::new(),
         polls: 0,
@@ -242,7 +242,7 @@ struct Edge {
     /// Joins that wait for an index.
     waiting: Vec<Join>,
     /// Turns that wait for the end of the inputs that came with them.
-    turning: Vec<Turn>,
+    turning: VecDeque<Turn>,
     /// The last turn: the members of a group often turn together.
     turned: Option<(Way, Turned)>,
     outputs: Vec<Output>,
@@ -254,8 +254,15 @@ impl Edge {
     fn drive(mut self) {
         self.reset();
         self.poll();
-        while let Some(input) = self.inbox.inbox.blocking_recv() {
-            let mut next = Some(input);
+        loop {
+            let mut next = match self.turning.is_empty() {
+                true => match self.inbox.inbox.blocking_recv() {
+                    Some(input) => Some(input),
+                    None => return,
+                },
+                // There is something to do, whether something new came or not.
+                false => self.inbox.inbox.try_recv().ok(),
+            };
             let mut taken = 0;
             // What waits is selected and encoded once.
             while let Some(input) = next.take() {
@@ -287,7 +294,7 @@ impl Edge {
                 }
             }
             Input::Join(join) => self.waiting.push(join),
-            Input::Turn(turn) => self.turning.push(turn),
+            Input::Turn(turn) => self.turning.push_back(turn),
             Input::Follow(peer, reply) => {
                 let agreed = self.reflector.agreed(peer);
                 let watcher = self
@@ -366,13 +373,13 @@ impl Edge {
             .retain(|_, watcher| watcher.receiver_count() > 0);
     }
 
-    /// Answers turns, and the joins whose index has come. Everything learned is selected.
+    /// Answers a turn, and the joins whose index has come. Everything learned is selected. A turn may look at
+    /// the whole table, so there is one between two looks at what is new.
     fn admit(&mut self) {
-        for turn in std::mem::take(&mut self.turning) {
-            if !turn.reply.is_closed() {
-                let turned = self.turn((turn.family, turn.old, turn.new));
-                let _ = turn.reply.send(turned);
-            }
+        self.turning.retain(|turn| !turn.reply.is_closed());
+        if let Some(turn) = self.turning.pop_front() {
+            let turned = self.turn((turn.family, turn.old, turn.new));
+            let _ = turn.reply.send(turned);
         }
         let index = self.reflector.index();
         let (ready, waiting) = std::mem::take(&mut self.waiting)
