@@ -106,8 +106,11 @@ struct Leadership {
     southbound: Southbound,
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
-    /// Peers that nobody serves, under which record and since when.
-    orphans: BTreeMap<PeerId, (Option<Owner>, Instant)>,
+    /// Peers that nobody serves, under which record and for how long: counted on every replica, so that a new
+    /// leader goes on where the old one stopped.
+    orphans: BTreeMap<PeerId, (Option<Owner>, Duration)>,
+    /// When that was counted last.
+    counted: Instant,
     /// When this replica began to lead: nobody is lost before it could be heard.
     leading_since: Option<Instant>,
 }
@@ -125,6 +128,7 @@ impl Leadership {
             southbound,
             confirmed: None,
             orphans: BTreeMap::new(),
+            counted: Instant::now(),
             leading_since: None,
         }
     }
@@ -145,15 +149,15 @@ impl Leadership {
         self.plan(&control, &allocation, now);
         self.intend(&allocation);
         let group = self.shared.consensus.group().borrow().clone();
+        self.count(&group, &peers, now);
         if group.status.leader == Some(group.status.id) && group.status.degraded.is_none() {
             self.leading_since.get_or_insert(now);
             self.bury(&group, &peers, now).await;
-            self.expire(&peers, now).await;
+            self.expire(&peers).await;
             self.program(&group, &control, &allocation).await;
         } else {
             self.leading_since = None;
             self.confirmed = None;
-            self.orphans.clear();
             self.southbound.yield_();
         }
         self.led.lock().agents = self.southbound.statuses();
@@ -226,19 +230,37 @@ impl Leadership {
             && heard.is_none_or(|at| Instant::now() >= at + DEAD_AFTER)
     }
 
-    /// A peer whose replicas died gets time to find another, and one that restarts gets the time it asked
-    /// for; then its paths go.
-    async fn expire(&mut self, peers: &BTreeMap<PeerId, Agreed>, now: Instant) {
-        self.orphans.retain(|peer, (owner, _)| {
+    /// For how long nobody serves a peer. Time passes only while somebody leads, and a replica that was
+    /// paused does not take its own absence for that of a peer.
+    fn count(&mut self, group: &Group, peers: &BTreeMap<PeerId, Agreed>, now: Instant) {
+        let elapsed = now - std::mem::replace(&mut self.counted, now);
+        let elapsed = match group.status.leader {
+            Some(_) => elapsed.min(COUNTED_MAX),
+            None => Duration::ZERO,
+        };
+        self.orphans.retain(|peer, (owner, age)| {
+            *age += elapsed;
             let same = |agreed: &Agreed| agreed.sessions.is_empty() && agreed.owner == *owner;
             peers.get(peer).is_some_and(same)
         });
+        for (peer, agreed) in peers {
+            if agreed.sessions.is_empty() {
+                let begin = || (agreed.owner.clone(), Duration::ZERO);
+                self.orphans.entry(*peer).or_insert_with(begin);
+            }
+        }
+    }
+
+    /// A peer whose replicas died gets time to find another, and one that restarts gets the time it asked
+    /// for; then its paths go.
+    async fn expire(&mut self, peers: &BTreeMap<PeerId, Agreed>) {
         for (peer, agreed) in peers
             .iter()
             .filter(|(_, agreed)| agreed.sessions.is_empty())
         {
-            let begin = || (agreed.owner.clone(), now);
-            let (_, since) = self.orphans.entry(*peer).or_insert_with(begin);
+            let Some((_, age)) = self.orphans.get(peer) else {
+                continue;
+            };
             let retention = agreed
                 .owner
                 .as_ref()
@@ -246,7 +268,7 @@ impl Leadership {
             let hold = retention.map_or(REHOME_HOLD, |retention| {
                 Duration::from_secs(retention.lasts_secs())
             });
-            if now < *since + hold {
+            if *age < hold {
                 continue;
             }
             let members = &self.shared.members;
@@ -348,3 +370,5 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const DEAD_AFTER: Duration = Duration::from_secs(1);
 /// How long the paths of a peer survive the replicas that served it: above hold and connect-retry.
 const REHOME_HOLD: Duration = Duration::from_secs(60);
+/// The longest time that passes between two looks, as far as peers are concerned that are away.
+const COUNTED_MAX: Duration = Duration::from_secs(1);
