@@ -169,6 +169,13 @@ impl Active {
         }
         octets.extend(self.repeated.take_if(due).map(|(_, end)| end));
         if let Some(turn) = self.turns.pop_front_if(|turn| cursor >= turn.to.until) {
+            if cursor > turn.to.until && !Arc::ptr_eq(&self.stream.feed, &turn.to.feed) {
+                // Told in the old way what the segment of the turn does not know of: nobody would ever
+                // withdraw it in the new way.
+                self.turns.clear();
+                self.lagged = true;
+                return Next::Trouble(Trouble::Lost);
+            }
             self.begin_turn(turn);
             return Next::Segment;
         }
