@@ -77,15 +77,19 @@ impl Keyring {
         let gone = self.held.keys().filter(|whose| !keys.contains_key(whose));
         for whose in gone.copied().collect::<Vec<_>>() {
             let removed = self.set(whose, None);
+            self.held.remove(&whose);
             result = result.and(removed);
         }
-        for (whose, key) in &keys {
-            if self.held.get(whose) != Some(key) {
-                let set = self.set(*whose, Some(key));
+        for (whose, key) in keys {
+            if self.held.get(&whose) != Some(&key) {
+                let set = self.set(whose, Some(&key));
+                // What was not taken is tried again next time.
+                if set.is_ok() {
+                    self.held.insert(whose, key);
+                }
                 result = result.and(set);
             }
         }
-        self.held = keys;
         result
     }
 
@@ -94,9 +98,11 @@ impl Keyring {
             let local = listener.local_addr();
             local.is_ok_and(|local| local.is_ipv4() == address.is_ipv4())
         };
-        let mut listeners = self.listeners.iter().filter(of_its_family);
-        listeners.try_for_each(|listener| {
+        let listeners = self.listeners.iter().filter(of_its_family);
+        let set = |listener: &Arc<TcpListener>| {
             weft_sys::md5_key(&**listener, address, bits, key.map(Key::octets))
-        })
+        };
+        // All of them, whatever one says.
+        listeners.map(set).fold(Ok(()), std::io::Result::and)
     }
 }

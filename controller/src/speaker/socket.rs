@@ -69,9 +69,9 @@ pub async fn dial(
 /// # Errors
 /// What the system said.
 pub fn prepare(stream: &TcpStream, ttl: Ttl) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
     limit_ttl(&socket, stream.peer_addr()?.is_ipv6(), ttl)?;
+    stream.set_nodelay(true)?;
     // RFC 4271 §5.1.3 peers speak with the precedence of routing: CS6, RFC 4594 §3.1.
     let _ = match stream.peer_addr()? {
         SocketAddr::V4(_) => socket.set_tos_v4(CS6),
