@@ -8,7 +8,7 @@
 //! | types 6 to 11, 99 | ignored, the rest of the UPDATE counts | the whole UPDATE is lost, the session stays | kept as octets |
 //! | originator of 128 bits, withdrawn too | NOTIFICATION 3/9 | taken | taken |
 //! | PMSI_TUNNEL of 21 octets | NOTIFICATION 3/5 | taken | NOTIFICATION 1/0 |
-//! | next hop of 16 octets | taken | taken | NOTIFICATION 3/0 |
+//! | next hop of 16 octets | taken, but it forwards types 2 and 5 to 0.0.0.0 | taken | NOTIFICATION 3/0 |
 //! | segment of type 1 or 2 whose last octet is not 0 | taken | the whole UPDATE is lost | taken |
 //! | community 0x06 of another sub-type than 0 to 3 | taken | the whole UPDATE is lost | taken |
 //! | next hop of 32 octets | NOTIFICATION 3/10 | taken | NOTIFICATION 3/0 |
@@ -167,9 +167,8 @@ impl FrrVersion {
     fn filter(self) -> Filter {
         let bits = |from: Self, filter: Filter| if self >= from { filter } else { Filter(0) };
         union(&[
-            IPV6_NEXT_HOP,
             ODD_SEGMENTS,
-            bits(Self::IPV6_VTEPS, IPV6_ORIGINATOR),
+            bits(Self::IPV6_VTEPS, union(&[IPV6_NEXT_HOP, IPV6_ORIGINATOR])),
             bits(Self::IPV6_TUNNELS, IPV6_PMSI),
         ])
     }
