@@ -36,7 +36,7 @@ use weft_bgp::nlri::Nlri;
 use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
-use weft_bgp::reflect::{self, Local};
+use weft_bgp::reflect::{self, Local, LocalAs};
 use weft_bgp::table::PeerKind;
 use weft_evpn::Route;
 use weft_store::Op;
@@ -138,9 +138,12 @@ impl AdjRibIn {
     pub fn learn(&mut self, update: &Update) -> Result<Learned, DecodeError> {
         let mut learned = Learned::default();
         if let Some(family) = update.is_end_of_rib() {
-            self.ended.insert(family);
-            learned.end_of_rib = Some(family);
-            self.look_again(&mut learned);
+            if self.families.contains(&family) {
+                learned.end_of_rib = Some(family);
+                if self.ended.insert(family) {
+                    self.look_again(&mut learned);
+                }
+            }
             return Ok(learned);
         }
         let verdict = self.verdict(update);
@@ -198,9 +201,24 @@ impl AdjRibIn {
         }
         // RFC 4456 §8 and RFC 4271 §9.1.2: a path that went through us.
         let allowed = self.policy.allow_as_in;
-        reflect::accept(&update.attributes, self.kind, &self.local, allowed)
-            .err()
-            .map(|_| "loop")
+        let through = |local: &Local| {
+            reflect::accept(&update.attributes, self.kind, local, allowed)
+                .err()
+                .map(|_| "loop")
+        };
+        let as_shown = |shown: LocalAs| {
+            through(&Local {
+                asn: shown.asn,
+                ..self.local
+            })
+        };
+        through(&self.local).or_else(|| self.shown_as().and_then(as_shown))
+    }
+
+    /// The AS that the peer knows us by, if it is another than ours.
+    fn shown_as(&self) -> Option<LocalAs> {
+        let shown = self.policy.local_as;
+        shown.filter(|_| self.kind == PeerKind::Ebgp)
     }
 
     /// The attributes as they are kept. RFC 8326 §4.2: what an external peer is about to take away is the
@@ -212,6 +230,9 @@ impl AdjRibIn {
             .contains(&Community::GRACEFUL_SHUTDOWN);
         if leaving && self.kind.is_external() {
             attributes.local_pref = Some(0);
+        }
+        if let Some(shown) = self.shown_as().filter(|shown| !shown.no_prepend) {
+            attributes.as_path.prepend(shown.asn);
         }
         attributes
     }

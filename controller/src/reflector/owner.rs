@@ -153,6 +153,8 @@ fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
         None => {
             ops.extend(match (own.parting, &agreed.owner) {
                 (Parting::OurDoing, Some(_)) => Vec::new(),
+                // Nobody claimed the peer since it was last away: its time goes on. RFC 4724 §4.2.
+                (Parting::Restarting(_), Some(owner)) if owner.retention.is_some() => Vec::new(),
                 (Parting::Restarting(retention), Some(owner)) => {
                     retain(own.peer, own.families, owner, retention)
                 }

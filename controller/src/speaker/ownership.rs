@@ -61,6 +61,10 @@ pub struct Ownership {
     refreshing: BTreeMap<Family, Instant>,
     /// Families whose forwarding the peer kept since its last session.
     preserved: Vec<Family>,
+    /// The session found paths of an earlier one, and not all were said again or swept yet.
+    returned: bool,
+    /// When the last UPDATE came.
+    learned_at: Option<Instant>,
     done: bool,
 }
 
@@ -82,7 +86,8 @@ pub struct Terms {
 enum Proposed {
     Announced,
     Released,
-    Claim(Owner),
+    /// Under this record, which replaces that of a peer that was away.
+    Claim(Owner, bool),
 }
 
 impl Ownership {
@@ -126,6 +131,8 @@ impl Ownership {
             pause: None,
             parting: Parting::default(),
             preserved,
+            returned: false,
+            learned_at: None,
             done: false,
         })
     }
@@ -162,7 +169,19 @@ impl Ownership {
     /// The session ended; if it was the last one, `parting` says what becomes of the peer's paths.
     pub fn end(&mut self, parting: Parting) {
         self.established = None;
-        self.parting = parting;
+        self.learned_at = None;
+        self.parting = match (parting, std::mem::take(&mut self.returned)) {
+            // RFC 4724 §4.2: what was stale before and not said again does not outlive a second restart.
+            (Parting::Restarting(mut retention), true) => {
+                let said = |(family, _): &(Family, u32)| self.swept.contains(family);
+                retention.families.retain(said);
+                match retention.families.is_empty() {
+                    true => Parting::Gone,
+                    false => Parting::Restarting(retention),
+                }
+            }
+            (parting, _) => parting,
+        };
         self.renounce();
         self.pause = None;
         let (kind, local) = (self.kind, self.shared.local);
@@ -188,7 +207,8 @@ impl Ownership {
     ///
     /// # Errors
     /// The session must end with the fault's NOTIFICATION.
-    pub fn learn(&mut self, update: &Update) -> Result<Learned, DecodeError> {
+    pub fn learn(&mut self, update: &Update, now: Instant) -> Result<Learned, DecodeError> {
+        self.learned_at = Some(now);
         self.adj_rib_in.learn(update)
     }
 
@@ -200,6 +220,10 @@ impl Ownership {
     /// The peer begins or ends to say all its routes of a family again. RFC 7313 §4.
     pub fn refreshed(&mut self, refresh: RouteRefresh, now: Instant) -> Learned {
         match refresh.subtype {
+            // A second begin changes nothing: what was not said since the first is still unsaid.
+            RouteRefresh::BEGIN if self.refreshing.contains_key(&refresh.family) => {
+                Learned::default()
+            }
             RouteRefresh::BEGIN => {
                 self.adj_rib_in.begin_refresh(refresh.family);
                 self.refreshing
@@ -215,14 +239,14 @@ impl Ownership {
     }
 
     /// Who does not say the end of a refresh has had the time to.
-    fn refresh_due(&mut self, now: Instant) {
-        let due = |(family, at): (&Family, &Instant)| (now >= *at).then_some(*family);
-        let due: Vec<_> = self.refreshing.iter().filter_map(due).collect();
-        for family in due {
-            self.refreshing.remove(&family);
-            let withdrawn = self.adj_rib_in.end_refresh(family).withdrawn;
-            tracing::warn!(peer = %self.peer, %family, withdrawn, "refresh without an end");
-        }
+    fn refresh_due(&mut self, now: Instant) -> Option<Learned> {
+        let mut due = self.refreshing.iter().filter(|(_, at)| now >= **at);
+        let family = due.next().map(|(family, _)| *family)?;
+        self.refreshing.remove(&family);
+        let learned = self.adj_rib_in.end_refresh(family);
+        let withdrawn = learned.withdrawn;
+        tracing::warn!(peer = %self.peer, %family, withdrawn, "refresh without an end");
+        Some(learned)
     }
 
     /// What the peer wants to be told.
@@ -246,12 +270,15 @@ impl Ownership {
         self.adj_rib_in.counts()
     }
 
-    /// Waits until something happened and takes the next steps. May be dropped at any await.
-    pub async fn turn(&mut self, now: Instant) {
-        self.refresh_due(now);
+    /// Waits until something happened and takes the next steps; says what that changed of what is held.
+    /// May be dropped at any await.
+    pub async fn turn(&mut self, now: Instant) -> Learned {
+        if let Some(learned) = self.refresh_due(now) {
+            return learned;
+        }
         self.advance(now);
         if self.done {
-            return;
+            return Learned::default();
         }
         let guarded = self.adj_rib_in.is_guarded();
         let deadline = self.deadline(now);
@@ -266,10 +293,11 @@ impl Ownership {
             }
             Ok(()) = self.view.changed(), if guarded => {
                 let view = Arc::clone(&self.view.borrow_and_update());
-                let released = self.adj_rib_in.see(view).announced;
-                if released > 0 {
-                    tracing::info!(peer = %self.peer, released, "routes no longer held back");
+                let learned = self.adj_rib_in.see(view);
+                if learned.announced > 0 {
+                    tracing::info!(peer = %self.peer, released = learned.announced, "routes no longer held back");
                 }
+                return learned;
             }
             (proposed, outcome) = pending_or(&mut self.step) => self.stepped(proposed, outcome, now),
             committed = pending_or(&mut self.scan) => self.scanned(committed.as_ref()),
@@ -278,6 +306,7 @@ impl Ownership {
             }
             () = tokio::time::sleep_until(deadline) => self.pause = None,
         }
+        Learned::default()
     }
 
     fn advance(&mut self, now: Instant) {
@@ -296,7 +325,11 @@ impl Ownership {
                     self.propose(batch, Proposed::Announced);
                 }
                 Step::Release(batch) => self.propose(batch, Proposed::Released),
-                Step::Claim(batch, owner) => self.propose(batch, Proposed::Claim(owner)),
+                Step::Claim(batch, owner) => {
+                    let before = agreed.owner.as_ref();
+                    let returned = before.is_some_and(|before| before.retention.is_some());
+                    self.propose(batch, Proposed::Claim(owner, returned));
+                }
                 Step::Commit => self.commit(now),
                 Step::Done => self.done = true,
             }
@@ -329,7 +362,11 @@ impl Ownership {
     fn stepped(&mut self, proposed: Proposed, outcome: Outcome, now: Instant) {
         self.step = None;
         match (outcome, proposed) {
-            (Outcome::Applied { .. }, Proposed::Claim(owner)) if self.established.is_some() => {
+            // A claim of another kind than the peer has become meanwhile is renewed.
+            (Outcome::Applied { .. }, Proposed::Claim(owner, returned))
+                if self.established.is_some() && owner.kind == self.kind =>
+            {
+                self.returned |= returned;
                 tracing::info!(peer = %self.peer, epoch = owner.epoch, "peer claimed");
                 self.claimed = Some(owner);
                 self.compared = false;
@@ -372,11 +409,17 @@ impl Ownership {
         }
     }
 
+    /// When a peer that does not say End-of-RIB has had its time: a while after its last word, since we may
+    /// be who reads it slowly.
+    fn said_all_at(&self) -> Option<Instant> {
+        let since = self.established?;
+        let quiet = self.learned_at.map_or(since, |at| at + SYNC_QUIET);
+        Some(quiet.clamp(since + SYNC_DEADLINE, since + SYNC_DEADLINE_MAX))
+    }
+
     /// Families of which the peer has said everything, or had the time to, or does not speak.
     fn sweepable(&self, now: Instant) -> impl Iterator<Item = Family> + '_ {
-        let late = self
-            .established
-            .is_some_and(|since| now >= since + SYNC_DEADLINE);
+        let late = self.said_all_at().is_some_and(|at| now >= at);
         let said = move |family: &Family| {
             late || !self.families.contains(family) || self.adj_rib_in.ended(*family)
         };
@@ -414,7 +457,7 @@ impl Ownership {
 
     fn deadline(&self, now: Instant) -> Instant {
         let far = now + IDLE;
-        let sync = self.established.map(|since| since + SYNC_DEADLINE);
+        let sync = self.said_all_at();
         let patience = self.unserved.map(|since| since + PATIENCE);
         let refreshed = self.refreshing.values().copied();
         let timers = sync.into_iter().chain(patience).chain(refreshed);
@@ -475,8 +518,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(200);
 /// Before proposing again when there was no leader.
 const RETRY: Duration = Duration::from_millis(100);
-/// A peer that never says End-of-RIB has said everything after this.
+/// A peer that never says End-of-RIB has said everything after this, if it has been quiet,
 const SYNC_DEADLINE: Duration = Duration::from_secs(30);
+/// for so long,
+const SYNC_QUIET: Duration = Duration::from_secs(10);
+/// or after this.
+const SYNC_DEADLINE_MAX: Duration = Duration::from_secs(360);
 /// A refresh whose end never comes is over after this, RFC 7313 §4: longer than a whole table takes.
 const REFRESH_DEADLINE: Duration = Duration::from_secs(360);
 /// Look again now and then, whatever happens.

@@ -32,8 +32,9 @@ use super::restart;
 use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
 use super::{Shared, keys, offer};
-use crate::config::{Config, PeerGroup};
+use crate::config::{Config, PeerGroup, Ttl};
 use crate::monitoring::tap::Tap;
+use crate::reflector::learn::Learned;
 use crate::reflector::learn::rate::Budget;
 use crate::reflector::owner::Parting;
 
@@ -88,6 +89,10 @@ pub struct Peer {
     owed_at: Option<Instant>,
     /// Why we ended the session ourselves.
     grievance: Option<String>,
+    /// The limit beyond which the peer went, if that ends the session.
+    exceeded: Option<String>,
+    /// When the peer was last asked for what was not kept for want of room.
+    asked_again: Option<Instant>,
     stopping: Option<Instant>,
     /// Not configured any more: the task ends when nothing of the peer is left.
     leaving: bool,
@@ -152,6 +157,8 @@ impl Peer {
             owed: BTreeSet::new(),
             owed_at: None,
             grievance: None,
+            exceeded: None,
+            asked_again: None,
             stopping: None,
             leaving: false,
             restart: None,
@@ -200,10 +207,14 @@ impl Peer {
             happened = watch(outgoing, resting) => self.happened(Side::Outgoing, happened).await,
             happened = watch(incoming, resting) => self.happened(Side::Incoming, happened).await,
             answer = pending_or(&mut self.joining) => self.joined(answer).await,
-            () = own(&mut self.ownership) => {}
+            learned = own(&mut self.ownership) => {
+                self.judged(&learned);
+                self.heard(&learned);
+            }
             diagnostic = self.liveness.failed() => self.path_failed(diagnostic).await,
             () = tokio::time::sleep_until(deadline) => self.due().await,
         }
+        self.dismiss().await;
         if self.ownership.as_ref().is_some_and(Ownership::is_done) && self.up.is_none() {
             self.ownership = None;
             self.shared.release_identity(self.setup.address);
@@ -271,6 +282,9 @@ impl Peer {
     async fn connect(&mut self, side: Side, stream: TcpStream) {
         if let Err(error) = socket::prepare(&stream, self.setup.group.ttl) {
             tracing::warn!(peer = %self.setup.address, %error, "connection not prepared");
+            if matches!(self.setup.group.ttl, Ttl::Gtsm(_)) {
+                return self.report.failed(error.to_string());
+            }
         }
         if side == Side::Incoming && !self.sign(&stream) {
             return;
@@ -409,8 +423,7 @@ impl Peer {
                     Some(_) => Parting::OurDoing,
                     None if self.leaving => Parting::Gone,
                     None => up.map_or(Parting::Gone, |up| {
-                        let long_lived_secs = self.setup.group.long_lived_secs;
-                        restart::parting(&up.negotiated, &reason, long_lived_secs)
+                        restart::parting(&self.setup.group, &up.negotiated, &reason)
                     }),
                 };
                 let reason = self.grievance.take().unwrap_or_else(|| reason.to_string());
@@ -541,7 +554,7 @@ impl Peer {
             );
         }
         let ownership = self.ownership.as_mut()?;
-        match ownership.learn(update) {
+        match ownership.learn(update, now()) {
             Ok(learned) => {
                 self.judged(&learned);
                 self.heard(&learned);
@@ -583,7 +596,7 @@ async fn watch(place: &mut Option<Connection>, resting: bool) -> Happened {
     }
 }
 
-async fn own(place: &mut Option<Ownership>) {
+async fn own(place: &mut Option<Ownership>) -> Learned {
     match place {
         Some(ownership) if !ownership.is_done() => ownership.turn(now()).await,
         _ => std::future::pending().await,

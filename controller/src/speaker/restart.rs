@@ -2,15 +2,27 @@
 //! RFC 4724, RFC 8538, RFC 9494. Knows no time; the facts and their leader count it.
 
 use weft_bgp::family::Family;
+use weft_bgp::message::notification::Cease;
 use weft_bgp::session::{DownReason, Negotiated};
 
+use crate::config::PeerGroup;
 use crate::ledger::{Phase, Retention};
 use crate::reflector::owner::Parting;
 
-/// What the end of a session for `reason` means for the peer's paths. `long_lived_max_secs` is the longest
-/// stale time that we grant, whatever the peer asks for (RFC 9494 §4.2); zero: none.
-pub fn parting(negotiated: &Negotiated, reason: &DownReason, long_lived_max_secs: u32) -> Parting {
-    retention(negotiated, reason, long_lived_max_secs).map_or(Parting::Gone, Parting::Restarting)
+/// What the end of a session for `reason` means for the paths of a peer of this group. Where graceful restart
+/// is off, a peer that is gone is gone; the group's long-lived stale time is the longest that is granted,
+/// whatever the peer asks for (RFC 9494 §4.2).
+pub fn parting(group: &PeerGroup, negotiated: &Negotiated, reason: &DownReason) -> Parting {
+    // What we end for a reason of our own says nothing about the peer.
+    let ours = [Cease::OutOfResources, Cease::ConfigurationChange];
+    if matches!(reason, DownReason::Stopped(cease) if ours.contains(cease)) {
+        return Parting::OurDoing;
+    }
+    let granted = group.graceful_restart.is_some();
+    let retention = granted.then(|| retention(negotiated, reason, group.long_lived_secs));
+    retention
+        .flatten()
+        .map_or(Parting::Gone, Parting::Restarting)
 }
 
 fn retention(

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use weft_bgp::reflect::LocalAs;
 
 use crate::config::{Guard, Limits, PeerGroup, RouteTargetFilter};
 
@@ -16,6 +17,8 @@ pub struct Inbound {
     pub guard: Guard,
     /// How often our AS may stand in an AS_PATH.
     pub allow_as_in: u8,
+    /// The AS that an ordinary eBGP peer knows us by, where it is another than ours.
+    pub local_as: Option<LocalAs>,
     /// A malformed EVPN NLRI ends the session, instead of being discarded. RFC 7606 §5.4 allows either.
     pub strict: bool,
     /// EVPN routes of unknown types are kept for those who want them.
@@ -33,6 +36,7 @@ impl Inbound {
             limits: group.limits.clone(),
             guard: group.guard,
             allow_as_in: group.allow_as_in,
+            local_as: group.local_as,
             strict: group.strict,
             opaque: group.opaque_relay,
             route_target_filter: group.route_target_filter,
@@ -48,6 +52,7 @@ impl Default for Inbound {
             limits: Limits::default(),
             guard: Guard::default(),
             allow_as_in: 0,
+            local_as: None,
             strict: false,
             opaque: false,
             route_target_filter: RouteTargetFilter::Off,

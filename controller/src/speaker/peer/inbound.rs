@@ -1,11 +1,13 @@
 //! The inbound side of a peer's session: what it may announce, how fast it is read, and what happens
 //! when it goes too far. Knows the session's task; what is kept is decided by `reflector::learn`.
 
+use weft_bgp::family::Family;
 use weft_bgp::message::notification::Cease;
 use weft_bgp::message::{Message, RouteRefresh};
 use weft_bgp::session::{Input, Negotiated};
 
 use super::{Peer, now};
+use crate::config::RouteTargetFilter;
 use crate::reflector::learn::Learned;
 use crate::reflector::learn::inbound::Inbound;
 use crate::reflector::learn::rate::Budget;
@@ -21,30 +23,39 @@ impl Peer {
             families: negotiated.families.clone(),
             preserved: restart::preserved(negotiated),
             add_path: negotiated.add_path_receive,
-            inbound: self.inbound(),
+            inbound: self.inbound(&negotiated.families),
         }
     }
 
-    fn inbound(&self) -> Inbound {
+    /// A peer that cannot say what it wants wants everything.
+    fn inbound(&self, families: &[Family]) -> Inbound {
         let config = self.config.borrow();
-        Inbound::of(&self.setup.group, config.bgp.vteps.clone().into())
+        let inbound = Inbound::of(&self.setup.group, config.bgp.vteps.clone().into());
+        let says = families.contains(&Family::RTC);
+        match inbound.route_target_filter {
+            RouteTargetFilter::Rtc if !says => Inbound {
+                route_target_filter: RouteTargetFilter::Off,
+                ..inbound
+            },
+            RouteTargetFilter::Off | RouteTargetFilter::Rtc | RouteTargetFilter::Auto => inbound,
+        }
     }
 
     /// The policy of the group changed. What is held stays; what was refused was not kept, so the peer is
     /// asked to say it again.
     pub(super) fn repolicy(&mut self) {
         self.pace();
-        let inbound = self.inbound();
-        let Some(ownership) = &mut self.ownership else {
-            return;
-        };
-        let learned = ownership.set_policy(inbound);
-        self.judged(&learned);
         let families = self
             .up
             .as_ref()
             .map(|up| up.negotiated.families.clone())
             .unwrap_or_default();
+        let inbound = self.inbound(&families);
+        let Some(ownership) = &mut self.ownership else {
+            return;
+        };
+        let learned = ownership.set_policy(inbound);
+        self.judged(&learned);
         families
             .into_iter()
             .for_each(|family| self.ask_again(RouteRefresh::request(family)));
@@ -63,16 +74,24 @@ impl Peer {
             let (bound, count, limit) = (warning.bound, warning.count, warning.limit);
             tracing::warn!(%peer, %bound, count, limit, "a limit is near");
         }
-        if learned.forgotten {
-            self.ask_again(RouteRefresh::request(weft_bgp::family::Family::L2VPN_EVPN));
+        if learned.forgotten && self.asked_again.is_none_or(|at| now() >= at + ASK_AGAIN) {
+            self.asked_again = Some(now());
+            self.ask_again(RouteRefresh::request(Family::L2VPN_EVPN));
         }
         if let Some(bound) = learned.exceeded {
-            tracing::error!(%peer, %bound, "session closed at a limit");
-            self.grievance = Some(format!("limit of {bound} exceeded"));
-            self.session
-                .handle(Input::Stop(Cease::MaxPrefixes), now().into_std());
-            self.restart = Some(now() + self.setup.group.limits.restart);
+            self.exceeded.get_or_insert_with(|| bound.to_string());
         }
+    }
+
+    /// A peer that went beyond a limit that ends the session goes, and may come back later.
+    pub(super) async fn dismiss(&mut self) {
+        let Some(bound) = self.exceeded.take().filter(|_| self.up.is_some()) else {
+            return;
+        };
+        tracing::error!(peer = %self.setup.address, %bound, "session closed at a limit");
+        self.grievance = Some(format!("limit of {bound} exceeded"));
+        self.restart = Some(now() + self.setup.group.limits.restart);
+        self.input(Input::Stop(Cease::MaxPrefixes)).await;
     }
 
     fn ask_again(&mut self, request: RouteRefresh) {
@@ -114,3 +133,6 @@ impl Peer {
         until.is_none()
     }
 }
+
+/// What was not kept for want of room is asked for again at most this often: the answer may not fit either.
+const ASK_AGAIN: std::time::Duration = std::time::Duration::from_secs(60);
