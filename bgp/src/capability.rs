@@ -125,12 +125,13 @@ impl AddPathSet {
 
     /// Route target membership is not among them: every path of it says the same.
     fn bit(family: Family) -> u8 {
-        match family {
-            Family::IPV4_UNICAST => 1,
-            Family::IPV6_UNICAST => 2,
-            Family::L2VPN_EVPN => 4,
-            _ => 0,
-        }
+        let bits = [
+            (Family::IPV4_UNICAST, 1),
+            (Family::IPV6_UNICAST, 2),
+            (Family::L2VPN_EVPN, 4),
+        ];
+        let held = bits.iter().find(|(held, _)| *held == family);
+        held.map_or(0, |(_, bit)| *bit)
     }
 }
 

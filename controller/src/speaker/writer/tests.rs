@@ -1,3 +1,5 @@
+//! Writers without sockets: what goes out, in which order, whatever is ordered meanwhile.
+
 mod model;
 
 use weft_bgp::attribute::{Attributes, ExtendedCommunity};
