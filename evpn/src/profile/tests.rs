@@ -226,10 +226,10 @@ fn what_ended_a_session_is_not_sent_there_again() {
         next_hop: Some(NextHop::V6("2001:db8::53".parse().unwrap())),
         ..v4.clone()
     };
-    for profile in ["frr", "cumulus", "gobgp", "weft"] {
+    for profile in ["frr-10.6", "gobgp", "weft"] {
         assert_eq!(verdict(&flood, &nh6, profile), Ok(()));
     }
-    for profile in ["generic", "exabgp"] {
+    for profile in ["generic", "exabgp", "frr", "cumulus"] {
         assert_eq!(verdict(&flood, &nh6, profile), Err(Withheld::Ipv6NextHop));
     }
     assert_eq!(verdict(&flood, &v6, "exabgp"), Err(Withheld::Ipv6Pmsi));
