@@ -13,6 +13,39 @@ pub(crate) struct Need {
     found: fn() -> bool,
 }
 
+/// Real bgpd, bfdd and zebra.
+const FRR: Need = Need {
+    package: "frr",
+    found: || Path::new("/usr/lib/frr/bgpd").exists() && command::exists("vtysh"),
+};
+
+/// A BMP collector.
+const PMACCT: Need = Need {
+    package: "pmacct",
+    found: || command::exists("pmbmpd"),
+};
+
+/// A reader of MRT.
+const BGPDUMP: Need = Need {
+    package: "bgpdump",
+    found: || command::exists("bgpdump"),
+};
+
+/// To run tests beside the labs: readers and speakers of other authors.
+pub(crate) const TEST: [Need; 5] = [
+    FRR,
+    PMACCT,
+    BGPDUMP,
+    Need {
+        package: "tshark",
+        found: || command::exists("tshark"),
+    },
+    Need {
+        package: "wireshark-common",
+        found: || command::exists("text2pcap"),
+    },
+];
+
 /// To run labs.
 pub(crate) const LAB: [Need; 9] = [
     Need {
@@ -27,10 +60,7 @@ pub(crate) const LAB: [Need; 9] = [
         package: "procps",
         found: || command::exists("sysctl"),
     },
-    Need {
-        package: "frr",
-        found: || Path::new("/usr/lib/frr/bgpd").exists() && command::exists("vtysh"),
-    },
+    FRR,
     Need {
         package: "tcpdump",
         found: || command::exists("tcpdump"),
@@ -43,14 +73,8 @@ pub(crate) const LAB: [Need; 9] = [
         package: "exabgp",
         found: || command::exists("exabgp"),
     },
-    Need {
-        package: "pmacct",
-        found: || command::exists("pmbmpd"),
-    },
-    Need {
-        package: "bgpdump",
-        found: || command::exists("bgpdump"),
-    },
+    PMACCT,
+    BGPDUMP,
 ];
 
 /// To build weftd: bindgen wants libclang, RocksDB a C++ compiler, the raft crate's build `protoc`.
