@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    sync::OnceLock,
 };
 
 use serde_json::Value;
@@ -74,9 +75,18 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// The root of the workspace.
+/// The root of the workspace that cargo runs this program for; by hand, of the one it was built in.
+///
+/// A target folder that several clones share keeps one program for all of them, with the paths of
+/// the clone that compiled it last.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("this package is a folder of the workspace")
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let package = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        package
+            .parent()
+            .expect("this package is a folder of the workspace")
+            .to_owned()
+    })
 }

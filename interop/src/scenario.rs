@@ -4,7 +4,7 @@ mod bad_input;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -210,5 +210,5 @@ pub(crate) fn topology_file(name: &str) -> PathBuf {
 }
 
 fn labs() -> PathBuf {
-    Path::new(programs::root()).join("interop/labs")
+    programs::root().join("interop/labs")
 }

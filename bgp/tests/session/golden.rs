@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A file beside the scripts.
 pub(crate) fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/scripts")
-        .join(name)
+    Path::new("tests/scripts").join(name)
 }
 
 /// Fails at the first line that differs.

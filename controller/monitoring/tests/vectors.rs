@@ -19,7 +19,7 @@ use weft_monitoring::update;
 
 /// The octets of a file: hexadecimal digits below one line of provenance.
 fn vector(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let folder = Path::new("tests/vectors");
     let text = fs::read_to_string(folder.join(name)).unwrap();
     let (provenance, digits) = text.split_once('\n').unwrap();
     assert!(provenance.starts_with("# provenance: "), "{name}");
