@@ -13,9 +13,11 @@ mod message;
 mod selected;
 pub mod tap;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::FutureExt;
 use tokio::task::JoinSet;
 use weft_monitoring::timestamp::Timestamp;
 
@@ -36,22 +38,34 @@ pub async fn serve(shared: Arc<Shared>) {
                 continue;
             }
             running.push(bmp.clone());
-            tasks.spawn(collector::collect(Arc::clone(&shared), bmp));
+            tasks.spawn(collect(Arc::clone(&shared), bmp));
         }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => break,
             changed = config.changed() => if changed.is_err() { break },
-            Some(ended) = tasks.join_next() => match ended {
-                Ok(name) => running.retain(|held| held.name != name),
-                Err(error) => {
-                    tracing::error!(%error, "a collector's task failed");
-                    return;
-                }
-            },
+            Some(Ok(name)) = tasks.join_next() => running.retain(|held| held.name != name),
         }
     }
     while tasks.join_next().await.is_some() {}
 }
+
+/// One collector, until it is not to be told like this any more. A defect that one meets is not the end of
+/// the others; it begins anew after a while.
+async fn collect(shared: Arc<Shared>, bmp: Bmp) -> String {
+    let name = bmp.name.clone();
+    let mut stop = shared.stop.subscribe();
+    let told = AssertUnwindSafe(collector::collect(Arc::clone(&shared), bmp));
+    if told.catch_unwind().await.is_err() {
+        tracing::error!(collector = %name, "its task panicked: a defect of weft; it begins anew in a minute");
+        shared.taps.sweep();
+        shared.taps.forget(&name);
+        // Whether the daemon stops first or the pause ends is all the same here.
+        let _ = tokio::time::timeout(AFTER_DEFECT, stop.wait_for(|stop| *stop)).await;
+    }
+    name
+}
+
+const AFTER_DEFECT: Duration = Duration::from_secs(60);
 
 /// The time of day, as BMP and MRT write it.
 #[expect(clippy::disallowed_methods, reason = "collectors show it to people")]
