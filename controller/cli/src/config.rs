@@ -1,6 +1,5 @@
 //! `weft config`: what a replica was told in its file, what a changed file would do, and that it does it.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -8,8 +7,9 @@ use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
 use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash, printable};
+use crate::output::{self, Format, or_dash, printable};
 
 /// What can be done with a replica's configuration.
 #[derive(Subcommand)]
@@ -50,33 +50,23 @@ pub(crate) struct Show {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
-            Self::Reload(reload) => reload.run(connection, format, out).await,
-            Self::Diff(diff) => diff.run(connection, format, out).await,
-            Self::Show(show) => show.run(connection, format, out).await,
+            Self::Reload(reload) => reload.run(dialog).await,
+            Self::Diff(diff) => diff.run(dialog).await,
+            Self::Show(show) => show.run(dialog).await,
         }
     }
 }
 
 impl Reload {
-    async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let request = proto::ReloadConfigRequest {
             dry_run: self.dry_run,
             ..proto::ReloadConfigRequest::default()
         };
-        let answer = change(request, connection, format, out).await?;
-        if format == Format::Table {
+        let answer = change(request, dialog).await?;
+        if dialog.format == Format::Table {
             let (file, replica) = (printable(&answer.file), answer.replica);
             let count = counted(answer.changes.len());
             let done = if self.dry_run {
@@ -84,19 +74,14 @@ impl Reload {
             } else {
                 "reloaded"
             };
-            writeln!(out, "replica {replica}: {file} {done}: {count}")?;
+            writeln!(dialog.out, "replica {replica}: {file} {done}: {count}")?;
         }
         Ok(())
     }
 }
 
 impl Diff {
-    async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let name = self.file.display().to_string();
         let text = std::fs::read_to_string(&self.file);
         let text = text.map_err(|error| Failure::Refused(format!("{name}: {error}")))?;
@@ -105,10 +90,14 @@ impl Diff {
             text,
             name: name.clone(),
         };
-        let answer = change(request, connection, format, out).await?;
-        if format == Format::Table {
+        let answer = change(request, dialog).await?;
+        if dialog.format == Format::Table {
             let (replica, count) = (answer.replica, counted(answer.changes.len()));
-            writeln!(out, "replica {replica}: {}: {count}", printable(&name))?;
+            writeln!(
+                dialog.out,
+                "replica {replica}: {}: {count}",
+                printable(&name)
+            )?;
         }
         Ok(())
     }
@@ -117,23 +106,19 @@ impl Diff {
 /// Asks, and prints one line for each difference.
 async fn change(
     request: proto::ReloadConfigRequest,
-    connection: &Connection,
-    format: Format,
-    out: &mut dyn Write,
+    dialog: &mut Dialog<'_>,
 ) -> Result<proto::ReloadConfigResponse, Failure> {
-    let mut client = connection.operator().await?;
-    let answer = connection.answer(client.reload_config(request)).await?;
-    let changes = answer.changes.iter().map(Change::from).collect::<Vec<_>>();
-    match format {
+    let mut client = dialog.connection.operator().await?;
+    let call = client.reload_config(request);
+    let answer = dialog.connection.answer(call).await?;
+    match dialog.format {
         Format::Table => {
-            for change in &changes {
-                writeln!(out, "{}", printable(&change.line()))?;
+            for change in answer.changes.iter().map(Change::from) {
+                writeln!(dialog.out, "{}", printable(&change.line()))?;
             }
         }
         Format::Json | Format::Yaml => {
-            let mut list = List::new(out, format);
-            list.add(&changes)?;
-            list.end()?;
+            dialog.rows::<_, Change>(answer.changes.iter().collect())?;
         }
     }
     Ok(answer)
@@ -202,31 +187,20 @@ impl output::Row for Change {
 }
 
 impl Show {
-    async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
-        let mut client = connection.operator().await?;
-        let mut list = List::new(out, format);
-        let mut request = proto::GetConfigRequest {
-            subject: self.part.join(" "),
-            all: self.all,
-            ..proto::GetConfigRequest::default()
+    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        let mut client = dialog.connection.operator().await?;
+        let subject = self.part.join(" ");
+        let ask = async |connection: &Connection, page_token| {
+            let request = proto::GetConfigRequest {
+                subject: subject.clone(),
+                all: self.all,
+                page_token,
+                ..proto::GetConfigRequest::default()
+            };
+            let page = connection.answer(client.get_config(request)).await?;
+            Ok((page.values, page.next_page_token))
         };
-        loop {
-            let page = connection
-                .answer(client.get_config(request.clone()))
-                .await?;
-            let values = page.values.into_iter().map(Value::from);
-            list.add(&values.collect::<Vec<_>>())?;
-            if page.next_page_token.is_empty() {
-                break;
-            }
-            connection.advance(&mut request.page_token, page.next_page_token)?;
-        }
-        Ok(list.end()?)
+        dialog.pages::<_, Value>(ask).await
     }
 }
 

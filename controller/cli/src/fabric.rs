@@ -7,9 +7,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use tonic::Code;
 use weft_proto::fabric::v1 as proto;
 
-use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, Table, or_dash, printable};
+use crate::output::{self, Table, or_dash, printable};
 
 use declared::{Fabric, HostPort, Link, Role, Switch};
 
@@ -57,27 +57,22 @@ enum State {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
-            Self::Apply(apply) => apply.run(connection, format, out).await,
-            Self::Show => show(connection, format, out).await,
-            Self::Link(set) => set.run(connection, format, out).await,
+            Self::Apply(apply) => apply.run(dialog).await,
+            Self::Show => show(dialog).await,
+            Self::Link(set) => set.run(dialog).await,
         }
     }
 }
 
 impl Apply {
-    async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        let Dialog {
+            connection,
+            format,
+            out,
+        } = dialog;
         let name = self.file.display();
         let fabric = read(&self.file)?;
         let request = proto::ApplyFabricRequest {
@@ -91,7 +86,7 @@ impl Apply {
             _ => Failure::from_status(connection.address(), &status),
         })?;
         let fabric = Fabric::from(answer.fabric.unwrap_or_default());
-        if output::object(out, format, &fabric)? {
+        if output::object(*out, *format, &fabric)? {
             return Ok(());
         }
         let Fabric {
@@ -128,38 +123,36 @@ fn read(file: &Path) -> Result<proto::Fabric, Failure> {
     Ok(fabric.into())
 }
 
-async fn show(connection: &Connection, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut client = connection.fabric().await?;
-    let fabric = connection
-        .answer(client.get_fabric(proto::GetFabricRequest {}))
-        .await?;
-    let fabric = Fabric::from(fabric);
-    if !output::object(out, format, &fabric)? {
-        tables(&fabric, out)?;
+async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.fabric().await?;
+    let call = client.get_fabric(proto::GetFabricRequest {});
+    let fabric = Fabric::from(dialog.connection.answer(call).await?);
+    if !output::object(dialog.out, dialog.format, &fabric)? {
+        tables(&fabric, dialog.out)?;
     }
     Ok(())
 }
 
 impl Set {
-    async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let down = match self.state {
             State::Up => false,
             State::Down => true,
         };
-        let mut client = connection.fabric().await?;
+        let mut client = dialog.connection.fabric().await?;
         let request = proto::SetLinkStateRequest {
             link: self.link.clone(),
             down,
         };
-        let fabric = Fabric::from(connection.answer(client.set_link_state(request)).await?);
-        if !output::object(out, format, &fabric)? {
+        let call = client.set_link_state(request);
+        let fabric = Fabric::from(dialog.connection.answer(call).await?);
+        if !output::object(dialog.out, dialog.format, &fabric)? {
             let (link, state) = (printable(&self.link), state(down));
-            writeln!(out, "link {link} {state}, revision {}", fabric.revision)?;
+            writeln!(
+                dialog.out,
+                "link {link} {state}, revision {}",
+                fabric.revision
+            )?;
         }
         Ok(())
     }

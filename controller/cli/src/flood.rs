@@ -1,14 +1,12 @@
 //! `weft flood`: which VTEPs get a copy of what is flooded in a VNI.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
-use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash};
+use crate::output::{self, or_dash};
 use crate::route::Consistency;
 
 /// What can be asked of flooding.
@@ -31,23 +29,16 @@ pub(crate) struct Wanted {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let Self::List(wanted) = self;
         let request = proto::ListFloodListsRequest {
             consistency: proto::Consistency::from(wanted.consistency).into(),
             vni: wanted.vni.unwrap_or(0),
         };
-        let mut client = connection.operator().await?;
-        let answer = connection.answer(client.list_flood_lists(request)).await?;
-        let mut list = List::new(out, format);
-        let rows = answer.lists.into_iter().map(FloodList::from);
-        list.add(&rows.collect::<Vec<_>>())?;
-        Ok(list.end()?)
+        let mut client = dialog.connection.operator().await?;
+        let call = client.list_flood_lists(request);
+        let answer = dialog.connection.answer(call).await?;
+        dialog.rows::<_, FloodList>(answer.lists)
     }
 }
 
@@ -81,6 +72,8 @@ impl output::Row for FloodList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
+    use crate::output::List;
 
     #[test]
     fn flood_lists_in_columns() {

@@ -1,14 +1,12 @@
 //! `weft mac`: MAC addresses that move too often.
 
-use std::io::Write;
-
 use clap::Subcommand;
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
-use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash};
+use crate::output::{self, or_dash};
 
 /// What can be asked of MAC addresses.
 #[derive(Subcommand)]
@@ -19,20 +17,12 @@ pub(crate) enum Command {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let Self::Moves = self;
-        let mut client = connection.operator().await?;
-        let request = proto::ListMovesRequest {};
-        let answer = connection.answer(client.list_moves(request)).await?;
-        let mut list = List::new(out, format);
-        let rows = answer.moves.into_iter().map(Move::from);
-        list.add(&rows.collect::<Vec<_>>())?;
-        Ok(list.end()?)
+        let mut client = dialog.connection.operator().await?;
+        let call = client.list_moves(proto::ListMovesRequest {});
+        let answer = dialog.connection.answer(call).await?;
+        dialog.rows::<_, Move>(answer.moves)
     }
 }
 
@@ -71,6 +61,7 @@ impl output::Row for Move {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::{Format, List};
 
     #[test]
     fn moves_in_columns() {

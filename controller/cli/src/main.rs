@@ -9,12 +9,14 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use connection::Connection;
+use dialog::Dialog;
 use failure::Failure;
 use output::{Format, printable};
 
 mod agent;
 mod config;
 mod connection;
+mod dialog;
 mod fabric;
 mod failure;
 mod flood;
@@ -147,21 +149,25 @@ async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
         timeout,
         noun,
     } = arguments;
-    let connection = Connection::new(address, Duration::from_secs(timeout));
+    let mut dialog = Dialog {
+        connection: Connection::new(address, Duration::from_secs(timeout)),
+        format,
+        out,
+    };
     match noun {
-        Noun::Peer(command) => command.run(&connection, format, out).await,
-        Noun::Route(command) => command.run(&connection, format, out).await,
-        Noun::Segment(command) => command.run(&connection, format, out).await,
-        Noun::Neighbor(command) => command.run(&connection, format, out).await,
-        Noun::Flood(command) => command.run(&connection, format, out).await,
-        Noun::Mac(command) => command.run(&connection, format, out).await,
-        Noun::Rib(command) => command.run(&connection, out).await,
-        Noun::Vtep(command) => command.run(&connection, format, out).await,
-        Noun::Replica(command) => command.run(&connection, format, out).await,
-        Noun::Fabric(command) => command.run(&connection, format, out).await,
-        Noun::Plan(command) => command.run(&connection, format, out).await,
-        Noun::Config(command) => command.run(&connection, format, out).await,
-        Noun::Agent(command) => command.run(&connection, format, out).await,
+        Noun::Peer(command) => command.run(&mut dialog).await,
+        Noun::Route(command) => command.run(&mut dialog).await,
+        Noun::Segment(command) => command.run(&mut dialog).await,
+        Noun::Neighbor(command) => command.run(&mut dialog).await,
+        Noun::Flood(command) => command.run(&mut dialog).await,
+        Noun::Mac(command) => command.run(&mut dialog).await,
+        Noun::Rib(command) => command.run(&mut dialog).await,
+        Noun::Vtep(command) => command.run(&mut dialog).await,
+        Noun::Replica(command) => command.run(&mut dialog).await,
+        Noun::Fabric(command) => command.run(&mut dialog).await,
+        Noun::Plan(command) => command.run(&mut dialog).await,
+        Noun::Config(command) => command.run(&mut dialog).await,
+        Noun::Agent(command) => command.run(&mut dialog).await,
     }
 }
 

@@ -1,14 +1,13 @@
 //! `weft neighbor`: which IP address is at which MAC address behind which VTEP.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
 use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash};
+use crate::output::{self, or_dash};
 use crate::route::Consistency;
 
 /// What can be asked of neighbors.
@@ -37,45 +36,28 @@ pub(crate) struct Wanted {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
-            Self::List(wanted) => list(wanted, connection, format, out).await,
+            Self::List(wanted) => list(wanted, dialog).await,
         }
     }
 }
 
-async fn list(
-    wanted: Wanted,
-    connection: &Connection,
-    format: Format,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut client = connection.operator().await?;
-    let mut list = List::new(out, format);
-    let mut request = proto::ListNeighborsRequest {
-        consistency: proto::Consistency::from(wanted.consistency).into(),
-        vni: wanted.vni.unwrap_or(0),
-        ip: wanted.ip.unwrap_or_default(),
-        duplicates: wanted.duplicates,
-        ..proto::ListNeighborsRequest::default()
+async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.operator().await?;
+    let ask = async |connection: &Connection, page_token| {
+        let request = proto::ListNeighborsRequest {
+            consistency: proto::Consistency::from(wanted.consistency).into(),
+            vni: wanted.vni.unwrap_or(0),
+            ip: wanted.ip.clone().unwrap_or_default(),
+            duplicates: wanted.duplicates,
+            page_token,
+            ..proto::ListNeighborsRequest::default()
+        };
+        let page = connection.answer(client.list_neighbors(request)).await?;
+        Ok((page.neighbors, page.next_page_token))
     };
-    loop {
-        let page = connection
-            .answer(client.list_neighbors(request.clone()))
-            .await?;
-        let rows = page.neighbors.into_iter().map(Neighbor::from);
-        list.add(&rows.collect::<Vec<_>>())?;
-        if page.next_page_token.is_empty() {
-            break;
-        }
-        connection.advance(&mut request.page_token, page.next_page_token)?;
-    }
-    Ok(list.end()?)
+    dialog.pages::<_, Neighbor>(ask).await
 }
 
 #[derive(Serialize)]
@@ -139,6 +121,8 @@ impl output::Row for Neighbor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
+    use crate::output::List;
 
     #[test]
     fn neighbors_in_columns() {

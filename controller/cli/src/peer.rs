@@ -2,15 +2,14 @@
 
 mod detail;
 
-use std::io::Write;
-
 use clap::Subcommand;
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
 use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash};
+use crate::output::{self, or_dash};
 
 /// What can be asked of peers.
 #[derive(Subcommand)]
@@ -26,48 +25,33 @@ pub(crate) enum Command {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
-            Self::List => list(connection, format, out).await,
-            Self::Show { peer } => show(peer, connection, format, out).await,
+            Self::List => list(dialog).await,
+            Self::Show { peer } => show(peer, dialog).await,
         }
     }
 }
 
-async fn list(connection: &Connection, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut client = connection.operator().await?;
-    let mut list = List::new(out, format);
-    let mut request = proto::ListPeersRequest::default();
-    loop {
-        let page = connection
-            .answer(client.list_peers(request.clone()))
-            .await?;
-        list.add(&page.peers.into_iter().map(Peer::from).collect::<Vec<_>>())?;
-        if page.next_page_token.is_empty() {
-            break;
-        }
-        connection.advance(&mut request.page_token, page.next_page_token)?;
-    }
-    Ok(list.end()?)
+async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.operator().await?;
+    let ask = async |connection: &Connection, page_token| {
+        let request = proto::ListPeersRequest {
+            page_token,
+            ..proto::ListPeersRequest::default()
+        };
+        let page = connection.answer(client.list_peers(request)).await?;
+        Ok((page.peers, page.next_page_token))
+    };
+    dialog.pages::<_, Peer>(ask).await
 }
 
-async fn show(
-    peer: String,
-    connection: &Connection,
-    format: Format,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut client = connection.operator().await?;
-    let request = proto::GetPeerRequest { peer };
-    let detail = connection.answer(client.get_peer(request)).await?;
-    let detail = detail::Detail::from(detail);
-    if !output::object(out, format, &detail)? {
-        detail.print(out)?;
+async fn show(peer: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.operator().await?;
+    let call = client.get_peer(proto::GetPeerRequest { peer });
+    let detail = detail::Detail::from(dialog.connection.answer(call).await?);
+    if !output::object(dialog.out, dialog.format, &detail)? {
+        detail.print(dialog.out)?;
     }
     Ok(())
 }
@@ -163,6 +147,8 @@ fn age(secs: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
+    use crate::output::List;
 
     fn peer() -> proto::Peer {
         proto::Peer {

@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
-use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, Table, printable};
+use crate::output::{self, Table, printable};
 
 /// What can be asked of the plan.
 #[derive(Subcommand)]
@@ -27,31 +27,20 @@ pub(crate) struct Wanted {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
-            Self::Show(wanted) => show(wanted, connection, format, out).await,
+            Self::Show(wanted) => show(wanted, dialog).await,
         }
     }
 }
 
-async fn show(
-    wanted: Wanted,
-    connection: &Connection,
-    format: Format,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut client = connection.operator().await?;
-    let request = proto::GetPlanRequest {
-        leaf: wanted.leaf.unwrap_or_default(),
-    };
-    let plan = Plan::from(connection.answer(client.get_plan(request)).await?);
-    if !output::object(out, format, &plan)? {
-        plan.print(out)?;
+async fn show(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.operator().await?;
+    let leaf = wanted.leaf.unwrap_or_default();
+    let call = client.get_plan(proto::GetPlanRequest { leaf });
+    let plan = Plan::from(dialog.connection.answer(call).await?);
+    if !output::object(dialog.out, dialog.format, &plan)? {
+        plan.print(dialog.out)?;
     }
     Ok(())
 }
@@ -198,6 +187,7 @@ const COLUMNS: u16 = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
 
     fn plan() -> proto::Plan {
         let member = |(via, interface, next_hop, weight, index): (&str, &str, &str, u32, u64)| {

@@ -1,14 +1,12 @@
 //! `weft replica`: the Raft group as the asked replica sees it.
 
-use std::io::Write;
-
 use clap::Subcommand;
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
-use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash};
+use crate::output::{self, or_dash};
 
 /// What can be asked of replicas.
 #[derive(Subcommand)]
@@ -19,32 +17,18 @@ pub(crate) enum Command {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
-            Self::List => list(connection, format, out).await,
+            Self::List => list(dialog).await,
         }
     }
 }
 
-async fn list(connection: &Connection, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut client = connection.operator().await?;
-    let answer = connection
-        .answer(client.list_replicas(proto::ListReplicasRequest {}))
-        .await?;
-    let mut list = List::new(out, format);
-    list.add(
-        &answer
-            .replicas
-            .into_iter()
-            .map(Replica::from)
-            .collect::<Vec<_>>(),
-    )?;
-    Ok(list.end()?)
+async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.operator().await?;
+    let call = client.list_replicas(proto::ListReplicasRequest {});
+    let answer = dialog.connection.answer(call).await?;
+    dialog.rows::<_, Replica>(answer.replicas)
 }
 
 #[derive(Serialize)]
@@ -120,6 +104,8 @@ impl output::Row for Replica {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
+    use crate::output::List;
 
     #[test]
     fn replicas_in_columns() {

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use weft_proto::operator::v1 as proto;
 
 use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
 
 /// What can be done with the tables.
@@ -29,11 +30,10 @@ pub(crate) struct Dump {
 
 impl Command {
     /// Asks and writes.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        let Dialog {
+            connection, out, ..
+        } = dialog;
         let Self::Dump(Dump { file, family }) = self;
         let request = proto::DumpRibRequest { families: family };
         if file == Path::new("-") {

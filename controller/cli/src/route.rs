@@ -2,15 +2,14 @@
 
 mod detail;
 
-use std::io::Write;
-
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
 use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash};
+use crate::output::{self, or_dash};
 
 /// What can be asked of routes.
 #[derive(Subcommand)]
@@ -80,15 +79,10 @@ impl From<Consistency> for proto::Consistency {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
-            Self::List(wanted) => list(wanted.into(), connection, format, out).await,
-            Self::Show(shown) => show(shown.into(), connection, format, out).await,
+            Self::List(wanted) => list(wanted.into(), dialog).await,
+            Self::Show(shown) => show(shown.into(), dialog).await,
         }
     }
 }
@@ -125,43 +119,30 @@ impl From<Shown> for proto::GetRouteRequest {
     }
 }
 
-async fn show(
-    request: proto::GetRouteRequest,
-    connection: &Connection,
-    format: Format,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut client = connection.operator().await?;
-    let answer = connection.answer(client.get_route(request)).await?;
+async fn show(request: proto::GetRouteRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.operator().await?;
+    let answer = dialog.connection.answer(client.get_route(request)).await?;
     let found = answer.destinations.into_iter();
     let found: Vec<_> = found.map(detail::Destination::from).collect();
-    if !output::object(out, format, &found)? {
+    if !output::object(dialog.out, dialog.format, &found)? {
         for destination in &found {
-            destination.print(out)?;
+            destination.print(dialog.out)?;
         }
     }
     Ok(())
 }
 
-async fn list(
-    mut request: proto::ListRoutesRequest,
-    connection: &Connection,
-    format: Format,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut client = connection.operator().await?;
-    let mut list = List::new(out, format);
-    loop {
-        let page = connection
-            .answer(client.list_routes(request.clone()))
-            .await?;
-        list.add(&page.routes.into_iter().map(Route::from).collect::<Vec<_>>())?;
-        if page.next_page_token.is_empty() {
-            break;
-        }
-        connection.advance(&mut request.page_token, page.next_page_token)?;
-    }
-    Ok(list.end()?)
+async fn list(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.operator().await?;
+    let ask = async |connection: &Connection, page_token| {
+        let request = proto::ListRoutesRequest {
+            page_token,
+            ..request.clone()
+        };
+        let page = connection.answer(client.list_routes(request)).await?;
+        Ok((page.routes, page.next_page_token))
+    };
+    dialog.pages::<_, Route>(ask).await
 }
 
 #[derive(Serialize)]
@@ -230,6 +211,8 @@ impl output::Row for Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
+    use crate::output::List;
 
     #[test]
     fn routes_in_columns_with_the_best_path_marked() {

@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
-use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash};
+use crate::output::{self, Format, or_dash};
 use crate::route::Consistency;
 
 /// What can be asked of Ethernet segments.
@@ -38,12 +38,7 @@ pub(crate) struct Wanted {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let (esi, wanted) = match self {
             Self::List(wanted) => (None, wanted),
             Self::Show { esi, wanted } => (Some(esi), wanted),
@@ -53,21 +48,17 @@ impl Command {
             esi: esi.clone().unwrap_or_default(),
             tag: wanted.tag,
         };
-        let mut client = connection.operator().await?;
-        let answer = connection.answer(client.list_segments(request)).await?;
+        let mut client = dialog.connection.operator().await?;
+        let call = client.list_segments(request);
+        let answer = dialog.connection.answer(call).await?;
         let segments: Vec<_> = answer.segments.into_iter().map(Segment::from).collect();
         match (esi, segments.first()) {
-            (Some(esi), None) => {
-                return Err(Failure::Refused(format!("there is no segment {esi:?}")));
+            (Some(esi), None) => Err(Failure::Refused(format!("there is no segment {esi:?}"))),
+            (Some(_), Some(segment)) if dialog.format == Format::Table => {
+                Ok(segment.print(dialog.out)?)
             }
-            (Some(_), Some(segment)) if format == Format::Table => segment.print(out)?,
-            (Some(_) | None, _) => {
-                let mut list = List::new(out, format);
-                list.add(&segments)?;
-                list.end()?;
-            }
+            (Some(_) | None, _) => dialog.rows::<_, Segment>(segments),
         }
-        Ok(())
     }
 }
 
@@ -143,6 +134,7 @@ impl output::Row for Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::List;
 
     fn segment() -> Segment {
         Segment::from(proto::Segment {

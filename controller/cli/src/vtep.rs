@@ -1,14 +1,12 @@
 //! `weft vtep`: tunnel endpoints and the VNIs behind them.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
-use crate::connection::Connection;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, List, or_dash};
+use crate::output::{self, or_dash};
 use crate::route::Consistency;
 
 /// What can be asked of VTEPs.
@@ -28,32 +26,19 @@ pub(crate) struct Wanted {
 
 impl Command {
     /// Asks and prints.
-    pub(crate) async fn run(
-        self,
-        connection: &Connection,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
-            Self::List(wanted) => list(wanted, connection, format, out).await,
+            Self::List(wanted) => list(wanted, dialog).await,
         }
     }
 }
 
-async fn list(
-    wanted: Wanted,
-    connection: &Connection,
-    format: Format,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut client = connection.operator().await?;
+async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.operator().await?;
     let consistency = proto::Consistency::from(wanted.consistency).into();
-    let answer = connection
-        .answer(client.list_vteps(proto::ListVtepsRequest { consistency }))
-        .await?;
-    let mut list = List::new(out, format);
-    list.add(&answer.vteps.into_iter().map(Vtep::from).collect::<Vec<_>>())?;
-    Ok(list.end()?)
+    let call = client.list_vteps(proto::ListVtepsRequest { consistency });
+    let answer = dialog.connection.answer(call).await?;
+    dialog.rows::<_, Vtep>(answer.vteps)
 }
 
 #[derive(Serialize)]
@@ -104,6 +89,8 @@ fn ranges(numbers: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
+    use crate::output::List;
 
     #[test]
     fn vteps_in_columns() {
