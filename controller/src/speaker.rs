@@ -12,13 +12,14 @@ pub mod offer;
 pub mod ownership;
 pub mod peer;
 pub mod reload;
+pub mod remembered;
 pub mod report;
 pub mod restart;
 pub mod saved;
 pub mod socket;
 pub mod writer;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -106,8 +107,12 @@ impl Shared {
 
     /// Whether an OPEN says now that we have restarted.
     pub fn has_restarted(&self) -> bool {
-        self.restarted_until
-            .is_some_and(|until| Instant::now() < until)
+        self.restarted_until().is_some()
+    }
+
+    /// Until when our OPENs say so.
+    fn restarted_until(&self) -> Option<Instant> {
+        self.restarted_until.filter(|until| Instant::now() < *until)
     }
 
     /// BFD, started when the first peer needs it.
@@ -198,9 +203,36 @@ impl Speaker {
                 continue;
             }
             if let Some(setup) = Setup::resolve(&config.bgp, *address) {
-                self.start(setup);
+                self.start(setup, None);
             }
         }
+    }
+
+    /// Those that were served before a restart of this replica may wait to be dialed: for a while they are
+    /// dialed like listed ones.
+    async fn start_remembered(&mut self) {
+        let Some(until) = self.shared.restarted_until() else {
+            return;
+        };
+        let look = self.shared.reflection.query(|reflector| {
+            let owners = reflector.peers();
+            let owners = owners.filter_map(|(_, agreed)| agreed.owner.as_ref());
+            owners.map(|owner| owner.address).collect::<BTreeSet<_>>()
+        });
+        let mut addresses = look.await.unwrap_or_default();
+        addresses.retain(|address| !lock(&self.shared.entries).contains_key(address));
+        let config = self.shared.config();
+        for setup in remembered::setups(&config.bgp, addresses, self.room(&config.bgp)) {
+            tracing::info!(peer = %setup.address, "dialed, since it may wait for that");
+            self.start(setup, Some(until));
+        }
+    }
+
+    /// How many more dynamic peers there may be.
+    fn room(&self, bgp: &Bgp) -> usize {
+        let entries = lock(&self.shared.entries);
+        let dynamic = entries.values().filter(|entry| entry.dynamic).count();
+        bgp.dynamic_peers_max.saturating_sub(dynamic)
     }
 
     /// From now on another configuration holds. Every peer's task sees that by itself.
@@ -241,6 +273,7 @@ impl Speaker {
         let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
         self.keyring = Keyring::new(listeners.clone());
         self.sign(&self.shared.config().bgp);
+        self.start_remembered().await;
         for listener in listeners {
             listening.spawn(accept(listener, accepted.clone()));
         }
@@ -301,7 +334,7 @@ impl Speaker {
         self.shared.release_identity(address);
         // A listed peer's task ends by a failure only: begin anew.
         if let Some(setup) = self.shared.setup(address).filter(|setup| !setup.dynamic) {
-            self.start(setup);
+            self.start(setup, None);
         }
     }
 
@@ -331,19 +364,16 @@ impl Speaker {
             tracing::info!(%from, "connection from a peer that is shut down");
             return;
         }
-        let dynamic = lock(&self.shared.entries)
-            .values()
-            .filter(|entry| entry.dynamic)
-            .count();
-        if dynamic >= self.shared.config().bgp.dynamic_peers_max {
+        if self.room(&self.shared.config().bgp) == 0 {
             tracing::error!(%from, "no room for another dynamic peer; see bgp.dynamic_peers_max");
             return;
         }
-        let words = self.start(setup);
+        let words = self.start(setup, None);
         let _ = words.try_send(Word::Incoming(stream));
     }
 
-    fn start(&mut self, setup: Setup) -> mpsc::Sender<Word> {
+    /// `dialed_until` is for a dynamic peer that is dialed, for a while.
+    fn start(&mut self, setup: Setup, dialed_until: Option<Instant>) -> mpsc::Sender<Word> {
         let (words, inbox) = mpsc::channel(WORDS_MAX);
         let report = Report::new(setup.group.name.clone(), setup.dynamic);
         let address = setup.address;
@@ -353,7 +383,8 @@ impl Speaker {
             dynamic: setup.dynamic,
         };
         lock(&self.shared.entries).insert(address, entry);
-        let peer = Peer::new(Arc::clone(&self.shared), setup, inbox, report);
+        let shared = Arc::clone(&self.shared);
+        let peer = Peer::new(shared, setup, dialed_until, inbox, report);
         self.peers.spawn(async move {
             if AssertUnwindSafe(peer.serve()).catch_unwind().await.is_err() {
                 tracing::error!(peer = %address, "the peer's task failed");

@@ -96,6 +96,8 @@ pub struct Peer {
     stopping: Option<Instant>,
     /// Not configured any more: the task ends when nothing of the peer is left.
     leaving: bool,
+    /// Not listed, and dialed all the same until then or until it has a session.
+    dialed_until: Option<Instant>,
     /// We ended the session for a reason that may pass: begin again then.
     restart: Option<Instant>,
     /// What it may still send, where somebody limits that.
@@ -129,14 +131,15 @@ enum Happened {
 }
 
 impl Peer {
-    /// A peer that has not begun.
+    /// A peer that has not begun; a dynamic one is dialed until `dialed_until`.
     pub fn new(
         shared: Arc<Shared>,
         setup: Setup,
+        dialed_until: Option<Instant>,
         words: mpsc::Receiver<Word>,
         report: Report,
     ) -> Self {
-        let mut session = Session::new(session_config(&shared, &setup));
+        let mut session = Session::new(session_config(&shared, &setup, dialed_until));
         session.set_restarted(shared.has_restarted());
         Self {
             stop: shared.stop.subscribe(),
@@ -161,6 +164,7 @@ impl Peer {
             asked_again: None,
             stopping: None,
             leaving: false,
+            dialed_until,
             restart: None,
             budget: None,
             resting: None,
@@ -184,6 +188,7 @@ impl Peer {
         match self.stopping {
             Some(deadline) => (idle && gone) || now() >= deadline,
             None if self.leaving => idle && gone,
+            None if self.dialed_until.is_some() => false,
             None => self.setup.dynamic && idle && gone && self.report.served(),
         }
     }
@@ -195,7 +200,7 @@ impl Peer {
         let resting = self.resting.is_some();
         let deadline = timers
             .into_iter()
-            .chain([self.resting])
+            .chain([self.resting, self.dialed_until])
             .flatten()
             .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
@@ -224,6 +229,10 @@ impl Peer {
     async fn due(&mut self) {
         if self.restart.take_if(|at| now() >= *at).is_some() && self.stopping.is_none() {
             self.input(Input::Start).await;
+        }
+        if self.dialed_until.is_some_and(|at| now() >= at) {
+            self.stop_dialing();
+            self.report.failed("it has not come back".to_owned());
         }
         if self.owed_at.is_some_and(|at| now() >= at) {
             self.owed_at = None;
@@ -457,6 +466,13 @@ impl Peer {
         self.dialing = Some(dialing);
     }
 
+    /// A peer that is not listed dials us from now on.
+    fn stop_dialing(&mut self) {
+        if self.dialed_until.take().is_some() {
+            self.offer();
+        }
+    }
+
     fn send(&mut self, side: Side, message: &Message) {
         let (context, _) = self.session.decode_context(side);
         let Some(connection) = &self.connections[side as usize] else {
@@ -521,6 +537,7 @@ impl Peer {
         }
         // Whoever has seen it once must not wait for the End-of-RIB of a restart again. RFC 4724 §4.1.
         self.session.set_restarted(false);
+        self.stop_dialing();
         self.watch_path(side).await;
         let exporting = Exporting::new(self.exports(&negotiated));
         self.up = Some(Up {
@@ -565,11 +582,11 @@ impl Peer {
     }
 }
 
-fn session_config(shared: &Shared, setup: &Setup) -> SessionConfig {
+fn session_config(shared: &Shared, setup: &Setup, dialed_until: Option<Instant>) -> SessionConfig {
     let seed = super::seed(setup.address, shared.replica);
     let config = offer::session(&setup.group, &shared.local, &shared.hostname, seed);
     SessionConfig {
-        passive: config.passive || setup.passive || setup.dynamic,
+        passive: config.passive || (setup.dynamic && dialed_until.is_none()),
         ..config
     }
 }

@@ -11,7 +11,7 @@ use weft_bgp::session::{Effect, Input, Side};
 use super::{Peer, Setup, session_config};
 use crate::config::settings::{self, Reach};
 use crate::config::{Bgp, diff};
-use crate::speaker::keys;
+use crate::speaker::{keys, remembered};
 
 impl Setup {
     /// How to reach whoever may speak from an address; `None`: nobody may.
@@ -62,6 +62,9 @@ impl Peer {
         let before = std::mem::replace(&mut self.setup, setup);
         let group = &self.setup.group;
         self.report.regroup(group.name.clone(), self.setup.dynamic);
+        if !remembered::is_to_be_dialed(&self.setup) {
+            self.dialed_until = None;
+        }
         let (old, new) = (settings::of_group(&before.group), settings::of_group(group));
         let changed: BTreeSet<_> = diff::between(&old, &new)
             .into_iter()
@@ -87,8 +90,8 @@ impl Peer {
     }
 
     /// Hands the session what it offers from now on.
-    fn offer(&mut self) -> Effect {
-        let mut config = session_config(&self.shared, &self.setup);
+    pub(super) fn offer(&mut self) -> Effect {
+        let mut config = session_config(&self.shared, &self.setup, self.dialed_until);
         // Whether we have restarted is no matter of the configuration.
         let restart = self.session.config().graceful_restart.as_ref();
         let restarted = restart.is_some_and(|restart| restart.restarted);
