@@ -47,7 +47,7 @@ pub(crate) const TEST: [Need; 5] = [
 ];
 
 /// To run labs.
-pub(crate) const LAB: [Need; 9] = [
+pub(crate) const LAB: [Need; 11] = [
     Need {
         package: "iproute2",
         found: || command::exists("ip") && command::exists("bridge"),
@@ -72,6 +72,14 @@ pub(crate) const LAB: [Need; 9] = [
     Need {
         package: "exabgp",
         found: || command::exists("exabgp"),
+    },
+    Need {
+        package: "bird2",
+        found: || command::exists("bird") && command::exists("birdc"),
+    },
+    Need {
+        package: "curl",
+        found: || command::exists("curl"),
     },
     PMACCT,
     BGPDUMP,
