@@ -4,7 +4,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use ipnet::IpNet;
+
 use super::Config;
+use super::group::PeerGroup;
 use super::settings::{self, Effect, Setting};
 
 /// One line of a difference.
@@ -114,7 +117,9 @@ fn groups(old: &Config, new: &Config) -> Vec<Change> {
                 let (old, new) = (settings::of_group(old), settings::of_group(new));
                 lines(&subject, between(&old, &new))
             }
-            (before, after) => came_or_went(subject, before.is_some(), after.is_some()),
+            (before, after) => {
+                came_or_went(subject, before.is_some(), after.is_some(), Effect::Applied)
+            }
         }
     };
     names.into_iter().flat_map(one).collect()
@@ -140,10 +145,20 @@ fn ranges(old: &Config, new: &Config) -> Vec<Change> {
                 )]
             }
             (Some(_), Some(_)) => Vec::new(),
-            (before, after) => came_or_went(subject, before.is_some(), after.is_some()),
+            (before, after) => {
+                let effect = resettled(covering(old, prefix), covering(new, prefix));
+                came_or_went(subject, before.is_some(), after.is_some(), effect)
+            }
         }
     };
     prefixes.into_iter().flat_map(one).collect()
+}
+
+/// What holds for who dials from all of a prefix: the settings of the longest range around it.
+fn covering(config: &Config, prefix: IpNet) -> Option<&PeerGroup> {
+    let mut ranges = config.bgp.listen_ranges.iter();
+    let range = ranges.find(|range| range.prefix.contains(&prefix))?;
+    config.bgp.groups.get(&range.peer_group)
 }
 
 fn peers(old: &Config, new: &Config) -> Vec<Change> {
@@ -153,7 +168,10 @@ fn peers(old: &Config, new: &Config) -> Vec<Change> {
         let subject = format!("peer {address}");
         let (before, after) = (old.bgp.peers.get(address), new.bgp.peers.get(address));
         let (Some(before), Some(after)) = (before, after) else {
-            changes.extend(came_or_went(subject, before.is_some(), after.is_some()));
+            let [was, is] = [old, new].map(|config| config.bgp.resolve(*address));
+            let effect = resettled(was.map(|was| was.settings), is.map(|is| is.settings));
+            let (before, after) = (before.is_some(), after.is_some());
+            changes.extend(came_or_went(subject, before, after, effect));
             continue;
         };
         let (before, after) = (&before.settings, &after.settings);
@@ -200,7 +218,9 @@ fn bmp(old: &Config, new: &Config) -> Vec<Change> {
         let subject = format!("bmp {name}");
         match (find(old, name), find(new, name)) {
             (Some(before), Some(after)) => lines(&subject, between(&before, &after)),
-            (before, after) => came_or_went(subject, before.is_some(), after.is_some()),
+            (before, after) => {
+                came_or_went(subject, before.is_some(), after.is_some(), Effect::Applied)
+            }
         }
     };
     names.into_iter().flat_map(one).collect()
@@ -209,10 +229,19 @@ fn bmp(old: &Config, new: &Config) -> Vec<Change> {
 /// What it costs those who were in one group to be in another.
 fn moved(old: &Config, new: &Config, from: &str, to: &str) -> Effect {
     match (old.bgp.groups.get(from), new.bgp.groups.get(to)) {
-        (Some(from), Some(to)) => {
-            dearest(&between(&settings::of_group(from), &settings::of_group(to)))
-        }
+        (Some(from), Some(to)) => resettled(Some(from), Some(to)),
         (None, _) | (_, None) => Effect::Applied,
+    }
+}
+
+/// What it costs those who had these settings to have others, or none: their sessions end then.
+fn resettled(was: Option<&PeerGroup>, is: Option<&PeerGroup>) -> Effect {
+    match (was, is) {
+        (Some(was), Some(is)) => {
+            dearest(&between(&settings::of_group(was), &settings::of_group(is)))
+        }
+        (Some(_), None) => Effect::SessionReset,
+        (None, _) => Effect::Applied,
     }
 }
 
@@ -248,7 +277,7 @@ fn regrouped(subject: String, old: &str, new: &str, effect: Effect) -> Change {
     }
 }
 
-fn came_or_went(subject: String, before: bool, after: bool) -> Vec<Change> {
+fn came_or_went(subject: String, before: bool, after: bool, effect: Effect) -> Vec<Change> {
     let there = |there: bool| there.then(String::new);
     if before == after {
         return Vec::new();
@@ -258,6 +287,6 @@ fn came_or_went(subject: String, before: bool, after: bool) -> Vec<Change> {
         knob: "",
         old: there(before),
         new: there(after),
-        effect: Effect::Applied,
+        effect,
     }]
 }

@@ -286,9 +286,45 @@ fn peers_groups_ranges_and_collectors_come_and_go() {
         "peer 192.0.2.1",
         "bmp 192.0.2.9:1790",
     ];
-    let lines_of = |word: &str| subjects.map(|subject| format!("{subject}: {word} (applied)"));
-    assert_eq!(lines(&empty, &full), lines_of("added"));
-    assert_eq!(lines(&full, &empty), lines_of("removed"));
+    let added = subjects.map(|subject| format!("{subject}: added (applied)"));
+    assert_eq!(lines(&empty, &full), added);
+    // The sessions of a range and of a peer end with them.
+    let effects = ["applied", "session reset", "session reset", "applied"];
+    let removed: Vec<_> = subjects.into_iter().zip(effects).collect();
+    let removed: Vec<_> = removed
+        .iter()
+        .map(|(subject, effect)| format!("{subject}: removed ({effect})"))
+        .collect();
+    assert_eq!(lines(&full, &empty), removed);
+}
+
+#[test]
+fn who_falls_under_another_range_pays_for_what_differs() {
+    let file = |more: &str| {
+        let text = format!(
+            "[[bgp.peer_group]]\nname = \"a\"\n[[bgp.peer_group]]\nname = \"b\"\nhold_secs = 9\n\
+             [[bgp.listen_range]]\nprefix = \"192.0.2.0/24\"\npeer_group = \"a\"\n{more}"
+        );
+        parse(&text).unwrap()
+    };
+    let range = |group: &str| {
+        format!("[[bgp.listen_range]]\nprefix = \"192.0.2.0/28\"\npeer_group = \"{group}\"\n")
+    };
+    let peer =
+        |group: &str| format!("[[bgp.peer]]\naddress = \"192.0.2.1\"\npeer_group = \"{group}\"\n");
+    let subjects = ["listen_range 192.0.2.0/28", "peer 192.0.2.1"];
+    for (subject, more) in subjects.iter().zip([range("b"), peer("b")]) {
+        let (bare, other) = (file(""), file(&more));
+        let said = |word: &str| [format!("{subject}: {word} (session reset)")];
+        assert_eq!(lines(&bare, &other), said("added"));
+        assert_eq!(lines(&other, &bare), said("removed"));
+    }
+    for (subject, more) in subjects.iter().zip([range("a"), peer("a")]) {
+        let (bare, same) = (file(""), file(&more));
+        let said = |word: &str| [format!("{subject}: {word} (applied)")];
+        assert_eq!(lines(&bare, &same), said("added"));
+        assert_eq!(lines(&same, &bare), said("removed"));
+    }
 }
 
 #[test]

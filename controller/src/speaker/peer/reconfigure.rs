@@ -81,9 +81,12 @@ impl Peer {
         }
         // An idle session that may dial now has to begin to; one that may not has to cease.
         let turned = self.up.is_none() && before.passive != self.setup.passive;
+        // What stands in paths for our AS stands in all that was told and heard.
+        let renamed = before.group.local_as != self.setup.group.local_as;
+        let settled = matches!(effect, Effect::MustReset(_)) || renamed;
         if begins {
             self.input(Input::Start).await;
-        } else if matches!(effect, Effect::MustReset(_)) || self.is_misplaced(&before) || turned {
+        } else if settled || self.is_misplaced(&before) || turned {
             self.reset(&effect).await;
         }
         changed
