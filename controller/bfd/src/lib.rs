@@ -6,12 +6,14 @@
 //! packet    octets <-> control packets                                  pure
 //! session   packets and the time -> packets, one status, one deadline   pure
 //! service   sockets, the clock, one thread for all sessions             1x per daemon
+//! link      whether two addresses are one hop apart
 //! ```
 
 pub use self::packet::{Diagnostic, Discriminator, State};
 pub use self::service::{Config, Counters, Service, Watch, WatchError};
 pub use self::session::{Status, Timers};
 
+pub mod link;
 pub mod packet;
 mod service;
 pub mod session;

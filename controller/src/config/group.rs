@@ -186,14 +186,18 @@ pub struct Bfd {
     pub interval: Duration,
     /// Packets that may be missed in a row: 1 to 255.
     pub multiplier: u8,
-    /// RFC 5883 instead of RFC 5881; absent: unless the TTL says that the peer is on the same link.
+    /// RFC 5883 instead of RFC 5881; absent: unless the peer is on our link, see [`Bfd::multihop`].
     pub multihop: Option<bool>,
 }
 
 impl Bfd {
-    /// Whether the peer is watched over several hops, given how far away it may be.
-    pub fn is_multihop(&self, ttl: Ttl) -> bool {
-        self.multihop.unwrap_or_else(|| !ttl.is_one_hop())
+    /// Whether the peer is watched over several hops, as far as it was said or the TTL tells. Otherwise the
+    /// addresses of the session decide, as FRR's do.
+    pub fn multihop(&self, ttl: Ttl) -> Option<bool> {
+        match self.multihop {
+            None if ttl.is_one_hop() => Some(false),
+            said => said,
+        }
     }
 }
 

@@ -357,7 +357,8 @@ fn a_peer_lies_over_its_group_and_a_group_over_the_defaults() {
     assert_eq!(dynamic.settings, &config.bgp.groups["leaves"]);
     assert_eq!(dynamic.settings.ttl.accepted_min(), 255);
     let bfd = dynamic.settings.bfd.unwrap();
-    assert!(!bfd.is_multihop(dynamic.settings.ttl));
+    assert_eq!(bfd.multihop(dynamic.settings.ttl), Some(false));
+    assert_eq!(bfd.multihop(Ttl::Multihop(255)), None);
     assert_eq!(config.bgp.resolve("198.51.100.1".parse().unwrap()), None);
 }
 

@@ -74,8 +74,9 @@ pub(super) fn multihop(ttl: Ttl) -> u8 {
 
 pub(super) fn bfd_table(bfd: &Bfd, ttl: Ttl) -> String {
     let (interval_ms, multiplier) = (bfd.interval.as_millis(), bfd.multiplier);
-    let multihop = bfd.is_multihop(ttl);
-    format!("{{ interval_ms = {interval_ms}, multiplier = {multiplier}, multihop = {multihop} }}")
+    let multihop = bfd.multihop(ttl);
+    let multihop = multihop.map_or_else(String::new, |it| format!(", multihop = {it}"));
+    format!("{{ interval_ms = {interval_ms}, multiplier = {multiplier}{multihop} }}")
 }
 
 pub(super) fn restart(graceful_restart: GracefulRestart) -> String {

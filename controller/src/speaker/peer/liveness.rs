@@ -84,13 +84,24 @@ impl Peer {
         Some(Config {
             local,
             remote: self.setup.address,
-            multihop: bfd.is_multihop(group.ttl),
+            multihop: bfd
+                .multihop(group.ttl)
+                .unwrap_or_else(|| self.is_apart(local)),
             interval: bfd.interval,
             multiplier: NonZeroU8::new(bfd.multiplier)?,
             min_ttl: match group.ttl {
                 Ttl::Gtsm(_) => group.ttl.accepted_min(),
                 Ttl::Multihop(_) => 1,
             },
+        })
+    }
+
+    /// The peer is not on the link of our end of the session.
+    fn is_apart(&self, local: IpAddr) -> bool {
+        let shared = weft_bfd::link::is_shared(local, self.setup.address);
+        !shared.unwrap_or_else(|error| {
+            tracing::error!(peer = %self.setup.address, %error, "BFD: taken to be several hops away");
+            false
         })
     }
 
