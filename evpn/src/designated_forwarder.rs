@@ -19,8 +19,9 @@ pub struct Candidate {
     pub preference: u16,
     /// Does not want to take over from another with the same preference. RFC 9785 §3.
     pub dont_preempt: bool,
-    /// Has the capability to count only those whose circuit is up. RFC 8584 §4.
-    pub ac_influenced: bool,
+    /// What else it is capable of, by bits of its community, RFC 8584 §2.2: 0x4000 is to count only those
+    /// whose circuit is up, which is not looked at here.
+    pub capabilities: u16,
 }
 
 /// How a forwarder is elected. IANA, "DF Alg".
@@ -40,6 +41,15 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    /// Whether domains of one segment may have different forwarders.
+    #[must_use]
+    pub fn goes_by_tag(self) -> bool {
+        match self {
+            Self::Modulo | Self::HighestRandomWeight => true,
+            Self::HighestPreference | Self::LowestPreference | Self::Other(_) => false,
+        }
+    }
+
     /// Its number.
     #[must_use]
     pub fn number(self) -> u8 {
@@ -87,7 +97,7 @@ impl Candidate {
             algorithm: algorithm.into(),
             preference: election.map_or(DEFAULT_PREFERENCE, DfElection::preference),
             dont_preempt: election.is_some_and(DfElection::dont_preempt),
-            ac_influenced: election.is_some_and(DfElection::ac_influenced),
+            capabilities: election.map_or(0, DfElection::capabilities),
         }
     }
 }
@@ -96,13 +106,13 @@ impl Candidate {
 /// have to agree likewise. RFC 8584 §2.2.1.
 #[must_use]
 pub fn agreed(candidates: &[Candidate]) -> Algorithm {
-    let wish = |candidate: &Candidate| (candidate.algorithm, candidate.ac_influenced);
+    let wish = |candidate: &Candidate| (candidate.algorithm, candidate.capabilities);
     let mut wishes = candidates.iter().map(wish);
-    let Some((first, influenced)) = wishes.next() else {
+    let Some(first) = wishes.next() else {
         return Algorithm::Modulo;
     };
-    if wishes.all(|other| other == (first, influenced)) {
-        first
+    if wishes.all(|other| other == first) {
+        first.0
     } else {
         Algorithm::Modulo
     }
@@ -301,7 +311,7 @@ mod tests {
             assert_eq!(elected(&one(algorithm), 1), Some(2));
         }
         let other = Candidate {
-            ac_influenced: true,
+            capabilities: 0x4000,
             ..candidate(1, 2)
         };
         assert_eq!(agreed(&[other, candidate(2, 2)]), Algorithm::Modulo);

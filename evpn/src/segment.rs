@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use weft_bgp::table::{BestChange, Path};
 
-use crate::community::{DfElection, EsiLabel, find};
+use crate::community::{DfElection, EsiLabel, find, views};
 use crate::designated_forwarder::{self, Algorithm, Candidate};
 use crate::esi::Esi;
 use crate::route::{EthernetAd, Route, RouteKey};
@@ -249,7 +249,9 @@ fn said(path: &Path<Route>) -> Option<Said> {
     let attributes = &path.attributes;
     match &path.nlri {
         Route::EthernetSegment(route) => {
-            let election = find(attributes, DfElection::of);
+            // Several count as none. RFC 8584 §2.2.1.
+            let mut elections = views(attributes, DfElection::of);
+            let election = elections.next().filter(|_| elections.next().is_none());
             let candidate = Candidate::new(route.key.originator, election);
             Some(Said::Candidate(route.key.esi, candidate))
         }

@@ -28,9 +28,9 @@ pub(crate) enum Command {
 /// Which answer is wanted.
 #[derive(Args)]
 pub(crate) struct Wanted {
-    /// The forwarder for this Ethernet tag, mostly a VLAN.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    tag: u32,
+    /// The forwarder for this Ethernet tag, mostly a VLAN; without it only one that forwards for all.
+    #[arg(long, value_name = "N")]
+    tag: Option<u32>,
     /// Who has to agree on the answer.
     #[arg(long, value_enum, default_value_t = Consistency::Linearizable)]
     consistency: Consistency,

@@ -81,8 +81,12 @@ fn selected(reflector: &Reflector, wanted: impl Fn(&RouteKey) -> bool) -> Vec<Pa
     wanted.cloned().collect()
 }
 
-/// Segments as these paths tell of them; with the forwarder for `tag`.
-pub(super) fn segments(paths: Vec<Path<Route>>, esi: Option<Esi>, tag: u32) -> Vec<proto::Segment> {
+/// Segments as these paths tell of them; with the forwarder for `tag`, without one where it is the same for all.
+pub(super) fn segments(
+    paths: Vec<Path<Route>>,
+    esi: Option<Esi>,
+    tag: Option<u32>,
+) -> Vec<proto::Segment> {
     let mut segments = Segments::new();
     for path in paths {
         segments.learn(&BestChange {
@@ -99,7 +103,7 @@ pub(super) fn segments(paths: Vec<Path<Route>>, esi: Option<Esi>, tag: u32) -> V
     wanted.map(|esi| segment(&segments, esi, tag)).collect()
 }
 
-fn segment(segments: &Segments, esi: Esi, tag: u32) -> proto::Segment {
+fn segment(segments: &Segments, esi: Esi, tag: Option<u32>) -> proto::Segment {
     let domain = |(vni, tag): (Option<Vni>, EthernetTag)| proto::SegmentDomain {
         vni: vni.map_or(0, |vni| vni.number()),
         tag: tag.0,
@@ -118,7 +122,9 @@ fn segment(segments: &Segments, esi: Esi, tag: u32) -> proto::Segment {
         Algorithm::LowestPreference => "lowest preference".to_owned(),
         Algorithm::Other(number) => format!("algorithm {number}"),
     };
-    let forwarder = segments.forwarder(esi, tag);
+    let by_tag = segments.algorithm(esi).goes_by_tag() && segments.candidates(esi).len() > 1;
+    let tag = tag.or_else(|| (!by_tag).then_some(0));
+    let forwarder = tag.and_then(|tag| segments.forwarder(esi, tag));
     proto::Segment {
         esi: esi.to_string(),
         redundancy: redundancy.to_owned(),

@@ -53,6 +53,13 @@ impl DfElection {
         self.bitmap() & 0x4000 != 0
     }
 
+    /// The bitmap without the bit that is each VTEP's own wish: in what is left all have to agree. RFC 8584
+    /// §2.2.1, RFC 9785 §3.
+    #[must_use]
+    pub fn capabilities(self) -> u16 {
+        self.bitmap() & !0x8000
+    }
+
     /// Preference. RFC 9785 §3.
     #[must_use]
     pub fn preference(self) -> u16 {

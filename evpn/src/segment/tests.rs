@@ -147,6 +147,11 @@ fn the_election_follows_the_communities() {
     assert_eq!(segments.algorithm(ESI), Algorithm::Modulo);
     assert_eq!(segments.forwarder(ESI, 100), Some(vtep(2)));
     assert_eq!(segments.candidates(ESI).len(), 3);
+    // Two wishes are none.
+    let wishes = [100, 200].map(|preference| DfElection::new(2, 0, preference).octets());
+    table.learn(&source(3), 0, candidate(3), attributes(3, &wishes));
+    learn(&mut segments, &mut table);
+    assert_eq!(segments.algorithm(ESI), Algorithm::Modulo);
 }
 
 proptest! {
