@@ -7,6 +7,7 @@
 
 pub mod export;
 pub mod feed;
+pub mod gate;
 pub mod keys;
 pub mod offer;
 pub mod ownership;

@@ -19,6 +19,7 @@ use super::learn::sanity::FabricView;
 use super::owner::Agreed;
 use super::{Output, Reflector};
 use crate::speaker::feed::Feed;
+use crate::speaker::gate::{Gate, Held};
 
 /// What the thread takes.
 pub enum Input {
@@ -75,8 +76,10 @@ pub struct Turn {
     pub old: (ExportKey, Interest),
     /// How and of what it is to be told.
     pub new: (ExportKey, Interest),
+    /// Closed from the moment of the answer on, until the member's writer has it.
+    pub gate: Arc<Gate>,
     /// The answer; `None`: the old group has gone, so nobody knows what the member was told.
-    pub reply: oneshot::Sender<Option<Turned>>,
+    pub reply: oneshot::Sender<Option<(Turned, Held)>>,
 }
 
 /// A place in another group, or another view of the same.
@@ -122,18 +125,21 @@ impl Reflection {
         joined.await.ok()
     }
 
-    /// Turns a member of a group to another one; `None` while the daemon stops.
+    /// Turns a member of a group to another one, and holds its writer at `gate` from then on; `None` while the
+    /// daemon stops.
     pub async fn turn(
         &self,
         family: Family,
         old: (ExportKey, Interest),
         new: (ExportKey, Interest),
-    ) -> Option<Option<Turned>> {
+        gate: Arc<Gate>,
+    ) -> Option<Option<(Turned, Held)>> {
         let (reply, turned) = oneshot::channel();
         let turn = Turn {
             family,
             old,
             new,
+            gate,
             reply,
         };
         self.inputs.send(Input::Turn(turn)).await.ok()?;
@@ -378,8 +384,10 @@ impl Edge {
     fn admit(&mut self) {
         self.turning.retain(|turn| !turn.reply.is_closed());
         if let Some(turn) = self.turning.pop_front() {
+            // Before the end of the member's feed is looked at: its writer stands still there or before.
+            let held = turn.gate.hold();
             let turned = self.turn((turn.family, turn.old, turn.new));
-            let _ = turn.reply.send(turned);
+            let _ = turn.reply.send(turned.map(|turned| (turned, held)));
         }
         let index = self.reflector.index();
         let (ready, waiting) = std::mem::take(&mut self.waiting)

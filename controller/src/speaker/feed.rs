@@ -7,6 +7,8 @@ use tokio::sync::watch;
 use weft_bgp::update_group::Segment;
 use weft_bgp::update_group::journal::{Cursor, Journal, Read};
 
+use super::gate::Gate;
+
 /// A group's journal and the bell that rings when it grew. The lock is held to push or clone one
 /// pointer, once per segment and member.
 pub struct Feed {
@@ -38,6 +40,13 @@ impl Feed {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .read(cursor)
+    }
+
+    /// The same for a reader behind a gate; `None`: it is closed. Looked at under the lock of the journal: whoever closes
+    /// the gate and then asks for [`Feed::end`] knows that the reader does not get beyond it.
+    pub fn read_through(&self, gate: &Gate, cursor: &mut Cursor) -> Option<Read> {
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        (!gate.is_held()).then(|| journal.read(cursor))
     }
 
     /// Where the next segment will stand.

@@ -13,6 +13,7 @@ use futures::future::select_all;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::peer::PeerId;
@@ -20,6 +21,7 @@ use weft_bgp::update_group::Segment;
 use weft_bgp::update_group::journal::Cursor;
 
 use super::feed::Feed;
+use super::gate::{Gate, Held};
 use super::saved::Saved;
 
 use stream::{Active, Trouble};
@@ -32,8 +34,8 @@ pub enum Order {
     Begin(Box<Stream>),
     /// Write a family's image once more, and its journal again. RFC 2918.
     Again(Family, Box<Repeat>),
-    /// Go over to another feed or interest.
-    Turn(Family, Box<Turning>),
+    /// Go over to another feed or interest, and read on: the stream was held for that.
+    Turn(Family, Box<Turning>, Held),
     /// Write this End-of-RIB once the family's journal was written up to here.
     End(Family, Cursor, Bytes),
     /// Write what waits of control, then close.
@@ -50,6 +52,8 @@ pub struct Stream {
     pub interest: Interest,
     /// What it does not want.
     pub saved: Arc<Saved>,
+    /// Nothing is read of the feed while it is closed, for [`HOLD_MAX`] at most.
+    pub gate: Arc<Gate>,
     /// Our own words, written first of all.
     pub preface: Option<Bytes>,
     /// The image, written first.
@@ -122,7 +126,7 @@ pub async fn write(
             writer.take(order);
         }
         chunk.octets.clear();
-        let trouble = writer.fill(&mut chunk);
+        let trouble = writer.fill(&mut chunk, Instant::now());
         let troubled = trouble.is_some();
         if let Some(event) = trouble
             && events.send(event).await.is_err()
@@ -173,10 +177,11 @@ impl Writer {
                     active.repeat(*repeat);
                 }
             }
-            Order::Turn(family, turning) => {
+            Order::Turn(family, turning, held) => {
                 if let Some(active) = self.stream(family) {
                     active.turn(*turning);
                 }
+                drop(held);
             }
             Order::End(family, complete, octets) => {
                 if let Some(active) = self.stream(family) {
@@ -205,11 +210,11 @@ impl Writer {
     }
 
     /// Collects what can be written now; tells of a stream that fell off its journal, once.
-    fn fill(&mut self, chunk: &mut Chunk) -> Option<Event> {
+    fn fill(&mut self, chunk: &mut Chunk, now: Instant) -> Option<Event> {
         chunk.octets.extend(self.control.drain(..));
         let mut room = CHUNK_OCTETS;
         for active in &mut self.streams {
-            match active.fill(&mut chunk.octets, &mut room) {
+            match active.fill(&mut chunk.octets, &mut room, now) {
                 Some(Trouble::Lagged(revision)) => {
                     return Some(Event::Lagged(active.family(), revision));
                 }
@@ -220,8 +225,9 @@ impl Writer {
         None
     }
 
-    /// Waits for an order, or for a journal to grow (`Some(None)`).
+    /// Waits for an order, or for a journal to grow or a gate to open (`Some(None)`).
     async fn wait(&mut self, orders: &mut mpsc::Receiver<Order>) -> Option<Option<Order>> {
+        let held = self.streams.iter().any(Active::is_held);
         let bells: Vec<_> = self
             .streams
             .iter_mut()
@@ -234,6 +240,7 @@ impl Writer {
         tokio::select! {
             order = orders.recv() => order.map(Some),
             _ = select_all(bells) => Some(None),
+            () = tokio::time::sleep(HOLD_LOOK), if held => Some(None),
         }
     }
 }
@@ -274,6 +281,11 @@ async fn send(
 /// Octets and slices of one vectored write: well above a socket's buffer, below IOV_MAX (1,024).
 const CHUNK_OCTETS: usize = 1 << 20;
 const CHUNK_SLICES: usize = 512;
+/// A turn that takes longer holds nobody up: if it comes all the same, and too late, the session starts again. Longer
+/// than the largest table takes to be looked at; short beside a hold time.
+const HOLD_MAX: Duration = Duration::from_secs(2);
+/// Between two looks at a gate that is closed. The turn itself comes as an order; this is for one that comes to nothing.
+const HOLD_LOOK: Duration = Duration::from_millis(50);
 /// A peer that takes nothing for this long is blocked; RFC 9687's timer starts.
 const BLOCKED_AFTER: Duration = Duration::from_secs(1);
 

@@ -2,6 +2,7 @@
 //! Knows no route and no octet; how a turn is written is the writer's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use super::{Peer, Why, now};
 use crate::config::RouteTargetFilter;
 use crate::reflector::learn::Learned;
 use crate::speaker::export::Exports;
+use crate::speaker::gate::Gate;
 
 /// How, and of what, a peer is told in a family.
 pub(super) type Manner = (ExportKey, Interest);
@@ -24,6 +26,8 @@ pub(super) struct Exporting {
     wish: Wish,
     /// What the writer was ordered last, in the families that have begun.
     pub(super) told: BTreeMap<Family, Manner>,
+    /// Where a family's stream is held while its turn is worked out.
+    gates: BTreeMap<Family, Arc<Gate>>,
     /// EVPN waits for the peer's memberships until then.
     held: Option<Instant>,
 }
@@ -34,6 +38,7 @@ impl Exporting {
             exports,
             wish: Wish::default(),
             told: BTreeMap::new(),
+            gates: BTreeMap::new(),
             held: None,
         }
     }
@@ -45,6 +50,11 @@ impl Exporting {
             _ => Interest::Everything,
         };
         (self.exports.key(family), interest)
+    }
+
+    /// The one gate of a family in this session.
+    pub(super) fn gate(&mut self, family: Family) -> Arc<Gate> {
+        Arc::clone(self.gates.entry(family).or_default())
     }
 
     /// Families that are told otherwise than they shall be.

@@ -15,6 +15,7 @@ use weft_bgp::session::Input;
 use super::Peer;
 use super::exporting::Manner;
 use crate::reflector::thread::{Joined, Turned};
+use crate::speaker::gate::{Gate, Held};
 use crate::speaker::saved::Saved;
 use crate::speaker::writer::{Order, Repeat, Stream, Turning};
 
@@ -32,13 +33,8 @@ impl Peer {
             return;
         }
         let wishes = self.wishes();
-        let turns = self.up.as_ref().map(|up| up.exporting.turns());
-        let mut turns = turns.unwrap_or_default();
-        turns.retain(|(family, ..)| {
-            let fresh = |wish: &Wish| wish.family == *family && wish.why == Why::Fresh;
-            !wishes.iter().any(fresh)
-        });
-        if wishes.is_empty() && turns.is_empty() {
+        let turn = self.next_turn(&wishes);
+        if wishes.is_empty() && turn.is_none() {
             return;
         }
         let shared = Arc::clone(&self.shared);
@@ -65,9 +61,10 @@ impl Peer {
                     None => return answer,
                 }
             }
-            for (family, old, new) in turns {
-                match shared.reflection.turn(family, old, new.clone()).await {
-                    Some(Some(turned)) => answer.turn(family, new, turned),
+            if let Some((family, old, new, gate)) = turn {
+                let turned = shared.reflection.turn(family, old, new.clone(), gate);
+                match turned.await {
+                    Some(Some((turned, held))) => answer.turn(family, new, turned, held),
                     Some(None) => answer.lost = true,
                     None => return answer,
                 }
@@ -76,12 +73,25 @@ impl Peer {
         }));
     }
 
+    /// A family that is to turn, if no wish begins it anyway. One at a time: its stream is held until the writer has its
+    /// turn, and that must not wait for another's.
+    fn next_turn(&mut self, wishes: &[Wish]) -> Option<(Family, Manner, Manner, Arc<Gate>)> {
+        let exporting = &mut self.up.as_mut()?.exporting;
+        let begins = |family: Family| {
+            let fresh = |wish: &Wish| wish.family == family && wish.why == Why::Fresh;
+            wishes.iter().any(fresh)
+        };
+        let mut turns = exporting.turns().into_iter();
+        let (family, old, new) = turns.find(|(family, ..)| !begins(*family))?;
+        Some((family, old, new, exporting.gate(family)))
+    }
+
     /// What is wanted, with all that its order needs. What cannot be answered yet stays wanted.
     fn wishes(&mut self) -> Vec<Wish> {
-        let Some(up) = &self.up else {
+        let Some(up) = &mut self.up else {
             return Vec::new();
         };
-        let (exporting, negotiated) = (&up.exporting, &up.negotiated);
+        let (exporting, negotiated) = (&mut up.exporting, &up.negotiated);
         let connection = self.connections[up.side as usize].as_ref();
         let address = connection.and_then(|it| it.socket.local_addr().ok());
         let mut wishes = Vec::new();
@@ -119,6 +129,7 @@ impl Peer {
                 marks,
                 end: end.encode(&negotiated.decode),
                 saved: report.saved(family),
+                gate: exporting.gate(family),
             });
             false
         });
@@ -171,6 +182,7 @@ struct Wish {
     marks: Option<(Bytes, Bytes)>,
     end: Bytes,
     saved: Arc<Saved>,
+    gate: Arc<Gate>,
 }
 
 /// Why routes are wanted. Those that end with End-of-RIB come first.
@@ -214,6 +226,7 @@ impl Answer {
                 peer: wish.peer,
                 interest: wish.manner.1.clone(),
                 saved: wish.saved,
+                gate: wish.gate,
                 preface: wish.preface,
                 image,
                 feed,
@@ -239,7 +252,7 @@ impl Answer {
         self.orders.push((order, told));
     }
 
-    fn turn(&mut self, family: Family, manner: Manner, turned: Turned) {
+    fn turn(&mut self, family: Family, manner: Manner, turned: Turned, held: Held) {
         let Turned {
             until,
             segment,
@@ -253,7 +266,7 @@ impl Answer {
             cursor,
             interest: manner.1.clone(),
         };
-        let order = Order::Turn(family, Box::new(turning));
+        let order = Order::Turn(family, Box::new(turning), held);
         self.orders.push((order, Some((family, manner))));
     }
 }

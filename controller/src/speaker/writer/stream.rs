@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::update_group::journal::{Cursor, Read};
 use weft_bgp::update_group::{Frame, Segment};
 
-use super::{CHUNK_SLICES, Repeat, Stream, Turning};
+use super::{CHUNK_SLICES, HOLD_MAX, Repeat, Stream, Turning};
 
 /// A stream and how far it is.
 pub(super) struct Active {
@@ -34,6 +35,8 @@ pub(super) struct Active {
     repeating: bool,
     /// Where the stream goes next; the first begins where this feed's `until` is reached.
     turns: VecDeque<Turn>,
+    /// Since when the gate is closed, as far as that was noticed.
+    held_since: Option<Instant>,
     revision: u64,
     lagged: bool,
 }
@@ -72,6 +75,7 @@ impl Active {
             repeated: None,
             repeating: false,
             turns: VecDeque::new(),
+            held_since: None,
             revision: 0,
             lagged: false,
             stream,
@@ -98,6 +102,11 @@ impl Active {
         (!self.lagged).then_some(&mut self.bell)
     }
 
+    /// Whether it waits for its gate to open.
+    pub(super) fn is_held(&self) -> bool {
+        self.held_since.is_some()
+    }
+
     pub(super) fn repeat(&mut self, repeat: Repeat) {
         match self.turns.back_mut() {
             Some(turn) => turn.again = Some(repeat),
@@ -122,7 +131,12 @@ impl Active {
     }
 
     /// Collects octets; says so when it has just fallen off its journal.
-    pub(super) fn fill(&mut self, octets: &mut Vec<Bytes>, room: &mut usize) -> Option<Trouble> {
+    pub(super) fn fill(
+        &mut self,
+        octets: &mut Vec<Bytes>,
+        room: &mut usize,
+        now: Instant,
+    ) -> Option<Trouble> {
         if self.lagged && !self.turns.is_empty() {
             // The turn came when the news of the lag was under way already.
             self.turns.clear();
@@ -131,7 +145,7 @@ impl Active {
         octets.extend(self.opening.take());
         while *room > 0 && octets.len() < CHUNK_SLICES && !self.lagged {
             let Some(segment) = &self.segment else {
-                match self.next(octets) {
+                match self.next(octets, now) {
                     Next::Segment => continue,
                     Next::Nothing => return None,
                     Next::Trouble(trouble) => return Some(trouble),
@@ -154,7 +168,7 @@ impl Active {
     }
 
     /// Between two segments.
-    fn next(&mut self, octets: &mut Vec<Bytes>) -> Next {
+    fn next(&mut self, octets: &mut Vec<Bytes>, now: Instant) -> Next {
         self.next_frame = 0;
         let cursor = self.stream.cursor;
         let due = |end: &mut (Cursor, Bytes)| cursor >= end.0;
@@ -170,8 +184,8 @@ impl Active {
         octets.extend(self.repeated.take_if(due).map(|(_, end)| end));
         if let Some(turn) = self.turns.pop_front_if(|turn| cursor >= turn.to.until) {
             if cursor > turn.to.until && !Arc::ptr_eq(&self.stream.feed, &turn.to.feed) {
-                // Told in the old way what the segment of the turn does not know of: nobody would ever
-                // withdraw it in the new way.
+                // Held for too long, and told in the old way what the segment of the turn does not know of:
+                // nobody would ever withdraw it in the new way.
                 self.turns.clear();
                 self.lagged = true;
                 return Next::Trouble(Trouble::Lost);
@@ -181,7 +195,7 @@ impl Active {
         }
         // Marked before it is read: what is pushed after this rings again.
         self.bell.mark_unchanged();
-        match self.stream.feed.read(&mut self.stream.cursor) {
+        match self.read(now) {
             Read::Segment(segment) => {
                 self.segment = Some(segment);
                 Next::Segment
@@ -197,6 +211,23 @@ impl Active {
                     }
                 }
             }
+        }
+    }
+
+    /// The next segment of the feed, unless it would be told in the old way while a turn is worked out that does not
+    /// know of it.
+    fn read(&mut self, now: Instant) -> Read {
+        let Stream {
+            feed, gate, cursor, ..
+        } = &mut self.stream;
+        if let Some(read) = feed.read_through(gate, cursor) {
+            self.held_since = None;
+            return read;
+        }
+        let since = *self.held_since.get_or_insert(now);
+        match now < since + HOLD_MAX {
+            true => Read::Empty,
+            false => feed.read(cursor),
         }
     }
 

@@ -2,9 +2,12 @@
 
 mod model;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use weft_bgp::attribute::{Attributes, ExtendedCommunity};
 use weft_bgp::constrain::Targets;
 use weft_bgp::peer::RouterId;
+use weft_bgp::update_group::journal::Read;
 use weft_bgp::update_group::{Audience, Concerns, Frame};
 
 use super::*;
@@ -59,6 +62,7 @@ fn stream(feed: &Arc<Feed>, image: Arc<Segment>) -> Stream {
         peer: PEER,
         interest: Interest::Everything,
         saved: Arc::default(),
+        gate: Arc::default(),
         preface: None,
         image,
         feed: Arc::clone(feed),
@@ -79,7 +83,7 @@ fn begun(stream: Stream) -> Writer {
 
 fn written(writer: &mut Writer) -> Vec<Bytes> {
     let mut chunk = Chunk::default();
-    assert!(writer.fill(&mut chunk).is_none());
+    assert!(writer.fill(&mut chunk, Instant::now()).is_none());
     chunk.octets
 }
 
@@ -107,7 +111,14 @@ fn turn(until: Cursor, segment: Arc<Segment>, feed: &Arc<Feed>, interest: Intere
         cursor: feed.end(),
         interest,
     };
-    Order::Turn(FAMILY, Box::new(turning))
+    Order::Turn(FAMILY, Box::new(turning), Arc::<Gate>::default().hold())
+}
+
+/// A writer on a feed, and the gate of its stream.
+fn gated(feed: &Arc<Feed>) -> (Writer, Arc<Gate>) {
+    let stream = stream(feed, segment(1, "image"));
+    let gate = Arc::clone(&stream.gate);
+    (begun(stream), gate)
 }
 
 #[test]
@@ -217,6 +228,115 @@ fn a_turn_comes_between_the_old_life_and_the_new_one() {
 }
 
 #[test]
+fn what_comes_while_a_turn_is_on_its_way_waits_for_it() {
+    let (old, new) = (feed(), feed());
+    let (mut writer, gate) = gated(&old);
+    old.push(segment(2, "old"));
+    assert_eq!(written(&mut writer), ["image", "old"]);
+    // The reflector answers, and goes on before the writer hears of it.
+    let held = gate.hold();
+    let order = turn(old.end(), segment(2, "turn"), &new, Interest::Everything);
+    let Order::Turn(family, turning, _) = order else {
+        panic!("a turn is ordered");
+    };
+    for revision in 3..9 {
+        old.push(segment(revision, "not for it"));
+        new.push(segment(revision, "new"));
+        assert!(written(&mut writer).is_empty(), "held");
+    }
+    writer.take(Order::Turn(family, turning, held));
+    let expected = ["turn", "new", "new", "new", "new", "new", "new"];
+    assert_eq!(written(&mut writer), expected);
+    new.push(segment(9, "news"));
+    assert_eq!(written(&mut writer), ["news"], "not held any more");
+}
+
+#[test]
+fn a_turn_that_was_taken_does_not_open_the_gate_for_the_next() {
+    let (first, second) = (feed(), feed());
+    let (mut writer, gate) = gated(&first);
+    assert_eq!(written(&mut writer), ["image"]);
+    let (held, next) = (gate.hold(), gate.hold());
+    first.push(segment(2, "waits"));
+    drop(held);
+    assert!(written(&mut writer).is_empty());
+    writer.take(turn(first.end(), segment(2, "turn"), &second, interest(1)));
+    drop(next);
+    assert_eq!(written(&mut writer), ["waits", "turn"]);
+}
+
+#[test]
+fn a_turn_that_comes_to_nothing_loses_nothing() {
+    let feed = feed();
+    let (mut writer, gate) = gated(&feed);
+    let held = gate.hold();
+    feed.push(segment(2, "change"));
+    assert_eq!(written(&mut writer), ["image"]);
+    drop(held);
+    assert_eq!(written(&mut writer), ["change"]);
+}
+
+/// And when it comes after all, nobody can say what the peer knows.
+#[test]
+fn nobody_waits_for_a_turn_for_ever() {
+    let (old, new) = (feed(), feed());
+    let (mut writer, gate) = gated(&old);
+    assert_eq!(written(&mut writer), ["image"]);
+    let _held = gate.hold();
+    let order = turn(old.end(), segment(1, "turn"), &new, interest(1));
+    old.push(segment(2, "change"));
+    let (start, mut chunk) = (Instant::now(), Chunk::default());
+    assert!(writer.fill(&mut chunk, start).is_none() && chunk.octets.is_empty());
+    let late = start + HOLD_MAX;
+    assert!(
+        writer
+            .fill(&mut chunk, late - Duration::from_millis(1))
+            .is_none()
+    );
+    assert!(chunk.octets.is_empty());
+    assert!(writer.fill(&mut chunk, late).is_none());
+    assert_eq!(std::mem::take(&mut chunk.octets), ["change"]);
+    writer.take(order);
+    let event = writer.fill(&mut chunk, late);
+    assert!(matches!(event, Some(Event::Lost(FAMILY))), "{event:?}");
+}
+
+/// Who closes the gate is another thread than the writer's.
+#[test]
+fn a_writer_is_never_beyond_the_end_that_its_turn_saw() {
+    let (feed, gate) = (Feed::new(1 << 22), Arc::<Gate>::default());
+    let mut cursor = feed.end();
+    let (asked, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (reached, seen) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                match feed.read_through(&gate, &mut cursor) {
+                    Some(Read::Segment(_) | Read::Empty) => {}
+                    Some(Read::Lagged) => unreachable!("the journal keeps all of it"),
+                    None if asked.swap(false, Ordering::SeqCst) => reached.send(cursor).unwrap(),
+                    None => {}
+                }
+            }
+        });
+        for _ in 0..500 {
+            (0..3).for_each(|_| feed.push(segment(1, "change")));
+            let held = gate.hold();
+            let until = feed.end();
+            (0..3).for_each(|_| feed.push(segment(2, "the turn does not know of it")));
+            asked.store(true, Ordering::SeqCst);
+            let reached = seen.recv().unwrap();
+            drop(held);
+            if reached > until {
+                done.store(true, Ordering::SeqCst);
+            }
+            assert!(reached <= until, "{reached:?} is beyond {until:?}");
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
 fn turns_and_repeats_keep_their_order() {
     let (first, second, third) = (feed(), feed(), feed());
     let mut writer = begun(stream(&first, segment(1, "image")));
@@ -261,11 +381,11 @@ fn who_lags_with_a_turn_ahead_is_lost() {
         let order = turn(old.end(), segment(9, "turn"), &new, interest(1));
         let mut chunk = Chunk::default();
         if turn_is_late {
-            let event = writer.fill(&mut chunk);
+            let event = writer.fill(&mut chunk, Instant::now());
             assert!(matches!(event, Some(Event::Lagged(FAMILY, 1))));
         }
         writer.take(order);
-        let event = writer.fill(&mut chunk);
+        let event = writer.fill(&mut chunk, Instant::now());
         assert!(matches!(event, Some(Event::Lost(FAMILY))), "{event:?}");
         assert!(chunk.octets.is_empty());
     }
