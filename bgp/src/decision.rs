@@ -18,6 +18,8 @@ pub enum Step {
     NoPath,
     /// There was nothing to compare with.
     OnlyPath,
+    /// Not withheld from everybody.
+    Withheld,
     /// Not kept beyond its session's restart time. RFC 9494 §4.3.
     Stale,
     /// A rule of the family that comes before the standard ones, in its own words (EVPN: RFC 7432 §15).
@@ -49,6 +51,7 @@ impl fmt::Display for Step {
         f.write_str(match self {
             Self::NoPath => "no path left",
             Self::OnlyPath => "only path",
+            Self::Withheld => "not withheld",
             Self::Stale => "not long-lived stale",
             Self::Family(words) => words,
             Self::LocalPref => "highest local preference",
@@ -151,6 +154,11 @@ impl<'a, N: Nlri> Candidates<'a, N> {
     fn eliminate(&mut self) -> (usize, Step) {
         if self.indexes.len() == 1 {
             return self.decided(Step::OnlyPath);
+        }
+        // What may not be told is never better than what may be.
+        let withheld = |path: &Path<N>| path.source.withheld;
+        if self.paths.iter().any(withheld) && self.keep_lowest(Step::Withheld, withheld) {
+            return self.decided(Step::Withheld);
         }
         // RFC 9494 §4.3: a route that is kept beyond its time is used only if there is no other.
         if self.paths.iter().any(Path::is_long_lived_stale)

@@ -141,6 +141,8 @@ impl Filter {
 /// Why a group is not told of a path.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum NotReflected {
+    /// It is withheld from everybody: who fills the table froze its destination elsewhere (EVPN: RFC 7432 §15.1).
+    Withheld,
     /// NO_ADVERTISE. RFC 1997.
     NoAdvertise,
     /// NO_EXPORT or NO_EXPORT_SUBCONFED, to a peer of another AS. RFC 1997.
@@ -164,6 +166,7 @@ pub enum NotReflected {
 impl fmt::Display for NotReflected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Withheld => "frozen elsewhere",
             Self::NoAdvertise => "community no-advertise",
             Self::NoExport => "community no-export",
             Self::NonClients => "from a non-client to a non-client",
@@ -268,6 +271,9 @@ pub fn reflect(
 fn permit(source: &Source, attributes: &Attributes, to: &ExportKey) -> Result<(), NotReflected> {
     let from = source.kind;
     let labelled = |community| attributes.communities.contains(&community);
+    if source.withheld {
+        return Err(NotReflected::Withheld);
+    }
     if labelled(NO_ADVERTISE) {
         return Err(NotReflected::NoAdvertise);
     }
@@ -614,6 +620,18 @@ mod tests {
         assert_eq!(told(Stale::No, &[never], false), Ok(vec![never]));
         assert_eq!(told(Stale::No, &[marked], false), withheld);
         assert_eq!(told(Stale::No, &[marked], true), Ok(vec![marked]));
+    }
+
+    #[test]
+    fn a_withheld_path_is_told_to_nobody() {
+        for (kind, to_kind) in KINDS.into_iter().flat_map(|a| KINDS.map(|b| (a, b))) {
+            let source = Source {
+                withheld: true,
+                ..from(kind)
+            };
+            let told = reflect(&source, &path(kind), &to(to_kind), &LOCAL);
+            assert_eq!(told, Err(NotReflected::Withheld));
+        }
     }
 
     #[test]

@@ -314,6 +314,35 @@ fn a_long_lived_stale_path_wins_only_against_its_like() {
     );
 }
 
+#[test]
+fn a_withheld_path_wins_only_against_its_like() {
+    let withheld = |number| {
+        let source = Source {
+            withheld: true,
+            ..(*client(number)).clone()
+        };
+        Arc::new(source)
+    };
+    let preferred = Attributes {
+        local_pref: Some(1000),
+        ..through(&[])
+    };
+    let marked = Attributes {
+        communities: vec![Community::LLGR_STALE],
+        ..through(&[])
+    };
+    let held = path(&withheld(1), preferred);
+    assert_eq!(
+        select(&[held.clone(), path(&client(2), marked)]),
+        (2, Step::Withheld)
+    );
+    assert_eq!(
+        select(&[held.clone(), path(&withheld(3), through(&[]))]),
+        (1, Step::LocalPref)
+    );
+    assert_eq!(select(&[held]), (1, Step::OnlyPath));
+}
+
 fn with_id(number: u8, path_id: u32, attributes: Attributes) -> Path<Prefix4> {
     let source = Source {
         path_id,

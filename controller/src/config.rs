@@ -13,6 +13,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weft_bgp::family::Family;
 use weft_bgp::reflect::Local;
+use weft_evpn::moves;
 
 use file::File;
 
@@ -182,6 +183,18 @@ impl Default for Moves {
             moves: 5,
             action: MoveAction::Warn,
             recover: Duration::from_secs(1800),
+        }
+    }
+}
+
+impl Moves {
+    /// As the detector takes it.
+    pub fn settings(&self) -> moves::Settings {
+        moves::Settings {
+            moves: self.moves,
+            window: self.window,
+            recover: self.recover,
+            ..moves::Settings::default()
         }
     }
 }

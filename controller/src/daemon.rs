@@ -6,6 +6,7 @@
 //!        +---- proposals -- peers (1x per peer), leadership (1x), operators' calls
 //! ```
 
+pub(crate) mod freezer;
 pub mod leadership;
 
 use std::collections::BTreeMap;
@@ -21,13 +22,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
-use weft_evpn::moves;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
 use weft_proto::fabric::v1::fabric_service_server::FabricServiceServer;
 use weft_proto::operator::v1::operator_server::OperatorServer;
 use weft_store::{OpenError, Outcome, Replica};
 
-use crate::config::{Config, MoveAction};
+use crate::config::Config;
 use crate::consensus::{self, Command, Consensus, transport};
 use crate::ledger;
 use crate::monitoring;
@@ -186,20 +186,11 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     Ok(())
 }
 
-/// One without facts. Moves of MAC addresses are counted as this replica sees them, and told of only:
-/// what is reflected follows from the facts, and when they came is none.
+/// One without facts. Moves of MAC addresses are counted as this replica sees them: what is reflected follows
+/// from the facts, and when they came is none. The leader makes one of an address that is to be frozen.
 fn reflector(config: &Config) -> Reflector {
     let mut reflector = Reflector::new(config.bgp.local);
-    let moves = &config.bgp.moves;
-    if moves.action == MoveAction::Freeze {
-        tracing::warn!("bgp.moves.action: nothing is frozen; MAC addresses that move are told of");
-    }
-    reflector.watch_moves(moves::Settings {
-        moves: moves.moves,
-        window: moves.window,
-        recover: moves.recover,
-        ..moves::Settings::default()
-    });
+    reflector.watch_moves(config.bgp.moves.settings());
     reflector
 }
 

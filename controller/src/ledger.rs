@@ -9,8 +9,10 @@
 //! f                                                the declared fabric
 //! a                                                gRIBI ids given to next hops and groups
 //! i                                                incarnation of the replicas
+//! m vni(3) mac(6)                                  a MAC address that is frozen, and where
 //! ```
 
+mod freeze;
 mod path;
 mod retention;
 
@@ -22,8 +24,10 @@ use weft_bgp::family::Family;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::{PeerId, RouterId};
 use weft_bgp::table::{PeerKind, Source, Stale};
+use weft_evpn::moves::Place;
 use weft_store::{Batch, Condition, Op};
 
+pub use freeze::{decode_holder, encode_holder};
 pub use path::{FAMILIES, read_path, write_path};
 pub use retention::{Phase, Retention};
 
@@ -42,6 +46,8 @@ pub enum FactKey<'a> {
     Allocation,
     /// Incarnation of the replicas.
     Incarnation,
+    /// A MAC address that is frozen.
+    Freeze(Place),
 }
 
 impl<'a> FactKey<'a> {
@@ -69,6 +75,7 @@ impl<'a> FactKey<'a> {
             b'f' if rest.is_empty() => Some(Self::Fabric),
             b'a' if rest.is_empty() => Some(Self::Allocation),
             b'i' if rest.is_empty() => Some(Self::Incarnation),
+            b'm' => freeze::place_from(rest).map(Self::Freeze),
             _ => None,
         }
     }
@@ -96,6 +103,10 @@ impl<'a> FactKey<'a> {
             Self::Fabric => key.put_u8(b'f'),
             Self::Allocation => key.put_u8(b'a'),
             Self::Incarnation => key.put_u8(b'i'),
+            Self::Freeze(place) => {
+                key.put_u8(b'm');
+                freeze::put_place(&mut key, *place);
+            }
         }
         key.freeze()
     }
@@ -319,6 +330,8 @@ fn peer_from(octets: &[u8; 8]) -> PeerId {
 
 #[cfg(test)]
 mod tests {
+    use weft_evpn::{Mac, Vni};
+
     use super::*;
 
     const PEER: PeerId = PeerId {
@@ -335,6 +348,7 @@ mod tests {
             FactKey::Fabric,
             FactKey::Allocation,
             FactKey::Incarnation,
+            FactKey::Freeze((Vni::new(0x00ab_cdef).unwrap(), Mac([2, 3, 4, 5, 6, 7]))),
         ];
         for key in keys {
             assert_eq!(FactKey::decode(&key.encode()), Some(key));
@@ -353,6 +367,7 @@ mod tests {
         assert_eq!(FactKey::decode(b""), None);
         assert_eq!(FactKey::decode(b"z123"), None);
         assert_eq!(FactKey::decode(b"o123"), None);
+        assert_eq!(FactKey::decode(b"m12345678"), None);
         assert_eq!(FactPrefix::decode(b"o"), None);
     }
 

@@ -2,6 +2,7 @@
 //! give the same octets on every replica. Knows no socket, clock or channel.
 
 pub mod families;
+pub mod freezes;
 pub mod learn;
 pub mod owner;
 pub mod since;
@@ -24,13 +25,14 @@ use weft_bgp::table::{BestChange, Source, TooOld};
 use weft_bgp::update_group::{ExportKey, Segment};
 use weft_evpn::community::RouterMac;
 use weft_evpn::guard::RouterMacs;
-use weft_evpn::moves::{self, Moves};
+use weft_evpn::moves::{self, Moves, Place};
 use weft_evpn::vtep::Vteps;
 use weft_evpn::{Mac, Route};
 use weft_store::{Applied, Change};
 
-use crate::ledger::{FactKey, FactPrefix, Owner};
+use crate::ledger::{self, FactKey, FactPrefix, Owner};
 use families::{FamilyState, GroupId, Image, LastValue};
+use freezes::Freezes;
 use learn::sanity::FabricView;
 use owner::Agreed;
 pub use thread::Input;
@@ -46,6 +48,7 @@ pub struct Reflector {
     vteps: Vteps,
     router_macs: RouterMacs,
     moves: Moves,
+    freezes: Freezes,
     /// As of the last poll, from any fixed moment.
     now: Duration,
     interner: Interner,
@@ -104,6 +107,7 @@ impl Reflector {
             vteps: Vteps::new(),
             router_macs: RouterMacs::new(),
             moves: Moves::new(moves::Settings::default()),
+            freezes: Freezes::default(),
             now: Duration::ZERO,
             interner: Interner::new(INTERNER_SEED),
             last: LastValue::default(),
@@ -116,13 +120,13 @@ impl Reflector {
         }
     }
 
-    /// When moves of MAC addresses are too many; what moved before is forgotten.
+    /// When moves of MAC addresses are too many; what moved before still counts.
     pub fn watch_moves(&mut self, settings: moves::Settings) {
-        self.moves = Moves::new(settings);
+        self.moves.set(settings);
     }
 
     /// The time of the next poll, from any fixed moment. Only alarms depend on it: nothing that is told
-    /// does.
+    /// does, unless the leader makes a fact of one.
     pub fn set_now(&mut self, now: Duration) {
         self.now = now;
     }
@@ -130,6 +134,11 @@ impl Reflector {
     /// MAC addresses that moved, and the time of the last poll.
     pub fn moves(&self) -> (&Moves, Duration) {
         (&self.moves, self.now)
+    }
+
+    /// MAC addresses that are frozen, as agreed.
+    pub fn freezes(&self) -> &Freezes {
+        &self.freezes
     }
 
     /// The index up to which facts were taken.
@@ -192,11 +201,14 @@ impl Reflector {
                 .map(|_| FactKey::Allocation.encode()),
             control.incarnation.map(|_| FactKey::Incarnation.encode()),
         ];
+        let frozen = self.freezes.iter();
+        let frozen = frozen.map(|frozen| FactKey::Freeze(frozen.place).encode());
+        let single = single.into_iter().flatten().chain(frozen);
         let routes = route_keys(&self.evpn)
             .chain(route_keys(&self.ipv4))
             .chain(route_keys(&self.ipv6))
             .chain(route_keys(&self.rtc));
-        peers.chain(single.into_iter().flatten()).chain(routes)
+        peers.chain(single).chain(routes)
     }
 
     fn put(&mut self, value: &Bytes, keys: &[Bytes]) {
@@ -225,6 +237,7 @@ impl Reflector {
                         .first_chunk()
                         .map(|octets| u64::from_be_bytes(*octets));
                 }
+                Some(FactKey::Freeze(place)) => self.put_freeze(place, value),
                 None => tracing::error!(?key, "a committed key is not understood"),
             }
             at += 1;
@@ -257,6 +270,11 @@ impl Reflector {
         };
         let nlri = keys.iter().map(|key| &key[skip..]);
         match family {
+            Family::L2VPN_EVPN if !self.freezes.is_empty() => {
+                let freezes = &mut self.freezes;
+                let marked = |id, route: &Route| freezes.learn(source, id, route, attributes);
+                self.evpn.put_as(marked, nlri, payload, attributes);
+            }
             Family::L2VPN_EVPN => self.evpn.put(source, nlri, payload, attributes),
             Family::IPV4_UNICAST => self.ipv4.put(source, nlri, payload, attributes),
             Family::IPV6_UNICAST => self.ipv6.put(source, nlri, payload, attributes),
@@ -287,10 +305,36 @@ impl Reflector {
         }
     }
 
+    fn put_freeze(&mut self, place: Place, value: &Bytes) {
+        let Some(holder) = ledger::decode_holder(value) else {
+            tracing::error!(vni = %place.0, mac = %place.1, "a committed freeze is not understood");
+            return;
+        };
+        self.freezes
+            .put(place, holder, self.now, &mut self.evpn.table);
+        self.control_touched = true;
+    }
+
+    /// The address is free, and its moves count anew, on every replica.
+    fn thaw(&mut self, place: Place) {
+        self.freezes.delete(place, &mut self.evpn.table);
+        self.moves.clear(place.0, place.1);
+        self.control_touched = true;
+    }
+
+    fn delete_evpn(&mut self, peer: PeerId, nlri: &[u8]) {
+        if !self.freezes.is_empty()
+            && let Some((path_id, key)) = FamilyState::<Route>::named(nlri)
+        {
+            self.freezes.withdraw(peer, path_id, key);
+        }
+        self.evpn.delete(peer, nlri);
+    }
+
     fn delete(&mut self, key: &[u8]) {
         match FactKey::decode(key) {
             Some(FactKey::Route(family, peer, nlri)) => match family {
-                Family::L2VPN_EVPN => self.evpn.delete(peer, nlri),
+                Family::L2VPN_EVPN => self.delete_evpn(peer, nlri),
                 Family::IPV4_UNICAST => self.ipv4.delete(peer, nlri),
                 Family::IPV6_UNICAST => self.ipv6.delete(peer, nlri),
                 Family::RTC => self.rtc.delete(peer, nlri),
@@ -307,6 +351,7 @@ impl Reflector {
             Some(FactKey::Fabric) => self.control_mut().fabric = None,
             Some(FactKey::Allocation) => self.control_mut().allocation = None,
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
+            Some(FactKey::Freeze(place)) => self.thaw(place),
             None => {}
         }
     }
@@ -314,7 +359,10 @@ impl Reflector {
     fn delete_prefix(&mut self, prefix: &[u8]) {
         match FactPrefix::decode(prefix) {
             Some(FactPrefix::RoutesOfPeer(family, peer)) => match family {
-                Family::L2VPN_EVPN => self.evpn.table.withdraw_peer(peer),
+                Family::L2VPN_EVPN => {
+                    self.freezes.withdraw_peer(peer);
+                    self.evpn.table.withdraw_peer(peer);
+                }
                 Family::IPV4_UNICAST => self.ipv4.table.withdraw_peer(peer),
                 Family::IPV6_UNICAST => self.ipv6.table.withdraw_peer(peer),
                 Family::RTC => self.rtc.table.withdraw_peer(peer),
@@ -360,6 +408,8 @@ impl Reflector {
         let vteps = &mut self.vteps;
         let router_macs = &mut self.router_macs;
         let (moves, now) = (&mut self.moves, self.now);
+        // Before selection: what is withheld must not be told first.
+        self.control_touched |= self.freezes.settle(&mut self.evpn.table);
         let mut alarms = Vec::new();
         let (control, view) = (&mut self.control_touched, &mut self.view_touched);
         self.evpn.advertise(
@@ -384,6 +434,8 @@ impl Reflector {
             |group, segment| out.push(Output::Advertise(group, segment)),
             |_| {},
         );
+        // The leader may have to freeze something.
+        self.control_touched |= !alarms.is_empty();
         out.extend(alarms.into_iter().map(Output::Alarm));
         for peer in self.touched.drain() {
             let agreed = self.peers.get(&peer).map(|facts| facts.agreed.clone());
@@ -532,7 +584,7 @@ fn route_keys<N: weft_bgp::nlri::Nlri>(
         N::key_octets(&destination.key(), &mut scratch);
         let key = |path: &weft_bgp::table::Path<N>| {
             let mut octets = Vec::with_capacity(scratch.len());
-            crate::ledger::write_path(path.path_id(), &scratch, &mut octets);
+            ledger::write_path(path.path_id(), &scratch, &mut octets);
             FactKey::Route(N::family(), path.source.peer, &octets).encode()
         };
         destination.paths.iter().map(key).collect::<Vec<_>>()
@@ -540,7 +592,11 @@ fn route_keys<N: weft_bgp::nlri::Nlri>(
 }
 
 fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<Source>) {
-    let mut paths: Vec<(u32, N, Arc<Attributes>)> = Vec::new();
+    let withheld = Arc::new(Source {
+        withheld: true,
+        ..(**source).clone()
+    });
+    let mut paths: Vec<(Arc<Source>, u32, N, Arc<Attributes>)> = Vec::new();
     for destination in family.table.iter() {
         let own = destination
             .paths
@@ -548,11 +604,16 @@ fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<So
             .filter(|path| path.source.peer == source.peer);
         paths.extend(own.map(|path| {
             let attributes = Arc::clone(&path.attributes);
-            (path.path_id(), path.nlri.clone(), attributes)
+            let source = match path.source.withheld {
+                true => &withheld,
+                false => source,
+            };
+            let source = Arc::clone(source);
+            (source, path.path_id(), path.nlri.clone(), attributes)
         }));
     }
-    for (path_id, nlri, attributes) in paths {
-        family.table.learn(source, path_id, nlri, attributes);
+    for (source, path_id, nlri, attributes) in paths {
+        family.table.learn(&source, path_id, nlri, attributes);
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! A reflector sees every leaf's announcements, so it sees what no leaf does: who had the address before.
 
+mod freeze;
 mod holder;
-mod verdict;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -17,8 +17,8 @@ use crate::mac::Mac;
 use crate::route::Route;
 use crate::vni::Vni;
 
+pub use freeze::{Standing, place};
 pub use holder::Holder;
-pub use verdict::Verdict;
 
 use holder::Holders;
 
@@ -29,10 +29,8 @@ pub struct Settings {
     pub moves: u32,
     /// ... within M: are one host in two places.
     pub window: Duration,
-    /// For how long a damped MAC address stays where it is.
+    /// For how long a MAC address that moved too often is one that did.
     pub recover: Duration,
-    /// Whether MAC addresses that moved too often are held where they are.
-    pub damp: bool,
     /// So many moves of any MAC addresses of one VNI ...
     pub storm_moves: u32,
     /// ... within this time are a storm.
@@ -49,7 +47,6 @@ impl Default for Settings {
             moves: 5,
             window: Duration::from_secs(180),
             recover: Duration::from_secs(1_800),
-            damp: false,
             storm_moves: 100,
             storm_window: Duration::from_secs(10),
             followed_max: 1 << 20,
@@ -121,7 +118,20 @@ pub struct Moves {
 }
 
 /// A MAC address of a broadcast domain.
-type Place = (Vni, Mac);
+pub type Place = (Vni, Mac);
+
+/// A MAC address that moved too often and has not recovered.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Duplicate {
+    /// Which.
+    pub place: Place,
+    /// Where it is; `None`: nobody announces it any more.
+    pub holder: Option<Holder>,
+    /// It is there for good, as the one who announced the last move says. RFC 7432 §15.2.
+    pub is_sticky: bool,
+    /// When it has recovered, if it moves no more.
+    pub until: Duration,
+}
 
 #[derive(Copy, Clone, Debug)]
 struct Host {
@@ -136,6 +146,8 @@ struct History {
     times: VecDeque<Duration>,
     /// Said already, and until when.
     alarmed_until: Option<Duration>,
+    /// The last move was to a static address.
+    is_sticky: bool,
 }
 
 #[derive(Debug, Default)]
@@ -154,8 +166,20 @@ impl Moves {
         }
     }
 
+    /// Other settings from now on; what moved is remembered.
+    pub fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// What is too many.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Takes in a change of selection at `now`, counted from any fixed moment: each change of a table
-    /// once, in order. Routes other than type 2, and those without a VNI, change nothing.
+    /// once, in order. Routes other than type 2, those without a VNI, and those that are withheld change
+    /// nothing.
     pub fn learn(&mut self, change: &BestChange<Route>, now: Duration) -> Vec<Alarm> {
         let old = change.old.as_ref().and_then(announced);
         let new = change.new.as_ref().and_then(announced);
@@ -169,27 +193,17 @@ impl Moves {
         alarms
     }
 
-    /// Where a MAC address is held, if it is damped at `now`; otherwise it may be anywhere.
-    #[must_use]
-    pub fn frozen(&self, vni: Vni, mac: Mac, now: Duration) -> Option<Holder> {
-        let place = (vni, mac);
-        let until = self.history.get(&place)?.alarmed_until?;
-        let damped = self.settings.damp && now < until;
-        let host = self.hosts.get(&place).filter(|_| damped)?;
-        self.holders.get(host.holder)
-    }
-
-    /// MAC addresses that moved too often and have not recovered at `now`: VNI, address, where it is, and
-    /// until when.
-    pub fn duplicates(
-        &self,
-        now: Duration,
-    ) -> impl Iterator<Item = (Vni, Mac, Option<Holder>, Duration)> {
+    /// MAC addresses that moved too often and have not recovered at `now`.
+    pub fn duplicates(&self, now: Duration) -> impl Iterator<Item = Duplicate> {
         self.history.iter().filter_map(move |(place, history)| {
             let until = history.alarmed_until.filter(|until| now < *until)?;
-            let host = self.hosts.get(place);
-            let holder = host.and_then(|host| self.holders.get(host.holder));
-            Some((place.0, place.1, holder, until))
+            let host = self.hosts.get(place).filter(|host| host.routes > 0);
+            Some(Duplicate {
+                place: *place,
+                holder: host.and_then(|host| self.holders.get(host.holder)),
+                is_sticky: history.is_sticky,
+                until,
+            })
         })
     }
 
@@ -290,6 +304,7 @@ impl Moves {
         let history = self.history.entry(new.place).or_default();
         let moves = count(&mut history.times, now, settings.window, settings.moves);
         let silent = history.alarmed_until.is_none_or(|until| now >= until);
+        history.is_sticky = new.is_sticky;
         if moves >= settings.moves && silent {
             history.alarmed_until = Some(now.saturating_add(settings.recover));
             alarms.push(Alarm::Duplicate {
@@ -317,16 +332,20 @@ struct Announced {
     place: Place,
     holder: Holder,
     sequence: u32,
+    is_sticky: bool,
 }
 
 fn announced(path: &Path<Route>) -> Option<Announced> {
     let Route::MacIp(route) = &path.nlri else {
         return None;
     };
-    let vni = path.nlri.vni(&path.attributes)?;
+    if path.source.withheld {
+        return None;
+    }
     let mobility = MacMobility::find(&path.attributes);
     Some(Announced {
-        place: (vni, route.key.mac),
+        place: place(&path.nlri, &path.attributes)?,
+        is_sticky: mobility.is_some_and(MacMobility::is_sticky),
         holder: Holder::of(route, &path.attributes)?,
         sequence: mobility.map_or(0, MacMobility::sequence),
     })
@@ -335,7 +354,7 @@ fn announced(path: &Path<Route>) -> Option<Announced> {
 /// Adds a move, and says how many are within the window; no more than `max` are kept.
 fn count(times: &mut VecDeque<Duration>, now: Duration, window: Duration, max: u32) -> u32 {
     keep_recent(times, now, window);
-    if times.len() >= usize::try_from(max).unwrap_or(usize::MAX) {
+    while times.len() >= usize::try_from(max).unwrap_or(usize::MAX).max(1) {
         times.pop_front();
     }
     times.push_back(now);

@@ -70,6 +70,9 @@ pub struct Source {
     pub kind: PeerKind,
     /// Whether its session is there.
     pub stale: Stale,
+    /// What comes from it is known and told to nobody; chosen only where there is nothing else. Said of single paths, as
+    /// the id below is.
+    pub withheld: bool,
     /// What the peer calls this one of its paths, 0 where it sends no ids. RFC 7911 §3. It is here because a field of
     /// [`Path`] would cost every path 8 octets; [`super::Table::learn`] sets it.
     pub path_id: u32,
@@ -84,6 +87,7 @@ impl Source {
             address,
             kind,
             stale: Stale::No,
+            withheld: false,
             path_id: 0,
         }
     }
@@ -128,6 +132,7 @@ impl<N: Nlri> Path<N> {
         let long_lived = |path: &Self| path.source.stale == Stale::LongLived;
         self.source.peer == other.source.peer
             && self.source.kind == other.source.kind
+            && self.source.withheld == other.source.withheld
             && long_lived(self) == long_lived(other)
             && self.nlri == other.nlri
             && same_attributes(&self.attributes, &other.attributes)

@@ -65,13 +65,14 @@ pub(super) struct Offers {
     after_sweep: usize,
 }
 
-/// All that [`crate::reflect::reflect`] looks at: the attributes by address, and of the source its kind, router id and
-/// whether it is long gone.
+/// All that [`crate::reflect::reflect`] looks at: the attributes by address, and of the source its kind, router id,
+/// whether it is long gone, and whether it is withheld.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 struct Made {
     attributes: usize,
     kind: PeerKind,
     long_lived: bool,
+    withheld: bool,
     router_id: RouterId,
 }
 
@@ -85,6 +86,7 @@ impl Offers {
             attributes: Arc::as_ptr(&path.attributes).addr(),
             kind: path.source.kind,
             long_lived: path.source.stale == Stale::LongLived,
+            withheld: path.source.withheld,
             router_id: path.source.peer.router_id,
         };
         if let Some((_, told)) = self.made.get(&made) {

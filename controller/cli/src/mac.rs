@@ -11,15 +11,26 @@ use crate::output::{self, or_dash};
 /// What can be asked of MAC addresses.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Those that moved too often and have not recovered, as the asked replica saw it.
+    /// Those that moved too often and have not recovered, as the asked replica saw it, and those that are frozen.
     Moves,
+    /// Thaws one and takes its alarm back, on every replica: its moves count anew.
+    Clear {
+        /// Its broadcast domain.
+        vni: u32,
+        /// The MAC address.
+        mac: String,
+    },
 }
 
 impl Command {
     /// Asks and prints.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let Self::Moves = self;
         let mut client = dialog.connection.operator().await?;
+        if let Self::Clear { vni, mac } = self {
+            let call = client.clear_moves(proto::ClearMovesRequest { vni, mac });
+            dialog.connection.answer(call).await?;
+            return Ok(());
+        }
         let call = client.list_moves(proto::ListMovesRequest {});
         let answer = dialog.connection.answer(call).await?;
         dialog.rows::<_, Move>(answer.moves)
@@ -32,6 +43,8 @@ struct Move {
     mac: String,
     holder: String,
     recovers_secs: u64,
+    frozen: bool,
+    withheld: u64,
 }
 
 impl From<proto::Move> for Move {
@@ -41,12 +54,14 @@ impl From<proto::Move> for Move {
             mac: moved.mac,
             holder: moved.holder,
             recovers_secs: moved.recovers_secs,
+            frozen: moved.frozen,
+            withheld: moved.withheld,
         }
     }
 }
 
 impl output::Row for Move {
-    const HEADER: &'static [&'static str] = &["VNI", "MAC", "AT", "RECOVERS"];
+    const HEADER: &'static [&'static str] = &["VNI", "MAC", "AT", "RECOVERS", "FROZEN"];
 
     fn cells(&self) -> Vec<String> {
         vec![
@@ -54,6 +69,11 @@ impl output::Row for Move {
             self.mac.clone(),
             or_dash(&self.holder),
             format!("{}s", self.recovers_secs),
+            match (self.frozen, self.withheld) {
+                (false, _) => "no".to_owned(),
+                (true, 0) => "yes".to_owned(),
+                (true, withheld) => format!("yes, {withheld} withheld"),
+            },
         ]
     }
 }
@@ -65,19 +85,26 @@ mod tests {
 
     #[test]
     fn moves_in_columns() {
-        let row = Move::from(proto::Move {
-            vni: 100,
-            mac: "00:00:5e:00:53:01".to_owned(),
-            holder: "192.0.2.11".to_owned(),
-            recovers_secs: 1_799,
-        });
+        let row = |last: u8, frozen, withheld| {
+            Move::from(proto::Move {
+                vni: 100,
+                mac: format!("00:00:5e:00:53:0{last}"),
+                holder: "192.0.2.11".to_owned(),
+                recovers_secs: 1_799,
+                frozen,
+                withheld,
+            })
+        };
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
-        list.add(&[row]).unwrap();
+        list.add(&[row(1, false, 0), row(2, true, 0), row(3, true, 2)])
+            .unwrap();
         list.end().unwrap();
         let expected = concat!(
-            "VNI  MAC                AT          RECOVERS\n",
-            "100  00:00:5e:00:53:01  192.0.2.11  1799s\n",
+            "VNI  MAC                AT          RECOVERS  FROZEN\n",
+            "100  00:00:5e:00:53:01  192.0.2.11  1799s     no\n",
+            "100  00:00:5e:00:53:02  192.0.2.11  1799s     yes\n",
+            "100  00:00:5e:00:53:03  192.0.2.11  1799s     yes, 2 withheld\n",
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

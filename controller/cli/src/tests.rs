@@ -118,6 +118,13 @@ impl operator_server::Operator for Replica {
         Ok(Response::new(operator::ListMovesResponse::default()))
     }
 
+    async fn clear_moves(
+        &self,
+        _: Request<operator::ClearMovesRequest>,
+    ) -> Result<Response<operator::ClearMovesResponse>, Status> {
+        Ok(Response::new(operator::ClearMovesResponse::default()))
+    }
+
     type DumpRibStream =
         tokio_stream::Iter<std::vec::IntoIter<Result<operator::DumpRibResponse, Status>>>;
 

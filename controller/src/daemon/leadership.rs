@@ -14,12 +14,14 @@ use weft_proto::fabric::v1::Fabric;
 use weft_proto::operator::v1 as proto;
 use weft_store::{Batch, Condition, Outcome};
 
+use super::freezer::Sight;
 use crate::balancer::{Balancer, Plan, Vteps};
+use crate::config::Moves;
 use crate::consensus::Group;
 use crate::fabric::topology::{Live, Topology};
 use crate::ledger::{self, FAMILIES, FactKey, Owner};
-use crate::reflector::Control;
 use crate::reflector::owner::{self, Agreed};
+use crate::reflector::{Control, Input};
 use crate::southbound::answers::Answers;
 use crate::southbound::intent::{self, Allocation};
 use crate::southbound::{AgentStatus, Election, Southbound};
@@ -113,6 +115,8 @@ struct Leadership {
     counted: Instant,
     /// When this replica began to lead: nobody is lost before it could be heard.
     leading_since: Option<Instant>,
+    /// When moves of MAC addresses are too many, as the reflector was told last.
+    moves: Option<Moves>,
 }
 
 impl Leadership {
@@ -130,19 +134,24 @@ impl Leadership {
             orphans: BTreeMap::new(),
             counted: Instant::now(),
             leading_since: None,
+            moves: None,
         }
     }
 
     async fn turn(&mut self) {
         let now = Instant::now();
-        let look = self.shared.reflection.query(|reflector| {
+        let moves = self.shared.config().bgp.moves.clone();
+        self.watch(&moves).await;
+        let action = moves.action;
+        let look = self.shared.reflection.query(move |reflector| {
             let peers: BTreeMap<_, _> = reflector
                 .peers()
                 .map(|(peer, agreed)| (peer, agreed.clone()))
                 .collect();
-            (reflector.control().clone(), peers)
+            let sight = Sight::of(reflector, action);
+            (reflector.control().clone(), peers, sight)
         });
-        let Some((control, peers)) = look.await else {
+        let Some((control, peers, sight)) = look.await else {
             return;
         };
         let allocation = allocation(&control);
@@ -154,6 +163,9 @@ impl Leadership {
             self.leading_since.get_or_insert(now);
             self.bury(&group, &peers, now).await;
             self.expire(&peers).await;
+            if let Some(batch) = sight.next(&moves) {
+                self.shared.consensus.propose(batch).await;
+            }
             self.program(&group, &control, &allocation).await;
         } else {
             self.leading_since = None;
@@ -161,6 +173,17 @@ impl Leadership {
             self.southbound.yield_();
         }
         self.led.lock().agents = self.southbound.statuses();
+    }
+
+    /// Moves are counted as the configuration says now, on every replica.
+    async fn watch(&mut self, moves: &Moves) {
+        if self.moves.as_ref() == Some(moves) {
+            return;
+        }
+        let watch = Input::Watch(moves.settings());
+        if self.shared.reflection.inputs().send(watch).await.is_ok() {
+            self.moves = Some(moves.clone());
+        }
     }
 
     /// The plan follows from the facts, on every replica.

@@ -74,7 +74,8 @@ fn family(key: &[u8]) -> Option<Family> {
         | FactKey::Session(..)
         | FactKey::Fabric
         | FactKey::Allocation
-        | FactKey::Incarnation => None,
+        | FactKey::Incarnation
+        | FactKey::Freeze(_) => None,
     }
 }
 

@@ -149,6 +149,8 @@ struct Tables {
     stale: [(Phase, usize); 2],
     moved: usize,
     followed: usize,
+    frozen: usize,
+    withheld: usize,
 }
 
 impl Tables {
@@ -169,6 +171,8 @@ impl Tables {
             stale: [stale(Phase::Graceful), stale(Phase::LongLived)],
             moved: moves.duplicates(now).count(),
             followed: moves.followed(),
+            frozen: reflector.freezes().iter().count(),
+            withheld: reflector.freezes().iter().map(|it| it.withheld).sum(),
             evpn,
             vteps: reflector.vteps().vteps().count(),
         }
@@ -210,6 +214,10 @@ fn evpn(registry: &mut Registry, tables: &Tables) {
     registry.register("evpn_macs_moving", help, single(tables.moved));
     let help = "MAC addresses whose moves are followed";
     registry.register("evpn_macs_followed", help, single(tables.followed));
+    let help = "MAC addresses that are frozen where they are";
+    registry.register("evpn_macs_frozen", help, single(tables.frozen));
+    let help = "Paths that are told to nobody since their MAC address is frozen elsewhere";
+    registry.register("evpn_paths_withheld", help, single(tables.withheld));
 }
 
 fn raft(registry: &mut Registry, sources: &Sources) {

@@ -277,6 +277,14 @@ impl operator_server::Operator for Service {
         Ok(Response::new(moves))
     }
 
+    async fn clear_moves(
+        &self,
+        request: Request<proto::ClearMovesRequest>,
+    ) -> Result<Response<proto::ClearMovesResponse>, Status> {
+        let cleared = moves::clear(&self.shared.consensus, request.get_ref());
+        cleared.await.map(Response::new)
+    }
+
     type DumpRibStream = rib::Dump;
 
     async fn dump_rib(

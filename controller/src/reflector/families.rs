@@ -49,6 +49,17 @@ impl<N: Nlri> FamilyState<N> {
         payload: &[u8],
         attributes: &Arc<Attributes>,
     ) {
+        self.put_as(|_, _| Arc::clone(source), keys, payload, attributes);
+    }
+
+    /// As [`Self::put`], where each path has a source of its own, by path id and route.
+    pub fn put_as<'k>(
+        &mut self,
+        mut source: impl FnMut(u32, &N) -> Arc<Source>,
+        keys: impl Iterator<Item = &'k [u8]>,
+        payload: &[u8],
+        attributes: &Arc<Attributes>,
+    ) {
         for octets in keys {
             let path = crate::ledger::read_path(octets).and_then(|(path_id, octets)| {
                 let nlri = N::from_parts(N::key_from_octets(octets)?, payload)?;
@@ -57,7 +68,8 @@ impl<N: Nlri> FamilyState<N> {
             match path {
                 Some((path_id, nlri)) => {
                     let attributes = Arc::clone(attributes);
-                    self.table.learn(source, path_id, nlri, attributes);
+                    let source = source(path_id, &nlri);
+                    self.table.learn(&source, path_id, nlri, attributes);
                 }
                 None => {
                     tracing::error!(family = %N::family(), "a committed route is not understood")
@@ -68,11 +80,15 @@ impl<N: Nlri> FamilyState<N> {
 
     /// Withdraws one peer's path.
     pub fn delete(&mut self, peer: PeerId, octets: &[u8]) {
-        if let Some((path_id, octets)) = crate::ledger::read_path(octets)
-            && let Some(key) = N::key_from_octets(octets)
-        {
+        if let Some((path_id, key)) = Self::named(octets) {
             self.table.withdraw(peer, path_id, &key);
         }
+    }
+
+    /// Which path of which destination the octets of a key name.
+    pub fn named(octets: &[u8]) -> Option<(u32, N::Key)> {
+        let (path_id, octets) = crate::ledger::read_path(octets)?;
+        Some((path_id, N::key_from_octets(octets)?))
     }
 
     /// Selects what is dirty and tells every group; `tell` takes a group's new frames, `changed` each

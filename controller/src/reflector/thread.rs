@@ -12,6 +12,7 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::table::TooOld;
 use weft_bgp::update_group::journal::Cursor;
 use weft_bgp::update_group::{ExportKey, Segment};
+use weft_evpn::moves;
 use weft_store::{Applied, Change, StoreError, View};
 
 use super::families::GroupId;
@@ -33,6 +34,8 @@ pub enum Input {
     Follow(PeerId, oneshot::Sender<watch::Receiver<Agreed>>),
     /// Somebody wants to look at the tables.
     Query(Query),
+    /// When moves of MAC addresses are too many from now on.
+    Watch(moves::Settings),
     /// Stop.
     Stop,
 }
@@ -314,6 +317,7 @@ impl Edge {
                 self.poll();
                 look(&self.reflector);
             }
+            Input::Watch(settings) => self.reflector.watch_moves(settings),
             Input::Stop => {}
         }
     }

@@ -194,31 +194,81 @@ fn within_a_segment_nothing_moves() {
 }
 
 #[test]
-fn a_damped_address_stays_where_it_is_until_it_recovers() {
-    let settings = Settings {
-        damp: true,
-        ..Settings::default()
-    };
-    let mut world = World::new(settings);
+fn a_duplicate_is_where_it_was_last_unless_it_is_withheld_or_gone() {
+    let mut world = World::new(Settings::default());
     for sequence in 0..=5_u8 {
         world.announce(1 + sequence % 2, 7, sequence.into(), 1);
     }
-    assert_eq!(world.alarms.len(), 1);
-    assert_eq!(world.moves.frozen(vni(), mac(7), secs(2)), Some(vtep(2)));
-    let verdict = |leaf, now| {
-        let moves = &world.moves;
-        moves.verdict(&host(leaf, 7, 0), &attributes(leaf, 9), secs(now))
+    let expected = Duplicate {
+        place: (vni(), mac(7)),
+        holder: Some(vtep(2)),
+        is_sticky: false,
+        until: secs(1_801),
     };
-    assert_eq!(verdict(1, 2), Verdict::Frozen(vtep(2)));
-    assert_eq!(verdict(2, 2), Verdict::Admit);
-    assert_eq!(verdict(1, 1_801), Verdict::Admit);
-    let other = host(1, 8, 0);
-    assert_eq!(
-        world.moves.verdict(&other, &attributes(1, 9), secs(2)),
-        Verdict::Admit
-    );
+    let duplicates = |world: &World| world.moves.duplicates(secs(2)).collect::<Vec<_>>();
+    assert_eq!(duplicates(&world), [expected]);
+    // What is withheld moves nothing, and comes back as one move.
+    let withheld = |withheld| Source {
+        withheld,
+        ..Source::new(peer(1), [192, 0, 2, 1].into(), PeerKind::IbgpClient)
+    };
+    for (is_withheld, holder) in [(true, vtep(2)), (false, vtep(1))] {
+        let source = Arc::new(withheld(is_withheld));
+        let attributes = Arc::new(attributes(1, 9));
+        world.table.learn(&source, 0, host(1, 7, 0), attributes);
+        world.select(2);
+        assert_eq!(duplicates(&world)[0].holder, Some(holder));
+    }
+    world.lose(1, 2);
+    world.lose(2, 2);
+    assert_eq!(duplicates(&world)[0].holder, None);
     world.moves.clear(vni(), mac(7));
-    assert_eq!(world.moves.frozen(vni(), mac(7), secs(2)), None);
+    assert_eq!(duplicates(&world), []);
+}
+
+#[test]
+fn a_static_address_is_no_reason_to_freeze_and_is_not_withheld() {
+    let sticky = |leaf, sequence| Attributes {
+        ext_communities: vec![
+            Encapsulation::new(Encapsulation::VXLAN).octets(),
+            MacMobility::new(true, sequence).octets(),
+        ],
+        ..attributes(leaf, sequence)
+    };
+    let standing = |leaf, attributes| vtep(2).standing(&host(leaf, 7, 0), &attributes);
+    assert_eq!(standing(2, attributes(2, 1)), Some(Standing::Holder));
+    assert_eq!(standing(1, attributes(1, 1)), Some(Standing::Other));
+    assert_eq!(standing(1, sticky(1, 1)), Some(Standing::Sticky));
+    assert_eq!(standing(2, sticky(2, 1)), Some(Standing::Holder));
+    let place = place(&host(1, 7, 0), &attributes(1, 1));
+    assert_eq!(place, Some((vni(), mac(7))));
+
+    let mut world = World::new(Settings::default());
+    for sequence in 0..5_u8 {
+        world.announce(1 + sequence % 2, 7, sequence.into(), 1);
+    }
+    let source = Source::new(peer(2), [192, 0, 2, 2].into(), PeerKind::IbgpClient);
+    let attributes = Arc::new(sticky(2, 5));
+    let source = Arc::new(source);
+    world.table.learn(&source, 0, host(2, 7, 0), attributes);
+    world.select(1);
+    assert_eq!(world.alarms.len(), 1);
+    assert!(world.moves.duplicates(secs(2)).all(|it| it.is_sticky));
+}
+
+#[test]
+fn other_settings_hold_for_what_moved_before() {
+    let mut world = World::new(Settings::default());
+    for sequence in 0..=3_u8 {
+        world.announce(1 + sequence % 2, 7, sequence.into(), 1);
+    }
+    world.moves.set(Settings {
+        moves: 2,
+        ..Settings::default()
+    });
+    world.announce(1, 7, 4, 2);
+    assert_eq!(world.alarms.len(), 1);
+    assert_eq!(world.moves.history[&(vni(), mac(7))].times.len(), 2);
 }
 
 #[test]

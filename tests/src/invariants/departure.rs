@@ -14,7 +14,10 @@ pub(crate) fn dead(switch: &Switch, facts: &Facts, sessions: &[&Session]) -> Ver
             Some(FactKey::Route(_, peer, _) | FactKey::Owner(peer) | FactKey::Session(_, peer)) => {
                 peer
             }
-            Some(FactKey::Fabric | FactKey::Allocation | FactKey::Incarnation) | None => continue,
+            Some(
+                FactKey::Fabric | FactKey::Allocation | FactKey::Incarnation | FactKey::Freeze(_),
+            )
+            | None => continue,
         };
         if of == switch.peer {
             return Err(format!(
