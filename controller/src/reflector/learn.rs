@@ -92,6 +92,8 @@ pub struct Learned {
     pub exceeded: Option<Bound>,
     /// Routes were held back and forgotten that might be kept now: the peer is to be asked for its routes.
     pub forgotten: bool,
+    /// Families of which routes were refused at a limit that has room now: the peer is to be asked for them.
+    pub room: BTreeSet<Family>,
     /// End-of-RIB of this family, RFC 4724 §2.
     pub end_of_rib: Option<Family>,
 }
@@ -189,6 +191,7 @@ impl AdjRibIn {
         if self.sanity.take_news() {
             self.look_again(&mut learned);
         }
+        self.look_for_room(&mut learned);
         Ok(learned)
     }
 

@@ -1,6 +1,7 @@
 //! One peer: drives its session with octets, time and connections, and hands its routes to its
 //! ownership. Knows sockets and clocks; the rules of BGP are the session's.
 
+mod asking;
 mod exporting;
 mod inbound;
 mod joining;
@@ -38,6 +39,7 @@ use crate::reflector::learn::Learned;
 use crate::reflector::learn::rate::Budget;
 use crate::reflector::owner::Parting;
 
+use asking::Asking;
 use exporting::Exporting;
 use joining::{Answer, Why};
 use liveness::Liveness;
@@ -91,8 +93,8 @@ pub struct Peer {
     grievance: Option<String>,
     /// The limit beyond which the peer went, if that ends the session.
     exceeded: Option<String>,
-    /// When the peer was last asked for what was not kept for want of room.
-    asked_again: Option<Instant>,
+    /// What was not kept for want of room.
+    asking: Asking,
     stopping: Option<Instant>,
     /// Not configured any more: the task ends when nothing of the peer is left.
     leaving: bool,
@@ -161,7 +163,7 @@ impl Peer {
             owed_at: None,
             grievance: None,
             exceeded: None,
-            asked_again: None,
+            asking: Asking::default(),
             stopping: None,
             leaving: false,
             dialed_until,
@@ -200,7 +202,7 @@ impl Peer {
         let resting = self.resting.is_some();
         let deadline = timers
             .into_iter()
-            .chain([self.resting, self.dialed_until])
+            .chain([self.resting, self.dialed_until, self.asking.deadline()])
             .flatten()
             .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
@@ -240,6 +242,7 @@ impl Peer {
                 self.want(family, Why::End, 0);
             }
         }
+        self.ask_for_room();
         if self.telling_deadline().is_some_and(|at| now() >= at) {
             self.telling_due();
         }
@@ -443,6 +446,7 @@ impl Peer {
                 self.owed_at = None;
                 self.dialing = None;
                 self.resting = None;
+                self.asking = Asking::default();
                 if let Some(ownership) = &mut self.ownership {
                     ownership.end(parting);
                 }

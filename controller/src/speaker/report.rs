@@ -44,6 +44,9 @@ pub struct Facts {
     pub refused: BTreeMap<&'static str, u64>,
     /// NLRI that were kept although they break a rule of the fabric, by rule.
     pub suspect: BTreeMap<&'static str, u64>,
+    /// How often it was asked for what was refused, since there was room; and how often it could not be, since
+    /// it knows no route refresh.
+    pub asked: (u64, u64),
     /// Bounds that came near in this session.
     pub near: BTreeSet<Bound>,
     /// UPDATEs with a fault that did not end the session, by the rule of its RFC.
@@ -119,6 +122,7 @@ impl Report {
             routes: BTreeMap::new(),
             refused: BTreeMap::new(),
             suspect: BTreeMap::new(),
+            asked: (0, 0),
             near: BTreeSet::new(),
             malformed: BTreeMap::new(),
             established: 0,
@@ -276,6 +280,15 @@ impl Report {
             }
         }
         notable
+    }
+
+    /// There is room for what was refused; whether the peer could be asked for it.
+    pub fn asked(&self, able: bool) {
+        let (asked, unable) = &mut self.lock().asked;
+        match able {
+            true => *asked += 1,
+            false => *unable += 1,
+        }
     }
 
     /// A malformed UPDATE that did not end the session. Returns how many broke the same rule, if the number

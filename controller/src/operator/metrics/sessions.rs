@@ -50,6 +50,12 @@ struct ReasonLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct AskedLabels {
+    peer: String,
+    able: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RuleLabels {
     peer: String,
     rule: String,
@@ -70,6 +76,7 @@ struct Sessions {
     prefixes: Family<PrefixLabels, Gauge>,
     refused: Family<ReasonLabels, Counter>,
     suspect: Family<RuleLabels, Counter>,
+    asked: Family<AskedLabels, Counter>,
     malformed: Family<RuleLabels, Counter>,
     near: Family<LimitLabels, Gauge>,
     unwanted: Family<FamilyLabels, Counter>,
@@ -140,6 +147,11 @@ impl Sessions {
             };
             self.suspect.get_or_create(&labels).inc_by(*count);
         }
+        let (asked, unable) = facts.asked;
+        for (able, count) in [("yes", asked), ("no", unable)] {
+            let labels = AskedLabels { peer: peer(), able };
+            self.asked.get_or_create(&labels).inc_by(count);
+        }
         for (family, count) in &facts.routes {
             let labels = PrefixLabels {
                 peer: peer(),
@@ -178,6 +190,8 @@ impl Sessions {
         registry.register("bgp_routes_refused", help, self.refused);
         let help = "NLRI that were kept although they break a rule of the fabric";
         registry.register("bgp_routes_suspect", help, self.suspect);
+        let help = "Times there was room for refused routes, by whether the peer can be asked";
+        registry.register("bgp_routes_asked_again", help, self.asked);
         let help = "UPDATEs with a fault that did not end the session, by the rule they break";
         registry.register("bgp_updates_malformed", help, self.malformed);
         let help = "1 if a limit of the peer came near in this session";

@@ -42,6 +42,8 @@ pub struct Bounds {
     types: BTreeMap<u8, u64>,
     /// Bounds that were warned of, until they are well below again.
     near: BTreeSet<Bound>,
+    /// Bounds that refused a route of this family, until there is room.
+    full: BTreeSet<(Bound, Family)>,
 }
 
 impl Bounds {
@@ -112,6 +114,41 @@ impl Bounds {
         });
     }
 
+    /// A route of this family was refused at a bound.
+    pub fn refused(&mut self, bound: Bound, family: Family) {
+        self.full.insert((bound, family));
+    }
+
+    /// Families of which routes were refused at bounds that have room now: each once.
+    pub fn take_room(&mut self, limits: &Limits) -> BTreeSet<Family> {
+        if self.full.is_empty() {
+            return BTreeSet::new();
+        }
+        let full = std::mem::take(&mut self.full);
+        let (room, full): (BTreeSet<_>, BTreeSet<_>) =
+            full.into_iter().partition(|(bound, family)| {
+                let route_type = match bound {
+                    Bound::Type(route_type) => Some(*route_type),
+                    Bound::Routes
+                    | Bound::Family(_)
+                    | Bound::MacsPerVni(_)
+                    | Bound::IpsPerMac(_) => None,
+                };
+                let mut each = self.each(limits, *family, route_type);
+                let found = each.find(|(other, ..)| other == bound);
+                found.is_none_or(|(_, count, limit)| {
+                    limit.is_none_or(|limit| has_room(count, limit))
+                })
+            });
+        self.full = full;
+        room.into_iter().map(|(_, family)| family).collect()
+    }
+
+    /// What was refused is asked for by somebody else.
+    pub fn forget_refused(&mut self) {
+        self.full.clear();
+    }
+
     /// The bounds that a route counts for, with what there is and what there may be.
     fn each(
         &self,
@@ -164,6 +201,11 @@ impl fmt::Display for Bound {
 /// Octets and percent are far from the end of 128 bits; a product of 32 bits once was not, elsewhere.
 fn is_near(count: u64, limit: u64, percent: u8) -> bool {
     u128::from(count) * 100 >= u128::from(limit) * u128::from(percent)
+}
+
+/// A twentieth below, so that a peer at the edge does not say all its routes again with each of them.
+pub(super) fn has_room(count: u64, limit: u64) -> bool {
+    u128::from(count) * 100 < u128::from(limit) * 95
 }
 
 /// A tenth below, so that a peer at the edge is not warned of with each route.

@@ -1,13 +1,15 @@
 //! MAC addresses per VNI and IP addresses per MAC address of one peer, where somebody limits them. Knows
 //! no session; the counting is `weft_evpn::limits`'.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use foldhash::HashSet;
 use weft_bgp::attribute::Attributes;
 use weft_evpn::Route;
 use weft_evpn::limits::{self, Counts, Limit, LimitHit};
 
-use super::bounds::{Bound, Warning};
+use super::bounds::{Bound, Warning, has_room};
 use crate::config::{LimitAction, Limits};
 
 /// The hosts behind a peer; counted only while there is a limit.
@@ -16,6 +18,8 @@ pub struct Hosts {
     counts: Option<Counts>,
     /// Routes that are kept although they were one too many.
     uncounted: HashSet<Bytes>,
+    /// Limits that refused a route, until there is room; [`FULL_MAX`] at most.
+    full: BTreeSet<Limit>,
 }
 
 /// A route as it is counted: where it is held, and what it says.
@@ -90,8 +94,35 @@ impl Hosts {
                     limit: max,
                 }))
             }
-            Err(LimitHit { limit, .. }) => Err(bound(limit)),
+            Err(LimitHit { limit, .. }) => {
+                if self.full.len() < FULL_MAX {
+                    self.full.insert(limit);
+                }
+                Err(bound(limit))
+            }
         }
+    }
+
+    /// Whether a limit that refused a route has room now; said once of each.
+    pub fn take_room(&mut self, limits: &Limits) -> bool {
+        let Some(counts) = self.counts.as_ref().filter(|_| !self.full.is_empty()) else {
+            return false;
+        };
+        let before = self.full.len();
+        self.full.retain(|full| {
+            let (count, limit) = match full {
+                Limit::MacsPerVni(vni) => (counts.macs(*vni), limits.macs_per_vni),
+                Limit::IpsPerMac(vni, mac) => (counts.ips(*vni, *mac), limits.ips_per_mac),
+                Limit::RoutesPerType(_) => (0, None),
+            };
+            limit.is_some_and(|limit| !has_room(count, limit))
+        });
+        self.full.len() < before
+    }
+
+    /// What was refused is asked for by somebody else.
+    pub fn forget_refused(&mut self) {
+        self.full.clear();
     }
 
     /// A route that was kept is gone.
@@ -112,3 +143,7 @@ fn bound(limit: Limit) -> Bound {
         Limit::RoutesPerType(route_type) => Bound::Type(route_type),
     }
 }
+
+/// Full limits that are remembered. What is refused at others is not asked for by itself; but whoever is asked
+/// says all its routes.
+const FULL_MAX: usize = 1_024;

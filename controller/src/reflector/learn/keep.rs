@@ -32,6 +32,8 @@ impl AdjRibIn {
             self.count_hosts();
         }
         self.policy = policy;
+        self.bounds.forget_refused();
+        self.hosts.forget_refused();
         if self.interest.is_auto() && !was_auto {
             self.count_targets();
         }
@@ -63,7 +65,17 @@ impl AdjRibIn {
         for key in self.refresh.end(family) {
             self.remove(&key, &mut learned);
         }
+        self.look_for_room(&mut learned);
         learned
+    }
+
+    /// Withdrawals make room for what was refused.
+    pub(super) fn look_for_room(&mut self, learned: &mut Learned) {
+        let limits = &self.policy.limits;
+        learned.room.extend(self.bounds.take_room(limits));
+        if self.hosts.take_room(limits) {
+            learned.room.insert(Family::L2VPN_EVPN);
+        }
     }
 
     /// Keeps routes that share their attributes: equal payloads share one value.
@@ -161,6 +173,9 @@ impl AdjRibIn {
             broken = self.bounds.broken(limits, family, route_type);
             if limits.action == LimitAction::Warn {
                 broken = None; // told of when it came near
+            }
+            if let Some(bound) = broken {
+                self.bounds.refused(bound, family);
             }
         }
         if let (None, Some(evpn), true) = (broken, route.evpn(), self.hosts.is_counting()) {

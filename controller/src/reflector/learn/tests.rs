@@ -177,6 +177,94 @@ fn one_too_many_is_dropped_until_another_goes() {
     assert!(kept(&mut rib, &announce(&host(3, 100), 1, &[])));
 }
 
+/// The families to ask for after a route came or went.
+fn room(rib: &mut AdjRibIn, update: &Update) -> Vec<Family> {
+    let learned = rib.learn(update).unwrap();
+    learned.room.into_iter().collect()
+}
+
+#[test]
+fn what_was_refused_is_asked_for_once_there_is_room() {
+    let mut rib = limited(Limits {
+        routes: Some(40),
+        ..Limits::default()
+    });
+    for mac in 0..45 {
+        assert_eq!(room(&mut rib, &announce(&host(mac, 100), 1, &[])), []);
+    }
+    assert_eq!(rib.len(), 40);
+    // 39 and 38 of 40 are not below 95 %; 37 are, and that is said once.
+    for (mac, expected) in [(0, vec![]), (1, vec![]), (2, vec![EVPN]), (3, vec![])] {
+        assert_eq!(room(&mut rib, &withdraw(&host(mac, 100))), expected);
+    }
+    // Nothing was refused since.
+    for mac in 4..40 {
+        assert_eq!(room(&mut rib, &withdraw(&host(mac, 100))), []);
+    }
+}
+
+#[test]
+fn a_refresh_that_leaves_routes_out_makes_room() {
+    let mut rib = limited(Limits {
+        types: BTreeMap::from([(2, 2)]),
+        ..Limits::default()
+    });
+    for mac in 1..4 {
+        rib.learn(&announce(&host(mac, 100), 1, &[])).unwrap();
+    }
+    // Another type makes none.
+    rib.learn(&announce(&flood(1), 1, &[])).unwrap();
+    assert_eq!(room(&mut rib, &withdraw(&flood(1))), []);
+    rib.begin_refresh(EVPN);
+    assert_eq!(room(&mut rib, &announce(&host(2, 100), 1, &[])), []);
+    assert_eq!(rib.end_refresh(EVPN).room, BTreeSet::from([EVPN]));
+}
+
+#[test]
+fn hosts_that_go_make_room_where_they_were() {
+    let mut rib = limited(Limits {
+        macs_per_vni: Some(2),
+        ips_per_mac: Some(1),
+        ..Limits::default()
+    });
+    for mac in 1..4 {
+        rib.learn(&announce(&host(mac, 100), 1, &[])).unwrap();
+        rib.learn(&announce(&host(mac + 10, 101), 1, &[])).unwrap();
+    }
+    for ip in 1..3 {
+        let route = host_with(1, Some(ip), 100);
+        rib.learn(&announce(&route, 1, &[])).unwrap();
+    }
+    // One MAC address less in one VNI; then one IP address less of the other MAC address; then nothing was refused.
+    let steps = [
+        (host(2, 100), vec![EVPN]),
+        (host_with(1, Some(1), 100), vec![EVPN]),
+        (host(1, 100), vec![]),
+        (host(11, 101), vec![EVPN]),
+    ];
+    for (route, expected) in steps {
+        assert_eq!(room(&mut rib, &withdraw(&route)), expected, "{route:?}");
+    }
+}
+
+#[test]
+fn a_new_policy_asks_by_itself() {
+    let limits = Limits {
+        routes: Some(1),
+        ..Limits::default()
+    };
+    let mut rib = limited(limits.clone());
+    for mac in 1..3 {
+        rib.learn(&announce(&host(mac, 100), 1, &[])).unwrap();
+    }
+    let policy = Inbound {
+        limits,
+        ..Inbound::default()
+    };
+    assert_eq!(rib.set_policy(policy).room, BTreeSet::new());
+    assert_eq!(room(&mut rib, &withdraw(&host(1, 100))), []);
+}
+
 #[test]
 fn at_a_limit_the_session_may_end_or_be_warned_of() {
     let limits = |action| Limits {

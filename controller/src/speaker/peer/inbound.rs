@@ -74,10 +74,10 @@ impl Peer {
             let (bound, count, limit) = (warning.bound, warning.count, warning.limit);
             tracing::warn!(%peer, %bound, count, limit, "a limit is near");
         }
-        if learned.forgotten && self.asked_again.is_none_or(|at| now() >= at + ASK_AGAIN) {
-            self.asked_again = Some(now());
-            self.ask_again(RouteRefresh::request(Family::L2VPN_EVPN));
-        }
+        let held_back = learned.forgotten.then_some(Family::L2VPN_EVPN);
+        let wanted = learned.room.iter().copied().chain(held_back);
+        wanted.for_each(|family| self.asking.want(family));
+        self.ask_for_room();
         if let Some(bound) = learned.exceeded {
             self.exceeded.get_or_insert_with(|| bound.to_string());
         }
@@ -92,6 +92,17 @@ impl Peer {
         self.grievance = Some(format!("limit of {bound} exceeded"));
         self.restart = Some(now() + self.setup.group.limits.restart);
         self.input(Input::Stop(Cease::MaxPrefixes)).await;
+    }
+
+    /// What was not kept for want of room is asked for again: the answer may not fit either.
+    pub(super) fn ask_for_room(&mut self) {
+        for family in self.asking.due(now()) {
+            let up = self.up.as_ref();
+            let able = up.is_some_and(|up| up.negotiated.route_refresh);
+            self.report.asked(able);
+            tracing::debug!(peer = %self.setup.address, %family, able, "routes asked for again");
+            self.ask_again(RouteRefresh::request(family));
+        }
     }
 
     fn ask_again(&mut self, request: RouteRefresh) {
@@ -133,6 +144,3 @@ impl Peer {
         until.is_none()
     }
 }
-
-/// What was not kept for want of room is asked for again at most this often: the answer may not fit either.
-const ASK_AGAIN: std::time::Duration = std::time::Duration::from_secs(60);
