@@ -181,7 +181,7 @@ pub(super) fn detail(
         stale: retention
             .map(|retention| retention.phase.to_string())
             .unwrap_or_default(),
-        warnings: facts.near.iter().map(ToString::to_string).collect(),
+        warnings: facts.near.lines(),
         local_address: facts
             .wire
             .as_ref()

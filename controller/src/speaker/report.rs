@@ -1,5 +1,7 @@
 //! What operators and Prometheus may know of a peer: written by its task, read by anybody.
 
+pub mod near;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +19,7 @@ use weft_bgp::update_group::ExportKey;
 
 use super::saved::Saved;
 use crate::reflector::learn::Learned;
-use crate::reflector::learn::bounds::Bound;
+use near::{Near, Said};
 
 /// A shared report.
 #[derive(Clone)]
@@ -48,7 +50,7 @@ pub struct Facts {
     /// it knows no route refresh.
     pub asked: (u64, u64),
     /// Bounds that came near in this session.
-    pub near: BTreeSet<Bound>,
+    pub near: Near,
     /// UPDATEs with a fault that did not end the session, by the rule of its RFC.
     pub malformed: BTreeMap<String, u64>,
     /// Sessions that were established.
@@ -123,7 +125,7 @@ impl Report {
             refused: BTreeMap::new(),
             suspect: BTreeMap::new(),
             asked: (0, 0),
-            near: BTreeSet::new(),
+            near: Near::default(),
             malformed: BTreeMap::new(),
             established: 0,
             last_error: String::new(),
@@ -252,21 +254,22 @@ impl Report {
         self.lock().attempt_error = reason;
     }
 
-    /// An UPDATE was taken. Returns the reasons for refusals whose count has doubled since they were last
-    /// returned: a hostile peer must not fill the log.
+    /// An UPDATE was taken. Returns what is worth a line in the log, which a hostile peer must not fill: the
+    /// reasons for refusals whose count has doubled since they were last returned, and limits that came near.
     pub fn learned(
         &self,
         learned: &Learned,
         routes: &BTreeMap<Family, usize>,
-    ) -> Vec<(&'static str, u64)> {
+    ) -> (Vec<(&'static str, u64)>, Vec<Said>) {
         let mut facts = self.lock();
         for (family, count) in routes {
             facts.routes.insert(*family, *count);
         }
         facts.ended.extend(learned.end_of_rib);
-        facts
-            .near
-            .extend(learned.warned.iter().map(|near| near.bound));
+        let near = match learned.warned.is_empty() {
+            true => Vec::new(),
+            false => facts.near.note(&learned.warned, Instant::now()),
+        };
         for (rule, count) in &learned.suspect {
             *facts.suspect.entry(rule).or_default() += count;
         }
@@ -279,7 +282,7 @@ impl Report {
                 notable.push((*reason, *total));
             }
         }
-        notable
+        (notable, near)
     }
 
     /// There is room for what was refused; whether the peer could be asked for it.

@@ -160,7 +160,7 @@ impl Sessions {
             };
             self.prefixes.get_or_create(&labels).set(gauge(*count));
         }
-        for bound in &facts.near {
+        for bound in facts.near.bounds() {
             let labels = LimitLabels {
                 peer: peer(),
                 limit: bound.to_string(),

@@ -67,12 +67,14 @@ impl Peer {
             return;
         };
         let peer = self.setup.address;
-        for (reason, count) in self.report.learned(learned, ownership.routes()) {
+        let (refused, near) = self.report.learned(learned, ownership.routes());
+        for (reason, count) in refused {
             tracing::warn!(%peer, reason, count, "routes refused");
         }
-        for warning in &learned.warned {
+        for said in near {
+            let warning = said.warning;
             let (bound, count, limit) = (warning.bound, warning.count, warning.limit);
-            tracing::warn!(%peer, %bound, count, limit, "a limit is near");
+            tracing::warn!(%peer, %bound, count, limit, unsaid = said.unsaid, "a limit is near");
         }
         let held_back = learned.forgotten.then_some(Family::L2VPN_EVPN);
         let wanted = learned.room.iter().copied().chain(held_back);
