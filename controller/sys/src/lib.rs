@@ -1,9 +1,11 @@
-//! Socket options that no safe crate has (TCP-MD5, the least TTL to accept, a probe for TCP-AO), and
+//! Socket options that no safe crate has (TCP-MD5, TCP-AO, the least TTL to accept), and
 //! the keys that go into them. It refuses to know BGP, peers and what a connection carries.
 //!
 //! `options.rs` is the one file of the workspace that says `unsafe`.
 //!
-//! # How a key changes without loss
+//! # How a key of TCP-MD5 changes without loss
+//!
+//! Of TCP-AO see [`tcp_ao`].
 //!
 //! Linux holds one MD5 key for each connection and peer, and tries no other. To change it on an
 //! *established* connection takes effect with the next segment; so does to set the first one, and to
@@ -34,3 +36,4 @@ pub use self::options::{md5_key, min_ttl, tcp_ao_supported};
 
 mod key;
 mod options;
+pub mod tcp_ao;

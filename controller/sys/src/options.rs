@@ -7,14 +7,13 @@
 )]
 
 use std::io;
-use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
 use libc::{c_int, c_void, socklen_t};
 use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Sets the key with which segments from and to `peer` are signed (TCP-MD5, RFC 2385), or removes it.
 ///
@@ -93,11 +92,61 @@ pub fn tcp_ao_supported() -> bool {
     }
 }
 
-fn set<T>(socket: &impl AsFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-    let len = socklen_t::try_from(size_of::<T>()).expect("an option is small");
+/// The settings and counters of TCP-AO that a socket has: `struct tcp_ao_info_opt`.
+///
+/// # Errors
+///
+/// `ENOENT` from a socket that has no TCP-AO; otherwise what the system said.
+pub(crate) fn tcp_ao_info(socket: &impl AsFd) -> io::Result<[u8; TCP_AO_INFO_LEN]> {
+    let mut octets = [0; TCP_AO_INFO_LEN];
+    get(socket, TCP_AO_INFO, &mut octets, TCP_AO_INFO_LEN)?;
+    Ok(octets)
+}
+
+/// Up to `count` of the keys of TCP-AO that a socket holds, each a `struct tcp_ao_getsockopt`. The first one
+/// says how many there are.
+///
+/// # Errors
+///
+/// `ENOENT` from a socket that has no TCP-AO; otherwise what the system said.
+pub(crate) fn tcp_ao_keys(socket: &impl AsFd, count: u16) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut octets = Zeroizing::new(vec![0; usize::from(count) * TCP_AO_KEY_LEN]);
+    let fields = octets.get_mut(TCP_AO_KEY_COUNT..TCP_AO_KEY_COUNT + 6);
+    let fields = fields.ok_or(io::ErrorKind::InvalidInput)?;
+    fields[..4].copy_from_slice(&u32::from(count).to_ne_bytes());
+    fields[4..].copy_from_slice(&TCP_AO_GET_ALL.to_ne_bytes());
+    get(socket, TCP_AO_GET_KEYS, &mut octets, TCP_AO_KEY_LEN)?;
+    Ok(octets)
+}
+
+/// Reads an option of TCP into `octets`, saying that it has `len` of them.
+fn get(socket: &impl AsFd, name: c_int, octets: &mut [u8], len: usize) -> io::Result<()> {
+    assert!(len <= octets.len());
+    let mut len = socklen_t::try_from(len).expect("an option is small");
+    // SAFETY: the descriptor is open while `socket` is borrowed. The kernel writes during the call only:
+    // the length into `len`, and at most `len` octets, which `octets` has, of a live unique reference. Of
+    // `TCP_AO_GET_KEYS` it writes as many times `len` octets as the count in `octets` says, and
+    // `tcp_ao_keys`, who alone asks for that, has put there how many `octets` has room for.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            name,
+            octets.as_mut_ptr().cast::<c_void>(),
+            ptr::from_mut(&mut len),
+        )
+    };
+    result(status)
+}
+
+pub(crate) fn set<T>(socket: &impl AsFd, level: c_int, name: c_int, value: &T) -> io::Result<()>
+where
+    T: Plain + ?Sized,
+{
+    let len = socklen_t::try_from(size_of_val(value)).expect("an option is small");
     // SAFETY: the descriptor is open while `socket` is borrowed. `value` is a live reference to `len`
-    // octets, each initialized: `T` is a `c_int` or `TcpMd5Sig`, which have no padding. The kernel
-    // reads at most `len` octets, during the call, and keeps no pointer.
+    // octets, each initialized: what is `Plain` has no padding. The kernel reads at most `len` octets,
+    // during the call, and keeps no pointer.
     let status = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -107,16 +156,33 @@ fn set<T>(socket: &impl AsFd, level: c_int, name: c_int, value: &T) -> io::Resul
             len,
         )
     };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+    result(status)
+}
+
+fn result(status: c_int) -> io::Result<()> {
+    match status {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
+/// What can be read as octets.
+///
+/// # Safety
+///
+/// It has no padding: each octet of it is initialized.
+pub(crate) unsafe trait Plain {}
+
+// SAFETY: an integer has no padding.
+unsafe impl Plain for c_int {}
+// SAFETY: octets have no padding.
+unsafe impl Plain for [u8] {}
+// SAFETY: its fields fill it, which is asserted below.
+unsafe impl Plain for TcpMd5Sig {}
+
 /// `struct tcp_md5sig` of linux/tcp.h, which libc does not have.
 #[repr(C)]
-struct TcpMd5Sig {
+pub(crate) struct TcpMd5Sig {
     address: SockAddrStorage,
     flags: u8,
     prefix_len: u8,
@@ -134,5 +200,20 @@ const _: () = assert!(
 pub(crate) const KEY_LEN_MAX: usize = libc::TCP_MD5SIG_MAXKEYLEN;
 /// linux/tcp.h, TCP_MD5SIG_FLAG_PREFIX.
 const FLAG_PREFIX: u8 = 0x01;
-/// linux/tcp.h; libc does not have it.
-const TCP_AO_INFO: c_int = 40;
+/// linux/tcp.h, as are all these; libc does not have them.
+pub(crate) const TCP_AO_ADD_KEY: c_int = 38;
+pub(crate) const TCP_AO_DEL_KEY: c_int = 39;
+pub(crate) const TCP_AO_INFO: c_int = 40;
+const TCP_AO_GET_KEYS: c_int = 41;
+/// Octets of `struct tcp_ao_info_opt`.
+pub(crate) const TCP_AO_INFO_LEN: usize = 48;
+/// Octets of `struct tcp_ao_getsockopt`.
+pub(crate) const TCP_AO_KEY_LEN: usize = 304;
+/// Where it counts: a `u32`, and after it the `u16` with `TCP_AO_GET_ALL`.
+pub(crate) const TCP_AO_KEY_COUNT: usize = 272;
+/// The third bit.
+const TCP_AO_GET_ALL: u16 = if cfg!(target_endian = "little") {
+    1 << 2
+} else {
+    1 << 13
+};
