@@ -21,6 +21,7 @@ pub use group::{
     AddPath, Bfd, GracefulRestart, Guard, GuardMode, LimitAction, Limits, PeerGroup,
     RouteTargetFilter, Ttl,
 };
+pub use tcp_ao::TcpAoKey;
 
 mod check;
 pub mod diff;
@@ -29,6 +30,7 @@ mod group;
 mod knobs;
 pub mod settings;
 pub mod show;
+mod tcp_ao;
 
 /// Why a configuration was refused: the file, the place in it, and the reason.
 #[derive(Debug, thiserror::Error)]

@@ -258,7 +258,7 @@ impl Speaker {
             Err(error) => return tracing::error!(%error, "the keys stay as they were"),
         };
         if let Err(error) = self.keyring.hold(keys) {
-            tracing::error!(%error, "a listener does not take a key of TCP-MD5");
+            tracing::error!(%error, "a listener does not take a key");
         }
     }
 

@@ -19,5 +19,8 @@ say md5 --test-threads 1
 case $(cat /proc/cmdline) in
 *weft=weftd*) say session ;;
 esac
+case $(cat /proc/cmdline) in
+*+bird*) killall weftd; sleep 3; say with_bird ;;
+esac
 [ -z "$failed" ] && echo "ALL PASSED" || echo "FAILED:$failed"
 poweroff -f

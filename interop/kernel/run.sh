@@ -4,6 +4,9 @@
 #   interop/kernel/run.sh VMLINUZ            the tests of weft-sys
 #   interop/kernel/run.sh VMLINUZ weftd      and two weftd that hold a session with TCP-AO and change its keys
 #
+# With BIRD_ROOT=DIR also a session with BIRD 3: a tree that it can run in after chroot, such as Debian's bird3 and the
+# packages that it depends on, each unpacked with `dpkg -x` into DIR.
+#
 # It needs qemu-system-x86_64, a static busybox, cargo, and VMLINUZ: a kernel for
 # x86-64 with CONFIG_TCP_AO=y, Linux 6.7 at least, and IPv6, a serial console and gzipped initramfs built in.
 # Debian's has it from 7.2 on (linux-binary-7.2.*-cloud-amd64 of trixie-backports: `apt-get download`, then
@@ -57,6 +60,12 @@ if [ "$what" = weftd ]; then
     put "$target/release/weftd" weftd
     put "$target/release/weft" weft
     cp "$here/session.sh" "$root/bin/session"
+    if [ -n "${BIRD_ROOT:-}" ]; then
+        cp -a "$BIRD_ROOT" "$root/bird"
+        mkdir -p "$root/bird/tmp" "$root/bird/proc" "$root/bird/dev"
+        cp "$here/bird.sh" "$root/bin/with_bird"
+        what=weftd+bird
+    fi
 fi
 (cd "$root" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1) >"$work/initramfs"
 

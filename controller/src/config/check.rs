@@ -15,6 +15,7 @@ use weft_sys::Key;
 
 use super::file::{File, FileBgp, FileBmp, FileKnobs, FileMoves, OrFlag};
 use super::group::PeerGroup;
+use super::tcp_ao;
 use super::{Bgp, Bmp, Config, ConfigError, ListenRange, Member, MoveAction, Moves, Peer, Replica};
 
 /// A mistake, in a file that has no name yet.
@@ -148,6 +149,7 @@ impl FileBgp {
         let groups = self.check_groups()?;
         let listen_ranges = self.check_ranges(&groups)?;
         let peers = self.check_peers(&groups)?;
+        self.check_prefixes(&groups, &listen_ranges, &peers)?;
         let mut vteps = Vec::new();
         for (at, text) in self.vteps.iter().enumerate() {
             vteps.push(prefix(format!("bgp.vteps[{at}]"), text)?);
@@ -175,6 +177,9 @@ impl FileBgp {
         let tables = [("peer_group", &self.peer_group), ("peer", &self.peer)];
         for (table, all) in tables {
             for (at, raw) in all.iter().enumerate() {
+                if let Some(OrFlag::Given(all)) = &raw.tcp_ao {
+                    tcp_ao::check_keys(all, &format!("bgp.{table}[{at}]"))?;
+                }
                 let Some(OrFlag::Given(path)) = &raw.password_file else {
                     continue;
                 };
@@ -183,6 +188,33 @@ impl FileBgp {
                     let why = source.map_or_else(String::new, |source| format!(": {source}"));
                     let field = format!("bgp.{table}[{at}].password_file");
                     return invalid(field, format!("{error}{why}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the keys of TCP-AO of each peer and range can hold next to those of the ranges that it is under.
+    fn check_prefixes(
+        &self,
+        groups: &BTreeMap<String, PeerGroup>,
+        ranges: &[ListenRange],
+        peers: &BTreeMap<IpAddr, Peer>,
+    ) -> Result<(), Invalid> {
+        for range in ranges {
+            let of_range = &groups[&range.peer_group];
+            let under = |prefix| tcp_ao::is_under(prefix, range.prefix);
+            for other in ranges.iter().filter(|other| under(other.prefix)) {
+                let (group, whose) = (&groups[&other.peer_group], other.prefix.to_string());
+                tcp_ao::fits_under(group, &whose, range, of_range)
+                    .or_else(|reason| invalid("bgp.listen_range", reason))?;
+            }
+            for (at, raw) in self.peer.iter().enumerate() {
+                let address = raw.address.map(|address| address.to_canonical());
+                let peer = address.and_then(|address| peers.get(&address));
+                if let Some(peer) = peer.filter(|peer| range.prefix.contains(&peer.address)) {
+                    tcp_ao::fits_under(&peer.settings, &peer.address.to_string(), range, of_range)
+                        .or_else(|reason| invalid(format!("bgp.peer[{at}].tcp_ao"), reason))?;
                 }
             }
         }

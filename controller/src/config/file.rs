@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use weft_bgp::session::RemoteAsn;
 
 #[derive(Deserialize, Default)]
@@ -128,7 +128,7 @@ pub(super) struct FileKnobs {
     pub(super) password_file: Option<OrFlag<PathBuf>>,
     pub(super) ttl_security_hops: Option<OrFlag<u32>>,
     pub(super) ebgp_multihop: Option<u32>,
-    pub(super) tcp_ao: Option<IgnoredAny>,
+    pub(super) tcp_ao: Option<OrFlag<Vec<FileTcpAo>>>,
     pub(super) bfd: Option<OrFlag<FileBfd>>,
     pub(super) graceful_restart: Option<OrFlag<FileGracefulRestart>>,
     pub(super) long_lived_secs: Option<u32>,
@@ -144,6 +144,18 @@ pub(super) struct FileKnobs {
     pub(super) guard: Option<FileGuard>,
     pub(super) link_bandwidth: Option<String>,
     pub(super) limits: Option<FileLimits>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileTcpAo {
+    pub(super) key_file: PathBuf,
+    /// Both ids.
+    pub(super) id: Option<u8>,
+    pub(super) send_id: Option<u8>,
+    pub(super) recv_id: Option<u8>,
+    pub(super) algorithm: Option<String>,
+    pub(super) tcp_options: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -273,6 +285,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OrFlagVisitor<T> {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         T::deserialize(text.into_deserializer()).map(OrFlag::Given)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, list: S) -> Result<Self::Value, S::Error> {
+        T::deserialize(SeqAccessDeserializer::new(list)).map(OrFlag::Given)
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {

@@ -13,6 +13,8 @@ use weft_bgp::session::RemoteAsn;
 use weft_bgp::table::PeerKind;
 use weft_evpn::profile::Profile;
 
+use super::tcp_ao::TcpAoKey;
+
 /// What peers have in common; of one peer, the values of its group with its own laid over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerGroup {
@@ -47,6 +49,8 @@ pub struct PeerGroup {
     pub source_address: Option<IpAddr>,
     /// The file with the key of TCP-MD5, RFC 2385. The key itself is never held here.
     pub password_file: Option<PathBuf>,
+    /// The keys of TCP-AO, RFC 5925: it signs with the first, and takes each. Empty: it is not used.
+    pub tcp_ao: Vec<TcpAoKey>,
     /// How far away the peer may be.
     pub ttl: Ttl,
     /// BFD, if it watches the peer.
@@ -101,6 +105,7 @@ impl PeerGroup {
             allow_as_in: 0,
             source_address: None,
             password_file: None,
+            tcp_ao: Vec::new(),
             ttl: Ttl::Multihop(u8::MAX),
             bfd: None,
             graceful_restart: Some(GracefulRestart::default()),

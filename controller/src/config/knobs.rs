@@ -10,7 +10,7 @@ use weft_evpn::profile::UnknownProfile;
 
 use super::SUPPORTED;
 use super::check::{Invalid, invalid, secs, within, word};
-use super::file::{FileKnobs, OrFlag};
+use super::file::{FileKnobs, FileTcpAo, OrFlag};
 use super::group::{
     Bfd, GracefulRestart, GuardMode, LimitAction, PeerGroup, RouteTargetFilter, Ttl, in_order,
 };
@@ -138,11 +138,13 @@ impl FileKnobs {
             }
             Some(OrFlag::Given(path)) => group.password_file = Some(path.clone()),
         }
-        if self.tcp_ao.is_some() {
-            return invalid(
-                format!("{place}.tcp_ao"),
-                "TCP-AO (RFC 5925) is not implemented; use password_file (TCP-MD5, RFC 2385)",
-            );
+        match &self.tcp_ao {
+            None => {}
+            Some(OrFlag::Flag(flag)) => {
+                off(format!("{place}.tcp_ao"), *flag)?;
+                group.tcp_ao = Vec::new();
+            }
+            Some(OrFlag::Given(all)) => group.tcp_ao = FileTcpAo::check_all(all, place)?,
         }
         match &self.bfd {
             None => {}
@@ -264,6 +266,12 @@ fn agree(group: &PeerGroup, place: &str, local_asn: u32) -> Result<(), Invalid> 
                 "the group is eBGP; use route_server_client (RFC 7947)",
             );
         }
+    }
+    if group.password_file.is_some() && !group.tcp_ao.is_empty() {
+        return invalid(
+            format!("{place}.tcp_ao"),
+            "excludes password_file (TCP-MD5, RFC 2385); false takes away what the group has",
+        );
     }
     if group.long_lived_secs > 0 && group.graceful_restart.is_none() {
         return invalid(

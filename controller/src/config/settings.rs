@@ -8,11 +8,11 @@ use weft_bgp::family::Family;
 use super::check::MOVE_ACTIONS;
 use super::group::{AddPath, Guard, Limits, PeerGroup, RouteTargetFilter};
 use super::knobs::{GUARD_MODES, LIMIT_ACTIONS, LINK_BANDWIDTHS, ROUTE_TARGET_FILTERS};
-use super::{Bgp, Bmp, Config, Moves};
+use super::{Bgp, Bmp, Config, Moves, TcpAoKey};
 
 use text::{
     array, as_table, asn, bfd_table, hops, list, multihop, or_false, prefixes, quoted, restart,
-    secs, table, word,
+    secs, table, tcp_ao, word,
 };
 
 pub use effect::{Effect, Reach};
@@ -62,6 +62,7 @@ fn of_session(group: &PeerGroup) -> Vec<Setting> {
         allow_as_in: _,
         source_address,
         password_file,
+        tcp_ao,
         ttl,
         bfd,
         graceful_restart,
@@ -97,6 +98,7 @@ fn of_session(group: &PeerGroup) -> Vec<Setting> {
         key(or_false(
             password_file.as_ref().map(|path| quoted(path.display())),
         )),
+        signature(tcp_ao),
         later("ttl_security_hops", hops(*ttl)),
         later("ebgp_multihop", multihop(*ttl)),
         watch(or_false(bfd.as_ref().map(|bfd| bfd_table(bfd, *ttl)))),
@@ -126,6 +128,7 @@ fn of_routes(group: &PeerGroup) -> Vec<Setting> {
         allow_as_in,
         source_address: _,
         password_file: _,
+        tcp_ao: _,
         ttl: _,
         bfd: _,
         graceful_restart: _,
@@ -353,6 +356,15 @@ fn down(knob: &'static str, value: impl fmt::Display) -> Setting {
 
 fn key(value: impl fmt::Display) -> Setting {
     setting("password_file", value, Effect::Applied, Reach::Key)
+}
+
+/// An open connection changes its keys, but does not begin or cease to have some.
+fn signature(keys: &[TcpAoKey]) -> Setting {
+    let effect = match keys.is_empty() {
+        true => Effect::SessionReset,
+        false => Effect::Applied,
+    };
+    setting("tcp_ao", tcp_ao(keys), effect, Reach::Key)
 }
 
 fn watch(value: impl fmt::Display) -> Setting {

@@ -159,9 +159,29 @@ const MISTAKES: &[(&str, &str)] = &[
         "ttl_security_hops: excludes ebgp_multihop",
     ),
     ("ebgp_multihop = 0", "ebgp_multihop: 0 is not 1 to 255"),
+    ("tcp_ao = []", "tcp_ao: names no key"),
+    ("tcp_ao = { id = 1 }", "line 3"),
+    ("tcp_ao = [{ id = 1 }]", "missing field `key_file`"),
+    ("tcp_ao = [{ id = 256, key_file = \"a\" }]", "line 3"),
     (
-        "tcp_ao = { key = 1 }",
-        "tcp_ao: TCP-AO (RFC 5925) is not implemented; use password_file",
+        "tcp_ao = [{ key_file = \"a\", send_id = 1 }]",
+        "tcp_ao[0]: needs id, or send_id and recv_id",
+    ),
+    (
+        "tcp_ao = [{ key_file = \"\", id = 1 }]",
+        "tcp_ao[0].key_file: is empty",
+    ),
+    (
+        "tcp_ao = [{ key_file = \"a\", id = 1, algorithm = \"md5\" }]",
+        "tcp_ao[0].algorithm: \"md5\" is not one of \"hmac-sha-1-96\", \"aes-128-cmac-96\"",
+    ),
+    (
+        "tcp_ao = [{ key_file = \"a\", id = 1 }, { key_file = \"b\", send_id = 2, recv_id = 1 }]",
+        "tcp_ao[1]: has an id of another key (RFC 5925 §3.1)",
+    ),
+    (
+        "password_file = \"a\"\ntcp_ao = [{ key_file = \"a\", id = 1 }]",
+        "tcp_ao: excludes password_file",
     ),
     (
         "bfd = { interval_ms = 1 }",
@@ -390,8 +410,7 @@ fn the_example_has_every_knob() {
         for knob in expected.split('`').skip(1).step_by(2) {
             let written = [format!("\n{knob} = "), format!("bgp.peer_group.{knob}]")];
             let found = written.iter().any(|text| EXAMPLE.contains(text));
-            // Always refused.
-            assert!(found || knob == "tcp_ao", "{knob} is not in the example");
+            assert!(found, "{knob} is not in the example");
         }
     }
 }
@@ -419,4 +438,83 @@ fn a_key_that_cannot_be_used_is_a_mistake_of_the_file() {
     allow(0o600);
     let config = Config::load(&file).unwrap();
     assert!(!format!("{config:?}").contains("a secret"));
+}
+
+/// Two keys of TCP-AO, and others of the same ids.
+const TCP_AO: &str = "tcp_ao = [{ id = 1, key_file = \"a\" }, { id = 2, key_file = \"b\" }]";
+const OTHER: &str = "tcp_ao = [{ id = 1, key_file = \"c\" }]";
+
+#[test]
+fn keys_of_tcp_ao_under_a_prefix_are_those_of_the_prefix() {
+    let text = |range: &str, nested: &str, peer: &str| {
+        format!(
+            "[[bgp.peer_group]]\nname = \"range\"\n{range}\n[[bgp.peer_group]]\nname = \"nested\"\n{nested}\n\
+             [[bgp.listen_range]]\nprefix = \"192.0.2.0/24\"\npeer_group = \"range\"\n\
+             [[bgp.listen_range]]\nprefix = \"192.0.2.128/25\"\npeer_group = \"nested\"\n\
+             [[bgp.peer]]\naddress = \"192.0.2.1\"\npeer_group = \"range\"\n{peer}\n"
+        )
+    };
+    let md5 = "password_file = \"a\"";
+    for (range, nested, peer) in [
+        (TCP_AO, TCP_AO, ""),
+        (TCP_AO, TCP_AO, TCP_AO),
+        ("", "", TCP_AO),
+        ("", TCP_AO, OTHER),
+        (md5, "", md5),
+    ] {
+        let text = text(range, nested, peer);
+        parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    for (range, nested, peer, expected) in [
+        (
+            TCP_AO,
+            TCP_AO,
+            OTHER,
+            "bgp.peer[0].tcp_ao: 192.0.2.1 is under the listen range 192.0.2.0/24",
+        ),
+        (TCP_AO, TCP_AO, "tcp_ao = false", "give both the same"),
+        (
+            TCP_AO,
+            "",
+            "",
+            "bgp.listen_range: 192.0.2.128/25 is under the listen range",
+        ),
+        (
+            TCP_AO,
+            OTHER,
+            "",
+            "bgp.listen_range: 192.0.2.128/25 is under the listen range",
+        ),
+        (md5, TCP_AO, "", "which has a password_file"),
+    ] {
+        let message = refused(&text(range, nested, peer));
+        assert!(message.contains(expected), "{message:?} lacks {expected:?}");
+    }
+}
+
+#[test]
+fn a_key_of_tcp_ao_that_no_kernel_takes_is_refused_with_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("weft.toml");
+    let key = folder.path().join("near.ao");
+    let path = key.display().to_string();
+    let group =
+        format!("[[bgp.peer_group]]\nname = \"a\"\ntcp_ao = [{{ id = 7, key_file = {path:?} }}]");
+    std::fs::write(&file, group).unwrap();
+    let refused = || Config::load(&file).unwrap_err().to_string();
+    assert!(refused().contains("bgp.peer_group[0].tcp_ao[0].key_file: key file"));
+    assert!(refused().contains("No such file"));
+    std::fs::write(&key, "a secret\n").unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&key, permissions).unwrap();
+    if weft_sys::tcp_ao_supported() {
+        let config = Config::load(&file).unwrap();
+        assert!(!format!("{config:?}").contains("a secret"));
+    } else {
+        let message = refused();
+        let expected = format!(
+            "bgp.peer_group[0].tcp_ao[0]: key 7/7 of {path}: this kernel has no TCP-AO (RFC 5925: CONFIG_TCP_AO, Linux 6.7 or later)"
+        );
+        assert!(message.contains(&expected), "{message}");
+    }
 }

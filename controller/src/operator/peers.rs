@@ -11,8 +11,9 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::session::Negotiated;
 use weft_bgp::table::Table;
 use weft_proto::operator::v1 as proto;
+use weft_sys::tcp_ao::Status;
 
-use crate::config::Resolved;
+use crate::config::{PeerGroup, Resolved};
 use crate::reflector::Reflector;
 use crate::reflector::owner::Agreed;
 use crate::speaker::report::{Direction, Facts};
@@ -148,10 +149,6 @@ pub(super) fn detail(
     };
     let secs =
         |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
-    let authentication = match settings.map(|settings| &settings.password_file) {
-        Some(Some(_)) => "md5",
-        Some(None) | None => "none",
-    };
     proto::PeerDetail {
         description: settings
             .and_then(|settings| settings.description.clone())
@@ -177,7 +174,7 @@ pub(super) fn detail(
             .as_ref()
             .map(|status| format!("{:?}", status.borrow().state))
             .unwrap_or_default(),
-        authentication: authentication.to_owned(),
+        authentication: authentication(facts, settings),
         stale: retention
             .map(|retention| retention.phase.to_string())
             .unwrap_or_default(),
@@ -193,6 +190,25 @@ pub(super) fn detail(
             .map(|wire| wire.remote.to_string())
             .unwrap_or_default(),
         peer: Some(row(address, facts, counted)),
+    }
+}
+
+/// What signs the connection; of TCP-AO also the ids of the keys, and what it dropped.
+fn authentication(facts: &Facts, settings: Option<&PeerGroup>) -> String {
+    let has_md5 = settings.is_some_and(|settings| settings.password_file.is_some());
+    let has_tcp_ao = settings.is_some_and(|settings| !settings.tcp_ao.is_empty());
+    match facts.signed.filter(|_| has_tcp_ao) {
+        Some(Status {
+            send_id,
+            recv_id,
+            good,
+            dropped,
+        }) => format!(
+            "tcp-ao (signs with {send_id}, asks for {recv_id}; {good} segments good, {dropped} dropped)"
+        ),
+        None if has_tcp_ao => "tcp-ao".to_owned(),
+        None if has_md5 => "md5".to_owned(),
+        None => "none".to_owned(),
     }
 }
 

@@ -57,6 +57,7 @@ impl Exports {
             allow_as_in: _,
             source_address: _,
             password_file: _,
+            tcp_ao: _,
             ttl: _,
             bfd: _,
             graceful_restart: _,

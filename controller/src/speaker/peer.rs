@@ -251,6 +251,7 @@ impl Peer {
         {
             self.decode(side).await;
         }
+        self.show_signature();
         self.input(Input::Timeout).await;
     }
 
@@ -298,7 +299,12 @@ impl Peer {
                 return self.report.failed(error.to_string());
             }
         }
-        if side == Side::Incoming && !self.sign(&stream) {
+        // Keys of TCP-AO may have changed while we dialed.
+        let signed = side == Side::Incoming || !self.setup.group.tcp_ao.is_empty();
+        if signed && !self.sign(&stream) {
+            if side == Side::Outgoing {
+                self.input(Input::ConnectFailed).await;
+            }
             return;
         }
         let (socket, sink) = stream.into_split();
@@ -322,7 +328,7 @@ impl Peer {
     fn sign(&mut self, stream: &TcpStream) -> bool {
         let signed = match keys::load(&self.setup.group) {
             Ok(None) => return true,
-            Ok(key) => keys::sign(stream, key.as_ref()).map_err(|error| error.to_string()),
+            Ok(secret) => keys::sign(stream, secret.as_ref()).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = &signed {
@@ -464,7 +470,7 @@ impl Peer {
             .or_else(|| self.shared.source_address(self.setup.address));
         let ttl = group.ttl;
         let dialing: BoxFuture<'static, _> = match keys::load(group) {
-            Ok(key) => Box::pin(socket::dial(to, from, Protection { key, ttl })),
+            Ok(secret) => Box::pin(socket::dial(to, from, Protection { secret, ttl })),
             Err(error) => Box::pin(std::future::ready(Err(std::io::Error::other(error)))),
         };
         self.dialing = Some(dialing);

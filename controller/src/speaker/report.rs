@@ -69,6 +69,8 @@ pub struct Facts {
     pub negotiated: Option<Arc<Negotiated>>,
     /// How the session goes over the wire, while there is one.
     pub wire: Option<Wire>,
+    /// What TCP-AO does, as of the last keepalive.
+    pub signed: Option<weft_sys::tcp_ao::Status>,
     /// The OPENs of this attempt or session by side: sent, and received.
     pub opens: [(Bytes, Bytes); 2],
     /// Families of which the peer said everything in this session.
@@ -135,6 +137,7 @@ impl Report {
             told: BTreeMap::new(),
             negotiated: None,
             wire: None,
+            signed: None,
             opens: Default::default(),
             ended: BTreeSet::new(),
             bfd: None,
@@ -183,6 +186,11 @@ impl Report {
             sent,
             received,
         });
+    }
+
+    /// What TCP-AO does with the session.
+    pub fn signed(&self, status: Option<weft_sys::tcp_ao::Status>) {
+        self.lock().signed = status;
     }
 
     /// Where to count what the peer was not told in this family.
@@ -245,6 +253,7 @@ impl Report {
         facts.last_error = reason;
         facts.negotiated = None;
         facts.wire = None;
+        facts.signed = None;
         facts.told.clear();
         facts.routes.clear();
     }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
-use weft_sys::Key;
 
+use super::keys::{self, Secret};
 use crate::config::Ttl;
 
 /// What keeps others out of a connection to one peer.
 #[derive(Clone, Debug)]
 pub struct Protection {
-    /// Signs every segment, RFC 2385.
-    pub key: Option<Key>,
+    /// Signs every segment.
+    pub secret: Option<Secret>,
     /// How far away the peer may be, RFC 5082.
     pub ttl: Ttl,
 }
@@ -54,8 +54,8 @@ pub async fn dial(
     if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
         socket.bind(&SocketAddr::new(from, 0).into())?;
     }
-    if let Some(key) = &protection.key {
-        weft_sys::md5_key(&socket, to.ip(), None, Some(key.octets()))?;
+    if let Some(secret) = &protection.secret {
+        keys::protect(&socket, to.ip(), secret)?;
     }
     limit_ttl(&socket, to.is_ipv6(), protection.ttl)?;
     let socket = tokio::net::TcpSocket::from_std_stream(socket.into());

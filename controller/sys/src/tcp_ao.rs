@@ -59,7 +59,9 @@ pub enum TurnError {
     #[error("the connection is not signed with TCP-AO")]
     Unsigned,
     /// It holds another key under an id of this one; a new key needs a new id.
-    #[error("the connection holds another TCP-AO key with send id {send_id} or receive id {recv_id}")]
+    #[error(
+        "the connection holds another TCP-AO key with send id {send_id} or receive id {recv_id}"
+    )]
     Changed {
         /// Of the key that it does not take.
         send_id: u8,
@@ -238,7 +240,11 @@ impl Held {
         let mut address = [0; ADDRESS_LEN];
         address.copy_from_slice(&octets[..ADDRESS_LEN]);
         let mut material = Zeroizing::new(octets[held::ALGORITHM..TCP_AO_KEY_COUNT].to_vec());
-        material.extend([octets[held::MAC_LEN], octets[held::FLAGS], octets[held::KEY_LEN]]);
+        material.extend([
+            octets[held::MAC_LEN],
+            octets[held::FLAGS],
+            octets[held::KEY_LEN],
+        ]);
         Self {
             whose: (address, octets[held::PREFIX_LEN]),
             send_id: octets[held::SEND_ID],
@@ -495,6 +501,9 @@ mod tests {
     #[test]
     fn a_master_key_does_not_show_its_secret() {
         let shown = format!("{:?}", key(1, 3));
-        assert!(shown.contains("Key(..)") && !shown.contains("ab"), "{shown}");
+        assert!(
+            shown.contains("Key(..)") && !shown.contains("ab"),
+            "{shown}"
+        );
     }
 }

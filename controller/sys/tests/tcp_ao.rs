@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use socket2::{Domain, Socket, Type};
-use weft_sys::tcp_ao::{
-    Algorithm, MasterKey, TurnError, admit, dismiss, protect, status, turn,
-};
+use weft_sys::tcp_ao::{Algorithm, MasterKey, TurnError, admit, dismiss, protect, status, turn};
 use weft_sys::{Key, md5_key, tcp_ao_supported};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -280,7 +278,10 @@ fn a_connection_takes_no_other_secret_under_an_id_that_it_holds() {
         let half = MasterKey { send_id: 2, ..held };
         for key in [other, half] {
             let turned = turn(&far, V4, &[key]);
-            assert!(matches!(turned, Err(TurnError::Changed { .. })), "{turned:?}");
+            assert!(
+                matches!(turned, Err(TurnError::Changed { .. })),
+                "{turned:?}"
+            );
         }
         talk(&mut near, &mut far);
     }

@@ -35,7 +35,7 @@ pub enum Reach {
     Administration,
     /// The session and its capabilities.
     Session,
-    /// The key of TCP-MD5, of listeners too.
+    /// The keys of TCP-MD5 and TCP-AO, of listeners too.
     Key,
     /// BFD.
     Watch,

@@ -8,7 +8,9 @@ use weft_bgp::family::Family;
 use weft_bgp::reflect::LocalAs;
 use weft_bgp::session::RemoteAsn;
 
+use crate::config::TcpAoKey;
 use crate::config::group::{Bfd, GracefulRestart, Ttl};
+use crate::config::tcp_ao::ALGORITHMS;
 
 pub(super) fn quoted(text: impl fmt::Display) -> String {
     format!("{:?}", text.to_string())
@@ -62,6 +64,27 @@ pub(super) fn hops(ttl: Ttl) -> String {
     match ttl {
         Ttl::Gtsm(hops) => hops.to_string(),
         Ttl::Multihop(_) => "false".to_owned(),
+    }
+}
+
+pub(super) fn tcp_ao(keys: &[TcpAoKey]) -> String {
+    let one = |key: &TcpAoKey| {
+        let TcpAoKey {
+            send_id,
+            recv_id,
+            algorithm,
+            tcp_options,
+            key_file,
+        } = key;
+        let algorithm = quoted(word(*algorithm, &ALGORITHMS));
+        let key_file = quoted(key_file.display());
+        format!(
+            "{{ send_id = {send_id}, recv_id = {recv_id}, algorithm = {algorithm}, tcp_options = {tcp_options}, key_file = {key_file} }}"
+        )
+    };
+    match keys.is_empty() {
+        true => "false".to_owned(),
+        false => array(keys.iter().map(one).collect()),
     }
 }
 

@@ -62,6 +62,13 @@ const KNOBS: &[(&str, &str, &str, &str, Effect)] = &[
         Effect::SessionReset,
     ),
     ("password_file", "\"a.key\"", "false", "", Effect::Applied),
+    (
+        "tcp_ao",
+        "[{ id = 1, key_file = \"a\" }]",
+        "[{ id = 2, key_file = \"b\" }, { id = 1, key_file = \"a\" }]",
+        "",
+        Effect::Applied,
+    ),
     ("ttl_security_hops", "1", "254", "", Effect::NextSession),
     ("ebgp_multihop", "1", "255", "", Effect::NextSession),
     ("bfd", "{ interval_ms = 100 }", "true", "", Effect::Applied),
@@ -169,8 +176,8 @@ fn the_table_of_knobs_has_every_knob() {
         .to_string();
     let (_, expected) = message.split_once("expected one of").unwrap();
     let known: BTreeSet<_> = expected.split('`').skip(1).step_by(2).collect();
-    // What names a table is no knob, and this one is always refused.
-    let others = ["name", "address", "peer_group", "tcp_ao"];
+    // What names a table is no knob.
+    let others = ["name", "address", "peer_group"];
     let tested: BTreeSet<_> = KNOBS.iter().map(|(knob, ..)| *knob).chain(others).collect();
     assert_eq!(known, tested);
     let message = parse("[[bgp.peer_group]]\nname = \"a\"\nlimits = { nonsense = 1 }")
@@ -200,6 +207,26 @@ fn a_changed_knob_is_a_line_with_its_effect() {
             assert!(diff(&new, &new).is_empty(), "{knob} differs from itself");
         }
     }
+}
+
+#[test]
+fn to_begin_or_cease_to_sign_with_tcp_ao_resets_the_session() {
+    let signed = "tcp_ao = [{ id = 1, key_file = \"a\" }]";
+    for (old, new) in [
+        ("", signed),
+        (signed, ""),
+        (signed, "password_file = \"a\""),
+    ] {
+        let (old, new) = (peer(old), peer(new));
+        let changes = diff(&old, &new);
+        let [change] = &about(&changes, "tcp_ao")[..] else {
+            panic!("{changes:?}");
+        };
+        assert_eq!(change.effect, Effect::SessionReset);
+    }
+    let shown = lines(&peer(""), &peer(signed));
+    let expected = "peer 192.0.2.1: tcp_ao: false -> [{ send_id = 1, recv_id = 1, algorithm = \"hmac-sha-1-96\", tcp_options = true, key_file = \"a\" }] (session reset)";
+    assert_eq!(shown, [expected]);
 }
 
 #[test]
@@ -435,8 +462,8 @@ fn written(choice: &[Option<bool>]) -> String {
     let chosen = choice.iter().zip(KNOBS);
     let lines = chosen.filter_map(|(choice, (knob, first, second, ..))| {
         let value = if (*choice)? { second } else { first };
-        // Those two exclude each other, and this one needs another.
-        let alone = !matches!(*knob, "ttl_security_hops" | "graceful_restart");
+        // These exclude others, and graceful_restart is needed by one.
+        let alone = !matches!(*knob, "ttl_security_hops" | "tcp_ao" | "graceful_restart");
         alone.then(|| format!("{knob} = {value}\n"))
     });
     lines.collect()
@@ -463,7 +490,7 @@ proptest! {
         prop_assert_eq!(changes.len(), diff(&new, &old).len());
         let said = |knob: &str| changes.iter().any(|change| change.knob.starts_with(knob));
         for ((knob, ..), (before, after)) in KNOBS.iter().zip(group.iter().zip(&group_after)) {
-            let both_written = !matches!(*knob, "ttl_security_hops" | "graceful_restart" | "shutdown_message");
+            let both_written = !matches!(*knob, "ttl_security_hops" | "tcp_ao" | "graceful_restart" | "shutdown_message");
             if both_written && before.is_some() && after.is_some() && before != after {
                 prop_assert!(said(knob), "{} is left out", knob);
             }

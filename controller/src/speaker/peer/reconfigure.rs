@@ -11,7 +11,8 @@ use weft_bgp::session::{Effect, Input, Side};
 use super::{Peer, Setup, session_config};
 use crate::config::settings::{self, Reach};
 use crate::config::{Bgp, diff};
-use crate::speaker::{keys, remembered};
+use crate::speaker::keys::{self, Secret};
+use crate::speaker::remembered;
 
 impl Setup {
     /// How to reach whoever may speak from an address; `None`: nobody may.
@@ -86,7 +87,7 @@ impl Peer {
         let settled = matches!(effect, Effect::MustReset(_)) || renamed;
         if begins {
             self.input(Input::Start).await;
-        } else if settled || self.is_misplaced(&before) || turned {
+        } else if settled || self.is_misplaced(&before) || self.is_resigned(&before) || turned {
             self.reset(&effect).await;
         }
         changed
@@ -110,10 +111,19 @@ impl Peer {
         dialed && before.group.source_address != self.setup.group.source_address
     }
 
+    /// No connection begins or ceases to be signed with TCP-AO.
+    fn is_resigned(&self, before: &Setup) -> bool {
+        before.group.tcp_ao.is_empty() != self.setup.group.tcp_ao.is_empty()
+    }
+
     async fn reset(&mut self, effect: &Effect) {
         if self.up.is_some() {
             tracing::info!(peer = %self.setup.address, ?effect, "session reset by a changed configuration");
         }
+        self.begin_anew().await;
+    }
+
+    async fn begin_anew(&mut self) {
         self.restart = None;
         self.input(Input::Stop(Cease::ConfigurationChange)).await;
         self.input(Input::Start).await;
@@ -121,8 +131,10 @@ impl Peer {
 
     async fn call(&mut self, changed: &BTreeSet<Reach>) {
         // The file may hold another key under the same name.
-        if changed.contains(&Reach::Key) || self.setup.group.password_file.is_some() {
-            self.rekey();
+        let group = &self.setup.group;
+        let has_keys = group.password_file.is_some() || !group.tcp_ao.is_empty();
+        if (changed.contains(&Reach::Key) || has_keys) && !self.rekey() {
+            self.begin_anew().await;
         }
         if changed.contains(&Reach::Watch) {
             self.rewatch().await;
@@ -162,19 +174,25 @@ impl Peer {
         }
     }
 
-    /// The key of TCP-MD5 changes, or may have changed in its file: live connections get it.
-    fn rekey(&mut self) {
-        let key = match keys::load(&self.setup.group) {
-            Ok(key) => key,
+    /// The keys change, or may have changed in their files: live connections get them. False: a connection
+    /// that must be signed with TCP-AO cannot be with these.
+    fn rekey(&mut self) -> bool {
+        let secret = match keys::load(&self.setup.group) {
+            Ok(secret) => secret,
             Err(error) => {
-                return tracing::error!(peer = %self.setup.address, %error, "the key stays as it was");
+                tracing::error!(peer = %self.setup.address, %error, "the keys stay as they were");
+                return true;
             }
         };
+        let mut can = true;
         for connection in self.connections.iter().flatten() {
-            if let Err(error) = keys::sign(connection.socket.as_ref(), key.as_ref()) {
-                tracing::error!(peer = %self.setup.address, %error, "a connection does not take the key");
+            if let Err(error) = keys::sign(connection.socket.as_ref(), secret.as_ref()) {
+                tracing::error!(peer = %self.setup.address, %error, "a connection does not take the keys");
+                can &= !matches!(secret, Some(Secret::TcpAo(_)));
             }
         }
+        self.show_signature();
+        can
     }
 
     /// BFD is to watch the peer from now on, not any more, or otherwise than it did.

@@ -73,8 +73,19 @@ impl Peer {
         if let (Ok(local), Ok(remote)) = (local, remote) {
             self.report.wired(side, local, remote);
         }
+        self.show_signature();
         if let Some(up) = self.seen(true) {
             self.shared.taps.tell(&Event::Up(Arc::new(up)));
+        }
+    }
+
+    /// Which keys of TCP-AO the session uses, as of now.
+    pub(super) fn show_signature(&self) {
+        let side = self.up.as_ref().map(|up| up.side as usize);
+        let connection = side.and_then(|side| self.connections[side].as_ref());
+        if let Some(connection) = connection.filter(|_| !self.setup.group.tcp_ao.is_empty()) {
+            let status = weft_sys::tcp_ao::status(connection.socket.as_ref());
+            self.report.signed(status.ok().flatten());
         }
     }
 
