@@ -33,9 +33,10 @@
 //!   is open, but when the rival has gone, an UPDATE shows that the peer chose it, or 5 s have
 //!   passed. Otherwise the KEEPALIVE here and the OPEN there race, and both connections can die.
 //! - KEEPALIVEs are sent without jitter (RFC 4271 §10): sessions start at jittered times already.
-//! - A new connection never replaces an Established one, also when the peer negotiated graceful
-//!   restart (RFC 4724 §4.2): a peer that restarted answers the next octet of the old connection
-//!   with a TCP reset, and who can only connect should not be able to end a session.
+//! - A new connection replaces an Established one if the peer negotiated graceful restart (RFC 4724
+//!   §5), and only if the peer dialed it 5 s or more after the session began: before that it is a
+//!   latecomer of a collision. The edge waits for the OPEN of the same peer on it before it tells of
+//!   it, since who can only connect should not be able to end a session.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -91,7 +92,8 @@ impl Side {
 pub enum Input {
     /// Begin, or end an idle hold early. ManualStart and AutomaticStart of RFC 4271 §8.1.2.
     Start,
-    /// The dial succeeded, or a connection of the peer was accepted.
+    /// The dial succeeded, or a connection of the peer was accepted. One that was accepted while there is
+    /// another of its side is refused, or the other one is closed first.
     Connected(Side),
     /// The dial that [`Output::Connect`] asked for failed.
     ConnectFailed,
@@ -123,7 +125,8 @@ pub enum Output {
     /// Write a message.
     Send(Side, Message),
     /// Write out what was sent before, for a short while at most, and close. A dial that is under
-    /// way is given up. Nothing of this connection may be reported afterwards.
+    /// way is given up. Nothing of this connection may be reported afterwards. If another of its side
+    /// has just been announced, that one takes its place.
     Close(Side),
     /// The session is up, on this connection.
     Established(Side, Negotiated),
@@ -133,7 +136,8 @@ pub enum Output {
     /// answer (RFC 7313).
     Refresh(RouteRefresh),
     /// The session fell to Idle from any other state, also if it was never established. All its
-    /// connections are closed. It starts again by itself, unless it was stopped.
+    /// connections are closed. It starts again by itself, unless it was stopped: after
+    /// [`DownReason::Replaced`] at once, with the connection that was announced last.
     Down(DownReason),
     /// Close the connection that the last `Connected` of this side announced, after writing
     /// [`Session::refusal`]. A connection that the session already holds on this side goes on.

@@ -47,7 +47,7 @@ pub(crate) const TEST: [Need; 5] = [
 ];
 
 /// To run labs.
-pub(crate) const LAB: [Need; 11] = [
+pub(crate) const LAB: [Need; 12] = [
     Need {
         package: "iproute2",
         found: || command::exists("ip") && command::exists("bridge"),
@@ -55,6 +55,10 @@ pub(crate) const LAB: [Need; 11] = [
     Need {
         package: "iputils-ping",
         found: || command::exists("ping"),
+    },
+    Need {
+        package: "nftables",
+        found: || command::exists("nft"),
     },
     Need {
         package: "procps",

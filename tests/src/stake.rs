@@ -164,6 +164,7 @@ impl Stake {
             announced: self.announced,
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
             parting: &Parting::Gone,
+            restarted: false,
             preserved: &[],
         };
         owner::next(&own, &self.agreed)

@@ -9,7 +9,7 @@ use crate::capability::GracefulRestart;
 use crate::message::Notification;
 use crate::message::notification::Cease;
 
-/// Why a session fell to Idle.
+/// Why a session ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DownReason {
     /// The peer was silent for the hold time; we sent 4/0. RFC 4271 §6.5.
@@ -18,6 +18,8 @@ pub enum DownReason {
     SendHoldTimerExpired,
     /// The connection ended without a NOTIFICATION.
     PeerClosed,
+    /// The peer has restarted and connected anew; we closed the old connection without a NOTIFICATION. RFC 4724 §5.
+    Replaced,
     /// The peer ended it and said why.
     NotificationReceived(Notification),
     /// We ended it by the peer's fault.
@@ -32,6 +34,7 @@ impl fmt::Display for DownReason {
             Self::HoldTimerExpired => f.write_str("hold timer expired"),
             Self::SendHoldTimerExpired => f.write_str("send hold timer expired"),
             Self::PeerClosed => f.write_str("peer closed the connection"),
+            Self::Replaced => f.write_str("peer restarted and connected anew"),
             Self::NotificationReceived(n) => write_notification(f, "received", n),
             Self::NotificationSent(n) => write_notification(f, "sent", n),
             Self::Stopped(cease) => {
@@ -53,7 +56,7 @@ impl DownReason {
         }
         let through_notification = negotiated.restart_after_notification;
         match self {
-            Self::PeerClosed => true,
+            Self::PeerClosed | Self::Replaced => true,
             Self::HoldTimerExpired | Self::SendHoldTimerExpired => through_notification,
             Self::NotificationReceived(n) | Self::NotificationSent(n) => {
                 through_notification && !is_goodbye(n)
@@ -232,6 +235,7 @@ mod tests {
         // With graceful restart, with N of both.
         let table = [
             (DownReason::PeerClosed, true, true),
+            (DownReason::Replaced, true, true),
             (DownReason::HoldTimerExpired, false, true),
             (DownReason::SendHoldTimerExpired, false, true),
             (DownReason::NotificationSent(malformed.clone()), false, true),

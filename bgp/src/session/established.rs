@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use super::down::{self, DownReason};
 use super::negotiation::Negotiated;
+use super::open_sent::{OpenSent, Rival};
 use super::state::State;
-use super::timers::{Deadline, STABLE};
+use super::timers::{Deadline, SETTLE, STABLE};
 use super::{Input, Local, Message, Notification, Output, RouteRefresh, Side};
 use crate::error::{Fault, SessionState};
 use crate::message::notification::Cease;
@@ -21,6 +22,8 @@ pub(super) struct Established {
     /// with each message; this way it costs nothing while all goes well.
     send_hold_at: Deadline,
     stable_at: Deadline,
+    /// From then on a new connection is no latecomer of the collision that this one survived.
+    settled_at: Deadline,
 }
 
 impl Established {
@@ -40,6 +43,7 @@ impl Established {
             keepalive_at,
             send_hold_at: Deadline::NEVER,
             stable_at: Deadline::after(now, STABLE),
+            settled_at: Deadline::after(now, SETTLE),
         })
     }
 
@@ -55,6 +59,11 @@ impl Established {
 
     pub(super) fn handle(mut self, input: Input, now: Instant, local: &mut Local) -> State {
         match input {
+            Input::Connected(Side::Incoming)
+                if self.may_restart() && self.settled_at.is_due(now) =>
+            {
+                self.replace(now, local)
+            }
             // RFC 4271 §6.8: an Established connection goes before every other.
             Input::Connected(side) => {
                 local.emit(Output::Refuse(side));
@@ -142,6 +151,21 @@ impl Established {
         State::Established(self)
     }
 
+    /// The peer has said that it may restart without taking leave.
+    fn may_restart(&self) -> bool {
+        let restart = self.negotiated.graceful_restart.as_ref();
+        restart.is_some_and(|restart| !restart.families.is_empty())
+    }
+
+    /// RFC 4724 §5: who restarts and is back before its loss was noticed is heard at once. Nothing is said on the old
+    /// connection: a NOTIFICATION would tell the peer to drop what it keeps.
+    fn replace(self, now: Instant, local: &mut Local) -> State {
+        local.close(self.side);
+        local.emit(Output::Down(DownReason::Replaced));
+        self.forgive(now, local);
+        OpenSent::begin(Side::Incoming, Rival::Absent, now, local)
+    }
+
     fn reject(self, fault: Fault, now: Instant, local: &mut Local) -> State {
         let notification: Notification = fault.notification();
         local.close_with(self.side, notification.clone());
@@ -149,10 +173,14 @@ impl Established {
     }
 
     fn down(self, reason: DownReason, now: Instant, local: &mut Local) -> State {
+        self.forgive(now, local);
+        State::down(reason, now, local)
+    }
+
+    fn forgive(&self, now: Instant, local: &mut Local) {
         if self.stable_at.is_due(now) {
             local.idle_hold.forgive();
         }
-        State::down(reason, now, local)
     }
 
     fn stop(self, cease: Cease, text: &str, local: &mut Local) -> State {

@@ -8,7 +8,7 @@ use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
 use weft_bgp::message::Message;
 use weft_bgp::message::notification::Cease;
-use weft_bgp::session::{Input, Output, Session, SessionConfig, Side};
+use weft_bgp::session::{DownReason, Input, Output, Session, SessionConfig, Side};
 
 use crate::words::{self, ASN, config, epoch, good_open, notification, open, router_id};
 
@@ -179,7 +179,9 @@ impl World {
         let down = outputs
             .iter()
             .any(|output| matches!(output, Output::Down(_)));
-        assert_eq!(fell, down, "Down tells of every fall to Idle");
+        let replaced = outputs.contains(&Output::Down(DownReason::Replaced));
+        assert_eq!(fell || replaced, down, "Down tells of every end");
+        assert!(!replaced || self.session.state_name() == "OpenSent");
         match (stops, fell, self.session.poll_timeout()) {
             (true, _, deadline) => assert_eq!(deadline, None),
             (false, true, deadline) => {
@@ -194,7 +196,8 @@ impl World {
 fn message() -> impl Strategy<Value = Message> {
     let families = [Family::L2VPN_EVPN];
     prop_oneof![
-        6 => Just(good_open()),
+        4 => Just(good_open()),
+        4 => Just(words::restarting_open()),
         1 => Just(Message::Open(open(ASN, router_id(9), 0, &families))),
         1 => Just(Message::Open(open(ASN, router_id(1), 90, &families))),
         1 => Just(Message::Open(open(ASN, router_id(2), 2, &families))),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use weft_bgp::capability::GracefulRestart;
 use weft_bgp::family::Family;
 use weft_bgp::message::Message;
 use weft_bgp::session::{Input, Output, RemoteAsn, Session, SessionConfig, Side};
@@ -50,7 +51,13 @@ struct World {
 }
 
 impl World {
-    fn new(ids: [(u8, u32); 2], passive: [bool; 2], seeds: [u64; 2], resets: bool) -> Self {
+    /// `restarts`: both keep routes over a restart.
+    fn new(
+        ids: [(u8, u32); 2],
+        passive: [bool; 2],
+        seeds: [u64; 2],
+        (resets, restarts): (bool, bool),
+    ) -> Self {
         let session = |me: usize| {
             let (host, asn) = ids[me];
             let remote = RemoteAsn::Exactly(ids[1 - me].1);
@@ -59,6 +66,11 @@ impl World {
                 families: vec![Family::L2VPN_EVPN, Family::RTC],
                 passive: passive[me],
                 delay_jitter_seed: seeds[me],
+                graceful_restart: restarts.then(|| GracefulRestart {
+                    restart_secs: 90,
+                    families: vec![(Family::L2VPN_EVPN, true)],
+                    ..GracefulRestart::default()
+                }),
                 ..SessionConfig::new(asn, router_id(host), remote)
             })
         };
@@ -280,10 +292,10 @@ proptest! {
         ids in ids(),
         passive in passive(),
         seeds in (any::<u64>(), any::<u64>()).prop_filter("differ", |(a, b)| a != b),
-        resets in any::<bool>(),
+        (resets, restarts) in any::<(bool, bool)>(),
         choices in prop::collection::vec(any::<u8>(), 0..80),
     ) {
-        let mut world = World::new(ids, passive, seeds.into(), resets);
+        let mut world = World::new(ids, passive, seeds.into(), (resets, restarts));
         world.run(&choices, false, Duration::from_secs(60));
         // Neither idle holds nor retries were needed: no interleaving kills both connections.
         prop_assert_eq!(world.downs, 0);
@@ -306,9 +318,10 @@ proptest! {
         ids in ids(),
         passive in passive(),
         seeds in (any::<u64>(), any::<u64>()).prop_filter("differ", |(a, b)| a != b),
+        restarts in any::<bool>(),
         choices in prop::collection::vec(any::<u8>(), 0..200),
     ) {
-        let mut world = World::new(ids, passive, seeds.into(), true);
+        let mut world = World::new(ids, passive, seeds.into(), (true, restarts));
         world.run(&choices, true, Duration::from_secs(600));
     }
 }

@@ -140,7 +140,7 @@ impl Story {
             writeln!(self.transcript, "{}", words::output(&output, &self.session)).unwrap();
         }
         let after = self.session.state_name();
-        if after != before && !down {
+        if after != before && !(down && after == "Idle") {
             writeln!(self.transcript, "=> {after}").unwrap();
         }
     }
@@ -298,14 +298,17 @@ fn add_path(list: &str) -> Vec<AddPath> {
     list.split(',').map(offer).collect()
 }
 
-/// "120s", "120s+notification", "120s+restarted", of the EVPN family with its forwarding state.
+/// "120s", "120s+notification", "120s+restarted", of the EVPN family with its forwarding state; "120s+nothing".
 fn restart(text: &str) -> GracefulRestart {
     let (secs, flags) = text.split_once('+').unwrap_or((text, ""));
     GracefulRestart {
         restarted: flags.contains("restarted"),
         notification: flags.contains("notification"),
         restart_secs: duration(secs).as_secs().try_into().unwrap(),
-        families: vec![(Family::L2VPN_EVPN, true)],
+        families: match flags.contains("nothing") {
+            true => Vec::new(),
+            false => vec![(Family::L2VPN_EVPN, true)],
+        },
     }
 }
 

@@ -62,6 +62,18 @@ pub(crate) fn good_open() -> Message {
     Message::Open(open(ASN, router_id(2), 90, &[Family::L2VPN_EVPN]))
 }
 
+/// The same of a peer that keeps its EVPN routes over a restart.
+pub(crate) fn restarting_open() -> Message {
+    let mut open = open(ASN, router_id(2), 90, &[Family::L2VPN_EVPN]);
+    let restart = GracefulRestart {
+        restart_secs: 90,
+        families: vec![(Family::L2VPN_EVPN, true)],
+        ..GracefulRestart::default()
+    };
+    open.capabilities.push(Capability::GracefulRestart(restart));
+    Message::Open(open)
+}
+
 /// An UPDATE: the end of the EVPN routes.
 pub(crate) fn update() -> Message {
     Message::Update(Box::new(Update::end_of_rib(Family::L2VPN_EVPN)))

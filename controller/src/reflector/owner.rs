@@ -46,6 +46,8 @@ pub struct Own<'a> {
     pub impatient: bool,
     /// What becomes of the peer's paths if the session that ended was the last one.
     pub parting: &'a Parting,
+    /// The peer restarted, and was back before that was said: its paths are as if they had been retained.
+    pub restarted: bool,
     /// Families for which the peer says, in the session that is established, that it forwards as before;
     /// the retained paths of all others go at once. RFC 4724 §4.2.
     pub preserved: &'a [Family],
@@ -121,7 +123,8 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
         retention: None,
     };
     let mut ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
-    if owner.is_some_and(|owner| owner.retention.is_some()) {
+    let retained = owner.is_some_and(|owner| owner.retention.is_some());
+    if retained || (renewed && own.restarted) {
         let kept = |family: Family| own.preserved.contains(&family);
         ops.extend(forget_routes(own.peer, own.families, kept));
     }
@@ -336,6 +339,7 @@ mod tests {
             claimed: session.claimed.as_ref(),
             impatient: false,
             parting: &session.parting,
+            restarted: false,
             preserved: &FAMILIES,
         };
         next(&own, agreed)
@@ -400,6 +404,47 @@ mod tests {
                 prop_assert_eq!(session.claimed.as_ref(), Some(&owner));
             }
         }
+    }
+
+    /// RFC 4724 §4.2: what it did not keep goes at once, whether its absence was said or not.
+    #[test]
+    fn a_peer_that_is_back_before_its_restart_was_said_has_only_what_it_preserved() {
+        let address = "192.0.2.1".parse().unwrap();
+        let owned = |replica| Agreed {
+            owner: Some(Owner {
+                replica,
+                epoch: 3,
+                address,
+                kind: PeerKind::IbgpClient,
+                retention: None,
+            }),
+            sessions: [1].into(),
+        };
+        let forgets = |agreed: &Agreed, restarted: bool, preserved: &[Family]| {
+            let own = Own {
+                replica: 1,
+                members: &MEMBERS,
+                peer: PEER,
+                families: &FAMILIES,
+                established: Some((address, PeerKind::IbgpClient)),
+                announced: true,
+                claimed: None,
+                impatient: false,
+                parting: &Parting::Gone,
+                restarted,
+                preserved,
+            };
+            let Step::Claim(batch, _) = next(&own, agreed) else {
+                panic!("nobody else serves the peer");
+            };
+            let forgets = |op: &Op| matches!(op, Op::DeletePrefix { .. });
+            batch.ops.iter().any(forgets)
+        };
+        assert!(forgets(&owned(1), true, &[]));
+        assert!(!forgets(&owned(1), true, &FAMILIES));
+        assert!(!forgets(&owned(1), false, &[]));
+        // What another replica committed came over another session.
+        assert!(!forgets(&owned(2), true, &[]));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct Ownership {
     preserved: Vec<Family>,
     /// The session found paths of an earlier one, and not all were said again or swept yet.
     returned: bool,
+    /// The session before this one ended in a restart, and the facts may not say so yet.
+    restarted: bool,
     /// When the last UPDATE came.
     learned_at: Option<Instant>,
     done: bool,
@@ -132,6 +134,7 @@ impl Ownership {
             parting: Parting::default(),
             preserved,
             returned: false,
+            restarted: false,
             learned_at: None,
             done: false,
         })
@@ -182,6 +185,7 @@ impl Ownership {
             }
             (parting, _) => parting,
         };
+        self.restarted = matches!(self.parting, Parting::Restarting(_));
         self.renounce();
         self.pause = None;
         let (kind, local) = (self.kind, self.shared.local);
@@ -327,7 +331,8 @@ impl Ownership {
                 Step::Release(batch) => self.propose(batch, Proposed::Released),
                 Step::Claim(batch, owner) => {
                     let before = agreed.owner.as_ref();
-                    let returned = before.is_some_and(|before| before.retention.is_some());
+                    let retained = before.is_some_and(|before| before.retention.is_some());
+                    let returned = retained || self.restarted;
                     self.propose(batch, Proposed::Claim(owner, returned));
                 }
                 Step::Commit => self.commit(now),
@@ -347,6 +352,7 @@ impl Ownership {
             announced: self.announced,
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
             parting: &self.parting,
+            restarted: self.restarted,
             preserved: &self.preserved,
         };
         owner::next(&own, agreed)
@@ -367,6 +373,7 @@ impl Ownership {
                 if self.established.is_some() && owner.kind == self.kind =>
             {
                 self.returned |= returned;
+                self.restarted = false;
                 tracing::info!(peer = %self.peer, epoch = owner.epoch, "peer claimed");
                 self.claimed = Some(owner);
                 self.compared = false;
@@ -375,6 +382,7 @@ impl Ownership {
             }
             (Outcome::Applied { .. }, Proposed::Released) => {
                 self.announced = false;
+                self.restarted = false;
                 self.pause = Some(now + SETTLE);
             }
             (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {

@@ -6,6 +6,7 @@ mod exporting;
 mod inbound;
 mod joining;
 mod liveness;
+mod newcomer;
 mod reconfigure;
 mod shown;
 
@@ -43,6 +44,7 @@ use asking::Asking;
 use exporting::Exporting;
 use joining::{Answer, Why};
 use liveness::Liveness;
+use newcomer::Newcomer;
 
 /// What a peer's task is told from outside.
 pub enum Word {
@@ -79,6 +81,10 @@ pub struct Peer {
     report: Report,
     session: Session,
     connections: [Option<Connection>; 2],
+    /// Dialed us while there was another of that side, and is refused or takes its place in the next moment.
+    arrived: Option<Connection>,
+    /// Dialed us while the session was up.
+    newcomer: Option<Newcomer>,
     dialing: Option<BoxFuture<'static, std::io::Result<TcpStream>>>,
     up: Option<Up>,
     ownership: Option<Ownership>,
@@ -153,6 +159,8 @@ impl Peer {
             report,
             session,
             connections: [None, None],
+            arrived: None,
+            newcomer: None,
             dialing: None,
             up: None,
             ownership: None,
@@ -213,6 +221,7 @@ impl Peer {
             dialed = pending_or(&mut self.dialing) => self.dialed(dialed).await,
             happened = watch(outgoing, resting) => self.happened(Side::Outgoing, happened).await,
             happened = watch(incoming, resting) => self.happened(Side::Incoming, happened).await,
+            words = newcomer::first_words(&mut self.newcomer) => self.met(words).await,
             answer = pending_or(&mut self.joining) => self.joined(answer).await,
             learned = own(&mut self.ownership) => {
                 self.judged(&learned);
@@ -257,17 +266,7 @@ impl Peer {
 
     async fn hear(&mut self, word: Option<Word>) {
         match word {
-            Some(Word::Incoming(stream)) => {
-                if let Some(held) = &self.connections[Side::Incoming as usize] {
-                    if held.spoke || now() < held.opened + SILENCE {
-                        return; // one at a time: a second is closed by dropping it
-                    }
-                    // A peer that died before its OPEN must not be locked out by its own ghost.
-                    self.connections[Side::Incoming as usize] = None;
-                    self.input(Input::Disconnected(Side::Incoming)).await;
-                }
-                self.connect(Side::Incoming, stream).await;
-            }
+            Some(Word::Incoming(stream)) => self.incoming(stream).await,
             Some(Word::Show(tap)) => self.show(&tap),
             None => self.stop().await,
         }
@@ -293,26 +292,35 @@ impl Peer {
     }
 
     async fn connect(&mut self, side: Side, stream: TcpStream) {
-        if let Err(error) = socket::prepare(&stream, self.setup.group.ttl) {
+        if self.prepare(side, &stream) {
+            let heard = BytesMut::with_capacity(READ_OCTETS);
+            self.hold(side, stream, heard).await;
+        } else if side == Side::Outgoing {
+            self.input(Input::ConnectFailed).await;
+        }
+    }
+
+    /// Sets what keeps others out of a connection. False: it cannot be used without.
+    fn prepare(&mut self, side: Side, stream: &TcpStream) -> bool {
+        if let Err(error) = socket::prepare(stream, self.setup.group.ttl) {
             tracing::warn!(peer = %self.setup.address, %error, "connection not prepared");
             if matches!(self.setup.group.ttl, Ttl::Gtsm(_)) {
-                return self.report.failed(error.to_string());
+                self.report.failed(error.to_string());
+                return false;
             }
         }
         // Keys of TCP-AO may have changed while we dialed.
         let signed = side == Side::Incoming || !self.setup.group.tcp_ao.is_empty();
-        if signed && !self.sign(&stream) {
-            if side == Side::Outgoing {
-                self.input(Input::ConnectFailed).await;
-            }
-            return;
-        }
+        !signed || self.sign(stream)
+    }
+
+    /// A connection is there, and its first octets may be.
+    async fn hold(&mut self, side: Side, stream: TcpStream, buffer: BytesMut) {
         let (socket, sink) = stream.into_split();
         let (orders, inbox) = mpsc::channel(ORDERS_MAX);
         let (outbox, events) = mpsc::channel(EVENTS_MAX);
         tokio::spawn(writer::write(sink, inbox, outbox));
-        let buffer = BytesMut::with_capacity(READ_OCTETS);
-        self.connections[side as usize] = Some(Connection {
+        let connection = Some(Connection {
             socket,
             buffer,
             orders,
@@ -320,6 +328,10 @@ impl Peer {
             opened: now(),
             spoke: false,
         });
+        match &mut self.connections[side as usize] {
+            Some(_) => self.arrived = connection,
+            free @ None => *free = connection,
+        }
         self.input(Input::Connected(side)).await;
     }
 
@@ -418,12 +430,7 @@ impl Peer {
             Output::Connect => self.dial(),
             Output::Send(side, message) => self.send(side, &message),
             Output::Close(side) => self.close(side),
-            Output::Refuse(side) => {
-                if let Some(notification) = self.session.refusal() {
-                    self.send(side, &Message::Notification(notification));
-                }
-                self.close(side);
-            }
+            Output::Refuse(side) => self.refuse(side),
             Output::Established(side, negotiated) => self.established(side, negotiated).await,
             Output::Learn(update) => return self.learn(&update),
             Output::Refresh(refresh) => {
@@ -499,8 +506,22 @@ impl Peer {
         }
     }
 
+    /// Closes the connection that came last, and says why.
+    fn refuse(&mut self, side: Side) {
+        let arrived = self.arrived.take();
+        let held = arrived.map(|arrived| self.connections[side as usize].replace(arrived));
+        if let Some(notification) = self.session.refusal() {
+            self.send(side, &Message::Notification(notification));
+        }
+        self.close(side);
+        self.connections[side as usize] = held.flatten();
+    }
+
+    /// Closes a connection; one that has arrived on the same side takes its place.
     fn close(&mut self, side: Side) {
-        if let Some(connection) = self.connections[side as usize].take() {
+        let place = &mut self.connections[side as usize];
+        let arrived = self.arrived.take_if(|_| side == Side::Incoming);
+        if let Some(connection) = std::mem::replace(place, arrived) {
             // The writer finishes what waits, closes and ends.
             tokio::spawn(async move {
                 let close = connection.orders.send(Order::Close);

@@ -126,7 +126,7 @@ impl Peer {
                 data: Bytes::new(),
             })),
             DownReason::SendHoldTimerExpired => Ended::Silent,
-            DownReason::PeerClosed => Ended::Closed,
+            DownReason::PeerClosed | DownReason::Replaced => Ended::Closed,
             DownReason::NotificationReceived(it) => Ended::Received(said(it.clone())),
             DownReason::NotificationSent(it) => Ended::Sent(said(it.clone())),
             DownReason::Stopped(cease) => Ended::Sent(said(Notification::cease(*cease))),
