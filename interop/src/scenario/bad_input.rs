@@ -3,6 +3,7 @@
 
 mod acts;
 mod agents;
+mod bystanders;
 mod counters;
 mod crowd;
 mod directory;
@@ -19,6 +20,8 @@ use std::{
     net::Ipv4Addr,
     time::{Duration, Instant},
 };
+
+use nix::sys::signal::Signal;
 
 use table::Table;
 
@@ -42,8 +45,10 @@ pub(super) fn check(lab: &mut Lab) -> Result<Checks, Failure> {
         || witness::everywhere(lab),
     )?;
     agents::declared(lab, &mut checks)?;
+    let beside = listening(lab, &mut checks)?;
     rows::played(lab, &table, &mut checks)?;
     gone(lab, "after the rows", &mut checks)?;
+    listened(lab, &beside, &mut checks)?;
     crowd::at_once(lab, &table, &mut checks)?;
     crowd::deaf(lab, &table, &mut checks)?;
     gone(lab, "after the crowd", &mut checks)?;
@@ -66,6 +71,53 @@ pub(super) fn check(lab: &mut Lab) -> Result<Checks, Failure> {
     );
     directory::refused(lab, &mut checks)?;
     Ok(checks)
+}
+
+/// GoBGP and ExaBGP peer with every replica: their sessions.
+fn listening(lab: &Lab, checks: &mut Checks) -> Result<Lines, Failure> {
+    let mut sessions = Lines::new();
+    checks.agree(
+        "GoBGP and ExaBGP peer with every replica",
+        checks.patience(),
+        &["all".to_owned()].into(),
+        || {
+            sessions = bystanders::sessions(lab)?;
+            match bystanders::all_up(&sessions) {
+                true => Ok(["all".to_owned()].into()),
+                false => Ok(sessions.clone()),
+            }
+        },
+    )?;
+    checks.agree("GoBGP has the leaf's route", SOON, &gobgp_own(), || {
+        bystanders::gobgp_routes(lab)
+    })?;
+    Ok(sessions)
+}
+
+/// Their sessions are the same. Then they go: GoBGP 3.10 takes minutes over the crowd's 20,000 MAC addresses.
+fn listened(lab: &mut Lab, sessions: &Lines, checks: &mut Checks) -> Result<(), Failure> {
+    checks.agree(
+        "after the rows: GoBGP has the leaf's route only",
+        SOON,
+        &gobgp_own(),
+        || bystanders::gobgp_routes(lab),
+    )?;
+    checks.agree(
+        "sessions of GoBGP and ExaBGP are the first ones",
+        Duration::ZERO,
+        sessions,
+        || bystanders::sessions(lab),
+    )?;
+    for node in [bystanders::GOBGP, bystanders::EXABGP] {
+        lab.end_program(node, None, Signal::SIGTERM)?;
+    }
+    Ok(())
+}
+
+/// What GoBGP has without rogues.
+fn gobgp_own() -> Lines {
+    let key = format!("[type:multicast][rd:{LEAF_ADDRESS}:100][etag:0][ip:{LEAF_ADDRESS}]");
+    [format!("{key}, 3 paths")].into()
 }
 
 /// What is left when the rogues have gone: the leaf's route, and nothing else anywhere.

@@ -1,0 +1,77 @@
+//! GoBGP and ExaBGP, who listen while rows are played: what weft emits ends no session of theirs. Knows how
+//! each of them tells of its sessions.
+
+use serde_json::Value;
+
+use super::{REPLICAS, witness};
+use crate::{
+    expect::Lines,
+    failure::{Context, Failure},
+    lab::Lab,
+    weft::field,
+};
+
+/// GoBGP's sessions, each with when it began, and every NOTIFICATION in either direction; and ExaBGP's, which says
+/// little of itself, as the replicas count them.
+pub(super) fn sessions(lab: &Lab) -> Result<Lines, Failure> {
+    let mut lines = Lines::new();
+    for neighbour in gobgp(lab, "gobgp neighbor -j")?
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let (state, timers) = (&neighbour["state"], &neighbour["timers"]["state"]);
+        let notifications = |direction: &str| {
+            let count = &state["messages"][direction]["notification"];
+            count.as_u64().unwrap_or_default()
+        };
+        lines.insert(format!(
+            "{GOBGP} to {}: state {} since {}, NOTIFICATIONs {} sent {} received",
+            field(state, "neighbor_address"),
+            field(state, "session_state"),
+            timers["uptime"]["seconds"],
+            notifications("sent"),
+            notifications("received"),
+        ));
+    }
+    for (name, client) in witness::clients(lab)? {
+        let text = client.text(&["peer", "show", EXABGP_ADDRESS, "-o", "json"])?;
+        let peer: Value = serde_json::from_str(&text).context(|| EXABGP.to_owned())?;
+        lines.insert(format!(
+            "{EXABGP} at {name}: {}, up {}, last error {}, NOTIFICATIONs {} sent {} received",
+            field(&peer, "state"),
+            field(&peer, "established"),
+            field(&peer, "last_error"),
+            field(&peer["sent"], "notification"),
+            field(&peer["received"], "notification"),
+        ));
+    }
+    Ok(lines)
+}
+
+/// Whether all of these sessions are up.
+pub(super) fn all_up(sessions: &Lines) -> bool {
+    let up = |line: &&String| line.contains(": state 6 since ") || line.contains(": Established, ");
+    sessions.iter().filter(up).count() == 2 * REPLICAS.len()
+}
+
+/// What GoBGP has of EVPN, and from how many replicas. It switches the family off, without ending the session, on a
+/// route type that it does not know: then it hears of no withdrawal any more.
+pub(super) fn gobgp_routes(lab: &Lab) -> Result<Lines, Failure> {
+    let table = gobgp(lab, "gobgp global rib -a evpn -j")?;
+    let mut lines = Lines::new();
+    for (key, paths) in table.as_object().into_iter().flatten() {
+        let paths = paths.as_array().map_or(0, Vec::len);
+        lines.insert(format!("{key}, {paths} paths"));
+    }
+    Ok(lines)
+}
+
+fn gobgp(lab: &Lab, line: &str) -> Result<Value, Failure> {
+    let text = lab.ask(GOBGP, line)?;
+    serde_json::from_str(&text).context(|| line.to_owned())
+}
+
+pub(super) const GOBGP: &str = "gobgp1";
+pub(super) const EXABGP: &str = "exabgp1";
+const EXABGP_ADDRESS: &str = "10.255.0.31";
