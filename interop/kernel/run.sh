@@ -5,12 +5,12 @@
 #   interop/kernel/run.sh VMLINUZ weftd      and two weftd that hold a session with TCP-AO and change its keys
 #
 # With BIRD_ROOT=DIR also a session with BIRD 3: a tree that it can run in after chroot, such as Debian's bird3 and the
-# packages that it depends on, each unpacked with `dpkg -x` into DIR.
+# packages that it depends on, each unpacked with `dpkg -x` into DIR, with lib and lib64 as links into usr.
 #
-# It needs qemu-system-x86_64, a static busybox, cargo, and VMLINUZ: a kernel for
-# x86-64 with CONFIG_TCP_AO=y, Linux 6.7 at least, and IPv6, a serial console and gzipped initramfs built in.
-# Debian's has it from 7.2 on (linux-binary-7.2.*-cloud-amd64 of trixie-backports: `apt-get download`, then
-# `dpkg -x`, and it is usr/lib/modules/*/vmlinuz); the 6.12 of Debian 13 has not. Nothing is installed.
+# It needs qemu-system-x86_64, a static busybox, cargo, and VMLINUZ: a kernel for x86-64 with CONFIG_TCP_AO=y, Linux 6.7
+# at least, with IPv6, a serial console and gzipped initramfs built in. Debian's 7.2 has it (package
+# linux-binary-7.2.*-cloud-amd64 of trixie-backports: `apt-get download`, then `dpkg -x`, and it is
+# usr/lib/modules/*/vmlinuz); the 6.12 of Debian 13 has not. Nothing is installed.
 #
 # Exit status 0: all that was asked for passed. 75: something that it needs is not here, nothing was tested.
 set -eu
@@ -21,9 +21,9 @@ lacks() {
 }
 
 [ $# -ge 1 ] || lacks "no kernel named; see the head of $0"
-kernel=$1
+[ -r "$1" ] || lacks "no kernel $1"
+kernel=$(realpath "$1")
 what=${2:-sys}
-[ -r "$kernel" ] || lacks "no kernel $kernel"
 for tool in qemu-system-x86_64 busybox ldd; do
     command -v "$tool" >/dev/null || lacks "no $tool"
 done
