@@ -4,6 +4,7 @@
 //! selection whatever order they come in; revisions count changes of this table and are not compared across replicas.
 
 mod path;
+mod recent;
 mod since;
 mod tombstone;
 mod tracking;
@@ -21,10 +22,12 @@ use crate::nlri::Nlri;
 use crate::peer::PeerId;
 
 pub use path::{Path, PeerKind, Source, Stale};
+pub use since::{Mark, Part};
 pub use tombstone::{TOMBSTONES_MAX, TooOld};
 pub use tracking::PathsChange;
 
 use path::Sources;
+use recent::{RECENT_MAX, Recent};
 use tombstone::Tombstones;
 use tracking::Tracking;
 
@@ -78,6 +81,7 @@ pub struct Table<N: Nlri> {
     tracking: Option<Tracking<N>>,
     sources: Sources,
     tombstones: Tombstones<N::Key>,
+    recent: Recent,
     revision: u64,
     /// Number of slots that have a path.
     destinations: usize,
@@ -124,6 +128,7 @@ impl<N: Nlri> Table<N> {
             tracking: None,
             sources: Sources::default(),
             tombstones: Tombstones::new(TOMBSTONES_MAX),
+            recent: Recent::new(RECENT_MAX),
             revision: 0,
             destinations: 0,
             paths: 0,
@@ -135,6 +140,13 @@ impl<N: Nlri> Table<N> {
     #[must_use]
     pub fn with_tombstones(mut self, max: usize) -> Self {
         self.tombstones = Tombstones::new(max);
+        self
+    }
+
+    /// For an empty table: remembers where only so many changes were. Readers that are further behind walk.
+    #[must_use]
+    pub fn with_recent(mut self, max: usize) -> Self {
+        self.recent = Recent::new(max);
         self
     }
 
@@ -248,6 +260,7 @@ impl<N: Nlri> Table<N> {
                 }
             };
             self.revision += 1;
+            self.recent.note(slot);
             match new {
                 Some(_) => self.slots[slot as usize].revision = self.revision,
                 None => self.tombstones.bury(self.revision, key.clone()),

@@ -11,7 +11,7 @@ use weft_bgp::attribute::{Attributes, NextHop};
 use weft_bgp::decision::Step;
 use weft_bgp::nlri::unicast::Prefix4;
 use weft_bgp::peer::{PeerId, RouterId};
-use weft_bgp::table::{BestChange, Path, PathsChange, PeerKind, Source, Table, TooOld};
+use weft_bgp::table::{BestChange, Mark, Path, PathsChange, PeerKind, Source, Table, TooOld};
 
 fn prefix(number: u32) -> Prefix4 {
     Prefix4::new(Ipv4Addr::from(0xc633_6400 + number), 32).unwrap()
@@ -230,6 +230,87 @@ fn apply_paths(all: &mut Paths, changes: &[PathsChange<Prefix4>]) {
     }
 }
 
+/// Reads a table part by part, at its own pace.
+#[derive(Default)]
+struct Slow {
+    mark: Mark,
+    gone: u64,
+    has: Best,
+}
+
+impl Slow {
+    fn read(&mut self, table: &Table<Prefix4>, size: usize) {
+        for (_, key) in table.gone_since(self.gone).unwrap() {
+            self.has.remove(key);
+        }
+        self.gone = table.revision();
+        let part = table.read(self.mark, size);
+        assert!(part.selected.len() <= size);
+        for (revision, path) in part.selected {
+            assert!(revision > self.mark.revision);
+            self.has.insert(path.nlri, path.source.peer.router_id.0);
+        }
+        self.mark = part.next;
+    }
+
+    /// How many parts it took.
+    fn catch_up(&mut self, table: &Table<Prefix4>, size: usize) -> usize {
+        let mut parts = 0;
+        while !(self.mark.is_following() && self.mark.revision == table.revision()) {
+            self.read(table, size);
+            parts += 1;
+            if table.revision() == 0 {
+                break;
+            }
+        }
+        parts
+    }
+}
+
+#[test]
+fn a_reader_that_has_everything_reads_no_more_than_what_changed() {
+    let mut table = Table::new().with_recent(20);
+    for number in 0..100 {
+        table.learn(&source(1), 0, prefix(number), with_local_pref(100));
+    }
+    table.select();
+    let mut reader = Slow::default();
+    assert_eq!(reader.catch_up(&table, 10), 10);
+    table.learn(&source(2), 0, prefix(50), with_local_pref(200));
+    table.select();
+    assert_eq!(reader.catch_up(&table, 10), 1);
+    assert_eq!(reader.has[&prefix(50)], 2);
+    // More than is remembered: all slots are looked at, and only what changed is told.
+    for number in 0..30 {
+        table.learn(&source(2), 0, prefix(number), with_local_pref(200));
+    }
+    table.select();
+    reader.has.clear();
+    assert_eq!(reader.catch_up(&table, 10), 4);
+    assert_eq!(reader.has.len(), 30);
+}
+
+#[test]
+fn a_part_looks_at_a_bounded_number_of_slots() {
+    let mut table = Table::new();
+    for number in 0..1_000 {
+        table.learn(&source(1), 0, prefix(number), with_local_pref(100));
+    }
+    table.learn(&source(2), 0, prefix(1_000), with_local_pref(100));
+    table.select();
+    table.withdraw_peer(peer(1));
+    table.select();
+    let part = table.read(Mark::default(), 10);
+    assert!(part.selected.is_empty() && !part.next.is_following());
+    let (mut seen, mut place) = (0, Some(0));
+    while let Some(at) = place {
+        let (page, next) = table.page(at, 300);
+        seen += page.len();
+        place = next;
+    }
+    assert_eq!(seen, 1);
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Learn(Place, u32, u32),
@@ -252,15 +333,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever is learned and withdrawn between selections: the table holds what a map of maps would, its changes
-    /// applied one after the other give its selection, and so do its changes since any moment.
+    /// applied one after the other give its selection, and so do its changes since any moment, and its parts read between
+    /// them.
     #[test]
     fn a_table_is_a_map_of_maps(
         ops in proptest::collection::vec(any_op(), 1..1500),
         seed in any::<u64>(),
         moment in any::<prop::sample::Index>(),
+        recent in prop_oneof![Just(0_usize), Just(30), Just(1_000)],
     ) {
         let moment = moment.index(ops.len());
-        let mut table = Table::with_seed(seed);
+        let mut table = Table::with_seed(seed).with_recent(recent);
+        let mut reader = Slow::default();
         let mut facts: BTreeMap<Prefix4, BTreeMap<Place, u32>> = BTreeMap::new();
         table.track_paths(true);
         let mut all = Paths::new();
@@ -284,6 +368,7 @@ proptest! {
                 Op::Select => {
                     apply(&mut best, &table.select());
                     apply_paths(&mut all, &table.path_changes());
+                    reader.read(&table, 7);
                 }
             }
             if place == moment {
@@ -295,6 +380,8 @@ proptest! {
         prop_assert!(as_of_the_last_selection.iter().all(|paths| all.values().any(|it| it == paths)));
         apply(&mut best, &table.select());
         apply_paths(&mut all, &table.path_changes());
+        reader.catch_up(&table, 7);
+        prop_assert_eq!(&reader.has, &best);
         facts.retain(|_, paths| !paths.is_empty());
         prop_assert_eq!(table.len(), facts.len());
         prop_assert_eq!(table.paths_len(), facts.values().map(BTreeMap::len).sum::<usize>());

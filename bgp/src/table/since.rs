@@ -2,11 +2,128 @@
 
 use std::collections::HashSet;
 
-use super::{BestChange, Path, Slot, Table, TooOld};
+use super::{BestChange, Destination, Path, Slot, Table, TooOld};
 use crate::decision::Step;
 use crate::nlri::Nlri;
 
+/// How far a reader is that takes a table part by part: the default has read nothing.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// What was selected up to this revision was read.
+    pub revision: u64,
+    walk: Option<Walk>,
+}
+
+/// Slot after slot, for what was selected after the mark's revision.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Walk {
+    /// The next one.
+    slot: usize,
+    /// The table's revision at the begin: what was selected later may have been missed.
+    began: u64,
+}
+
+/// What a reader gets at a time.
+#[derive(Clone, Debug)]
+pub struct Part<'a, N> {
+    /// What is selected of some destinations and since which revision, each of them once.
+    pub selected: Vec<(u64, &'a Path<N>)>,
+    /// How far the reader is with it.
+    pub next: Mark,
+}
+
+impl Mark {
+    /// Nothing needs to be looked at slot by slot any more: only what changed is left to read.
+    #[must_use]
+    pub fn is_following(&self) -> bool {
+        self.walk.is_none() && self.revision > 0
+    }
+}
+
 impl<N: Nlri> Table<N> {
+    /// What was selected and not read yet, `size` destinations at most; everything is read when the mark has this
+    /// table's revision and is not walking, which `next` says by [`Mark::is_following`]. What changes meanwhile comes
+    /// later, perhaps again; what goes is not told here, but by [`Table::gone_since`]. Looks at no more than 16 slots
+    /// for each of `size`, however large the table is.
+    #[must_use]
+    pub fn read(&self, mark: Mark, size: usize) -> Part<'_, N> {
+        let is_new = mark.revision == 0 || mark.walk.is_some();
+        let recent = self.recent.since(mark.revision, self.revision);
+        if let Some(recent) = recent.filter(|_| !is_new) {
+            return self.follow(mark.revision, recent, size);
+        }
+        let walk = mark.walk.unwrap_or(Walk {
+            slot: 0,
+            began: self.revision,
+        });
+        self.walk(mark.revision, walk, size)
+    }
+
+    fn follow(
+        &self,
+        mut revision: u64,
+        recent: impl Iterator<Item = (u64, u32)>,
+        size: usize,
+    ) -> Part<'_, N> {
+        let mut selected = Vec::new();
+        for (at, slot) in recent.take(size * LOOKS) {
+            revision = at;
+            let slot = &self.slots[slot as usize];
+            // Otherwise a later change is in this slot, or nothing any more.
+            if slot.revision == at
+                && let Some(path) = self.selected(slot)
+            {
+                selected.push((at, path));
+                if selected.len() == size {
+                    break;
+                }
+            }
+        }
+        let walk = None;
+        Part {
+            selected,
+            next: Mark { revision, walk },
+        }
+    }
+
+    fn walk(&self, revision: u64, mut walk: Walk, size: usize) -> Part<'_, N> {
+        let mut selected = Vec::new();
+        let slots = self.slots.iter().skip(walk.slot).take(size * LOOKS);
+        for slot in slots {
+            walk.slot += 1;
+            if slot.revision > revision
+                && let Some(path) = self.selected(slot)
+            {
+                selected.push((slot.revision, path));
+                if selected.len() == size {
+                    break;
+                }
+            }
+        }
+        let next = match walk.slot < self.slots.len() {
+            true => Mark {
+                revision,
+                walk: Some(walk),
+            },
+            false => Mark {
+                revision: walk.began,
+                walk: None,
+            },
+        };
+        Part { selected, next }
+    }
+
+    /// The destinations with a path in the next slots from `place` on, `size` at most, and where to go on; `None`: that
+    /// was the end. One that goes and comes back meanwhile may be met twice.
+    #[must_use]
+    pub fn page(&self, place: usize, size: usize) -> (Vec<Destination<'_, N>>, Option<usize>) {
+        let slots = self.slots.iter().skip(place).take(size);
+        let occupied = slots.filter(|slot| !slot.paths.is_empty());
+        let destinations = occupied.map(|slot| self.view(slot)).collect();
+        let next = place.saturating_add(size);
+        (destinations, (next < self.slots.len()).then_some(next))
+    }
+
     /// What was selected after `revision`, in no meaningful order.
     pub fn selected_since(&self, revision: u64) -> impl Iterator<Item = (u64, &Path<N>, Step)> {
         let since = move |slot: &&Slot<N>| slot.revision > revision;
@@ -68,3 +185,6 @@ impl<N: Nlri> Table<N> {
             .is_some_and(|slot| self.selected(&self.slots[slot as usize]).is_some())
     }
 }
+
+/// Slots looked at for each destination wanted: gaps cost less than copies, and are as well bounded.
+const LOOKS: usize = 16;
