@@ -1,7 +1,7 @@
 //! The tables as an MRT file, RFC 6396: a stream of octets, read off the tables page by page while they
-//! change. Knows tables; the octets are `weft_monitoring::mrt`'s.
+//! change: each destination that is there all the time, once. Knows tables; the octets are `weft_monitoring::mrt`'s.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,13 +12,13 @@ use tonic::Status;
 use weft_bgp::family::Family;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::PeerId;
-use weft_bgp::table::{Path, Table};
+use weft_bgp::table::{Destination, Path, Table};
 use weft_bgp::wire::Writer;
 use weft_monitoring::mrt::{Entry, Error, Peer, TableDump};
 use weft_proto::operator::v1 as proto;
 
 use crate::monitoring::timestamp;
-use crate::reflector::{Reflector, since};
+use crate::reflector::Reflector;
 use crate::speaker::Shared;
 
 /// The file in parts.
@@ -97,30 +97,21 @@ struct Dumping<'a> {
 
 impl Dumping<'_> {
     async fn family<N: Nlri>(&mut self, table: fn(&Reflector) -> &Table<N>) -> Result<(), Status> {
-        let mut revision = 0;
-        loop {
+        let mut met = HashSet::new();
+        let mut place = Some(0);
+        while let Some(at) = place {
             let page = self.shared.reflection.query(move |reflector| {
-                let table = table(reflector);
-                let paths = |(revision, path): (u64, Path<N>)| {
-                    let destination = table.get(&path.nlri.key());
-                    (
-                        revision,
-                        destination.map_or_else(Vec::new, |at| at.paths.to_vec()),
-                    )
-                };
-                let page = since::selected(table, revision, PAGE);
-                page.into_iter().map(paths).collect::<Vec<_>>()
+                let (page, next) = table(reflector).page(at, PAGE);
+                (copies(page), next)
             });
-            let page = page.await.ok_or_else(stopping)?;
-            let Some((last, _)) = page.last() else {
-                return Ok(());
-            };
-            revision = *last;
-            for (_, paths) in &page {
+            let (page, next) = page.await.ok_or_else(stopping)?;
+            place = next;
+            for paths in page.iter().filter(|paths| is_first(paths, &mut met)) {
                 self.destination(paths)?;
             }
             self.flush().await?;
         }
+        Ok(())
     }
 
     fn destination<N: Nlri>(&mut self, paths: &[Path<N>]) -> Result<(), Status> {
@@ -167,6 +158,17 @@ impl Dumping<'_> {
     }
 }
 
+fn copies<N: Nlri>(page: Vec<Destination<'_, N>>) -> Vec<Vec<Path<N>>> {
+    page.into_iter().map(|at| at.paths.to_vec()).collect()
+}
+
+/// A destination that went and came back meanwhile is met again elsewhere, and has one record. RFC 6396
+/// §4.3.2.
+fn is_first<N: Nlri>(paths: &[Path<N>], met: &mut HashSet<N::Key>) -> bool {
+    let first = paths.first();
+    first.is_some_and(|path| met.insert(path.nlri.key()))
+}
+
 /// What was written and not sent yet.
 #[derive(Clone, Debug, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -197,9 +199,80 @@ fn failed(error: Error) -> Status {
     Status::internal(error.to_string())
 }
 
-/// Destinations copied at a time: about a millisecond of the tables' thread.
+/// Places looked at, and destinations copied, at a time: about a millisecond of the tables' thread.
 const PAGE: usize = 1_000;
 /// Parts that wait for a slow reader.
 const PARTS_MAX: usize = 4;
 /// Below what gRPC takes in one message.
 const PART_OCTETS: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use weft_bgp::attribute::Attributes;
+    use weft_bgp::nlri::unicast::Prefix4;
+    use weft_bgp::peer::RouterId;
+    use weft_bgp::table::{PeerKind, Source};
+
+    use super::*;
+
+    fn prefix(number: u32) -> Prefix4 {
+        Prefix4 {
+            addr: Ipv4Addr::from(0xcb00_7100 + number),
+            len: 32,
+        }
+    }
+
+    #[test]
+    fn a_dump_ends_under_churn_and_has_each_destination_once() {
+        let peer = PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, 1).into();
+        let source = Arc::new(Source::new(peer, address, PeerKind::IbgpClient));
+        let attributes = Arc::new(Attributes::default());
+        let mut table = Table::new();
+        for number in 0..100 {
+            table.learn(&source, 0, prefix(number), Arc::clone(&attributes));
+        }
+        table.select();
+        // The last place is free, so that who comes back goes there.
+        table.withdraw(peer, 0, &prefix(99));
+        table.select();
+        let (mut met, mut place) = (HashSet::new(), Some(0));
+        let (mut records, mut again, mut pages) = (Vec::new(), 0, 0_u32);
+        while let Some(at) = place {
+            let (page, next) = table.page(at, 7);
+            let page = copies(page);
+            place = next;
+            pages += 1;
+            assert!(pages <= 15, "no end");
+            for paths in &page {
+                match is_first(paths, &mut met) {
+                    true => records.push(paths[0].nlri),
+                    false => again += 1,
+                }
+            }
+            // One changes each time, and one goes and comes back at the end.
+            let other = Attributes {
+                med: Some(pages),
+                ..Attributes::default()
+            };
+            table.learn(&source, 0, prefix(50), Arc::new(other));
+            if pages == 1 {
+                table.withdraw(peer, 0, &prefix(3));
+                table.learn(&source, 0, prefix(99), Arc::clone(&attributes));
+                table.select();
+                table.withdraw(peer, 0, &prefix(99));
+                table.select();
+                table.learn(&source, 0, prefix(3), Arc::clone(&attributes));
+            }
+            table.select();
+        }
+        assert!(again > 0, "nobody was met twice");
+        records.sort_unstable();
+        assert_eq!(records, (0..99).map(prefix).collect::<Vec<_>>());
+    }
+}
