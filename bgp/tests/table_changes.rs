@@ -240,10 +240,17 @@ struct Slow {
 
 impl Slow {
     fn read(&mut self, table: &Table<Prefix4>, size: usize) {
-        for (_, key) in table.gone_since(self.gone).unwrap() {
+        let (gone, read) = table.gone_part(self.gone, size).unwrap();
+        assert!(
+            gone.len() <= size
+                && gone
+                    .iter()
+                    .all(|(at, _)| (self.gone + 1..=read).contains(at))
+        );
+        for (_, key) in gone {
             self.has.remove(key);
         }
-        self.gone = table.revision();
+        self.gone = read;
         let part = table.read(self.mark, size);
         assert!(part.selected.len() <= size);
         for (revision, path) in part.selected {
@@ -256,12 +263,9 @@ impl Slow {
     /// How many parts it took.
     fn catch_up(&mut self, table: &Table<Prefix4>, size: usize) -> usize {
         let mut parts = 0;
-        while !(self.mark.is_following() && self.mark.revision == table.revision()) {
+        while self.mark.is_walking() || self.mark.revision.min(self.gone) < table.revision() {
             self.read(table, size);
             parts += 1;
-            if table.revision() == 0 {
-                break;
-            }
         }
         parts
     }
@@ -301,7 +305,7 @@ fn a_part_looks_at_a_bounded_number_of_slots() {
     table.withdraw_peer(peer(1));
     table.select();
     let part = table.read(Mark::default(), 10);
-    assert!(part.selected.is_empty() && !part.next.is_following());
+    assert!(part.selected.is_empty() && part.next.is_walking());
     let (mut seen, mut place) = (0, Some(0));
     while let Some(at) = place {
         let (page, next) = table.page(at, 300);

@@ -33,18 +33,18 @@ pub struct Part<'a, N> {
 }
 
 impl Mark {
-    /// Nothing needs to be looked at slot by slot any more: only what changed is left to read.
+    /// A look at all destinations is under way, and its end has not been reached.
     #[must_use]
-    pub fn is_following(&self) -> bool {
-        self.walk.is_none() && self.revision > 0
+    pub fn is_walking(&self) -> bool {
+        self.walk.is_some()
     }
 }
 
 impl<N: Nlri> Table<N> {
-    /// What was selected and not read yet, `size` destinations at most; everything is read when the mark has this
-    /// table's revision and is not walking, which `next` says by [`Mark::is_following`]. What changes meanwhile comes
-    /// later, perhaps again; what goes is not told here, but by [`Table::gone_since`]. Looks at no more than 16 slots
-    /// for each of `size`, however large the table is.
+    /// What was selected and not read yet, `size` destinations at most: first all, in no meaningful order, then what
+    /// changed, by revision. Everything is read when `next` has this table's revision and is not walking. What changes
+    /// meanwhile comes later, perhaps again; what goes is not told here, but by [`Table::gone_since`]. Looks at no more
+    /// than 16 slots for each of `size`, however large the table is.
     #[must_use]
     pub fn read(&self, mark: Mark, size: usize) -> Part<'_, N> {
         let is_new = mark.revision == 0 || mark.walk.is_some();
@@ -146,11 +146,38 @@ impl<N: Nlri> Table<N> {
         let mut seen = HashSet::with_hasher(self.hasher);
         let mut gone: Vec<(u64, &N::Key)> = self
             .tombstones
-            .newest_since(revision)?
+            .since(revision)?
+            .rev()
             .filter(|(_, key)| seen.insert(*key) && !self.is_selected(key))
             .collect();
         gone.reverse();
         Ok(gone)
+    }
+
+    /// As [`Table::gone_since`], and no more than `size` times one went are looked at: what has not come back, perhaps
+    /// twice, and up to which revision that is.
+    ///
+    /// # Errors
+    /// [`TooOld`] as [`Table::gone_since`].
+    pub fn gone_part(
+        &self,
+        revision: u64,
+        size: usize,
+    ) -> Result<(Vec<(u64, &N::Key)>, u64), TooOld> {
+        if revision > self.revision {
+            return Err(self.tombstones.too_old());
+        }
+        let (mut gone, mut count, mut read) = (Vec::new(), 0, revision);
+        for (at, key) in self.tombstones.since(revision)? {
+            if count == size {
+                return Ok((gone, read));
+            }
+            if !self.is_selected(key) {
+                gone.push((at, key));
+            }
+            (count, read) = (count + 1, at);
+        }
+        Ok((gone, self.revision))
     }
 
     /// Everything that changed after `revision`, each destination once, by revision; since 0 the whole table.

@@ -56,12 +56,12 @@ impl<K> Tombstones<K> {
         }
     }
 
-    /// What went after `revision`, newest first, a key as often as it went. Since 0 there is nothing: who knows nothing
+    /// What went after `revision`, oldest first, a key as often as it went. Since 0 there is nothing: who knows nothing
     /// has nothing to forget.
-    pub(super) fn newest_since(
+    pub(super) fn since(
         &self,
         revision: u64,
-    ) -> Result<impl Iterator<Item = (u64, &K)>, TooOld> {
+    ) -> Result<impl DoubleEndedIterator<Item = (u64, &K)>, TooOld> {
         if revision > 0 && revision < self.forgotten {
             return Err(self.too_old());
         }
@@ -69,7 +69,7 @@ impl<K> Tombstones<K> {
             0 => self.buried.len(),
             _ => self.buried.partition_point(|(at, _)| *at <= revision),
         };
-        let since = self.buried.range(first..).rev();
+        let since = self.buried.range(first..);
         Ok(since.map(|(at, key)| (*at, key)))
     }
 }
