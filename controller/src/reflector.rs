@@ -5,7 +5,6 @@ pub mod families;
 pub mod freezes;
 pub mod learn;
 pub mod owner;
-pub mod since;
 pub mod thread;
 
 use std::collections::{BTreeMap, HashSet};

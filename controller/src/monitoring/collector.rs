@@ -118,7 +118,7 @@ async fn drive(telling: &mut Telling<'_>, stream: &TcpStream) -> End {
         if demand == Demand::Close {
             return End::TooSlow;
         }
-        let is_hungry = telling.is_hungry();
+        let (is_hungry, is_sharing) = (telling.is_hungry(), telling.is_sharing());
         let Telling {
             station, sources, ..
         } = &mut *telling;
@@ -132,6 +132,7 @@ async fn drive(telling: &mut Telling<'_>, stream: &TcpStream) -> End {
                 Err(error) => return End::Theirs(error.to_string()),
             },
             closed = closed(stream) => return End::Theirs(closed),
+            () = tokio::task::yield_now(), if is_sharing => continue,
             input = sources.next(is_hungry) => input,
         };
         if let Err(end) = telling.take(input) {

@@ -2,10 +2,12 @@
 //! Adj-RIB-Out. A reader that is slow sees the last state of a destination, not each one between. Knows
 //! tables, and no connection.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weft_bgp::attribute::Attributes;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::nlri::Nlri;
@@ -13,13 +15,13 @@ use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
-use weft_bgp::table::{Path, Table, TooOld};
+use weft_bgp::table::{Mark, Path, Table, TooOld};
 use weft_bgp::update_group::{ExportKey, UpdateGroup};
 use weft_bgp::wire::Writer;
 use weft_evpn::Route;
 
 use super::message::Messages;
-use crate::reflector::{Reflector, since};
+use crate::reflector::Reflector;
 
 /// Whose table is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,17 +36,21 @@ pub(super) enum Whose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) family: Family,
-    /// What was selected up to this revision has been read.
-    selected: u64,
+    /// What was selected has been read up to there.
+    mark: Mark,
     /// What went up to this revision has been read; absent before the first page.
     gone: Option<u64>,
+    /// A destination that was selected up to this revision, and not since then, was not told of before its
+    /// page came: if it is not to be told there is nothing to take back.
+    untold: u64,
     /// The whole table was read once.
     pub(super) is_complete: bool,
     /// How many destinations there were.
     pub(super) destinations: u64,
 }
 
-/// A page of a table.
+/// A page of a table, for all readers that are there.
+#[derive(Debug)]
 pub(super) enum Page {
     Evpn(Part<Route>),
     Ipv4(Part<Prefix4>),
@@ -52,12 +58,26 @@ pub(super) enum Page {
     Rtc(Part<Membership>),
 }
 
+#[derive(Debug)]
 pub(super) struct Part<N: Nlri> {
-    selected: Vec<Path<N>>,
-    gone: Vec<N::Key>,
-    place: Place,
-    /// There is more already.
-    more: bool,
+    /// With the revision of the selection.
+    selected: Vec<(u64, Path<N>)>,
+    /// With the revision at which it went.
+    gone: Vec<(u64, N::Key)>,
+    span: Span,
+}
+
+/// What a page is about.
+#[derive(Clone, Debug)]
+struct Span {
+    from: Place,
+    /// Where what was selected goes on.
+    next: Mark,
+    /// What went was read up to this revision.
+    gone_to: u64,
+    /// The table's revision.
+    now: u64,
+    destinations: u64,
 }
 
 impl Place {
@@ -65,8 +85,9 @@ impl Place {
     pub(super) fn new(family: Family) -> Self {
         Self {
             family,
-            selected: 0,
+            mark: Mark::default(),
             gone: None,
+            untold: 0,
             is_complete: false,
             destinations: 0,
         }
@@ -74,7 +95,30 @@ impl Place {
 
     /// Everything is told anew, and what is not to be told is withdrawn.
     pub(super) fn again(&mut self) {
-        self.selected = 0;
+        self.mark = Mark::default();
+        self.untold = 0;
+    }
+
+    /// Has read everything once, and waits for what changes.
+    fn is_following(&self) -> bool {
+        self.gone.is_some() && !self.mark.is_walking() && self.mark.revision > 0
+    }
+
+    /// Where a page begins that serves both readers; here if there is none.
+    pub(super) fn or_earlier(self, other: &Self) -> Self {
+        let alike = self.family == other.family && self.is_following() && other.is_following();
+        if !alike {
+            return self;
+        }
+        let mark = match self.mark.revision <= other.mark.revision {
+            true => self.mark,
+            false => other.mark,
+        };
+        Self {
+            mark,
+            gone: self.gone.min(other.gone),
+            ..self
+        }
     }
 
     /// What comes next.
@@ -92,68 +136,106 @@ impl Place {
 
     fn part<N: Nlri>(&self, table: &Table<N>) -> Result<Part<N>, TooOld> {
         let now = table.revision();
-        let mut place = self.clone();
         // Of what went before the first page nobody was told.
-        let gone = self.gone.unwrap_or(now);
-        place.gone = Some(now);
-        place.destinations = table.len() as u64;
-        if self.selected == now && gone == now {
-            place.is_complete = true;
-            return Ok(Part {
-                selected: Vec::new(),
-                gone: Vec::new(),
-                place,
-                more: false,
-            });
-        }
-        let gone = table.gone_since(gone)?;
-        let gone = gone.into_iter().map(|(_, key)| key.clone()).collect();
-        let selected = since::selected(table, self.selected, PAGE);
-        let more = selected.len() == PAGE;
-        let last = selected.last().map(|(revision, _)| *revision);
-        // After the last page nothing older than now is left.
-        place.selected = if more { last.unwrap_or(now) } else { now };
-        place.is_complete |= !more;
+        let (gone, gone_to) = table.gone_part(self.gone.unwrap_or(now), GONE)?;
+        let gone = gone.into_iter().map(|(at, key)| (at, key.clone()));
+        let read = table.read(self.mark, PAGE);
+        let selected = read.selected.into_iter();
         Ok(Part {
-            selected: selected.into_iter().map(|(_, path)| path).collect(),
-            gone,
-            place,
-            more,
+            selected: selected.map(|(at, path)| (at, path.clone())).collect(),
+            gone: gone.collect(),
+            span: Span {
+                from: self.clone(),
+                next: read.next,
+                gone_to,
+                now,
+                destinations: table.len() as u64,
+            },
         })
     }
 }
 
+impl Span {
+    /// Where a reader is after the page; `None`: the page is not for it.
+    fn after(&self, place: &Place) -> Option<Place> {
+        let Self { from, next, .. } = self;
+        let exactly = (place.mark, place.gone) == (from.mark, from.gone);
+        let has_begin = match next.is_walking() {
+            true => from.mark == place.mark,
+            false => from.mark.revision <= place.mark.revision,
+        };
+        let follows = from.is_following() && place.is_following() && from.gone <= place.gone;
+        if place.family != from.family || !(exactly || (follows && has_begin)) {
+            return None;
+        }
+        let is_behind =
+            next.is_walking() || place.mark.is_walking() || place.mark.revision < next.revision;
+        Some(Place {
+            family: place.family,
+            mark: if is_behind { *next } else { place.mark },
+            gone: place.gone.max(Some(self.gone_to)),
+            untold: match place.gone {
+                None => self.now,
+                Some(_) => place.untold,
+            },
+            is_complete: place.is_complete || !self.more(),
+            destinations: self.destinations,
+        })
+    }
+
+    /// There is more already.
+    fn more(&self) -> bool {
+        self.next.is_walking() || self.next.revision.min(self.gone_to) < self.now
+    }
+}
+
 impl Page {
-    /// Where the next one begins, and whether there is more already.
-    pub(super) fn next(&self) -> (Place, bool) {
+    fn span(&self) -> &Span {
         match self {
-            Self::Evpn(part) => (part.place.clone(), part.more),
-            Self::Ipv4(part) => (part.place.clone(), part.more),
-            Self::Ipv6(part) => (part.place.clone(), part.more),
-            Self::Rtc(part) => (part.place.clone(), part.more),
+            Self::Evpn(part) => &part.span,
+            Self::Ipv4(part) => &part.span,
+            Self::Ipv6(part) => &part.span,
+            Self::Rtc(part) => &part.span,
         }
     }
 
-    /// As UPDATEs. `is_first`: what is not to be told has never been.
-    pub(super) fn messages(&self, whose: &Whose, is_first: bool, local: &Local) -> Vec<Bytes> {
+    pub(super) fn family(&self) -> Family {
+        self.span().from.family
+    }
+
+    /// Where a reader is when it was told the page; `None`: the page is not for it.
+    pub(super) fn after(&self, place: &Place) -> Option<Place> {
+        self.span().after(place)
+    }
+
+    /// There is more already.
+    pub(super) fn more(&self) -> bool {
+        self.span().more()
+    }
+
+    /// As UPDATEs, for a reader at this place, for which the page is.
+    pub(super) fn messages(&self, whose: &Whose, place: &Place, local: &Local) -> Vec<Bytes> {
         match self {
-            Self::Evpn(part) => part.messages(whose, is_first, local),
-            Self::Ipv4(part) => part.messages(whose, is_first, local),
-            Self::Ipv6(part) => part.messages(whose, is_first, local),
-            Self::Rtc(part) => part.messages(whose, is_first, local),
+            Self::Evpn(part) => part.messages(whose, place, local),
+            Self::Ipv4(part) => part.messages(whose, place, local),
+            Self::Ipv6(part) => part.messages(whose, place, local),
+            Self::Rtc(part) => part.messages(whose, place, local),
         }
     }
 }
 
 impl<N: Nlri> Part<N> {
-    fn messages(&self, whose: &Whose, is_first: bool, local: &Local) -> Vec<Bytes> {
+    fn messages(&self, whose: &Whose, place: &Place, local: &Local) -> Vec<Bytes> {
         let mut messages = Messages::new(N::family());
-        for key in &self.gone {
+        let gone = self.gone.iter();
+        for (_, key) in gone.filter(|(at, _)| place.gone.is_none_or(|read| *at > read)) {
             messages.withdraw(|out| N::encode_withdraw(key, out));
         }
+        // Where the page is not the reader's own, it has read the begin of it.
+        let is_new = |(at, _): &&(u64, Path<N>)| *at > place.mark.revision;
+        let mut paths: Vec<&(u64, Path<N>)> = self.selected.iter().filter(is_new).collect();
         // Equal attributes of one source are one value: together again.
-        let mut paths: Vec<&Path<N>> = self.selected.iter().collect();
-        let value = |path: &Path<N>| {
+        let value = |(_, path): &(u64, Path<N>)| {
             let (source, attributes) = (&path.source, &path.attributes);
             (
                 Arc::as_ptr(source) as usize,
@@ -161,55 +243,73 @@ impl<N: Nlri> Part<N> {
             )
         };
         paths.sort_by_key(|path| value(path));
+        let teller = Teller::new(whose, local);
         for run in paths.chunk_by(|a, b| value(a) == value(b)) {
-            run_messages(run, whose, is_first, local, &mut messages);
+            teller.tell(run, untold(place), &mut messages);
         }
         messages.finish()
     }
 }
 
-fn run_messages<N: Nlri>(
-    run: &[&Path<N>],
-    whose: &Whose,
-    is_first: bool,
-    local: &Local,
-    messages: &mut Messages,
-) {
-    let encode = |path: &Path<N>| {
-        let mut out = Writer::new();
-        path.nlri.encode(&mut out);
-        out.finish()
-    };
-    let (mut told, mut attributes) = (Vec::new(), None);
-    for path in run {
+/// Up to which revision nothing has to be taken back.
+fn untold(place: &Place) -> u64 {
+    match place.gone {
+        None => u64::MAX,
+        Some(_) => place.untold,
+    }
+}
+
+/// What one reader is told of a path.
+enum Teller<'a, N: Nlri> {
+    Everything,
+    Peer(PeerId, Box<UpdateGroup<N>>, &'a Interest),
+}
+
+impl<'a, N: Nlri> Teller<'a, N> {
+    fn new(whose: &'a Whose, local: &Local) -> Self {
         match whose {
-            Whose::LocRib => {
-                attributes.get_or_insert_with(|| (*path.attributes).clone());
-                told.push(encode(path));
-            }
+            Whose::LocRib => Self::Everything,
             Whose::Peer(_, peer, key, interest) => {
-                let own = path.source.peer == *peer;
-                let explained = UpdateGroup::<N>::new(key.clone(), *local).explain(path, interest);
-                match explained {
-                    Ok(changed) if !own => {
-                        attributes.get_or_insert(changed);
-                        told.push(encode(path));
-                    }
-                    Ok(_) | Err(_) if is_first => {}
-                    Ok(_) | Err(_) => {
-                        messages.withdraw(|out| N::encode_withdraw(&path.nlri.key(), out));
-                    }
-                }
+                let group = UpdateGroup::new(key.clone(), *local);
+                Self::Peer(*peer, Box::new(group), interest)
             }
         }
     }
-    if let Some(attributes) = attributes {
-        messages.announce(&attributes, told.iter().map(|nlri| &nlri[..]));
+
+    /// The path's attributes as the reader is told them.
+    fn attributes<'p>(&self, path: &'p Path<N>) -> Option<Cow<'p, Attributes>> {
+        match self {
+            Self::Everything => Some(Cow::Borrowed(&*path.attributes)),
+            Self::Peer(peer, ..) if path.source.peer == *peer => None,
+            Self::Peer(_, group, interest) => group.explain(path, interest).ok().map(Cow::Owned),
+        }
+    }
+
+    /// Tells paths that have their attributes in common.
+    fn tell(&self, run: &[&(u64, Path<N>)], untold: u64, messages: &mut Messages) {
+        let (mut told, mut attributes) = (Vec::new(), None);
+        for (at, path) in run {
+            match self.attributes(path) {
+                Some(changed) => {
+                    attributes.get_or_insert(changed);
+                    let mut nlri = Writer::new();
+                    path.nlri.encode(&mut nlri);
+                    told.push(nlri.finish());
+                }
+                None if *at <= untold => {}
+                None => messages.withdraw(|out| N::encode_withdraw(&path.nlri.key(), out)),
+            }
+        }
+        if let Some(attributes) = attributes {
+            messages.announce(&attributes, told.iter().map(|nlri| &nlri[..]));
+        }
     }
 }
 
 /// Destinations copied at a time: about a millisecond of the tables' thread.
 const PAGE: usize = 1_000;
+/// Times one went that are looked at at a time: there is less to copy.
+const GONE: usize = 4_000;
 
 #[cfg(test)]
 mod tests {
@@ -217,7 +317,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use bytes::BytesMut;
-    use weft_bgp::attribute::{Attributes, NextHop};
+    use weft_bgp::attribute::NextHop;
     use weft_bgp::capability::AddPathSet;
     use weft_bgp::frame;
     use weft_bgp::message::{DecodeContext, Message};
@@ -267,31 +367,42 @@ mod tests {
         place: &mut Place,
         has: &mut BTreeMap<Prefix4, Option<u32>>,
     ) {
+        loop {
+            let part = place.part(table).unwrap();
+            tell(&part, whose, place, has);
+            if !part.span.more() {
+                return;
+            }
+        }
+    }
+
+    /// One page, to a reader that it is for.
+    fn tell(
+        part: &Part<Prefix4>,
+        whose: &Whose,
+        place: &mut Place,
+        has: &mut BTreeMap<Prefix4, Option<u32>>,
+    ) {
         let local = Local {
             asn: 64_496,
             router_id: RouterId(100),
             cluster_id: ClusterId(1),
         };
-        loop {
-            let part = place.part(table).unwrap();
-            for message in part.messages(whose, !place.is_complete, &local) {
-                let mut octets = BytesMut::from(&message[..]);
-                let frame = frame::split(&mut octets, 4_096).unwrap().unwrap();
-                let Message::Update(update) = Message::decode(frame, &CONTEXT).unwrap() else {
-                    panic!("an UPDATE");
-                };
-                for (_, prefix) in update.withdrawn {
-                    has.remove(&prefix);
-                }
-                for (_, prefix) in update.announced {
-                    has.insert(prefix, update.attributes.med);
-                }
+        let after = part.span.after(place).unwrap();
+        for message in part.messages(whose, place, &local) {
+            let mut octets = BytesMut::from(&message[..]);
+            let frame = frame::split(&mut octets, 4_096).unwrap().unwrap();
+            let Message::Update(update) = Message::decode(frame, &CONTEXT).unwrap() else {
+                panic!("an UPDATE");
+            };
+            for (_, prefix) in update.withdrawn {
+                has.remove(&prefix);
             }
-            *place = part.place;
-            if !part.more {
-                return;
+            for (_, prefix) in update.announced {
+                has.insert(prefix, update.attributes.med);
             }
         }
+        *place = after;
     }
 
     #[test]
@@ -320,7 +431,7 @@ mod tests {
         assert_eq!(has[&prefix(2)], Some(5));
         // Nothing is said twice.
         let part = place.part(&table).unwrap();
-        assert!(part.selected.is_empty() && part.gone.is_empty() && !part.more);
+        assert!(part.selected.is_empty() && part.gone.is_empty() && !part.span.more());
     }
 
     #[test]
@@ -340,5 +451,88 @@ mod tests {
         table.select();
         told(&table, &whose, &mut place, &mut has);
         assert!(has.is_empty(), "{has:?}");
+    }
+
+    fn everything_to(last: u8) -> Whose {
+        let key = ExportKey::new(PeerKind::IbgpClient, &CONTEXT);
+        let address = Ipv4Addr::new(192, 0, 2, last).into();
+        Whose::Peer(address, peer(last), key, Interest::Everything)
+    }
+
+    #[test]
+    fn what_was_told_on_an_earlier_page_is_taken_back() {
+        let mut table = Table::new();
+        let count = u32::try_from(PAGE).unwrap() * 2;
+        for number in 0..count {
+            let from = if number < 10 { 2 } else { 1 };
+            table.learn(&source(from), 0, prefix(number), attributes(3));
+        }
+        table.select();
+        let (mut place, mut has) = (Place::new(Family::IPV4_UNICAST), BTreeMap::new());
+        let whose = everything_to(2);
+        let part = place.part(&table).unwrap();
+        tell(&part, &whose, &mut place, &mut has);
+        assert!(part.span.more() && has.contains_key(&prefix(20)));
+        // It becomes the reader's own, and another comes back as such, in the last place.
+        table.learn(&source(2), 0, prefix(20), attributes(1));
+        table.withdraw(peer(1), 0, &prefix(count - 1));
+        table.select();
+        table.withdraw(peer(1), 0, &prefix(21));
+        table.learn(&source(2), 0, prefix(21), attributes(3));
+        table.select();
+        told(&table, &whose, &mut place, &mut has);
+        assert_eq!(has.len(), count as usize - 13);
+        for number in [20, 21, count - 1] {
+            assert!(!has.contains_key(&prefix(number)), "{number}");
+        }
+    }
+
+    #[test]
+    fn who_is_told_otherwise_has_taken_back_what_it_is_not_told_any_more() {
+        let mut table = Table::new();
+        for number in 0..10 {
+            table.learn(&source(1), 0, prefix(number), attributes(3));
+        }
+        table.select();
+        let (mut place, mut has) = (Place::new(Family::IPV4_UNICAST), BTreeMap::new());
+        told(&table, &everything_to(2), &mut place, &mut has);
+        assert_eq!(has.len(), 10);
+        // As who it is told now, the routes are its own.
+        place.again();
+        told(&table, &everything_to(1), &mut place, &mut has);
+        assert!(has.is_empty(), "{has:?}");
+    }
+
+    #[test]
+    fn one_page_serves_readers_that_are_at_different_places() {
+        let mut table = Table::new();
+        for number in 0..10 {
+            table.learn(&source(1), 0, prefix(number), attributes(3));
+        }
+        table.select();
+        let new = || (Place::new(Family::IPV4_UNICAST), BTreeMap::new());
+        let (mut ahead, mut ahead_has) = new();
+        let (mut behind, mut behind_has) = new();
+        told(&table, &Whose::LocRib, &mut ahead, &mut ahead_has);
+        told(&table, &everything_to(2), &mut behind, &mut behind_has);
+        table.withdraw(peer(1), 0, &prefix(0));
+        table.learn(&source(1), 0, prefix(1), attributes(4));
+        table.select();
+        told(&table, &Whose::LocRib, &mut ahead, &mut ahead_has);
+        table.withdraw(peer(1), 0, &prefix(2));
+        table.learn(&source(1), 0, prefix(3), attributes(5));
+        table.select();
+        let from = ahead.clone().or_earlier(&behind);
+        assert_eq!((from.mark, from.gone), (behind.mark, behind.gone));
+        let part = from.part(&table).unwrap();
+        assert_eq!((part.selected.len(), part.gone.len()), (2, 2));
+        tell(&part, &Whose::LocRib, &mut ahead, &mut ahead_has);
+        tell(&part, &everything_to(2), &mut behind, &mut behind_has);
+        assert_eq!(ahead_has, behind_has);
+        assert_eq!(ahead_has.len(), 8);
+        assert_eq!(ahead_has[&prefix(3)], Some(5));
+        assert_eq!((ahead.mark, ahead.gone), (behind.mark, behind.gone));
+        // Who has not read everything once does not share it.
+        assert!(part.span.after(&Place::new(Family::IPV4_UNICAST)).is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! What one collector is told over one connection, in which order: sessions with their tables, then what
-//! was selected, then what is told, and all changes. Knows no socket.
+//! was selected, then what is told, and all changes. A page of a table is read once and told to all that
+//! it serves. Knows no socket.
 
 mod loc_rib;
 mod round;
@@ -39,6 +40,8 @@ pub(super) struct Telling<'a> {
     /// The Adj-RIB-In that is being told: events wait until that is done.
     feeding: Option<(Arc<Up>, Held)>,
     tables: Vec<Table>,
+    /// The page that is being told, and whom it is still to be told.
+    sharing: Option<(Page, Vec<Whose>)>,
     /// When it was looked at how peers are told; absent: a peer has come since.
     looked: Option<Instant>,
     noted: Counters,
@@ -60,8 +63,8 @@ pub(super) struct Sources {
     statistics: Interval,
 }
 
-/// The page of whose table at which place.
-type Answer = (Whose, Place, Result<Page, TooOld>);
+/// The page of which family.
+type Answer = (Family, Result<Page, TooOld>);
 
 /// Something to tell, or a moment to look around.
 pub(super) enum Input {
@@ -133,6 +136,7 @@ impl<'a> Telling<'a> {
             sessions: BTreeMap::new(),
             feeding: None,
             tables: Vec::new(),
+            sharing: None,
             looked: None,
             noted: Counters::default(),
         }
@@ -160,7 +164,8 @@ impl<'a> Telling<'a> {
         self.feeding.is_none() && self.station.room() > 0
     }
 
-    /// Tells what is at hand as there is room, and asks for a page.
+    /// Tells what is at hand as there is room, and asks for a page. Of readers that share a page one gets it, for
+    /// others of the runtime wait too: the rest have their turn when this is called again.
     pub(super) fn fill(&mut self) {
         while self.station.room() > 0
             && let Some((up, held)) = &mut self.feeding
@@ -173,9 +178,18 @@ impl<'a> Telling<'a> {
                 None => self.fed(),
             }
         }
-        if self.is_hungry() && self.sources.page.is_none() {
-            self.ask();
+        if self.is_hungry() {
+            match self.sharing.take() {
+                Some((page, readers)) => self.share(page, readers),
+                None if self.sources.page.is_none() => self.ask(),
+                None => {}
+            }
         }
+    }
+
+    /// Whether there is something to tell, and room for it.
+    pub(super) fn is_sharing(&self) -> bool {
+        self.sharing.is_some() && self.is_hungry()
     }
 
     /// All of an Adj-RIB-In was told. A peer that has just come says itself when it has said everything.
@@ -188,19 +202,20 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// Asks for the page that is due.
+    /// Asks for the page that is due: from where it serves all that follow the same table.
     fn ask(&mut self) {
         let now = Instant::now();
         let due = self.tables.iter().filter(|table| table.due <= now);
         let Some(table) = due.min_by_key(|table| table.due) else {
             return;
         };
-        let (whose, place) = (table.whose.clone(), table.place.clone());
+        let places = self.tables.iter().map(|table| &table.place);
+        let place = places.fold(table.place.clone(), Place::or_earlier);
+        let family = place.family;
         let reflection = self.shared.reflection.clone();
         self.sources.page = Some(Box::pin(async move {
-            let asked = place.clone();
             let page = reflection.query(move |reflector| place.read(reflector));
-            Some((whose, asked, page.await?))
+            Some((family, page.await?))
         }));
     }
 
@@ -214,9 +229,13 @@ impl<'a> Telling<'a> {
             Input::Event(Some(Event::Update(address, octets))) => self.update(address, &octets),
             Input::Event(Some(Event::Down(address, ended))) => self.down(address, &ended),
             Input::Event(None) => return Err(End::TooSlow),
-            Input::Page(Some((whose, asked, Ok(page)))) => self.page(&whose, &asked, &page),
-            Input::Page(Some((_, asked, Err(TooOld { .. })))) => {
-                let family = asked.family;
+            Input::Page(Some((_, Ok(page)))) => {
+                let all = self.tables.iter();
+                let readers = all.filter(|table| page.after(&table.place).is_some());
+                let readers = readers.map(|table| table.whose.clone()).collect();
+                self.sharing = Some((page, readers));
+            }
+            Input::Page(Some((family, Err(TooOld { .. })))) => {
                 return Err(End::Theirs(format!("it is too far behind in {family}")));
             }
             Input::Page(None) => {}
@@ -286,8 +305,15 @@ impl<'a> Telling<'a> {
         });
     }
 
-    fn page(&mut self, whose: &Whose, asked: &Place, page: &Page) {
-        let family = asked.family;
+    /// Tells a page to the next of its readers.
+    fn share(&mut self, page: Page, mut readers: Vec<Whose>) {
+        let Some(whose) = readers.pop() else { return };
+        self.page(&whose, &page);
+        self.sharing = Some((page, readers)).filter(|(_, readers)| !readers.is_empty());
+    }
+
+    fn page(&mut self, whose: &Whose, page: &Page) {
+        let family = page.family();
         let header = match whose {
             Whose::LocRib => Some(self.loc_rib_header()),
             Whose::Peer(address, ..) => {
@@ -295,18 +321,19 @@ impl<'a> Telling<'a> {
                 up.map(|up| header(up, Rib::AdjRibOut(Policy::Post)))
             }
         };
-        let same = |table: &&mut Table| table.whose == *whose && table.place == *asked;
+        let same = |table: &&mut Table| table.whose == *whose && table.place.family == family;
         // It may have gone, have begun anew, or be told otherwise since the page was asked for.
         let (Some(header), Some(table)) = (header, self.tables.iter_mut().find(same)) else {
             return;
         };
-        let was_complete = table.place.is_complete;
-        let messages = page.messages(whose, !was_complete, &self.shared.local);
+        let Some(after) = page.after(&table.place) else {
+            return;
+        };
+        let messages = page.messages(whose, &table.place, &self.shared.local);
         tell(&mut self.station, &header, family, &messages);
-        let (place, more) = page.next();
-        table.place = place;
+        let was_complete = std::mem::replace(&mut table.place, after).is_complete;
         table.due = Instant::now();
-        if !more {
+        if !page.more() {
             table.due += BEAT;
         }
         if table.place.is_complete && !was_complete {
