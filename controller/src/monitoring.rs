@@ -8,7 +8,7 @@
 //! ```
 
 mod collector;
-mod held;
+pub(crate) mod held;
 mod message;
 mod selected;
 pub mod tap;

@@ -100,6 +100,44 @@ fn messages<N: Nlri>(keys: &[Bytes], value: &[u8], add_path: bool) -> Option<Vec
     Some(messages.finish())
 }
 
+/// Withdrawals of routes that were held under these keys, those of a family together; in some families their
+/// peer sends path identifiers.
+pub(crate) fn withdrawn(keys: &[Bytes], add_path: AddPathSet) -> Vec<Bytes> {
+    let runs = keys.chunk_by(|a, b| family(a) == family(b));
+    let of_run = |run: &[Bytes]| {
+        let family = family(&run[0])?;
+        let add_path = add_path.contains(family);
+        Some(match family {
+            Family::IPV4_UNICAST => withdrawals::<Prefix4>(run, add_path),
+            Family::IPV6_UNICAST => withdrawals::<Prefix6>(run, add_path),
+            Family::RTC => withdrawals::<Membership>(run, add_path),
+            _ => withdrawals::<Route>(run, add_path),
+        })
+    };
+    runs.filter_map(of_run).flatten().collect()
+}
+
+fn withdrawals<N: Nlri>(keys: &[Bytes], add_path: bool) -> Vec<Bytes> {
+    let mut messages = Messages::new(N::family());
+    for key in keys {
+        let Some(FactKey::Route(_, _, octets)) = FactKey::decode(key) else {
+            continue;
+        };
+        let path = ledger::read_path(octets);
+        let path = path.and_then(|(id, octets)| Some((id, N::key_from_octets(octets)?)));
+        let Some((path_id, key)) = path else {
+            continue;
+        };
+        messages.withdraw(|out| {
+            if add_path {
+                out.u32(path_id);
+            }
+            N::encode_withdraw(&key, out);
+        });
+    }
+    messages.finish()
+}
+
 /// Routes told before others get their turn.
 const RUN_MAX: usize = 1_024;
 
@@ -174,5 +212,32 @@ mod tests {
             (next_hop(2), vec![(8, prefix(2))]),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn swept_routes_are_withdrawn_under_their_path_ids() {
+        let keys: Vec<Bytes> = (0..200).map(|last| fact(7, last, &value(1)).0).collect();
+        for add_path in [AddPathSet::of([Family::IPV4_UNICAST]), AddPathSet::NONE] {
+            let context = DecodeContext {
+                four_octet_as: true,
+                ibgp: true,
+                extended_message: false,
+                add_path,
+            };
+            let mut gone = Vec::new();
+            for message in withdrawn(&keys, add_path) {
+                let mut octets = BytesMut::from(&message[..]);
+                let frame = frame::split(&mut octets, 4_096).unwrap().unwrap();
+                let Message::Update(update) = Message::decode(frame, &context).unwrap() else {
+                    panic!("an UPDATE");
+                };
+                assert!(update.announced.is_empty());
+                gone.extend(update.withdrawn);
+            }
+            let path_id = if add_path == AddPathSet::NONE { 0 } else { 7 };
+            let expected: Vec<_> = (0..200).map(|last| (path_id, prefix(last))).collect();
+            assert_eq!(gone, expected);
+        }
+        assert!(withdrawn(&[], AddPathSet::NONE).is_empty());
     }
 }

@@ -96,6 +96,8 @@ pub struct Learned {
     pub room: BTreeSet<Family>,
     /// End-of-RIB of this family, RFC 4724 §2.
     pub end_of_rib: Option<Family>,
+    /// Keys of routes that the peer did not say again and that are gone for that. RFC 7313 §4.
+    pub swept: Vec<Bytes>,
 }
 
 impl AdjRibIn {

@@ -64,6 +64,7 @@ impl AdjRibIn {
         let mut learned = Learned::default();
         for key in self.refresh.end(family) {
             self.remove(&key, &mut learned);
+            learned.swept.push(key);
         }
         self.look_for_room(&mut learned);
         learned

@@ -66,6 +66,7 @@ impl Peer {
         let Some(ownership) = &self.ownership else {
             return;
         };
+        self.show_swept(&learned.swept);
         let peer = self.setup.address;
         let (refused, near) = self.report.learned(learned, ownership.routes());
         for (reason, count) in refused {

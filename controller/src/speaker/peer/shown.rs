@@ -10,6 +10,7 @@ use weft_bgp::message::{DecodeContext, Message, MessageKind, Notification};
 use weft_bgp::session::{DownReason, Side};
 
 use super::Peer;
+use crate::monitoring::held;
 use crate::monitoring::tap::{Ended, Event, Tap, Up};
 use crate::speaker::Shared;
 use crate::speaker::report::Direction;
@@ -56,6 +57,18 @@ impl Peer {
             | MessageKind::Notification
             | MessageKind::Keepalive
             | MessageKind::RouteRefresh => {}
+        }
+    }
+
+    /// Routes are gone that the peer did not say again, and no UPDATE of its own says so: collectors are told
+    /// one that does. RFC 7313 §4, RFC 7854 §5.
+    pub(super) fn show_swept(&self, keys: &[Bytes]) {
+        let Some(up) = self.up.as_ref().filter(|_| self.shared.taps.is_read()) else {
+            return;
+        };
+        for message in held::withdrawn(keys, up.negotiated.add_path_receive) {
+            let event = Event::Update(self.setup.address, message);
+            self.shared.taps.tell(&event);
         }
     }
 
