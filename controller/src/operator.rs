@@ -6,6 +6,7 @@ mod explain;
 pub mod fabric;
 pub mod metrics;
 mod moves;
+mod neighbors;
 mod peers;
 mod replicas;
 pub mod requests;

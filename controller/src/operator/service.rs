@@ -10,10 +10,10 @@ use tonic::{Request, Response, Status};
 use weft_bgp::family::Family;
 use weft_proto::operator::v1::{self as proto, operator_server};
 
+use super::neighbors::{self, Claims, Wanted};
 use super::peers::{self, Counted};
 use super::routes::{self, Page};
-use super::views::{self, Claims};
-use super::{config, explain, moves, replicas, rib};
+use super::{config, explain, moves, replicas, rib, views};
 use crate::daemon::leadership::Led;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
@@ -86,6 +86,28 @@ impl Service {
         }
         Err(Status::deadline_exceeded("this replica does not keep up"))
     }
+
+    /// A page's claims to IP addresses; of duplicates those of all pages, for one is told by the other.
+    async fn claims(&self, index: u64, wanted: Wanted) -> Result<(Claims, u64), Status> {
+        if !wanted.duplicates {
+            let page =
+                move |reflector: &Reflector| (wanted.page(reflector.evpn()), reflector.index());
+            return self.look(index, page).await;
+        }
+        let (mut paths, mut place) = (Vec::new(), Some(0));
+        let mut applied_index = None;
+        while let Some(at) = place {
+            let part =
+                move |reflector: &Reflector| (wanted.part(reflector.evpn(), at), reflector.index());
+            let ((part, next), applied) = self.look(index, part).await?;
+            paths.extend(part);
+            place = next;
+            // What was agreed later may be missing.
+            applied_index.get_or_insert(applied);
+        }
+        let claims = Claims { paths, last: None };
+        Ok((claims, applied_index.unwrap_or(index)))
+    }
 }
 
 #[tonic::async_trait]
@@ -137,8 +159,7 @@ impl operator_server::Operator for Service {
                 (page, reflector.index())
             })
             .await?;
-        let page =
-            page.ok_or_else(|| Status::invalid_argument("page_token: not from an earlier answer"))?;
+        let page = page.ok_or_else(no_token)?;
         let Page {
             routes,
             next_page_token,
@@ -226,25 +247,23 @@ impl operator_server::Operator for Service {
     ) -> Result<Response<proto::ListNeighborsResponse>, Status> {
         let request = request.into_inner();
         let ip = optional("ip", &request.ip)?;
-        let from: usize = optional("page_token", &request.page_token)?.unwrap_or(0);
-        let index = self.catch_up(request.consistency).await?;
-        let (paths, applied_index) = self
-            .look(index, move |reflector| {
-                (views::neighbor_paths(reflector, ip), reflector.index())
-            })
-            .await?;
-        let wanted = Claims {
+        let after = match request.page_token.as_str() {
+            "" => None,
+            token => Some(neighbors::address(token).ok_or_else(no_token)?),
+        };
+        let wanted = Wanted {
             vni: request.vni,
+            ip,
             duplicates: request.duplicates,
+            after,
+            size: page_size(request.page_size),
         };
-        let rows = views::neighbors(&paths, wanted);
-        let to = from.saturating_add(page_size(request.page_size));
-        let next_page_token = if to < rows.len() {
-            to.to_string()
-        } else {
-            String::new()
-        };
-        let neighbors = rows.into_iter().skip(from).take(to - from).collect();
+        let index = self.catch_up(request.consistency).await?;
+        let (claims, applied_index) = self.claims(index, wanted).await?;
+        let (neighbors, last) = tokio::task::spawn_blocking(move || wanted.rows(&claims))
+            .await
+            .map_err(|_| Status::internal("a defect of weft; its log has more"))?;
+        let next_page_token = last.map(neighbors::token).unwrap_or_default();
         Ok(Response::new(proto::ListNeighborsResponse {
             neighbors,
             next_page_token,
@@ -384,6 +403,10 @@ impl operator_server::Operator for Service {
         let answer = config::get(&self.reloader, self.shared.replica, request.get_ref());
         answer.map(Response::new)
     }
+}
+
+fn no_token() -> Status {
+    Status::invalid_argument("page_token: not from an earlier answer")
 }
 
 /// What a field says, if it says anything.

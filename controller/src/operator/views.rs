@@ -1,14 +1,12 @@
-//! What the selected EVPN routes say of the fabric, as rows: VTEPs, flood lists, segments, neighbors.
+//! What the selected EVPN routes say of the fabric, as rows: VTEPs, flood lists, segments.
 //! Knows tables; the rules are `weft_evpn`'s.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weft_bgp::decision::Step;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::table::{BestChange, Path};
 use weft_evpn::designated_forwarder::Algorithm;
-use weft_evpn::neighbor::{Domain, Neighbor, Neighbors};
 use weft_evpn::segment::{Redundancy, Segments};
 use weft_evpn::{Esi, EthernetTag, Route, RouteKey, Vni};
 use weft_proto::operator::v1 as proto;
@@ -51,27 +49,6 @@ pub(super) fn flood_lists(reflector: &Reflector, vni: u32) -> Vec<proto::FloodLi
 pub(super) fn segment_paths(reflector: &Reflector) -> Vec<Path<Route>> {
     selected(reflector, |key| {
         matches!(key, RouteKey::EthernetAd(_) | RouteKey::EthernetSegment(_))
-    })
-}
-
-/// Copies of the selected types 2 that have an IP address; only this one, if there is one.
-pub(super) fn neighbor_paths(reflector: &Reflector, ip: Option<IpAddr>) -> Vec<Path<Route>> {
-    selected(reflector, |key| match key {
-        RouteKey::MacIp(key) => match ip {
-            None => key.ip.is_some(),
-            Some(_) => key.ip == ip,
-        },
-        RouteKey::EthernetAd(_)
-        | RouteKey::InclusiveMulticast(_)
-        | RouteKey::EthernetSegment(_)
-        | RouteKey::IpPrefix(_)
-        | RouteKey::SelectiveMulticast(_)
-        | RouteKey::MulticastJoin(_)
-        | RouteKey::MulticastLeave(_)
-        | RouteKey::RegionPmsi(_)
-        | RouteKey::SelectivePmsi(_)
-        | RouteKey::Leaf(_)
-        | RouteKey::Opaque(_) => false,
     })
 }
 
@@ -132,71 +109,6 @@ fn segment(segments: &Segments, esi: Esi, tag: Option<u32>) -> proto::Segment {
         forwarder: forwarder.map(|it| it.to_string()).unwrap_or_default(),
         attached: texts(segments.attached(esi)),
         domains: segments.domains(esi).map(domain).collect(),
-    }
-}
-
-/// Which claims to IP addresses are wanted.
-#[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Claims {
-    /// VNI; 0: all.
-    pub(super) vni: u32,
-    /// Only addresses that several hosts claim.
-    pub(super) duplicates: bool,
-}
-
-/// Claims as these paths make them, by VNI and address.
-pub(super) fn neighbors(paths: &[Path<Route>], wanted: Claims) -> Vec<proto::Neighbor> {
-    let view = Neighbors::of(paths);
-    let duplicates: BTreeSet<_> = view
-        .duplicates()
-        .map(|(domain, ip, _)| (domain, ip))
-        .collect();
-    let mut rows = Vec::new();
-    for (domain, ip, _) in view.iter() {
-        let duplicate = duplicates.contains(&(domain, ip));
-        let in_vni = match domain {
-            Domain::Vni(vni) => vni.number() == wanted.vni,
-            Domain::Instance(..) => false,
-        };
-        if (wanted.vni != 0 && !in_vni) || (wanted.duplicates && !duplicate) {
-            continue;
-        }
-        let claims = view.claims(domain, ip);
-        rows.extend(claims.map(|claim| neighbor(domain, ip, claim, duplicate)));
-    }
-    rows
-}
-
-fn neighbor(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> proto::Neighbor {
-    let (vni, rd) = match domain {
-        Domain::Vni(vni) => (vni.number(), String::new()),
-        Domain::Instance(rd, _) => (0, rd.to_string()),
-    };
-    let Neighbor {
-        mac,
-        vtep,
-        esi,
-        sequence,
-        sticky,
-        gateway,
-        router,
-    } = claim;
-    proto::Neighbor {
-        vni,
-        rd,
-        ip: ip.to_string(),
-        mac: mac.to_string(),
-        vtep: vtep.to_string(),
-        esi: if esi.is_zero() {
-            String::new()
-        } else {
-            esi.to_string()
-        },
-        sequence,
-        sticky,
-        gateway,
-        router,
-        duplicate,
     }
 }
 

@@ -1,0 +1,377 @@
+//! Which hosts claim which IP addresses, as rows in pages by domain and address: the tables' thread gives
+//! one page, or for duplicates a part of the table at a time. Knows tables; the rules are `weft_evpn`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use weft_bgp::table::{Path, Table};
+use weft_evpn::neighbor::{Domain, Neighbor, Neighbors};
+use weft_evpn::route::MacIp;
+use weft_evpn::{Route, Vni};
+use weft_proto::operator::v1 as proto;
+
+/// Which claims to IP addresses are wanted.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Wanted {
+    /// VNI; 0: all.
+    pub(super) vni: u32,
+    /// Only this address.
+    pub(super) ip: Option<IpAddr>,
+    /// Only addresses that several hosts claim.
+    pub(super) duplicates: bool,
+    /// Only what comes after it.
+    pub(super) after: Option<Address>,
+    /// Rows; an address that does not fit has its own page.
+    pub(super) size: usize,
+}
+
+/// An IP address in its domain: what a page ends with.
+pub(super) type Address = (Domain, IpAddr);
+
+/// Some paths, and the last address if more follow.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    pub(super) paths: Vec<Path<Route>>,
+    pub(super) last: Option<Address>,
+}
+
+impl Wanted {
+    /// The address that a path claims, if it is wanted, duplicate or not.
+    fn address(&self, path: &Path<Route>) -> Option<Address> {
+        let Route::MacIp(MacIp { key, .. }) = &path.nlri else {
+            return None;
+        };
+        let ip = key.ip.filter(|ip| self.ip.is_none_or(|it| it == *ip))?;
+        let vni = path.nlri.vni(&path.attributes);
+        if self.vni != 0 && vni.map(Vni::number) != Some(self.vni) {
+            return None;
+        }
+        let domain = vni.map_or(Domain::Instance(key.rd, key.tag), Domain::Vni);
+        let address = (domain, ip);
+        (self.after.is_none_or(|after| address > after)).then_some(address)
+    }
+
+    /// Copies of the paths of one page, duplicates or not. Looks at every destination once.
+    pub(super) fn page(&self, table: &Table<Route>) -> Claims {
+        let mut kept: BTreeMap<Address, Vec<&Path<Route>>> = BTreeMap::new();
+        let (mut count, mut more) = (0, false);
+        for path in table.iter().filter_map(|at| at.selected) {
+            let Some(address) = self.address(path) else {
+                continue;
+            };
+            let last = kept.last_key_value().map(|(last, _)| *last);
+            if count >= self.size && last.is_some_and(|last| address > last) {
+                more = true;
+                continue;
+            }
+            kept.entry(address).or_default().push(path);
+            count += 1;
+            // The last one goes as long as the others fill the page.
+            while let Some(last) = kept.last_entry()
+                && count - last.get().len() >= self.size
+                && count > last.get().len()
+            {
+                count -= last.remove().len();
+                more = true;
+            }
+        }
+        let last = kept.last_key_value().map(|(last, _)| *last);
+        Claims {
+            paths: kept.into_values().flatten().cloned().collect(),
+            last: last.filter(|_| more),
+        }
+    }
+
+    /// Copies of the paths in the next slots of the table, and where to go on.
+    pub(super) fn part(
+        &self,
+        table: &Table<Route>,
+        place: usize,
+    ) -> (Vec<Path<Route>>, Option<usize>) {
+        let (part, next) = table.page(place, PART);
+        let paths = part.into_iter().filter_map(|at| at.selected);
+        let wanted = paths.filter(|path| self.address(path).is_some());
+        (wanted.cloned().collect(), next)
+    }
+
+    /// The claims that these paths make as rows, and the last address if more follow.
+    pub(super) fn rows(&self, claims: &Claims) -> (Vec<proto::Neighbor>, Option<Address>) {
+        let view = Neighbors::of(&claims.paths);
+        let duplicates: BTreeSet<Address> = view
+            .duplicates()
+            .map(|(domain, ip, _)| (domain, ip))
+            .collect();
+        let (mut rows, mut last) = (Vec::new(), None);
+        for (domain, ip, _) in view.iter() {
+            let duplicate = duplicates.contains(&(domain, ip));
+            if self.duplicates && !duplicate {
+                continue;
+            }
+            if rows.len() >= self.size {
+                return (rows, last);
+            }
+            let claims = view.claims(domain, ip);
+            rows.extend(claims.map(|claim| neighbor(domain, ip, claim, duplicate)));
+            last = Some((domain, ip));
+        }
+        (rows, claims.last)
+    }
+}
+
+/// An address as the token of the page after it.
+pub(super) fn token((domain, ip): Address) -> String {
+    match domain {
+        Domain::Vni(vni) => format!("{vni}/{ip}"),
+        // Two route distinguishers may be written alike.
+        Domain::Instance(rd, tag) => format!("0x{:016x}/{tag}/{ip}", u64::from_be_bytes(rd.0)),
+    }
+}
+
+/// The address behind a token.
+pub(super) fn address(token: &str) -> Option<Address> {
+    let (domain, ip) = token.rsplit_once('/')?;
+    let domain = match domain.split_once('/') {
+        None => Domain::Vni(domain.parse().ok()?),
+        Some((rd, tag)) => Domain::Instance(rd.parse().ok()?, tag.parse().ok()?),
+    };
+    Some((domain, ip.parse().ok()?))
+}
+
+fn neighbor(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> proto::Neighbor {
+    let (vni, rd) = match domain {
+        Domain::Vni(vni) => (vni.number(), String::new()),
+        Domain::Instance(rd, _) => (0, rd.to_string()),
+    };
+    let Neighbor {
+        mac,
+        vtep,
+        esi,
+        sequence,
+        sticky,
+        gateway,
+        router,
+    } = claim;
+    proto::Neighbor {
+        vni,
+        rd,
+        ip: ip.to_string(),
+        mac: mac.to_string(),
+        vtep: vtep.to_string(),
+        esi: if esi.is_zero() {
+            String::new()
+        } else {
+            esi.to_string()
+        },
+        sequence,
+        sticky,
+        gateway,
+        router,
+        duplicate,
+    }
+}
+
+/// Places looked at, and paths copied at most, at a time: a few milliseconds of the tables' thread.
+const PART: usize = 20_000;
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    use weft_bgp::attribute::{Attributes, NextHop};
+    use weft_bgp::peer::{PeerId, RouterId};
+    use weft_bgp::rd::Rd;
+    use weft_bgp::table::{PeerKind, Source};
+    use weft_evpn::community::Encapsulation;
+    use weft_evpn::mac::Mac;
+    use weft_evpn::route::{Labels, MacIpKey};
+    use weft_evpn::{Esi, EthernetTag, Label};
+
+    use super::*;
+
+    fn leaf(number: u8) -> (Arc<Source>, Arc<Attributes>) {
+        let peer = PeerId {
+            router_id: RouterId(number.into()),
+            asn: 64_496,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, number);
+        let source = Source::new(peer, address.into(), PeerKind::IbgpClient);
+        let attributes = Attributes {
+            next_hop: Some(NextHop::V4(address)),
+            ext_communities: vec![Encapsulation::new(Encapsulation::VXLAN).octets()],
+            ..Attributes::default()
+        };
+        (Arc::new(source), Arc::new(attributes))
+    }
+
+    /// A host of a leaf in a VNI, whose address has this number.
+    fn host(leaf: u8, vni: u32, mac: u32, ip: u32) -> Route {
+        let [a, b, c, d] = mac.to_be_bytes();
+        let key = MacIpKey {
+            rd: Rd::from_ipv4(Ipv4Addr::new(192, 0, 2, leaf), 1),
+            tag: EthernetTag(0),
+            mac: Mac([2, 0, a, b, c, d]),
+            ip: Some(Ipv4Addr::from(0x0a00_0000 + ip).into()),
+        };
+        let [_, label @ ..] = vni.to_be_bytes();
+        Route::MacIp(MacIp {
+            key,
+            esi: Esi::ZERO,
+            labels: Labels::One(Label(label)),
+        })
+    }
+
+    fn table(count: u32) -> Table<Route> {
+        let mut table = Table::new();
+        let (source, attributes) = leaf(1);
+        for number in 0..count {
+            // In no order, in two VNIs.
+            let ip = number.wrapping_mul(7_919) % count;
+            let route = host(1, 100 + ip % 2, ip, ip / 2);
+            table.learn(&source, 0, route, Arc::clone(&attributes));
+        }
+        let (source, attributes) = leaf(2);
+        for ip in (0..count).step_by(1_000) {
+            let route = host(2, 100 + ip % 2, count + ip, ip / 2);
+            table.learn(&source, 0, route, Arc::clone(&attributes));
+        }
+        table.select();
+        table
+    }
+
+    fn all(table: &Table<Route>, mut wanted: Wanted) -> (Vec<proto::Neighbor>, usize) {
+        let (mut rows, mut pages) = (Vec::new(), 0);
+        loop {
+            let claims = match wanted.duplicates {
+                false => wanted.page(table),
+                true => {
+                    let (mut paths, mut place) = (Vec::new(), Some(0));
+                    while let Some(at) = place {
+                        let (part, next) = wanted.part(table, at);
+                        paths.extend(part);
+                        place = next;
+                    }
+                    Claims { paths, last: None }
+                }
+            };
+            let (page, last) = wanted.rows(&claims);
+            pages += 1;
+            rows.extend(page);
+            let Some(last) = last else {
+                return (rows, pages);
+            };
+            assert_eq!(address(&token(last)), Some(last));
+            wanted.after = Some(last);
+        }
+    }
+
+    #[test]
+    fn pages_are_every_claim_once_and_duplicates_stay_together() {
+        let table = table(5_003);
+        let (whole, _) = all(
+            &table,
+            Wanted {
+                size: 100_000,
+                ..Wanted::default()
+            },
+        );
+        assert_eq!(whole.len(), 5_003 + 6);
+        assert_eq!(whole.iter().filter(|row| row.duplicate).count(), 12);
+        for size in [1, 7, 1_000] {
+            let (paged, pages) = all(
+                &table,
+                Wanted {
+                    size,
+                    ..Wanted::default()
+                },
+            );
+            assert!(pages >= 5_009 / (size + 1));
+            assert_eq!(paged, whole, "size {size}");
+        }
+    }
+
+    #[test]
+    fn an_address_survives_as_a_token() {
+        let ip: IpAddr = "2001:db8::1".parse().unwrap();
+        for rd in [Rd::from_as4(64_496, 7), Rd::from_as2(64_496, 7)] {
+            let wanted = (Domain::Instance(rd, EthernetTag(5)), ip);
+            assert_eq!(address(&token(wanted)), Some(wanted));
+        }
+        for text in ["", "100", "100/", "x/10.0.0.1", "0x1/10.0.0.1", "1/2/3/4"] {
+            assert_eq!(address(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_wanted_is_told() {
+        let table = table(5_003);
+        let wanted = Wanted {
+            size: 4,
+            ..Wanted::default()
+        };
+        let (rows, pages) = all(
+            &table,
+            Wanted {
+                duplicates: true,
+                ..wanted
+            },
+        );
+        assert_eq!((rows.len(), pages), (12, 3));
+        assert!(rows.iter().all(|row| row.duplicate));
+        let (rows, _) = all(
+            &table,
+            Wanted {
+                duplicates: true,
+                vni: 101,
+                ..wanted
+            },
+        );
+        assert!(rows.is_empty());
+        let ip = Some(Ipv4Addr::new(10, 0, 0, 0).into());
+        let (rows, _) = all(&table, Wanted { ip, ..wanted });
+        assert_eq!(rows.len(), 3);
+        let (rows, _) = all(
+            &table,
+            Wanted {
+                ip,
+                vni: 101,
+                ..wanted
+            },
+        );
+        assert_eq!(rows.len(), 1);
+    }
+
+    /// How long one look holds the tables' thread.
+    #[test]
+    #[ignore = "a measurement"]
+    #[expect(clippy::disallowed_methods, reason = "it measures")]
+    fn a_look_at_400_000_routes() {
+        let table = table(400_000);
+        let wanted = Wanted {
+            size: 1_000,
+            ..Wanted::default()
+        };
+        for after in [
+            None,
+            Some((
+                Domain::Vni(Vni::new(100).unwrap()),
+                Ipv4Addr::new(10, 2, 0, 0).into(),
+            )),
+        ] {
+            let wanted = Wanted { after, ..wanted };
+            let begun = std::time::Instant::now();
+            let claims = wanted.page(&table);
+            let looked = begun.elapsed();
+            let rows = wanted.rows(&claims).0.len();
+            eprintln!("page: look {looked:?}, {rows} rows");
+        }
+        let begun = std::time::Instant::now();
+        let filter = super::super::routes::Filter::default();
+        let page = super::super::routes::page(&table, &filter, "", 1_000);
+        let rows = page.map(|page| page.routes.len());
+        eprintln!("routes: look {:?}, {rows:?} rows", begun.elapsed());
+        let begun = std::time::Instant::now();
+        let paths = wanted.part(&table, 0).0.len();
+        eprintln!("part: look {:?}, {paths} paths", begun.elapsed());
+    }
+}
