@@ -35,14 +35,20 @@ pub(super) enum Found {
 /// Looks for destinations by what a list prints of them.
 pub(super) fn find(reflector: &Reflector, family: Family, key: &str, rd: &str) -> Found {
     match family {
-        Family::IPV4_UNICAST => Found::Ipv4(named(reflector.ipv4(), key, |_| true)),
-        Family::IPV6_UNICAST => Found::Ipv6(named(reflector.ipv6(), key, |_| true)),
+        Family::IPV4_UNICAST => Found::Ipv4(at(reflector.ipv4(), key.parse().ok())),
+        Family::IPV6_UNICAST => Found::Ipv6(at(reflector.ipv6(), key.parse().ok())),
         Family::RTC => Found::Rtc(named(reflector.rtc(), key, |_| true)),
         _ => {
             let of_rd = |key: &RouteKey| rd.is_empty() || is_written(key.rd(), rd);
             Found::Evpn(named(reflector.evpn(), key, of_rd))
         }
     }
+}
+
+/// A prefix is its own key: nothing has to be looked for.
+fn at<N: Nlri>(table: &Table<N>, nlri: Option<N>) -> Vec<Vec<Path<N>>> {
+    let found = nlri.and_then(|nlri| table.get(&nlri.key()));
+    found.map(|at| at.paths.to_vec()).into_iter().collect()
 }
 
 fn named<N: Nlri>(
@@ -280,6 +286,19 @@ mod tests {
             vec![behind, "its own", none, late],
         );
         assert_eq!(says(1), expected);
+    }
+
+    #[test]
+    fn a_prefix_is_found_by_its_text() {
+        let mut table = Table::new();
+        let path = path(1, 100);
+        table.learn(&path.source, 0, path.nlri, Arc::clone(&path.attributes));
+        table.select();
+        let find = |text: &str| at(&table, text.parse::<Prefix4>().ok()).len();
+        assert_eq!(find("203.0.113.0/24"), 1);
+        for other in ["203.0.113.0/25", "203.0.113.0", "", "203.0.112.0/24"] {
+            assert_eq!(find(other), 0, "{other}");
+        }
     }
 
     #[test]

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
+use std::sync::Arc;
 
+use foldhash::HashMap;
 use weft_bgp::capability::Capability;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::PeerId;
 use weft_bgp::session::Negotiated;
-use weft_bgp::table::Table;
+use weft_bgp::table::{Source, Table};
 use weft_proto::operator::v1 as proto;
 use weft_sys::tcp_ao::Status;
 
@@ -42,10 +44,15 @@ impl Counted {
         counted
     }
 
+    /// Paths share their source: those of one are counted without a look at it.
     fn count<N: Nlri>(&mut self, table: &Table<N>) {
-        let paths = table.iter().flat_map(|at| at.paths.iter());
-        for path in paths {
-            *self.routes.entry(path.source.peer).or_default() += 1;
+        let mut sources: HashMap<*const Source, (u64, PeerId)> = HashMap::default();
+        for path in table.iter().flat_map(|at| at.paths.iter()) {
+            let of = sources.entry(Arc::as_ptr(&path.source));
+            of.or_insert_with(|| (0, path.source.peer)).0 += 1;
+        }
+        for (count, peer) in sources.into_values() {
+            *self.routes.entry(peer).or_default() += count;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Routes as rows that a person can read: which of them, in which order, in pages.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use tonic::Status;
@@ -9,7 +10,7 @@ use weft_bgp::family::Family;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
-use weft_bgp::table::{Path, Table};
+use weft_bgp::table::{Destination, Path, Table};
 use weft_evpn::mac::Mac;
 use weft_evpn::{Route, RouteKey};
 use weft_proto::operator::v1 as proto;
@@ -169,43 +170,32 @@ pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize)
         "" => None,
         token => Some(N::key_from_octets(&from_hex(token)?)?),
     };
-    // The smallest keys, without sorting the whole table.
-    let mut kept: BTreeMap<N::Key, Vec<proto::Route>> = BTreeMap::new();
+    // The smallest keys, without sorting the whole table, and written only when they are known.
+    let mut kept: BTreeMap<N::Key, Destination<'_, N>> = BTreeMap::new();
     let mut more = false;
+    let from = filter.peer.as_deref().map(Announcer::of);
+    let wanted = |path: &&Path<N>| {
+        path.nlri.passes(&path.attributes, filter) && from.is_none_or(|from| from.is_of(path))
+    };
     for destination in table.iter() {
         let key = destination.key();
-        let full = kept.len() == size;
-        let last = kept.last_key_value().map(|(last, _)| last);
         if after.as_ref().is_some_and(|after| key <= *after) {
             continue;
         }
-        let wanted =
-            |path: &&Path<N>| path.nlri.passes(&path.attributes, filter) && from_peer(path, filter);
-        let mut paths = destination.paths.iter().filter(wanted).peekable();
-        if paths.peek().is_none() {
+        let full = kept.len() == size;
+        let last = kept.last_key_value().map(|(last, _)| last);
+        let is_later = full && last.is_some_and(|last| key > *last);
+        if (is_later && more) || !destination.paths.iter().any(|path| wanted(&path)) {
+            continue;
+        }
+        more |= full;
+        if is_later {
             continue;
         }
         if full {
-            more = true;
-            if last.is_some_and(|last| key > *last) {
-                continue;
-            }
             kept.pop_last();
         }
-        let best = destination.selected;
-        let rows = paths.map(|path| {
-            let best = best.is_some_and(|best| best.source == path.source);
-            row(
-                path,
-                best,
-                if best {
-                    destination.by.to_string()
-                } else {
-                    String::new()
-                },
-            )
-        });
-        kept.insert(key, rows.collect());
+        kept.insert(key, destination);
     }
     let next_page_token = match kept.last_key_value().filter(|_| more) {
         Some((key, _)) => {
@@ -216,16 +206,43 @@ pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize)
         None => String::new(),
     };
     Some(Page {
-        routes: kept.into_values().flatten().collect(),
+        routes: kept
+            .into_values()
+            .flat_map(|destination| {
+                let paths = destination.paths.iter().filter(wanted);
+                paths.map(move |path| row_in(&destination, path))
+            })
+            .collect(),
         next_page_token,
     })
 }
 
-fn from_peer<N>(path: &Path<N>, filter: &Filter) -> bool {
-    let source = &path.source;
-    filter.peer.as_ref().is_none_or(|wanted| {
-        source.address.to_string() == *wanted || source.peer.router_id.to_string() == *wanted
-    })
+fn row_in<N: Row>(destination: &Destination<'_, N>, path: &Path<N>) -> proto::Route {
+    let best = destination.selected;
+    let best = best.is_some_and(|best| best.source == path.source);
+    let by = match best {
+        true => destination.by.to_string(),
+        false => String::new(),
+    };
+    row(path, best, by)
+}
+
+/// Who announces, as an operator writes it: an address or a router id.
+#[derive(Copy, Clone)]
+struct Announcer(Option<IpAddr>);
+
+impl Announcer {
+    fn of(text: &str) -> Self {
+        Self(text.parse().ok())
+    }
+
+    /// Nobody is called by what is no address.
+    fn is_of<N>(&self, path: &Path<N>) -> bool {
+        let source = &path.source;
+        let id = IpAddr::from(Ipv4Addr::from(source.peer.router_id.0));
+        self.0
+            .is_some_and(|name| name == source.address || name == id)
+    }
 }
 
 /// One path; `by` is the step that chose it, where it is the best one.
@@ -266,4 +283,77 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
         .step_by(2)
         .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weft_bgp::peer::{PeerId, RouterId};
+    use weft_bgp::table::{PeerKind, Source};
+
+    use super::*;
+
+    fn prefix(number: u32) -> Prefix4 {
+        Prefix4 {
+            addr: Ipv4Addr::from(0xcb00_7100 + number),
+            len: 32,
+        }
+    }
+
+    #[test]
+    fn pages_are_every_route_once_in_order_and_of_the_peer_that_is_named() {
+        let mut table = Table::new();
+        for number in 0..100_u32 {
+            for last in [1, 2]
+                .into_iter()
+                .take(if number % 10 == 0 { 2 } else { 1 })
+            {
+                let peer = PeerId {
+                    router_id: RouterId(0xc633_6400 + last),
+                    asn: 64_496,
+                };
+                let address = Ipv4Addr::from(0xc000_0200 + last).into();
+                let source = Arc::new(Source::new(peer, address, PeerKind::IbgpClient));
+                let attributes = Arc::new(Attributes::default());
+                table.learn(&source, 0, prefix(number * 37 % 100), attributes);
+            }
+        }
+        table.select();
+        let all = |filter: &Filter, size: usize| {
+            let (mut keys, mut best, mut token) = (Vec::new(), 0, String::new());
+            loop {
+                let page = page(&table, filter, &token, size).unwrap();
+                assert!(page.routes.len() <= 2 * size);
+                best += page.routes.iter().filter(|route| route.best).count();
+                keys.extend(page.routes.into_iter().map(|route| route.key));
+                token = page.next_page_token;
+                if token.is_empty() {
+                    return (keys, best);
+                }
+            }
+        };
+        let (whole, best) = all(&Filter::default(), 1_000);
+        assert_eq!((whole.len(), best), (110, 100));
+        for size in [1, 7, 100] {
+            assert_eq!(all(&Filter::default(), size), (whole.clone(), 100));
+        }
+        for name in ["192.0.2.2", "198.51.100.2"] {
+            let peer = Some(name.to_owned());
+            let filter = Filter {
+                peer,
+                ..Filter::default()
+            };
+            assert_eq!(all(&filter, 3).0.len(), 10);
+        }
+        for name in ["192.0.2.3", "leaf2"] {
+            let peer = Some(name.to_owned());
+            let filter = Filter {
+                peer,
+                ..Filter::default()
+            };
+            assert!(all(&filter, 3).0.is_empty());
+        }
+        assert!(page(&table, &Filter::default(), "no token", 1).is_none());
+    }
 }
