@@ -5,7 +5,7 @@
 mod loc_rib;
 mod round;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub(super) struct Telling<'a> {
     tables: Vec<Table>,
     /// The page that is being told, and whom it is still to be told.
     sharing: Option<(Page, Vec<Whose>)>,
+    /// Whose Adj-RIB-Out is not shown, for they are told several paths: said once.
+    untold: BTreeSet<(IpAddr, Family)>,
     /// When it was looked at how peers are told; absent: a peer has come since.
     looked: Option<Instant>,
     noted: Counters,
@@ -137,6 +139,7 @@ impl<'a> Telling<'a> {
             feeding: None,
             tables: Vec::new(),
             sharing: None,
+            untold: BTreeSet::new(),
             looked: None,
             noted: Counters::default(),
         }

@@ -44,6 +44,12 @@ impl Telling<'_> {
         for (family, (key, interest)) in &facts.told {
             // Several paths are told by path ids that only its update group knows.
             if key.add_path.is_some() {
+                if self.untold.insert((address, *family)) {
+                    tracing::info!(
+                        collector = %self.bmp.name, peer = %address, %family,
+                        "what a peer is told over add-path is not shown in its Adj-RIB-Out"
+                    );
+                }
                 continue;
             }
             let whose = Whose::Peer(address, peer, key.clone(), interest.clone());
