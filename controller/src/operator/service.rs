@@ -87,25 +87,20 @@ impl Service {
         Err(Status::deadline_exceeded("this replica does not keep up"))
     }
 
-    /// A page's claims to IP addresses; of duplicates those of all pages, for one is told by the other.
+    /// A page's claims to IP addresses, part by part of the table: what changes meanwhile may be missing.
     async fn claims(&self, index: u64, wanted: Wanted) -> Result<(Claims, u64), Status> {
-        if !wanted.duplicates {
-            let page =
-                move |reflector: &Reflector| (wanted.page(reflector.evpn()), reflector.index());
-            return self.look(index, page).await;
-        }
-        let (mut paths, mut place) = (Vec::new(), Some(0));
+        let (mut claims, mut place) = (Claims::default(), Some(0));
         let mut applied_index = None;
         while let Some(at) = place {
-            let part =
-                move |reflector: &Reflector| (wanted.part(reflector.evpn(), at), reflector.index());
+            let end = claims.end();
+            let part = move |reflector: &Reflector| {
+                (wanted.part(reflector.evpn(), at, end), reflector.index())
+            };
             let ((part, next), applied) = self.look(index, part).await?;
-            paths.extend(part);
+            claims = wanted.merge(claims, part);
             place = next;
-            // What was agreed later may be missing.
             applied_index.get_or_insert(applied);
         }
-        let claims = Claims { paths, last: None };
         Ok((claims, applied_index.unwrap_or(index)))
     }
 }
