@@ -22,7 +22,7 @@ use crate::nlri::Nlri;
 use crate::peer::PeerId;
 
 pub use path::{Path, PeerKind, Source, Stale};
-pub use since::{Mark, Part};
+pub use since::{Gone, Mark, Part};
 pub use tombstone::{TOMBSTONES_MAX, TooOld};
 pub use tracking::PathsChange;
 

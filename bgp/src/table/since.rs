@@ -32,6 +32,9 @@ pub struct Part<'a, N> {
     pub next: Mark,
 }
 
+/// Destinations that went, with the revision at which they did.
+pub type Gone<'a, K> = Vec<(u64, &'a K)>;
+
 impl Mark {
     /// A look at all destinations is under way, and its end has not been reached.
     #[must_use]
@@ -139,7 +142,7 @@ impl<N: Nlri> Table<N> {
     /// # Errors
     /// [`TooOld`] if some of them are no longer remembered, or if `revision` is one this table has not reached, so that it
     /// must be another table's: of this replica's last life, or of another replica.
-    pub fn gone_since(&self, revision: u64) -> Result<Vec<(u64, &N::Key)>, TooOld> {
+    pub fn gone_since(&self, revision: u64) -> Result<Gone<'_, N::Key>, TooOld> {
         if revision > self.revision {
             return Err(self.tombstones.too_old());
         }
@@ -159,11 +162,7 @@ impl<N: Nlri> Table<N> {
     ///
     /// # Errors
     /// [`TooOld`] as [`Table::gone_since`].
-    pub fn gone_part(
-        &self,
-        revision: u64,
-        size: usize,
-    ) -> Result<(Vec<(u64, &N::Key)>, u64), TooOld> {
+    pub fn gone_part(&self, revision: u64, size: usize) -> Result<(Gone<'_, N::Key>, u64), TooOld> {
         if revision > self.revision {
             return Err(self.tombstones.too_old());
         }

@@ -373,6 +373,7 @@ mod tests {
     #[test]
     #[ignore = "a measurement"]
     #[expect(clippy::disallowed_methods, reason = "it measures")]
+    #[expect(clippy::disallowed_macros, reason = "it says what it measured")]
     fn a_look_at_400_000_routes() {
         let table = table(400_000);
         let wanted = Wanted {
