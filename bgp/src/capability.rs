@@ -44,7 +44,7 @@ pub enum Capability {
     },
     /// 75: what the speaker runs. draft-abraitis-bgp-version-capability.
     SoftwareVersion(String),
-    /// Any other, or one of these with text that is not UTF-8.
+    /// Any other, or one of these with text that cannot be read.
     Unknown {
         /// Capability code.
         code: u8,
@@ -155,8 +155,8 @@ impl Capability {
         }
     }
 
-    /// One capability off `reader`. A known one of a wrong length is malformed, as is one longer
-    /// than the parameter. `body` is what `reader` reads from, for sharing.
+    /// One capability off `reader`. A known one of a wrong length is malformed, unless it is only for people to read,
+    /// as is one longer than the parameter. `body` is what `reader` reads from, for sharing.
     pub(crate) fn decode(reader: &mut Reader<'_>, body: &Bytes) -> Result<Self, DecodeError> {
         let malformed = reader.error(crate::error::Fault::OpenMalformed);
         let code = reader.u8()?;
@@ -186,14 +186,9 @@ impl Capability {
             },
             70 => Self::EnhancedRouteRefresh,
             71 => Self::LongLivedGracefulRestart(LongLived::decode_all(&mut value)?),
-            73 => match (text(&mut value)?, text(&mut value)?) {
-                (Some(host), Some(domain)) => Self::Fqdn { host, domain },
-                _ => return Ok(unknown),
-            },
-            75 => match text(&mut value)? {
-                Some(version) => Self::SoftwareVersion(version),
-                None => return Ok(unknown),
-            },
+            // What is for people to read never refuses a session.
+            73 => return Ok(fqdn(&mut value).unwrap_or(unknown)),
+            75 => return Ok(software_version(value.rest()).unwrap_or(unknown)),
             _ => return Ok(unknown),
         };
         if value.is_empty() {
@@ -354,14 +349,40 @@ impl LongLived {
     pub const STALE_SECS_MAX: u32 = 0xff_ffff;
 }
 
-/// A length of one octet and that much text; `None` when it is not UTF-8 or longer than we send.
-fn text(value: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
-    let length = value.u8()?;
-    let octets = value.take(length.into())?;
-    let text = std::str::from_utf8(octets)
-        .ok()
-        .filter(|text| text.len() <= TEXT_MAX);
-    Ok(text.map(str::to_owned))
+/// ```text
+/// +-- 1 --+-- length --+-- 1 --+-- length --+
+/// |length |    host    |length |   domain   |     draft-walton-bgp-hostname-capability
+/// +-------+------------+-------+------------+
+/// ```
+fn fqdn(value: &mut Reader<'_>) -> Option<Capability> {
+    let mut name = || {
+        let length = value.u8().ok()?;
+        text(value.take(length.into()).ok()?)
+    };
+    let (host, domain) = (name()?, name()?);
+    let whole = value.is_empty();
+    whole.then_some(Capability::Fqdn { host, domain })
+}
+
+/// ```text
+/// +-- 1 --+-- length --+                          +-- length --+
+/// |length |    text    |  up to version 14,  and  |    text    |  since version 15
+/// +-------+------------+                          +------------+
+/// ```
+/// draft-abraitis-bgp-version-capability. FRR sends either, by `capability software-version latest-encoding`.
+fn software_version(value: &[u8]) -> Option<Capability> {
+    let (length, rest) = value.split_first()?;
+    let octets = match usize::from(*length) == rest.len() {
+        true => rest,
+        false => value,
+    };
+    text(octets).map(Capability::SoftwareVersion)
+}
+
+/// The text; `None` when it is not UTF-8 or longer than we send.
+fn text(octets: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(octets).ok()?;
+    (text.len() <= TEXT_MAX).then(|| text.to_owned())
 }
 
 /// Writes as many whole characters as fit [`TEXT_MAX`].
@@ -377,3 +398,42 @@ fn write_text(text: &str, out: &mut Writer) {
 
 /// Names longer than this are cut, so that a capability always fits its length octet.
 const TEXT_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(octets: &[u8]) -> Result<Capability, DecodeError> {
+        let body = Bytes::copy_from_slice(octets);
+        let mut reader = Reader::new(&body, 0, crate::error::Fault::OpenMalformed);
+        Capability::decode(&mut reader, &body)
+    }
+
+    #[test]
+    fn the_software_version_is_read_in_both_of_its_forms() {
+        let version = Capability::SoftwareVersion("FRRouting/10.6".to_owned());
+        assert_eq!(decoded(b"\x4b\x0f\x0eFRRouting/10.6"), Ok(version.clone()));
+        assert_eq!(decoded(b"\x4b\x0eFRRouting/10.6"), Ok(version));
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_read_is_unknown_and_refuses_nothing() {
+        let long = [&[75, 66][..], &[b'a'; 66]].concat();
+        for octets in [
+            &[75, 0][..],
+            &[75, 2, b'a', 0xff],
+            &[75, 2, 1, 0xff],
+            &long,
+            &[73, 0],
+            &[73, 1, 9],
+            &[73, 2, 1, b'a'],
+            &[73, 3, 1, b'a', 9],
+            &[73, 4, 1, b'a', 0, 0],
+            &[73, 3, 1, 0xff, 0],
+        ] {
+            let (code, value) = (octets[0], Bytes::copy_from_slice(&octets[2..]));
+            let unknown = Capability::Unknown { code, value };
+            assert_eq!(decoded(octets), Ok(unknown), "{octets:?}");
+        }
+    }
+}
