@@ -34,24 +34,6 @@ pub struct Open {
 }
 
 impl Open {
-    /// Whether a peer may use its BGP identifier beside ours. RFC 6286 §2.2: not the same one in
-    /// one AS.
-    ///
-    /// # Errors
-    /// [`Fault::RouterId`].
-    pub fn check_router_id(&self, asn: u32, router_id: RouterId) -> Result<(), DecodeError> {
-        if self.asn == asn && self.router_id == router_id {
-            let fault = Fault::RouterId {
-                router_id: self.router_id.0,
-            };
-            return Err(DecodeError {
-                fault,
-                offset: ROUTER_ID_AT,
-            });
-        }
-        Ok(())
-    }
-
     /// AS, hold time and identifier are checked before the parameters are looked at.
     pub(crate) fn decode(body: &Bytes) -> Result<Self, DecodeError> {
         let mut reader = body_reader(body, Fault::MessageLength { length: 19 });
@@ -206,7 +188,6 @@ fn true_as(as2: u16, capabilities: &[Capability]) -> Result<u32, u32> {
 const VERSION: u8 = 4;
 const CAPABILITIES: u8 = 2;
 const EXTENDED: u8 = 255;
-const ROUTER_ID_AT: u32 = 24;
 
 #[cfg(test)]
 mod tests {
@@ -296,9 +277,6 @@ mod tests {
         let open = Open::decode(&open(4, AS_TRANS, 90, 1, FOUR_OCTET_65550)).unwrap();
         assert_eq!(open.asn, 65_550);
         assert_eq!(open.capabilities, [Capability::FourOctetAs(65_550)]);
-        assert!(open.check_router_id(65_550, RouterId(1)).is_err());
-        assert!(open.check_router_id(65_551, RouterId(1)).is_ok());
-        assert!(open.check_router_id(65_550, RouterId(2)).is_ok());
     }
 
     #[test]

@@ -293,6 +293,23 @@ mod tests {
     }
 
     #[test]
+    fn our_router_id_is_taken_within_our_as_only() {
+        let check = |asn, router_id| {
+            let open = Open {
+                asn,
+                hold_secs: 90,
+                router_id: RouterId(router_id),
+                capabilities: Vec::new(),
+            };
+            check(&config(), &open)
+        };
+        let taken = Err(Fault::RouterId { router_id: 1 });
+        assert_eq!(check(64_496, 1), taken);
+        assert_eq!(check(64_497, 1), Ok(()));
+        assert_eq!(check(64_496, 2), Ok(()));
+    }
+
+    #[test]
     fn refresh_and_restart_are_what_the_peer_says() {
         let restart = GracefulRestart {
             restart_secs: 120,
