@@ -1,12 +1,12 @@
 //! What may be told to whom, and changed how: RFC 4456 inside our AS, RFC 7947 between others, RFC 1997 everywhere.
 //!
-//! The next hop is never touched: a reflector is not on the forwarding path. It does not know tables, octets, or which
+//! The next hop is never replaced: a reflector is not on the forwarding path. It does not know tables, octets, or which
 //! members a group has; that a path does not go back to its own peer is said by the frame's audience.
 
 use std::fmt;
 use std::num::NonZeroU8;
 
-use crate::attribute::{Attributes, Community, link_bandwidth};
+use crate::attribute::{Attributes, Community, NextHop, link_bandwidth};
 use crate::capability::AddPathSet;
 use crate::decision::DEFAULT_LOCAL_PREF;
 use crate::frame::{MAX_LEN, MAX_LEN_EXTENDED};
@@ -256,6 +256,7 @@ pub fn reflect(
             out_of_our_as(attributes, local, to.local_as)
         }
     };
+    told.next_hop = told.next_hop.map(NextHop::beyond_the_link);
     if source.stale == Stale::LongLived {
         label(&mut told, Community::LLGR_STALE);
     }
@@ -376,7 +377,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::attribute::{AsPath, ExtendedCommunity, NextHop, UnknownAttribute};
+    use crate::attribute::{AsPath, ExtendedCommunity, UnknownAttribute};
     use crate::peer::PeerId;
 
     use PeerKind::{Ebgp, IbgpClient, IbgpNonClient, RouteServerClient};
@@ -501,6 +502,22 @@ mod tests {
         assert_eq!(told(Some(64_499)), Err(NotReflected::AsLoop));
         assert_eq!(told(Some(64_500)), Ok(()));
         assert_eq!(told(None), Ok(()));
+    }
+
+    /// RFC 2545 §3: a link-local address is for those who share a subnet with us and with the next hop. Of them we know
+    /// nothing.
+    #[test]
+    fn a_link_local_next_hop_stays_on_its_link() {
+        let global = "2001:db8::1".parse().unwrap();
+        let link_local = "fe80::1".parse().unwrap();
+        for (source, group) in [(IbgpClient, IbgpClient), (Ebgp, RouteServerClient)] {
+            let attributes = Attributes {
+                next_hop: Some(NextHop::V6LinkLocal(global, link_local)),
+                ..path(source)
+            };
+            let told = reflect(&from(source), &attributes, &to(group), &LOCAL).unwrap();
+            assert_eq!(told.next_hop, Some(NextHop::V6(global)));
+        }
     }
 
     #[test]

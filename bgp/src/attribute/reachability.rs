@@ -83,6 +83,15 @@ impl NextHop {
         }
     }
 
+    /// The same for those who may be on another link. RFC 2545 §3.
+    #[must_use]
+    pub fn beyond_the_link(self) -> Self {
+        match self {
+            Self::V4(_) | Self::V6(_) => self,
+            Self::V6LinkLocal(global, _) => Self::V6(global),
+        }
+    }
+
     /// Writes length and address.
     pub(crate) fn encode(self, out: &mut Writer) {
         out.u8(self.octets_len());
