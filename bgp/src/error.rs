@@ -150,6 +150,8 @@ pub enum Fault {
     AsPathZero,
     /// More AS numbers than we keep.
     AsPathTooLong,
+    /// An AS_SET or AS_CONFED_SET among its segments.
+    AsSet,
     /// A next hop that is not the address of a host.
     NextHop,
     /// A next hop length that the family does not have, or that exceeds MP_REACH_NLRI.
@@ -253,6 +255,7 @@ impl Fault {
             Self::Origin { .. } => (7606, "7.1"),
             Self::AsPath | Self::AsPathTooLong => (7606, "7.2"),
             Self::AsPathZero => (7607, "2"),
+            Self::AsSet => (9774, "3"),
             Self::NextHop => (7606, "7.3"),
             Self::NextHopLength { .. } => (7606, "7.11"),
             Self::FamilyUnknown { .. } => (4760, "7"),
@@ -290,6 +293,7 @@ impl Fault {
             | Self::AsPath
             | Self::AsPathZero
             | Self::AsPathTooLong
+            | Self::AsSet
             | Self::NextHop => Treatment::TreatAsWithdraw,
             Self::Marker
             | Self::MessageLength { .. }

@@ -302,6 +302,10 @@ fn fit(mut message: Message, ctx: &DecodeContext) -> Message {
         update.attributes.originator_id = None;
         update.attributes.cluster_list.clear();
     }
+    // RFC 9774 §3: beside a route they are a fault.
+    for segment in &mut update.attributes.as_path.segments {
+        segment.kind = SegmentKind::Sequence;
+    }
     if !ctx.add_path.contains(Family::IPV4_UNICAST) {
         let prefixes = update.announced.iter_mut().chain(&mut update.withdrawn);
         prefixes.for_each(|(path_id, _)| *path_id = 0);

@@ -140,6 +140,15 @@ impl AsPath {
             .any(|segment| segment.asns.contains(&asn))
     }
 
+    /// Whether its order is lost somewhere: nobody may announce such a path any more. RFC 9774 §3.
+    #[must_use]
+    pub fn has_set(&self) -> bool {
+        self.segments.iter().any(|segment| match segment.kind {
+            SegmentKind::Set | SegmentKind::ConfedSet => true,
+            SegmentKind::Sequence | SegmentKind::ConfedSequence => false,
+        })
+    }
+
     /// Without the segments that have a meaning only inside a confederation. RFC 5065 §4.1 (c).
     #[must_use]
     pub fn outside_confederation(&self) -> Self {

@@ -43,6 +43,7 @@ impl fmt::Display for Fault {
             Self::AsPath => f.write_str("malformed AS_PATH"),
             Self::AsPathZero => f.write_str("AS 0 in AS_PATH"),
             Self::AsPathTooLong => f.write_str("AS_PATH too long"),
+            Self::AsSet => f.write_str("AS_SET in AS_PATH"),
             Self::NextHop => f.write_str("next hop that is no host"),
             Self::NextHopLength { length } => write!(f, "next hop length {length}"),
             Self::FamilyUnknown { family } => write!(f, "routes of {family}"),

@@ -50,7 +50,7 @@ impl Fault {
             | Self::NlriLength { .. }
             | Self::NlriValue { .. } => (3, 9),
             Self::Network => (3, 10),
-            Self::AsPath | Self::AsPathZero | Self::AsPathTooLong => (3, 11),
+            Self::AsPath | Self::AsPathZero | Self::AsPathTooLong | Self::AsSet => (3, 11),
             Self::HoldTimerExpired => (4, 0),
             Self::Unexpected { state, .. } => match state {
                 SessionState::OpenSent => (5, 1),
@@ -104,6 +104,7 @@ impl Fault {
             | Self::AsPath
             | Self::AsPathZero
             | Self::AsPathTooLong
+            | Self::AsSet
             | Self::NextHop
             | Self::NextHopLength { .. }
             | Self::FamilyUnknown { .. }

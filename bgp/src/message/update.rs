@@ -115,6 +115,11 @@ impl Update {
         if usize::from(length) > ATTRIBUTES_MAX.saturating_add(multi_protocol_len(&decoded)) {
             faults.push(missing(Fault::AttributesTooLong));
         }
+        // Of an UPDATE without routes nothing is in doubt: RFC 7606 §5.2 does not ask for more here.
+        let routes = !announced.is_empty() || reach_routes;
+        if routes && decoded.attributes.as_path.has_set() {
+            faults.push(missing(Fault::AsSet));
+        }
         let treatment = faults.iter().map(|error| error.fault.treatment()).max();
         // RFC 7606 §5.2: without a route, who knows whether one was lost. An overrun may also have
         // swallowed what MP_UNREACH_NLRI withdrew.
@@ -122,7 +127,6 @@ impl Update {
             .iter()
             .any(|error| error.fault == Fault::AttributeList);
         let others = listed || decoded.seen.has_other_than(code::MP_UNREACH_NLRI);
-        let routes = !announced.is_empty() || reach_routes;
         if treatment >= Some(Treatment::TreatAsWithdraw) && others && !routes {
             return Err(missing(Fault::NlriNotLocatable));
         }

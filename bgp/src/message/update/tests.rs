@@ -243,6 +243,42 @@ fn more_as_numbers_than_we_keep_are_treated_as_withdraw() {
     );
 }
 
+/// RFC 9774 §3, inside our AS and between others, and whoever puts the path together.
+#[test]
+fn sets_of_as_numbers_are_treated_as_withdraw() {
+    let path = |kind: u8| {
+        let first = [2, 1, 0, 0, 0xfb, 0xf0];
+        with((
+            0x40,
+            2,
+            &[&first[..], &[kind, 1, 0, 0, 0xfb, 0xf1]].concat(),
+        ))
+    };
+    let withdraw = Some(TreatAsWithdraw);
+    for (kind, internal, external) in [
+        (1, withdraw, withdraw),
+        (2, None, Some(AttributeDiscard)), // LOCAL_PREF is not for them
+        (3, None, withdraw),               // RFC 5065 §4: only from inside
+        (4, withdraw, withdraw),
+    ] {
+        assert_eq!(treatment(&path(kind), NLRI, &IBGP), internal, "{kind}");
+        assert_eq!(treatment(&path(kind), NLRI, &EBGP), external, "{kind}");
+    }
+    let update = Update::decode(&body(&path(1), NLRI), &IBGP).unwrap();
+    let [fault] = &update.faults[..] else {
+        panic!("one fault");
+    };
+    assert_eq!(fault.fault, Fault::AsSet);
+    assert_eq!(fault.fault.rule().to_string(), "RFC 9774 §3");
+    // Where no route is announced none can be lost: the session goes on.
+    let update = Update::decode(&body(&path(1), &[]), &IBGP).unwrap();
+    assert_eq!(update.treatment, None);
+    let old = with((0x40, 2, &[2, 1, 0xfb, 0xf0, 2, 1, 0x5b, 0xa0]));
+    let as4 = octets_of((0xc0, 17, &[1, 1, 0, 1, 0, 0]));
+    let update = Update::decode(&body(&[old, as4].concat(), NLRI), &OLD).unwrap();
+    assert_eq!(update.treatment, withdraw);
+}
+
 #[test]
 fn wrong_flags_are_treated_as_withdraw_for_every_row() {
     for row in ROWS {
