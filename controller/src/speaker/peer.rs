@@ -30,7 +30,7 @@ use weft_bgp::{error::DecodeError, frame};
 
 use super::ownership::Ownership;
 use super::report::{Direction, Report};
-use super::restart;
+use super::restart::{self, Intent};
 use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
 use super::{Shared, keys, offer};
@@ -444,13 +444,13 @@ impl Peer {
                 tracing::warn!(peer = %self.setup.address, %reason, "session closed");
                 self.show_end(&reason);
                 let up = self.up.take();
-                let parting = match self.stopping {
-                    Some(_) => Parting::OurDoing,
-                    None if self.leaving => Parting::Gone,
-                    None => up.map_or(Parting::Gone, |up| {
-                        restart::parting(&self.setup.group, &up.negotiated, &reason)
-                    }),
+                let intent = match self.stopping {
+                    Some(_) => Intent::Stop,
+                    None if self.leaving => Intent::Leave,
+                    None => Intent::Serve,
                 };
+                let negotiated = up.as_ref().map(|up| &up.negotiated);
+                let parting = restart::ended(intent, &self.setup.group, negotiated, &reason);
                 let reason = self.grievance.take().unwrap_or_else(|| reason.to_string());
                 self.report.down(reason);
                 self.joining = None;
@@ -460,7 +460,7 @@ impl Peer {
                 self.dialing = None;
                 self.resting = None;
                 self.asking = Asking::default();
-                if let Some(ownership) = &mut self.ownership {
+                if let (Some(ownership), Some(parting)) = (&mut self.ownership, parting) {
                     ownership.end(parting);
                 }
             }

@@ -9,10 +9,38 @@ use crate::config::PeerGroup;
 use crate::ledger::{Phase, Retention};
 use crate::reflector::owner::Parting;
 
+/// Whether we mean to see the peer again.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// We do.
+    Serve,
+    /// This replica stops.
+    Stop,
+    /// The peer is not configured any more.
+    Leave,
+}
+
+/// What becomes of a peer's paths now that the session fell to Idle for `reason`; `negotiated` is what held
+/// while it was established. `None`: it was not, so what the end of the last one meant still holds. A peer
+/// that is not configured any more is gone either way.
+pub fn ended(
+    intent: Intent,
+    group: &PeerGroup,
+    negotiated: Option<&Negotiated>,
+    reason: &DownReason,
+) -> Option<Parting> {
+    match (intent, negotiated) {
+        (Intent::Leave, _) => Some(Parting::Gone),
+        (Intent::Serve | Intent::Stop, None) => None,
+        (Intent::Stop, Some(_)) => Some(Parting::OurDoing),
+        (Intent::Serve, Some(negotiated)) => Some(parting(group, negotiated, reason)),
+    }
+}
+
 /// What the end of a session for `reason` means for the paths of a peer of this group. Where graceful restart
 /// is off, a peer that is gone is gone; the group's long-lived stale time is the longest that is granted,
 /// whatever the peer asks for (RFC 9494 §4.2).
-pub fn parting(group: &PeerGroup, negotiated: &Negotiated, reason: &DownReason) -> Parting {
+fn parting(group: &PeerGroup, negotiated: &Negotiated, reason: &DownReason) -> Parting {
     // What we end for a reason of our own says nothing about the peer.
     let ours = [Cease::OutOfResources, Cease::ConfigurationChange];
     if matches!(reason, DownReason::Stopped(cease) if ours.contains(cease)) {
@@ -57,4 +85,69 @@ pub fn preserved(negotiated: &Negotiated) -> Vec<Family> {
     let families = restart.map_or(&[][..], |restart| &restart.families);
     let kept = families.iter().filter(|(_, forwarding)| *forwarding);
     kept.map(|(family, _)| *family).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use weft_bgp::capability::{AddPathSet, GracefulRestart};
+    use weft_bgp::message::DecodeContext;
+    use weft_bgp::peer::{PeerId, RouterId};
+
+    use super::*;
+
+    const EVPN: Family = Family::L2VPN_EVPN;
+    const IPV4: Family = Family::IPV4_UNICAST;
+
+    fn group() -> PeerGroup {
+        PeerGroup::new("leaves".to_owned())
+    }
+
+    /// What a peer offers: a restart time of 120 s for these families, each with or without F.
+    fn negotiated(families: &[(Family, bool)]) -> Negotiated {
+        Negotiated {
+            peer: PeerId {
+                router_id: RouterId(0xc000_0201),
+                asn: 64_496,
+            },
+            ibgp: true,
+            hold: Duration::from_secs(9),
+            keepalive: Duration::from_secs(3),
+            send_hold: Duration::from_secs(480),
+            families: vec![EVPN, IPV4],
+            decode: DecodeContext {
+                four_octet_as: true,
+                ibgp: true,
+                extended_message: true,
+                add_path: AddPathSet::NONE,
+            },
+            max_len: u16::MAX,
+            route_refresh: true,
+            enhanced_route_refresh: true,
+            add_path_receive: AddPathSet::NONE,
+            add_path_send: AddPathSet::NONE,
+            ipv4_over_ipv6: false,
+            graceful_restart: Some(GracefulRestart {
+                restart_secs: 120,
+                families: families.to_vec(),
+                ..GracefulRestart::default()
+            }),
+            restart_after_notification: true,
+            long_lived: Vec::new(),
+            peer_capabilities: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_fails_changes_nothing_of_what_the_last_session_meant() {
+        let (group, up) = (group(), negotiated(&[(EVPN, true)]));
+        let ended = |intent, up| ended(intent, &group, up, &DownReason::PeerClosed);
+        assert_eq!(ended(Intent::Serve, None), None);
+        assert_eq!(ended(Intent::Stop, None), None);
+        assert_eq!(ended(Intent::Leave, None), Some(Parting::Gone));
+        assert_eq!(ended(Intent::Stop, Some(&up)), Some(Parting::OurDoing));
+        let restarting = ended(Intent::Serve, Some(&up));
+        assert!(matches!(restarting, Some(Parting::Restarting(_))));
+    }
 }
