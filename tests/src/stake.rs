@@ -35,13 +35,16 @@ pub(crate) struct Stake {
     /// Since when no living replica owns the peer.
     unserved: Option<u64>,
     announced: bool,
+    /// The record under which the peer was left to others, and until when those may turn out to be dead.
+    left: Option<(Owner, u64)>,
     pub(crate) agreed: Agreed,
     pub(crate) done: bool,
 }
 
 enum Proposed {
     Announced,
-    Released,
+    /// To others, if there is a record.
+    Released(Option<Owner>),
     Claim(Owner),
 }
 
@@ -86,6 +89,7 @@ impl Stake {
             pause: None,
             unserved: None,
             announced: false,
+            left: None,
             agreed,
             done: false,
         }
@@ -94,6 +98,7 @@ impl Stake {
     pub(crate) fn resume(&mut self, now: u64) {
         self.adj_rib_in = AdjRibIn::new(self.peer, KIND, self.local, FAMILIES.to_vec());
         self.established = Some(now);
+        self.left = None;
         self.renounce();
         self.done = false;
     }
@@ -143,7 +148,10 @@ impl Stake {
                 self.step = Some(((edge.propose)(batch), Proposed::Announced));
             }
             Step::Release(batch) => {
-                self.step = Some(((edge.propose)(batch), Proposed::Released));
+                self.step = Some(((edge.propose)(batch), Proposed::Released(None)));
+            }
+            Step::Leave(batch, owner) => {
+                self.step = Some(((edge.propose)(batch), Proposed::Released(Some(owner))));
             }
             Step::Claim(batch, owner) => {
                 self.step = Some(((edge.propose)(batch), Proposed::Claim(owner)));
@@ -165,6 +173,11 @@ impl Stake {
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
             parting: &Parting::Gone,
             restarted: false,
+            left: self
+                .left
+                .as_ref()
+                .filter(|(_, until)| now < *until)
+                .map(|(owner, _)| owner),
             preserved: &[],
         };
         owner::next(&own, &self.agreed)
@@ -194,8 +207,10 @@ impl Stake {
                 self.swept.clear();
                 self.pause = Some(now + SETTLE);
             }
-            (Outcome::Applied { .. }, Proposed::Released) => {
+            (Outcome::Applied { .. }, Proposed::Released(left)) => {
                 self.announced = false;
+                let left = left.filter(|_| self.established.is_none());
+                self.left = left.map(|owner| (owner, now + LEAVE));
                 self.pause = Some(now + SETTLE);
             }
             (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
@@ -283,6 +298,7 @@ pub(crate) const FAMILIES: [Family; 1] = [Family::L2VPN_EVPN];
 // As in `speaker::ownership`, in milliseconds.
 const PIPELINE: usize = 4;
 const PATIENCE: u64 = 2_000;
+const LEAVE: u64 = 5_000;
 const SETTLE: u64 = 200;
 const RETRY: u64 = 100;
 const SYNC_DEADLINE: u64 = 30_000;

@@ -48,6 +48,8 @@ pub struct Own<'a> {
     pub parting: &'a Parting,
     /// The peer restarted, and was back before that was said: its paths are as if they had been retained.
     pub restarted: bool,
+    /// The record under which this session has just left the peer to others that say they serve it.
+    pub left: Option<&'a Owner>,
     /// Families for which the peer says, in the session that is established, that it forwards as before;
     /// the retained paths of all others go at once. RFC 4724 §4.2.
     pub preserved: &'a [Family],
@@ -78,6 +80,9 @@ pub enum Step {
     Commit,
     /// Say that the session ended; with the last one the peer's paths go.
     Release(Batch),
+    /// Say that it ended while others say that they serve the peer, under this record. They may be dead
+    /// already: until that would show, [`Own::left`].
+    Leave(Batch, Owner),
     /// The session ended and nothing of it is left.
     Done,
 }
@@ -137,39 +142,79 @@ fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
         // the way to an announcement that may still come.
         return match own.announced {
             true => Step::Release(retract(own.replica, own.peer)),
-            false => Step::Done,
+            false => left(own, agreed),
         };
     }
+    let mut others = agreed.sessions.iter().filter(|id| **id != own.replica);
     let mut ops = vec![ledger::delete(&FactKey::Session(own.replica, own.peer))];
-    let others = own
-        .members
-        .iter()
-        .copied()
-        .filter(|member| *member != own.replica);
-    let conditions = match agreed
-        .sessions
-        .iter()
-        .find(|replica| **replica != own.replica)
-    {
-        // Holds only while somebody else really serves the peer.
-        Some(other) => vec![ledger::session_is(*other, own.peer, true)],
-        None => {
-            ops.extend(match (own.parting, &agreed.owner) {
-                (Parting::OurDoing, Some(_)) => Vec::new(),
-                // Nobody claimed the peer since it was last away: its time goes on. RFC 4724 §4.2.
-                (Parting::Restarting(_), Some(owner)) if owner.retention.is_some() => Vec::new(),
-                (Parting::Restarting(retention), Some(owner)) => {
-                    retain(own.peer, own.families, owner, retention)
-                }
-                (Parting::Gone, _) | (_, None) => ledger::forget(own.peer, own.families),
-            });
-            let absent = others.map(|member| ledger::session_is(member, own.peer, false));
-            absent
-                .chain([ledger::owner_is(own.peer, agreed.owner.as_ref())])
-                .collect()
-        }
+    let Some(other) = others.next() else {
+        ops.extend(part(own, agreed));
+        let others = own.members.iter().filter(|id| **id != own.replica);
+        return Step::Release(unserved(own.peer, others, agreed, ops));
     };
-    Step::Release(Batch { conditions, ops })
+    // Holds only while somebody else is said to serve the peer.
+    let batch = Batch {
+        conditions: vec![ledger::session_is(*other, own.peer, true)],
+        ops,
+    };
+    match (own.parting, &agreed.owner) {
+        (Parting::OurDoing, _) | (_, None) => Step::Release(batch),
+        (Parting::Gone | Parting::Restarting(_), Some(owner)) => Step::Leave(batch, owner.clone()),
+    }
+}
+
+/// The session has just left the peer to others. If they turn out to be dead it was the last one after all:
+/// the peer is not one whose replica died, but one that went while its other replicas were dying.
+fn left(own: &Own<'_>, agreed: &Agreed) -> Step {
+    match own.left {
+        // A record that changed was changed by who served the peer later.
+        Some(owner) if agreed.owner.as_ref() == Some(owner) => match agreed.sessions.is_empty() {
+            true => {
+                let ops = part(own, agreed);
+                Step::Release(unserved(own.peer, own.members, agreed, ops))
+            }
+            false => Step::Wait,
+        },
+        Some(_) | None => Step::Done,
+    }
+}
+
+/// What the end of the last session does to the peer's paths.
+fn part(own: &Own<'_>, agreed: &Agreed) -> Vec<Op> {
+    match (own.parting, &agreed.owner) {
+        // A new record: whoever lost the peer a moment ago did not know that it was served here.
+        (Parting::OurDoing, Some(owner)) => {
+            let owner = Owner {
+                epoch: owner.epoch + 1,
+                ..owner.clone()
+            };
+            vec![ledger::put(&FactKey::Owner(own.peer), owner.encode())]
+        }
+        // Nobody claimed the peer since it was last away: its time goes on. RFC 4724 §4.2.
+        (Parting::Restarting(_), Some(owner)) if owner.retention.is_some() => Vec::new(),
+        (Parting::Restarting(retention), Some(owner)) => {
+            retain(own.peer, own.families, owner, retention)
+        }
+        (Parting::Gone, _) | (_, None) => ledger::forget(own.peer, own.families),
+    }
+}
+
+/// Holds only while none of `members` serves the peer and its record is as `agreed` says.
+fn unserved<'m>(
+    peer: PeerId,
+    members: impl IntoIterator<Item = &'m u64>,
+    agreed: &Agreed,
+    ops: Vec<Op>,
+) -> Batch {
+    let absent = members
+        .into_iter()
+        .map(|member| ledger::session_is(*member, peer, false));
+    Batch {
+        conditions: absent
+            .chain([ledger::owner_is(peer, agreed.owner.as_ref())])
+            .collect(),
+        ops,
+    }
 }
 
 /// A session that is not there, whatever else is agreed.
@@ -183,16 +228,7 @@ pub fn retract(replica: u64, peer: PeerId) -> Batch {
 
 /// Removal of a peer that no replica serves any more, if it is still as `agreed` says.
 pub fn expire(peer: PeerId, agreed: &Agreed, members: &[u64], families: &[Family]) -> Batch {
-    let absent = members
-        .iter()
-        .map(|member| ledger::session_is(*member, peer, false));
-    let conditions = absent
-        .chain([ledger::owner_is(peer, agreed.owner.as_ref())])
-        .collect();
-    Batch {
-        conditions,
-        ops: ledger::forget(peer, families),
-    }
+    unserved(peer, members, agreed, ledger::forget(peer, families))
 }
 
 /// The retained paths of a peer that did not come back are one step staler, if it is still as `agreed`
@@ -322,8 +358,9 @@ mod tests {
         established: bool,
         claimed: Option<Owner>,
         parting: Parting,
+        left: Option<Owner>,
         /// Decided against an older state and not yet applied.
-        pending: Option<(Batch, Option<Owner>)>,
+        pending: Option<(Batch, Option<Owner>, Option<Owner>)>,
     }
 
     fn step(id: u64, session: &Session, agreed: &Agreed) -> Step {
@@ -340,6 +377,7 @@ mod tests {
             impatient: false,
             parting: &session.parting,
             restarted: false,
+            left: session.left.as_ref(),
             preserved: &FAMILIES,
         };
         next(&own, agreed)
@@ -348,18 +386,21 @@ mod tests {
     fn decide(id: u64, session: &mut Session, facts: &Facts) {
         session.pending = match step(id, session, &facts.agreed()) {
             Step::Wait | Step::Done | Step::Commit => None,
-            Step::Announce(batch) | Step::Release(batch) => Some((batch, None)),
-            Step::Claim(batch, owner) => Some((batch, Some(owner))),
+            Step::Announce(batch) | Step::Release(batch) => Some((batch, None, None)),
+            Step::Leave(batch, owner) => Some((batch, None, Some(owner))),
+            Step::Claim(batch, owner) => Some((batch, Some(owner), None)),
         };
     }
 
     fn apply(session: &mut Session, facts: &mut Facts) {
-        let Some((batch, claim)) = session.pending.take() else {
+        let Some((batch, claim, left)) = session.pending.take() else {
             return;
         };
-        if facts.apply(&batch)
-            && let Some(owner) = claim
-        {
+        if !facts.apply(&batch) {
+            return;
+        }
+        session.left = left.filter(|_| !session.established);
+        if let Some(owner) = claim {
             session.claimed = Some(owner.clone());
             let key = FactKey::Route(Family::L2VPN_EVPN, PEER, b"x");
             let ops = vec![ledger::put(&key, Bytes::new())];
@@ -377,7 +418,7 @@ mod tests {
             for (at, event) in events {
                 let session = &mut sessions[at];
                 match event {
-                    0 => session.established = true,
+                    0 => { session.established = true; session.left = None; }
                     1 => { session.established = false; session.claimed = None; }
                     2 => decide(MEMBERS[at], session, &facts),
                     _ => apply(session, &mut facts),
@@ -431,6 +472,7 @@ mod tests {
                 claimed: None,
                 impatient: false,
                 parting: &Parting::Gone,
+                left: None,
                 restarted,
                 preserved,
             };
@@ -445,6 +487,88 @@ mod tests {
         assert!(!forgets(&owned(1), false, &[]));
         // What another replica committed came over another session.
         assert!(!forgets(&owned(2), true, &[]));
+    }
+
+    /// Both replicas serve the peer, and the first owns it.
+    fn served_by_two() -> (Facts, [Session; 2]) {
+        let mut facts = Facts::default();
+        let up = || Session {
+            established: true,
+            ..Session::default()
+        };
+        let mut sessions = [up(), up()];
+        for _ in 0..4 {
+            for (at, session) in sessions.iter_mut().enumerate() {
+                decide(MEMBERS[at], session, &facts);
+                apply(session, &mut facts);
+            }
+        }
+        assert!(facts.has_routes());
+        (facts, sessions)
+    }
+
+    fn act(id: u64, session: &mut Session, facts: &mut Facts) {
+        decide(id, session, facts);
+        apply(session, facts);
+    }
+
+    fn lose(session: &mut Session, parting: Parting) {
+        session.established = false;
+        session.claimed = None;
+        session.parting = parting;
+    }
+
+    #[test]
+    fn a_peer_that_goes_while_its_other_replica_dies_is_gone() {
+        for (alive, dead) in [(0, 1), (1, 0)] {
+            let (mut facts, mut sessions) = served_by_two();
+            lose(&mut sessions[alive], Parting::Gone);
+            // The other one is dead, and nobody knows it yet.
+            for _ in 0..3 {
+                act(MEMBERS[alive], &mut sessions[alive], &mut facts);
+            }
+            assert!(facts.has_routes());
+            facts.apply(&disown(MEMBERS[dead]));
+            let step = step(MEMBERS[alive], &sessions[alive], &facts.agreed());
+            assert!(matches!(step, Step::Release(_)), "{step:?}");
+            act(MEMBERS[alive], &mut sessions[alive], &mut facts);
+            assert!(!facts.has_routes());
+            let step = self::step(MEMBERS[alive], &sessions[alive], &facts.agreed());
+            assert!(matches!(step, Step::Done), "{step:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_restarts_while_its_other_replica_dies_gets_its_time() {
+        let retention = Retention {
+            phase: ledger::Phase::Graceful,
+            restart_secs: 120,
+            families: vec![(Family::L2VPN_EVPN, 0)],
+        };
+        let (mut facts, mut sessions) = served_by_two();
+        lose(&mut sessions[0], Parting::Restarting(retention.clone()));
+        act(1, &mut sessions[0], &mut facts);
+        facts.apply(&disown(2));
+        act(1, &mut sessions[0], &mut facts);
+        assert!(facts.has_routes());
+        assert_eq!(facts.agreed().owner.unwrap().retention, Some(retention));
+        let step = step(1, &sessions[0], &facts.agreed());
+        assert!(matches!(step, Step::Done), "{step:?}");
+    }
+
+    #[test]
+    fn a_replica_that_served_the_peer_until_it_stopped_knows_better() {
+        let (mut facts, mut sessions) = served_by_two();
+        let owner = usize::from(facts.agreed().owner.unwrap().replica == 2);
+        let other = 1 - owner;
+        lose(&mut sessions[other], Parting::Gone);
+        act(MEMBERS[other], &mut sessions[other], &mut facts);
+        lose(&mut sessions[owner], Parting::OurDoing);
+        act(MEMBERS[owner], &mut sessions[owner], &mut facts);
+        assert!(facts.agreed().sessions.is_empty());
+        let step = step(MEMBERS[other], &sessions[other], &facts.agreed());
+        assert!(matches!(step, Step::Done), "{step:?}");
+        assert!(facts.has_routes());
     }
 
     #[test]

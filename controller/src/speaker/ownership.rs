@@ -57,6 +57,8 @@ pub struct Ownership {
     pause: Option<Instant>,
     /// What the end of the session means for the paths.
     parting: Parting,
+    /// The record under which the peer was left to others, and until when those may turn out to be dead.
+    left: Option<(Owner, Instant)>,
     /// Families that the peer says again, and until when we wait for the end of it. RFC 7313 §4.
     refreshing: BTreeMap<Family, Instant>,
     /// Families whose forwarding the peer kept since its last session.
@@ -87,7 +89,8 @@ pub struct Terms {
 
 enum Proposed {
     Announced,
-    Released,
+    /// To others, if there is a record.
+    Released(Option<Owner>),
     /// Under this record, which replaces that of a peer that was away.
     Claim(Owner, bool),
 }
@@ -132,6 +135,7 @@ impl Ownership {
             batches: FuturesUnordered::new(),
             pause: None,
             parting: Parting::default(),
+            left: None,
             preserved,
             returned: false,
             restarted: false,
@@ -153,6 +157,7 @@ impl Ownership {
         self.families = terms.families;
         self.preserved = terms.preserved;
         self.established = Some(now);
+        self.left = None;
         self.renounce();
         self.done = false;
     }
@@ -328,7 +333,10 @@ impl Ownership {
                     self.announced = true;
                     self.propose(batch, Proposed::Announced);
                 }
-                Step::Release(batch) => self.propose(batch, Proposed::Released),
+                Step::Release(batch) => self.propose(batch, Proposed::Released(None)),
+                Step::Leave(batch, owner) => {
+                    self.propose(batch, Proposed::Released(Some(owner)));
+                }
                 Step::Claim(batch, owner) => {
                     let before = agreed.owner.as_ref();
                     let retained = before.is_some_and(|before| before.retention.is_some());
@@ -353,9 +361,16 @@ impl Ownership {
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
             parting: &self.parting,
             restarted: self.restarted,
+            left: self.left_at(now),
             preserved: &self.preserved,
         };
         owner::next(&own, agreed)
+    }
+
+    /// The record under which the peer was left to others, while those may turn out to be dead.
+    fn left_at(&self, now: Instant) -> Option<&Owner> {
+        let left = self.left.as_ref().filter(|(_, until)| now < *until);
+        left.map(|(owner, _)| owner)
     }
 
     fn propose(&mut self, batch: Batch, what: Proposed) {
@@ -380,9 +395,11 @@ impl Ownership {
                 self.swept.clear();
                 self.pause = Some(now + SETTLE);
             }
-            (Outcome::Applied { .. }, Proposed::Released) => {
+            (Outcome::Applied { .. }, Proposed::Released(left)) => {
                 self.announced = false;
                 self.restarted = false;
+                let left = left.filter(|_| self.established.is_none());
+                self.left = left.map(|owner| (owner, now + LEAVE));
                 self.pause = Some(now + SETTLE);
             }
             (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
@@ -468,7 +485,12 @@ impl Ownership {
         let sync = self.said_all_at();
         let patience = self.unserved.map(|since| since + PATIENCE);
         let refreshed = self.refreshing.values().copied();
-        let timers = sync.into_iter().chain(patience).chain(refreshed);
+        let left = self.left.as_ref().map(|(_, until)| *until);
+        let timers = sync
+            .into_iter()
+            .chain(patience)
+            .chain(refreshed)
+            .chain(left);
         timers
             .chain(self.pause)
             .filter(|at| *at > now)
@@ -522,6 +544,8 @@ async fn pending_or<T>(place: &mut Option<BoxFuture<'static, T>>) -> T {
 const PIPELINE: usize = 4;
 /// How long the replica that should claim may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a replica may be dead before everybody knows it, while the others elect a leader too.
+const LEAVE: Duration = Duration::from_secs(5);
 /// How long an applied step may take to show in what is agreed here.
 const SETTLE: Duration = Duration::from_millis(200);
 /// Before proposing again when there was no leader.
