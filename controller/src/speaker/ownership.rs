@@ -63,6 +63,8 @@ pub struct Ownership {
     refreshing: BTreeMap<Family, Instant>,
     /// Families whose forwarding the peer kept since its last session.
     preserved: Vec<Family>,
+    /// Families in which it says End-of-RIB.
+    ending: Vec<Family>,
     /// The session found paths of an earlier one, and not all were said again or swept yet.
     returned: bool,
     /// The session before this one ended in a restart, and the facts may not say so yet.
@@ -81,6 +83,9 @@ pub struct Terms {
     pub families: Vec<Family>,
     /// Families whose forwarding it kept since its last session, RFC 4724 §4.2.
     pub preserved: Vec<Family>,
+    /// Families in which it says End-of-RIB, however late: before that it may wait for that of all its
+    /// other peers. RFC 4724 §4.1.
+    pub ending: Vec<Family>,
     /// Families in which it sends path identifiers, RFC 7911 §4.
     pub add_path: AddPathSet,
     /// What it may announce.
@@ -111,6 +116,7 @@ impl Ownership {
             kind,
             families,
             preserved,
+            ending,
             add_path: _,
             inbound: _,
         } = terms;
@@ -137,6 +143,7 @@ impl Ownership {
             parting: Parting::default(),
             left: None,
             preserved,
+            ending,
             returned: false,
             restarted: false,
             learned_at: None,
@@ -156,6 +163,7 @@ impl Ownership {
         self.kind = terms.kind;
         self.families = terms.families;
         self.preserved = terms.preserved;
+        self.ending = terms.ending;
         self.established = Some(now);
         self.left = None;
         self.renounce();
@@ -434,21 +442,20 @@ impl Ownership {
         }
     }
 
-    /// When a peer that does not say End-of-RIB has had its time: a while after its last word, since we may
-    /// be who reads it slowly.
-    fn said_all_at(&self) -> Option<Instant> {
+    /// When a peer that does not say the End-of-RIB of a family has had its time to.
+    fn said_all_at(&self, family: Family) -> Option<Instant> {
         let since = self.established?;
-        let quiet = self.learned_at.map_or(since, |at| at + SYNC_QUIET);
-        Some(quiet.clamp(since + SYNC_DEADLINE, since + SYNC_DEADLINE_MAX))
+        let ends = self.ending.contains(&family);
+        Some(said_all_at(since, self.learned_at, ends))
     }
 
     /// Families of which the peer has said everything, or had the time to, or does not speak.
     fn sweepable(&self, now: Instant) -> impl Iterator<Item = Family> + '_ {
-        let late = self.said_all_at().is_some_and(|at| now >= at);
-        let said = move |family: &Family| {
-            late || !self.families.contains(family) || self.adj_rib_in.ended(*family)
+        let late = move |family| self.said_all_at(family).is_some_and(|at| now >= at);
+        let said = move |family: Family| {
+            late(family) || !self.families.contains(&family) || self.adj_rib_in.ended(family)
         };
-        let due = move |family: &Family| !self.swept.contains(family) && said(family);
+        let due = move |family: &Family| !self.swept.contains(family) && said(*family);
         ledger::FAMILIES.into_iter().filter(due)
     }
 
@@ -482,7 +489,9 @@ impl Ownership {
 
     fn deadline(&self, now: Instant) -> Instant {
         let far = now + IDLE;
-        let sync = self.said_all_at();
+        let sync = ledger::FAMILIES
+            .into_iter()
+            .filter_map(|family| self.said_all_at(family));
         let patience = self.unserved.map(|since| since + PATIENCE);
         let refreshed = self.refreshing.values().copied();
         let left = self.left.as_ref().map(|(_, until)| *until);
@@ -496,6 +505,17 @@ impl Ownership {
             .filter(|at| *at > now)
             .fold(far, Instant::min)
     }
+}
+
+/// When a peer that is established `since` then, and said its last word at `learned_at`, has said everything
+/// of a family whose end it may never say: a while after its last word, since we may be who reads it slowly.
+/// Where it `ends` what it says, its silence means nothing.
+fn said_all_at(since: Instant, learned_at: Option<Instant>, ends: bool) -> Instant {
+    if ends {
+        return since + SYNC_DEADLINE_MAX;
+    }
+    let quiet = learned_at.map_or(since, |at| at + SYNC_QUIET);
+    quiet.clamp(since + SYNC_DEADLINE, since + SYNC_DEADLINE_MAX)
 }
 
 /// An empty one under these terms.
@@ -554,9 +574,27 @@ const RETRY: Duration = Duration::from_millis(100);
 const SYNC_DEADLINE: Duration = Duration::from_secs(30);
 /// for so long,
 const SYNC_QUIET: Duration = Duration::from_secs(10);
-/// or after this.
+/// or after this; FRR's time to wait for its other peers is as long.
 const SYNC_DEADLINE_MAX: Duration = Duration::from_secs(360);
 /// A refresh whose end never comes is over after this, RFC 7313 §4: longer than a whole table takes.
 const REFRESH_DEADLINE: Duration = Duration::from_secs(360);
 /// Look again now and then, whatever happens.
 const IDLE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_says_the_end_may_be_silent_until_then() {
+        let since = Instant::now();
+        let secs = |at: Instant| (at - since).as_secs();
+        let spoke = |at| Some(since + Duration::from_secs(at));
+        assert_eq!(secs(said_all_at(since, None, false)), 30);
+        assert_eq!(secs(said_all_at(since, spoke(5), false)), 30);
+        assert_eq!(secs(said_all_at(since, spoke(100), false)), 110);
+        assert_eq!(secs(said_all_at(since, spoke(3600), false)), 360);
+        assert_eq!(secs(said_all_at(since, None, true)), 360);
+        assert_eq!(secs(said_all_at(since, spoke(5), true)), 360);
+    }
+}

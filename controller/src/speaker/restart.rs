@@ -87,6 +87,14 @@ pub fn preserved(negotiated: &Negotiated) -> Vec<Family> {
     kept.map(|(family, _)| *family).collect()
 }
 
+/// Families for which the peer may restart, so that it says the end of all its routes. RFC 4724 §2, §4.1.
+pub fn ending(negotiated: &Negotiated) -> Vec<Family> {
+    let restart = negotiated.graceful_restart.iter();
+    let listed = restart.flat_map(|restart| restart.families.iter().map(|(family, _)| *family));
+    let long_lived = negotiated.long_lived.iter().map(|offer| offer.family);
+    listed.chain(long_lived).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

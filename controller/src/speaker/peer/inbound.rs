@@ -22,6 +22,7 @@ impl Peer {
             kind: self.setup.group.kind(negotiated.peer.asn, local_asn),
             families: negotiated.families.clone(),
             preserved: restart::preserved(negotiated),
+            ending: restart::ending(negotiated),
             add_path: negotiated.add_path_receive,
             inbound: self.inbound(&negotiated.families),
         }
