@@ -46,12 +46,14 @@ impl fmt::Display for DownReason {
 
 impl DownReason {
     /// Whether the routes of the peer may be kept until it is back, as far as the end of this session
-    /// says; [`Negotiated::graceful_restart`] says for how long, and in which families. RFC 4724 §4.2,
-    /// RFC 8538 §4.
+    /// says; [`Negotiated::graceful_restart`] and [`Negotiated::long_lived`] say for how long, and in which
+    /// families. RFC 4724 §4.2, RFC 8538 §4, RFC 9494 §4.2.
     #[must_use]
     pub fn retains(&self, negotiated: &Negotiated) -> bool {
         let covered = |restart: &GracefulRestart| !restart.families.is_empty();
-        if !negotiated.graceful_restart.as_ref().is_some_and(covered) {
+        let restarts = negotiated.graceful_restart.as_ref().is_some_and(covered);
+        // RFC 9494 §4.2: a family that only the long-lived capability lists has a restart time of zero.
+        if !restarts && negotiated.long_lived.is_empty() {
             return false;
         }
         let through_notification = negotiated.restart_after_notification;
@@ -156,7 +158,7 @@ const COMMUNICATION_MAX: usize = 255;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::Capability;
+    use crate::capability::{Capability, LongLived};
     use crate::family::Family;
     use crate::message::Open;
     use crate::peer::RouterId;
@@ -256,6 +258,24 @@ mod tests {
             assert_eq!(reason.retains(&negotiated(false, true)), plain, "{reason}");
             assert_eq!(reason.retains(&negotiated(true, true)), with_n, "{reason}");
         }
+    }
+
+    #[test]
+    fn routes_are_kept_in_families_that_only_the_long_lived_capability_lists() {
+        let aware = |stale_secs: Option<u32>| Negotiated {
+            graceful_restart: Some(GracefulRestart::default()),
+            long_lived: stale_secs
+                .map(|stale_secs| LongLived {
+                    family: Family::L2VPN_EVPN,
+                    forwarding: true,
+                    stale_secs,
+                })
+                .into_iter()
+                .collect(),
+            ..negotiated(true, true)
+        };
+        assert!(DownReason::PeerClosed.retains(&aware(Some(3600))));
+        assert!(!DownReason::PeerClosed.retains(&aware(None)));
     }
 
     #[test]

@@ -62,19 +62,24 @@ fn retention(
         return None;
     }
     let restart = negotiated.graceful_restart.as_ref()?;
+    let listed = |family: Family| restart.families.iter().any(|(it, _)| *it == family);
     let stale_secs = |family: Family| {
         let long_lived = negotiated.long_lived.iter();
         let mut granted = long_lived.filter(|offer| offer.family == family);
-        granted.next().map_or(0, |offer| offer.stale_secs)
+        let secs = granted.next().map_or(0, |offer| offer.stale_secs);
+        secs.min(long_lived_max_secs)
     };
-    let listed = restart.families.iter().map(|(family, _)| *family);
-    let families: Vec<_> = listed
-        .filter(|family| negotiated.families.contains(family))
-        .map(|family| (family, stale_secs(family).min(long_lived_max_secs)))
+    let families = negotiated.families.iter();
+    let families: Vec<_> = families
+        .map(|family| (*family, stale_secs(*family)))
+        .filter(|(family, secs)| listed(*family) || *secs > 0)
         .collect();
+    // RFC 9494 §4.2: the restart time of a family that is not listed is zero. There is one time for all
+    // that stays: beside others it waits for theirs.
+    let any_listed = families.iter().any(|(family, _)| listed(*family));
     (!families.is_empty()).then_some(Retention {
         phase: Phase::Graceful,
-        restart_secs: restart.restart_secs,
+        restart_secs: if any_listed { restart.restart_secs } else { 0 },
         families,
     })
 }
@@ -99,7 +104,7 @@ pub fn ending(negotiated: &Negotiated) -> Vec<Family> {
 mod tests {
     use std::time::Duration;
 
-    use weft_bgp::capability::{AddPathSet, GracefulRestart};
+    use weft_bgp::capability::{AddPathSet, GracefulRestart, LongLived};
     use weft_bgp::message::DecodeContext;
     use weft_bgp::peer::{PeerId, RouterId};
 
@@ -145,6 +150,41 @@ mod tests {
             long_lived: Vec::new(),
             peer_capabilities: Vec::new(),
         }
+    }
+
+    fn long_lived(family: Family, forwarding: bool) -> LongLived {
+        LongLived {
+            family,
+            forwarding,
+            stale_secs: 3600,
+        }
+    }
+
+    fn retained(negotiated: &Negotiated) -> Option<(u16, Vec<(Family, u32)>)> {
+        let group = PeerGroup {
+            long_lived_secs: 86_400,
+            ..group()
+        };
+        match parting(&group, negotiated, &DownReason::PeerClosed) {
+            Parting::Restarting(retention) => Some((retention.restart_secs, retention.families)),
+            Parting::Gone | Parting::OurDoing => None,
+        }
+    }
+
+    #[test]
+    fn a_family_that_only_the_long_lived_capability_lists_is_retained() {
+        let aware = Negotiated {
+            long_lived: vec![long_lived(EVPN, true)],
+            ..negotiated(&[])
+        };
+        assert_eq!(retained(&aware), Some((0, vec![(EVPN, 3600)])));
+        let both = Negotiated {
+            long_lived: vec![long_lived(EVPN, true)],
+            ..negotiated(&[(IPV4, true)])
+        };
+        let families = vec![(EVPN, 3600), (IPV4, 0)];
+        assert_eq!(retained(&both), Some((120, families)));
+        assert_eq!(retained(&negotiated(&[])), None);
     }
 
     #[test]
