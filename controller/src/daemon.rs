@@ -8,6 +8,7 @@
 
 pub(crate) mod freezer;
 pub mod leadership;
+mod orphans;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -11,7 +11,7 @@ use weft_bgp::reflect::Local;
 use weft_bgp::table::PeerKind;
 use weft_controller::ledger::{self, FactPrefix, Owner};
 use weft_controller::reflector::learn::AdjRibIn;
-use weft_controller::reflector::owner::{self, Agreed, Own, Parting, Step};
+use weft_controller::reflector::owner::{self, Agreed, Own, Parting, Preserved, Step};
 use weft_store::{Batch, Op, Outcome, View};
 
 use crate::random::Random;
@@ -178,7 +178,7 @@ impl Stake {
                 .as_ref()
                 .filter(|(_, until)| now < *until)
                 .map(|(owner, _)| owner),
-            preserved: &[],
+            preserved: &Preserved::default(),
         };
         owner::next(&own, &self.agreed)
     }

@@ -15,11 +15,12 @@ use weft_proto::operator::v1 as proto;
 use weft_store::{Batch, Condition, Outcome};
 
 use super::freezer::Sight;
+use super::orphans::Orphans;
 use crate::balancer::{Balancer, Plan, Vteps};
 use crate::config::Moves;
 use crate::consensus::Group;
 use crate::fabric::topology::{Live, Topology};
-use crate::ledger::{self, FAMILIES, FactKey, Owner};
+use crate::ledger::{self, FAMILIES, FactKey};
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::{Control, Input};
 use crate::southbound::answers::Answers;
@@ -108,9 +109,7 @@ struct Leadership {
     southbound: Southbound,
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
-    /// Peers that nobody serves, under which record and for how long: counted on every replica, so that a new
-    /// leader goes on where the old one stopped.
-    orphans: BTreeMap<PeerId, (Option<Owner>, Duration)>,
+    orphans: Orphans,
     /// When that was counted last.
     counted: Instant,
     /// When this replica began to lead: nobody is lost before it could be heard.
@@ -131,7 +130,7 @@ impl Leadership {
             balancer: Balancer::default(),
             southbound,
             confirmed: None,
-            orphans: BTreeMap::new(),
+            orphans: Orphans::default(),
             counted: Instant::now(),
             leading_since: None,
             moves: None,
@@ -261,17 +260,7 @@ impl Leadership {
             Some(_) => elapsed.min(COUNTED_MAX),
             None => Duration::ZERO,
         };
-        self.orphans.retain(|peer, (owner, age)| {
-            *age += elapsed;
-            let same = |agreed: &Agreed| agreed.sessions.is_empty() && agreed.owner == *owner;
-            peers.get(peer).is_some_and(same)
-        });
-        for (peer, agreed) in peers {
-            if agreed.sessions.is_empty() {
-                let begin = || (agreed.owner.clone(), Duration::ZERO);
-                self.orphans.entry(*peer).or_insert_with(begin);
-            }
-        }
+        self.orphans.count(peers, elapsed);
     }
 
     /// A peer whose replicas died gets time to find another, and one that restarts gets the time it asked
@@ -281,7 +270,7 @@ impl Leadership {
             .iter()
             .filter(|(_, agreed)| agreed.sessions.is_empty())
         {
-            let Some((_, age)) = self.orphans.get(peer) else {
+            let Some(age) = self.orphans.age(*peer) else {
                 continue;
             };
             let retention = agreed
@@ -291,7 +280,7 @@ impl Leadership {
             let hold = retention.map_or(REHOME_HOLD, |retention| {
                 Duration::from_secs(retention.lasts_secs())
             });
-            if *age < hold {
+            if age < hold {
                 continue;
             }
             let members = &self.shared.members;

@@ -13,7 +13,7 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::table::PeerKind;
 use weft_store::{Batch, Op};
 
-use crate::ledger::{self, FactKey, FactPrefix, Owner, Retention};
+use crate::ledger::{self, FactKey, FactPrefix, Owner, Phase, Retention};
 
 /// What is agreed about one peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,8 +51,26 @@ pub struct Own<'a> {
     /// The record under which this session has just left the peer to others that say they serve it.
     pub left: Option<&'a Owner>,
     /// Families for which the peer says, in the session that is established, that it forwards as before;
-    /// the retained paths of all others go at once. RFC 4724 §4.2.
-    pub preserved: &'a [Family],
+    /// the retained paths of all others go at once.
+    pub preserved: &'a Preserved,
+}
+
+/// Families for which a peer that is back forwards as it did before it went: the F bits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preserved {
+    /// As long as its paths are no more than stale. RFC 4724 §4.2.
+    pub graceful: Vec<Family>,
+    /// Once they are long-lived stale. RFC 9494 §4.2.
+    pub long_lived: Vec<Family>,
+}
+
+impl Preserved {
+    fn after(&self, phase: Phase) -> &[Family] {
+        match phase {
+            Phase::Graceful => &self.graceful,
+            Phase::LongLived => &self.long_lived,
+        }
+    }
 }
 
 /// What the end of a session means for the paths that came over it, if it was the last one.
@@ -128,9 +146,14 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
         retention: None,
     };
     let mut ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
-    let retained = owner.is_some_and(|owner| owner.retention.is_some());
-    if retained || (renewed && own.restarted) {
-        let kept = |family: Family| own.preserved.contains(&family);
+    // Of a restart that was not said yet the paths are as good as before.
+    let phase = match owner.and_then(|owner| owner.retention.as_ref()) {
+        Some(retention) => Some(retention.phase),
+        None => (renewed && own.restarted).then_some(Phase::Graceful),
+    };
+    if let Some(phase) = phase {
+        let preserved = own.preserved.after(phase);
+        let kept = |family: Family| preserved.contains(&family);
         ops.extend(forget_routes(own.peer, own.families, kept));
     }
     Step::Claim(ledger::owned(own.peer, owner, ops), claim)
@@ -364,6 +387,10 @@ mod tests {
     }
 
     fn step(id: u64, session: &Session, agreed: &Agreed) -> Step {
+        let preserved = Preserved {
+            graceful: FAMILIES.to_vec(),
+            long_lived: Vec::new(),
+        };
         let own = Own {
             replica: id,
             members: &MEMBERS,
@@ -378,7 +405,7 @@ mod tests {
             parting: &session.parting,
             restarted: false,
             left: session.left.as_ref(),
-            preserved: &FAMILIES,
+            preserved: &preserved,
         };
         next(&own, agreed)
     }
@@ -461,7 +488,11 @@ mod tests {
             }),
             sessions: [1].into(),
         };
-        let forgets = |agreed: &Agreed, restarted: bool, preserved: &[Family]| {
+        let forgets = |agreed: &Agreed, restarted: bool, graceful: &[Family]| {
+            let preserved = Preserved {
+                graceful: graceful.to_vec(),
+                long_lived: Vec::new(),
+            };
             let own = Own {
                 replica: 1,
                 members: &MEMBERS,
@@ -474,7 +505,7 @@ mod tests {
                 parting: &Parting::Gone,
                 left: None,
                 restarted,
-                preserved,
+                preserved: &preserved,
             };
             let Step::Claim(batch, _) = next(&own, agreed) else {
                 panic!("nobody else serves the peer");
@@ -541,7 +572,7 @@ mod tests {
     #[test]
     fn a_peer_that_restarts_while_its_other_replica_dies_gets_its_time() {
         let retention = Retention {
-            phase: ledger::Phase::Graceful,
+            phase: Phase::Graceful,
             restart_secs: 120,
             families: vec![(Family::L2VPN_EVPN, 0)],
         };
@@ -569,6 +600,32 @@ mod tests {
         let step = step(MEMBERS[other], &sessions[other], &facts.agreed());
         assert!(matches!(step, Step::Done), "{step:?}");
         assert!(facts.has_routes());
+    }
+
+    #[test]
+    fn what_is_long_lived_stale_needs_the_bit_of_its_own_capability() {
+        for (phase, stays) in [(Phase::Graceful, true), (Phase::LongLived, false)] {
+            let (mut facts, [mut first, mut second]) = served_by_two();
+            lose(&mut second, Parting::Gone);
+            act(2, &mut second, &mut facts);
+            lose(
+                &mut first,
+                Parting::Restarting(Retention {
+                    phase,
+                    restart_secs: 120,
+                    families: vec![(Family::L2VPN_EVPN, 3600)],
+                }),
+            );
+            act(1, &mut first, &mut facts);
+            assert!(facts.has_routes());
+            first.established = true;
+            act(1, &mut first, &mut facts);
+            let Step::Claim(batch, _) = step(1, &first, &facts.agreed()) else {
+                panic!("nobody else may claim");
+            };
+            facts.apply(&batch);
+            assert_eq!(facts.has_routes(), stays);
+        }
     }
 
     #[test]

@@ -23,12 +23,12 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::table::PeerKind;
 use weft_store::{Batch, Outcome};
 
-use super::Shared;
-use crate::ledger::{self, FactPrefix, Owner};
+use super::{Shared, restart};
+use crate::ledger::{self, FactPrefix, Owner, Retention};
 use crate::reflector::learn::inbound::Inbound;
 use crate::reflector::learn::sanity::FabricView;
 use crate::reflector::learn::{AdjRibIn, Learned};
-use crate::reflector::owner::{self, Agreed, Own, Parting, Step};
+use crate::reflector::owner::{self, Agreed, Own, Parting, Preserved, Step};
 
 /// A peer's stake. Lives from its first session until nothing of it is left in the facts.
 pub struct Ownership {
@@ -62,11 +62,11 @@ pub struct Ownership {
     /// Families that the peer says again, and until when we wait for the end of it. RFC 7313 §4.
     refreshing: BTreeMap<Family, Instant>,
     /// Families whose forwarding the peer kept since its last session.
-    preserved: Vec<Family>,
+    preserved: Preserved,
     /// Families in which it says End-of-RIB.
     ending: Vec<Family>,
-    /// The session found paths of an earlier one, and not all were said again or swept yet.
-    returned: bool,
+    /// How the paths were kept that the session found of an earlier one.
+    returned: Option<Retention>,
     /// The session before this one ended in a restart, and the facts may not say so yet.
     restarted: bool,
     /// When the last UPDATE came.
@@ -81,8 +81,8 @@ pub struct Terms {
     pub kind: PeerKind,
     /// Families that both speak.
     pub families: Vec<Family>,
-    /// Families whose forwarding it kept since its last session, RFC 4724 §4.2.
-    pub preserved: Vec<Family>,
+    /// Families whose forwarding it kept since its last session.
+    pub preserved: Preserved,
     /// Families in which it says End-of-RIB, however late: before that it may wait for that of all its
     /// other peers. RFC 4724 §4.1.
     pub ending: Vec<Family>,
@@ -96,8 +96,8 @@ enum Proposed {
     Announced,
     /// To others, if there is a record.
     Released(Option<Owner>),
-    /// Under this record, which replaces that of a peer that was away.
-    Claim(Owner, bool),
+    /// Under this record, which replaces that of a peer that was away for so long.
+    Claim(Owner, Option<Retention>),
 }
 
 impl Ownership {
@@ -144,7 +144,7 @@ impl Ownership {
             left: None,
             preserved,
             ending,
-            returned: false,
+            returned: None,
             restarted: false,
             learned_at: None,
             done: false,
@@ -186,18 +186,9 @@ impl Ownership {
     pub fn end(&mut self, parting: Parting) {
         self.established = None;
         self.learned_at = None;
-        self.parting = match (parting, std::mem::take(&mut self.returned)) {
-            // RFC 4724 §4.2: what was stale before and not said again does not outlive a second restart.
-            (Parting::Restarting(mut retention), true) => {
-                let said = |(family, _): &(Family, u32)| self.swept.contains(family);
-                retention.families.retain(said);
-                match retention.families.is_empty() {
-                    true => Parting::Gone,
-                    false => Parting::Restarting(retention),
-                }
-            }
-            (parting, _) => parting,
-        };
+        let before = self.returned.take();
+        let said = |family: Family| self.swept.contains(&family);
+        self.parting = restart::again(parting, before.as_ref(), said);
         self.restarted = matches!(self.parting, Parting::Restarting(_));
         self.renounce();
         self.pause = None;
@@ -346,14 +337,21 @@ impl Ownership {
                     self.propose(batch, Proposed::Released(Some(owner)));
                 }
                 Step::Claim(batch, owner) => {
-                    let before = agreed.owner.as_ref();
-                    let retained = before.is_some_and(|before| before.retention.is_some());
-                    let returned = retained || self.restarted;
+                    let retained = agreed.owner.and_then(|before| before.retention);
+                    let returned = retained.or_else(|| self.unsaid_restart());
                     self.propose(batch, Proposed::Claim(owner, returned));
                 }
                 Step::Commit => self.commit(now),
                 Step::Done => self.done = true,
             }
+        }
+    }
+
+    /// How the paths would have been kept if the restart that the peer is back from had been said.
+    fn unsaid_restart(&self) -> Option<Retention> {
+        match &self.parting {
+            Parting::Restarting(retention) if self.restarted => Some(retention.clone()),
+            Parting::Restarting(_) | Parting::Gone | Parting::OurDoing => None,
         }
     }
 
@@ -395,7 +393,7 @@ impl Ownership {
             (Outcome::Applied { .. }, Proposed::Claim(owner, returned))
                 if self.established.is_some() && owner.kind == self.kind =>
             {
-                self.returned |= returned;
+                self.returned = returned.or(self.returned.take());
                 self.restarted = false;
                 tracing::info!(peer = %self.peer, epoch = owner.epoch, "peer claimed");
                 self.claimed = Some(owner);

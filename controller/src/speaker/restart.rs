@@ -7,7 +7,7 @@ use weft_bgp::session::{DownReason, Negotiated};
 
 use crate::config::PeerGroup;
 use crate::ledger::{Phase, Retention};
-use crate::reflector::owner::Parting;
+use crate::reflector::owner::{Parting, Preserved};
 
 /// Whether we mean to see the peer again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -84,12 +84,60 @@ fn retention(
     })
 }
 
-/// Families for which the peer kept its forwarding state: the F bit. RFC 4724 §4.2.
-pub fn preserved(negotiated: &Negotiated) -> Vec<Family> {
+/// What the end of a session means if the peer had been away before it: `before` says how its paths had been
+/// kept, and `said` of which families it has said everything since.
+pub fn again(
+    parting: Parting,
+    before: Option<&Retention>,
+    said: impl Fn(Family) -> bool,
+) -> Parting {
+    let (Parting::Restarting(mut retention), Some(before)) = (parting.clone(), before) else {
+        return parting;
+    };
+    match before.phase {
+        // RFC 4724 §4.2: what was stale before and not said again does not outlive a second restart.
+        Phase::Graceful => retention.families.retain(|(family, _)| said(*family)),
+        // RFC 9494 §4.2: here it does, and its time is not begun again.
+        Phase::LongLived => {
+            let unsaid = |family: Family| before.covers(family) && !said(family);
+            if retention.families.iter().all(|(family, _)| unsaid(*family)) {
+                return Parting::Restarting(before.clone());
+            }
+            for (family, secs) in &mut retention.families {
+                let before = before.families.iter().find(|(it, _)| it == family);
+                if let Some((_, left)) = before.filter(|_| !said(*family)) {
+                    *secs = *left;
+                }
+            }
+        }
+    }
+    match retention.families.is_empty() {
+        true => Parting::Gone,
+        false => Parting::Restarting(retention),
+    }
+}
+
+/// Families for which the peer kept its forwarding state: the F bits. RFC 4724 §4.2, RFC 9494 §4.2.
+pub fn preserved(negotiated: &Negotiated) -> Preserved {
     let restart = negotiated.graceful_restart.as_ref();
     let families = restart.map_or(&[][..], |restart| &restart.families);
     let kept = families.iter().filter(|(_, forwarding)| *forwarding);
-    kept.map(|(family, _)| *family).collect()
+    let offers = negotiated.long_lived.iter();
+    let long_lived: Vec<_> = offers
+        .filter(|offer| offer.forwarding)
+        .map(|offer| offer.family)
+        .collect();
+    // What the other capability does not list has no other bit than the long-lived one.
+    let listed = |family: &Family| families.iter().any(|(it, _)| it == family);
+    let unlisted = long_lived.iter().filter(|family| !listed(family));
+    Preserved {
+        graceful: kept
+            .map(|(family, _)| family)
+            .chain(unlisted)
+            .copied()
+            .collect(),
+        long_lived,
+    }
 }
 
 /// Families for which the peer may restart, so that it says the end of all its routes. RFC 4724 §2, §4.1.
@@ -185,6 +233,58 @@ mod tests {
         let families = vec![(EVPN, 3600), (IPV4, 0)];
         assert_eq!(retained(&both), Some((120, families)));
         assert_eq!(retained(&negotiated(&[])), None);
+    }
+
+    fn kept(phase: Phase, families: &[(Family, u32)]) -> Retention {
+        Retention {
+            phase,
+            restart_secs: 120,
+            families: families.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_second_restart_ends_what_was_stale_but_not_what_was_long_lived_stale() {
+        let new = || Parting::Restarting(kept(Phase::Graceful, &[(EVPN, 3600), (IPV4, 3600)]));
+        let ipv4 = |family| family == IPV4;
+        let none = |_| false;
+        assert_eq!(again(new(), None, none), new());
+
+        let graceful = kept(Phase::Graceful, &[(EVPN, 3600), (IPV4, 3600)]);
+        let said = kept(Phase::Graceful, &[(IPV4, 3600)]);
+        assert_eq!(again(new(), Some(&graceful), none), Parting::Gone);
+        assert_eq!(
+            again(new(), Some(&graceful), ipv4),
+            Parting::Restarting(said)
+        );
+
+        let long_lived = kept(Phase::LongLived, &[(EVPN, 900), (IPV4, 900)]);
+        let unsaid = Parting::Restarting(long_lived.clone());
+        assert_eq!(again(new(), Some(&long_lived), none), unsaid);
+        let mixed = kept(Phase::Graceful, &[(EVPN, 900), (IPV4, 3600)]);
+        assert_eq!(
+            again(new(), Some(&long_lived), ipv4),
+            Parting::Restarting(mixed)
+        );
+        assert_eq!(again(Parting::Gone, Some(&long_lived), none), Parting::Gone);
+    }
+
+    #[test]
+    fn each_capability_has_its_own_bits() {
+        let back = Negotiated {
+            long_lived: vec![long_lived(EVPN, true), long_lived(IPV4, false)],
+            ..negotiated(&[(EVPN, false), (IPV4, true)])
+        };
+        let Preserved {
+            graceful,
+            long_lived: after,
+        } = preserved(&back);
+        assert_eq!((graceful, after), (vec![IPV4], vec![EVPN]));
+        let aware = Negotiated {
+            long_lived: vec![long_lived(EVPN, true)],
+            ..negotiated(&[])
+        };
+        assert_eq!(preserved(&aware).graceful, [EVPN]);
     }
 
     #[test]

@@ -1,0 +1,120 @@
+//! For how long nobody serves a peer, counted on every replica, so that a new leader goes on where the old one
+//! stopped. Knows no clock: whoever counts says how much time has passed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weft_bgp::peer::PeerId;
+
+use crate::ledger::{Owner, Phase, Retention};
+use crate::reflector::owner::Agreed;
+
+/// Peers that nobody serves, under which record and for how long.
+#[derive(Default)]
+pub(super) struct Orphans(BTreeMap<PeerId, (Option<Owner>, Duration)>);
+
+impl Orphans {
+    /// So much time has passed, and this is agreed.
+    pub(super) fn count(&mut self, peers: &BTreeMap<PeerId, Agreed>, elapsed: Duration) {
+        self.0.retain(|peer, (record, age)| {
+            *age += elapsed;
+            peers
+                .get(peer)
+                .is_some_and(|agreed| goes_on(record, agreed))
+        });
+        for (peer, agreed) in peers {
+            if agreed.sessions.is_empty() {
+                let begin = || (agreed.owner.clone(), Duration::ZERO);
+                self.0.entry(*peer).or_insert_with(begin);
+            }
+        }
+    }
+
+    /// For how long nobody has served the peer, or it has been long-lived stale.
+    pub(super) fn age(&self, peer: PeerId) -> Option<Duration> {
+        self.0.get(&peer).map(|(_, age)| *age)
+    }
+}
+
+/// RFC 9494 §4.2: the long-lived stale time runs until the peer has said everything again. It has, if the next
+/// record is another one.
+fn goes_on(record: &Option<Owner>, agreed: &Agreed) -> bool {
+    let before = long_lived(record.as_ref());
+    match agreed.sessions.is_empty() {
+        true => {
+            let same = before.is_some() && before == long_lived(agreed.owner.as_ref());
+            agreed.owner == *record || same
+        }
+        false => before.is_some(),
+    }
+}
+
+fn long_lived(owner: Option<&Owner>) -> Option<&Retention> {
+    let retention = owner?.retention.as_ref();
+    retention.filter(|retention| retention.phase == Phase::LongLived)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use weft_bgp::family::Family;
+    use weft_bgp::peer::RouterId;
+    use weft_bgp::table::PeerKind;
+
+    use super::*;
+
+    const PEER: PeerId = PeerId {
+        router_id: RouterId(0xc000_0201),
+        asn: 64_496,
+    };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn agreed(epoch: u64, phase: Option<Phase>, sessions: &[u64]) -> BTreeMap<PeerId, Agreed> {
+        let retention = phase.map(|phase| Retention {
+            phase,
+            restart_secs: 0,
+            families: vec![(Family::L2VPN_EVPN, 3600)],
+        });
+        let owner = Owner {
+            replica: 1,
+            epoch,
+            address: "192.0.2.1".parse().unwrap(),
+            kind: PeerKind::IbgpClient,
+            retention,
+        };
+        let agreed = Agreed {
+            owner: Some(owner),
+            sessions: BTreeSet::from_iter(sessions.iter().copied()),
+        };
+        BTreeMap::from([(PEER, agreed)])
+    }
+
+    #[test]
+    fn time_begins_anew_with_another_record_and_ends_with_a_session() {
+        let mut orphans = Orphans::default();
+        orphans.count(&agreed(1, None, &[]), SECOND);
+        orphans.count(&agreed(1, None, &[]), SECOND);
+        assert_eq!(orphans.age(PEER), Some(SECOND));
+        orphans.count(&agreed(1, Some(Phase::Graceful), &[]), SECOND);
+        assert_eq!(orphans.age(PEER), Some(Duration::ZERO));
+        orphans.count(&agreed(1, Some(Phase::Graceful), &[2]), SECOND);
+        assert_eq!(orphans.age(PEER), None);
+        orphans.count(&BTreeMap::new(), SECOND);
+        assert_eq!(orphans.age(PEER), None);
+    }
+
+    #[test]
+    fn the_long_lived_stale_time_runs_on_through_a_session_that_said_nothing() {
+        let mut orphans = Orphans::default();
+        orphans.count(&agreed(1, Some(Phase::LongLived), &[]), SECOND);
+        orphans.count(&agreed(2, None, &[1]), SECOND);
+        orphans.count(&agreed(2, Some(Phase::LongLived), &[]), SECOND);
+        assert_eq!(orphans.age(PEER), Some(2 * SECOND));
+        // One that said everything ends in another state.
+        orphans.count(&agreed(3, None, &[1]), SECOND);
+        orphans.count(&agreed(3, Some(Phase::Graceful), &[]), SECOND);
+        orphans.count(&agreed(3, Some(Phase::LongLived), &[]), SECOND);
+        assert_eq!(orphans.age(PEER), Some(Duration::ZERO));
+    }
+}
