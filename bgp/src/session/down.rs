@@ -94,27 +94,29 @@ fn is_our_goodbye(cease: Cease) -> bool {
 }
 
 /// The NOTIFICATION of an end by our own wish; the text is cut at a character below 256 octets, and
-/// goes only with the subcodes that carry one. `hard` says whether the peer knows a Hard Reset.
+/// goes only with the subcodes that carry one. `hard` says whether the peer knows a Hard Reset: it would
+/// keep our routes otherwise, when we forget its own. RFC 8538 §5.1.
 pub(super) fn cease(cease: Cease, communication: &str, hard: bool) -> Notification {
-    match cease {
-        Cease::HardReset if hard => {
-            let inner = saying(Cease::Shutdown, communication);
-            let head = [inner.code, inner.subcode];
-            Notification {
-                data: Bytes::from([&head, &inner.data[..]].concat()),
-                ..Notification::cease(cease)
-            }
-        }
-        Cease::HardReset => saying(Cease::Shutdown, communication),
-        Cease::MaxPrefixes
-        | Cease::Shutdown
-        | Cease::Deconfigured
+    let said = match cease {
+        Cease::HardReset => Cease::Shutdown,
+        Cease::MaxPrefixes | Cease::Deconfigured => cease,
+        // A shutdown is a farewell only if the operator means it as one: that is a hard reset.
+        Cease::Shutdown
         | Cease::Reset
         | Cease::Rejected
         | Cease::ConfigurationChange
         | Cease::Collision
         | Cease::OutOfResources
-        | Cease::BfdDown => saying(cease, communication),
+        | Cease::BfdDown => return saying(cease, communication),
+    };
+    let inner = saying(said, communication);
+    if !hard {
+        return inner;
+    }
+    let head = [inner.code, inner.subcode];
+    Notification {
+        data: Bytes::from([&head, &inner.data[..]].concat()),
+        ..Notification::cease(Cease::HardReset)
     }
 }
 
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn only_shutdown_and_reset_carry_a_communication() {
-        assert!(cease(Cease::MaxPrefixes, "no", true).data.is_empty());
+        assert!(cease(Cease::MaxPrefixes, "no", false).data.is_empty());
         assert!(cease(Cease::Shutdown, "", true).data.is_empty());
         assert_eq!(
             cease(Cease::Reset, "yes", true).shutdown_communication(),

@@ -75,7 +75,8 @@ impl Peer {
         if let Some(message) = self.setup.group.shutdown.clone() {
             if before.group.shutdown.is_none() {
                 self.restart = None;
-                let shutdown = Input::StopSaying(Cease::Shutdown, message);
+                // As its routes go, ours are to go there.
+                let shutdown = Input::StopSaying(Cease::HardReset, message);
                 self.input(shutdown).await;
             }
             return BTreeSet::new();
