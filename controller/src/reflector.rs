@@ -264,7 +264,9 @@ impl Reflector {
             .last
             .decode(value, |attributes| interner.intern(attributes));
         let Some((payload, attributes)) = decoded else {
+            // What stood there before is not what the peer says now, and a replica that restarts never knew it.
             tracing::error!(%peer, "the attributes of a committed route are not understood");
+            keys.iter().for_each(|key| self.delete(key));
             return;
         };
         let nlri = keys.iter().map(|key| &key[skip..]);
@@ -620,3 +622,52 @@ fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<So
 const INCLUSIVE_MULTICAST: u8 = 3;
 /// Spreads attributes over the interner's buckets; never visible outside.
 const INTERNER_SEED: u64 = 0x7765_6674;
+
+#[cfg(test)]
+mod tests {
+    use weft_bgp::attribute::{AsPath, NextHop};
+    use weft_bgp::peer::{ClusterId, RouterId};
+    use weft_bgp::table::PeerKind;
+
+    use super::*;
+
+    const PEER: PeerId = PeerId {
+        router_id: RouterId(9),
+        asn: 64_499,
+    };
+
+    /// Invariants 4 and 5: a replica that restarts would not know the old path either.
+    #[test]
+    fn a_path_that_is_not_understood_takes_the_old_one_away() {
+        let mut reflector = Reflector::new(Local {
+            asn: 64_496,
+            router_id: RouterId(1),
+            cluster_id: ClusterId(2),
+        });
+        let address = std::net::Ipv4Addr::new(192, 0, 2, 1);
+        let owner = Owner {
+            replica: 1,
+            epoch: 1,
+            address: address.into(),
+            kind: PeerKind::Ebgp,
+            retention: None,
+        };
+        reflector.put(&owner.encode(), &[FactKey::Owner(PEER).encode()]);
+        let prefix = Prefix4::new(address, 32).unwrap();
+        let mut nlri = Vec::new();
+        <Prefix4 as weft_bgp::nlri::Nlri>::key_octets(&prefix, &mut nlri);
+        let key = FactKey::Route(Family::IPV4_UNICAST, PEER, &nlri).encode();
+        let mut put = |numbers: usize| {
+            let attributes = Attributes {
+                next_hop: Some(NextHop::V4(address)),
+                as_path: AsPath::sequence(&vec![64_499; numbers]),
+                ..Attributes::default()
+            };
+            let octets = attributes.to_octets();
+            let value = crate::ledger::encode_path(&prefix, &octets, &mut Vec::new());
+            reflector.put(&value, std::slice::from_ref(&key));
+            reflector.ipv4().paths_len()
+        };
+        assert_eq!([put(1), put(513), put(2)], [1, 0, 1]);
+    }
+}

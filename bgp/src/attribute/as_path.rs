@@ -118,6 +118,13 @@ impl AsPath {
         self.segments.is_empty()
     }
 
+    /// Whether it has more numbers than [`AS_PATH_MAX`], so that it could not be read again.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        let numbers = self.segments.iter().map(|segment| segment.asns.len());
+        numbers.sum::<usize>() > AS_PATH_MAX
+    }
+
     /// The AS that the route was learned from, for comparing MEDs: the first number when the path
     /// begins with a sequence. RFC 4271 §9.1.2.2 (c). Confederation segments are skipped.
     #[must_use]

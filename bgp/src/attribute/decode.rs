@@ -26,7 +26,8 @@ pub(crate) struct Decoded {
     pub(crate) faults: Vec<DecodeError>,
     /// Which codes stood there, well-formed or not.
     pub(crate) seen: Seen,
-    as4_path: Option<AsPath>,
+    /// And where it stood.
+    as4_path: Option<(AsPath, u32)>,
     as4_aggregator: Option<Aggregator>,
 }
 
@@ -237,7 +238,10 @@ impl Decoded {
             code::AS4_PATH | code::AS4_AGGREGATOR if ctx.four_octet_as => {
                 return Err(value.error(Fault::AttributeUnexpected { code }));
             }
-            code::AS4_PATH => self.as4_path = Some(as4_path(&mut value)?),
+            code::AS4_PATH => {
+                let offset = value.offset();
+                self.as4_path = Some((as4_path(&mut value)?, offset));
+            }
             code::AS4_AGGREGATOR => {
                 self.as4_aggregator = Some(aggregator(&mut value, true, code)?);
             }
@@ -290,9 +294,14 @@ impl Decoded {
                 None => {}
             }
         }
-        if let Some(as4_path) = self.as4_path.take() {
+        if let Some((as4_path, offset)) = self.as4_path.take() {
             let as_path = std::mem::take(&mut self.attributes.as_path);
             self.attributes.as_path = as_path.merge(as4_path);
+            // Sets count one, so that two paths that are short enough can make one that is not.
+            if self.attributes.as_path.is_too_long() {
+                let fault = Fault::AsPathTooLong;
+                self.faults.push(DecodeError { fault, offset });
+            }
         }
     }
 }

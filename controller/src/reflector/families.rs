@@ -41,7 +41,7 @@ impl<N: Nlri> FamilyState<N> {
     }
 
     /// Learns one value under many keys. Keys that are not of this family's form are skipped: they
-    /// were written by a version that knew more.
+    /// were written by a version that knew more. So may the value be: what stood under its keys goes.
     pub fn put<'k>(
         &mut self,
         source: &Arc<Source>,
@@ -72,7 +72,8 @@ impl<N: Nlri> FamilyState<N> {
                     self.table.learn(&source, path_id, nlri, attributes);
                 }
                 None => {
-                    tracing::error!(family = %N::family(), "a committed route is not understood")
+                    tracing::error!(family = %N::family(), "a committed route is not understood");
+                    self.delete(source.peer, octets);
                 }
             }
         }

@@ -497,6 +497,18 @@ fn an_old_speaker_has_its_four_octet_numbers_put_back() {
     assert_eq!(path(set, new_set).0, "64496 {65536,1}");
 }
 
+/// Both fit, and sets count one: 508 numbers stay of the one, and 510 come from the other.
+#[test]
+fn what_an_old_speaker_makes_longer_than_we_keep_is_treated_as_withdraw() {
+    let segment = |kind: u8, asn: &[u8]| [&[kind, 255], &asn.repeat(255)[..]].concat();
+    let path = [segment(2, &[0, 7]), segment(2, &[0, 8])].concat();
+    let sets = [segment(1, &[0, 1, 0, 0]), segment(1, &[0, 2, 0, 0])].concat();
+    let path = with((0x50, 2, &path));
+    let list = [path.clone(), octets_of((0xd0, 17, &sets))].concat();
+    assert_eq!(treatment(&path, NLRI, &OLD), None);
+    assert_eq!(treatment(&list, NLRI, &OLD), Some(TreatAsWithdraw));
+}
+
 #[test]
 fn an_old_speaker_has_its_aggregator_put_back() {
     let aggregator = |asn: [u8; 2]| {

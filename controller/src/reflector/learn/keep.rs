@@ -87,6 +87,9 @@ impl AdjRibIn {
         verdict: Option<&'static str>,
         learned: &mut Learned,
     ) {
+        // What a peer sent may be longer now by the AS that it knows us by.
+        let long_path = attributes.as_path.is_too_long();
+        let verdict = verdict.or_else(|| long_path.then_some("AS path too long"));
         let octets = match verdict {
             None => attributes.to_octets(),
             Some(_) => Bytes::new(),

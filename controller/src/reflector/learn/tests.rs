@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use weft_bgp::attribute::as_path::AS_PATH_MAX;
 use weft_bgp::attribute::{AsPath, ExtendedCommunity, NextHop, PmsiTunnel, Reach, Unreach};
 use weft_bgp::peer::{ClusterId, RouterId};
 use weft_bgp::rd::Rd;
@@ -434,6 +435,32 @@ fn our_as_may_be_in_a_path_as_often_as_it_is_allowed() {
         update.attributes.as_path = AsPath::sequence(&[64_499, 64_496, 64_496]);
         assert_eq!(kept(&mut rib, &update), expected);
     }
+}
+
+/// What could not be read again when it is committed.
+#[test]
+fn a_path_that_our_other_as_makes_too_long_is_a_withdrawal() {
+    let mut rib = rib(
+        PeerKind::Ebgp,
+        Inbound {
+            local_as: Some(LocalAs {
+                asn: 64_511,
+                no_prepend: false,
+                replace_as: false,
+            }),
+            ..Inbound::default()
+        },
+    );
+    let mut update = announce(&host(1, 100), 1, &[]);
+    update.attributes.as_path = AsPath::sequence(&[64_499; AS_PATH_MAX - 1]);
+    assert!(kept(&mut rib, &update));
+    for (_, value) in rib.held() {
+        assert!(ledger::decode_path(&value).is_some());
+    }
+    update.attributes.as_path = AsPath::sequence(&[64_499; AS_PATH_MAX]);
+    let learned = rib.learn(&update).unwrap();
+    assert_eq!(learned.refused["AS path too long"], 1);
+    assert_eq!((learned.withdrawn, rib.len()), (1, 0));
 }
 
 #[test]
