@@ -52,6 +52,9 @@ pub trait Nlri: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Puts together what [`Nlri::key`] and [`Nlri::payload_octets`] took apart.
     fn from_parts(key: Self::Key, payload: &[u8]) -> Option<Self>;
 
+    /// Whether a client is told of its own route too, as any other: it has to know that we have it.
+    const RETURNS: bool = false;
+
     /// Whether a group with this filter may be told of it. The bits of a filter are the family's; one
     /// that reads none is told to everybody.
     fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {

@@ -16,9 +16,9 @@ use bytes::Bytes;
 use crate::attribute::Attributes;
 use crate::constrain::{Interest, Targets};
 use crate::nlri::Nlri;
-use crate::peer::PeerId;
+use crate::peer::{PeerId, RouterId};
 use crate::reflect::{self, NotReflected, PathsTold};
-use crate::table::{BestChange, Path, PathsChange, Table, TooOld};
+use crate::table::{BestChange, Path, PathsChange, PeerKind, Table, TooOld};
 
 pub use crate::reflect::{ExportKey, Local};
 
@@ -142,12 +142,14 @@ impl<N: Nlri> UpdateGroup<N> {
     /// X was not     Y to all but Y.peer             nothing
     /// ```
     /// If the route targets changed too, who wanted X's and does not want Y's is told that X is gone.
+    ///
+    /// Clients of a family with [`Nlri::RETURNS`] are all told Y, and all that there is none.
     pub fn advertise(&mut self, changes: &[BestChange<N>]) -> Segment {
         let mut packer = Packer::new(N::family(), self.key.max_len, changes.len());
         for change in changes {
             let old = change.old.as_ref().and_then(|path| self.told(path));
             let new = change.new.as_ref().and_then(|path| self.told(path));
-            say(&mut packer, &change.key, None, old, new);
+            say(&mut packer, &change.key, None, self.returns(), old, new);
         }
         if let Some(last) = changes.last() {
             self.revision = self.revision.max(last.revision);
@@ -163,8 +165,9 @@ impl<N: Nlri> UpdateGroup<N> {
         for change in changes {
             let old = self.told_several(&change.before, told);
             let new = self.told_several(&change.after, told);
+            let returns = self.returns();
             pair(old, new, |id, old, new| {
-                say(&mut packer, &change.key, Some(id), old, new);
+                say(&mut packer, &change.key, Some(id), returns, old, new);
             });
         }
         self.revision = self.revision.max(revision);
@@ -184,6 +187,7 @@ impl<N: Nlri> UpdateGroup<N> {
         interest: &Interest,
     ) -> Result<Segment, TooOld> {
         let mut packer = Packer::new(N::family(), self.key.max_len, table.len());
+        let returns = self.returns();
         self.revision = self.revision.max(table.revision());
         if let Some(told) = self.key.add_path {
             if since > 0 {
@@ -192,7 +196,7 @@ impl<N: Nlri> UpdateGroup<N> {
             }
             for paths in table.tracked_paths() {
                 for (id, path, offer) in self.told_several(paths, told) {
-                    announce(&mut packer, Some(id), path, &offer);
+                    announce(&mut packer, Some(id), returns, path, &offer);
                 }
             }
             return Ok(packer.finish(table.revision()));
@@ -202,21 +206,22 @@ impl<N: Nlri> UpdateGroup<N> {
             let told = self.told(path);
             if since == 0 {
                 if let Some((path, offer)) = told {
-                    announce(&mut packer, None, path, &offer);
+                    announce(&mut packer, None, returns, path, &offer);
                 }
                 continue;
             }
             let told = told.filter(|(_, offer)| interest.wants(&offer.targets));
             let audience = match told {
-                Some(_) => Audience::Only(path.source.peer),
-                None => Audience::All,
+                Some(_) => (!returns).then_some(Audience::Only(path.source.peer)),
+                None => Some(Audience::All),
             };
             let key = path.nlri.key();
-            if N::withdrawable(&key, self.key.filter) {
+            let audience = audience.filter(|_| N::withdrawable(&key, self.key.filter));
+            if let Some(audience) = audience {
                 withdraw::<N>(&mut packer, &key, None, audience);
             }
             if let Some((path, offer)) = told {
-                announce(&mut packer, None, path, &offer);
+                announce(&mut packer, None, returns, path, &offer);
             }
         }
         let filter = self.key.filter;
@@ -241,6 +246,7 @@ impl<N: Nlri> UpdateGroup<N> {
     ) -> Segment {
         let mut before = (*old_key != self.key).then(|| Self::new(old_key.clone(), self.local));
         let mut packer = Packer::new(N::family(), self.key.max_len, table.len());
+        let returns = self.returns();
         let wanted = |told: &Told<'_, N>| interest.wants(&told.1.targets);
         let was_wanted = |told: &Told<'_, N>| old_interest.wants(&told.1.targets);
         match (old_key.add_path, self.key.add_path) {
@@ -253,7 +259,8 @@ impl<N: Nlri> UpdateGroup<N> {
                     };
                     let new = new.filter(wanted);
                     let key = path.nlri.key();
-                    say_to_one(&mut packer, &key, None, old.filter(was_wanted), new);
+                    let old = old.filter(was_wanted);
+                    say_to_one(&mut packer, &key, None, returns, old, new);
                 }
             }
             (Some(old_told), Some(new_told)) => {
@@ -269,7 +276,7 @@ impl<N: Nlri> UpdateGroup<N> {
                         let path = old.as_ref().or(new.as_ref());
                         let key = path.map(|(path, _)| path.nlri.key());
                         let key = key.expect("a pair has at least one side");
-                        say_to_one(&mut packer, &key, Some(id), old, new);
+                        say_to_one(&mut packer, &key, Some(id), returns, old, new);
                     });
                 }
             }
@@ -285,12 +292,18 @@ impl<N: Nlri> UpdateGroup<N> {
     /// Why not.
     pub fn explain(&self, path: &Path<N>, interest: &Interest) -> Result<Attributes, NotReflected> {
         self.permit(path)?;
-        let reflected = reflect::reflect(&path.source, &path.attributes, &self.key, &self.local)?;
+        let reflected = reflected(path, &self.key, &self.local)?;
         let offer = Offer::encode(&reflected, N::family(), &self.key)?;
         match interest.wants(&offer.targets) {
             true => Ok(reflected),
             false => Err(NotReflected::Interest),
         }
+    }
+
+    /// Whether a member is told of its own paths too.
+    #[must_use]
+    pub fn returns(&self) -> bool {
+        returns::<N>(&self.key)
     }
 
     fn permit(&self, path: &Path<N>) -> Result<(), NotReflected> {
@@ -307,7 +320,7 @@ impl<N: Nlri> UpdateGroup<N> {
             key, local, offers, ..
         } = self;
         let offer = offers.find(path, || {
-            let reflected = reflect::reflect(&path.source, &path.attributes, key, local)?;
+            let reflected = reflected(path, key, local)?;
             Offer::encode(&reflected, N::family(), key)
         });
         offer.ok().map(|offer| (path, offer))
@@ -324,6 +337,25 @@ impl<N: Nlri> UpdateGroup<N> {
             .filter_map(|(id, path)| self.told(path).map(|(path, offer)| (id, path, offer)))
             .collect()
     }
+}
+
+fn returns<N: Nlri>(key: &ExportKey) -> bool {
+    N::RETURNS && key.kind == PeerKind::IbgpClient
+}
+
+/// RFC 4684 §3.2: we are the originator of what goes back to its peer, which would drop it otherwise. By the cluster
+/// rather than the router id, so that all replicas say the same. The next hop stays for the same reason, although it
+/// shall be our end of the session: nothing is forwarded to it.
+fn reflected<N: Nlri>(
+    path: &Path<N>,
+    key: &ExportKey,
+    local: &Local,
+) -> Result<Attributes, NotReflected> {
+    let mut told = reflect::reflect(&path.source, &path.attributes, key, local)?;
+    if returns::<N>(key) {
+        told.originator_id = told.originator_id.map(|_| RouterId(local.cluster_id.0));
+    }
+    Ok(told)
 }
 
 type Told<'a, N> = (&'a Path<N>, Arc<Offer>);

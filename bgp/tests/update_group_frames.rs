@@ -541,6 +541,41 @@ fn a_group_says_why_a_member_is_not_told() {
     );
 }
 
+/// RFC 4684 §3.2: each of two clients with one wish is told that there is such a wish, whoever of them was first.
+#[test]
+fn a_client_is_told_of_its_own_membership_as_ours() {
+    let wish = Membership::exactly(64_496, ExtendedCommunity::route_target_as2(64_496, 1));
+    let key = ExportKey {
+        filter: Filter(OTHERS_MEMBERSHIPS),
+        ..key(4096)
+    };
+    let mut table = Table::new();
+    let mut group = UpdateGroup::new(key, LOCAL);
+    table.learn(&source(2), 0, wish, Arc::new(attributes(100)));
+    let first = group.advertise(&table.select());
+    assert_eq!(outline(&first), [(Audience::All, 1, 0)]);
+    let reflected = group
+        .explain(
+            table.get(&wish).unwrap().selected.unwrap(),
+            &Interest::Everything,
+        )
+        .unwrap();
+    assert_eq!(reflected.originator_id, Some(RouterId(LOCAL.cluster_id.0)));
+    assert_eq!(reflected.cluster_list, [LOCAL.cluster_id]);
+
+    // Another one has the same wish and is the best: who knew of the first hears nothing but that.
+    table.learn(&source(1), 0, wish, Arc::new(attributes(200)));
+    let second = group.advertise(&table.select());
+    assert_eq!(outline(&second), [(Audience::All, 1, 0)]);
+    let late = group.image(&table, 1, &Interest::Everything).unwrap();
+    assert_eq!(outline(&late), [(Audience::All, 1, 0)]);
+
+    table.withdraw(peer(1), 0, &wish);
+    table.withdraw(peer(2), 0, &wish);
+    let gone = group.advertise(&table.select());
+    assert_eq!(outline(&gone), [(Audience::All, 0, 1)]);
+}
+
 /// RFC 4684 §3.2 and interop.md 22: the wish for everything is our own, and the only one that some are told.
 #[test]
 fn memberships_of_others_are_told_to_those_who_take_them() {

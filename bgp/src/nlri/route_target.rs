@@ -83,6 +83,9 @@ pub const OTHERS_MEMBERSHIPS: u32 = 1 << 30;
 impl Nlri for Membership {
     type Key = Self;
 
+    /// RFC 4684 §3.2: by its own wish a client knows that there is somebody to tell, such as another one with that wish.
+    const RETURNS: bool = true;
+
     fn family() -> Family {
         Family::RTC
     }

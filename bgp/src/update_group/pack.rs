@@ -34,14 +34,13 @@ use crate::constrain::Targets;
 use crate::family::Family;
 use crate::frame::{HEADER_LEN, MARKER};
 use crate::message::MessageKind;
-use crate::peer::PeerId;
 use crate::wire::Writer;
 
 /// Messages being filled, and those that are full.
 pub(super) struct Packer {
     family: Family,
     max_len: u16,
-    announcements: HashMap<(usize, PeerId), usize, FixedState>,
+    announcements: HashMap<(usize, Audience), usize, FixedState>,
     withdrawals: HashMap<Audience, usize, FixedState>,
     losses: HashMap<(Audience, Targets, Targets), usize, FixedState>,
     runs: Vec<Run>,
@@ -92,11 +91,11 @@ impl Packer {
         }
     }
 
-    /// An NLRI is announced with these attributes to all but `peer`.
+    /// An NLRI is announced with these attributes.
     pub(super) fn announce(
         &mut self,
         offer: &Arc<Offer>,
-        peer: PeerId,
+        audience: Audience,
         encode: impl FnOnce(&mut Writer),
     ) {
         // The run holds the offer, so its address stays its own.
@@ -104,14 +103,14 @@ impl Packer {
         let (runs, room) = (&mut self.runs, room(offer, self.max_len));
         let run = *self
             .announcements
-            .entry((address, peer))
+            .entry((address, audience))
             .or_insert_with(|| {
                 let says = Says::Announce(Arc::clone(offer));
                 let concerns = match offer.targets.is_empty() {
                     true => Concerns::All,
                     false => Concerns::Wanting(offer.targets.clone()),
                 };
-                open(runs, says, (Audience::AllBut(peer), concerns), room)
+                open(runs, says, (audience, concerns), room)
             });
         self.push(run, encode);
     }

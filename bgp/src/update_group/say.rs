@@ -29,34 +29,45 @@ pub(super) fn pair<'a, N>(
     }
 }
 
-/// Tells a group what changed of one path, or of the best one. See [`UpdateGroup::advertise`].
+/// Tells a group what changed of one path, or of the best one. See [`UpdateGroup::advertise`]. `returns`: members are
+/// told of their own paths too.
 pub(super) fn say<N: Nlri>(
     packer: &mut Packer,
     key: &N::Key,
     id: Option<u32>,
+    returns: bool,
     old: Option<Told<'_, N>>,
     new: Option<Told<'_, N>>,
 ) {
     let Some((new, offer)) = new else {
         if let Some((old, _)) = old {
-            withdraw::<N>(packer, key, id, Audience::AllBut(old.source.peer));
+            withdraw::<N>(packer, key, id, audience(old, returns));
         }
         return;
     };
-    let peer = new.source.peer;
     if let Some((old, before)) = old {
-        if old.source.peer != peer {
-            withdraw::<N>(packer, key, id, Audience::Only(peer));
+        if old.source.peer != new.source.peer {
+            if !returns {
+                withdraw::<N>(packer, key, id, Audience::Only(new.source.peer));
+            }
         } else if old.nlri == new.nlri && before == offer {
             return;
         }
         if !before.targets.same(&offer.targets) {
             let targets = (&before.targets, &offer.targets);
             let encode = |out: &mut Writer| encode_withdraw::<N>(out, key, id);
-            packer.lose(Audience::AllBut(peer), targets, encode);
+            packer.lose(audience(new, returns), targets, encode);
         }
     }
-    announce(packer, id, new, &offer);
+    announce(packer, id, returns, new, &offer);
+}
+
+/// Whom a path concerns.
+fn audience<N>(path: &Path<N>, returns: bool) -> Audience {
+    match returns {
+        false => Audience::AllBut(path.source.peer),
+        true => Audience::All,
+    }
 }
 
 /// Tells one member what is different for it now, of one path that stayed.
@@ -64,26 +75,28 @@ pub(super) fn say_to_one<N: Nlri>(
     packer: &mut Packer,
     key: &N::Key,
     id: Option<u32>,
+    returns: bool,
     old: Option<Told<'_, N>>,
     new: Option<Told<'_, N>>,
 ) {
     match (old, new) {
         (None, None) => {}
         (Some((old, _)), None) => {
-            withdraw::<N>(packer, key, id, Audience::AllBut(old.source.peer));
+            withdraw::<N>(packer, key, id, audience(old, returns));
         }
         (Some((_, before)), Some((_, offer))) if before == offer => {}
-        (_, Some((new, offer))) => announce(packer, id, new, &offer),
+        (_, Some((new, offer))) => announce(packer, id, returns, new, &offer),
     }
 }
 
 pub(super) fn announce<N: Nlri>(
     packer: &mut Packer,
     id: Option<u32>,
+    returns: bool,
     path: &Path<N>,
     offer: &Arc<Offer>,
 ) {
-    packer.announce(offer, path.source.peer, |out| {
+    packer.announce(offer, audience(path, returns), |out| {
         if let Some(id) = id {
             out.u32(id);
         }

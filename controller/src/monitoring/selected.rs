@@ -280,7 +280,7 @@ impl<'a, N: Nlri> Teller<'a, N> {
     fn attributes<'p>(&self, path: &'p Path<N>) -> Option<Cow<'p, Attributes>> {
         match self {
             Self::Everything => Some(Cow::Borrowed(&*path.attributes)),
-            Self::Peer(peer, ..) if path.source.peer == *peer => None,
+            Self::Peer(peer, group, _) if path.source.peer == *peer && !group.returns() => None,
             Self::Peer(_, group, interest) => group.explain(path, interest).ok().map(Cow::Owned),
         }
     }

@@ -170,7 +170,8 @@ fn why_not<N: Row>(paths: &[Path<N>], at: usize, facts: &Facts, local: &Local) -
         return Some("not begun yet".to_owned());
     };
     let path = paths.get(at)?;
-    if facts.peer == Some(path.source.peer) {
+    let group = UpdateGroup::<N>::new(key.clone(), *local);
+    if facts.peer == Some(path.source.peer) && !group.returns() {
         return Some("its own".to_owned());
     }
     let places = match key.add_path {
@@ -185,7 +186,7 @@ fn why_not<N: Row>(paths: &[Path<N>], at: usize, facts: &Facts, local: &Local) -
             Some(PathsTold::Best(count)) => format!("not among the {count} best paths"),
         });
     }
-    let explained = UpdateGroup::<N>::new(key.clone(), *local).explain(path, interest);
+    let explained = group.explain(path, interest);
     explained.err().map(|reason| reason.to_string())
 }
 
