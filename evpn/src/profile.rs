@@ -181,7 +181,7 @@ const TUNNELS: Filter = Filter(TYPE_9.0 | TYPE_10.0 | TYPE_11.0 | OTHER_TUNNELS.
 /// VTEPs named by IPv6.
 const IPV6: Filter = Filter(IPV6_ORIGINATOR.0 | IPV6_PMSI.0 | IPV6_NEXT_HOP.0);
 const GOBGP: Filter = union(&[IPV6, LINK_LOCAL_NEXT_HOP]);
-const EXABGP: Filter = union(&[MULTICAST, TUNNELS, IPV6_ORIGINATOR, ODD_SEGMENTS]);
+const EXABGP: Filter = union(&[IPV6_ORIGINATOR, ODD_SEGMENTS]);
 
 const fn union(filters: &[Filter]) -> Filter {
     let mut bits = 0;

@@ -233,7 +233,7 @@ fn what_ended_a_session_is_not_sent_there_again() {
         assert_eq!(verdict(&flood, &nh6, profile), Err(Withheld::Ipv6NextHop));
     }
     assert_eq!(verdict(&flood, &v6, "exabgp"), Err(Withheld::Ipv6Pmsi));
-    for profile in ["weft", "exabgp", "junos"] {
+    for profile in ["weft", "bird", "junos"] {
         assert_eq!(verdict(&of_type(6), &v4, profile), Ok(()));
         assert_eq!(verdict(&of_type(9), &v4, profile), Ok(()));
     }
