@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -236,6 +237,10 @@ struct Cached {
     cursor: Cursor,
     /// Octets that the journal grew by since: above the image's own size a new one is cheaper.
     since: usize,
+    /// When it was made.
+    made: Instant,
+    /// How long that took.
+    took: Duration,
 }
 
 /// From where to where somebody turns.
@@ -452,6 +457,7 @@ impl Edge {
                 feed,
             });
         }
+        let made = Instant::now();
         let image = self.reflector.image(family, group, since, interest)?;
         let image = image.segment;
         let cursor = feed.end();
@@ -460,6 +466,8 @@ impl Edge {
                 image: Arc::clone(&image),
                 cursor,
                 since: 0,
+                made,
+                took: made.elapsed(),
             };
             self.images.insert(group, cached);
         }
@@ -473,8 +481,11 @@ impl Edge {
 }
 
 impl Cached {
+    /// Whether it is as good as a new one: a joiner is told of what has gone since, and then that it went.
     fn worth(&self) -> bool {
-        self.since <= self.image.octets_len.max(IMAGE_OCTETS_MIN)
+        let cheap = self.since <= self.image.octets_len.max(IMAGE_OCTETS_MIN);
+        let young = || self.made.elapsed() < IMAGE_AGE_MAX.max(self.took * IMAGE_COST);
+        self.since == 0 || (cheap && young())
     }
 }
 
@@ -489,3 +500,7 @@ const SWEEP_EVERY: u64 = 1024;
 const JOURNAL_OCTETS_MAX: usize = 64 << 20;
 /// An image is kept while the journal grew by less than this, however small the table.
 const IMAGE_OCTETS_MIN: usize = 1 << 16;
+/// ... and for no longer than this once the journal grew: who joins then hears of dead routes for a moment.
+const IMAGE_AGE_MAX: Duration = Duration::from_millis(500);
+/// ... or than so many times what it took to make: a tenth of the thread's time at most.
+const IMAGE_COST: u32 = 10;
