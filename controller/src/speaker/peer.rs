@@ -131,6 +131,30 @@ struct Connection {
     spoke: bool,
 }
 
+impl Connection {
+    /// The writer finishes what waits, closes and ends; then it is the other end's turn to close. What it still
+    /// says is thrown away: a socket that is closed over unread octets resets the connection, and our last words
+    /// are lost on their way.
+    async fn end(self) {
+        let Self {
+            mut socket,
+            orders,
+            events,
+            ..
+        } = self;
+        let close = orders.send(Order::Close);
+        if tokio::time::timeout(CLOSE_TIMEOUT, close).await.is_ok() {
+            let closed = orders.closed();
+            tokio::time::timeout(CLOSE_TIMEOUT, closed).await.ok();
+        }
+        // A writer that still waits for the peer to take something gives up.
+        drop((orders, events));
+        let mut rest = [0; 4096];
+        let last_words = async { while matches!(socket.read(&mut rest).await, Ok(1..)) {} };
+        tokio::time::timeout(LINGER, last_words).await.ok();
+    }
+}
+
 /// Something that happened to a connection.
 enum Happened {
     Octets,
@@ -319,7 +343,9 @@ impl Peer {
         let (socket, sink) = stream.into_split();
         let (orders, inbox) = mpsc::channel(ORDERS_MAX);
         let (outbox, events) = mpsc::channel(EVENTS_MAX);
-        tokio::spawn(writer::write(sink, inbox, outbox));
+        let report = self.report.clone();
+        let counted = move |kind, count| report.sent(kind, count);
+        tokio::spawn(writer::write(sink, inbox, outbox, counted));
         let connection = Some(Connection {
             socket,
             buffer,
@@ -495,7 +521,7 @@ impl Peer {
         let Some(connection) = &self.connections[side as usize] else {
             return;
         };
-        self.report.sent(message.kind());
+        self.report.sent(message.kind(), 1);
         let octets = message.encode(&context);
         if message.kind() == MessageKind::Open {
             self.report.opened(side, Direction::Sent, octets.clone());
@@ -522,15 +548,7 @@ impl Peer {
         let place = &mut self.connections[side as usize];
         let arrived = self.arrived.take_if(|_| side == Side::Incoming);
         if let Some(connection) = std::mem::replace(place, arrived) {
-            // The writer finishes what waits, closes and ends.
-            tokio::spawn(async move {
-                let close = connection.orders.send(Order::Close);
-                if tokio::time::timeout(CLOSE_TIMEOUT, close).await.is_ok() {
-                    tokio::time::timeout(CLOSE_TIMEOUT, connection.orders.closed())
-                        .await
-                        .ok();
-                }
-            });
+            tokio::spawn(connection.end());
         }
     }
 
@@ -677,5 +695,7 @@ const CONFLICT_HOLD: std::time::Duration = std::time::Duration::from_secs(30);
 const SILENCE: std::time::Duration = std::time::Duration::from_secs(3);
 /// How long a peer gets to take our Cease.
 const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long a peer gets to close its end.
+const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long the daemon waits for the last words.
 const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);

@@ -221,13 +221,13 @@ impl Report {
             .or_default() += 1;
     }
 
-    /// A message was queued.
-    pub fn sent(&self, kind: MessageKind) {
+    /// So many messages were queued or written.
+    pub fn sent(&self, kind: MessageKind, count: u64) {
         *self
             .lock()
             .messages
             .entry((Direction::Sent, label(kind)))
-            .or_default() += 1;
+            .or_default() += count;
     }
 
     /// The session is up.

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
+use weft_bgp::message::MessageKind;
 use weft_bgp::peer::PeerId;
 use weft_bgp::update_group::Segment;
 use weft_bgp::update_group::journal::Cursor;
@@ -109,11 +110,12 @@ pub enum Event {
     Failed(std::io::Error),
 }
 
-/// Writes until closed. Events are bounded: a peer's task that does not listen holds its own writer up.
+/// Writes until closed, and says how many messages it took from tables. Events are bounded: a peer's task that does not listen holds its own writer up.
 pub async fn write(
     mut socket: OwnedWriteHalf,
     mut orders: mpsc::Receiver<Order>,
     events: mpsc::Sender<Event>,
+    counted: impl Fn(MessageKind, u64),
 ) {
     let mut writer = Writer {
         control: VecDeque::new(),
@@ -126,7 +128,9 @@ pub async fn write(
             writer.take(order);
         }
         chunk.octets.clear();
+        let control = writer.control.len();
         let trouble = writer.fill(&mut chunk, Instant::now());
+        count(&chunk.octets[control..], &counted);
         let troubled = trouble.is_some();
         if let Some(event) = trouble
             && events.send(event).await.is_err()
@@ -151,6 +155,22 @@ pub async fn write(
         if let Err(error) = send(&mut socket, &chunk.octets, &events).await {
             let _ = events.send(Event::Failed(error)).await;
             return;
+        }
+    }
+}
+
+/// Counts messages by their kind, of which a table has two.
+fn count(messages: &[Bytes], counted: impl Fn(MessageKind, u64)) {
+    // Only the shortest are looked at: the octets of most are in no cache yet.
+    let is_refresh = |message: &&Bytes| message.len() == REFRESH_LEN && message[18] == REFRESH;
+    let refreshes = messages.iter().filter(is_refresh).count();
+    let updates = messages.len() - refreshes;
+    for (kind, count) in [
+        (MessageKind::Update, updates),
+        (MessageKind::RouteRefresh, refreshes),
+    ] {
+        if count > 0 {
+            counted(kind, count as u64);
         }
     }
 }
@@ -281,6 +301,9 @@ async fn send(
 /// Octets and slices of one vectored write: well above a socket's buffer, below IOV_MAX (1,024).
 const CHUNK_OCTETS: usize = 1 << 20;
 const CHUNK_SLICES: usize = 512;
+/// ROUTE-REFRESH, all of it. RFC 2918 §3.
+const REFRESH_LEN: usize = 23;
+const REFRESH: u8 = 5;
 /// A turn that takes longer holds nobody up: if it comes all the same, and too late, the session starts again. Longer
 /// than the largest table takes to be looked at; short beside a hold time.
 const HOLD_MAX: Duration = Duration::from_secs(2);
