@@ -418,22 +418,24 @@ mod tests {
 
     #[test]
     fn a_name_that_cannot_be_read_is_unknown_and_refuses_nothing() {
-        let long = [&[75, 66][..], &[b'a'; 66]].concat();
-        for octets in [
-            &[75, 0][..],
-            &[75, 2, b'a', 0xff],
-            &[75, 2, 1, 0xff],
-            &long,
-            &[73, 0],
-            &[73, 1, 9],
-            &[73, 2, 1, b'a'],
-            &[73, 3, 1, b'a', 9],
-            &[73, 4, 1, b'a', 0, 0],
-            &[73, 3, 1, 0xff, 0],
+        let long = [b'a'; 66];
+        for (code, value) in [
+            (75, &[][..]),
+            (75, &[b'a', 0xff]),
+            (75, &[1, 0xff]),
+            (75, &long),
+            (73, &[]),
+            (73, &[9]),
+            (73, &[1, b'a']),
+            (73, &[1, b'a', 9]),
+            (73, &[1, b'a', 0, 0]),
+            (73, &[1, 0xff, 0]),
         ] {
-            let (code, value) = (octets[0], Bytes::copy_from_slice(&octets[2..]));
+            let length = u8::try_from(value.len()).unwrap();
+            let octets = [&[code, length], value].concat();
+            let value = Bytes::copy_from_slice(value);
             let unknown = Capability::Unknown { code, value };
-            assert_eq!(decoded(octets), Ok(unknown), "{octets:?}");
+            assert_eq!(decoded(&octets), Ok(unknown), "{octets:?}");
         }
     }
 }

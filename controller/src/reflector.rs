@@ -274,7 +274,8 @@ impl Reflector {
             Family::L2VPN_EVPN if !self.freezes.is_empty() => {
                 let freezes = &mut self.freezes;
                 let marked = |id, route: &Route| freezes.learn(source, id, route, attributes);
-                self.evpn.put_as(marked, nlri, payload, attributes);
+                self.evpn
+                    .put_as(source.peer, marked, nlri, payload, attributes);
             }
             Family::L2VPN_EVPN => self.evpn.put(source, nlri, payload, attributes),
             Family::IPV4_UNICAST => self.ipv4.put(source, nlri, payload, attributes),

@@ -238,10 +238,7 @@ impl Decoded {
             code::AS4_PATH | code::AS4_AGGREGATOR if ctx.four_octet_as => {
                 return Err(value.error(Fault::AttributeUnexpected { code }));
             }
-            code::AS4_PATH => {
-                let offset = value.offset();
-                self.as4_path = Some((as4_path(&mut value)?, offset));
-            }
+            code::AS4_PATH => self.as4_path = Some(as4_path(&mut value)?),
             code::AS4_AGGREGATOR => {
                 self.as4_aggregator = Some(aggregator(&mut value, true, code)?);
             }
@@ -335,14 +332,16 @@ fn aggregator(
     }
 }
 
-/// RFC 6793 §6: whatever is wrong with it, only the attribute is discarded.
-fn as4_path(value: &mut Reader<'_>) -> Result<AsPath, DecodeError> {
-    AsPath::decode(value, true, true).map_err(|error| DecodeError {
+/// And where it stands. RFC 6793 §6: whatever is wrong with it, only the attribute is discarded.
+fn as4_path(value: &mut Reader<'_>) -> Result<(AsPath, u32), DecodeError> {
+    let offset = value.offset();
+    let path = AsPath::decode(value, true, true).map_err(|error| DecodeError {
         fault: Fault::AttributeValue {
             code: code::AS4_PATH,
         },
         ..error
-    })
+    })?;
+    Ok((path, offset))
 }
 
 /// Items until the end of an attribute, whose length fits a whole number of them.

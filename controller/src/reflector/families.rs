@@ -49,12 +49,19 @@ impl<N: Nlri> FamilyState<N> {
         payload: &[u8],
         attributes: &Arc<Attributes>,
     ) {
-        self.put_as(|_, _| Arc::clone(source), keys, payload, attributes);
+        self.put_as(
+            source.peer,
+            |_, _| Arc::clone(source),
+            keys,
+            payload,
+            attributes,
+        );
     }
 
-    /// As [`Self::put`], where each path has a source of its own, by path id and route.
+    /// As [`Self::put`], where each path of the peer has a source of its own, by path id and route.
     pub fn put_as<'k>(
         &mut self,
+        peer: PeerId,
         mut source: impl FnMut(u32, &N) -> Arc<Source>,
         keys: impl Iterator<Item = &'k [u8]>,
         payload: &[u8],
@@ -73,7 +80,7 @@ impl<N: Nlri> FamilyState<N> {
                 }
                 None => {
                     tracing::error!(family = %N::family(), "a committed route is not understood");
-                    self.delete(source.peer, octets);
+                    self.delete(peer, octets);
                 }
             }
         }

@@ -393,7 +393,9 @@ impl Ownership {
             (Outcome::Applied { .. }, Proposed::Claim(owner, returned))
                 if self.established.is_some() && owner.kind == self.kind =>
             {
-                self.returned = returned.or(self.returned.take());
+                if returned.is_some() {
+                    self.returned = returned;
+                }
                 self.restarted = false;
                 tracing::info!(peer = %self.peer, epoch = owner.epoch, "peer claimed");
                 self.claimed = Some(owner);
