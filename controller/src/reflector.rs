@@ -6,6 +6,7 @@ pub mod freezes;
 pub mod learn;
 pub mod owner;
 pub mod thread;
+mod wishes;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use freezes::Freezes;
 use learn::sanity::FabricView;
 use owner::Agreed;
 pub use thread::Input;
+use wishes::Wishes;
 
 /// What follows from the facts.
 pub struct Reflector {
@@ -44,6 +46,9 @@ pub struct Reflector {
     ipv4: FamilyState<Prefix4>,
     ipv6: FamilyState<Prefix6>,
     rtc: FamilyState<Membership>,
+    wishes: Wishes,
+    /// Whether memberships were told or taken back since the last poll.
+    rtc_touched: bool,
     vteps: Vteps,
     router_macs: RouterMacs,
     moves: Moves,
@@ -103,6 +108,8 @@ impl Reflector {
             ipv4: FamilyState::new(),
             ipv6: FamilyState::new(),
             rtc: FamilyState::new(),
+            wishes: Wishes::new(&local),
+            rtc_touched: false,
             vteps: Vteps::new(),
             router_macs: RouterMacs::new(),
             moves: Moves::new(moves::Settings::default()),
@@ -269,6 +276,7 @@ impl Reflector {
             keys.iter().for_each(|key| self.delete(key));
             return;
         };
+        self.rtc_touched |= family == Family::RTC;
         let nlri = keys.iter().map(|key| &key[skip..]);
         match family {
             Family::L2VPN_EVPN if !self.freezes.is_empty() => {
@@ -339,7 +347,10 @@ impl Reflector {
                 Family::L2VPN_EVPN => self.delete_evpn(peer, nlri),
                 Family::IPV4_UNICAST => self.ipv4.delete(peer, nlri),
                 Family::IPV6_UNICAST => self.ipv6.delete(peer, nlri),
-                Family::RTC => self.rtc.delete(peer, nlri),
+                Family::RTC => {
+                    self.rtc.delete(peer, nlri);
+                    self.rtc_touched = true;
+                }
                 _ => {}
             },
             Some(FactKey::Owner(peer)) => {
@@ -367,7 +378,10 @@ impl Reflector {
                 }
                 Family::IPV4_UNICAST => self.ipv4.table.withdraw_peer(peer),
                 Family::IPV6_UNICAST => self.ipv6.table.withdraw_peer(peer),
-                Family::RTC => self.rtc.table.withdraw_peer(peer),
+                Family::RTC => {
+                    self.rtc.table.withdraw_peer(peer);
+                    self.rtc_touched = true;
+                }
                 _ => {}
             },
             Some(FactPrefix::SessionsOfReplica(replica)) => {
@@ -409,6 +423,7 @@ impl Reflector {
     pub fn poll(&mut self, out: &mut Vec<Output>) {
         let vteps = &mut self.vteps;
         let router_macs = &mut self.router_macs;
+        let wishes = &mut self.wishes;
         let (moves, now) = (&mut self.moves, self.now);
         // Before selection: what is withheld must not be told first.
         self.control_touched |= self.freezes.settle(&mut self.evpn.table);
@@ -418,6 +433,7 @@ impl Reflector {
             |group, segment| out.push(Output::Advertise(group, segment)),
             |change| {
                 vteps.learn(change);
+                wishes.learn(change);
                 alarms.extend(moves.learn(change, now));
                 let flooding = change.key.route_type() == INCLUSIVE_MULTICAST;
                 *control |= flooding;
@@ -432,6 +448,10 @@ impl Reflector {
             |group, segment| out.push(Output::Advertise(group, segment)),
             |_| {},
         );
+        if std::mem::take(&mut self.rtc_touched) {
+            self.wishes.hear(&self.rtc.table);
+        }
+        self.wishes.tell(&mut self.rtc.table);
         self.rtc.advertise(
             |group, segment| out.push(Output::Advertise(group, segment)),
             |_| {},
@@ -549,7 +569,7 @@ impl Reflector {
         &self.ipv6.table
     }
 
-    /// Route target memberships.
+    /// Route target memberships, and what is wished for on behalf of peers that tell none: from router id 0.0.0.0.
     pub fn rtc(&self) -> &weft_bgp::table::Table<Membership> {
         &self.rtc.table
     }
@@ -589,7 +609,9 @@ fn route_keys<N: weft_bgp::nlri::Nlri>(
             ledger::write_path(path.path_id(), &scratch, &mut octets);
             FactKey::Route(N::family(), path.source.peer, &octets).encode()
         };
-        destination.paths.iter().map(key).collect::<Vec<_>>()
+        let facts = destination.paths.iter();
+        let facts = facts.filter(|path| !Wishes::are_of(path.source.peer));
+        facts.map(key).collect::<Vec<_>>()
     })
 }
 
