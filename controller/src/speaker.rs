@@ -9,6 +9,7 @@ pub mod export;
 pub mod feed;
 pub mod gate;
 pub mod keys;
+pub mod losses;
 pub mod offer;
 pub mod ownership;
 pub mod peer;
@@ -39,6 +40,7 @@ use crate::monitoring::tap::Taps;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
 use keys::Keyring;
+use losses::Losses;
 use peer::{Peer, Setup, Word};
 use reload::Reload;
 use report::{Facts, Report};
@@ -65,6 +67,8 @@ pub struct Shared {
     bfd: OnceLock<Result<weft_bfd::Service, String>>,
     /// Where peers' tasks tell what collectors are to hear.
     pub taps: Taps,
+    /// How many peers were lost a moment ago.
+    pub losses: Losses,
     identities: Mutex<HashMap<PeerId, IpAddr>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
 }
@@ -95,6 +99,7 @@ impl Shared {
             restarted_until: None,
             bfd: OnceLock::new(),
             taps: Taps::default(),
+            losses: Losses::default(),
             identities: Mutex::default(),
             entries: Mutex::default(),
         }

@@ -25,7 +25,7 @@ use weft_bgp::family::Family;
 use weft_bgp::message::notification::Cease;
 use weft_bgp::message::update::Update;
 use weft_bgp::message::{Message, MessageKind, RouteRefresh};
-use weft_bgp::session::{Input, Negotiated, Output, Session, SessionConfig, Side};
+use weft_bgp::session::{DownReason, Input, Negotiated, Output, Session, SessionConfig, Side};
 use weft_bgp::{error::DecodeError, frame};
 
 use super::ownership::Ownership;
@@ -470,13 +470,7 @@ impl Peer {
                 tracing::warn!(peer = %self.setup.address, %reason, "session closed");
                 self.show_end(&reason);
                 let up = self.up.take();
-                let intent = match self.stopping {
-                    Some(_) => Intent::Stop,
-                    None if self.leaving => Intent::Leave,
-                    None => Intent::Serve,
-                };
-                let negotiated = up.as_ref().map(|up| &up.negotiated);
-                let parting = restart::ended(intent, &self.setup.group, negotiated, &reason);
+                let parting = self.parting(up.as_ref(), &reason);
                 let reason = self.grievance.take().unwrap_or_else(|| reason.to_string());
                 self.report.down(reason);
                 self.joining = None;
@@ -589,6 +583,7 @@ impl Peer {
         self.stop_dialing();
         self.watch_path(side).await;
         let exporting = Exporting::new(self.exports(&negotiated));
+        self.shared.losses.gain();
         self.up = Some(Up {
             side,
             negotiated,
@@ -596,6 +591,25 @@ impl Peer {
         });
         self.begin_telling();
         self.show_begin();
+    }
+
+    /// What becomes of the peer's paths if its session, or an attempt at one, has ended for `reason`.
+    fn parting(&self, up: Option<&Up>, reason: &DownReason) -> Option<Parting> {
+        let intent = match self.stopping {
+            Some(_) => Intent::Stop,
+            None if self.leaving => Intent::Leave,
+            None => Intent::Serve,
+        };
+        let negotiated = up.map(|up| &up.negotiated);
+        let parting = restart::ended(intent, &self.setup.group, negotiated, reason);
+        let ours = up.is_some() && self.shared.losses.lose(reason, now());
+        match parting {
+            Some(Parting::Gone) if ours && intent == Intent::Serve => {
+                tracing::error!(peer = %self.setup.address, "most peers fell silent at once: this one need not be dead");
+                Some(Parting::OurDoing)
+            }
+            parting => parting,
+        }
     }
 
     /// A peer that came back under another identity: the old one is taken away on its own.
