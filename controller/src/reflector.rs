@@ -687,7 +687,7 @@ mod tests {
                 ..Attributes::default()
             };
             let octets = attributes.to_octets();
-            let value = crate::ledger::encode_path(&prefix, &octets, &mut Vec::new());
+            let value = ledger::encode_path(&prefix, &octets, &mut Vec::new());
             reflector.put(&value, std::slice::from_ref(&key));
             reflector.ipv4().paths_len()
         };

@@ -54,6 +54,7 @@ fn is_silent(reason: &DownReason) -> bool {
         | DownReason::Stopped(Cease::BfdDown) => true,
         DownReason::NotificationReceived(_)
         | DownReason::NotificationSent(_)
+        | DownReason::Replaced
         | DownReason::Stopped(_) => false,
     }
 }
