@@ -53,7 +53,7 @@ pub struct Stream {
     pub interest: Interest,
     /// What it does not want.
     pub saved: Arc<Saved>,
-    /// Nothing is read of the feed while it is closed, for [`HOLD_MAX`] at most.
+    /// Nothing is read of the feed while it is closed, for `HOLD_MAX` at most.
     pub gate: Arc<Gate>,
     /// Our own words, written first of all.
     pub preface: Option<Bytes>,

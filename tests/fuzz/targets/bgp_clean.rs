@@ -118,7 +118,11 @@ fn through<N: Nlri>(routes: Vec<(u32, N)>, update: &Update, hop: Option<NextHop>
     } else {
         group.advertise(&table.select())
     };
-    let told = reflect::reflect(&source, &attributes, &key, &LOCAL);
+    let mut told = reflect::reflect(&source, &attributes, &key, &LOCAL);
+    // Memberships come back to who told them, as ours.
+    if let (Ok(told), true) = (&mut told, group.returns()) {
+        told.originator_id = Some(RouterId(LOCAL.cluster_id.0));
+    }
     let mut found = BTreeMap::new();
     let mut sent = Vec::new();
     for frame in &segment.frames {

@@ -256,7 +256,7 @@ fn lines_read_as_the_file_is_written() {
     assert_eq!(
         lines(&old, &new),
         [
-            "peer_group leaves: bfd: { interval_ms = 300, multiplier = 3, multihop = true } -> { interval_ms = 300, multiplier = 5, multihop = true } (applied)"
+            "peer_group leaves: bfd: { interval_ms = 300, multiplier = 3 } -> { interval_ms = 300, multiplier = 5 } (applied)"
         ]
     );
 }

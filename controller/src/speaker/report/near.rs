@@ -27,7 +27,7 @@ pub struct Said {
 }
 
 impl Near {
-    /// Limits came near; what the log is to be told: of each kind of limit once in [`PAUSE`], whatever VNI or MAC
+    /// Limits came near; what the log is to be told: of each kind of limit once in `PAUSE`, whatever VNI or MAC
     /// address it is about.
     pub fn note(&mut self, warnings: &[Warning], now: Instant) -> Vec<Said> {
         let mut said = Vec::new();
