@@ -50,10 +50,11 @@ fn is_silent(reason: &DownReason) -> bool {
     match reason {
         DownReason::HoldTimerExpired
         | DownReason::SendHoldTimerExpired
-        | DownReason::PeerClosed
         | DownReason::Stopped(Cease::BfdDown) => true,
         DownReason::NotificationReceived(_)
         | DownReason::NotificationSent(_)
+        // Who closes can be reached.
+        | DownReason::PeerClosed
         | DownReason::Replaced
         | DownReason::Stopped(_) => false,
     }
