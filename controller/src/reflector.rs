@@ -380,7 +380,7 @@ impl Reflector {
                 Family::IPV6_UNICAST => self.ipv6.table.withdraw_peer(peer),
                 Family::RTC => {
                     self.rtc.table.withdraw_peer(peer);
-                    self.rtc_touched = true;
+                    self.rtc_touched |= self.wishes.hears(peer);
                 }
                 _ => {}
             },

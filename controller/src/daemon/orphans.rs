@@ -9,22 +9,40 @@ use weft_bgp::peer::PeerId;
 use crate::ledger::{Owner, Phase, Retention};
 use crate::reflector::owner::Agreed;
 
-/// Peers that nobody serves, under which record and for how long.
+/// Peers that nobody serves.
 #[derive(Default)]
-pub(super) struct Orphans(BTreeMap<PeerId, (Option<Owner>, Duration)>);
+pub(super) struct Orphans(BTreeMap<PeerId, Orphan>);
+
+struct Orphan {
+    /// The record under which nobody does.
+    record: Option<Owner>,
+    /// For how long.
+    age: Duration,
+    /// For how long somebody does again.
+    served: Duration,
+}
 
 impl Orphans {
     /// So much time has passed, and this is agreed.
     pub(super) fn count(&mut self, peers: &BTreeMap<PeerId, Agreed>, elapsed: Duration) {
-        self.0.retain(|peer, (record, age)| {
-            *age += elapsed;
-            peers
-                .get(peer)
-                .is_some_and(|agreed| goes_on(record, agreed))
+        self.0.retain(|peer, orphan| {
+            let Some(agreed) = peers.get(peer) else {
+                return false;
+            };
+            orphan.age += elapsed;
+            orphan.served = match agreed.sessions.is_empty() {
+                true => Duration::ZERO,
+                false => orphan.served + elapsed,
+            };
+            orphan.served < SAID && goes_on(&orphan.record, agreed)
         });
         for (peer, agreed) in peers {
             if agreed.sessions.is_empty() {
-                let begin = || (agreed.owner.clone(), Duration::ZERO);
+                let begin = || Orphan {
+                    record: agreed.owner.clone(),
+                    age: Duration::ZERO,
+                    served: Duration::ZERO,
+                };
                 self.0.entry(*peer).or_insert_with(begin);
             }
         }
@@ -32,7 +50,7 @@ impl Orphans {
 
     /// For how long nobody has served the peer, or it has been long-lived stale.
     pub(super) fn age(&self, peer: PeerId) -> Option<Duration> {
-        self.0.get(&peer).map(|(_, age)| *age)
+        self.0.get(&peer).map(|orphan| orphan.age)
     }
 }
 
@@ -48,6 +66,9 @@ fn goes_on(record: &Option<Owner>, agreed: &Agreed) -> bool {
         false => before.is_some(),
     }
 }
+
+/// Who was served for so long has said everything again: no session waits longer for the end of it.
+const SAID: Duration = Duration::from_secs(360);
 
 fn long_lived(owner: Option<&Owner>) -> Option<&Retention> {
     let retention = owner?.retention.as_ref();

@@ -56,6 +56,11 @@ impl Wishes {
         }
     }
 
+    /// Whether this peer has told memberships.
+    pub(super) fn hears(&self, peer: PeerId) -> bool {
+        self.sayers.contains(&peer)
+    }
+
     /// Whether paths of this peer are wishes, and no facts.
     pub(super) fn are_of(peer: PeerId) -> bool {
         peer.router_id == RouterId(0)

@@ -182,13 +182,17 @@ impl Ownership {
         }
     }
 
-    /// The session ended; if it was the last one, `parting` says what becomes of the peer's paths.
-    pub fn end(&mut self, parting: Parting) {
+    /// The session ended; if it was the last one, `parting` says what becomes of the peer's paths. `ours`: it ended
+    /// rather for our fault, and paths that would go stay for a while.
+    pub fn end(&mut self, parting: Parting, ours: bool) {
         self.established = None;
         self.learned_at = None;
         let before = self.returned.take();
         let said = |family: Family| self.swept.contains(&family);
-        self.parting = restart::again(parting, before.as_ref(), said);
+        self.parting = match restart::again(parting, before.as_ref(), said) {
+            Parting::Gone if ours => Parting::OurDoing,
+            parting => parting,
+        };
         self.restarted = matches!(self.parting, Parting::Restarting(_));
         self.renounce();
         self.pause = None;
@@ -473,6 +477,12 @@ impl Ownership {
         for family in due {
             self.adj_rib_in.sweep(family, committed);
             self.swept.insert(family);
+        }
+        // All was said again: how it was kept before is no matter of what comes.
+        let said = |(family, _): &(Family, u32)| self.swept.contains(family);
+        let returned = self.returned.as_ref();
+        if returned.is_some_and(|returned| returned.families.iter().all(said)) {
+            self.returned = None;
         }
     }
 

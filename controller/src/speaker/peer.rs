@@ -20,6 +20,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weft_bgp::family::Family;
 use weft_bgp::message::notification::Cease;
@@ -108,6 +109,8 @@ pub struct Peer {
     dialed_until: Option<Instant>,
     /// We ended the session for a reason that may pass: begin again then.
     restart: Option<Instant>,
+    /// Connections that are closed and may not have ended.
+    ending: JoinSet<()>,
     /// What it may still send, where somebody limits that.
     budget: Option<Budget>,
     /// It has spent that: nothing is read until then.
@@ -129,13 +132,15 @@ struct Connection {
     opened: Instant,
     /// A whole message came.
     spoke: bool,
+    /// A message was sent.
+    said: bool,
 }
 
 impl Connection {
-    /// The writer finishes what waits, closes and ends; then it is the other end's turn to close. What it still
-    /// says is thrown away: a socket that is closed over unread octets resets the connection, and our last words
-    /// are lost on their way.
-    async fn end(self) {
+    /// The writer finishes what waits, closes and ends; then, if it `lingers`, it is the other end's turn to close.
+    /// What that still says is thrown away: a socket that is closed over unread octets resets the connection, and
+    /// our last words are lost on their way.
+    async fn end(self, lingers: bool) {
         let Self {
             mut socket,
             orders,
@@ -149,6 +154,9 @@ impl Connection {
         }
         // A writer that still waits for the peer to take something gives up.
         drop((orders, events));
+        if !lingers {
+            return;
+        }
         let mut rest = [0; 4096];
         let last_words = async { while matches!(socket.read(&mut rest).await, Ok(1..)) {} };
         tokio::time::timeout(LINGER, last_words).await.ok();
@@ -200,6 +208,7 @@ impl Peer {
             leaving: false,
             dialed_until,
             restart: None,
+            ending: JoinSet::new(),
             budget: None,
             resting: None,
         }
@@ -217,7 +226,7 @@ impl Peer {
     }
 
     fn is_over(&self) -> bool {
-        let idle = self.connections.iter().all(Option::is_none);
+        let idle = self.connections.iter().all(Option::is_none) && self.ending.is_empty();
         let gone = self.ownership.as_ref().is_none_or(Ownership::is_done);
         match self.stopping {
             Some(deadline) => (idle && gone) || now() >= deadline,
@@ -251,6 +260,7 @@ impl Peer {
                 self.judged(&learned);
                 self.heard(&learned);
             }
+            Some(_) = self.ending.join_next() => {}
             diagnostic = self.liveness.failed() => self.path_failed(diagnostic).await,
             () = tokio::time::sleep_until(deadline) => self.due().await,
         }
@@ -353,6 +363,7 @@ impl Peer {
             events,
             opened: now(),
             spoke: false,
+            said: false,
         });
         match &mut self.connections[side as usize] {
             Some(_) => self.arrived = connection,
@@ -480,8 +491,8 @@ impl Peer {
                 self.dialing = None;
                 self.resting = None;
                 self.asking = Asking::default();
-                if let (Some(ownership), Some(parting)) = (&mut self.ownership, parting) {
-                    ownership.end(parting);
+                if let (Some(ownership), Some((parting, ours))) = (&mut self.ownership, parting) {
+                    ownership.end(parting, ours);
                 }
             }
         }
@@ -512,9 +523,10 @@ impl Peer {
 
     fn send(&mut self, side: Side, message: &Message) {
         let (context, _) = self.session.decode_context(side);
-        let Some(connection) = &self.connections[side as usize] else {
+        let Some(connection) = &mut self.connections[side as usize] else {
             return;
         };
+        connection.said = true;
         self.report.sent(message.kind(), 1);
         let octets = message.encode(&context);
         if message.kind() == MessageKind::Open {
@@ -542,7 +554,8 @@ impl Peer {
         let place = &mut self.connections[side as usize];
         let arrived = self.arrived.take_if(|_| side == Side::Incoming);
         if let Some(connection) = std::mem::replace(place, arrived) {
-            tokio::spawn(connection.end());
+            let lingers = connection.said && self.ending.len() < ENDING_MAX;
+            self.ending.spawn(connection.end(lingers));
         }
     }
 
@@ -593,8 +606,9 @@ impl Peer {
         self.show_begin();
     }
 
-    /// What becomes of the peer's paths if its session, or an attempt at one, has ended for `reason`.
-    fn parting(&self, up: Option<&Up>, reason: &DownReason) -> Option<Parting> {
+    /// What becomes of the peer's paths if its session, or an attempt at one, has ended for `reason`, and whether
+    /// that is rather our fault.
+    fn parting(&self, up: Option<&Up>, reason: &DownReason) -> Option<(Parting, bool)> {
         let intent = match self.stopping {
             Some(_) => Intent::Stop,
             None if self.leaving => Intent::Leave,
@@ -603,19 +617,17 @@ impl Peer {
         let negotiated = up.map(|up| &up.negotiated);
         let parting = restart::ended(intent, &self.setup.group, negotiated, reason);
         let ours = up.is_some() && self.shared.losses.lose(reason, now());
-        match parting {
-            Some(Parting::Gone) if ours && intent == Intent::Serve => {
-                tracing::error!(peer = %self.setup.address, "most peers fell silent at once: this one need not be dead");
-                Some(Parting::OurDoing)
-            }
-            parting => parting,
+        let ours = ours && intent == Intent::Serve;
+        if ours {
+            tracing::error!(peer = %self.setup.address, "most peers fell silent at once: this one need not be dead");
         }
+        Some((parting?, ours))
     }
 
     /// A peer that came back under another identity: the old one is taken away on its own.
     fn retire(&mut self) {
         if let Some(mut old) = self.ownership.take() {
-            old.end(Parting::Gone);
+            old.end(Parting::Gone, false);
             tokio::spawn(async move {
                 while !old.is_done() {
                     old.turn(now()).await;
@@ -711,5 +723,7 @@ const SILENCE: std::time::Duration = std::time::Duration::from_secs(3);
 const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 /// How long a peer gets to close its end.
 const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
+/// Connections that get so much time at once; whoever dials more often than that hears less.
+const ENDING_MAX: usize = 8;
 /// How long the daemon waits for the last words.
 const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);

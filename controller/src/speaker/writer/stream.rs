@@ -257,6 +257,7 @@ impl Active {
             interest,
         } = turn.to;
         self.bell = feed.bell();
+        self.held_since = None;
         self.stream.feed = feed;
         self.stream.cursor = cursor;
         self.stream.interest = interest;
