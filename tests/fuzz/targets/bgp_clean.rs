@@ -121,7 +121,7 @@ fn through<N: Nlri>(routes: Vec<(u32, N)>, update: &Update, hop: Option<NextHop>
     let mut told = reflect::reflect(&source, &attributes, &key, &LOCAL);
     // Memberships come back to who told them, as ours.
     if let (Ok(told), true) = (&mut told, group.returns()) {
-        told.originator_id = Some(RouterId(LOCAL.cluster_id.0));
+        told.originator_id = told.originator_id.map(|_| RouterId(LOCAL.cluster_id.0));
     }
     let mut found = BTreeMap::new();
     let mut sent = Vec::new();
