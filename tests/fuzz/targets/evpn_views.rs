@@ -15,7 +15,7 @@ use weft_bgp::table::{PeerKind, Source, Table};
 use weft_evpn::community::Community;
 use weft_evpn::guard::{self, Fabric, RouterMacs};
 use weft_evpn::limits::{Counts, Limits};
-use weft_evpn::moves::{Moves, Settings};
+use weft_evpn::moves::{Holder, Moves, Settings, Standing};
 use weft_evpn::neighbor::Neighbors;
 use weft_evpn::segment::Segments;
 use weft_evpn::vtep::Vteps;
@@ -88,9 +88,13 @@ impl Views {
                 registered: &registered,
             };
             let _ = guard::check(&route, &attributes, &fabric);
-            let _ = self
-                .moves
-                .verdict(&route, &attributes, Duration::from_secs(now));
+            if let Route::MacIp(claim) = &route
+                && let Some(holder) = Holder::of(claim, &attributes)
+            {
+                // Nobody is elsewhere than where it is.
+                let standing = holder.standing(&route, &attributes);
+                assert_ne!(standing, Some(Standing::Other));
+            }
             let _ = admission::check(&route, &attributes);
             if counts.admit(&route, &attributes).is_ok() {
                 counts.release(&route, &attributes);
