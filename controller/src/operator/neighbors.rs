@@ -371,7 +371,7 @@ mod tests {
 
     /// How long one look holds the tables' thread.
     #[test]
-    #[ignore = "a measurement"]
+    #[ignore = "a measurement: cargo test --release -p weft-controller --lib a_look_at_400_000_routes -- --ignored --nocapture"]
     #[expect(clippy::disallowed_methods, reason = "it measures")]
     #[expect(clippy::disallowed_macros, reason = "it says what it measured")]
     fn a_look_at_400_000_routes() {
