@@ -6,10 +6,12 @@
 mod freeze;
 mod holder;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use weft_bgp::table::{BestChange, Path};
 
 use crate::community::MacMobility;
@@ -261,18 +263,20 @@ impl Moves {
     fn announce(&mut self, new: Announced, now: Duration, alarms: &mut Vec<Alarm>) {
         let full = self.hosts.len() >= self.settings.followed_max;
         let holder = self.holders.number(new.holder);
-        let Some(host) = self.hosts.get_mut(&new.place) else {
-            if full {
+        let host = match self.hosts.entry(new.place) {
+            Entry::Occupied(host) => host.into_mut(),
+            Entry::Vacant(_) if full => {
                 self.unfollowed = self.unfollowed.saturating_add(1);
                 return;
             }
-            let host = Host {
-                holder,
-                sequence: new.sequence,
-                routes: 1,
-            };
-            self.hosts.insert(new.place, host);
-            return;
+            Entry::Vacant(vacant) => {
+                vacant.insert(Host {
+                    holder,
+                    sequence: new.sequence,
+                    routes: 1,
+                });
+                return;
+            }
         };
         let alone = host.routes == 0;
         host.routes = host.routes.saturating_add(1);
@@ -288,13 +292,14 @@ impl Moves {
     }
 
     fn withdraw(&mut self, place: Place) {
-        let Some(host) = self.hosts.get_mut(&place) else {
+        let Entry::Occupied(mut host) = self.hosts.entry(place) else {
             return;
         };
-        host.routes = host.routes.saturating_sub(1);
+        let routes = host.get().routes.saturating_sub(1);
+        host.get_mut().routes = routes;
         // Its moves still count; without any there is nothing to remember.
-        if host.routes == 0 && !self.history.contains_key(&place) {
-            self.hosts.remove(&place);
+        if routes == 0 && !self.history.contains_key(&place) {
+            host.remove();
         }
     }
 

@@ -32,7 +32,7 @@ const PACKAGES: &[Package] = &[
     // foldhash and hashbrown: tables of a million paths want a seeded hash and a table of places, and
     // std's default hasher draws randomness.
     Package { name: "weft-bgp", ours: &[], ours_in_tests: &[], others: Only(&["bytes", "foldhash", "hashbrown", "nom", "tracing"]) },
-    Package { name: "weft-evpn", ours: &["weft-bgp"], ours_in_tests: &[], others: Only(&["bytes", "tracing"]) },
+    Package { name: "weft-evpn", ours: &["weft-bgp"], ours_in_tests: &[], others: Only(&["bytes", "foldhash", "tracing"]) },
     // prost 0.11 and slog are in the signatures of raft 0.7.0.
     Package { name: "weft-store", ours: &[], ours_in_tests: &[], others: Only(&["bytes", "prost", "raft", "rocksdb", "slog", "thiserror", "tracing"]) },
     Package { name: "weft-weights", ours: &[], ours_in_tests: &[], others: Only(&["petgraph", "tracing"]) },

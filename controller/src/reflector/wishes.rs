@@ -4,10 +4,11 @@
 //!
 //! Whoever tells memberships has said all that it wants, and is not wished for.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use weft_bgp::attribute::{Attributes, ExtendedCommunity, NextHop};
 use weft_bgp::constrain::is_route_target;
 use weft_bgp::nlri::route_target::Membership;
@@ -49,7 +50,7 @@ impl Wishes {
             source: Arc::new(Source::new(peer, address.into(), PeerKind::IbgpClient)),
             attributes: Arc::new(attributes),
             asn: local.asn,
-            exports: HashMap::new(),
+            exports: HashMap::default(),
             sayers: BTreeSet::new(),
             wanted: BTreeMap::new(),
             changed: BTreeSet::new(),

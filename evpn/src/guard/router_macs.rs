@@ -1,8 +1,8 @@
 //! Which VTEP has which router's MAC address, derived from the selected routes. Keeps no route.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
+use foldhash::HashMap;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::table::{BestChange, Path};
 

@@ -1,10 +1,10 @@
 //! Who has a MAC address: a VTEP, or all VTEPs of a segment. Numbered, since there are few of them and
 //! many addresses.
 
-use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 
+use foldhash::{HashMap, HashSet};
 use weft_bgp::attribute::Attributes;
 
 use crate::esi::Esi;
@@ -47,6 +47,7 @@ pub(super) struct Holders {
     numbers: HashMap<Holder, u32>,
     holders: HashMap<u32, Holder>,
     next: u32,
+    after_sweep: usize,
 }
 
 impl Holders {
@@ -69,10 +70,36 @@ impl Holders {
         self.holders.get(&number).copied()
     }
 
-    /// Forgets those whose numbers are not used any more.
+    /// Forgets those whose numbers are not used any more, once there are twice as many as after the last time.
     pub(super) fn keep(&mut self, used: impl Iterator<Item = u32>) {
-        let used: BTreeSet<u32> = used.collect();
+        if self.holders.len() < SWEEP_AT_LEAST.max(2 * self.after_sweep) {
+            return;
+        }
+        let used: HashSet<u32> = used.collect();
         self.holders.retain(|number, _| used.contains(number));
         self.numbers.retain(|_, number| used.contains(number));
+        self.after_sweep = self.holders.len();
+    }
+}
+
+/// Fewer holders (some 100 kB) are not worth a look at every MAC address.
+const SWEEP_AT_LEAST: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_nothing_has_are_forgotten() {
+        let mut holders = Holders::default();
+        let vtep = |number: u32| Holder::Vtep(std::net::Ipv4Addr::from(number).into());
+        let kept = holders.number(vtep(0));
+        for number in 1..100_000 {
+            holders.number(vtep(number));
+            holders.keep([kept].into_iter());
+            assert!(holders.holders.len() <= SWEEP_AT_LEAST && holders.get(kept) == Some(vtep(0)));
+        }
+        assert_eq!(holders.numbers.len(), holders.holders.len());
+        assert_eq!(holders.number(vtep(0)), kept);
     }
 }
