@@ -6,6 +6,7 @@ pub mod freezes;
 pub mod learn;
 pub mod owner;
 pub mod thread;
+mod views;
 mod wishes;
 
 use std::collections::{BTreeMap, HashSet};
@@ -21,13 +22,11 @@ use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
-use weft_bgp::table::{BestChange, Source, TooOld};
+use weft_bgp::table::{Source, TooOld};
 use weft_bgp::update_group::{ExportKey, Segment};
-use weft_evpn::community::RouterMac;
-use weft_evpn::guard::RouterMacs;
+use weft_evpn::Route;
 use weft_evpn::moves::{self, Moves, Place};
 use weft_evpn::vtep::Vteps;
-use weft_evpn::{Mac, Route};
 use weft_store::{Applied, Change};
 
 use crate::ledger::{self, FactKey, FactPrefix, Owner};
@@ -36,6 +35,7 @@ use freezes::Freezes;
 use learn::sanity::FabricView;
 use owner::Agreed;
 pub use thread::Input;
+use views::Views;
 use wishes::Wishes;
 
 /// What follows from the facts.
@@ -49,9 +49,7 @@ pub struct Reflector {
     wishes: Wishes,
     /// Whether memberships were told or taken back since the last poll.
     rtc_touched: bool,
-    vteps: Vteps,
-    router_macs: RouterMacs,
-    moves: Moves,
+    views: Views,
     freezes: Freezes,
     /// As of the last poll, from any fixed moment.
     now: Duration,
@@ -63,7 +61,6 @@ pub struct Reflector {
     /// Peers whose agreed state changed since the last poll.
     touched: HashSet<PeerId>,
     control_touched: bool,
-    view_touched: bool,
 }
 
 /// What is agreed about one peer.
@@ -110,9 +107,7 @@ impl Reflector {
             rtc: FamilyState::new(),
             wishes: Wishes::new(&local),
             rtc_touched: false,
-            vteps: Vteps::new(),
-            router_macs: RouterMacs::new(),
-            moves: Moves::new(moves::Settings::default()),
+            views: Views::new(),
             freezes: Freezes::default(),
             now: Duration::ZERO,
             interner: Interner::new(INTERNER_SEED),
@@ -122,13 +117,12 @@ impl Reflector {
             next_group: 1,
             touched: HashSet::new(),
             control_touched: false,
-            view_touched: true,
         }
     }
 
     /// When moves of MAC addresses are too many; what moved before still counts.
     pub fn watch_moves(&mut self, settings: moves::Settings) {
-        self.moves.set(settings);
+        self.views.moves.set(settings);
     }
 
     /// The time of the next poll, from any fixed moment. Only alarms depend on it: nothing that is told
@@ -139,7 +133,7 @@ impl Reflector {
 
     /// MAC addresses that moved, and the time of the last poll.
     pub fn moves(&self) -> (&Moves, Duration) {
-        (&self.moves, self.now)
+        (&self.views.moves, self.now)
     }
 
     /// MAC addresses that are frozen, as agreed.
@@ -328,7 +322,7 @@ impl Reflector {
     /// The address is free, and its moves count anew, on every replica.
     fn thaw(&mut self, place: Place) {
         self.freezes.delete(place, &mut self.evpn.table);
-        self.moves.clear(place.0, place.1);
+        self.views.moves.clear(place.0, place.1);
         self.control_touched = true;
     }
 
@@ -421,23 +415,22 @@ impl Reflector {
 
     /// Selects, reflects and encodes what the facts taken since the last poll changed.
     pub fn poll(&mut self, out: &mut Vec<Output>) {
-        let vteps = &mut self.vteps;
-        let router_macs = &mut self.router_macs;
-        let wishes = &mut self.wishes;
-        let (moves, now) = (&mut self.moves, self.now);
         // Before selection: what is withheld must not be told first.
         self.control_touched |= self.freezes.settle(&mut self.evpn.table);
         let mut alarms = Vec::new();
-        let (control, view) = (&mut self.control_touched, &mut self.view_touched);
-        self.evpn.advertise(
+        let Self {
+            evpn,
+            views,
+            wishes,
+            now,
+            control_touched,
+            ..
+        } = self;
+        evpn.advertise(
             |group, segment| out.push(Output::Advertise(group, segment)),
             |change| {
-                vteps.learn(change);
                 wishes.learn(change);
-                alarms.extend(moves.learn(change, now));
-                let flooding = change.key.route_type() == INCLUSIVE_MULTICAST;
-                *control |= flooding;
-                *view |= learn_router_macs(router_macs, change) || flooding;
+                *control_touched |= views.learn(change, *now, &mut alarms);
             },
         );
         self.ipv4.advertise(
@@ -466,11 +459,8 @@ impl Reflector {
         if std::mem::take(&mut self.control_touched) {
             out.push(Output::Control);
         }
-        if std::mem::take(&mut self.view_touched) {
-            out.push(Output::View(Arc::new(FabricView {
-                vteps: self.vteps.vteps().collect(),
-                router_macs: self.router_macs.clone(),
-            })));
+        if let Some(view) = self.views.fabric() {
+            out.push(Output::View(Arc::new(view)));
         }
     }
 
@@ -531,7 +521,7 @@ impl Reflector {
         self.ipv6.retain(&mut read);
         self.rtc.retain(&mut read);
         self.interner.sweep();
-        self.moves.forget(self.now);
+        self.views.moves.forget(self.now);
     }
 
     /// What is agreed about `peer`.
@@ -581,20 +571,13 @@ impl Reflector {
 
     /// Which VTEPs are members of which VNI.
     pub fn vteps(&self) -> &Vteps {
-        &self.vteps
+        &self.views.vteps
     }
-}
 
-/// Takes in a change of selection; whether a MAC address has another owner by it.
-fn learn_router_macs(router_macs: &mut RouterMacs, change: &BestChange<Route>) -> bool {
-    let paths = change.old.iter().chain(&change.new);
-    let macs = paths.flat_map(|path| RouterMac::all(&path.attributes).map(RouterMac::mac));
-    let owned = |mac: Mac| (mac, router_macs.owner(mac));
-    let before: Vec<_> = macs.map(owned).collect();
-    router_macs.learn(change);
-    before
-        .iter()
-        .any(|(mac, owner)| router_macs.owner(*mac) != *owner)
+    /// EVPN destinations by route type; those of types 1 to 5 also where there are none.
+    pub fn types(&self) -> &BTreeMap<u8, u64> {
+        self.views.types()
+    }
 }
 
 fn route_keys<N: weft_bgp::nlri::Nlri>(
@@ -641,8 +624,6 @@ fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<So
     }
 }
 
-/// Route type of VTEP membership, RFC 7432 §7.3.
-const INCLUSIVE_MULTICAST: u8 = 3;
 /// Spreads attributes over the interner's buckets; never visible outside.
 const INTERNER_SEED: u64 = 0x7765_6674;
 

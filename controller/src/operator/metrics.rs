@@ -155,10 +155,6 @@ struct Tables {
 
 impl Tables {
     fn of(reflector: &Reflector) -> Self {
-        let mut evpn: std::collections::BTreeMap<u8, u64> = (1..=5).map(|kind| (kind, 0)).collect();
-        for destination in reflector.evpn().iter() {
-            *evpn.entry(destination.key().route_type()).or_default() += 1;
-        }
         let stale = |phase: Phase| {
             let peers = reflector.peers().filter(|(_, agreed)| {
                 let retention = agreed.owner.as_ref().and_then(|it| it.retention.as_ref());
@@ -173,7 +169,7 @@ impl Tables {
             followed: moves.followed(),
             frozen: reflector.freezes().iter().count(),
             withheld: reflector.freezes().iter().map(|it| it.withheld).sum(),
-            evpn,
+            evpn: reflector.types().clone(),
             vteps: reflector.vteps().vteps().count(),
         }
     }
