@@ -6,7 +6,7 @@ use weft_proto::operator::v1 as proto;
 
 use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, or_dash};
+use crate::output::{self, Format, or_dash, printable};
 
 /// What can be asked of MAC addresses.
 #[derive(Subcommand)]
@@ -27,13 +27,31 @@ impl Command {
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let mut client = dialog.connection.operator().await?;
         if let Self::Clear { vni, mac } = self {
-            let call = client.clear_moves(proto::ClearMovesRequest { vni, mac });
-            dialog.connection.answer(call).await?;
+            let request = proto::ClearMovesRequest {
+                vni,
+                mac: mac.clone(),
+            };
+            let answer = dialog.connection.answer(client.clear_moves(request));
+            let cleared = answer.await?.cleared;
+            if dialog.format != Format::Table {
+                return dialog.rows::<_, Move>(cleared.into_iter().collect());
+            }
+            let done = done(cleared.as_ref());
+            writeln!(dialog.out, "{} in VNI {vni}: {done}", printable(&mac))?;
             return Ok(());
         }
         let call = client.list_moves(proto::ListMovesRequest {});
         let answer = dialog.connection.answer(call).await?;
         dialog.rows::<_, Move>(answer.moves)
+    }
+}
+
+/// What clearing did.
+fn done(cleared: Option<&proto::Move>) -> &'static str {
+    match cleared {
+        None => "nothing to clear",
+        Some(moved) if moved.frozen => "thawed, its moves count anew",
+        Some(_) => "no alarm any more, its moves count anew",
     }
 }
 
@@ -81,7 +99,7 @@ impl output::Row for Move {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Format, List};
+    use crate::output::List;
 
     #[test]
     fn moves_in_columns() {

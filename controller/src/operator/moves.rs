@@ -55,16 +55,25 @@ fn answer(moves: &Moves, freezes: &Freezes, now: Duration) -> proto::ListMovesRe
     }
 }
 
-/// Agrees that an address is not frozen; every replica forgets its moves with that.
-pub(super) async fn clear(
-    consensus: &Consensus,
-    request: &proto::ClearMovesRequest,
-) -> Result<proto::ClearMovesResponse, Status> {
+/// The address that a request is about.
+pub(super) fn place(request: &proto::ClearMovesRequest) -> Result<Place, Status> {
     let vni = Vni::new(request.vni)
         .ok_or_else(|| Status::invalid_argument(format!("vni: {} is none", request.vni)))?;
     let mac = Mac::from_str(&request.mac).map_err(|_| {
         Status::invalid_argument(format!("mac: {:?} is not a MAC address", request.mac))
     })?;
+    Ok((vni, mac))
+}
+
+/// The row of an address, if it has one.
+pub(super) fn row((vni, mac): Place, rows: Vec<proto::Move>) -> Option<proto::Move> {
+    let (vni, mac) = (vni.number(), mac.to_string());
+    rows.into_iter()
+        .find(|row| row.vni == vni && row.mac == mac)
+}
+
+/// Agrees that an address is not frozen; every replica forgets its moves with that.
+pub(super) async fn clear(consensus: &Consensus, (vni, mac): Place) -> Result<(), Status> {
     let batch = Batch {
         conditions: Vec::new(),
         ops: vec![ledger::delete(&FactKey::Freeze((vni, mac)))],
@@ -72,7 +81,7 @@ pub(super) async fn clear(
     match consensus.propose(batch).await {
         Outcome::Applied { .. } => {
             tracing::info!(%vni, %mac, "an operator takes back what moved");
-            Ok(proto::ClearMovesResponse {})
+            Ok(())
         }
         Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => Err(
             Status::unavailable("not agreed, or nobody knows yet; ask again"),

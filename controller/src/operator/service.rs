@@ -295,8 +295,11 @@ impl operator_server::Operator for Service {
         &self,
         request: Request<proto::ClearMovesRequest>,
     ) -> Result<Response<proto::ClearMovesResponse>, Status> {
-        let cleared = moves::clear(&self.shared.consensus, request.get_ref());
-        cleared.await.map(Response::new)
+        let place = moves::place(request.get_ref())?;
+        let known = self.look(0, moves::rows).await?;
+        moves::clear(&self.shared.consensus, place).await?;
+        let cleared = moves::row(place, known.moves);
+        Ok(Response::new(proto::ClearMovesResponse { cleared }))
     }
 
     type DumpRibStream = rib::Dump;
