@@ -211,13 +211,15 @@ fn shared(
 
 fn open(config: &Config) -> Result<Replica, DaemonError> {
     let voters = config.replicas.iter().map(|member| member.id).collect();
-    let store = weft_store::Config::new(
+    let since_1970 = since_1970();
+    let mut store = weft_store::Config::new(
         config.replica.id,
         voters,
         config.replica.data_dir.clone(),
         config.cluster(),
-        seed(),
+        seed(since_1970),
     );
+    store.boot_min = since_1970.as_secs();
     Replica::open(store).map_err(|source| DaemonError::Store(Box::new(source)))
 }
 
@@ -360,12 +362,15 @@ async fn join(thread: std::thread::JoinHandle<()>) {
     }
 }
 
-/// Election timeouts of replicas that start together must differ.
 #[expect(clippy::disallowed_methods, reason = "read once at start")]
-fn seed() -> u64 {
+fn since_1970() -> Duration {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = since.map_or(0, |since| u64::from(since.subsec_nanos()));
-    now ^ (u64::from(std::process::id()) << 32)
+    since.unwrap_or_default()
+}
+
+/// Election timeouts of replicas that start together must differ.
+fn seed(now: Duration) -> u64 {
+    u64::from(now.subsec_nanos()) ^ (u64::from(std::process::id()) << 32)
 }
 
 fn hostname() -> String {

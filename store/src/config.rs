@@ -20,6 +20,9 @@ pub struct Config {
     pub log_keep_entries: u64,
     /// The same bound in octets; whichever is hit first.
     pub log_keep_octets: u64,
+    /// No start of this replica counts lower. Proposals are told apart by it, so a replica that lost its
+    /// directory needs a number above all that it ever had: the seconds since 1970 are one.
+    pub boot_min: u64,
     /// Ticks after which a proposal without an outcome is [`Dropped`](crate::Outcome::Dropped).
     pub proposal_ticks: u32,
     /// Ticks after which a read without an answer has failed.
@@ -46,6 +49,7 @@ impl Config {
             seed,
             log_keep_entries: LOG_KEEP_ENTRIES,
             log_keep_octets: LOG_KEEP_OCTETS,
+            boot_min: 1,
             proposal_ticks: DEADLINE_TICKS,
             read_ticks: DEADLINE_TICKS,
             probe: None,

@@ -50,8 +50,8 @@ pub enum OpenError {
         /// Newest format this release reads.
         supported: u32,
     },
-    /// What is in the directory contradicts itself; voting on it could lose committed facts. Wipe
-    /// it and let the replica rejoin.
+    /// What is in the directory contradicts itself; voting on it could lose committed facts.
+    /// The README says how a replica begins anew.
     #[error("{dir}: {what}")]
     Corrupt {
         /// The data directory.

@@ -22,7 +22,7 @@ pub(crate) struct Opened {
     pub(crate) disk: Arc<Disk>,
     pub(crate) node: RawNode<Log>,
     pub(crate) state: State,
-    /// How many times it has been opened.
+    /// Numbers its starts, upwards.
     pub(crate) boot: u64,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
     })
 }
 
-/// Founds the database if it is empty, else checks whose it is; counts the boot.
+/// Founds the database if it is empty, else checks whose it is; numbers this start.
 fn enter(config: &Config, disk: &Disk, has_identity: bool) -> Result<u64, OpenError> {
     let database = |source| OpenError::Database {
         dir: config.data_dir.clone(),
@@ -112,6 +112,7 @@ fn enter(config: &Config, disk: &Disk, has_identity: bool) -> Result<u64, OpenEr
         batch.put_cf(disk.meta(), OWNER, owner(config));
         1
     };
+    let boot = boot.max(config.boot_min);
     batch.put_cf(disk.meta(), BOOT, boot.to_be_bytes());
     disk.write(batch, true).map_err(database)?;
     Ok(boot)

@@ -1,9 +1,12 @@
 //! What replicas do when nothing is wrong, or one thing is.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use bytes::Bytes;
 use weft_store::{Batch, Change, Input, Op, Outcome, Role};
 
-use crate::world::{World, put, replay, when};
+use crate::world::{World, directory, put, replay, when};
 
 #[test]
 fn a_single_replica_elects_itself_and_commits_without_a_tick() {
@@ -174,6 +177,40 @@ fn a_restarted_replica_catches_up_from_the_log() {
         before + 1,
         "no entry is emitted twice"
     );
+}
+
+/// Its earlier proposals are remembered by the others, and not by itself.
+#[test]
+fn a_replica_that_lost_its_directory_proposes_again() {
+    let now = Arc::new(AtomicU64::new(1_000));
+    let clock = Arc::clone(&now);
+    let mut world = World::with(3, move |config| {
+        config.boot_min = clock.fetch_add(1, Relaxed);
+    });
+    let lost = world.leader();
+    for n in 0..5 {
+        world.kill(lost);
+        world.start(lost);
+        world.leader();
+        let outcome = world.commit(lost, put("a", &n.to_string()));
+        assert!(matches!(outcome, Outcome::Applied { .. }));
+    }
+    world.converge();
+    world.kill(lost);
+    world.dirs.insert(lost, directory());
+    // The leader that knew the old log stands down first: to it, entries would be lost.
+    let old = world.leader();
+    let new = world.ids().into_iter().find(|id| *id != old).unwrap();
+    world.input(old, Input::TransferLeader(new));
+    world.until("the transfer", |world| {
+        world.replicas[&new].status().role == Role::Leader
+    });
+    world.start(lost);
+    world.converge();
+    let outcome = world.commit(lost, put("a", "last"));
+    assert!(matches!(outcome, Outcome::Applied { .. }));
+    world.converge();
+    assert_eq!(world.get(old, "a").as_deref(), Some("last"));
 }
 
 #[test]
