@@ -600,3 +600,37 @@ fn memberships_of_others_are_told_to_those_who_take_them() {
     };
     assert_eq!((told(0), told(OTHERS_MEMBERSHIPS)), (0, 2));
 }
+
+/// Nor does a member that catches up hear that it is gone: the preface that says it is not said again.
+#[test]
+fn no_catch_up_takes_our_own_membership_back() {
+    let others = Membership::exactly(64_496, ExtendedCommunity::route_target_as2(64_496, 1));
+    let mut table = Table::new();
+    for nlri in [others, Membership::DEFAULT] {
+        table.learn(&source(1), 0, nlri, Arc::new(attributes(100)));
+    }
+    table.select();
+    let known = table.revision();
+    let caught_up = |table: &Table<Membership>, bits| {
+        let key = ExportKey {
+            filter: Filter(bits),
+            ..key(4096)
+        };
+        let mut group = UpdateGroup::new(key, LOCAL);
+        let image = group.image(table, known, &Interest::Everything).unwrap();
+        heard(&image, 5, &Interest::Everything)
+    };
+    // Said again in another way, and gone.
+    for nlri in [others, Membership::DEFAULT] {
+        table.learn(&source(1), 0, nlri, Arc::new(attributes(200)));
+    }
+    table.select();
+    assert_eq!(caught_up(&table, 0), (0, 0));
+    assert_eq!(caught_up(&table, OTHERS_MEMBERSHIPS), (1, 0));
+    for nlri in [others, Membership::DEFAULT] {
+        table.withdraw(peer(1), 0, &nlri);
+    }
+    table.select();
+    assert_eq!(caught_up(&table, 0), (0, 0));
+    assert_eq!(caught_up(&table, OTHERS_MEMBERSHIPS), (0, 1));
+}

@@ -144,7 +144,12 @@ impl Nlri for Membership {
 
     /// The default one is never told for others: each speaker has its own, and theirs must not replace or withdraw it.
     fn sendable(&self, _: &Attributes, filter: Filter) -> bool {
-        *self != Self::DEFAULT && filter.0 & OTHERS_MEMBERSHIPS != 0
+        Self::withdrawable(self, filter)
+    }
+
+    /// Nor is it taken back for others: the peer would take our own for gone.
+    fn withdrawable(key: &Self, filter: Filter) -> bool {
+        *key != Self::DEFAULT && filter.0 & OTHERS_MEMBERSHIPS != 0
     }
 }
 
