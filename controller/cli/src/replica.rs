@@ -11,7 +11,7 @@ use crate::output::{self, or_dash};
 /// What can be asked of replicas.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Members of the group; `*` marks the one that answers.
+    /// Members of the group; `*` marks the one that answers. Which of them are reachable the leader knows.
     List,
 }
 
@@ -82,10 +82,12 @@ impl output::Row for Replica {
                 number.to_string()
             }
         };
-        let last_seen = match (self.answers, self.last_seen_secs) {
-            (true, _) => "-".to_owned(),
-            (false, ..0.0) => "never".to_owned(),
-            (false, secs) => format!("{secs:.1}s"),
+        let last_seen = match (self.role.as_str(), self.last_seen_secs) {
+            _ if self.answers => "-".to_owned(),
+            // Nobody else hears of it than the leader.
+            ("unknown", _) => "-".to_owned(),
+            (_, ..0.0) => "never".to_owned(),
+            (_, secs) => format!("{secs:.1}s"),
         };
         vec![
             if self.answers { "*" } else { "" }.to_owned(),
@@ -133,6 +135,7 @@ mod tests {
             own,
             other(2, 0.04, "follower"),
             other(3, -1.0, "unreachable"),
+            other(4, -1.0, "unknown"),
         ];
         list.add(&rows.map(Replica::from)).unwrap();
         list.end().unwrap();
@@ -141,6 +144,7 @@ mod tests {
             "*  1   192.0.2.1:7400  leader       4     120     120      -          -\n",
             "   2   192.0.2.2:7400  follower     -     -       -        0.0s       -\n",
             "   3   192.0.2.3:7400  unreachable  -     -       -        never      -\n",
+            "   4   192.0.2.4:7400  unknown      -     -       -        -          -\n",
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

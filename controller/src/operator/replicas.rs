@@ -1,6 +1,7 @@
 //! The replicas as rows: what this one knows of itself, and of the others if it leads. Knows no task.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weft_proto::operator::v1 as proto;
 
@@ -12,21 +13,13 @@ pub(super) fn rows(group: &Group, replicas: &BTreeMap<u64, String>) -> proto::Li
     let row = |(id, address): (&u64, &String)| {
         let own = *id == status.id;
         let heard = group.heard.get(id).map(std::time::Instant::elapsed);
-        let last_seen_secs = if own {
-            0.0
-        } else {
-            heard.map_or(-1.0, |ago| ago.as_secs_f64())
+        let (role, heard) = match own {
+            true => (format!("{:?}", status.role).to_lowercase(), heard),
+            false => other(group, *id, heard),
         };
-        let role = match (own, status.leader == Some(*id)) {
-            (true, _) => format!("{:?}", status.role).to_lowercase(),
-            (false, true) => "leader".to_owned(),
-            (false, false)
-                if heard.is_none_or(|ago| ago > UNREACHABLE_AFTER)
-                    && status.leader == Some(status.id) =>
-            {
-                "unreachable".to_owned()
-            }
-            (false, false) => "follower".to_owned(),
+        let last_seen_secs = match own {
+            true => 0.0,
+            false => heard.map_or(-1.0, |ago| ago.as_secs_f64()),
         };
         let matched = status
             .peers
@@ -61,5 +54,89 @@ pub(super) fn rows(group: &Group, replicas: &BTreeMap<u64, String>) -> proto::Li
     }
 }
 
+/// The role of another replica, and when it was heard of. All others speak to the leader; two that follow
+/// say nothing to each other, so that one cannot tell whether the other lives.
+fn other(group: &Group, id: u64, heard: Option<Duration>) -> (String, Option<Duration>) {
+    let leader = group.status.leader;
+    let lives = heard.is_some_and(|ago| ago <= UNREACHABLE_AFTER);
+    let (role, heard) = match (leader == Some(id), leader == Some(group.status.id)) {
+        (true, _) => ("leader", heard),
+        (false, false) => ("unknown", None),
+        (false, true) if lives => ("follower", heard),
+        (false, true) => ("unreachable", heard),
+    };
+    (role.to_owned(), heard)
+}
+
 /// As the leader counts a replica as lost.
-const UNREACHABLE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use weft_store::{Role, Status};
+
+    use super::*;
+
+    fn group(id: u64, role: Role, heard: &[u64]) -> Group {
+        Group {
+            status: Status {
+                id,
+                role,
+                term: 4,
+                leader: Some(1),
+                commit: 120,
+                applied: 120,
+                first: 1,
+                last: 120,
+                peers: Vec::new(),
+                refused: 0,
+                degraded: None,
+            },
+            heard: heard.iter().map(|id| (*id, now())).collect(),
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "stands for the thread")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    fn roles(group: &Group) -> Vec<(String, bool)> {
+        let replicas = [1, 2, 3].map(|id| (id, format!("192.0.2.{id}:7400")));
+        let rows = rows(group, &replicas.into()).replicas.into_iter();
+        rows.map(|row| (row.role, row.last_seen_secs >= 0.0))
+            .collect()
+    }
+
+    fn said(rows: [(&str, bool); 3]) -> Vec<(String, bool)> {
+        rows.map(|(role, seen)| (role.to_owned(), seen)).into()
+    }
+
+    #[test]
+    fn the_leader_says_who_follows_and_who_is_lost() {
+        let expected = said([("leader", true), ("follower", true), ("unreachable", false)]);
+        assert_eq!(roles(&group(1, Role::Leader, &[2])), expected);
+    }
+
+    #[test]
+    fn a_follower_says_nothing_of_those_that_do_not_speak_to_it() {
+        let expected = said([("leader", true), ("follower", true), ("unknown", false)]);
+        assert_eq!(roles(&group(2, Role::Follower, &[1])), expected);
+        // It asked for a vote before there was a leader: that says nothing of now.
+        assert_eq!(roles(&group(2, Role::Follower, &[1, 3])), expected);
+    }
+
+    #[test]
+    fn without_a_leader_every_other_is_unknown() {
+        let mut group = group(2, Role::PreCandidate, &[1, 3]);
+        group.status.leader = None;
+        let expected = said([
+            ("unknown", false),
+            ("precandidate", true),
+            ("unknown", false),
+        ]);
+        assert_eq!(roles(&group), expected);
+    }
+}
