@@ -16,8 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -81,6 +82,25 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     runtime.block_on(serve(config, file))
 }
 
+/// What the system tells a daemon. Taken before anything that takes time: until then a signal ends the process,
+/// from then on it waits until somebody asks for it.
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn take() -> Result<Self, DaemonError> {
+        let take = |kind| signal(kind).map_err(DaemonError::Runtime);
+        Ok(Self {
+            hangup: take(SignalKind::hangup())?,
+            terminate: take(SignalKind::terminate())?,
+            interrupt: take(SignalKind::interrupt())?,
+        })
+    }
+}
+
 struct Listeners {
     bgp: Vec<TcpListener>,
     api: TcpListener,
@@ -119,6 +139,12 @@ impl Listeners {
 }
 
 async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
+    let Signals {
+        hangup,
+        terminate,
+        interrupt,
+    } = Signals::take()?;
+    let terminated = terminated(terminate, interrupt).shared();
     let listeners = Listeners::open(&config)?;
     let replica = open(&config)?;
     let others = config
@@ -163,7 +189,7 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
         &mut tasks,
     );
     tasks.spawn(monitoring::serve(Arc::clone(&shared)));
-    tasks.spawn(reload::at_hangup(reloader));
+    tasks.spawn(reload::at_hangup(hangup, reloader));
     tasks.spawn(leadership::lead(Arc::clone(&shared), led));
     tracing::info!(
         replica = config.replica.id,
@@ -172,9 +198,12 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
         "weftd started"
     );
     // What this replica held before it died is over; others must not wait for it.
-    disown(&consensus, config.replica.id, START_PATIENCE).await;
+    tokio::select! {
+        () = disown(&consensus, config.replica.id, START_PATIENCE) => {}
+        () = terminated.clone() => {}
+    }
     Speaker::new(Arc::clone(&shared))
-        .serve(listeners.bgp, reloads, terminated())
+        .serve(listeners.bgp, reloads, terminated)
         .await;
     tracing::info!("peers are gone; stopping");
     disown(&consensus, config.replica.id, STOP_PATIENCE).await;
@@ -345,9 +374,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-async fn terminated() {
-    let mut terminate = signal(SignalKind::terminate()).expect("the runtime handles signals");
-    let mut interrupt = signal(SignalKind::interrupt()).expect("the runtime handles signals");
+async fn terminated(mut terminate: Signal, mut interrupt: Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -385,3 +412,33 @@ const RETRY: Duration = Duration::from_millis(100);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const RAFT_WINDOW: u32 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Signals that this process does not leave to the system, as bits.
+    fn caught() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        u64::from_str_radix(caught.unwrap().trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn signals_are_taken_before_anything_that_takes_time() {
+        let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = taken.local_addr().unwrap();
+        let text = format!("[bgp]\nlisten = [\"{address}\"]\n");
+        let config = Config::parse(&text, Path::new("weft.toml")).unwrap();
+        // It does not come as far as to open its data: that may take a minute.
+        assert!(matches!(run(config, None), Err(DaemonError::Listen { .. })));
+        let [hangup, interrupt, terminate] = [1, 2, 15].map(|signal| 1 << (signal - 1));
+        assert_eq!(
+            !caught() & (hangup | interrupt | terminate),
+            0,
+            "a reload or a stop during the start has to wait"
+        );
+    }
+}

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::Shared;
@@ -106,9 +106,8 @@ impl Reloader {
     }
 }
 
-/// Reloads at every SIGHUP.
-pub async fn at_hangup(reloader: Arc<Reloader>) {
-    let mut hangup = signal(SignalKind::hangup()).expect("the runtime handles signals");
+/// Reloads at every SIGHUP, those that came before this was asked for included.
+pub async fn at_hangup(mut hangup: Signal, reloader: Arc<Reloader>) {
     while hangup.recv().await.is_some() {
         match reloader.reload(false).await {
             Ok(changes) => tracing::info!(changes = changes.len(), "configuration reloaded"),
