@@ -241,6 +241,20 @@ impl Speaker {
         bgp.dynamic_peers_max.saturating_sub(dynamic)
     }
 
+    /// Of the peers that have no session and whose task only remembers why, the first to begin that goes. False: there
+    /// is none.
+    fn make_room(&self) -> bool {
+        let mut entries = lock(&self.shared.entries);
+        let lingering = entries
+            .iter()
+            .filter_map(|(address, entry)| Some((entry.report.lingering_since()?, *address)));
+        let Some((_, address)) = lingering.min() else {
+            return false;
+        };
+        // The task ends when nobody can reach it any more.
+        entries.remove(&address).is_some()
+    }
+
     /// From now on another configuration holds. Every peer's task sees that by itself.
     fn reload(&mut self, reload: Reload) {
         let (config, done) = reload.accept();
@@ -370,7 +384,7 @@ impl Speaker {
             tracing::info!(%from, "connection from a peer that is shut down");
             return;
         }
-        if self.room(&self.shared.config().bgp) == 0 {
+        if self.room(&self.shared.config().bgp) == 0 && !self.make_room() {
             tracing::error!(%from, "no room for another dynamic peer; see bgp.dynamic_peers_max");
             return;
         }

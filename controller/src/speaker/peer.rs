@@ -5,10 +5,13 @@ mod asking;
 mod exporting;
 mod inbound;
 mod joining;
+mod lingering;
 mod liveness;
 mod newcomer;
 mod reconfigure;
 mod shown;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -109,6 +112,8 @@ pub struct Peer {
     dialed_until: Option<Instant>,
     /// We ended the session for a reason that may pass: begin again then.
     restart: Option<Instant>,
+    /// A session ended by the peer's mistake: the task of one that is not listed stays until then.
+    lingers_until: Option<Instant>,
     /// Connections that are closed and may not have ended.
     ending: JoinSet<()>,
     /// What it may still send, where somebody limits that.
@@ -208,6 +213,7 @@ impl Peer {
             leaving: false,
             dialed_until,
             restart: None,
+            lingers_until: None,
             ending: JoinSet::new(),
             budget: None,
             resting: None,
@@ -225,17 +231,6 @@ impl Peer {
         self.shared.release_identity(self.setup.address);
     }
 
-    fn is_over(&self) -> bool {
-        let idle = self.connections.iter().all(Option::is_none) && self.ending.is_empty();
-        let gone = self.ownership.as_ref().is_none_or(Ownership::is_done);
-        match self.stopping {
-            Some(deadline) => (idle && gone) || now() >= deadline,
-            None if self.leaving => idle && gone,
-            None if self.dialed_until.is_some() => false,
-            None => self.setup.dynamic && idle && gone && self.report.served(),
-        }
-    }
-
     async fn turn(&mut self) {
         let timeout = self.session.poll_timeout().map(Instant::from_std);
         let telling = self.telling_deadline();
@@ -243,7 +238,8 @@ impl Peer {
         let resting = self.resting.is_some();
         let deadline = timers
             .into_iter()
-            .chain([self.resting, self.dialed_until, self.asking.deadline()])
+            .chain([self.resting, self.dialed_until, self.lingers_until])
+            .chain([self.asking.deadline()])
             .flatten()
             .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
@@ -269,6 +265,7 @@ impl Peer {
             self.ownership = None;
             self.shared.release_identity(self.setup.address);
         }
+        self.report_lingering();
     }
 
     async fn due(&mut self) {
@@ -279,6 +276,7 @@ impl Peer {
             self.stop_dialing();
             self.report.failed("it has not come back".to_owned());
         }
+        self.forget();
         if self.owed_at.is_some_and(|at| now() >= at) {
             self.owed_at = None;
             for family in std::mem::take(&mut self.owed) {
@@ -480,6 +478,7 @@ impl Peer {
             Output::Down(reason) => {
                 tracing::warn!(peer = %self.setup.address, %reason, "session closed");
                 self.show_end(&reason);
+                self.linger(&reason);
                 let up = self.up.take();
                 let parting = self.parting(up.as_ref(), &reason);
                 let reason = self.grievance.take().unwrap_or_else(|| reason.to_string());

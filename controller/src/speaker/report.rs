@@ -79,6 +79,8 @@ pub struct Facts {
     pub bfd: Option<watch::Receiver<weft_bfd::Status>>,
     /// What it was not told for want of interest.
     pub saved: BTreeMap<Family, Arc<Saved>>,
+    /// Since when its task has nothing to do but to remember how its sessions ended.
+    pub lingering: Option<Instant>,
 }
 
 /// The two ends of a session, and the OPENs that it began with, headers included.
@@ -142,6 +144,7 @@ impl Report {
             ended: BTreeSet::new(),
             bfd: None,
             saved: BTreeMap::new(),
+            lingering: None,
         })))
     }
 
@@ -261,6 +264,17 @@ impl Report {
     /// An attempt failed.
     pub fn failed(&self, reason: String) {
         self.lock().attempt_error = reason;
+    }
+
+    /// The task has nothing to do but to remember, as of now; absent: it has.
+    pub fn lingering(&self, now: Option<Instant>) {
+        let mut facts = self.lock();
+        facts.lingering = now.map(|now| facts.lingering.unwrap_or(now));
+    }
+
+    /// Since when that is so.
+    pub fn lingering_since(&self) -> Option<Instant> {
+        self.lock().lingering
     }
 
     /// An UPDATE was taken. Returns what is worth a line in the log, which a hostile peer must not fill: the

@@ -1,0 +1,89 @@
+//! What a peer of a listen range did is remembered beyond its session, for a while and as long as there is room.
+
+use super::*;
+use crate::speaker::{Speaker, lock};
+
+/// An UPDATE whose next hop has one octet: 3/9.
+fn malformed() -> Vec<u8> {
+    let attributes = [0x80, 0x0e, 6, 0, 25, 70, 1, 9, 0];
+    let mut octets = vec![0xff; 16];
+    octets.extend([0, 23 + 9, 2, 0, 0, 0, 9]);
+    octets.extend(attributes);
+    octets
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_exceeded_a_limit_serves_its_hold_down() {
+    let mut bench = Bench::new().await;
+    let remote = bench.session().await.unwrap();
+    bench.peer.exceeded = Some("routes".to_owned());
+    bench.peer.dismiss().await;
+    let last = bench.until(remote.hear_out()).await;
+    assert_eq!(last, Some(Notification::cease(Cease::MaxPrefixes)));
+    for _ in 0..3 {
+        bench.pass(Duration::from_secs(3)).await;
+        assert!(!bench.peer.is_over());
+        assert!(bench.session().await.is_none(), "it has to wait");
+    }
+    bench.pass(Duration::from_secs(2)).await;
+    assert!(bench.session().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_fails_again_and_again_waits_longer_each_time() {
+    let mut bench = Bench::new().await;
+    // Three quarters of 0.5 s doubled each time is the least.
+    for refused_ms in [300, 700, 1_450] {
+        let mut remote = bench.session().await.expect("an idle hold is over");
+        let last = bench.until(async move {
+            remote.say_octets(&malformed()).await;
+            remote.hear_out().await
+        });
+        let last = last.await.unwrap();
+        assert_eq!((last.code, last.subcode), (3, 9));
+        bench.pass(Duration::from_millis(refused_ms)).await;
+        assert!(!bench.peer.is_over());
+        assert!(bench.session().await.is_none(), "after {refused_ms} ms");
+        bench.pass(Duration::from_millis(refused_ms)).await;
+    }
+    // It is forgotten once it stays away.
+    bench.pass(Duration::from_secs(55)).await;
+    assert!(!bench.peer.is_over());
+    bench.pass(Duration::from_secs(5)).await;
+    assert!(bench.peer.is_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_goes_by_itself_is_not_remembered() {
+    let mut bench = Bench::new().await;
+    let remote = bench.session().await.unwrap();
+    drop(remote);
+    bench.pass(Duration::from_secs(1)).await;
+    assert!(bench.peer.is_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_only_remembered_makes_room_for_others() {
+    let config = CONFIG.replace("asn =", "dynamic_peers_max = 1\n    asn =");
+    let (shared, _dir) = shared(&config);
+    let shared = Arc::new(shared);
+    let mut speaker = Speaker::new(Arc::clone(&shared));
+    let [first, second] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
+    let has = |address: &IpAddr| lock(&shared.entries).contains_key(address);
+    let (ours, theirs) = pair();
+    speaker.hand_over(ours, SocketAddr::new(first, 179));
+    let mut remote = Remote(theirs, BytesMut::new());
+    let (refused, _) = pair();
+    speaker.hand_over(refused, SocketAddr::new(second, 179));
+    assert!(has(&first) && !has(&second), "the first has a connection");
+    // Octets that are no BGP.
+    remote.say_octets(&[0; 19]).await;
+    remote.hear_out().await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(has(&first), "it is remembered");
+    let (ours, _theirs) = pair();
+    speaker.hand_over(ours, SocketAddr::new(second, 179));
+    assert!(!has(&first) && has(&second));
+    let ended = speaker.peers.join_next().await.unwrap().unwrap();
+    assert_eq!(ended, first);
+}
