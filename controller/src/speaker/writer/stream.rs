@@ -83,7 +83,13 @@ impl Active {
     }
 
     /// A member that fell behind is on a journal again. It is still to be told that all was told.
+    ///
+    /// With a turn ahead it is lost: what it caught up with is what it would have been told after the turn, and says
+    /// nothing of what the turn would have told it of older routes.
     pub(super) fn begin_again(&mut self, mut stream: Stream) {
+        if !self.turns.is_empty() {
+            return;
+        }
         stream.end_of_rib = stream.end_of_rib.or_else(|| self.stream.end_of_rib.take());
         let (opening, again) = (self.opening.take(), self.again.take());
         // EoRR after an image that was left behind would lie, but after this one nothing is missing.

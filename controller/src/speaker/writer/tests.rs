@@ -371,7 +371,8 @@ fn turns_and_repeats_keep_their_order() {
 
 #[test]
 fn who_lags_with_a_turn_ahead_is_lost() {
-    for turn_is_late in [false, true] {
+    // The turn was there before the lag, came after it, or even the answer to the lag came.
+    for (turn_is_late, caught_up) in [(false, false), (true, false), (true, true)] {
         let (old, new) = (Arc::new(Feed::new(1)), feed());
         let mut writer = begun(stream(&old, segment(1, "image")));
         assert_eq!(written(&mut writer), ["image"]);
@@ -385,6 +386,14 @@ fn who_lags_with_a_turn_ahead_is_lost() {
             assert!(matches!(event, Some(Event::Lagged(FAMILY, 1))));
         }
         writer.take(order);
+        if caught_up {
+            // What changed since, as the peer is told after the turn.
+            let behind = Stream {
+                interest: interest(1),
+                ..stream(&new, segment(9, "since"))
+            };
+            writer.take(Order::Begin(Box::new(behind)));
+        }
         let event = writer.fill(&mut chunk, Instant::now());
         assert!(matches!(event, Some(Event::Lost(FAMILY))), "{event:?}");
         assert!(chunk.octets.is_empty());

@@ -267,10 +267,14 @@ impl World {
         octets.iter().for_each(|octets| self.hear(octets));
         match trouble {
             None => {}
-            // The answer that is on its way comes first.
-            Some(Trouble::Lagged(_)) if !self.turned.is_empty() => self.hear_turns(),
-            Some(Trouble::Lagged(since)) if since > 0 && self.begin(since, false) => {}
-            Some(Trouble::Lagged(_) | Trouble::Lost) => self.start(),
+            // The answer that is on its way comes first; then what is missing, as the peer is told after it.
+            Some(Trouble::Lagged(since)) => {
+                self.hear_turns();
+                if since == 0 || !self.begin(since, false) {
+                    self.start();
+                }
+            }
+            Some(Trouble::Lost) => self.start(),
         }
         some
     }
