@@ -8,12 +8,13 @@ mod joining;
 mod lingering;
 mod liveness;
 mod newcomer;
+mod owed;
 mod reconfigure;
 mod shown;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ use exporting::Exporting;
 use joining::{Answer, Why};
 use liveness::Liveness;
 use newcomer::Newcomer;
+use owed::Owed;
 
 /// What a peer's task is told from outside.
 pub enum Word {
@@ -96,9 +98,8 @@ pub struct Peer {
     /// Routes to ask for: family, why, and the revision known.
     wanted: BTreeMap<(Family, Why), u64>,
     joining: Option<BoxFuture<'static, Answer>>,
-    /// Families whose End-of-RIB waits for a majority, and when to try again.
-    owed: BTreeSet<Family>,
-    owed_at: Option<Instant>,
+    /// Families whose End-of-RIB waits for a majority.
+    owed: Owed,
     /// Why we ended the session ourselves.
     grievance: Option<String>,
     /// The limit beyond which the peer went, if that ends the session.
@@ -204,8 +205,7 @@ impl Peer {
             liveness: Liveness::default(),
             wanted: BTreeMap::new(),
             joining: None,
-            owed: BTreeSet::new(),
-            owed_at: None,
+            owed: Owed::default(),
             grievance: None,
             exceeded: None,
             asking: Asking::default(),
@@ -234,7 +234,8 @@ impl Peer {
     async fn turn(&mut self) {
         let timeout = self.session.poll_timeout().map(Instant::from_std);
         let telling = self.telling_deadline();
-        let timers = [timeout, self.restart, self.stopping, self.owed_at, telling];
+        let owed = self.owed.deadline();
+        let timers = [timeout, self.restart, self.stopping, owed, telling];
         let resting = self.resting.is_some();
         let deadline = timers
             .into_iter()
@@ -277,11 +278,8 @@ impl Peer {
             self.report.failed("it has not come back".to_owned());
         }
         self.forget();
-        if self.owed_at.is_some_and(|at| now() >= at) {
-            self.owed_at = None;
-            for family in std::mem::take(&mut self.owed) {
-                self.want(family, Why::End, 0);
-            }
+        for family in self.owed.due(now()) {
+            self.want(family, Why::End, 0);
         }
         self.ask_for_room();
         if self.telling_deadline().is_some_and(|at| now() >= at) {
@@ -485,8 +483,7 @@ impl Peer {
                 self.report.down(reason);
                 self.joining = None;
                 self.wanted.clear();
-                self.owed.clear();
-                self.owed_at = None;
+                self.owed = Owed::default();
                 self.dialing = None;
                 self.resting = None;
                 self.asking = Asking::default();

@@ -2,7 +2,6 @@
 //! Knows nothing of what is in them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use weft_bgp::family::Family;
@@ -99,7 +98,7 @@ impl Peer {
         self.wanted.retain(|(family, why), since| {
             let (family, why) = (*family, *why);
             let marked = why == Why::Again && negotiated.enhanced_route_refresh;
-            if marked && owed.contains(&family) {
+            if marked && owed.owes(family) {
                 return true; // RFC 7313 §4: not before End-of-RIB
             }
             let fresh = why == Why::Fresh;
@@ -150,15 +149,15 @@ impl Peer {
                 self.report.told(family, manner.clone());
                 up.exporting.told.insert(family, manner);
             }
+            if let Order::End(family, ..) = &order {
+                self.owed.pay(*family);
+            }
             lost |= connection.orders.try_send(order).is_err();
         }
         if lost {
             return self.start_again().await;
         }
-        if !answer.owed.is_empty() {
-            self.owed.extend(answer.owed);
-            self.owed_at = Some(super::now() + OWED_RETRY);
-        }
+        self.owed.owe(answer.owed, super::now());
         self.ask();
     }
 
@@ -270,6 +269,3 @@ impl Answer {
         self.orders.push((order, Some((family, manner))));
     }
 }
-
-/// Between two attempts to learn that what was sent is everything.
-const OWED_RETRY: Duration = Duration::from_secs(1);
