@@ -1,7 +1,9 @@
 //! The thread that owns the reflector, and the handle by which sessions and operators reach it.
 //! Knows channels; what a route means is the reflector's.
 
-use std::collections::{HashMap, VecDeque};
+mod turning;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ use super::owner::Agreed;
 use super::{Output, Reflector};
 use crate::speaker::feed::Feed;
 use crate::speaker::gate::{Gate, Held};
+
+use turning::Turning;
 
 /// What the thread takes.
 pub enum Input {
@@ -219,7 +223,7 @@ pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::Joi
         images: HashMap::new(),
         watchers: HashMap::new(),
         waiting: Vec::new(),
-        turning: VecDeque::new(),
+        turning: Turning::default(),
         turned: None,
         outputs: Vec::new(),
         polls: 0,
@@ -256,7 +260,7 @@ struct Edge {
     /// Joins that wait for an index.
     waiting: Vec<Join>,
     /// Turns that wait for the end of the inputs that came with them.
-    turning: VecDeque<Turn>,
+    turning: Turning,
     /// The last turn: the members of a group often turn together.
     turned: Option<(Way, Turned)>,
     outputs: Vec<Output>,
@@ -308,7 +312,7 @@ impl Edge {
                 }
             }
             Input::Join(join) => self.waiting.push(join),
-            Input::Turn(turn) => self.turning.push_back(turn),
+            Input::Turn(turn) => self.turning.push(turn),
             Input::Follow(peer, reply) => {
                 let agreed = self.reflector.agreed(peer);
                 let watcher = self
@@ -388,16 +392,12 @@ impl Edge {
             .retain(|_, watcher| watcher.receiver_count() > 0);
     }
 
-    /// Answers a turn, and the joins whose index has come. Everything learned is selected. A turn may look at
-    /// the whole table, so there is one between two looks at what is new.
+    /// Answers a turn and those like it, and the joins whose index has come. Everything learned is selected. A turn may
+    /// look at the whole table, so there is one between two looks at what is new.
     fn admit(&mut self) {
-        self.turning.retain(|turn| !turn.reply.is_closed());
-        if let Some(turn) = self.turning.pop_front() {
-            // Before the end of the member's feed is looked at: its writer stands still there or before.
-            let held = turn.gate.hold();
-            let turned = self.turn((turn.family, turn.old, turn.new));
-            let _ = turn.reply.send(turned.map(|turned| (turned, held)));
-        }
+        let mut turning = std::mem::take(&mut self.turning);
+        turning.answer(|way| self.turn(way));
+        self.turning = turning;
         let index = self.reflector.index();
         let (ready, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()

@@ -1,0 +1,153 @@
+//! Turns that wait for the reflector's thread: which of them have one answer. Knows no table.
+
+use super::{Turn, Turned, Way};
+
+/// Turns that wait.
+#[derive(Default)]
+pub(super) struct Turning {
+    waiting: Vec<Turn>,
+}
+
+impl Turning {
+    /// One more.
+    pub(super) fn push(&mut self, turn: Turn) {
+        self.waiting.push(turn);
+    }
+
+    /// Whether none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Answers the first, and with it all that go the same way: when a group is changed under churn, nothing that was
+    /// worked out for one member would be good for the next a moment later.
+    pub(super) fn answer(&mut self, turned: impl FnOnce(Way) -> Option<Turned>) {
+        self.waiting.retain(|turn| !turn.reply.is_closed());
+        let Some(first) = self.waiting.first() else {
+            return;
+        };
+        let way = first.way();
+        let together = self.waiting.extract_if(.., |turn| turn.goes(&way));
+        // Before the end of the members' feed is looked at: their writers stand still there or before.
+        let held: Vec<_> = together
+            .map(|turn| (turn.gate.hold(), turn.reply))
+            .collect();
+        let turned = turned(way);
+        for (held, reply) in held {
+            let _ = reply.send(turned.clone().map(|turned| (turned, held)));
+        }
+    }
+}
+
+impl Turn {
+    fn way(&self) -> Way {
+        (self.family, self.old.clone(), self.new.clone())
+    }
+
+    fn goes(&self, (family, old, new): &Way) -> bool {
+        self.family == *family && self.old == *old && self.new == *new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::oneshot;
+    use weft_bgp::capability::AddPathSet;
+    use weft_bgp::constrain::Interest;
+    use weft_bgp::family::Family;
+    use weft_bgp::message::DecodeContext;
+    use weft_bgp::table::PeerKind;
+    use weft_bgp::update_group::{ExportKey, Segment};
+
+    use super::*;
+    use crate::speaker::feed::Feed;
+    use crate::speaker::gate::{Gate, Held};
+
+    type Answer = oneshot::Receiver<Option<(Turned, Held)>>;
+
+    const CONTEXT: DecodeContext = DecodeContext {
+        four_octet_as: true,
+        ibgp: true,
+        extended_message: false,
+        add_path: AddPathSet::NONE,
+    };
+
+    fn turn(family: Family, interest: Interest) -> (Turn, Arc<Gate>, Answer) {
+        let (reply, answer) = oneshot::channel();
+        let (gate, key) = (
+            Arc::<Gate>::default(),
+            ExportKey::new(PeerKind::IbgpClient, &CONTEXT),
+        );
+        let drained = ExportKey {
+            graceful_shutdown: true,
+            ..key.clone()
+        };
+        let turn = Turn {
+            family,
+            old: (key, interest.clone()),
+            new: (drained, interest),
+            gate: Arc::clone(&gate),
+            reply,
+        };
+        (turn, gate, answer)
+    }
+
+    fn turned() -> Turned {
+        let feed = Arc::new(Feed::new(1));
+        let segment = Segment {
+            revision: 1,
+            frames: Vec::new(),
+            octets_len: 0,
+        };
+        Turned {
+            until: feed.end(),
+            segment: Arc::new(segment),
+            cursor: feed.end(),
+            feed,
+        }
+    }
+
+    #[test]
+    fn members_that_go_the_same_way_have_one_answer() {
+        let mut turning = Turning::default();
+        let (evpn, nothing) = (Family::L2VPN_EVPN, || Interest::of_memberships([]));
+        let mut add = |family, interest| {
+            let (turn, gate, answer) = turn(family, interest);
+            turning.push(turn);
+            (gate, answer)
+        };
+        let same: Vec<_> = (0..3).map(|_| add(evpn, Interest::Everything)).collect();
+        let mut others = vec![add(evpn, nothing()), add(Family::RTC, nothing())];
+        drop(add(evpn, Interest::Everything)); // nobody waits for that one any more
+        let last = add(evpn, Interest::Everything);
+        let same: Vec<_> = same.into_iter().chain([last]).collect();
+
+        let gates: Vec<_> = same.iter().map(|(gate, _)| Arc::clone(gate)).collect();
+        turning.answer(|_| {
+            assert!(gates.iter().all(|gate| gate.is_held()));
+            Some(turned())
+        });
+        let segment = |(gate, mut answer): (Arc<Gate>, Answer)| {
+            let (turned, held) = answer.try_recv().unwrap().unwrap();
+            assert!(gate.is_held());
+            drop(held);
+            assert!(!gate.is_held());
+            turned.segment
+        };
+        let segments: Vec<_> = same.into_iter().map(segment).collect();
+        assert_eq!(segments.len(), 4);
+        assert!(segments.iter().all(|it| Arc::ptr_eq(it, &segments[0])));
+        for (gate, answer) in &mut others {
+            assert!(!gate.is_held() && answer.try_recv().is_err());
+        }
+        turning.answer(|_| Some(turned()));
+        turning.answer(|_| None);
+        assert!(turning.is_empty());
+        let (gate, mut answer) = others.remove(1);
+        assert!(answer.try_recv().unwrap().is_none() && !gate.is_held());
+        assert!(!Arc::ptr_eq(&segment(others.remove(0)), &segments[0]));
+        turning.answer(|_| unreachable!("nobody waits"));
+    }
+}
