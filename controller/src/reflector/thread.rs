@@ -101,6 +101,8 @@ pub struct Turned {
     pub feed: Arc<Feed>,
     /// From here.
     pub cursor: Cursor,
+    /// The member does not turn again for so long: it cost a look at the whole table.
+    pub rest: Duration,
 }
 
 /// A handle on the thread.
@@ -435,6 +437,7 @@ impl Edge {
             segment: self.reflector.turn(*family, group, old, interest),
             feed,
             cursor,
+            rest: Duration::ZERO,
         };
         self.turned = Some((way, turned.clone()));
         Some(turned)

@@ -9,6 +9,7 @@ mod lingering;
 mod liveness;
 mod newcomer;
 mod owed;
+mod pace;
 mod reconfigure;
 mod shown;
 #[cfg(test)]

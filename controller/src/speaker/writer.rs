@@ -43,6 +43,9 @@ pub enum Order {
     Close,
 }
 
+/// Held by an order until the writer begins with it: while it is, no other of its kind is ordered.
+pub type Ticket = Arc<()>;
+
 /// One family's routes on their way to one peer.
 pub struct Stream {
     /// Which family.
@@ -79,6 +82,8 @@ pub struct Repeat {
     pub complete: Cursor,
     /// BoRR and EoRR for a peer that understands them. RFC 7313 §4.
     pub marks: Option<(Bytes, Bytes)>,
+    /// Nobody wants to know more of it.
+    pub ticket: Ticket,
 }
 
 /// From one feed and interest to another, without a new session.
@@ -93,6 +98,8 @@ pub struct Turning {
     pub cursor: Cursor,
     /// Which frames it wants from the segment on.
     pub interest: Interest,
+    /// Nobody wants to know more of it.
+    pub ticket: Ticket,
 }
 
 /// What a writer tells.

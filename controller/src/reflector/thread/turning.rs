@@ -1,11 +1,17 @@
-//! Turns that wait for the reflector's thread: which of them have one answer. Knows no table.
+//! Turns that wait for the reflector's thread: which of them have one answer, and how long their members rest then.
+//! Knows no table.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{Turn, Turned, Way};
 
-/// Turns that wait.
+/// Turns that wait, and what turns have cost lately.
 #[derive(Default)]
 pub(super) struct Turning {
     waiting: Vec<Turn>,
+    toll: Toll,
 }
 
 impl Turning {
@@ -32,9 +38,13 @@ impl Turning {
         let held: Vec<_> = together
             .map(|turn| (turn.gate.hold(), turn.reply))
             .collect();
+        let began = Instant::now();
         let turned = turned(way);
+        let done = Instant::now();
+        let rest = self.toll.pay(done - began, done);
         for (held, reply) in held {
-            let _ = reply.send(turned.clone().map(|turned| (turned, held)));
+            let turned = turned.clone().map(|turned| Turned { rest, ..turned });
+            let _ = reply.send(turned.map(|turned| (turned, held)));
         }
     }
 }
@@ -48,6 +58,28 @@ impl Turn {
         self.family == *family && self.old == *old && self.new == *new
     }
 }
+
+/// What turns have cost and was not paid back in time. Whoever has been quiet turns at once; whoever turned rests until all
+/// is paid back, its own turn and those of others: however many never are quiet, they take a tenth of the thread.
+#[derive(Default)]
+struct Toll {
+    owed: Duration,
+    at: Option<Instant>,
+}
+
+impl Toll {
+    /// A turn took so long. How long whoever turned is to rest.
+    fn pay(&mut self, took: Duration, now: Instant) -> Duration {
+        let passed = self.at.replace(now).map_or(Duration::MAX, |at| now - at);
+        self.owed = self.owed.saturating_sub(passed / COST) + took;
+        (self.owed * COST).min(REST_MAX)
+    }
+}
+
+/// As for images: a tenth of the thread's time at most.
+const COST: u32 = super::IMAGE_COST;
+/// Nobody waits longer for what it wants, however many do.
+const REST_MAX: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
@@ -106,6 +138,7 @@ mod tests {
             segment: Arc::new(segment),
             cursor: feed.end(),
             feed,
+            rest: Duration::ZERO,
         }
     }
 
@@ -149,5 +182,41 @@ mod tests {
         assert!(answer.try_recv().unwrap().is_none() && !gate.is_held());
         assert!(!Arc::ptr_eq(&segment(others.remove(0)), &segments[0]));
         turning.answer(|_| unreachable!("nobody waits"));
+    }
+
+    #[test]
+    fn however_many_turn_they_take_a_tenth_of_the_time() {
+        let took = Duration::from_millis(80);
+        for members in [1_u32, 10, 30] {
+            let begin = Instant::now();
+            let mut toll = Toll::default();
+            let mut next = vec![begin; members as usize];
+            let (mut turns, mut now) = (0, begin);
+            while now < begin + Duration::from_secs(600) {
+                let first = next.iter_mut().min().unwrap();
+                now = now.max(*first) + took;
+                *first = now + toll.pay(took, now);
+                turns += 1;
+            }
+            let spent = took * turns;
+            let bound = Duration::from_secs(60) + took * 2 * members;
+            assert!(spent <= bound, "{members} members: {spent:?}");
+            assert!(
+                spent > Duration::from_secs(50),
+                "{members} members: {spent:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_was_quiet_owes_nothing_any_more() {
+        let mut toll = Toll::default();
+        let begin = Instant::now();
+        let (took, second) = (Duration::from_millis(80), Duration::from_secs(1));
+        assert_eq!(toll.pay(took, begin), took * 10);
+        assert_eq!(toll.pay(took, begin), took * 20);
+        assert_eq!(toll.pay(took, begin + 2 * second), took * 10);
+        let rest = toll.pay(1000 * second, begin + 3 * second);
+        assert_eq!(rest, REST_MAX);
     }
 }

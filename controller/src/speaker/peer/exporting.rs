@@ -11,14 +11,26 @@ use weft_bgp::family::Family;
 use weft_bgp::session::Negotiated;
 use weft_bgp::update_group::ExportKey;
 
+use super::pace::{Kind, Pace};
 use super::{Peer, Why, now};
 use crate::config::RouteTargetFilter;
 use crate::reflector::learn::Learned;
 use crate::speaker::export::Exports;
 use crate::speaker::gate::Gate;
+use crate::speaker::writer::Ticket;
 
 /// How, and of what, a peer is told in a family.
 pub(super) type Manner = (ExportKey, Interest);
+
+/// A family that is to be told otherwise.
+pub(super) struct Way {
+    pub(super) family: Family,
+    pub(super) old: Manner,
+    pub(super) new: Manner,
+    /// Where its stream is held meanwhile.
+    pub(super) gate: Arc<Gate>,
+    pub(super) ticket: Ticket,
+}
 
 /// The sending side of an established session.
 pub(super) struct Exporting {
@@ -28,6 +40,8 @@ pub(super) struct Exporting {
     pub(super) told: BTreeMap<Family, Manner>,
     /// Where a family's stream is held while its turn is worked out.
     gates: BTreeMap<Family, Arc<Gate>>,
+    /// How often anything of that is done.
+    pub(super) pace: Pace,
     /// EVPN waits for the peer's memberships until then.
     held: Option<Instant>,
 }
@@ -39,6 +53,7 @@ impl Exporting {
             wish: Wish::default(),
             told: BTreeMap::new(),
             gates: BTreeMap::new(),
+            pace: Pace::default(),
             held: None,
         }
     }
@@ -57,15 +72,43 @@ impl Exporting {
         Arc::clone(self.gates.entry(family).or_default())
     }
 
-    /// Families that are told otherwise than they shall be.
-    pub(super) fn turns(&self) -> Vec<(Family, Manner, Manner)> {
+    /// A family that is told otherwise than it shall be, and may turn now; not one that `begins`.
+    pub(super) fn next_turn(
+        &mut self,
+        now: Instant,
+        begins: impl Fn(Family) -> bool,
+    ) -> Option<Way> {
         let told = self.told.iter();
         let turns = told.map(|(family, old)| (*family, old.clone(), self.manner(*family)));
-        turns.filter(|(_, old, new)| old != new).collect()
+        let turns = turns.filter(|(family, old, new)| old != new && !begins(*family));
+        let turns: Vec<_> = turns.collect();
+        let rested = |(family, ..): &(Family, Manner, Manner)| self.pace.may_turn(*family, now);
+        let (family, old, new) = turns.into_iter().find(rested)?;
+        Some(Way {
+            family,
+            old,
+            new,
+            gate: self.gate(family),
+            ticket: self.pace.order(family, Kind::Turn),
+        })
+    }
+
+    /// Looks at what the peer wants, which may be in the `news`, unless that was done just now. Whether there was any.
+    fn look(&mut self, now: Instant, news: impl FnOnce() -> Option<Interest>) -> bool {
+        if !self.pace.may_look(now) {
+            return false;
+        }
+        let Some(wanted) = news() else {
+            return false;
+        };
+        self.pace.looked(now);
+        self.wish.change(wanted, now);
+        true
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.held, self.wish.narrow_at].into_iter().flatten().min()
+        let times = [self.held, self.wish.narrow_at, self.pace.deadline()];
+        times.into_iter().flatten().min()
     }
 }
 
@@ -141,7 +184,11 @@ impl Peer {
         if up.exporting.held.is_some_and(|at| now() >= at) {
             return self.release();
         }
-        up.exporting.wish.due(now());
+        up.exporting.pace.due(now());
+        self.look();
+        if let Some(up) = &mut self.up {
+            up.exporting.wish.due(now());
+        }
         self.ask();
     }
 
@@ -150,13 +197,20 @@ impl Peer {
         if learned.end_of_rib == Some(Family::RTC) && self.is_held() {
             return self.release();
         }
-        let Some(wanted) = self.interest_news() else {
-            return;
-        };
-        if let Some(up) = &mut self.up {
-            up.exporting.wish.change(wanted, now());
+        if self.look() {
+            self.ask();
         }
-        self.ask();
+    }
+
+    /// Whether the peer wants something else by now.
+    fn look(&mut self) -> bool {
+        if self.is_held() {
+            return false; // all of its memberships are counted at the end
+        }
+        let (Some(up), Some(ownership)) = (&mut self.up, &mut self.ownership) else {
+            return false;
+        };
+        up.exporting.look(now(), || ownership.interest_news())
     }
 
     fn is_held(&self) -> bool {
@@ -209,8 +263,16 @@ const QUIET: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     use weft_bgp::attribute::ExtendedCommunity;
+    use weft_bgp::capability::AddPathSet;
+    use weft_bgp::message::DecodeContext;
+    use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+    use weft_bgp::reflect::Local;
+    use weft_bgp::table::PeerKind;
 
     use super::*;
+    use crate::config::PeerGroup;
+
+    const EVPN: Family = Family::L2VPN_EVPN;
 
     fn exports(vnis: &[u32]) -> Interest {
         let target = |vni: &u32| ExtendedCommunity::route_target_as2(64_496, *vni);
@@ -245,5 +307,87 @@ mod tests {
         // It exports nothing any more: back to everything, at once.
         wish.change(exports(&[]), after(50));
         assert_eq!(wish.granted, Interest::Everything);
+    }
+
+    fn negotiated() -> Negotiated {
+        Negotiated {
+            peer: PeerId {
+                router_id: RouterId(0xc000_0201),
+                asn: 64_496,
+            },
+            ibgp: true,
+            hold: Duration::from_secs(9),
+            keepalive: Duration::from_secs(3),
+            send_hold: Duration::from_secs(480),
+            families: vec![EVPN],
+            decode: DecodeContext {
+                four_octet_as: true,
+                ibgp: true,
+                extended_message: true,
+                add_path: AddPathSet::NONE,
+            },
+            max_len: u16::MAX,
+            route_refresh: true,
+            enhanced_route_refresh: true,
+            add_path_receive: AddPathSet::NONE,
+            add_path_send: AddPathSet::NONE,
+            ipv4_over_ipv6: false,
+            graceful_restart: None,
+            restart_after_notification: false,
+            long_lived: Vec::new(),
+            peer_capabilities: Vec::new(),
+        }
+    }
+
+    /// EVPN has begun, with this interest.
+    fn telling(interest: Interest) -> Exporting {
+        let local = Local {
+            asn: 64_496,
+            router_id: RouterId(0xc000_02fe),
+            cluster_id: ClusterId(0xc000_02ff),
+        };
+        let group = PeerGroup::new("leaves".to_owned());
+        let exports = Exports::of(&group, PeerKind::IbgpClient, &local, &negotiated());
+        let mut exporting = Exporting::new(exports);
+        exporting.wish.begin(interest);
+        let manner = exporting.manner(EVPN);
+        exporting.told.insert(EVPN, manner);
+        exporting
+    }
+
+    #[test]
+    fn a_peer_that_never_is_quiet_turns_now_and_then_and_gets_what_it_wants() {
+        let mut exporting = telling(exports(&[0]));
+        let begin = now();
+        let all: Vec<u32> = (0..=100).collect();
+        let (mut looks, mut turned) = (0, Vec::new());
+        let mut news = None;
+        for step in 1..500 {
+            let now = begin + Duration::from_millis(10) * step;
+            let heard = all.get(..=step as usize).map(exports);
+            let due = exporting.deadline().is_some_and(|at| now >= at);
+            news = heard.or(news);
+            if news.is_none() && !due {
+                continue;
+            }
+            exporting.pace.due(now);
+            exporting.look(now, || {
+                looks += usize::from(news.is_some());
+                news.take()
+            });
+            exporting.wish.due(now);
+            exporting.pace.begin();
+            if let Some(way) = exporting.next_turn(now, |_| false) {
+                exporting.told.insert(way.family, way.new);
+                // It took 80 ms, and the writer begins with it at once.
+                let rest = Duration::from_millis(800);
+                exporting.pace.rest(way.family, now, rest);
+                turned.push((now - begin).as_millis());
+            }
+        }
+        assert_eq!(looks, 11);
+        assert_eq!(turned, [10, 810, 1610]);
+        assert_eq!(exporting.told[&EVPN].1, exports(&all));
+        assert_eq!(exporting.deadline(), None);
     }
 }

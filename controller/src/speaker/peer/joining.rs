@@ -2,6 +2,7 @@
 //! Knows nothing of what is in them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use weft_bgp::family::Family;
@@ -12,11 +13,12 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::session::Input;
 
 use super::Peer;
-use super::exporting::Manner;
+use super::exporting::{Manner, Way};
+use super::pace::Kind;
 use crate::reflector::thread::{Joined, Turned};
 use crate::speaker::gate::{Gate, Held};
 use crate::speaker::saved::Saved;
-use crate::speaker::writer::{Order, Repeat, Stream, Turning};
+use crate::speaker::writer::{Order, Repeat, Stream, Ticket, Turning};
 
 impl Peer {
     /// Notes that routes are wanted, and asks for them unless an answer is under way already.
@@ -30,6 +32,9 @@ impl Peer {
     pub(super) fn ask(&mut self) {
         if self.up.is_none() || self.joining.is_some() {
             return;
+        }
+        if let Some(up) = &mut self.up {
+            up.exporting.pace.begin();
         }
         let wishes = self.wishes();
         let turn = self.next_turn(&wishes);
@@ -60,10 +65,12 @@ impl Peer {
                     None => return answer,
                 }
             }
-            if let Some((family, old, new, gate)) = turn {
-                let turned = shared.reflection.turn(family, old, new.clone(), gate);
+            if let Some(way) = turn {
+                let (old, new) = (way.old.clone(), way.new.clone());
+                let gate = Arc::clone(&way.gate);
+                let turned = shared.reflection.turn(way.family, old, new, gate);
                 match turned.await {
-                    Some(Some((turned, held))) => answer.turn(family, new, turned, held),
+                    Some(Some((turned, held))) => answer.turn(way, turned, held),
                     Some(None) => answer.lost = true,
                     None => return answer,
                 }
@@ -74,15 +81,13 @@ impl Peer {
 
     /// A family that is to turn, if no wish begins it anyway. One at a time: its stream is held until the writer has its
     /// turn, and that must not wait for another's.
-    fn next_turn(&mut self, wishes: &[Wish]) -> Option<(Family, Manner, Manner, Arc<Gate>)> {
+    fn next_turn(&mut self, wishes: &[Wish]) -> Option<Way> {
         let exporting = &mut self.up.as_mut()?.exporting;
         let begins = |family: Family| {
             let fresh = |wish: &Wish| wish.family == family && wish.why == Why::Fresh;
             wishes.iter().any(fresh)
         };
-        let mut turns = exporting.turns().into_iter();
-        let (family, old, new) = turns.find(|(family, ..)| !begins(*family))?;
-        Some((family, old, new, exporting.gate(family)))
+        exporting.next_turn(super::now(), begins)
     }
 
     /// What is wanted, with all that its order needs. What cannot be answered yet stays wanted.
@@ -100,6 +105,10 @@ impl Peer {
             let marked = why == Why::Again && negotiated.enhanced_route_refresh;
             if marked && owed.owes(family) {
                 return true; // RFC 7313 §4: not before End-of-RIB
+            }
+            let now = super::now();
+            if why == Why::Again && !exporting.pace.may_order(family, Kind::Again, now) {
+                return true;
             }
             let fresh = why == Why::Fresh;
             let manner = match exporting.told.get(&family) {
@@ -129,6 +138,10 @@ impl Peer {
                 end: end.encode(&negotiated.decode),
                 saved: report.saved(family),
                 gate: exporting.gate(family),
+                ticket: match why {
+                    Why::Again => exporting.pace.order(family, Kind::Again),
+                    Why::Fresh | Why::End | Why::Behind => Ticket::default(),
+                },
             });
             false
         });
@@ -157,6 +170,9 @@ impl Peer {
         if lost {
             return self.start_again().await;
         }
+        if let Some((family, rest)) = answer.rest {
+            up.exporting.pace.rest(family, super::now(), rest);
+        }
         self.owed.owe(answer.owed, super::now());
         self.ask();
     }
@@ -182,6 +198,7 @@ struct Wish {
     end: Bytes,
     saved: Arc<Saved>,
     gate: Arc<Gate>,
+    ticket: Ticket,
 }
 
 /// Why routes are wanted. Those that end with End-of-RIB come first.
@@ -206,6 +223,8 @@ pub(super) struct Answer {
     lost: bool,
     /// Families whose End-of-RIB waits for a majority.
     owed: Vec<Family>,
+    /// A family that has turned, and how long it does not do so again.
+    rest: Option<(Family, Duration)>,
 }
 
 impl Answer {
@@ -239,6 +258,7 @@ impl Answer {
                     cursor,
                     complete,
                     marks: wish.marks,
+                    ticket: wish.ticket,
                 };
                 Order::Again(family, Box::new(repeat))
             }
@@ -251,19 +271,23 @@ impl Answer {
         self.orders.push((order, told));
     }
 
-    fn turn(&mut self, family: Family, manner: Manner, turned: Turned, held: Held) {
+    fn turn(&mut self, way: Way, turned: Turned, held: Held) {
         let Turned {
             until,
             segment,
             feed,
             cursor,
+            rest,
         } = turned;
+        let (family, manner) = (way.family, way.new);
+        self.rest = Some((family, rest));
         let turning = Turning {
             until,
             segment,
             feed,
             cursor,
             interest: manner.1.clone(),
+            ticket: way.ticket,
         };
         let order = Order::Turn(family, Box::new(turning), held);
         self.orders.push((order, Some((family, manner))));

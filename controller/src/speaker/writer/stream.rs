@@ -261,6 +261,7 @@ impl Active {
             feed,
             cursor,
             interest,
+            ticket: _,
         } = turn.to;
         self.bell = feed.bell();
         self.held_since = None;

@@ -99,6 +99,7 @@ fn again(image: Arc<Segment>, (cursor, complete): (Cursor, Cursor), marked: bool
         cursor,
         complete,
         marks: marked.then(|| (mark(b"BoRR"), mark(b"EoRR"))),
+        ticket: Ticket::default(),
     };
     Order::Again(FAMILY, Box::new(repeat))
 }
@@ -110,6 +111,7 @@ fn turn(until: Cursor, segment: Arc<Segment>, feed: &Arc<Feed>, interest: Intere
         feed: Arc::clone(feed),
         cursor: feed.end(),
         interest,
+        ticket: Ticket::default(),
     };
     Order::Turn(FAMILY, Box::new(turning), Arc::<Gate>::default().hold())
 }
@@ -334,6 +336,38 @@ fn a_writer_is_never_beyond_the_end_that_its_turn_saw() {
         }
         done.store(true, Ordering::SeqCst);
     });
+}
+
+/// Until then, another one would only be one more table that waits.
+#[test]
+fn the_ticket_of_an_order_is_held_until_it_is_begun_with() {
+    let (old, new) = (feed(), feed());
+    let mut writer = begun(stream(&old, segment(1, "image")));
+    let end = old.end();
+    let Order::Again(family, repeat) = again(segment(1, "again"), (end, end), false) else {
+        panic!("a refresh is ordered");
+    };
+    let refresh = Arc::downgrade(&repeat.ticket);
+    writer.take(Order::Again(family, repeat));
+    let order = turn(end, segment(1, "turn"), &new, Interest::Everything);
+    let Order::Turn(family, turning, held) = order else {
+        panic!("a turn is ordered");
+    };
+    let turned = Arc::downgrade(&turning.ticket);
+    writer.take(Order::Turn(family, turning, held));
+    let waits = || [&refresh, &turned].map(|ticket| ticket.strong_count() > 0);
+    assert_eq!(waits(), [true, true]);
+    let fill = |writer: &mut Writer| {
+        let (mut octets, mut room) = (Vec::new(), 1);
+        let trouble = writer.streams[0].fill(&mut octets, &mut room, Instant::now());
+        assert!(trouble.is_none() && octets.len() == 1, "{octets:?}");
+    };
+    fill(&mut writer);
+    assert_eq!(waits(), [true, true], "the image is written");
+    fill(&mut writer);
+    assert_eq!(waits(), [false, true]);
+    fill(&mut writer);
+    assert_eq!(waits(), [false, false]);
 }
 
 #[test]
