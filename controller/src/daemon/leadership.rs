@@ -15,7 +15,7 @@ use weft_proto::operator::v1 as proto;
 use weft_store::{Batch, Condition, Outcome};
 
 use super::freezer::Sight;
-use super::orphans::Orphans;
+use super::orphans::{Awaited, Orphans};
 use crate::balancer::{Balancer, Plan, Vteps};
 use crate::config::Moves;
 use crate::consensus::Group;
@@ -264,12 +264,21 @@ impl Leadership {
     }
 
     /// A peer whose replicas died gets time to find another, and one that restarts gets the time it asked
-    /// for; then its paths go.
+    /// for; then its paths go. Those of a peer that is not waited for go at once.
     async fn expire(&mut self, peers: &BTreeMap<PeerId, Agreed>) {
+        let config = self.shared.config();
+        let awaited = Awaited::new(&config.bgp, peers);
+        let members = &self.shared.members;
         for (peer, agreed) in peers
             .iter()
             .filter(|(_, agreed)| agreed.sessions.is_empty())
         {
+            if let Some(why) = awaited.refusal(agreed) {
+                tracing::info!(%peer, why, "nobody waits for the peer; its routes go");
+                let batch = owner::expire(*peer, agreed, members, &FAMILIES);
+                self.shared.consensus.propose(batch).await;
+                continue;
+            }
             let Some(age) = self.orphans.age(*peer) else {
                 continue;
             };
@@ -283,7 +292,6 @@ impl Leadership {
             if age < hold {
                 continue;
             }
-            let members = &self.shared.members;
             let batch = owner::age(*peer, agreed, members, &FAMILIES)
                 .unwrap_or_else(|| owner::expire(*peer, agreed, members, &FAMILIES));
             tracing::warn!(%peer, "peer did not come back; its routes go or are long-lived stale");

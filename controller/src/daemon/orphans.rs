@@ -1,11 +1,13 @@
 //! For how long nobody serves a peer, counted on every replica, so that a new leader goes on where the old one
-//! stopped. Knows no clock: whoever counts says how much time has passed.
+//! stopped, and whether anybody waits for it. Knows no clock: whoever counts says how much time has passed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use weft_bgp::peer::PeerId;
 
+use crate::config::Bgp;
 use crate::ledger::{Owner, Phase, Retention};
 use crate::reflector::owner::Agreed;
 
@@ -54,6 +56,37 @@ impl Orphans {
     }
 }
 
+/// Who is waited for, by this replica's configuration. What is retained of anybody else goes at once: it would stay for
+/// as long as the peer once asked, and nobody could take it away.
+pub(super) struct Awaited<'a> {
+    bgp: &'a Bgp,
+    /// Where somebody is served, whoever that is.
+    served: BTreeSet<IpAddr>,
+}
+
+impl<'a> Awaited<'a> {
+    /// As this is agreed.
+    pub(super) fn new(bgp: &'a Bgp, peers: &BTreeMap<PeerId, Agreed>) -> Self {
+        let served = peers.values().filter(|agreed| !agreed.sessions.is_empty());
+        let address = |agreed: &Agreed| agreed.owner.as_ref().map(|owner| owner.address);
+        Self {
+            bgp,
+            served: served.filter_map(address).collect(),
+        }
+    }
+
+    /// Why a peer that nobody serves is not waited for, if that is so.
+    pub(super) fn refusal(&self, agreed: &Agreed) -> Option<&'static str> {
+        let address = agreed.owner.as_ref()?.address;
+        match self.bgp.resolve(address) {
+            None => Some("it is not configured any more"),
+            Some(resolved) if resolved.settings.shutdown.is_some() => Some("it is shut down"),
+            Some(_) if self.served.contains(&address) => Some("it is back as another"),
+            Some(_) => None,
+        }
+    }
+}
+
 /// RFC 9494 §4.2: the long-lived stale time runs until the peer has said everything again. It has, if the next
 /// record is another one.
 fn goes_on(record: &Option<Owner>, agreed: &Agreed) -> bool {
@@ -77,13 +110,14 @@ fn long_lived(owner: Option<&Owner>) -> Option<&Retention> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::path::Path;
 
     use weft_bgp::family::Family;
     use weft_bgp::peer::RouterId;
     use weft_bgp::table::PeerKind;
 
     use super::*;
+    use crate::config::Config;
 
     const PEER: PeerId = PeerId {
         router_id: RouterId(0xc000_0201),
@@ -123,6 +157,57 @@ mod tests {
         assert_eq!(orphans.age(PEER), None);
         orphans.count(&BTreeMap::new(), SECOND);
         assert_eq!(orphans.age(PEER), None);
+    }
+
+    fn config(peers: &str) -> Bgp {
+        let text = format!(
+            r#"
+            [replica]
+            id = 1
+            data_dir = "/var/lib/weft"
+
+            [bgp]
+            asn = 64496
+            router_id = "192.0.2.254"
+            [[bgp.peer_group]]
+            name = "leaves"
+            remote_asn = 64496
+            {peers}
+            "#
+        );
+        Config::parse(&text, Path::new("weft.toml")).unwrap().bgp
+    }
+
+    #[test]
+    fn nobody_waits_for_who_was_removed_or_shut_down_or_is_back_as_another() {
+        let listed = "[[bgp.peer]]\naddress = \"192.0.2.1\"\npeer_group = \"leaves\"";
+        let (here, gone) = (config(listed), config(""));
+        let shut = config(&format!("{listed}\nshutdown = true"));
+        let retained = agreed(1, Some(Phase::LongLived), &[]);
+        let refused = |bgp: &Bgp, peers: &BTreeMap<PeerId, Agreed>| {
+            Awaited::new(bgp, peers).refusal(&peers[&PEER]).is_some()
+        };
+        let refusals = [&here, &gone, &shut].map(|bgp| refused(bgp, &retained));
+        assert_eq!(refusals, [false, true, true]);
+
+        // The address is another's now, that has a session or not yet.
+        for (sessions, expected) in [(&[2][..], true), (&[], false)] {
+            let mut peers = retained.clone();
+            let other = PeerId {
+                router_id: RouterId(0xc000_0202),
+                ..PEER
+            };
+            peers.extend(
+                agreed(1, None, sessions)
+                    .into_values()
+                    .map(|it| (other, it)),
+            );
+            assert_eq!(refused(&here, &peers), expected);
+        }
+        // Nothing says where it was.
+        let mut unknown = retained;
+        unknown.values_mut().for_each(|agreed| agreed.owner = None);
+        assert!(!refused(&gone, &unknown));
     }
 
     #[test]
