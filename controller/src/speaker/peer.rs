@@ -144,6 +144,19 @@ struct Connection {
 }
 
 impl Connection {
+    /// Takes what is there, without waiting. It asks the system itself: the runtime may not have noticed yet.
+    fn read_on(&mut self) -> std::io::Result<usize> {
+        let socket: &TcpStream = self.socket.as_ref();
+        let socket = socket2::SockRef::from(socket);
+        if socket.peek(&mut [std::mem::MaybeUninit::uninit()])? == 0 {
+            return Ok(0);
+        }
+        let mut octets = vec![0; READ_OCTETS];
+        let read = std::io::Read::read(&mut &*socket, &mut octets)?;
+        self.buffer.extend_from_slice(&octets[..read]);
+        Ok(read)
+    }
+
     /// The writer finishes what waits, closes and ends; then, if it `lingers`, it is the other end's turn to close.
     /// What that still says is thrown away: a socket that is closed over unread octets resets the connection, and
     /// our last words are lost on their way.
@@ -292,7 +305,28 @@ impl Peer {
             self.decode(side).await;
         }
         self.show_signature();
+        let timeout = self.session.poll_timeout().map(Instant::from_std);
+        if timeout.is_some_and(|at| now() >= at) {
+            self.read_on().await;
+        }
         self.input(Input::Timeout).await;
+    }
+
+    /// Takes what has come before a timer is judged: if it was us who stood still, and not the peer, then its
+    /// KEEPALIVEs are here already.
+    async fn read_on(&mut self) {
+        for side in [Side::Outgoing, Side::Incoming] {
+            let read = match &mut self.connections[side as usize] {
+                Some(connection) if self.resting.is_none() => connection.read_on(),
+                Some(_) | None => continue,
+            };
+            match read {
+                Ok(0) => self.happened(side, Happened::Ended).await,
+                Ok(_) => self.happened(side, Happened::Octets).await,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => self.happened(side, Happened::Ended).await,
+            }
+        }
     }
 
     async fn hear(&mut self, word: Option<Word>) {

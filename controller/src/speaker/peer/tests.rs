@@ -2,6 +2,7 @@
 //! routes, and none are kept.
 
 mod lingering;
+mod reading;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
