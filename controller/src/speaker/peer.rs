@@ -580,9 +580,12 @@ impl Peer {
         self.connections[side as usize] = held.flatten();
     }
 
-    /// Closes a connection; one that has arrived on the same side takes its place.
+    /// Closes a connection, or gives up the dial for one; one that has arrived on the same side takes its place.
     fn close(&mut self, side: Side) {
         let place = &mut self.connections[side as usize];
+        if side == Side::Outgoing && place.is_none() {
+            self.dialing = None;
+        }
         let arrived = self.arrived.take_if(|_| side == Side::Incoming);
         if let Some(connection) = std::mem::replace(place, arrived) {
             let lingers = connection.said && self.ending.len() < ENDING_MAX;

@@ -1,4 +1,4 @@
-//! What is read when.
+//! What is read when, and which dials are given up.
 
 use super::*;
 
@@ -19,4 +19,15 @@ async fn a_keepalive_that_came_while_we_stood_still_is_heard_before_the_hold_tim
     assert!(bench.peer.up.is_none());
     let last = bench.until(remote.hear_out()).await.unwrap();
     assert_eq!((last.code, last.subcode), (4, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_not_there_yet_is_given_up_with_its_dial() {
+    let mut bench = Bench::new().await;
+    let dial = || -> BoxFuture<'static, _> { Box::pin(std::future::pending()) };
+    bench.peer.dialing = Some(dial());
+    bench.peer.output(Output::Close(Side::Incoming)).await;
+    assert!(bench.peer.dialing.is_some());
+    bench.peer.output(Output::Close(Side::Outgoing)).await;
+    assert!(bench.peer.dialing.is_none());
 }
