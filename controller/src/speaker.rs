@@ -64,6 +64,8 @@ pub struct Shared {
     config: watch::Sender<Arc<Config>>,
     /// Until when our OPENs say that we have restarted.
     restarted_until: Option<Instant>,
+    /// Peers that have had a session since, and are not told any more.
+    saw_restart: Mutex<BTreeSet<IpAddr>>,
     bfd: OnceLock<Result<weft_bfd::Service, String>>,
     /// Where peers' tasks tell what collectors are to hear.
     pub taps: Taps,
@@ -97,6 +99,7 @@ impl Shared {
             reflection,
             stop: watch::Sender::new(false),
             restarted_until: None,
+            saw_restart: Mutex::default(),
             bfd: OnceLock::new(),
             taps: Taps::default(),
             losses: Losses::default(),
@@ -111,9 +114,19 @@ impl Shared {
         self
     }
 
-    /// Whether an OPEN says now that we have restarted.
-    pub fn has_restarted(&self) -> bool {
-        self.restarted_until().is_some()
+    /// Whether an OPEN to a peer says now that we have restarted: it is told until it has seen it.
+    pub fn has_restarted(&self, peer: IpAddr) -> bool {
+        self.restarted_until().is_some() && !lock(&self.saw_restart).contains(&peer)
+    }
+
+    /// The peer has a session.
+    pub fn saw_restart(&self, peer: IpAddr) {
+        let mut saw = lock(&self.saw_restart);
+        match self.restarted_until() {
+            Some(_) if saw.len() < SAW_RESTART_MAX => drop(saw.insert(peer)),
+            Some(_) => {}
+            None => saw.clear(),
+        }
     }
 
     /// Until when our OPENs say so.
@@ -457,6 +470,8 @@ const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 const AUDIT_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 /// Longer than any peer takes to come back; shorter than the restart time that we offer.
 const RESTARTED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
+/// More than any fabric has peers. One beyond may hear twice that we have restarted.
+const SAW_RESTART_MAX: usize = 65_536;
 /// More than any fabric has switches.
 const BFD_SESSIONS_MAX: usize = 4096;
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

@@ -199,8 +199,7 @@ impl Peer {
         words: mpsc::Receiver<Word>,
         report: Report,
     ) -> Self {
-        let mut session = Session::new(session_config(&shared, &setup, dialed_until));
-        session.set_restarted(shared.has_restarted());
+        let session = Session::new(session_config(&shared, &setup, dialed_until));
         Self {
             stop: shared.stop.subscribe(),
             config: shared.follow_config(),
@@ -400,6 +399,9 @@ impl Peer {
             Some(_) => self.arrived = connection,
             free @ None => *free = connection,
         }
+        // Whoever has seen it once must not wait for the End-of-RIB of a restart again. RFC 4724 §4.1.
+        let restarted = self.shared.has_restarted(self.setup.address);
+        self.session.set_restarted(restarted);
         self.input(Input::Connected(side)).await;
     }
 
@@ -625,8 +627,7 @@ impl Peer {
                 self.ownership = Ownership::begin(&self.shared, peer, address, terms, now()).await;
             }
         }
-        // Whoever has seen it once must not wait for the End-of-RIB of a restart again. RFC 4724 §4.1.
-        self.session.set_restarted(false);
+        self.shared.saw_restart(self.setup.address);
         self.stop_dialing();
         self.watch_path(side).await;
         let exporting = Exporting::new(self.exports(&negotiated));

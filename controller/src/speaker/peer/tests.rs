@@ -3,6 +3,7 @@
 
 mod lingering;
 mod reading;
+mod restarted;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -56,32 +57,33 @@ pub(crate) fn shared(config: &str) -> (Shared, TempDir) {
 }
 
 /// A task that is driven turn by turn.
-pub(super) struct Bench {
-    _shared: Arc<Shared>,
+pub(in crate::speaker::peer) struct Bench {
+    pub(super) shared: Arc<Shared>,
     pub(super) peer: Peer,
     words: mpsc::Sender<Word>,
     _dir: TempDir,
 }
 
 impl Bench {
-    pub(super) async fn new() -> Self {
+    pub(in crate::speaker::peer) async fn new() -> Self {
         let (shared, dir) = shared(CONFIG);
         Self::over(shared, dir).await
     }
 
     pub(super) async fn over(shared: Shared, dir: TempDir) -> Self {
         let shared = Arc::new(shared);
-        let (words, inbox) = mpsc::channel(4);
-        let setup = shared.setup(ADDRESS).unwrap();
-        let report = Report::new(setup.group.name.clone(), setup.dynamic);
-        let mut peer = Peer::new(Arc::clone(&shared), setup, None, inbox, report);
-        peer.input(Input::Start).await;
+        let (peer, words) = begin(&shared).await;
         Self {
-            _shared: shared,
+            shared,
             peer,
             words,
             _dir: dir,
         }
+    }
+
+    /// The task has ended, and another one is there for the same peer.
+    pub(super) async fn begin_anew(&mut self) {
+        (self.peer, self.words) = begin(&self.shared).await;
     }
 
     /// The peer dials.
@@ -134,6 +136,15 @@ impl Bench {
         }
         Some(remote)
     }
+}
+
+async fn begin(shared: &Arc<Shared>) -> (Peer, mpsc::Sender<Word>) {
+    let (words, inbox) = mpsc::channel(4);
+    let setup = shared.setup(ADDRESS).unwrap();
+    let report = Report::new(setup.group.name.clone(), setup.dynamic);
+    let mut peer = Peer::new(Arc::clone(shared), setup, None, inbox, report);
+    peer.input(Input::Start).await;
+    (peer, words)
 }
 
 /// The other end of a connection.
