@@ -24,8 +24,8 @@ pub enum DownReason {
     NotificationReceived(Notification),
     /// We ended it by the peer's fault.
     NotificationSent(Notification),
-    /// We ended it by our own wish. RFC 4486.
-    Stopped(Cease),
+    /// We ended it by our own wish, RFC 4486, and said this; nothing if nobody was there to hear it.
+    Stopped(Cease, Option<Notification>),
 }
 
 impl fmt::Display for DownReason {
@@ -37,9 +37,11 @@ impl fmt::Display for DownReason {
             Self::Replaced => f.write_str("peer restarted and connected anew"),
             Self::NotificationReceived(n) => write_notification(f, "received", n),
             Self::NotificationSent(n) => write_notification(f, "sent", n),
-            Self::Stopped(cease) => {
-                write!(f, "stopped: {}", Notification::cease(*cease))
+            Self::Stopped(_, Some(said)) => {
+                write!(f, "stopped: {said}")?;
+                write_communication(f, said)
             }
+            Self::Stopped(cease, None) => write!(f, "stopped: {}", Notification::cease(*cease)),
         }
     }
 }
@@ -63,7 +65,7 @@ impl DownReason {
             Self::NotificationReceived(n) | Self::NotificationSent(n) => {
                 through_notification && !is_goodbye(n)
             }
-            Self::Stopped(cease) => through_notification && !is_our_goodbye(*cease),
+            Self::Stopped(cease, _) => through_notification && !is_our_goodbye(*cease),
         }
     }
 }
@@ -141,6 +143,10 @@ fn write_notification(
         data: _,
     } = notification;
     write!(f, "notification {verb} {code}/{subcode} ({notification})")?;
+    write_communication(f, notification)
+}
+
+fn write_communication(f: &mut fmt::Formatter<'_>, notification: &Notification) -> fmt::Result {
     match notification.shutdown_communication() {
         // Debug escapes what would confuse a terminal.
         Some(text) if !text.is_empty() => write!(f, " {text:?}"),
@@ -193,6 +199,11 @@ mod tests {
         assert_eq!(
             received.to_string(),
             r#"notification received 6/2 (Cease/Administrative Shutdown) "a\u{1b}b""#
+        );
+        let said = cease(Cease::HardReset, "moved", true);
+        assert_eq!(
+            DownReason::Stopped(Cease::HardReset, Some(said)).to_string(),
+            r#"stopped: Cease/Hard Reset of Cease/Administrative Shutdown "moved""#
         );
         assert_eq!(
             DownReason::HoldTimerExpired.to_string(),
@@ -250,10 +261,10 @@ mod tests {
             (received(Cease::HardReset), false, false),
             (received(Cease::MaxPrefixes), false, false),
             (received(Cease::Deconfigured), false, false),
-            (DownReason::Stopped(Cease::Reset), false, true),
-            (DownReason::Stopped(Cease::Shutdown), false, false),
-            (DownReason::Stopped(Cease::BfdDown), false, false),
-            (DownReason::Stopped(Cease::HardReset), false, false),
+            (DownReason::Stopped(Cease::Reset, None), false, true),
+            (DownReason::Stopped(Cease::Shutdown, None), false, false),
+            (DownReason::Stopped(Cease::BfdDown, None), false, false),
+            (DownReason::Stopped(Cease::HardReset, None), false, false),
         ];
         for (reason, plain, with_n) in table {
             assert!(!reason.retains(&negotiated(true, false)), "{reason}");

@@ -185,7 +185,8 @@ impl Established {
 
     fn stop(self, cease: Cease, text: &str, local: &mut Local) -> State {
         let hard = self.negotiated.restart_after_notification;
-        local.close_with(self.side, down::cease(cease, text, hard));
-        State::stop(cease, local)
+        let notification = down::cease(cease, text, hard);
+        local.close_with(self.side, notification.clone());
+        State::stop(cease, Some(notification), local)
     }
 }

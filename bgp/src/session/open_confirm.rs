@@ -251,8 +251,8 @@ impl OpenConfirm {
     fn stop(self, cease: Cease, text: &str, local: &mut Local) -> State {
         let notification = down::cease(cease, text, false);
         self.rival.end(self.side, notification.clone(), local);
-        local.close_with(self.side, notification);
-        State::stop(cease, local)
+        local.close_with(self.side, notification.clone());
+        State::stop(cease, Some(notification), local)
     }
 }
 

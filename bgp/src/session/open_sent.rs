@@ -150,8 +150,8 @@ impl OpenSent {
     fn stop(self, cease: Cease, text: &str, local: &mut Local) -> State {
         let notification = down::cease(cease, text, false);
         self.rival.end(self.side, notification.clone(), local);
-        local.close_with(self.side, notification);
-        State::stop(cease, local)
+        local.close_with(self.side, notification.clone());
+        State::stop(cease, Some(notification), local)
     }
 }
 

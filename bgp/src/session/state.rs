@@ -144,9 +144,9 @@ impl State {
         })
     }
 
-    /// Idle until `Start`. RFC 4271 §6.7.
-    pub(super) fn stop(cease: Cease, local: &mut Local) -> Self {
-        local.emit(Output::Down(DownReason::Stopped(cease)));
+    /// Idle until `Start`, after we said this. RFC 4271 §6.7.
+    pub(super) fn stop(cease: Cease, said: Option<Notification>, local: &mut Local) -> Self {
+        local.emit(Output::Down(DownReason::Stopped(cease, said)));
         local.idle_hold.forgive();
         Self::stopped()
     }
@@ -206,7 +206,7 @@ impl Connect {
             }
             Input::Stop(cease) | Input::StopSaying(cease, _) => {
                 local.close(Side::Outgoing);
-                State::stop(cease, local)
+                State::stop(cease, None, local)
             }
             Input::Start
             | Input::Timeout
@@ -231,7 +231,7 @@ impl Active {
                 State::Active(self)
             }
             Input::Timeout if self.retry_at.is_due(now) => State::dial(now, local),
-            Input::Stop(cease) | Input::StopSaying(cease, _) => State::stop(cease, local),
+            Input::Stop(cease) | Input::StopSaying(cease, _) => State::stop(cease, None, local),
             Input::Start
             | Input::Timeout
             | Input::ConnectFailed

@@ -50,13 +50,13 @@ fn is_silent(reason: &DownReason) -> bool {
     match reason {
         DownReason::HoldTimerExpired
         | DownReason::SendHoldTimerExpired
-        | DownReason::Stopped(Cease::BfdDown) => true,
+        | DownReason::Stopped(Cease::BfdDown, _) => true,
         DownReason::NotificationReceived(_)
         | DownReason::NotificationSent(_)
         // Who closes can be reached.
         | DownReason::PeerClosed
         | DownReason::Replaced
-        | DownReason::Stopped(_) => false,
+        | DownReason::Stopped(..) => false,
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
         let now = Instant::now();
         assert_eq!(lose(&up(4), 4, now), 0);
         let losses = up(20);
-        let farewell = DownReason::Stopped(Cease::ConfigurationChange);
+        let farewell = DownReason::Stopped(Cease::ConfigurationChange, None);
         assert!((0..15).all(|_| !losses.lose(&farewell, now)));
         assert_eq!(lose(&losses, 4, now), 0);
         assert_eq!(lose(&losses, 1, now), 1);

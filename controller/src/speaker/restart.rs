@@ -43,7 +43,7 @@ pub fn ended(
 fn parting(group: &PeerGroup, negotiated: &Negotiated, reason: &DownReason) -> Parting {
     // What we end for a reason of our own says nothing about the peer.
     let ours = [Cease::OutOfResources, Cease::ConfigurationChange];
-    if matches!(reason, DownReason::Stopped(cease) if ours.contains(cease)) {
+    if matches!(reason, DownReason::Stopped(cease, _) if ours.contains(cease)) {
         return Parting::OurDoing;
     }
     let granted = group.graceful_restart.is_some();

@@ -55,7 +55,7 @@ impl Peer {
 fn is_its_mistake(reason: &DownReason) -> bool {
     match reason {
         DownReason::NotificationSent(_)
-        | DownReason::Stopped(Cease::MaxPrefixes | Cease::Rejected) => true,
+        | DownReason::Stopped(Cease::MaxPrefixes | Cease::Rejected, _) => true,
         DownReason::HoldTimerExpired
         | DownReason::SendHoldTimerExpired
         | DownReason::PeerClosed
@@ -70,6 +70,7 @@ fn is_its_mistake(reason: &DownReason) -> bool {
             | Cease::OutOfResources
             | Cease::HardReset
             | Cease::BfdDown,
+            _,
         ) => false,
     }
 }

@@ -142,7 +142,8 @@ impl Peer {
             DownReason::PeerClosed | DownReason::Replaced => Ended::Closed,
             DownReason::NotificationReceived(it) => Ended::Received(said(it.clone())),
             DownReason::NotificationSent(it) => Ended::Sent(said(it.clone())),
-            DownReason::Stopped(cease) => Ended::Sent(said(Notification::cease(*cease))),
+            DownReason::Stopped(_, Some(it)) => Ended::Sent(said(it.clone())),
+            DownReason::Stopped(_, None) => Ended::Silent,
         };
         self.shared
             .taps

@@ -4,6 +4,7 @@
 mod lingering;
 mod reading;
 mod restarted;
+mod shown;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
