@@ -100,6 +100,22 @@ fn messages<N: Nlri>(keys: &[Bytes], value: &[u8], add_path: bool) -> Option<Vec
     Some(messages.finish())
 }
 
+/// What became of these routes: withdrawals of those that are not held, announcements of the others.
+pub(crate) fn retold(said: Vec<(Bytes, Option<Bytes>)>, add_path: AddPathSet) -> Vec<Bytes> {
+    let mut gone = Vec::new();
+    let mut kept = Vec::new();
+    for (key, value) in said {
+        match value {
+            Some(value) => kept.push((key, value)),
+            None => gone.push(key),
+        }
+    }
+    let mut messages = withdrawn(&gone, add_path);
+    let mut held = Held::new(kept, add_path);
+    messages.extend(std::iter::from_fn(|| held.next()).flat_map(|(_, messages)| messages));
+    messages
+}
+
 /// Withdrawals of routes that were held under these keys, those of a family together; in some families their
 /// peer sends path identifiers.
 pub(crate) fn withdrawn(keys: &[Bytes], add_path: AddPathSet) -> Vec<Bytes> {
@@ -148,10 +164,13 @@ mod tests {
     use bytes::BytesMut;
     use weft_bgp::attribute::{Attributes, NextHop};
     use weft_bgp::frame;
-    use weft_bgp::message::{DecodeContext, Message};
-    use weft_bgp::peer::{PeerId, RouterId};
+    use weft_bgp::message::{DecodeContext, Message, Update};
+    use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+    use weft_bgp::reflect::Local;
+    use weft_bgp::table::PeerKind;
 
     use super::*;
+    use crate::reflector::learn::AdjRibIn;
 
     fn fact(path_id: u32, last: u8, value: &Bytes) -> (Bytes, Bytes) {
         let peer = PeerId {
@@ -212,6 +231,71 @@ mod tests {
             (next_hop(2), vec![(8, prefix(2))]),
         ];
         assert_eq!(told, expected);
+    }
+
+    fn decoded(octets: &[u8], context: &DecodeContext) -> Update {
+        let mut octets = BytesMut::from(octets);
+        let frame = frame::split(&mut octets, 4_096).unwrap().unwrap();
+        let Message::Update(update) = Message::decode(frame, context).unwrap() else {
+            panic!("an UPDATE");
+        };
+        *update
+    }
+
+    /// 203.0.113.1/32 with this ORIGIN and one attribute more.
+    fn announcement(origin: u8, more: &[u8]) -> Vec<u8> {
+        let attributes = [
+            &[0x40, 1, 1, origin, 0x40, 2, 0, 0x40, 3, 4, 192, 0, 2, 1][..],
+            &[0x40, 5, 4, 0, 0, 0, 100],
+            more,
+        ]
+        .concat();
+        let nlri = [32, 203, 0, 113, 1];
+        let lengths = [23 + attributes.len() + nlri.len(), attributes.len()];
+        let [whole, list] = lengths.map(|length| u8::try_from(length).unwrap());
+        let head = [&[0xff; 16][..], &[0, whole, 2, 0, 0, 0, list]].concat();
+        [&head[..], &attributes, &nlri].concat()
+    }
+
+    /// RFC 7606 §2: what is told is what was made of it.
+    #[test]
+    fn a_malformed_update_is_retold_as_what_is_held_after_it() {
+        let context = DecodeContext {
+            four_octet_as: true,
+            ibgp: true,
+            extended_message: false,
+            add_path: AddPathSet::NONE,
+        };
+        let (router_id, asn) = (RouterId(1), 64_496);
+        let peer = PeerId { router_id, asn };
+        let local = Local {
+            asn,
+            router_id: RouterId(2),
+            cluster_id: ClusterId(2),
+        };
+        let families = vec![Family::IPV4_UNICAST];
+        let mut adj_rib_in = AdjRibIn::new(peer, PeerKind::IbgpClient, local, families);
+        let mut retell = |octets: &[u8]| {
+            let update = decoded(octets, &context);
+            adj_rib_in.learn(&update).unwrap();
+            let messages = retold(adj_rib_in.said(&update), AddPathSet::NONE);
+            let told = messages.iter().map(|octets| decoded(octets, &context));
+            (!update.faults.is_empty(), told.collect::<Vec<_>>())
+        };
+        // An ATOMIC_AGGREGATE with a value is discarded; ORIGIN 9 takes the route away.
+        for (octets, is_held) in [
+            (announcement(0, &[0x40, 6, 1, 0]), true),
+            (announcement(9, &[]), false),
+        ] {
+            let (is_faulty, told) = retell(&octets);
+            let [told] = &told[..] else {
+                panic!("one message: {told:?}");
+            };
+            assert!(is_faulty && told.faults.is_empty());
+            let (gone, held) = (&told.withdrawn, &told.announced);
+            let (some, none) = if is_held { (held, gone) } else { (gone, held) };
+            assert_eq!((&some[..], &none[..]), (&[(0, prefix(1))][..], &[][..]));
+        }
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum Event {
     Up(Arc<Up>),
     /// An UPDATE came, header included.
     Update(IpAddr, Bytes),
+    /// Routes changed otherwise than an UPDATE that was told says: one of our own that does, header included.
+    Retold(IpAddr, Bytes),
     /// It ended.
     Down(IpAddr, Ended),
 }
@@ -59,7 +61,7 @@ impl Event {
     fn octets(&self) -> usize {
         match self {
             Self::Up(_) | Self::Down(..) => 0,
-            Self::Update(_, octets) => octets.len(),
+            Self::Update(_, octets) | Self::Retold(_, octets) => octets.len(),
         }
     }
 }

@@ -19,6 +19,7 @@ mod keep;
 pub mod pending;
 pub mod rate;
 pub mod refresh;
+mod said;
 pub mod sanity;
 
 use std::collections::{BTreeMap, BTreeSet};

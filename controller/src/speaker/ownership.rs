@@ -272,6 +272,11 @@ impl Ownership {
         changed.then(|| self.adj_rib_in.interest())
     }
 
+    /// What is held of the routes that an UPDATE names, by key.
+    pub fn said(&mut self, update: &Update) -> Vec<(Bytes, Option<Bytes>)> {
+        self.adj_rib_in.said(update)
+    }
+
     /// Routes held of this session, as facts.
     pub fn held(&self) -> Vec<(Bytes, Bytes)> {
         self.adj_rib_in.held()

@@ -456,7 +456,7 @@ impl Peer {
                         connection.spoke = true;
                         let kind = message.kind();
                         self.report.received(kind);
-                        self.shown(side, kind, raw);
+                        self.shown(side, &message, raw);
                         self.input(Input::Message(side, message)).await;
                         if kind == MessageKind::Update && !self.spend() {
                             return;
@@ -685,6 +685,9 @@ impl Peer {
             Ok(learned) => {
                 self.judged(&learned);
                 self.heard(&learned);
+                if !update.faults.is_empty() {
+                    self.show_healed(update);
+                }
                 None
             }
             Err(error) => Some(error),

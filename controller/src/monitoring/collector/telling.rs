@@ -229,7 +229,12 @@ impl<'a> Telling<'a> {
     pub(super) fn take(&mut self, input: Input) -> Result<(), End> {
         match input {
             Input::Event(Some(Event::Up(up))) => self.up(up),
-            Input::Event(Some(Event::Update(address, octets))) => self.update(address, &octets),
+            Input::Event(Some(Event::Update(address, octets))) => {
+                self.update(address, &octets, false);
+            }
+            Input::Event(Some(Event::Retold(address, octets))) => {
+                self.update(address, &octets, true);
+            }
             Input::Event(Some(Event::Down(address, ended))) => self.down(address, &ended),
             Input::Event(None) => return Err(End::TooSlow),
             Input::Page(Some((_, Ok(page)))) => {
@@ -274,12 +279,12 @@ impl<'a> Telling<'a> {
         self.looked = None;
     }
 
-    fn update(&mut self, address: IpAddr, octets: &Bytes) {
+    fn update(&mut self, address: IpAddr, octets: &Bytes, is_ours: bool) {
         let Some(up) = self.sessions.get(&address) else {
             return;
         };
         let mut header = header(up, Rib::AdjRibIn(Policy::Pre));
-        header.two_octet_as = !up.negotiated.decode.four_octet_as;
+        header.two_octet_as = !is_ours && !up.negotiated.decode.four_octet_as;
         // Families are told together: the station knows the table by any of them.
         if let Some(family) = up.negotiated.families.first() {
             framed(self.station.routes(&header, *family, octets));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use weft_bgp::error::DecodeError;
 use weft_bgp::frame::{Frame, HEADER_LEN};
-use weft_bgp::message::{DecodeContext, Message, MessageKind, Notification};
+use weft_bgp::message::{DecodeContext, Message, MessageKind, Notification, Update};
 use weft_bgp::session::{DownReason, Side};
 
 use super::Peer;
@@ -45,18 +45,32 @@ fn octets(frame: &Frame) -> Bytes {
 
 impl Peer {
     /// The peer said this.
-    pub(super) fn shown(&self, side: Side, kind: MessageKind, raw: Option<Bytes>) {
+    pub(super) fn shown(&self, side: Side, message: &Message, raw: Option<Bytes>) {
         let Some(raw) = raw else { return };
-        match kind {
-            MessageKind::Open => self.report.opened(side, Direction::Received, raw),
-            MessageKind::Update if self.up.is_some() => {
+        match message {
+            Message::Open(_) => self.report.opened(side, Direction::Received, raw),
+            // What is made of a malformed one is shown when it was learned.
+            Message::Update(update) if self.up.is_some() && update.faults.is_empty() => {
                 let event = Event::Update(self.setup.address, raw);
                 self.shared.taps.tell(&event);
             }
-            MessageKind::Update
-            | MessageKind::Notification
-            | MessageKind::Keepalive
-            | MessageKind::RouteRefresh => {}
+            Message::Update(_)
+            | Message::Notification(_)
+            | Message::Keepalive
+            | Message::RouteRefresh(_) => {}
+        }
+    }
+
+    /// A malformed UPDATE was learned. Whoever reads it as it is may keep what was treated as withdrawn here, or not be
+    /// able to read it: collectors are told what is held of its routes. RFC 7606 §2, RFC 7854 §5.
+    pub(super) fn show_healed(&mut self, update: &Update) {
+        let Some(up) = self.up.as_ref().filter(|_| self.shared.taps.is_read()) else {
+            return;
+        };
+        let said = self.ownership.as_mut().map(|it| it.said(update));
+        for message in held::retold(said.unwrap_or_default(), up.negotiated.add_path_receive) {
+            let event = Event::Retold(self.setup.address, message);
+            self.shared.taps.tell(&event);
         }
     }
 
@@ -67,7 +81,7 @@ impl Peer {
             return;
         };
         for message in held::withdrawn(keys, up.negotiated.add_path_receive) {
-            let event = Event::Update(self.setup.address, message);
+            let event = Event::Retold(self.setup.address, message);
             self.shared.taps.tell(&event);
         }
     }
