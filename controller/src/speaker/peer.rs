@@ -523,6 +523,7 @@ impl Peer {
                 self.owed = Owed::default();
                 self.dialing = None;
                 self.resting = None;
+                self.liveness.session_ended();
                 self.asking = Asking::default();
                 if let (Some(ownership), Some((parting, ours))) = (&mut self.ownership, parting) {
                     ownership.end(parting, ours);

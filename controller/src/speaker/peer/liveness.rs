@@ -13,14 +13,25 @@ use crate::config::Ttl;
 
 /// What watches the path to a peer.
 #[derive(Default)]
-pub(super) struct Liveness(Option<(Config, Watch)>);
+pub(super) struct Liveness {
+    watched: Option<(Config, Watch)>,
+    /// Nobody wants to know any more, and the other end is not told before the session is over.
+    is_muted: bool,
+}
 
 impl Liveness {
     /// Waits for the path to fail; for ever pending if nobody watches it.
     pub(super) async fn failed(&mut self) -> String {
-        match &mut self.0 {
-            Some((_, watch)) => watch.failed().await.to_string(),
-            None => std::future::pending().await,
+        match &mut self.watched {
+            Some((_, watch)) if !self.is_muted => watch.failed().await.to_string(),
+            Some(_) | None => std::future::pending().await,
+        }
+    }
+
+    /// The session is over: what watched the path for nobody ends with it.
+    pub(super) fn session_ended(&mut self) {
+        if self.is_muted {
+            *self = Self::default();
         }
     }
 }
@@ -34,9 +45,10 @@ impl Peer {
     /// Watches the path between our end of the session and the peer, if the configuration asks for it.
     pub(super) async fn watch_path(&mut self, side: Side) {
         self.rewatch_path(side).await;
-        let watch = self.liveness.0.as_ref();
+        let Liveness { watched, is_muted } = &self.liveness;
+        let watched = watched.as_ref().filter(|_| !is_muted);
         self.report
-            .watched(watch.map(|(_, watch)| watch.subscribe()));
+            .watched(watched.map(|(_, watch)| watch.subscribe()));
     }
 
     async fn rewatch_path(&mut self, side: Side) {
@@ -45,10 +57,15 @@ impl Peer {
             .and_then(|connection| connection.socket.local_addr().ok())
             .map(|local| local.ip().to_canonical());
         let Some(wanted) = local.and_then(|local| self.path(local)) else {
-            self.liveness = Liveness::default();
+            // FRR 8.4.4 would end the session.
+            match self.up.is_some() {
+                true => self.liveness.is_muted = true,
+                false => self.liveness = Liveness::default(),
+            }
             return;
         };
-        if let Some((held, watch)) = &mut self.liveness.0
+        self.liveness.is_muted = false;
+        if let Some((held, watch)) = &mut self.liveness.watched
             && pair(held) == pair(&wanted)
         {
             // Another session would tell the other end that this one was shut down, and FRR 8.4.4 takes
@@ -71,7 +88,7 @@ impl Peer {
             Err(error) => Err(error),
         };
         match watched {
-            Ok(watch) => self.liveness = Liveness(Some((wanted, watch))),
+            Ok(watch) => self.liveness.watched = Some((wanted, watch)),
             Err(error) => {
                 tracing::error!(peer = %self.setup.address, %error, "the path is not watched by BFD");
             }
@@ -114,5 +131,41 @@ impl Peer {
         self.grievance = Some(format!("BFD down: {diagnostic}"));
         self.input(Input::Stop(Cease::BfdDown)).await;
         self.input(Input::Start).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::tests::Bench;
+    use super::*;
+
+    /// RFC 5882 §3.2: AdminDown is no failure, and FRR 8.4.4 takes it for one.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_not_wanted_any_more_lasts_as_long_as_the_session() {
+        let mut bench = Bench::new().await;
+        let remote = bench.session().await.unwrap();
+        let service = weft_bfd::Service::new(1).unwrap();
+        let address = |host| IpAddr::from([127, 85, 0, host]);
+        let config = Config {
+            local: address(1),
+            remote: address(2),
+            multihop: false,
+            interval: Duration::from_secs(1),
+            multiplier: NonZeroU8::MIN,
+            min_ttl: 255,
+        };
+        let watch = service.watch(config).await.unwrap();
+        let status = watch.subscribe();
+        bench.peer.liveness.watched = Some((config, watch));
+        // The group says nothing of BFD.
+        bench.peer.watch_path(Side::Incoming).await;
+        assert!(bench.peer.liveness.watched.is_some());
+        assert!(bench.peer.report.facts().bfd.is_none());
+        assert!(status.has_changed().is_ok(), "the other end is not told");
+        drop(remote);
+        bench.pass(Duration::from_secs(1)).await;
+        assert!(bench.peer.liveness.watched.is_none());
     }
 }
