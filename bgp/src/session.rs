@@ -41,6 +41,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use crate::capability::AddPathSet;
 use crate::error::DecodeError;
 use crate::message::notification::Cease;
@@ -101,8 +103,9 @@ pub enum Input {
     Disconnected(Side),
     /// A message was decoded.
     Message(Side, Message),
-    /// Octets that are no message, or an UPDATE whose fault is not healed by RFC 7606.
-    Malformed(Side, DecodeError),
+    /// Octets that are no message, or an UPDATE whose fault is not healed by RFC 7606; and the whole message with its
+    /// header, which is empty where nobody has it.
+    Malformed(Side, DecodeError, Bytes),
     /// The deadline of [`Session::poll_timeout`] has come.
     Timeout,
     /// End, and stay Idle until the next `Start`. RFC 4486. A Hard Reset is said to a peer that keeps

@@ -2,8 +2,55 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::error::{Fault, SessionState};
+use crate::attribute::row::{code, flag};
+use crate::error::{DecodeError, Fault, SessionState};
+use crate::frame::{HEADER_LEN, MAX_LEN};
 use crate::message::Notification;
+use crate::wire::Reader;
+
+impl DecodeError {
+    /// As [`Fault::notification`], with what only the message can tell: itself (RFC 7313 §5) or the erroneous attribute
+    /// (RFC 4271 §6.3), if that fits into a NOTIFICATION of any session. `message` begins with its marker, and is
+    /// empty where nobody has it.
+    #[must_use]
+    pub fn notification(&self, message: &Bytes) -> Notification {
+        let notification = self.fault.notification();
+        let told = match self.fault.attribute() {
+            Some(code) => attribute(message, code),
+            None => (self.fault == Fault::RouteRefreshLength).then(|| message.clone()),
+        };
+        let told = told.filter(|data| data.len() <= DATA_MAX);
+        Notification {
+            data: told.unwrap_or(notification.data),
+            ..notification
+        }
+    }
+}
+
+/// The whole attribute in an UPDATE: flags, code, length and value.
+fn attribute(message: &Bytes, wanted: u8) -> Option<Bytes> {
+    let mut reader = Reader::new(message, 0, Fault::UpdateLength);
+    reader.sub(HEADER_LEN.into()).ok()?;
+    let length = reader.u16().ok()?;
+    reader.sub(length.into()).ok()?;
+    let length = reader.u16().ok()?;
+    let mut list = reader.sub(length.into()).ok()?;
+    while !list.is_empty() {
+        let rest = list.peek();
+        let flags = list.u8().ok()?;
+        let code = list.u8().ok()?;
+        let length = match flags & flag::EXTENDED_LENGTH {
+            0 => list.u8().ok()?.into(),
+            _ => list.u16().ok()?,
+        };
+        list.sub(length.into()).ok()?;
+        if code == wanted {
+            let taken = rest.len().checked_sub(list.remaining())?;
+            return rest.get(..taken).map(|octets| message.slice_ref(octets));
+        }
+    }
+    None
+}
 
 impl Fault {
     /// The NOTIFICATION that tells the peer, if the session ends by this fault.
@@ -14,6 +61,53 @@ impl Fault {
             code,
             subcode,
             data: self.data(),
+        }
+    }
+
+    /// The attribute that is wrong, where RFC 4271 §6.3 asks for the whole of it.
+    fn attribute(&self) -> Option<u8> {
+        match *self {
+            Self::AttributeUnknown { code }
+            | Self::AttributeFlags { code, .. }
+            | Self::AttributeLength { code, .. }
+            | Self::AttributeValue { code }
+            | Self::AttributeUnexpected { code } => Some(code),
+            Self::Origin { .. } => Some(code::ORIGIN),
+            Self::NextHopLength { .. } => Some(code::MP_REACH_NLRI),
+            Self::Marker
+            | Self::MessageLength { .. }
+            | Self::MessageType { .. }
+            | Self::OpenMalformed
+            | Self::Version { .. }
+            | Self::PeerAs { .. }
+            | Self::RouterId { .. }
+            | Self::OptionalParameter { .. }
+            | Self::HoldTime { .. }
+            | Self::CapabilityMissing { .. }
+            | Self::UpdateLength
+            | Self::AttributeList
+            | Self::NlriNotLocatable
+            | Self::MultiProtocolTwice { .. }
+            | Self::AttributeTwice { .. }
+            | Self::AttributeMissing { .. }
+            | Self::AttributesTooLong
+            | Self::AsPath
+            | Self::AsPathZero
+            | Self::AsPathTooLong
+            | Self::AsSet
+            // In NEXT_HOP or in MP_REACH_NLRI; it never ends a session.
+            | Self::NextHop
+            | Self::FamilyUnknown { .. }
+            | Self::Network
+            | Self::NlriFraming
+            | Self::NlriType { .. }
+            | Self::NlriLength { .. }
+            | Self::NlriValue { .. }
+            | Self::RouteRefreshLength
+            | Self::HoldTimerExpired
+            | Self::SendHoldTimerExpired
+            | Self::Unexpected { .. }
+            | Self::Cease(_) => None,
         }
     }
 
@@ -63,9 +157,7 @@ impl Fault {
         }
     }
 
-    /// Data of the NOTIFICATION, where the fault alone tells it. RFC 4271 §6 asks for the offending
-    /// attribute in most 3/x; it may be as long as a message, and `DecodeError::offset` and our log
-    /// say which it was, so we leave it out.
+    /// Data of the NOTIFICATION, where the fault alone tells it.
     fn data(&self) -> Bytes {
         match self {
             Self::MessageLength { length } => Bytes::copy_from_slice(&length.to_be_bytes()),
@@ -117,6 +209,66 @@ impl Fault {
             | Self::HoldTimerExpired
             | Self::SendHoldTimerExpired
             | Self::Cease(_) => Bytes::new(),
+        }
+    }
+}
+
+/// Octets of data for which any session has room, after code and subcode.
+const DATA_MAX: usize = (MAX_LEN - HEADER_LEN - 2) as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::AddPathSet;
+    use crate::frame::{self, Frame};
+    use crate::message::{DecodeContext, Message};
+
+    const CONTEXT: DecodeContext = DecodeContext {
+        four_octet_as: true,
+        ibgp: true,
+        extended_message: false,
+        add_path: AddPathSet::NONE,
+    };
+
+    /// A message of this type, and what has to be said of it.
+    fn rejected(kind: u8, body: &[u8]) -> (Bytes, Notification) {
+        let length = u16::try_from(19 + body.len()).unwrap();
+        let message = [&[0xff; 16][..], &length.to_be_bytes(), &[kind], body].concat();
+        let message = Bytes::from(message);
+        let frame: Frame = frame::split(&mut message.clone().into(), MAX_LEN)
+            .unwrap()
+            .unwrap();
+        let error = Message::decode(frame, &CONTEXT).unwrap_err();
+        let notification = error.notification(&message);
+        assert_eq!(
+            error.notification(&Bytes::new()),
+            error.fault.notification()
+        );
+        (message, notification)
+    }
+
+    /// RFC 7313 §5.
+    #[test]
+    fn a_route_refresh_of_another_length_is_sent_back() {
+        let (message, notification) = rejected(5, &[0, 25, 0]);
+        assert_eq!((notification.code, notification.subcode), (7, 1));
+        assert_eq!(notification.data, message);
+        let (_, notification) = rejected(5, &[0; 4_077]);
+        assert!(notification.data.is_empty(), "it does not fit");
+    }
+
+    /// RFC 4271 §6.3.
+    #[test]
+    fn an_attribute_that_ends_the_session_is_sent_back() {
+        let next_hop: &[u8] = &[0x90, 14, 0, 6, 0, 25, 70, 1, 9, 0];
+        let unknown: &[u8] = &[0x40, 99, 1, 0];
+        for (bad, subcode) in [(next_hop, 9), (unknown, 2)] {
+            let origin = [0x40, 1, 1, 0];
+            let length = u8::try_from(origin.len() + bad.len()).unwrap();
+            let body = [&[0, 0, 0, length], &origin[..], bad].concat();
+            let (_, notification) = rejected(2, &body);
+            assert_eq!((notification.code, notification.subcode), (3, subcode));
+            assert_eq!(notification.data, bad);
         }
     }
 }

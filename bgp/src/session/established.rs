@@ -70,8 +70,8 @@ impl Established {
                 State::Established(self)
             }
             Input::Message(side, message) if side == self.side => self.message(message, now, local),
-            Input::Malformed(side, error) if side == self.side => {
-                self.reject(error.fault, now, local)
+            Input::Malformed(side, error, message) if side == self.side => {
+                self.reject(error.notification(&message), now, local)
             }
             Input::Disconnected(side) if side == self.side => {
                 self.down(DownReason::PeerClosed, now, local)
@@ -119,7 +119,7 @@ impl Established {
             }
             Message::Open(_) => {
                 let (state, kind) = (SessionState::Established, message.kind());
-                self.reject(Fault::Unexpected { state, kind }, now, local)
+                self.reject(Fault::Unexpected { state, kind }.notification(), now, local)
             }
         }
     }
@@ -166,8 +166,7 @@ impl Established {
         OpenSent::begin(Side::Incoming, Rival::Absent, now, local)
     }
 
-    fn reject(self, fault: Fault, now: Instant, local: &mut Local) -> State {
-        let notification: Notification = fault.notification();
+    fn reject(self, notification: Notification, now: Instant, local: &mut Local) -> State {
         local.close_with(self.side, notification.clone());
         self.down(DownReason::NotificationSent(notification), now, local)
     }

@@ -79,10 +79,12 @@ impl OpenConfirm {
             }
             Input::Message(side, message) if side == self.side => self.message(message, now, local),
             Input::Message(_, message) => self.rival_message(message, now, local),
-            Input::Malformed(side, error) if side == self.side => {
-                self.reject(error.fault.notification(), now, local)
+            Input::Malformed(side, error, message) if side == self.side => {
+                self.reject(error.notification(&message), now, local)
             }
-            Input::Malformed(_, error) => self.end_rival(error.fault.notification(), now, local),
+            Input::Malformed(_, error, message) => {
+                self.end_rival(error.notification(&message), now, local)
+            }
             Input::Disconnected(side) if side == self.side => {
                 self.give_way(DownReason::PeerClosed, now, local)
             }

@@ -60,8 +60,8 @@ impl OpenSent {
                 Ok(this) => this.message(message, now, local),
                 Err(this) => State::OpenSent(this),
             },
-            Input::Malformed(side, error) => match self.facing(side) {
-                Ok(this) => this.reject(error.fault.notification(), now, local),
+            Input::Malformed(side, error, message) => match self.facing(side) {
+                Ok(this) => this.reject(error.notification(&message), now, local),
                 Err(this) => State::OpenSent(this),
             },
             Input::Disconnected(side) => match self.facing(side) {

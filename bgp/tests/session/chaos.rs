@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
@@ -222,7 +223,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Input(Input::ConnectFailed)),
         2 => side().prop_map(|side| Step::Input(Input::Disconnected(side))),
         16 => (side(), message()).prop_map(|(side, message)| Step::Input(Input::Message(side, message))),
-        1 => side().prop_map(move |side| Step::Input(Input::Malformed(side, error))),
+        1 => side().prop_map(move |side| Step::Input(Input::Malformed(side, error, Bytes::new()))),
         1 => Just(Step::Input(Input::Timeout)),
         1 => Just(Step::Input(Input::Stop(Cease::Shutdown))),
         1 => Just(Step::Input(Input::StopSaying(Cease::Reset, "é".repeat(200)))),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use weft_bgp::capability::{AddPath, Capability, GracefulRestart, LongLived};
 use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
@@ -196,7 +197,7 @@ fn input(words: &[&str]) -> Input {
 }
 
 fn malformed(on: &str, fault: Fault) -> Input {
-    Input::Malformed(side(on), DecodeError { fault, offset: 0 })
+    Input::Malformed(side(on), DecodeError { fault, offset: 0 }, Bytes::new())
 }
 
 fn message(words: &[&str]) -> Message {

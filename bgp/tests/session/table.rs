@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
 use weft_bgp::message::Message;
@@ -188,7 +189,10 @@ fn inputs() -> Vec<(String, Input)> {
         };
         inputs.push((format!("{on} connected"), Input::Connected(side)));
         inputs.push((format!("{on} disconnected"), Input::Disconnected(side)));
-        inputs.push((format!("{on} malformed"), Input::Malformed(side, error)));
+        inputs.push((
+            format!("{on} malformed"),
+            Input::Malformed(side, error, Bytes::new()),
+        ));
         for (name, message) in &messages {
             inputs.push((
                 format!("{on} {name}"),

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -451,7 +451,7 @@ impl Peer {
             };
             match frame::split(&mut connection.buffer, max_len) {
                 Ok(None) => return,
-                Ok(Some(frame)) => match self.shared.decode(frame, &context) {
+                Ok(Some(frame)) => match self.shared.decode(frame.clone(), &context) {
                     Ok((message, raw)) => {
                         connection.spoke = true;
                         let kind = message.kind();
@@ -462,9 +462,9 @@ impl Peer {
                             return;
                         }
                     }
-                    Err(error) => return self.malformed(side, error).await,
+                    Err(error) => return self.malformed(side, error, shown::octets(&frame)).await,
                 },
-                Err(error) => return self.malformed(side, error).await,
+                Err(error) => return self.malformed(side, error, Bytes::new()).await,
             }
             taken += 1;
             if taken % YIELD_EVERY == 0 {
@@ -474,10 +474,10 @@ impl Peer {
         }
     }
 
-    async fn malformed(&mut self, side: Side, error: DecodeError) {
+    async fn malformed(&mut self, side: Side, error: DecodeError, message: Bytes) {
         let rule = error.fault.rule();
         tracing::warn!(peer = %self.setup.address, fault = %error.fault, offset = error.offset, %rule, "malformed message");
-        self.input(Input::Malformed(side, error)).await;
+        self.input(Input::Malformed(side, error, message)).await;
     }
 
     /// Gives the session an input and does all that it asks for.
@@ -488,7 +488,7 @@ impl Peer {
             while let Some(output) = self.session.poll_output() {
                 if let Some(error) = self.output(output).await {
                     let side = self.up.as_ref().map_or(Side::Incoming, |up| up.side);
-                    inputs.push(Input::Malformed(side, error));
+                    inputs.push(Input::Malformed(side, error, Bytes::new()));
                 }
             }
         }

@@ -90,7 +90,7 @@ impl World {
         let frame = Frame { kind, body: Bytes::copy_from_slice(body) };
         Some(match Message::decode(frame, &ctx) {
             Ok(message) => Input::Message(side, message),
-            Err(error) => Input::Malformed(side, error),
+            Err(error) => Input::Malformed(side, error, Bytes::new()),
         })
     }
 

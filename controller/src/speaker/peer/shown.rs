@@ -33,7 +33,7 @@ impl Shared {
 }
 
 /// The whole message again, out of the connection's buffer.
-fn octets(frame: &Frame) -> Bytes {
+pub(super) fn octets(frame: &Frame) -> Bytes {
     let length = usize::from(HEADER_LEN) + frame.body.len();
     let mut octets = BytesMut::with_capacity(length);
     octets.put_bytes(0xff, 16);
