@@ -158,6 +158,9 @@ impl Leadership {
         self.intend(&allocation);
         let group = self.shared.consensus.group().borrow().clone();
         self.count(&group, &peers, now);
+        if group.status.leader.is_some() {
+            self.dismiss(group.status.id, &peers).await;
+        }
         if group.status.leader == Some(group.status.id) && group.status.degraded.is_none() {
             self.leading_since.get_or_insert(now);
             self.bury(&group, &peers, now).await;
@@ -263,22 +266,27 @@ impl Leadership {
         self.orphans.count(peers, elapsed);
     }
 
-    /// A peer whose replicas died gets time to find another, and one that restarts gets the time it asked
-    /// for; then its paths go. Those of a peer that is not waited for go at once.
-    async fn expire(&mut self, peers: &BTreeMap<PeerId, Agreed>) {
+    /// Paths of a peer that nobody waits for go at once. The replica that served it last says so, whether it leads or
+    /// not: others may never have been told of such a peer.
+    async fn dismiss(&self, replica: u64, peers: &BTreeMap<PeerId, Agreed>) {
         let config = self.shared.config();
-        let awaited = Awaited::new(&config.bgp, peers);
-        let members = &self.shared.members;
+        let awaited = Awaited::new(&config.bgp, replica, peers);
+        for (peer, agreed) in peers {
+            if let Some(why) = awaited.refusal(agreed) {
+                tracing::info!(%peer, why, "nobody waits for the peer; its routes go");
+                let batch = owner::expire(*peer, agreed, &self.shared.members, &FAMILIES);
+                self.shared.consensus.propose(batch).await;
+            }
+        }
+    }
+
+    /// A peer whose replicas died gets time to find another, and one that restarts gets the time it asked
+    /// for; then its paths go.
+    async fn expire(&mut self, peers: &BTreeMap<PeerId, Agreed>) {
         for (peer, agreed) in peers
             .iter()
             .filter(|(_, agreed)| agreed.sessions.is_empty())
         {
-            if let Some(why) = awaited.refusal(agreed) {
-                tracing::info!(%peer, why, "nobody waits for the peer; its routes go");
-                let batch = owner::expire(*peer, agreed, members, &FAMILIES);
-                self.shared.consensus.propose(batch).await;
-                continue;
-            }
             let Some(age) = self.orphans.age(*peer) else {
                 continue;
             };
@@ -292,6 +300,7 @@ impl Leadership {
             if age < hold {
                 continue;
             }
+            let members = &self.shared.members;
             let batch = owner::age(*peer, agreed, members, &FAMILIES)
                 .unwrap_or_else(|| owner::expire(*peer, agreed, members, &FAMILIES));
             tracing::warn!(%peer, "peer did not come back; its routes go or are long-lived stale");

@@ -56,28 +56,34 @@ impl Orphans {
     }
 }
 
-/// Who is waited for, by this replica's configuration. What is retained of anybody else goes at once: it would stay for
-/// as long as the peer once asked, and nobody could take it away.
+/// Who is waited for, of those that a replica served last and by its configuration. What is retained of anybody else goes
+/// at once: it would stay for as long as the peer once asked, and nobody could take it away.
 pub(super) struct Awaited<'a> {
     bgp: &'a Bgp,
+    replica: u64,
     /// Where somebody is served, whoever that is.
     served: BTreeSet<IpAddr>,
 }
 
 impl<'a> Awaited<'a> {
     /// As this is agreed.
-    pub(super) fn new(bgp: &'a Bgp, peers: &BTreeMap<PeerId, Agreed>) -> Self {
+    pub(super) fn new(bgp: &'a Bgp, replica: u64, peers: &BTreeMap<PeerId, Agreed>) -> Self {
         let served = peers.values().filter(|agreed| !agreed.sessions.is_empty());
         let address = |agreed: &Agreed| agreed.owner.as_ref().map(|owner| owner.address);
         Self {
             bgp,
+            replica,
             served: served.filter_map(address).collect(),
         }
     }
 
-    /// Why a peer that nobody serves is not waited for, if that is so.
+    /// Why a peer is not waited for, if nobody serves it and that is so.
     pub(super) fn refusal(&self, agreed: &Agreed) -> Option<&'static str> {
-        let address = agreed.owner.as_ref()?.address;
+        let owner = agreed.owner.as_ref()?;
+        if !agreed.sessions.is_empty() || owner.replica != self.replica {
+            return None;
+        }
+        let address = owner.address;
         match self.bgp.resolve(address) {
             None => Some("it is not configured any more"),
             Some(resolved) if resolved.settings.shutdown.is_some() => Some("it is shut down"),
@@ -185,7 +191,9 @@ mod tests {
         let shut = config(&format!("{listed}\nshutdown = true"));
         let retained = agreed(1, Some(Phase::LongLived), &[]);
         let refused = |bgp: &Bgp, peers: &BTreeMap<PeerId, Agreed>| {
-            Awaited::new(bgp, peers).refusal(&peers[&PEER]).is_some()
+            let refused = |replica| Awaited::new(bgp, replica, peers).refusal(&peers[&PEER]);
+            assert_eq!(refused(2), None, "another one served it");
+            refused(1).is_some()
         };
         let refusals = [&here, &gone, &shut].map(|bgp| refused(bgp, &retained));
         assert_eq!(refusals, [false, true, true]);
