@@ -398,7 +398,8 @@ impl Edge {
     /// look at the whole table, so there is one between two looks at what is new.
     fn admit(&mut self) {
         let mut turning = std::mem::take(&mut self.turning);
-        turning.answer(|way| self.turn(way));
+        let started = self.started;
+        turning.answer(|| started.elapsed(), |way| self.turn(way));
         self.turning = turning;
         let index = self.reflector.index();
         let (ready, waiting) = std::mem::take(&mut self.waiting)

@@ -1,9 +1,7 @@
 //! Turns that wait for the reflector's thread: which of them have one answer, and how long their members rest then.
-//! Knows no table.
+//! Knows no table and no clock.
 
 use std::time::Duration;
-
-use tokio::time::Instant;
 
 use super::{Turn, Turned, Way};
 
@@ -26,8 +24,12 @@ impl Turning {
     }
 
     /// Answers the first, and with it all that go the same way: when a group is changed under churn, nothing that was
-    /// worked out for one member would be good for the next a moment later.
-    pub(super) fn answer(&mut self, turned: impl FnOnce(Way) -> Option<Turned>) {
+    /// worked out for one member would be good for the next a moment later. `now` is as of any fixed moment.
+    pub(super) fn answer(
+        &mut self,
+        now: impl Fn() -> Duration,
+        turned: impl FnOnce(Way) -> Option<Turned>,
+    ) {
         self.waiting.retain(|turn| !turn.reply.is_closed());
         let Some(first) = self.waiting.first() else {
             return;
@@ -38,9 +40,9 @@ impl Turning {
         let held: Vec<_> = together
             .map(|turn| (turn.gate.hold(), turn.reply))
             .collect();
-        let began = Instant::now();
+        let began = now();
         let turned = turned(way);
-        let done = Instant::now();
+        let done = now();
         let rest = self.toll.pay(done - began, done);
         for (held, reply) in held {
             let turned = turned.clone().map(|turned| Turned { rest, ..turned });
@@ -64,13 +66,13 @@ impl Turn {
 #[derive(Default)]
 struct Toll {
     owed: Duration,
-    at: Option<Instant>,
+    at: Duration,
 }
 
 impl Toll {
     /// A turn took so long. How long whoever turned is to rest.
-    fn pay(&mut self, took: Duration, now: Instant) -> Duration {
-        let passed = self.at.replace(now).map_or(Duration::MAX, |at| now - at);
+    fn pay(&mut self, took: Duration, now: Duration) -> Duration {
+        let passed = now - std::mem::replace(&mut self.at, now);
         self.owed = self.owed.saturating_sub(passed / COST) + took;
         (self.owed * COST).min(REST_MAX)
     }
@@ -158,7 +160,8 @@ mod tests {
         let same: Vec<_> = same.into_iter().chain([last]).collect();
 
         let gates: Vec<_> = same.iter().map(|(gate, _)| Arc::clone(gate)).collect();
-        turning.answer(|_| {
+        let clock = || Duration::ZERO;
+        turning.answer(clock, |_| {
             assert!(gates.iter().all(|gate| gate.is_held()));
             Some(turned())
         });
@@ -175,24 +178,23 @@ mod tests {
         for (gate, answer) in &mut others {
             assert!(!gate.is_held() && answer.try_recv().is_err());
         }
-        turning.answer(|_| Some(turned()));
-        turning.answer(|_| None);
+        turning.answer(clock, |_| Some(turned()));
+        turning.answer(clock, |_| None);
         assert!(turning.is_empty());
         let (gate, mut answer) = others.remove(1);
         assert!(answer.try_recv().unwrap().is_none() && !gate.is_held());
         assert!(!Arc::ptr_eq(&segment(others.remove(0)), &segments[0]));
-        turning.answer(|_| unreachable!("nobody waits"));
+        turning.answer(clock, |_| unreachable!("nobody waits"));
     }
 
     #[test]
     fn however_many_turn_they_take_a_tenth_of_the_time() {
         let took = Duration::from_millis(80);
         for members in [1_u32, 10, 30] {
-            let begin = Instant::now();
             let mut toll = Toll::default();
-            let mut next = vec![begin; members as usize];
-            let (mut turns, mut now) = (0, begin);
-            while now < begin + Duration::from_secs(600) {
+            let mut next = vec![Duration::ZERO; members as usize];
+            let (mut turns, mut now) = (0, Duration::ZERO);
+            while now < Duration::from_secs(600) {
                 let first = next.iter_mut().min().unwrap();
                 now = now.max(*first) + took;
                 *first = now + toll.pay(took, now);
@@ -211,12 +213,11 @@ mod tests {
     #[test]
     fn who_was_quiet_owes_nothing_any_more() {
         let mut toll = Toll::default();
-        let begin = Instant::now();
         let (took, second) = (Duration::from_millis(80), Duration::from_secs(1));
-        assert_eq!(toll.pay(took, begin), took * 10);
-        assert_eq!(toll.pay(took, begin), took * 20);
-        assert_eq!(toll.pay(took, begin + 2 * second), took * 10);
-        let rest = toll.pay(1000 * second, begin + 3 * second);
+        assert_eq!(toll.pay(took, second), took * 10);
+        assert_eq!(toll.pay(took, second), took * 20);
+        assert_eq!(toll.pay(took, 3 * second), took * 10);
+        let rest = toll.pay(1000 * second, 4 * second);
         assert_eq!(rest, REST_MAX);
     }
 }
