@@ -27,7 +27,7 @@ pub struct Filter {
     /// MAC address of a type 2.
     pub mac: Option<Mac>,
     /// Address or router id of the announcing peer.
-    pub peer: Option<String>,
+    pub peer: Option<IpAddr>,
 }
 
 /// A page of rows, and the token of the next one if there is more.
@@ -141,7 +141,14 @@ pub(super) fn wanted(request: &proto::ListRoutesRequest) -> Result<(Family, Filt
         }
     };
     let vni = (request.vni != 0).then_some(request.vni);
-    let peer = (!request.peer.is_empty()).then(|| request.peer.clone());
+    let peer = match request.peer.as_str() {
+        "" => None,
+        text => Some(text.parse().map_err(|_| {
+            Status::invalid_argument(format!(
+                "peer: {text:?} is neither an address nor a router id"
+            ))
+        })?),
+    };
     Ok((
         family,
         Filter {
@@ -173,9 +180,9 @@ pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize)
     // The smallest keys, without sorting the whole table, and written only when they are known.
     let mut kept: BTreeMap<N::Key, Destination<'_, N>> = BTreeMap::new();
     let mut more = false;
-    let from = filter.peer.as_deref().map(Announcer::of);
     let wanted = |path: &&Path<N>| {
-        path.nlri.passes(&path.attributes, filter) && from.is_none_or(|from| from.is_of(path))
+        path.nlri.passes(&path.attributes, filter)
+            && filter.peer.is_none_or(|peer| is_of(path, peer))
     };
     for destination in table.iter() {
         let key = destination.key();
@@ -227,22 +234,10 @@ fn row_in<N: Row>(destination: &Destination<'_, N>, path: &Path<N>) -> proto::Ro
     row(path, best, by)
 }
 
-/// Who announces, as an operator writes it: an address or a router id.
-#[derive(Copy, Clone)]
-struct Announcer(Option<IpAddr>);
-
-impl Announcer {
-    fn of(text: &str) -> Self {
-        Self(text.parse().ok())
-    }
-
-    /// Nobody is called by what is no address.
-    fn is_of<N>(&self, path: &Path<N>) -> bool {
-        let source = &path.source;
-        let id = IpAddr::from(Ipv4Addr::from(source.peer.router_id.0));
-        self.0
-            .is_some_and(|name| name == source.address || name == id)
-    }
+/// Whether a path is announced by the peer of this address or router id.
+fn is_of<N>(path: &Path<N>, peer: IpAddr) -> bool {
+    let source = &path.source;
+    peer == source.address || peer == IpAddr::from(Ipv4Addr::from(source.peer.router_id.0))
 }
 
 /// One path; `by` is the step that chose it, where it is the best one.
@@ -338,22 +333,34 @@ mod tests {
         for size in [1, 7, 100] {
             assert_eq!(all(&Filter::default(), size), (whole.clone(), 100));
         }
-        for name in ["192.0.2.2", "198.51.100.2"] {
-            let peer = Some(name.to_owned());
+        for (name, count) in [("192.0.2.2", 10), ("198.51.100.2", 10), ("192.0.2.3", 0)] {
             let filter = Filter {
-                peer,
+                peer: name.parse().ok(),
                 ..Filter::default()
             };
-            assert_eq!(all(&filter, 3).0.len(), 10);
-        }
-        for name in ["192.0.2.3", "leaf2"] {
-            let peer = Some(name.to_owned());
-            let filter = Filter {
-                peer,
-                ..Filter::default()
-            };
-            assert!(all(&filter, 3).0.is_empty());
+            assert_eq!(all(&filter, 3).0.len(), count, "{name}");
         }
         assert!(page(&table, &Filter::default(), "no token", 1).is_none());
+    }
+
+    #[test]
+    fn a_peer_is_an_address_or_a_router_id() {
+        let asked = |peer: &str| {
+            let peer = peer.to_owned();
+            wanted(&proto::ListRoutesRequest {
+                peer,
+                ..proto::ListRoutesRequest::default()
+            })
+        };
+        for name in ["192.0.2.1", "2001:db8::1"] {
+            assert_eq!(asked(name).unwrap().1.peer, name.parse().ok());
+        }
+        assert_eq!(asked("").unwrap().1.peer, None);
+        for name in ["leaf1", "192.0.2.256", "192.0.2.1 "] {
+            let status = asked(name).unwrap_err();
+            assert_eq!(status.code(), tonic::Code::InvalidArgument);
+            let said = format!("peer: {name:?} is neither an address nor a router id");
+            assert_eq!(status.message(), said);
+        }
     }
 }

@@ -223,7 +223,7 @@ impl operator_server::Operator for Service {
         request: Request<proto::ListSegmentsRequest>,
     ) -> Result<Response<proto::ListSegmentsResponse>, Status> {
         let request = request.into_inner();
-        let esi = optional("esi", &request.esi)?;
+        let esi = optional("esi", &request.esi, "an Ethernet segment identifier")?;
         let index = self.catch_up(request.consistency).await?;
         let (paths, applied_index) = self
             .look(index, |reflector| {
@@ -241,7 +241,7 @@ impl operator_server::Operator for Service {
         request: Request<proto::ListNeighborsRequest>,
     ) -> Result<Response<proto::ListNeighborsResponse>, Status> {
         let request = request.into_inner();
-        let ip = optional("ip", &request.ip)?;
+        let ip = optional("ip", &request.ip, "an IP address")?;
         let after = match request.page_token.as_str() {
             "" => None,
             token => Some(neighbors::address(token).ok_or_else(no_token)?),
@@ -407,14 +407,13 @@ fn no_token() -> Status {
     Status::invalid_argument("page_token: not from an earlier answer")
 }
 
-/// What a field says, if it says anything.
-fn optional<T: FromStr>(field: &str, text: &str) -> Result<Option<T>, Status> {
+/// What a field says, if it says anything; `kind` is what it has to be.
+fn optional<T: FromStr>(field: &str, text: &str, kind: &str) -> Result<Option<T>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
-    let value = T::from_str(text);
-    let value = value.map_err(|_| Status::invalid_argument(format!("{field}: {text:?}")));
-    value.map(Some)
+    let refused = |_| Status::invalid_argument(format!("{field}: {text:?} is not {kind}"));
+    T::from_str(text).map(Some).map_err(refused)
 }
 
 fn page_size(wanted: u32) -> usize {
@@ -430,3 +429,21 @@ const PAGE_MAX: usize = 10_000;
 const LOOKS_MAX: usize = 2;
 const CATCH_UP_TURNS: u32 = 500;
 const CATCH_UP_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use weft_evpn::Esi;
+
+    use super::*;
+
+    #[test]
+    fn a_field_that_cannot_be_read_says_what_it_has_to_be() {
+        assert_eq!(optional::<IpAddr>("ip", "", "an IP address").unwrap(), None);
+        let ip = optional::<IpAddr>("ip", "foo", "an IP address").unwrap_err();
+        assert_eq!(ip.code(), tonic::Code::InvalidArgument);
+        assert_eq!(ip.message(), "ip: \"foo\" is not an IP address");
+        let esi = optional::<Esi>("esi", "00:00", "an Ethernet segment identifier");
+        let said = "esi: \"00:00\" is not an Ethernet segment identifier";
+        assert_eq!(esi.unwrap_err().message(), said);
+    }
+}
