@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use weft_bgp::peer::{ClusterId, RouterId};
 use weft_bgp::reflect::Local;
 use weft_sys::Key;
 
-use super::file::{File, FileBgp, FileBmp, FileKnobs, FileMoves, OrFlag};
+use super::file::{File, FileBgp, FileBmp, FileKnobs, FileMetrics, FileMoves, OrFlag};
 use super::group::PeerGroup;
+use super::knobs::off;
 use super::tcp_ao;
 use super::{Bgp, Bmp, Config, ConfigError, ListenRange, Member, MoveAction, Moves, Peer, Replica};
 
@@ -74,6 +75,16 @@ pub(super) fn secs(number: u32) -> Duration {
     Duration::from_secs(number.into())
 }
 
+impl FileMetrics {
+    fn check(self) -> Result<Option<SocketAddr>, Invalid> {
+        match self.listen {
+            None => Ok(None),
+            Some(OrFlag::Flag(flag)) => off("metrics.listen".to_owned(), flag).map(|()| None),
+            Some(OrFlag::Given(address)) => Ok(Some(address)),
+        }
+    }
+}
+
 impl File {
     pub(super) fn check(self) -> Result<Config, Invalid> {
         let replicas = self.check_replicas()?;
@@ -89,7 +100,7 @@ impl File {
             bgp: self.bgp.check()?,
             bmp: check_bmp(self.bmp)?,
             api: self.api.listen,
-            metrics: self.metrics.listen,
+            metrics: self.metrics.check()?,
         })
     }
 

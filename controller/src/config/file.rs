@@ -250,7 +250,7 @@ impl Default for FileApi {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FileMetrics {
-    pub(super) listen: Option<SocketAddr>,
+    pub(super) listen: Option<OrFlag<SocketAddr>>,
 }
 
 /// A value, or a boolean in its place: `false` takes away what a group has.
@@ -296,11 +296,11 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OrFlagVisitor<T> {
     }
 }
 
-/// An AS number, or a range of them in quotes.
+/// An AS number, or in quotes a range of them or `any`.
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected an AS number, or a range such as \"65001-65100\""
+    expecting = "expected an AS number, a range such as \"65001-65100\", or \"any\""
 )]
 pub(super) enum FileAsn {
     Number(u32),
@@ -311,12 +311,13 @@ impl FileAsn {
     pub(super) fn resolve(&self) -> Result<RemoteAsn, String> {
         let (low, high) = match self {
             Self::Number(asn) => (*asn, *asn),
+            Self::Text(text) if text == "any" => return Ok(RemoteAsn::Any),
             Self::Text(text) => {
                 let (low, high) = text.split_once('-').unwrap_or((text, text));
                 let number = |part: &str| {
                     u32::from_str(part.trim()).map_err(|_| {
                         format!(
-                            "{text:?} is neither an AS number nor a range such as \"65001-65100\""
+                            "{text:?} is no AS number, no range such as \"65001-65100\", and not \"any\""
                         )
                     })
                 };

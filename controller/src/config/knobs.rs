@@ -301,7 +301,8 @@ fn agree(group: &PeerGroup, place: &str, local_asn: u32) -> Result<(), Invalid> 
     Ok(())
 }
 
-fn off(field: String, flag: bool) -> Result<(), Invalid> {
+/// Of a flag in the place of a value only `false` means something.
+pub(super) fn off(field: String, flag: bool) -> Result<(), Invalid> {
     match flag {
         true => invalid(field, "must be a value, or false for none"),
         false => Ok(()),

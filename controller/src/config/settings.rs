@@ -249,9 +249,10 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
         vteps,
         moves,
     } = bgp;
-    let members = replicas.iter().map(|member| match member.address {
-        Some(address) => format!("{{ id = {}, address = \"{address}\" }}", member.id),
-        None => format!("{{ id = {} }}", member.id),
+    // A lone replica needs no address, and is not listed then.
+    let members = replicas.iter().filter_map(|member| {
+        let address = member.address?;
+        Some(format!("{{ id = {}, address = \"{address}\" }}", member.id))
     });
     let Moves {
         window,
@@ -283,13 +284,7 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
         ),
         ("bgp.moves", reader("recover_secs", secs(*recover))),
         ("api", fixed("listen", quoted(api))),
-        (
-            "metrics",
-            fixed(
-                "listen",
-                quoted(metrics.map_or_else(String::new, |at| at.to_string())),
-            ),
-        ),
+        ("metrics", fixed("listen", or_false(metrics.map(quoted)))),
     ]
 }
 

@@ -394,7 +394,7 @@ fn what_needs_a_restart_is_said_until_there_was_one() {
         ),
         (
             "[metrics]\nlisten = \"192.0.2.1:1\"",
-            "metrics: listen: \"\" -> \"192.0.2.1:1\"",
+            "metrics: listen: false -> \"192.0.2.1:1\"",
         ),
         (
             "[replica]\ndata_dir = \"a\"",
