@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use connection::Connection;
 use dialog::Dialog;
 use failure::Failure;
-use output::{Format, printable};
+use output::{Format, printable_lines};
 
 mod agent;
 mod config;
@@ -119,10 +119,15 @@ fn main() -> ExitCode {
         Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
         Err(failure) => {
             // Nobody is left to be told when standard error is closed too.
-            let _ = writeln!(io::stderr(), "weft: {}", printable(&failure.to_string()));
+            let _ = writeln!(io::stderr(), "weft: {}", told(&failure));
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Why, as it is printed: a mistake in a file is shown with its line, under which it is marked.
+fn told(failure: &Failure) -> String {
+    printable_lines(&failure.to_string())
 }
 
 /// Help that was asked for, or what is wrong with the arguments.

@@ -194,6 +194,12 @@ pub(crate) fn printable(text: &str) -> String {
     printable
 }
 
+/// The same for a text of several lines, which stay lines.
+pub(crate) fn printable_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(printable).collect();
+    lines.join("\n")
+}
+
 /// A text, or what stands for none.
 pub(crate) fn or_dash(text: &str) -> String {
     if text.is_empty() {
@@ -211,3 +217,15 @@ fn yaml(value: &impl Serialize) -> io::Result<String> {
 const GAP: u16 = 2;
 /// A wrapped column is not made narrower than this.
 const LAST_MIN: u16 = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stay_lines_and_nothing_else_moves_the_cursor() {
+        let told = "weft.toml: line 2\n  |\n2 | asm = \u{1b}[2J1\r\n  | ^^^\rx\n";
+        let printed = "weft.toml: line 2\n  |\n2 | asm = \\u{1b}[2J1\n  | ^^^\\rx";
+        assert_eq!(printable_lines(told), printed);
+    }
+}

@@ -13,7 +13,7 @@ use weft_proto::fabric::v1::{self as fabric, fabric_service_server as fabric_ser
 use weft_proto::operator::v1::{self as operator, operator_server};
 
 use crate::failure::Failure;
-use crate::{Arguments, ask};
+use crate::{Arguments, ask, told};
 
 /// Answers with fixed messages, some of them late or refused.
 struct Replica;
@@ -184,6 +184,10 @@ impl operator_server::Operator for Replica {
             let reason = format!("{}: bgp.asn: AS 0 is reserved", request.name);
             return Err(Status::invalid_argument(reason));
         }
+        if request.text.starts_with("asm") {
+            let reason = format!("{}: line 1\n  |\n1 | asm\u{7}\n  | ^^^\n", request.name);
+            return Err(Status::invalid_argument(reason));
+        }
         let changed = operator::ConfigChange {
             subject: "peer_group leaves".to_owned(),
             change: "changed".to_owned(),
@@ -304,7 +308,7 @@ async fn typed_at(address: SocketAddr, words: &[&str]) -> (String, Result<(), Fa
 /// What is said on standard error, and the exit code.
 async fn refused(words: &[&str]) -> (String, u8) {
     let failure = typed(words).await.1.unwrap_err();
-    let said = failure.to_string();
+    let said = told(&failure);
     let address = said.find("127.0.0.1:").map(|at| {
         let rest = &said[at + "127.0.0.1:".len()..];
         let digits = rest.chars().take_while(char::is_ascii_digit).count();
@@ -596,6 +600,10 @@ async fn a_file_is_compared_by_the_replica() {
         (said, code),
         (format!("{path}: bgp.asn: AS 0 is reserved"), 1)
     );
+    std::fs::write(&path, "asm = 0\n").unwrap();
+    let (said, _) = refused(&["config", "diff", &path]).await;
+    let marked = "line 1\n  |\n1 | asm\\u{7}\n  | ^^^";
+    assert_eq!(said, format!("{path}: {marked}"));
     let (said, code) = refused(&["config", "diff", "/nonexistent/f.toml"]).await;
     let expected = "/nonexistent/f.toml: No such file or directory (os error 2)";
     assert_eq!((said.as_str(), code), (expected, 1));
