@@ -37,7 +37,8 @@ impl Command {
         let Self::Dump(Dump { file, family }) = self;
         let request = proto::DumpRibRequest { families: family };
         if file == Path::new("-") {
-            return dump(request, connection, out).await.map(drop);
+            let whole = dump(request, connection, out, Failure::from).await;
+            return whole.map(drop);
         }
         let refused =
             |error: std::io::Error| Failure::Refused(format!("{}: {error}", file.display()));
@@ -45,7 +46,7 @@ impl Command {
         let mut part = file.clone().into_os_string();
         part.push(".part");
         let mut written = BufWriter::new(File::create(&part).map_err(refused)?);
-        let result = dump(request, connection, &mut written).await;
+        let result = dump(request, connection, &mut written, refused).await;
         let result = match result {
             Ok(octets) => written
                 .flush()
@@ -64,16 +65,18 @@ impl Command {
     }
 }
 
+/// Writes what the replica answers, whole; `unwritten` says what it means that this cannot be.
 async fn dump(
     request: proto::DumpRibRequest,
     connection: &Connection,
     out: &mut dyn Write,
+    unwritten: impl Fn(std::io::Error) -> Failure,
 ) -> Result<u64, Failure> {
     let mut client = connection.operator().await?;
     let mut parts = connection.answer(client.dump_rib(request)).await?;
     let mut octets = 0;
     while let Some(part) = connection.part(parts.message()).await? {
-        out.write_all(&part.octets)?;
+        out.write_all(&part.octets).map_err(&unwritten)?;
         octets += part.octets.len() as u64;
     }
     Ok(octets)

@@ -139,6 +139,7 @@ impl operator_server::Operator for Replica {
         };
         let last = match request.get_ref().families.as_slice() {
             [] => part(b"RT"),
+            [family] if family == "large" => part(&[0; 1 << 16]),
             [..] => Err(Status::unavailable("the replica is stopping")),
         };
         Ok(Response::new(tokio_stream::iter(vec![part(b"M"), last])))
@@ -632,6 +633,21 @@ async fn a_dump_that_ends_early_leaves_no_file() {
     let (_, code) = refused(&["rib", "dump", file, "--family", "rtc"]).await;
     assert_eq!(code, 2);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_dump_that_cannot_be_written_names_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rib.mrt");
+    let file = path.to_str().unwrap();
+    // Too little for the buffer, and too much for it.
+    for family in [&[][..], &["--family", "large"]] {
+        std::os::unix::fs::symlink("/dev/full", format!("{file}.part")).unwrap();
+        let (said, code) = refused(&[&["rib", "dump", file], family].concat()).await;
+        let expected = format!("{file}: No space left on device (os error 28)");
+        assert_eq!((said, code), (expected, 1), "{family:?}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
 }
 
 #[tokio::test]
