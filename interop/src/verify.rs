@@ -18,7 +18,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Leave out the labs, which need root
+    /// Leave out the labs, and the tests that need root
     #[arg(long)]
     without_root: bool,
     /// Leave out a step, by name; may be given several times
@@ -167,7 +167,17 @@ fn test(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.without_root {
         packages::install(&[&packages::TEST])?;
     }
-    pass(cargo().args(["test", "--release", "--workspace", "--quiet"]))
+    pass(&mut tests(arguments))
+}
+
+/// All tests; those that need root say that they were left out where it is not to be had.
+fn tests(arguments: &Arguments) -> Command {
+    let mut command = cargo();
+    command.args(["test", "--release", "--workspace", "--quiet"]);
+    if arguments.without_root {
+        command.env("WEFT_SKIP_ROOT", "1");
+    }
+    command
 }
 
 fn doc(_: &Arguments) -> Result<(), Failure> {
@@ -311,5 +321,28 @@ fn pass(command: &mut Command) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::new(format!("{line} failed")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn tests_that_need_root_are_left_out_only_where_that_was_asked_for() {
+        for without_root in [false, true] {
+            let arguments = Arguments {
+                without_root,
+                skip: Vec::new(),
+                only: Vec::new(),
+                list: false,
+                fuzz_secs: 0,
+            };
+            let command = tests(&arguments);
+            let skips = (OsStr::new("WEFT_SKIP_ROOT"), Some(OsStr::new("1")));
+            assert_eq!(command.get_envs().any(|it| it == skips), without_root);
+        }
     }
 }

@@ -44,6 +44,7 @@ pub(crate) struct Daemon {
 pub(crate) fn on_switch(test: impl AsyncFnOnce(&Switch) + Send + 'static) {
     if !nix::unistd::geteuid().is_root() {
         if env::var("WEFT_SKIP_ROOT").is_ok_and(|value| value == "1") {
+            say("NOT TESTED: kernel tests need root");
             return;
         }
         panic!("kernel tests need root; WEFT_SKIP_ROOT=1 skips them");
@@ -62,6 +63,13 @@ pub(crate) fn on_switch(test: impl AsyncFnOnce(&Switch) + Send + 'static) {
     if let Err(panic) = thread::spawn(run).join() {
         std::panic::resume_unwind(panic);
     }
+}
+
+/// To the terminal, even where the harness keeps what a test prints.
+fn say(text: &str) {
+    use std::io::Write as _;
+    // Nobody is left to be told when standard error is closed.
+    let _ = std::io::stderr().write_all(format!("\n!!!! {text} !!!!\n").as_bytes());
 }
 
 impl Switch {

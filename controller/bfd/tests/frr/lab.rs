@@ -50,6 +50,7 @@ pub(crate) const PAIRS: [Pair; 4] = [
 pub(crate) fn beside_frr(test: impl AsyncFnOnce(&mut Lab) + Send + 'static) {
     if !nix::unistd::geteuid().is_root() {
         if env::var("WEFT_SKIP_ROOT").is_ok_and(|value| value == "1") {
+            say("NOT TESTED: tests beside FRR need root");
             return;
         }
         panic!("tests beside FRR need root; WEFT_SKIP_ROOT=1 skips them");
@@ -69,6 +70,13 @@ pub(crate) fn beside_frr(test: impl AsyncFnOnce(&mut Lab) + Send + 'static) {
     if let Err(panic) = thread::spawn(run).join() {
         std::panic::resume_unwind(panic);
     }
+}
+
+/// To the terminal, even where the harness keeps what a test prints.
+fn say(text: &str) {
+    use std::io::Write as _;
+    // Nobody is left to be told when standard error is closed.
+    let _ = std::io::stderr().write_all(format!("\n!!!! {text} !!!!\n").as_bytes());
 }
 
 impl Lab {
