@@ -4,7 +4,7 @@ mod bad_input;
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -188,17 +188,34 @@ fn run_lab(
     checks
 }
 
-/// The labs of the tree: folders with a topology file of their own name.
+/// The labs of the tree.
 pub(crate) fn names() -> Result<Vec<String>, Failure> {
-    let labs = labs();
-    let mut names: Vec<String> = fs::read_dir(&labs)
-        .context(|| labs.display().to_string())?
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| topology_file(name).is_file())
-        .collect();
+    names_in(&labs())
+}
+
+/// The labs of a folder, each with a topology file of its own name, beside what they share. A lab that is not
+/// found is not run, and nobody misses its checks: so a folder without one is an error, and so is none at all.
+fn names_in(labs: &Path) -> Result<Vec<String>, Failure> {
+    let context = || labs.display().to_string();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(labs).context(context)? {
+        let entry = entry.context(context)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !entry.path().is_dir() || name == PARTS {
+            continue;
+        }
+        let topology = topology_in(labs, &name);
+        if !topology.is_file() {
+            let reason = format!("{name} is no lab: there is no {}", topology.display());
+            return Err(Failure::new(reason));
+        }
+        names.push(name);
+    }
     names.sort();
-    Ok(names)
+    match names.is_empty() {
+        true => Err(Failure::new(format!("no lab in {}", labs.display()))),
+        false => Ok(names),
+    }
 }
 
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -206,9 +223,42 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 }
 
 pub(crate) fn topology_file(name: &str) -> PathBuf {
-    folder(name).join(format!("{name}.clab.yml"))
+    topology_in(&labs(), name)
+}
+
+fn topology_in(labs: &Path, name: &str) -> PathBuf {
+    labs.join(name).join(format!("{name}.clab.yml"))
 }
 
 fn labs() -> PathBuf {
     programs::root().join("interop/labs")
+}
+
+/// What labs share.
+const PARTS: &str = "parts";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lab_of_the_tree_is_found() {
+        let names = names().unwrap();
+        assert!(names.contains(&"evpn-basic".to_owned()), "{names:?}");
+        assert!(!names.contains(&PARTS.to_owned()), "{names:?}");
+    }
+
+    #[test]
+    fn a_folder_without_its_topology_is_an_error_and_so_is_no_lab() {
+        let labs = std::env::temp_dir().join(format!("weft-labs-{}", std::process::id()));
+        let said = || names_in(&labs).unwrap_err().to_string();
+        fs::create_dir_all(labs.join(PARTS)).unwrap();
+        assert!(said().starts_with("no lab in "));
+        fs::create_dir(labs.join("bfd")).unwrap();
+        fs::write(labs.join("bfd/bdf.clab.yml"), "").unwrap();
+        assert!(said().starts_with("bfd is no lab: "), "{}", said());
+        fs::write(topology_in(&labs, "bfd"), "").unwrap();
+        assert_eq!(names_in(&labs).unwrap(), ["bfd"]);
+        fs::remove_dir_all(&labs).unwrap();
+    }
 }
