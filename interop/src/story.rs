@@ -303,6 +303,9 @@ const AFTER_A_FAILURE_SECS: f64 = 5.0;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::expectation::Expectation;
     use super::*;
 
     #[test]
@@ -332,5 +335,60 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What the rows of a noun of `weft` have, as its files declare them.
+    fn fields(noun: &str) -> BTreeSet<String> {
+        let sources = crate::programs::root().join("controller/cli/src");
+        let mut files = vec![sources.join(format!("{noun}.rs"))];
+        let more = fs::read_dir(sources.join(noun)).into_iter().flatten();
+        files.extend(more.map(|entry| entry.unwrap().path()));
+        let mut fields = BTreeSet::new();
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            for row in text.split("#[derive(Serialize").skip(1) {
+                let lines = row.lines().take_while(|line| *line != "}");
+                let names = lines.filter_map(|line| {
+                    let line = line.trim().trim_start_matches("pub(crate) ");
+                    let renamed = line.strip_prefix("#[serde(rename = \"");
+                    match renamed.and_then(|line| line.split_once('"')) {
+                        Some((name, _)) => Some(name),
+                        None => line.split_once(": ").map(|(name, _)| name),
+                    }
+                });
+                fields.extend(names.map(str::to_owned));
+            }
+        }
+        fields
+    }
+
+    /// A filter on what no row has finds nothing, and where nothing is expected the check never fails.
+    #[test]
+    fn filters_on_answers_of_weft_name_fields_of_its_rows() {
+        let mut checked = 0;
+        for lab in crate::scenario::names().unwrap() {
+            let folder = crate::scenario::folder(&lab);
+            if !folder.join("expect.yaml").is_file() {
+                continue;
+            }
+            let story = Story::read(&folder).unwrap();
+            for step in story.iter().flat_map(|story| &story.steps) {
+                let Step::Ask(ask) = step else { continue };
+                let words: Vec<&str> = ask.run.split_whitespace().collect();
+                let ["weft", noun, ..] = words[..] else {
+                    continue;
+                };
+                let fields = fields(noun);
+                for name in ask.expect.iter().flat_map(Expectation::filtered) {
+                    assert!(
+                        fields.contains(&name),
+                        "{lab}: {}: no {noun} has {name}: {fields:?}",
+                        ask.name
+                    );
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 50, "only {checked} filters were looked at");
     }
 }

@@ -67,6 +67,12 @@ impl Expectation {
         Ok(())
     }
 
+    /// Of what members its filters speak.
+    #[cfg(test)]
+    pub(super) fn filtered(&self) -> Vec<String> {
+        self.at.as_deref().map(path::filtered).unwrap_or_default()
+    }
+
     /// The first demand that does not hold, in words.
     fn broken(&self, found: &[String], memory: &Memory) -> Option<String> {
         self.values_broken(found, memory)

@@ -123,6 +123,14 @@ impl Filter {
     }
 }
 
+/// Of what members the filters of a path speak.
+#[cfg(test)]
+pub(super) fn filtered(path: &str) -> Vec<String> {
+    let segments = segments(path);
+    let filters = segments.iter().filter_map(|segment| filters(segment));
+    filters.flatten().map(|filter| filter.name).collect()
+}
+
 fn filters(segment: &str) -> Option<Vec<Filter>> {
     let inside = segment.strip_prefix("*[")?.strip_suffix(']')?;
     inside.split("][").map(filter).collect()
@@ -169,6 +177,7 @@ mod tests {
         assert_eq!(texts("/peers/*[state~Act]/state"), ["Active"]);
         assert_eq!(texts("/peers/*[state=Act]/state"), [""; 0]);
         assert_eq!(texts("/peers/*[state~Est][up=3]/up"), ["3"]);
+        assert_eq!(filtered("/peers/*[state~Est][up=3]/up"), ["state", "up"]);
     }
 
     #[test]
