@@ -91,6 +91,8 @@ pub struct Learned {
     pub warned: Vec<Warning>,
     /// A bound that was broken, where the session shall end by that: Cease/1, RFC 4486 §4.
     pub exceeded: Option<Bound>,
+    /// Routes that were held back and were looked at again.
+    pub looked_at: u64,
     /// Routes were held back and forgotten that might be kept now: the peer is to be asked for its routes.
     pub forgotten: bool,
     /// Families of which routes were refused at a limit that has room now: the peer is to be asked for them.
@@ -191,8 +193,8 @@ impl AdjRibIn {
                 _ => self.reach::<Route>(nlri, &attributes, verdict, learned)?,
             }
         }
-        if self.sanity.take_news() {
-            self.look_again(&mut learned);
+        if self.sanity.has_news() {
+            self.look_at_news(&mut learned);
         }
         self.look_for_room(&mut learned);
         Ok(learned)

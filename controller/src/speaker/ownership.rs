@@ -71,6 +71,8 @@ pub struct Ownership {
     restarted: bool,
     /// When the last UPDATE came.
     learned_at: Option<Instant>,
+    /// Not before then what the fabric looks like is judged by again.
+    look_at: Option<Instant>,
     done: bool,
 }
 
@@ -147,6 +149,7 @@ impl Ownership {
             returned: None,
             restarted: false,
             learned_at: None,
+            look_at: None,
             done: false,
         })
     }
@@ -297,7 +300,8 @@ impl Ownership {
         if self.done {
             return Learned::default();
         }
-        let guarded = self.adj_rib_in.is_guarded();
+        let rested = self.look_at.is_none_or(|at| now >= at);
+        let looks = self.adj_rib_in.is_guarded() && rested;
         let deadline = self.deadline(now);
         tokio::select! {
             changed = self.agreed.changed() => {
@@ -308,9 +312,11 @@ impl Ownership {
                     std::future::pending::<()>().await;
                 }
             }
-            Ok(()) = self.view.changed(), if guarded => {
+            Ok(()) = self.view.changed(), if looks => {
                 let view = Arc::clone(&self.view.borrow_and_update());
                 let learned = self.adj_rib_in.see(view);
+                let looked_at = u32::try_from(learned.looked_at).unwrap_or(u32::MAX);
+                self.look_at = Some(now + LOOK_PAUSE.saturating_mul(looked_at));
                 if learned.announced > 0 {
                     tracing::info!(peer = %self.peer, released = learned.announced, "routes no longer held back");
                 }
@@ -514,6 +520,7 @@ impl Ownership {
             .into_iter()
             .chain(patience)
             .chain(refreshed)
+            .chain(self.look_at)
             .chain(left);
         timers
             .chain(self.pause)
@@ -593,6 +600,9 @@ const SYNC_QUIET: Duration = Duration::from_secs(10);
 const SYNC_DEADLINE_MAX: Duration = Duration::from_secs(360);
 /// A refresh whose end never comes is over after this, RFC 7313 §4: longer than a whole table takes.
 const REFRESH_DEADLINE: Duration = Duration::from_secs(360);
+/// Between two looks at what the guard holds back, for each route looked at: some ten times what that costs, so
+/// that a fabric in which VTEPs come and go takes a tenth of the task's time at most.
+const LOOK_PAUSE: Duration = Duration::from_micros(16);
 /// Look again now and then, whatever happens.
 const IDLE: Duration = Duration::from_secs(5);
 

@@ -443,7 +443,7 @@ impl Peer {
 
     /// Takes every whole message out of a connection's buffer.
     async fn decode(&mut self, side: Side) {
-        let mut taken = 0;
+        let (mut taken, mut since) = (0, now());
         loop {
             let (context, max_len) = self.session.decode_context(side);
             let Some(connection) = &mut self.connections[side as usize] else {
@@ -467,9 +467,10 @@ impl Peer {
                 Err(error) => return self.malformed(side, error, Bytes::new()).await,
             }
             taken += 1;
-            if taken % YIELD_EVERY == 0 {
-                // A peer that sends a whole table must not keep the others' keepalives waiting.
+            if taken % YIELD_EVERY == 0 || since.elapsed() >= YIELD_AFTER {
+                // A peer that sends a whole table, or what costs much, must not keep the others' keepalives waiting.
                 tokio::task::yield_now().await;
+                since = now();
             }
         }
     }
@@ -752,6 +753,8 @@ const EVENTS_MAX: usize = 8;
 const READ_OCTETS: usize = 1 << 17;
 /// Messages decoded before others get their turn.
 const YIELD_EVERY: u32 = 64;
+/// ... or for so long.
+const YIELD_AFTER: std::time::Duration = std::time::Duration::from_millis(5);
 /// Look again now and then, whatever happens.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 /// How long a peer that takes another's identity has to wait.

@@ -15,7 +15,7 @@ use weft_evpn::Route;
 use super::fact::Fact;
 use super::hosts::Host;
 use super::inbound::Inbound;
-use super::sanity::{FabricView, Verdict};
+use super::sanity::{Awaited, FabricView, Verdict};
 use super::{AdjRibIn, Learned, note};
 use crate::config::LimitAction;
 use crate::ledger::{self, FactKey};
@@ -46,7 +46,10 @@ impl AdjRibIn {
     pub fn see(&mut self, view: Arc<FabricView>) -> Learned {
         self.sanity.see(view);
         let mut learned = Learned::default();
-        self.look_again(&mut learned);
+        for awaited in self.sanity.seen() {
+            self.look_at(self.sanity.held_for(awaited), &mut learned);
+        }
+        self.look_at_news(&mut learned);
         learned
     }
 
@@ -139,7 +142,8 @@ impl AdjRibIn {
                 }
                 Verdict::Hold(rule) => {
                     self.drop(&key, learned);
-                    self.sanity.hold(key, value.clone());
+                    let vtep = vtep(attributes);
+                    self.sanity.hold(key, value.clone(), rule, vtep);
                     note(&mut learned.refused, rule.name(), 1);
                     return;
                 }
@@ -286,23 +290,39 @@ impl AdjRibIn {
         }
     }
 
-    /// Routes that were held back and are vouched for now are kept.
+    /// Routes that were held back and are vouched for now are kept: all are looked at.
     pub(super) fn look_again(&mut self, learned: &mut Learned) {
-        // Each type 3 among them may vouch for others.
+        self.look_at(self.sanity.held(), learned);
+        self.look_at_news(learned);
+    }
+
+    /// The same, of those only that wait for what the peer announced.
+    pub(super) fn look_at_news(&mut self, learned: &mut Learned) {
         loop {
-            for (key, value) in self.sanity.held() {
-                let Some((route, attributes)) = typed(&key, &value) else {
-                    continue;
-                };
-                if matches!(self.sanity.judge(&route, &attributes), Verdict::Keep(_)) {
-                    self.keep(key, &value, &route, &attributes, learned);
-                }
-            }
-            if !self.sanity.take_news() {
+            let news = self.sanity.take_news();
+            if news.is_empty() {
                 break;
+            }
+            // Each type 3 among them may vouch for others.
+            for vtep in news {
+                self.look_at(self.sanity.held_for(Awaited::Vtep(vtep)), learned);
             }
         }
         learned.forgotten |= self.sanity.take_forgot();
+    }
+
+    fn look_at(&mut self, held: Vec<(Bytes, Bytes)>, learned: &mut Learned) {
+        for (key, value) in held {
+            let Some((route, attributes)) = typed(&key, &value) else {
+                continue;
+            };
+            learned.looked_at += 1;
+            match self.sanity.judge(&route, &attributes) {
+                Verdict::Keep(_) => self.keep(key, &value, &route, &attributes, learned),
+                // It may wait for something else now.
+                Verdict::Hold(rule) => self.sanity.hold(key, value, rule, vtep(&attributes)),
+            }
+        }
     }
 
     fn count_hosts(&mut self) {

@@ -1,10 +1,11 @@
 //! Which EVPN routes of a peer are held back, and until when: the rules are `weft_evpn::guard`'s, what a
 //! broken one does is the group's. Knows no session.
 //!
-//! A route that is held back is looked at again when the fabric changes, when the peer itself announces
-//! a VTEP, and at its End-of-RIB: the order in which routes arrive does not matter.
+//! A route that is held back is looked at again when what it waits for may have come: its VTEP is announced by
+//! the peer or by the fabric, a router's MAC address has another owner, other rules hold. So the order in which
+//! routes arrive does not matter, and news of one VTEP costs nothing for routes that wait for others.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -34,10 +35,30 @@ pub struct Sanity {
     view: Arc<FabricView>,
     /// Next hops of the peer's own types 3 that are kept, committed or not.
     announced: HashMap<IpAddr, usize>,
-    held: HashMap<Bytes, Bytes>,
+    held: HashMap<Bytes, Held>,
+    /// Keys of what is held back, by what it waits for.
+    waiting: HashMap<Awaited, BTreeSet<Bytes>>,
     /// More were held back than there was room for.
     forgot: bool,
-    news: bool,
+    /// VTEPs that the peer announced while routes were held back, since somebody asked.
+    news: Vec<IpAddr>,
+}
+
+#[derive(Debug)]
+struct Held {
+    value: Bytes,
+    awaited: Awaited,
+}
+
+/// What has to happen before a route that is held back may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Awaited {
+    /// Somebody announces this VTEP.
+    Vtep(IpAddr),
+    /// A router's MAC address gets another owner.
+    Owner,
+    /// There are other rules: nothing that anybody announces helps.
+    Rules,
 }
 
 /// What becomes of a route.
@@ -87,26 +108,65 @@ impl Sanity {
         }
     }
 
-    /// A route is held back, if there is room.
-    pub fn hold(&mut self, key: Bytes, value: Bytes) {
-        if self.held.len() < HELD_MAX || self.held.contains_key(&key) {
-            self.held.insert(key, value);
-        } else {
+    /// A route is held back for this rule, if there is room. What it waited for before it does not any more.
+    pub fn hold(&mut self, key: Bytes, value: Bytes, rule: Rule, vtep: Option<IpAddr>) {
+        self.release(&key);
+        if self.held.len() >= HELD_MAX {
             self.forgot = true;
+            return;
         }
+        let awaited = match (rule, vtep) {
+            (Rule::NextHop, Some(vtep)) => Awaited::Vtep(vtep),
+            (Rule::RouterMac, _) => Awaited::Owner,
+            (Rule::NextHop | Rule::Encapsulation | Rule::Pmsi | Rule::Originator, _) => {
+                Awaited::Rules
+            }
+        };
+        let waiting = self.waiting.entry(awaited).or_default();
+        waiting.insert(key.clone());
+        self.held.insert(key, Held { value, awaited });
     }
 
     /// A route is not held back any more: kept, or withdrawn. Whether it was.
     pub fn release(&mut self, key: &Bytes) -> bool {
-        !self.held.is_empty() && self.held.remove(key).is_some()
+        if self.held.is_empty() {
+            return false;
+        }
+        let Some(held) = self.held.remove(key) else {
+            return false;
+        };
+        if let Some(waiting) = self.waiting.get_mut(&held.awaited) {
+            waiting.remove(key);
+            if waiting.is_empty() {
+                self.waiting.remove(&held.awaited);
+            }
+        }
+        true
     }
 
     /// What is held back, in order.
     pub fn held(&self) -> Vec<(Bytes, Bytes)> {
-        let copy = |(key, value): (&Bytes, &Bytes)| (key.clone(), value.clone());
+        let copy = |(key, held): (&Bytes, &Held)| (key.clone(), held.value.clone());
         let mut held: Vec<_> = self.held.iter().map(copy).collect();
         held.sort_unstable();
         held
+    }
+
+    /// What of it waits for that, in order.
+    pub fn held_for(&self, awaited: Awaited) -> Vec<(Bytes, Bytes)> {
+        let keys = self.waiting.get(&awaited).into_iter().flatten();
+        let held = |key: &Bytes| Some((key.clone(), self.held.get(key)?.value.clone()));
+        keys.filter_map(held).collect()
+    }
+
+    /// What of it may have come by what the fabric looks like now, in no order.
+    pub fn seen(&self) -> Vec<Awaited> {
+        let may = |awaited: &&Awaited| match awaited {
+            Awaited::Vtep(vtep) => self.is_announced(*vtep),
+            Awaited::Owner => true,
+            Awaited::Rules => false,
+        };
+        self.waiting.keys().filter(may).copied().collect()
     }
 
     /// Whether routes were forgotten since the last call, that might be kept now.
@@ -123,7 +183,9 @@ impl Sanity {
     pub fn announce(&mut self, vtep: IpAddr) {
         let count = self.announced.entry(vtep).or_default();
         *count += 1;
-        self.news |= *count == 1 && !self.held.is_empty();
+        if *count == 1 && !self.held.is_empty() {
+            self.news.push(vtep);
+        }
     }
 
     /// And gone again.
@@ -136,8 +198,13 @@ impl Sanity {
         }
     }
 
-    /// Whether the peer announced a VTEP since the last call, and routes are held back.
-    pub fn take_news(&mut self) -> bool {
+    /// Whether [`Self::take_news`] has any.
+    pub fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// VTEPs that the peer announced since the last call, while routes were held back.
+    pub fn take_news(&mut self) -> Vec<IpAddr> {
         std::mem::take(&mut self.news)
     }
 }
@@ -156,6 +223,6 @@ impl GuardView for Sanity {
     }
 }
 
-/// Routes held back per peer: enough for a leaf that says its hosts before its VTEP, and some 10 MB. More
+/// Routes held back per peer: enough for a leaf that says its hosts before its VTEP, and some 20 MB. More
 /// are forgotten, and asked for again when they might be kept.
 const HELD_MAX: usize = 1 << 16;

@@ -375,6 +375,77 @@ fn a_host_behind_another_leaf_waits_for_the_fabric() {
     assert_eq!((rib.len(), rib.held_back()), (1, 0));
 }
 
+/// A hostile peer has many routes held back, and then announces one VTEP after the other.
+#[test]
+fn news_of_a_vtep_costs_nothing_for_routes_that_wait_for_others() {
+    let mut rib = guarded();
+    let many: Vec<_> = (0..10_000_u32)
+        .map(|number| {
+            let Route::MacIp(mut route) = host(0, 100) else {
+                panic!("a host is a type 2");
+            };
+            let [_, a, b, c] = number.to_be_bytes();
+            route.key.mac = Mac([2, 0, 0, a, b, c]);
+            (0, Route::MacIp(route))
+        })
+        .collect();
+    let mut update = announce(&host(0, 100), 250, &[]);
+    for some in many.chunks(100) {
+        update.reach.as_mut().unwrap().nlri = field(false, some);
+        rib.learn(&update).unwrap();
+    }
+    assert_eq!(rib.held_back(), 10_000);
+    let looked_at: u64 = (1..=100)
+        .map(|vtep| {
+            rib.learn(&announce(&flood(vtep), vtep, &[]))
+                .unwrap()
+                .looked_at
+        })
+        .sum();
+    assert_eq!(looked_at, 0);
+    // Nor when the fabric says so of others.
+    let view = |vtep| {
+        Arc::new(FabricView {
+            vteps: [address(vtep).into()].into(),
+            ..FabricView::default()
+        })
+    };
+    assert_eq!(rib.see(view(200)).looked_at, 0);
+    let learned = rib.see(view(250));
+    assert_eq!((learned.looked_at, learned.announced), (10_000, 10_000));
+    assert_eq!(rib.held_back(), 0);
+}
+
+#[test]
+fn a_route_waits_for_what_it_lacks_now() {
+    let mut rib = guarded();
+    let bare = |vtep| {
+        let mut update = announce(&host(1, 100), vtep, &[]);
+        update.attributes.ext_communities.clear();
+        update
+    };
+    // Its VTEP comes, but it does not say that its label is a VNI: no VTEP helps any more.
+    rib.learn(&bare(1)).unwrap();
+    let looks = |rib: &mut AdjRibIn, vtep| {
+        let learned = rib.learn(&announce(&flood(vtep), vtep, &[])).unwrap();
+        (learned.looked_at, rib.held_back())
+    };
+    assert_eq!(looks(&mut rib, 1), (1, 1));
+    rib.learn(&withdraw(&flood(1))).unwrap();
+    assert_eq!(looks(&mut rib, 1), (0, 1));
+    // Other rules do, and then it waits for its VTEP as before.
+    rib.learn(&withdraw(&flood(1))).unwrap();
+    rib.set_policy(Inbound {
+        guard: Guard {
+            next_hop: GuardMode::Reject,
+            ..Guard::all(GuardMode::Off)
+        },
+        ..Inbound::default()
+    });
+    assert_eq!((rib.len(), rib.held_back()), (0, 1));
+    assert_eq!(looks(&mut rib, 1), (1, 0));
+}
+
 #[test]
 fn what_is_held_back_can_be_withdrawn_and_said_better() {
     let mut rib = guarded();
