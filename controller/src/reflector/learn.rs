@@ -40,6 +40,7 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::{self, Local, LocalAs};
 use weft_bgp::table::PeerKind;
 use weft_evpn::Route;
+use weft_evpn::route::Opaque;
 use weft_store::Op;
 
 use crate::ledger::{self, FactKey, FactPrefix};
@@ -245,12 +246,19 @@ impl AdjRibIn {
         attributes
     }
 
+    /// Withdrawals are never refused, also of types that are not kept any more: they may have been.
     fn unreach<N: Fact>(&mut self, nlri: &[u8], learned: &mut Learned) -> Result<(), DecodeError> {
         let add_path = self.add_path.contains(N::family());
-        let opaque = self.policy.opaque;
+        let mut strangers = Vec::new();
+        let each = |path_id, route: N| {
+            let held = self.withdraw(path_id, &route, learned);
+            let opaque = route.evpn().map(Route::route_type);
+            let opaque = opaque.filter(|route_type| Opaque::is_opaque(*route_type));
+            strangers.extend(opaque.filter(|_| !held && !self.policy.opaque));
+        };
         let mut bad = Discarded::default();
-        let each = |path_id, route: N| self.withdraw(path_id, &route, learned);
-        N::decode_field(nlri, add_path, opaque, each, |error| bad.take(error))?;
+        N::decode_field(nlri, add_path, true, each, |error| bad.take(error))?;
+        bad.count += u64::try_from(strangers.len()).unwrap_or(u64::MAX);
         self.discarded(bad, learned)
     }
 

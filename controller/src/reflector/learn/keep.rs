@@ -11,6 +11,7 @@ use weft_bgp::family::Family;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::nlri::route_target::Membership;
 use weft_evpn::Route;
+use weft_evpn::route::Opaque;
 
 use super::fact::Fact;
 use super::hosts::Host;
@@ -21,7 +22,8 @@ use crate::config::LimitAction;
 use crate::ledger::{self, FactKey};
 
 impl AdjRibIn {
-    /// Another policy, from now on. What is held stays, whatever the limits; what was held back is looked
+    /// Another policy, from now on. What is held stays, whatever the limits, but for types that are not to be
+    /// kept any more; what was held back is looked
     /// at again; what was refused was not kept, so the peer has to be asked for it.
     pub fn set_policy(&mut self, policy: Inbound) -> Learned {
         self.sanity
@@ -31,15 +33,34 @@ impl AdjRibIn {
         if self.hosts.limit(&policy.limits) {
             self.count_hosts();
         }
-        self.policy = policy;
+        let was_opaque = std::mem::replace(&mut self.policy, policy).opaque;
         self.bounds.forget_refused();
         self.hosts.forget_refused();
         if self.interest.is_auto() && !was_auto {
             self.count_targets();
         }
         let mut learned = Learned::default();
+        if was_opaque && !self.policy.opaque {
+            self.remove_opaque(&mut learned);
+        }
         self.look_again(&mut learned);
         learned
+    }
+
+    /// Nobody is to be told any more of what only its receivers know.
+    fn remove_opaque(&mut self, learned: &mut Learned) {
+        let opaque = |key: &&Bytes| {
+            let route_type = kind_of(key).and_then(|(_, route_type)| route_type);
+            route_type.is_some_and(Opaque::is_opaque)
+        };
+        let held = self.sanity.held();
+        let keys = self.routes.keys().chain(held.iter().map(|(key, _)| key));
+        let mut keys: Vec<_> = keys.filter(opaque).cloned().collect();
+        keys.sort_unstable();
+        for key in keys {
+            self.remove(&key, learned);
+            learned.swept.push(key);
+        }
     }
 
     /// The fabric looks like this now; what was held back for its sake may be kept.
@@ -117,9 +138,17 @@ impl AdjRibIn {
         }
     }
 
-    pub(super) fn withdraw<N: Nlri>(&mut self, path_id: u32, route: &N, learned: &mut Learned) {
+    /// Whether it was there.
+    pub(super) fn withdraw<N: Nlri>(
+        &mut self,
+        path_id: u32,
+        route: &N,
+        learned: &mut Learned,
+    ) -> bool {
         let key = self.key(path_id, route);
+        let before = learned.withdrawn;
         self.remove(&key, learned);
+        learned.withdrawn > before
     }
 
     /// Judges and counts a route that may be kept as far as it alone says, and keeps it.

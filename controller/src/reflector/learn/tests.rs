@@ -582,6 +582,33 @@ fn opaque_types_are_kept_where_the_group_wants_them() {
 }
 
 #[test]
+fn opaque_types_go_when_the_group_does_not_want_them_any_more() {
+    let opaque = |opaque| Inbound {
+        opaque,
+        ..Inbound::default()
+    };
+    let route = |octet| Route::Opaque(Opaque::new(99, &[octet]).unwrap().into());
+    let mut rib = client(opaque(true));
+    for route in [route(1), route(2), host(1, 100)] {
+        assert!(kept(&mut rib, &announce(&route, 1, &[])));
+    }
+    let learned = rib.set_policy(opaque(false));
+    assert_eq!(
+        (learned.withdrawn, learned.swept.len(), rib.len()),
+        (2, 2, 1)
+    );
+    let learned = rib.learn(&withdraw(&route(1))).unwrap();
+    assert_eq!((learned.withdrawn, learned.refused["nlri"]), (0, 1));
+    // However one came to be held, its withdrawal is understood.
+    rib.set_policy(opaque(true));
+    assert!(kept(&mut rib, &announce(&route(1), 1, &[])));
+    rib.policy.opaque = false;
+    let learned = rib.learn(&withdraw(&route(1))).unwrap();
+    assert_eq!((learned.withdrawn, learned.refused.len()), (1, 0));
+    assert_eq!(rib.len(), 1);
+}
+
+#[test]
 fn what_a_refresh_does_not_say_again_is_gone() {
     let mut rib = guarded();
     for route in [flood(1), host(1, 100), host(2, 100)] {
