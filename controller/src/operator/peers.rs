@@ -171,6 +171,7 @@ pub(super) fn detail(
         message_max: negotiated.map_or(0, |it| it.max_len.into()),
         negotiated: negotiated.map(|it| families(it, facts)).unwrap_or_default(),
         refused: by_name(&facts.refused),
+        discarded: facts.discarded().into_iter().collect(),
         suspect: by_name(&facts.suspect),
         malformed: facts.malformed.clone().into_iter().collect(),
         established: facts.established,

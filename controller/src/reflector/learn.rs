@@ -86,6 +86,10 @@ pub struct Learned {
     pub withdrawn: u64,
     /// NLRI that were not kept, by reason.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Of those, NLRI of types that we do not know, by type. RFC 7606 §5.4.
+    pub unknown: BTreeMap<u8, u64>,
+    /// Of those, malformed NLRI of known types, by type: what was wrong with the first, and how many.
+    pub malformed: BTreeMap<u8, (DecodeError, u64)>,
     /// NLRI that were kept although they break a rule, by rule.
     pub suspect: BTreeMap<&'static str, u64>,
     /// Bounds that came near.
@@ -258,7 +262,7 @@ impl AdjRibIn {
         };
         let mut bad = Discarded::default();
         N::decode_field(nlri, add_path, true, each, |error| bad.take(error))?;
-        bad.count += u64::try_from(strangers.len()).unwrap_or(u64::MAX);
+        strangers.into_iter().for_each(|it| bad.unknown(it));
         self.discarded(bad, learned)
     }
 
@@ -282,8 +286,18 @@ impl AdjRibIn {
 
     /// RFC 7606 §5.4: a type that we do not know is no fault, however strict we are.
     fn discarded(&self, bad: Discarded, learned: &mut Learned) -> Result<(), DecodeError> {
-        note(&mut learned.refused, "nlri", bad.count);
-        match bad.malformed {
+        for (route_type, count) in bad.unknown {
+            note(&mut learned.refused, "nlri", count);
+            *learned.unknown.entry(route_type).or_default() += count;
+        }
+        let mut first = None;
+        for (route_type, (error, count)) in bad.malformed {
+            note(&mut learned.refused, "nlri", count);
+            let known = learned.malformed.entry(route_type).or_insert((error, 0));
+            known.1 += count;
+            first.get_or_insert(error);
+        }
+        match first {
             Some(error) if self.policy.strict => Err(error),
             Some(_) | None => Ok(()),
         }
@@ -395,21 +409,37 @@ impl AdjRibIn {
     }
 }
 
-/// NLRI that were not taken.
+/// NLRI that were not taken, by route type.
 #[derive(Default)]
 struct Discarded {
-    count: u64,
-    /// The first that is of a known type and malformed.
-    malformed: Option<DecodeError>,
+    unknown: BTreeMap<u8, u64>,
+    /// The first one's fault, and how many.
+    malformed: BTreeMap<u8, (DecodeError, u64)>,
 }
 
 impl Discarded {
     fn take(&mut self, error: DecodeError) {
-        self.count += 1;
-        if !matches!(error.fault, Fault::NlriType { .. }) {
-            self.malformed.get_or_insert(error);
+        if let Fault::NlriType { route_type } = error.fault {
+            return self.unknown(route_type);
         }
+        let (_, count) = self
+            .malformed
+            .entry(route_type(&error.fault))
+            .or_insert((error, 0));
+        *count += 1;
     }
+
+    fn unknown(&mut self, route_type: u8) {
+        *self.unknown.entry(route_type).or_default() += 1;
+    }
+}
+
+/// Zero, which is reserved, for a family without types.
+fn route_type(fault: &Fault) -> u8 {
+    if let Fault::NlriLength { route_type, .. } | Fault::NlriValue { route_type, .. } = fault {
+        return *route_type;
+    }
+    0
 }
 
 fn note(counts: &mut BTreeMap<&'static str, u64>, reason: &'static str, count: u64) {

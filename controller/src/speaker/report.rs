@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use weft_bgp::constrain::Interest;
-use weft_bgp::error::Fault;
+use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
 use weft_bgp::message::MessageKind;
 use weft_bgp::peer::PeerId;
@@ -44,6 +44,10 @@ pub struct Facts {
     pub routes: BTreeMap<Family, usize>,
     /// NLRI that were not kept, by reason.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Of those, NLRI of types that we do not know, by type.
+    pub unknown: BTreeMap<u8, u64>,
+    /// Of those, malformed ones of known types, by type: what was wrong with one of the last, and how many.
+    pub malformed_nlri: BTreeMap<u8, (DecodeError, u64)>,
     /// NLRI that were kept although they break a rule of the fabric, by rule.
     pub suspect: BTreeMap<&'static str, u64>,
     /// How often it was asked for what was refused, since there was room; and how often it could not be, since
@@ -115,6 +119,20 @@ impl Direction {
     }
 }
 
+impl Facts {
+    /// NLRI that could not be read, in words.
+    pub fn discarded(&self) -> BTreeMap<String, u64> {
+        let unknown = self.unknown.iter();
+        let unknown = unknown.map(|(number, count)| (format!("unknown type {number}:"), *count));
+        let malformed = self.malformed_nlri.iter();
+        let malformed = malformed.map(|(number, (error, count))| {
+            let text = format!("type {number} ({} at octet {}):", error.fault, error.offset);
+            (text, *count)
+        });
+        unknown.chain(malformed).collect()
+    }
+}
+
 impl Report {
     /// Of a peer that has not begun.
     pub fn new(group: String, dynamic: bool) -> Self {
@@ -127,6 +145,8 @@ impl Report {
             messages: BTreeMap::new(),
             routes: BTreeMap::new(),
             refused: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+            malformed_nlri: BTreeMap::new(),
             suspect: BTreeMap::new(),
             asked: (0, 0),
             near: Near::default(),
@@ -306,6 +326,33 @@ impl Report {
             }
         }
         (notable, near)
+    }
+
+    /// NLRI of an UPDATE were discarded. Returns what is worth a line in the log, as [`Report::learned`] does:
+    /// the faults of types of which twice as many were malformed, and the number of NLRI of unknown types if
+    /// that has doubled.
+    pub fn discarded(&self, learned: &Learned) -> (Vec<(DecodeError, u64)>, Option<u64>) {
+        if learned.unknown.is_empty() && learned.malformed.is_empty() {
+            return (Vec::new(), None);
+        }
+        let mut facts = self.lock();
+        let mut notable = Vec::new();
+        for (route_type, (error, count)) in &learned.malformed {
+            let known = facts.malformed_nlri.entry(*route_type);
+            let known = known.or_insert((*error, 0));
+            let total = known.1 + count;
+            if known.1.checked_ilog2() != total.checked_ilog2() {
+                notable.push((*error, total));
+            }
+            *known = (*error, total);
+        }
+        let before: u64 = facts.unknown.values().sum();
+        for (route_type, count) in &learned.unknown {
+            *facts.unknown.entry(*route_type).or_default() += count;
+        }
+        let total: u64 = facts.unknown.values().sum();
+        let doubled = before.checked_ilog2() != total.checked_ilog2();
+        (notable, doubled.then_some(total))
     }
 
     /// There is room for what was refused; whether the peer could be asked for it.

@@ -24,6 +24,7 @@ pub(super) struct Detail {
     message_max: u32,
     negotiated: Vec<Family>,
     refused: BTreeMap<String, u64>,
+    discarded: BTreeMap<String, u64>,
     suspect: BTreeMap<String, u64>,
     malformed: BTreeMap<String, u64>,
     established: u64,
@@ -65,6 +66,7 @@ impl From<proto::PeerDetail> for Detail {
             message_max: detail.message_max,
             negotiated: detail.negotiated.into_iter().map(Family::from).collect(),
             refused: detail.refused.into_iter().collect(),
+            discarded: detail.discarded.into_iter().collect(),
             suspect: detail.suspect.into_iter().collect(),
             malformed: detail.malformed.into_iter().collect(),
             established: detail.established,
@@ -182,6 +184,7 @@ impl Detail {
     fn verdicts(&self) -> String {
         let parts = [
             ("refused", &self.refused),
+            ("discarded", &self.discarded),
             ("suspect", &self.suspect),
             ("malformed", &self.malformed),
         ];
@@ -277,6 +280,7 @@ mod tests {
                 ..proto::PeerFamily::default()
             }],
             refused: counts(&[("loop", 1), ("nlri", 2)]),
+            discarded: counts(&[("unknown type 99:", 2)]),
             messages_received: counts(&[("open", 1), ("update", 4)]),
             authentication: "md5".to_owned(),
             warnings: vec!["routes".to_owned()],
@@ -298,7 +302,7 @@ capabilities:   route refresh, four-octet AS 64496
 authentication: md5
 near limits:    routes
 messages:       received open 1, update 4; sent -
-routes:         refused: loop 1, nlri 2
+routes:         refused: loop 1, nlri 2; discarded: unknown type 99: 2
 
 FAMILY      ROUTES  END-OF-RIB  ADD-PATH  TOLD-OF          SAVED                 RESTART  LONG-LIVED
 l2vpn-evpn  5       yes         -         2 route targets  7 routes, 700 octets  120s     -

@@ -50,6 +50,13 @@ struct ReasonLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TypeLabels {
+    peer: String,
+    route_type: u32,
+    fault: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct AskedLabels {
     peer: String,
     able: &'static str,
@@ -75,6 +82,7 @@ struct Sessions {
     messages: Family<MessageLabels, Counter>,
     prefixes: Family<PrefixLabels, Gauge>,
     refused: Family<ReasonLabels, Counter>,
+    discarded: Family<TypeLabels, Counter>,
     suspect: Family<RuleLabels, Counter>,
     asked: Family<AskedLabels, Counter>,
     malformed: Family<RuleLabels, Counter>,
@@ -140,6 +148,18 @@ impl Sessions {
             };
             self.refused.get_or_create(&labels).inc_by(*count);
         }
+        let unknown = facts.unknown.iter();
+        let unknown = unknown.map(|(number, count)| (number, "unknown", count));
+        let malformed = facts.malformed_nlri.iter();
+        let malformed = malformed.map(|(number, (_, count))| (number, "malformed", count));
+        for (route_type, fault, count) in unknown.chain(malformed) {
+            let labels = TypeLabels {
+                peer: peer(),
+                route_type: (*route_type).into(),
+                fault,
+            };
+            self.discarded.get_or_create(&labels).inc_by(*count);
+        }
         for (rule, count) in &facts.suspect {
             let labels = RuleLabels {
                 peer: peer(),
@@ -188,6 +208,8 @@ impl Sessions {
         registry.register("bgp_prefixes", "Prefixes by table", self.prefixes);
         let help = "NLRI that were not kept";
         registry.register("bgp_routes_refused", help, self.refused);
+        let help = "NLRI that could not be read, by route type: unknown or malformed";
+        registry.register("bgp_nlri_discarded", help, self.discarded);
         let help = "NLRI that were kept although they break a rule of the fabric";
         registry.register("bgp_routes_suspect", help, self.suspect);
         let help = "Times there was room for refused routes, by whether the peer can be asked";

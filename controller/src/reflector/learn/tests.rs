@@ -566,6 +566,29 @@ fn a_malformed_route_is_discarded_or_ends_a_strict_session() {
 }
 
 #[test]
+fn unknown_types_are_counted_by_type_and_a_malformed_one_says_why() {
+    let mut update = announce(&host(1, 100), 1, &[]);
+    let good = update.reach.as_ref().unwrap().nlri.clone();
+    let mut malformed = good.to_vec();
+    assert_eq!(malformed[24], 48, "the length of the MAC address");
+    malformed[24] = 40;
+    let (one, other) = ([99, 2, 1, 2], [200, 1, 7]);
+    let all = [&one[..], &one, &malformed, &other, &good].concat();
+    update.reach.as_mut().unwrap().nlri = all.into();
+    let learned = client(Inbound::default()).learn(&update).unwrap();
+    assert_eq!((learned.announced, learned.refused["nlri"]), (1, 4));
+    assert_eq!(learned.unknown, BTreeMap::from([(99, 2), (200, 1)]));
+    let (error, count) = learned.malformed[&2];
+    assert_eq!((learned.malformed.len(), count), (1, 1));
+    assert!(matches!(
+        error.fault,
+        Fault::NlriValue { route_type: 2, .. }
+    ));
+    // Within the two NLRI before it and its own header.
+    assert!((8..8 + 26).contains(&error.offset), "{error:?}");
+}
+
+#[test]
 fn opaque_types_are_kept_where_the_group_wants_them() {
     let route = Route::Opaque(Opaque::new(255, &[1, 2, 3]).unwrap().into());
     let update = announce(&route, 1, &[]);

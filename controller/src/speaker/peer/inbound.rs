@@ -73,6 +73,15 @@ impl Peer {
         for (reason, count) in refused {
             tracing::warn!(%peer, reason, count, "routes refused");
         }
+        let (malformed, unknown) = self.report.discarded(learned);
+        for (error, count) in malformed {
+            let (fault, offset) = (error.fault, error.offset);
+            tracing::warn!(%peer, %fault, offset, count, "malformed NLRI discarded");
+        }
+        if let Some(count) = unknown {
+            let types: Vec<_> = learned.unknown.keys().take(TYPES_SAID_MAX).collect();
+            tracing::warn!(%peer, ?types, count, "NLRI of unknown types discarded");
+        }
         for said in near {
             let warning = said.warning;
             let (bound, count, limit) = (warning.bound, warning.count, warning.limit);
@@ -148,3 +157,6 @@ impl Peer {
         until.is_none()
     }
 }
+
+/// Unknown types of one UPDATE that a line of the log names; the metrics have all.
+const TYPES_SAID_MAX: usize = 8;
