@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use weft_bgp::attribute::Attributes;
+use weft_bgp::peer::PeerId;
 
 use crate::community::{Encapsulation, RouterMac};
 use crate::mac::Mac;
@@ -27,7 +28,8 @@ pub enum Rule {
     Encapsulation,
     /// A type 3 replicates to its originator or next hop, with a VNI. RFC 7432 §11.2, RFC 8365 §5.1.3.
     Pmsi,
-    /// The router's MAC address is not another VTEP's: hosts behind that one would be lost. RFC 9135 §8.1.
+    /// The router's MAC address is not another leaf's: hosts behind that one would be lost. RFC 9135 §8.1.
+    /// A leaf may have several VTEPs: of IPv4 and of IPv6, its own and one that it shares.
     RouterMac,
     /// Types 3 and 4 are originated by their next hop. RFC 7432 §11.1, §8.1.1.
     Originator,
@@ -137,8 +139,9 @@ pub trait GuardView {
     /// Whether a selected type 3 has this next hop.
     fn is_announced(&self, vtep: IpAddr) -> bool;
 
-    /// The VTEP that was the first to announce this router's MAC address, of those that do.
-    fn router_mac_owner(&self, mac: Mac) -> Option<IpAddr>;
+    /// Whether this router's MAC address, announced with this next hop, is another leaf's. See
+    /// [`RouterMacs::is_anothers`].
+    fn is_anothers(&self, mac: Mac, vtep: IpAddr) -> bool;
 }
 
 /// The fabric as the selected routes and the declared VTEPs show it.
@@ -150,6 +153,8 @@ pub struct Fabric<'a> {
     pub router_macs: &'a RouterMacs,
     /// Declared VTEPs.
     pub registered: &'a BTreeSet<IpAddr>,
+    /// Whose routes are judged.
+    pub peer: PeerId,
 }
 
 impl GuardView for Fabric<'_> {
@@ -161,8 +166,8 @@ impl GuardView for Fabric<'_> {
         self.vteps.contains(vtep)
     }
 
-    fn router_mac_owner(&self, mac: Mac) -> Option<IpAddr> {
-        self.router_macs.owner(mac)
+    fn is_anothers(&self, mac: Mac, vtep: IpAddr) -> bool {
+        self.router_macs.is_anothers(mac, vtep, self.peer)
     }
 }
 
@@ -188,11 +193,8 @@ pub fn check(route: &Route, attributes: &Attributes, view: &impl GuardView) -> B
             replicates(attributes, [flood.key.originator, vtep]),
         );
     }
-    let others = |mac: Mac| {
-        view.router_mac_owner(mac)
-            .is_some_and(|owner| owner != vtep)
-    };
-    let stolen = RouterMac::all(attributes).map(RouterMac::mac).any(others);
+    let mut macs = RouterMac::all(attributes).map(RouterMac::mac);
+    let stolen = macs.any(|mac| view.is_anothers(mac, vtep));
     broken.note(Rule::RouterMac, !stolen);
     if let Some(originator) = originator(route) {
         broken.note(Rule::Originator, originator == vtep);

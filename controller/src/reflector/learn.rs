@@ -122,7 +122,7 @@ impl AdjRibIn {
             routes: HashMap::new(),
             bounds: Bounds::default(),
             hosts: Hosts::default(),
-            sanity: Sanity::default(),
+            sanity: Sanity::new(peer),
             interest: Interest::default(),
             refresh: Refresh::default(),
             pending: Pending::default(),

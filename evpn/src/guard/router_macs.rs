@@ -1,9 +1,10 @@
-//! Which VTEP has which router's MAC address, derived from the selected routes. Keeps no route.
+//! Which leaf has which router's MAC address, at which VTEP, derived from the selected routes. Keeps no route.
 
 use std::net::IpAddr;
 
 use foldhash::HashMap;
 use weft_bgp::nlri::Nlri;
+use weft_bgp::peer::PeerId;
 use weft_bgp::table::{BestChange, Path};
 
 use crate::community::RouterMac;
@@ -11,13 +12,16 @@ use crate::mac::Mac;
 use crate::route::Route;
 use crate::vtep::next_hop;
 
-/// Router's MAC addresses, with the VTEPs whose routes carry them: one, unless something is wrong or the
-/// VTEPs share one address. RFC 9135 §8.1.
+/// Router's MAC addresses, with the VTEPs whose routes carry them and the peers that say so: one leaf's, unless
+/// something is wrong or leaves share one VTEP. RFC 9135 §8.1.
 #[derive(Clone, Debug, Default)]
 pub struct RouterMacs {
     /// In the order in which they came; with the number of routes.
-    holders: HashMap<Mac, Vec<(IpAddr, u64)>>,
+    holders: HashMap<Mac, Vec<(Holder, u64)>>,
 }
+
+/// A VTEP, and who announces that it has the address.
+type Holder = (IpAddr, PeerId);
 
 impl RouterMacs {
     /// Nobody has one.
@@ -30,26 +34,34 @@ impl RouterMacs {
     pub fn learn(&mut self, change: &BestChange<Route>) {
         // Nearly always the same ones: first in, so that nobody loses a place.
         if let Some(path) = &change.new {
-            let vtep = next_hop(&path.attributes);
-            macs(path).for_each(|mac| self.count(mac, vtep));
+            let holder = holder(path);
+            macs(path).for_each(|mac| self.count(mac, holder));
         }
         if let Some(path) = &change.old {
-            let vtep = next_hop(&path.attributes);
-            macs(path).for_each(|mac| self.uncount(mac, vtep));
+            let holder = holder(path);
+            macs(path).for_each(|mac| self.uncount(mac, holder));
         }
     }
 
-    /// The VTEP that was the first to announce it, of those that do.
+    /// The VTEP that was the first to announce it, of those that do, and its peer.
     #[must_use]
-    pub fn owner(&self, mac: Mac) -> Option<IpAddr> {
+    pub fn owner(&self, mac: Mac) -> Option<(IpAddr, PeerId)> {
         let first = self.holders.get(&mac)?.first();
-        first.map(|(vtep, _)| *vtep)
+        first.map(|(holder, _)| *holder)
     }
 
-    /// Every VTEP that announces it, in the order in which they came.
-    pub fn holders(&self, mac: Mac) -> impl Iterator<Item = IpAddr> {
+    /// Whether it is another leaf's than that of `peer`, which announces it with this next hop: what a peer owns
+    /// it may announce at any of its VTEPs, and what a VTEP owns any leaf that shares it.
+    #[must_use]
+    pub fn is_anothers(&self, mac: Mac, vtep: IpAddr, peer: PeerId) -> bool {
+        self.owner(mac)
+            .is_some_and(|owner| owner.0 != vtep && owner.1 != peer)
+    }
+
+    /// Every VTEP that announces it and who says so, in the order in which they came.
+    pub fn holders(&self, mac: Mac) -> impl Iterator<Item = (IpAddr, PeerId)> {
         let holders = self.holders.get(&mac).into_iter().flatten();
-        holders.map(|(vtep, _)| *vtep)
+        holders.map(|(holder, _)| *holder)
     }
 
     /// How many addresses are known.
@@ -64,20 +76,20 @@ impl RouterMacs {
         self.holders.is_empty()
     }
 
-    fn count(&mut self, mac: Mac, vtep: Option<IpAddr>) {
-        let Some(vtep) = vtep else { return };
+    fn count(&mut self, mac: Mac, holder: Option<Holder>) {
+        let Some(holder) = holder else { return };
         let holders = self.holders.entry(mac).or_default();
-        match holders.iter_mut().find(|(holder, _)| *holder == vtep) {
+        match holders.iter_mut().find(|(known, _)| *known == holder) {
             Some((_, routes)) => *routes = routes.saturating_add(1),
-            None => holders.push((vtep, 1)),
+            None => holders.push((holder, 1)),
         }
     }
 
-    fn uncount(&mut self, mac: Mac, vtep: Option<IpAddr>) {
-        let (Some(vtep), Some(holders)) = (vtep, self.holders.get_mut(&mac)) else {
+    fn uncount(&mut self, mac: Mac, holder: Option<Holder>) {
+        let (Some(holder), Some(holders)) = (holder, self.holders.get_mut(&mac)) else {
             return;
         };
-        if let Some((_, routes)) = holders.iter_mut().find(|(holder, _)| *holder == vtep) {
+        if let Some((_, routes)) = holders.iter_mut().find(|(known, _)| *known == holder) {
             *routes = routes.saturating_sub(1);
         }
         holders.retain(|(_, routes)| *routes > 0);
@@ -85,6 +97,10 @@ impl RouterMacs {
             self.holders.remove(&mac);
         }
     }
+}
+
+fn holder(path: &Path<Route>) -> Option<Holder> {
+    next_hop(&path.attributes).map(|vtep| (vtep, path.source.peer))
 }
 
 /// Only routes of hosts and prefixes are forwarded by it. RFC 9135 §5.1, RFC 9136 §4.4.

@@ -29,8 +29,8 @@ impl GuardView for Model {
         self.announced.contains(&vtep)
     }
 
-    fn router_mac_owner(&self, _: Mac) -> Option<IpAddr> {
-        self.owner
+    fn is_anothers(&self, _: Mac, vtep: IpAddr) -> bool {
+        self.owner.is_some_and(|owner| owner != vtep)
     }
 }
 
@@ -193,15 +193,43 @@ fn several_broken_rules_are_all_said() {
     assert_eq!(format!("{:?}", Broken::from_iter([Rule::Pmsi])), "{Pmsi}");
 }
 
+fn peer(host: u8) -> PeerId {
+    PeerId {
+        router_id: RouterId(host.into()),
+        asn: 64_496,
+    }
+}
+
+fn source(host: u8) -> Arc<Source> {
+    Arc::new(Source::new(peer(host), vtep(host), PeerKind::IbgpClient))
+}
+
+/// Leaf 1 is 192.0.2.1 and shares 192.0.2.10 with leaf 2, under one router's MAC address each and one for both.
+#[test]
+fn a_leaf_may_have_several_vteps_and_share_one() {
+    let (mut router_macs, mut table) = (RouterMacs::new(), Table::new());
+    let routes = [(1, 1, 1, 0xa1), (1, 3, 10, 0xaa), (2, 4, 10, 0xaa)];
+    for (leaf, number, next_hop, mac) in routes {
+        let attributes = Arc::new(with_router_mac(next_hop, mac));
+        table.learn(&source(leaf), 0, host(number), attributes);
+    }
+    for change in table.select() {
+        router_macs.learn(&change);
+    }
+    let anothers = |mac, next_hop, leaf| {
+        let mac = Mac([0, 0, 0x5e, 0, 0x53, mac]);
+        router_macs.is_anothers(mac, vtep(next_hop), peer(leaf))
+    };
+    // Of leaf 1 at any of its VTEPs, a new one too.
+    assert!(!anothers(0xa1, 1, 1) && !anothers(0xa1, 10, 1) && !anothers(0xa1, 99, 1));
+    // Not of others anywhere else.
+    assert!(anothers(0xa1, 2, 2) && anothers(0xa1, 10, 2) && anothers(0xaa, 3, 3));
+    // What is shared is both's there.
+    assert!(!anothers(0xaa, 10, 1) && !anothers(0xaa, 10, 2));
+}
+
 #[test]
 fn the_fabric_follows_the_table() {
-    let source = |host: u8| {
-        let peer = PeerId {
-            router_id: RouterId(host.into()),
-            asn: 64_496,
-        };
-        Arc::new(Source::new(peer, vtep(host), PeerKind::IbgpClient))
-    };
     let (mut vteps, mut router_macs, mut table) = (Vteps::new(), RouterMacs::new(), Table::new());
     let registered = BTreeSet::from([vtep(9)]);
     let mac = Mac([0, 0, 0x5e, 0, 0x53, 0xfe]);
@@ -219,10 +247,17 @@ fn the_fabric_follows_the_table() {
         vteps: &vteps,
         router_macs: &router_macs,
         registered: &registered,
+        peer: peer(1),
     };
     assert!(fabric.is_announced(vtep(1)) && !fabric.is_announced(vtep(2)));
     assert!(fabric.is_registered(vtep(9)) && !fabric.is_registered(vtep(1)));
-    assert_eq!(fabric.router_mac_owner(mac), Some(vtep(1)));
+    assert_eq!(router_macs.owner(mac), Some((vtep(1), peer(1))));
+    assert!(!fabric.is_anothers(mac, vtep(2)));
+    let fabric = Fabric {
+        peer: peer(2),
+        ..fabric
+    };
+    assert!(fabric.is_anothers(mac, vtep(2)) && !fabric.is_anothers(mac, vtep(1)));
 
     table.learn(&source(2), 0, host(2), Arc::new(with_router_mac(2, 0xfe)));
     // The first one announces again and keeps its place.
@@ -237,11 +272,11 @@ fn the_fabric_follows_the_table() {
     );
     let (_, router_macs) = learn(&mut table);
     let holders: Vec<_> = router_macs.holders(mac).collect();
-    assert_eq!(holders, [vtep(1), vtep(2)]);
+    assert_eq!(holders, [(vtep(1), peer(1)), (vtep(2), peer(2))]);
 
     table.withdraw_peer(source(1).peer);
     let (vteps, router_macs) = learn(&mut table);
-    assert_eq!(router_macs.owner(mac), Some(vtep(2)));
+    assert_eq!(router_macs.owner(mac), Some((vtep(2), peer(2))));
     assert!(!vteps.contains(vtep(1)));
     table.withdraw_peer(source(2).peer);
     assert!(learn(&mut table).1.is_empty());

@@ -86,6 +86,7 @@ impl Views {
                 vteps: &self.vteps,
                 router_macs: &self.router_macs,
                 registered: &registered,
+                peer: peer(from),
             };
             let _ = guard::check(&route, &attributes, &fabric);
             if let Route::MacIp(claim) = &route

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use foldhash::HashMap;
 use ipnet::IpNet;
 use weft_bgp::attribute::Attributes;
+use weft_bgp::peer::PeerId;
 use weft_evpn::guard::{self, Broken, GuardView, RouterMacs, Rule};
 use weft_evpn::{Mac, Route};
 
@@ -28,8 +29,9 @@ pub struct FabricView {
 }
 
 /// The guard of one session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sanity {
+    peer: PeerId,
     guard: Guard,
     registered: Arc<[IpNet]>,
     view: Arc<FabricView>,
@@ -71,6 +73,21 @@ pub enum Verdict {
 }
 
 impl Sanity {
+    /// Of this peer's session, without rules.
+    pub fn new(peer: PeerId) -> Self {
+        Self {
+            peer,
+            guard: Guard::default(),
+            registered: Arc::default(),
+            view: Arc::default(),
+            announced: HashMap::default(),
+            held: HashMap::default(),
+            waiting: HashMap::default(),
+            forgot: false,
+            news: Vec::new(),
+        }
+    }
+
     /// Other rules, for what is judged from now on.
     pub fn set_rules(&mut self, guard: Guard, registered: Arc<[IpNet]>) {
         self.guard = guard;
@@ -218,8 +235,8 @@ impl GuardView for Sanity {
         self.announced.contains_key(&vtep) || self.view.vteps.contains(&vtep)
     }
 
-    fn router_mac_owner(&self, mac: Mac) -> Option<IpAddr> {
-        self.view.router_macs.owner(mac)
+    fn is_anothers(&self, mac: Mac, vtep: IpAddr) -> bool {
+        self.view.router_macs.is_anothers(mac, vtep, self.peer)
     }
 }
 

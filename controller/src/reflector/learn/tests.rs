@@ -7,8 +7,9 @@ use weft_bgp::attribute::as_path::AS_PATH_MAX;
 use weft_bgp::attribute::{AsPath, ExtendedCommunity, NextHop, PmsiTunnel, Reach, Unreach};
 use weft_bgp::peer::{ClusterId, RouterId};
 use weft_bgp::rd::Rd;
+use weft_bgp::table::Source;
 use weft_bgp::wire::Writer;
-use weft_evpn::community::Encapsulation;
+use weft_evpn::community::{Encapsulation, RouterMac};
 use weft_evpn::route::{
     InclusiveMulticast, InclusiveMulticastKey, Labels, MacIp, MacIpKey, Opaque,
 };
@@ -444,6 +445,39 @@ fn a_route_waits_for_what_it_lacks_now() {
     });
     assert_eq!((rib.len(), rib.held_back()), (0, 1));
     assert_eq!(looks(&mut rib, 1), (1, 0));
+}
+
+/// The fabric knows a router's MAC address as the peer's at its first VTEP, and another as another leaf's.
+#[test]
+fn a_peer_has_its_router_mac_at_any_of_its_vteps() {
+    let (own, other) = (Mac([2, 0, 0, 0, 1, 1]), Mac([2, 0, 0, 0, 1, 2]));
+    let leaf = PeerId {
+        router_id: RouterId(0xc000_0202),
+        ..PEER
+    };
+    let with = |mac, vtep| {
+        let mut update = announce(&host(1, 100), vtep, &[]);
+        let community = RouterMac::new(mac).octets();
+        update.attributes.ext_communities.push(community);
+        update
+    };
+    let mut table = weft_bgp::table::Table::new();
+    for (peer, mac, vtep) in [(PEER, own, 1), (leaf, other, 2)] {
+        let source = Source::new(peer, address(vtep).into(), PeerKind::IbgpClient);
+        let mut attributes = with(mac, vtep).attributes;
+        attributes.next_hop = Some(NextHop::V4(address(vtep)));
+        let route = host(vtep, 100);
+        table.learn(&Arc::new(source), 0, route, Arc::new(attributes));
+    }
+    let mut view = FabricView::default();
+    let changes = table.select();
+    changes.iter().for_each(|it| view.router_macs.learn(it));
+    let mut rib = guarded();
+    rib.see(Arc::new(view));
+    rib.learn(&announce(&flood(9), 9, &[])).unwrap();
+    assert!(kept(&mut rib, &with(own, 9)));
+    let learned = rib.learn(&with(other, 9)).unwrap();
+    assert_eq!(learned.refused["router-mac"], 1);
 }
 
 #[test]
