@@ -102,13 +102,15 @@ impl fmt::Display for Alarm {
 /// Where every MAC address is, and which moved lately.
 ///
 /// ```text
-/// type 2 selected --> hosts:   (VNI, MAC) -> holder, sequence, routes      24 octets each
+/// type 2 selected --> hosts:   (VNI, MAC) -> holder, sequence, routes,     24 octets each
+///                                            and those that say just that
 ///                     history: (VNI, MAC) -> times of moves                only of those that moved
 ///                     storms:   VNI       -> times of moves
 /// ```
 ///
 /// A move is an announcement with a higher sequence from another place (RFC 7432 §15). A session that ends
-/// and comes back is none: its routes come back from the same place with the same sequence.
+/// and comes back is none: its routes come back from the same place with the same sequence. A leaf that was
+/// started again may count from the beginning: if the sequence is its own, it falls with it.
 #[derive(Debug, Default)]
 pub struct Moves {
     settings: Settings,
@@ -127,7 +129,7 @@ pub type Place = (Vni, Mac);
 pub struct Duplicate {
     /// Which.
     pub place: Place,
-    /// Where it is; `None`: nobody announces it any more.
+    /// Where it is; `None`: nobody announces any more what was the last word.
     pub holder: Option<Holder>,
     /// It is there for good, as the one who announced the last move says. RFC 7432 §15.2.
     pub is_sticky: bool,
@@ -135,11 +137,15 @@ pub struct Duplicate {
     pub until: Duration,
 }
 
+/// Of more routes than can be counted, which is more than there are addresses in a subnet, the first ones that go
+/// seem to be the last: then it is as if the address were new.
 #[derive(Copy, Clone, Debug)]
 struct Host {
     holder: u32,
     sequence: u32,
-    routes: u32,
+    routes: u16,
+    /// Those of them with this holder and this sequence.
+    named: u16,
 }
 
 #[derive(Debug, Default)]
@@ -186,11 +192,18 @@ impl Moves {
         let old = change.old.as_ref().and_then(announced);
         let new = change.new.as_ref().and_then(announced);
         let mut alarms = Vec::new();
-        if let Some(new) = new {
-            self.announce(new, now, &mut alarms);
-        }
-        if let Some(old) = old {
-            self.withdraw(old.place);
+        match (old, new) {
+            (old, Some(new)) if old.is_none_or(|old| old.place == new.place) => {
+                self.announce(old, new, now, &mut alarms);
+            }
+            (old, new) => {
+                if let Some(new) = new {
+                    self.announce(None, new, now, &mut alarms);
+                }
+                if let Some(old) = old {
+                    self.withdraw(old);
+                }
+            }
         }
         alarms
     }
@@ -199,7 +212,7 @@ impl Moves {
     pub fn duplicates(&self, now: Duration) -> impl Iterator<Item = Duplicate> {
         self.history.iter().filter_map(move |(place, history)| {
             let until = history.alarmed_until.filter(|until| now < *until)?;
-            let host = self.hosts.get(place).filter(|host| host.routes > 0);
+            let host = self.hosts.get(place).filter(|host| host.named > 0);
             Some(Duplicate {
                 place: *place,
                 holder: host.and_then(|host| self.holders.get(host.holder)),
@@ -260,7 +273,14 @@ impl Moves {
         self.unfollowed
     }
 
-    fn announce(&mut self, new: Announced, now: Duration, alarms: &mut Vec<Alarm>) {
+    /// A route says that its address is there; if it said something of it before, it was `old`.
+    fn announce(
+        &mut self,
+        old: Option<Announced>,
+        new: Announced,
+        now: Duration,
+        alarms: &mut Vec<Alarm>,
+    ) {
         let full = self.hosts.len() >= self.settings.followed_max;
         let holder = self.holders.number(new.holder);
         let host = match self.hosts.entry(new.place) {
@@ -274,32 +294,44 @@ impl Moves {
                     holder,
                     sequence: new.sequence,
                     routes: 1,
+                    named: 1,
                 });
                 return;
             }
         };
         let alone = host.routes == 0;
-        host.routes = host.routes.saturating_add(1);
+        if old.is_none() || alone {
+            host.routes = host.routes.saturating_add(1);
+        }
+        let named = old.is_some_and(|old| host.is_named_by(&old, &self.holders));
+        let again = named && host.holder == holder;
         let later = new.sequence > host.sequence;
         let from = host.holder;
-        if later || alone {
+        if later || alone || (again && new.sequence < host.sequence) {
             host.sequence = new.sequence;
             host.holder = holder;
+            host.named = 1;
+        } else if !again {
+            let also = host.holder == holder && host.sequence == new.sequence;
+            let others = host.named.saturating_sub(u16::from(named));
+            host.named = others.saturating_add(u16::from(also));
         }
         if later && !alone && from != holder {
             self.moved(new, from, now, alarms);
         }
     }
 
-    fn withdraw(&mut self, place: Place) {
-        let Entry::Occupied(mut host) = self.hosts.entry(place) else {
+    fn withdraw(&mut self, old: Announced) {
+        let Entry::Occupied(mut entry) = self.hosts.entry(old.place) else {
             return;
         };
-        let routes = host.get().routes.saturating_sub(1);
-        host.get_mut().routes = routes;
+        let host = entry.get_mut();
+        let named = host.is_named_by(&old, &self.holders);
+        host.named = host.named.saturating_sub(u16::from(named));
+        host.routes = host.routes.saturating_sub(1);
         // Its moves still count; without any there is nothing to remember.
-        if routes == 0 && !self.history.contains_key(&place) {
-            host.remove();
+        if host.routes == 0 && !self.history.contains_key(&old.place) {
+            entry.remove();
         }
     }
 
@@ -328,6 +360,13 @@ impl Moves {
             storm.alarmed_until = Some(now.saturating_add(window));
             alarms.push(Alarm::Storm { vni, moves });
         }
+    }
+}
+
+impl Host {
+    /// Whether the route says what is the last word about the address.
+    fn is_named_by(&self, route: &Announced, holders: &Holders) -> bool {
+        self.sequence == route.sequence && holders.get(self.holder) == Some(route.holder)
     }
 }
 

@@ -226,6 +226,61 @@ fn a_duplicate_is_where_it_was_last_unless_it_is_withheld_or_gone() {
     assert_eq!(duplicates(&world), []);
 }
 
+/// With graceful restart its routes stay until it says them again.
+#[test]
+fn a_leaf_that_counts_from_the_beginning_blinds_nobody() {
+    let mut world = World::new(Settings::default());
+    world.announce(2, 7, 39, 0);
+    world.announce(1, 7, 40, 0);
+    world.lose(2, 0);
+    world.announce(1, 7, 0, 1);
+    assert_eq!(world.moves.history[&(vni(), mac(7))].times.len(), 1);
+    for sequence in 1..=4_u8 {
+        world.announce(1 + sequence % 2, 7, sequence.into(), 2);
+    }
+    assert_eq!(world.alarms.len(), 1);
+    assert_eq!(world.moves.duplicates(secs(3)).count(), 1);
+    // One that is not the last word does not lower it.
+    let mut world = World::new(Settings::default());
+    world.announce(1, 7, 5, 0);
+    world.announce(2, 7, 9, 0);
+    world.announce(1, 7, 0, 0);
+    world.announce(1, 7, 3, 0);
+    assert_eq!(world.moves.history[&(vni(), mac(7))].times.len(), 1);
+    assert_eq!(world.moves.hosts[&(vni(), mac(7))].sequence, 9);
+}
+
+/// Leaf 1 never withdraws its first word.
+#[test]
+fn a_duplicate_is_nowhere_if_the_last_word_was_taken_back() {
+    let mut world = World::new(Settings {
+        moves: 1,
+        ..Settings::default()
+    });
+    let holder = |world: &World| {
+        let mut duplicates = world.moves.duplicates(secs(2));
+        duplicates.next().unwrap().holder
+    };
+    world.announce(1, 7, 0, 0);
+    world.announce(2, 7, 7, 1);
+    assert_eq!((world.alarms.len(), holder(&world)), (1, Some(vtep(2))));
+    world.lose(2, 1);
+    assert_eq!(holder(&world), None);
+    world.announce(1, 7, 0, 1);
+    assert_eq!(holder(&world), None);
+    world.announce(1, 7, 8, 1);
+    assert_eq!(holder(&world), Some(vtep(1)));
+    // Said again, and later, by the same one.
+    world.announce(1, 7, 8, 1);
+    world.announce(1, 7, 9, 1);
+    assert_eq!(holder(&world), Some(vtep(1)));
+    // Another one says the same, but not first.
+    world.announce(3, 7, 9, 1);
+    assert_eq!(holder(&world), Some(vtep(1)));
+    world.lose(1, 1);
+    assert_eq!(holder(&world), None);
+}
+
 #[test]
 fn a_static_address_is_no_reason_to_freeze_and_is_not_withheld() {
     let sticky = |leaf, sequence| Attributes {
