@@ -13,6 +13,8 @@
 //! | community 0x06 of another sub-type than 0 to 3 | taken | the whole UPDATE is lost | taken |
 //! | next hop of 32 octets | NOTIFICATION 3/10 | taken | NOTIFICATION 3/0 |
 //!
+//! Nobody is sent the last one: of a next hop with a link-local address, that half is left out.
+//!
 //! Communities are carried as they are, so GoBGP does without the routes that have such a one: all routes in
 //! one UPDATE have the same. Segments differ within one, so that one bad one would take others with it.
 
@@ -90,10 +92,8 @@ pub const IPV6_PMSI: Filter = Filter(1 << 14);
 pub const OTHER_TUNNELS: Filter = Filter(1 << 15);
 /// May be sent a next hop of 16 octets.
 pub const IPV6_NEXT_HOP: Filter = Filter(1 << 16);
-/// May be sent a next hop of 32 octets.
-pub const LINK_LOCAL_NEXT_HOP: Filter = Filter(1 << 17);
 /// May be sent segments of type 1 and 2 whose last octet is not zero, as RFC 7432 §5 asks.
-pub const ODD_SEGMENTS: Filter = Filter(1 << 18);
+pub const ODD_SEGMENTS: Filter = Filter(1 << 17);
 
 impl Profile {
     /// What it may be told of beside types 1 to 5 of IPv4 VTEPs, which everybody may.
@@ -116,7 +116,7 @@ impl Profile {
             Self::Junos => union(&[MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
             Self::Cumulus | Self::Sonic => FrrVersion::OLD.filter(),
             Self::Generic => Filter(0),
-            Self::Weft => union(&[MULTICAST, TUNNELS, IPV6, LINK_LOCAL_NEXT_HOP, ODD_SEGMENTS]),
+            Self::Weft => union(&[MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
         }
     }
 
@@ -180,7 +180,7 @@ const MULTICAST: Filter = Filter(TYPE_6.0 | TYPE_7.0 | TYPE_8.0);
 const TUNNELS: Filter = Filter(TYPE_9.0 | TYPE_10.0 | TYPE_11.0 | OTHER_TUNNELS.0);
 /// VTEPs named by IPv6.
 const IPV6: Filter = Filter(IPV6_ORIGINATOR.0 | IPV6_PMSI.0 | IPV6_NEXT_HOP.0);
-const GOBGP: Filter = union(&[IPV6, LINK_LOCAL_NEXT_HOP]);
+const GOBGP: Filter = IPV6;
 const EXABGP: Filter = union(&[IPV6_ORIGINATOR, ODD_SEGMENTS]);
 
 const fn union(filters: &[Filter]) -> Filter {

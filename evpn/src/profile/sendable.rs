@@ -7,8 +7,8 @@ use weft_bgp::attribute::{Attributes, NextHop, PmsiTunnel};
 use weft_bgp::reflect::Filter;
 
 use super::{
-    IPV6_NEXT_HOP, IPV6_ORIGINATOR, IPV6_PMSI, LINK_LOCAL_NEXT_HOP, ODD_SEGMENTS, OPAQUE,
-    OTHER_TUNNELS, TYPE_6, TYPE_7, TYPE_8, TYPE_9, TYPE_10, TYPE_11,
+    IPV6_NEXT_HOP, IPV6_ORIGINATOR, IPV6_PMSI, ODD_SEGMENTS, OPAQUE, OTHER_TUNNELS, TYPE_6, TYPE_7,
+    TYPE_8, TYPE_9, TYPE_10, TYPE_11,
 };
 use crate::esi::Esi;
 use crate::route::{PmsiKey, Route, RouteKey};
@@ -26,8 +26,6 @@ pub enum Withheld {
     Tunnel(u8),
     /// It does not take a next hop of 16 octets.
     Ipv6NextHop,
-    /// It does not take a next hop of 32 octets.
-    LinkLocalNextHop,
     /// It does not take a segment of type 1 or 2 whose last octet is not zero.
     OddSegment,
 }
@@ -42,7 +40,6 @@ impl Withheld {
             Self::Ipv6Pmsi => "PMSI tunnel to an IPv6 address",
             Self::Tunnel(_) => "PMSI tunnel type",
             Self::Ipv6NextHop => "IPv6 next hop",
-            Self::LinkLocalNextHop => "next hop with a link-local address",
             Self::OddSegment => "segment whose last octet is not zero",
         }
     }
@@ -53,11 +50,7 @@ impl fmt::Display for Withheld {
         write!(f, "the profile does not take the {}", self.name())?;
         match self {
             Self::RouteType(number) | Self::Tunnel(number) => write!(f, " {number}"),
-            Self::Ipv6Originator
-            | Self::Ipv6Pmsi
-            | Self::Ipv6NextHop
-            | Self::LinkLocalNextHop
-            | Self::OddSegment => Ok(()),
+            Self::Ipv6Originator | Self::Ipv6Pmsi | Self::Ipv6NextHop | Self::OddSegment => Ok(()),
         }
     }
 }
@@ -75,11 +68,9 @@ pub fn sendable(route: &Route, attributes: &Attributes, filter: Filter) -> Resul
     }
     segment(segment_of(route), filter)?;
     match attributes.next_hop {
-        Some(NextHop::V6(_)) if !permits(filter, IPV6_NEXT_HOP) => {
+        // What is said of one with a link-local address has none: that is of another link.
+        Some(NextHop::V6(_) | NextHop::V6LinkLocal(..)) if !permits(filter, IPV6_NEXT_HOP) => {
             return Err(Withheld::Ipv6NextHop);
-        }
-        Some(NextHop::V6LinkLocal(..)) if !permits(filter, LINK_LOCAL_NEXT_HOP) => {
-            return Err(Withheld::LinkLocalNextHop);
         }
         Some(NextHop::V4(_) | NextHop::V6(_) | NextHop::V6LinkLocal(..)) | None => {}
     }

@@ -1,11 +1,17 @@
 //! Profiles by name and by OPEN, and what each may be told of.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use weft_bgp::attribute::{Attributes, NextHop, PmsiTunnel};
-use weft_bgp::capability::Capability;
+use weft_bgp::capability::{AddPathSet, Capability};
 use weft_bgp::family::Family;
+use weft_bgp::message::DecodeContext;
 use weft_bgp::nlri::Nlri;
+use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+use weft_bgp::table::{PeerKind, Source, Table};
+use weft_bgp::update_group::{ExportKey, Local, UpdateGroup};
 
 use super::*;
 use crate::Route;
@@ -201,7 +207,7 @@ fn what_ended_a_session_is_not_sent_there_again() {
         );
         assert_eq!(
             verdict(&flood, &link_local, profile),
-            Err(Withheld::LinkLocalNextHop)
+            Err(Withheld::Ipv6NextHop)
         );
         assert_eq!(
             verdict(&of_type(6), &v4, profile),
@@ -228,6 +234,7 @@ fn what_ended_a_session_is_not_sent_there_again() {
     };
     for profile in ["frr-10.6", "gobgp", "weft"] {
         assert_eq!(verdict(&flood, &nh6, profile), Ok(()));
+        assert_eq!(verdict(&flood, &link_local, profile), Ok(()));
     }
     for profile in ["generic", "exabgp", "frr", "cumulus"] {
         assert_eq!(verdict(&flood, &nh6, profile), Err(Withheld::Ipv6NextHop));
@@ -237,6 +244,48 @@ fn what_ended_a_session_is_not_sent_there_again() {
         assert_eq!(verdict(&of_type(6), &v4, profile), Ok(()));
         assert_eq!(verdict(&of_type(9), &v4, profile), Ok(()));
     }
+}
+
+/// What it hears is the global half alone.
+#[test]
+fn a_next_hop_with_a_link_local_address_is_told_without_it() {
+    let negotiated = DecodeContext {
+        four_octet_as: true,
+        ibgp: true,
+        extended_message: false,
+        add_path: AddPathSet::NONE,
+    };
+    let local = Local {
+        asn: 64_496,
+        router_id: RouterId(1),
+        cluster_id: ClusterId(2),
+    };
+    let filter = "frr-10.6".parse::<Profile>().unwrap().filter();
+    let key = ExportKey {
+        filter,
+        ..ExportKey::new(PeerKind::IbgpClient, &negotiated)
+    };
+    let peer = PeerId {
+        router_id: RouterId(3),
+        asn: 64_496,
+    };
+    let source = Source::new(peer, [192, 0, 2, 1].into(), PeerKind::IbgpClient);
+    let attributes = Attributes {
+        next_hop: Some(NextHop::V6LinkLocal(
+            "2001:db8::53".parse().unwrap(),
+            "fe80::1".parse().unwrap(),
+        )),
+        ..Attributes::default()
+    };
+    let mut table = Table::new();
+    table.learn(&Arc::new(source), 0, of_type(3), Arc::new(attributes));
+    let told = UpdateGroup::new(key, local).advertise(&table.select());
+    assert_eq!((told.frames.len(), told.frames[0].routes), (1, 1));
+    // Behind the header and two lengths: MP_REACH_NLRI, whose own length is of one octet or two.
+    let reach = &told.frames[0].octets[23..];
+    assert_eq!((reach[0] & 0x80, reach[1]), (0x80, 14));
+    let value = &reach[if reach[0] & 0x10 == 0 { 3 } else { 4 }..];
+    assert_eq!(value[..4], [0, 25, 70, 16]);
 }
 
 /// GoBGP 3.10.0 loses the whole UPDATE, with the routes of other segments in it.
