@@ -73,7 +73,7 @@ pub fn check(route: &Route, attributes: &Attributes) -> Result<(), Refusal> {
     router_mac(attributes)?;
     pmsi(route, attributes)?;
     match route {
-        Route::EthernetAd(route) => ethernet_ad(route),
+        Route::EthernetAd(route) => ethernet_ad(route, attributes),
         Route::MacIp(route) => mac_ip(route),
         Route::InclusiveMulticast(route) => inclusive_multicast(route, attributes),
         Route::EthernetSegment(route) => ethernet_segment(route),
@@ -129,13 +129,21 @@ fn router_mac(attributes: &Attributes) -> Result<(), Refusal> {
         .map_or(Ok(()), |mac| Err(Refusal::RouterMac(mac)))
 }
 
-/// A type 1 about an instance may have segment zero: RFC 8214 §3 uses it so.
-fn ethernet_ad(route: &EthernetAd) -> Result<(), Refusal> {
+/// A type 1 about an instance may have segment zero: RFC 8214 §3 uses it so. About a whole segment only one that
+/// brings the label of a VTEP's leaves, RFC 8317 §4.2.1.
+fn ethernet_ad(route: &EthernetAd, attributes: &Attributes) -> Result<(), Refusal> {
     let esi = route.key.esi;
-    if esi == Esi::MAX || (esi.is_zero() && route.key.is_per_segment()) {
+    let of_none = || route.key.is_per_segment() && !is_tree(attributes);
+    if esi == Esi::MAX || (esi.is_zero() && of_none()) {
         return Err(Refusal::Segment(esi));
     }
     route.label.map(drop).ok_or(Refusal::LabelMissing)
+}
+
+/// Whether there is an E-Tree community. RFC 8317 §6.1.
+fn is_tree(attributes: &Attributes) -> bool {
+    let mut communities = attributes.ext_communities.iter();
+    communities.any(|community| matches!(community.0, [0x06, 0x05, ..]))
 }
 
 fn mac_ip(route: &MacIp) -> Result<(), Refusal> {
@@ -339,7 +347,7 @@ impl std::error::Error for Refusal {}
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use weft_bgp::attribute::{NextHop, PmsiTunnel};
+    use weft_bgp::attribute::{ExtendedCommunity, NextHop, PmsiTunnel};
     use weft_bgp::nlri::Nlri;
     use weft_bgp::wire::Reader;
 
@@ -568,6 +576,14 @@ mod tests {
         );
         let digits = digits.replace("0000000a", "ffffffff");
         assert_eq!(verdict(&digits, &good()), Err(Refusal::Segment(Esi::ZERO)));
+        let mut tree = good();
+        let leaf = [0x06, 0x05, 0, 0, 0, 0, 0, 100];
+        tree.ext_communities.push(ExtendedCommunity(leaf));
+        assert_eq!(verdict(&digits, &tree), Ok(()), "a leaf's of RFC 8317");
+        for esi in [(&zero, Esi::ZERO), (&max, Esi::MAX)] {
+            let digits = TYPE_4.replace("0300005e005301000001", esi.0);
+            assert_eq!(verdict(&digits, &tree), Err(Refusal::Segment(esi.1)));
+        }
         for digits in [TYPE_3, TYPE_4] {
             let digits = digits.replace("20c0000201", "207f000001");
             assert_eq!(
