@@ -130,7 +130,7 @@ fn router_mac(attributes: &Attributes) -> Result<(), Refusal> {
 }
 
 /// A type 1 about an instance may have segment zero: RFC 8214 §3 uses it so. About a whole segment only one that
-/// brings the label of a VTEP's leaves, RFC 8317 §4.2.1.
+/// brings the label of a VTEP's leaves, RFC 8317 §6.1.
 fn ethernet_ad(route: &EthernetAd, attributes: &Attributes) -> Result<(), Refusal> {
     let esi = route.key.esi;
     let of_none = || route.key.is_per_segment() && !is_tree(attributes);

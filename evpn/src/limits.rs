@@ -20,6 +20,8 @@ pub struct Limits {
     pub ips_per_mac: u64,
     /// Routes of one route type.
     pub routes_per_type: u64,
+    /// A count that reaches so much of its limit is said.
+    pub warn_percent: u8,
 }
 
 /// Generous: a leaf with all hosts of a large data centre behind it is below them, a loop or a forger is
@@ -30,6 +32,7 @@ impl Default for Limits {
             macs_per_vni: 131_072,
             ips_per_mac: 1_024,
             routes_per_type: 1_048_576,
+            warn_percent: 75,
         }
     }
 }
@@ -45,11 +48,13 @@ pub enum Limit {
     RoutesPerType(u8),
 }
 
-/// A count has reached three quarters of its limit. Said once on the way up.
+/// A count has reached [`Limits::warn_percent`] of its limit. Said once on the way up.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Warn75 {
+pub struct Near {
     /// Of which limit.
     pub limit: Limit,
+    /// How many there are now.
+    pub count: u64,
     /// What it is.
     pub max: u64,
 }
@@ -85,9 +90,9 @@ impl fmt::Display for Limit {
     }
 }
 
-impl fmt::Display for Warn75 {
+impl fmt::Display for Near {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "three quarters of {} {}", self.max, self.limit)
+        write!(f, "{} of {} {}", self.count, self.max, self.limit)
     }
 }
 
@@ -146,11 +151,11 @@ impl Counts {
         &mut self,
         route: &Route,
         attributes: &Attributes,
-    ) -> Result<Option<Warn75>, LimitHit> {
+    ) -> Result<Option<Near>, LimitHit> {
         let route_type = route.route_type();
         let of_type = self.types.get(&route_type).copied().unwrap_or(0);
         let limit = Limit::RoutesPerType(route_type);
-        let mut warning = fits(limit, of_type, self.limits.routes_per_type)?;
+        let mut warning = self.fits(limit, of_type, self.limits.routes_per_type)?;
         if let Some((vni, host)) = place(route, attributes) {
             warning = self.admit_host(vni, host)?.or(warning);
         }
@@ -176,7 +181,7 @@ impl Counts {
         &mut self,
         old: (&Route, &Attributes),
         new: (&Route, &Attributes),
-    ) -> Result<Option<Warn75>, LimitHit> {
+    ) -> Result<Option<Near>, LimitHit> {
         let vni = |(route, attributes)| place(route, attributes).map(|(vni, _)| vni);
         if vni(old) == vni(new) {
             return Ok(None); // the key says the rest
@@ -203,12 +208,12 @@ impl Counts {
         self.types.get(&route_type).copied().unwrap_or(0)
     }
 
-    fn admit_host(&mut self, vni: Vni, route: &MacIp) -> Result<Option<Warn75>, LimitHit> {
+    fn admit_host(&mut self, vni: Vni, route: &MacIp) -> Result<Option<Near>, LimitHit> {
         let (mac, ip) = (route.key.mac, route.key.ip);
         let before = self.hosts.get(&(vni, mac)).copied().unwrap_or_default();
         let mut warning = None;
         if ip.is_some() {
-            warning = fits(
+            warning = self.fits(
                 Limit::IpsPerMac(vni, mac),
                 before.ips,
                 self.limits.ips_per_mac,
@@ -216,7 +221,7 @@ impl Counts {
         }
         if before.routes == 0 {
             let (macs, max) = (self.macs(vni), self.limits.macs_per_vni);
-            warning = fits(Limit::MacsPerVni(vni), macs, max)?.or(warning);
+            warning = self.fits(Limit::MacsPerVni(vni), macs, max)?.or(warning);
             self.macs.insert(vni, macs.saturating_add(1));
         }
         let host = Host {
@@ -225,6 +230,22 @@ impl Counts {
         };
         self.hosts.insert((vni, mac), host);
         Ok(warning)
+    }
+
+    /// Whether one more fits, and whether it is the one that is to be said.
+    fn fits(&self, limit: Limit, count: u64, max: u64) -> Result<Option<Near>, LimitHit> {
+        if count >= max {
+            return Err(LimitHit { limit, max });
+        }
+        let enough = u128::from(max) * u128::from(self.limits.warn_percent);
+        let is_near = |count: u64| u128::from(count) * 100 >= enough;
+        let now = count.saturating_add(1);
+        let reached = !is_near(count) && is_near(now);
+        Ok(reached.then_some(Near {
+            limit,
+            count: now,
+            max,
+        }))
     }
 
     fn release_host(&mut self, vni: Vni, route: &MacIp) {
@@ -267,16 +288,6 @@ fn place<'a>(route: &'a Route, attributes: &Attributes) -> Option<(Vni, &'a MacI
 
 fn one(ip: Option<IpAddr>) -> u64 {
     ip.map_or(0, |_| 1)
-}
-
-/// Whether one more fits, and whether it is the one that reaches three quarters.
-fn fits(limit: Limit, count: u64, max: u64) -> Result<Option<Warn75>, LimitHit> {
-    if count >= max {
-        return Err(LimitHit { limit, max });
-    }
-    let quarters = |count: u64| u128::from(count) * 4 >= u128::from(max) * 3;
-    let reached = !quarters(count) && quarters(count.saturating_add(1));
-    Ok(reached.then_some(Warn75 { limit, max }))
 }
 
 #[cfg(test)]
@@ -330,7 +341,11 @@ mod tests {
         let mut counts = counts(4, 9);
         let limit = Limit::MacsPerVni(vni(100));
         for mac in 1..=4 {
-            let warning = (mac == 3).then_some(Warn75 { limit, max: 4 });
+            let warning = (mac == 3).then_some(Near {
+                limit,
+                count: 3,
+                max: 4,
+            });
             assert_eq!(
                 counts.admit(&host(1, 100, mac, 0), &attributes()),
                 Ok(warning)
@@ -345,6 +360,27 @@ mod tests {
         counts.release(&host(1, 100, 1, 0), &attributes());
         assert_eq!(counts.admit(&host(1, 100, 5, 0), &attributes()), Ok(None));
         assert_eq!(counts.macs(vni(100)), 4);
+    }
+
+    #[test]
+    fn what_is_near_is_for_the_limits_to_say() {
+        // Of four at most: the place of the one that is said.
+        for (warn_percent, place) in [(0, 0), (1, 1), (50, 2), (51, 3), (75, 3), (76, 4), (100, 4)]
+        {
+            let mut counts = Counts::new(Limits {
+                macs_per_vni: 4,
+                warn_percent,
+                ..Limits::default()
+            });
+            for mac in 1..=4 {
+                let said = counts.admit(&host(1, 100, mac, 0), &attributes()).unwrap();
+                let expected = (mac == place).then_some((u64::from(mac), 4));
+                assert_eq!(said.map(|near| (near.count, near.max)), expected);
+            }
+        }
+        // A product of 64 bits would be too short.
+        let mut counts = counts(u64::MAX, u64::MAX);
+        assert_eq!(counts.admit(&host(1, 100, 1, 1), &attributes()), Ok(None));
     }
 
     #[test]

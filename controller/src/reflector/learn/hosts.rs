@@ -41,6 +41,7 @@ impl Hosts {
             return false;
         }
         let limits = limits::Limits {
+            warn_percent: limits.warn_percent,
             macs_per_vni: limits.macs_per_vni.unwrap_or(u64::MAX),
             ips_per_mac: limits.ips_per_mac.unwrap_or(u64::MAX),
             routes_per_type: u64::MAX,
@@ -81,10 +82,10 @@ impl Hosts {
             None => counts.admit(new.route, new.attributes),
         };
         match admitted {
-            Ok(warning) => Ok(warning.map(|warning| Warning {
-                bound: bound(warning.limit),
-                count: warning.max / 4 * 3,
-                limit: warning.max,
+            Ok(near) => Ok(near.map(|near| Warning {
+                bound: bound(near.limit),
+                count: near.count,
+                limit: near.max,
             })),
             Err(LimitHit { limit, max }) if action == LimitAction::Warn => {
                 self.uncounted.insert(new.key.clone());

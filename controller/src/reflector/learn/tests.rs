@@ -316,6 +316,30 @@ fn macs_per_vni_and_ips_per_mac_are_counted_where_they_are_now() {
 }
 
 #[test]
+fn a_limit_of_hosts_is_near_where_the_group_says_so() {
+    let mut rib = limited(Limits {
+        macs_per_vni: Some(4),
+        ips_per_mac: Some(2),
+        warn_percent: 50,
+        ..Limits::default()
+    });
+    let mut warned = |route: &Route| {
+        let learned = rib.learn(&announce(route, 1, &[])).unwrap();
+        learned.warned
+    };
+    let near = |bound, count, limit| Warning {
+        bound,
+        count,
+        limit,
+    };
+    assert_eq!(warned(&host(1, 100)), []);
+    assert_eq!(warned(&host(2, 100)), [near(Bound::MacsPerVni(100), 2, 4)]);
+    assert_eq!(warned(&host(3, 100)), []);
+    let first = host_with(1, Some(1), 100);
+    assert_eq!(warned(&first), [near(Bound::IpsPerMac(100), 1, 2)]);
+}
+
+#[test]
 fn a_lower_limit_drops_nothing_that_is_held() {
     let mut rib = limited(Limits::default());
     for mac in 1..=5 {
