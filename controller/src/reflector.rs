@@ -1,10 +1,12 @@
 //! Changes of facts in, frames for update groups out: tables, selection, reflection. The same facts
 //! give the same octets on every replica. Knows no socket, clock or channel.
 
+mod alarms;
 pub mod families;
 pub mod freezes;
 pub mod learn;
 pub mod owner;
+pub(crate) mod sparing;
 pub mod thread;
 mod views;
 mod wishes;

@@ -5,19 +5,51 @@
 
 use std::time::Duration;
 
-use weft_evpn::moves::{Duplicate, Holder};
+use weft_evpn::moves::{Duplicate, Holder, Place};
 use weft_store::{Batch, Condition, Op};
 
 use crate::config::{MoveAction, Moves};
 use crate::ledger::{self, FactKey};
 use crate::reflector::Reflector;
 use crate::reflector::freezes::Frozen;
+use crate::reflector::sparing::Sparing;
 
 /// What a replica sees.
 pub(crate) struct Sight {
     frozen: Vec<Frozen>,
     moved: Vec<Duplicate>,
     now: Duration,
+}
+
+/// What the log is told of it: a loop moves every address behind it.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    frozen: Sparing,
+    thawed: Sparing,
+}
+
+impl Log {
+    fn frozen(&mut self, (vni, mac): Place, holder: Holder, now: Duration) {
+        if self.frozen.admit(now) {
+            tracing::warn!(%vni, %mac, %holder, "MAC address frozen");
+        }
+    }
+
+    fn thawed(&mut self, frozen: &Frozen, why: &'static str, now: Duration) {
+        if self.thawed.admit(now) {
+            let ((vni, mac), holder) = (frozen.place, frozen.holder);
+            tracing::info!(%vni, %mac, %holder, why, "MAC address thawed");
+        }
+    }
+
+    fn rest(&mut self, now: Duration) {
+        if let Some(more) = self.frozen.rest(now) {
+            tracing::warn!(more, "more MAC addresses frozen, see `weft mac moves`");
+        }
+        if let Some(more) = self.thawed.rest(now) {
+            tracing::info!(more, "more MAC addresses thawed");
+        }
+    }
 }
 
 impl Sight {
@@ -35,11 +67,13 @@ impl Sight {
     }
 
     /// What to propose, if anything: what thaws, else what freezes.
-    pub(crate) fn next(&self, settings: &Moves) -> Option<Batch> {
-        self.thaw(settings).or_else(|| self.freeze(settings))
+    pub(crate) fn next(&self, settings: &Moves, log: &mut Log) -> Option<Batch> {
+        log.rest(self.now);
+        let thawed = self.thaw(settings, log);
+        thawed.or_else(|| self.freeze(settings, log))
     }
 
-    fn thaw(&self, settings: &Moves) -> Option<Batch> {
+    fn thaw(&self, settings: &Moves, log: &mut Log) -> Option<Batch> {
         let why = |frozen: &Frozen| {
             if settings.action == MoveAction::Warn {
                 Some("nothing is to be frozen")
@@ -54,8 +88,7 @@ impl Sight {
         let over = self.frozen.iter().filter_map(|it| Some((it, why(it)?)));
         let mut batch = Batch::default();
         for (frozen, why) in over.take(AT_ONCE_MAX) {
-            let (vni, mac) = frozen.place;
-            tracing::info!(%vni, %mac, holder = %frozen.holder, why, "MAC address thawed");
+            log.thawed(frozen, why, self.now);
             let key = FactKey::Freeze(frozen.place);
             batch.conditions.push(is(&key, Some(frozen.holder)));
             batch.ops.push(ledger::delete(&key));
@@ -63,7 +96,7 @@ impl Sight {
         (!batch.ops.is_empty()).then_some(batch)
     }
 
-    fn freeze(&self, settings: &Moves) -> Option<Batch> {
+    fn freeze(&self, settings: &Moves, log: &mut Log) -> Option<Batch> {
         if settings.action == MoveAction::Warn {
             return None;
         }
@@ -78,7 +111,7 @@ impl Sight {
         let new = new.filter_map(|moved| Some((moved.place, moved.holder?)));
         let mut batch = Batch::default();
         for (place, holder) in new.take(room.min(AT_ONCE_MAX)) {
-            tracing::warn!(vni = %place.0, mac = %place.1, %holder, "MAC address frozen");
+            log.frozen(place, holder, self.now);
             let key = FactKey::Freeze(place);
             batch.conditions.push(is(&key, None));
             batch.ops.push(Op::Put {
@@ -106,7 +139,6 @@ const AT_ONCE_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use weft_evpn::moves::Place;
     use weft_evpn::{Mac, Vni};
 
     use super::*;
@@ -174,7 +206,7 @@ mod tests {
             ],
             now: Duration::from_secs(10),
         };
-        let next = sight.next(&settings(MoveAction::Freeze));
+        let next = sight.next(&settings(MoveAction::Freeze), &mut Log::default());
         let condition = Condition::Equals {
             key: FactKey::Freeze(place(4)).encode(),
             value: None,
@@ -182,7 +214,7 @@ mod tests {
         assert_eq!(next.as_ref().unwrap().conditions, [condition]);
         assert_eq!(keys(next), [(true, key(4))]);
         // It is not wished any more.
-        let next = sight.next(&settings(MoveAction::Warn));
+        let next = sight.next(&settings(MoveAction::Warn), &mut Log::default());
         assert_eq!(keys(next), [(false, key(1))]);
     }
 
@@ -193,7 +225,7 @@ mod tests {
             moved: Vec::new(),
             now: Duration::from_secs(now),
         };
-        let next = |now| keys(sight(now).next(&settings(MoveAction::Freeze)));
+        let next = |now| keys(sight(now).next(&settings(MoveAction::Freeze), &mut Log::default()));
         assert_eq!(next(1_799), [(false, key(2))]);
         assert_eq!(next(1_800), [(false, key(1)), (false, key(2))]);
     }
@@ -222,7 +254,7 @@ mod tests {
                 moved: places.iter().map(moved).collect(),
                 now: Duration::ZERO,
             };
-            keys(sight.next(&settings(MoveAction::Freeze))).len()
+            keys(sight.next(&settings(MoveAction::Freeze), &mut Log::default())).len()
         };
         assert_eq!(next(0), AT_ONCE_MAX);
         assert_eq!(next(FROZEN_MAX - 3), 3);

@@ -14,7 +14,7 @@ use weft_proto::fabric::v1::Fabric;
 use weft_proto::operator::v1 as proto;
 use weft_store::{Batch, Condition, Outcome};
 
-use super::freezer::Sight;
+use super::freezer::{Log, Sight};
 use super::orphans::{Awaited, Orphans};
 use crate::balancer::{Balancer, Plan, Vteps};
 use crate::config::Moves;
@@ -116,6 +116,8 @@ struct Leadership {
     leading_since: Option<Instant>,
     /// When moves of MAC addresses are too many, as the reflector was told last.
     moves: Option<Moves>,
+    /// What was said of those that are frozen.
+    log: Log,
 }
 
 impl Leadership {
@@ -134,6 +136,7 @@ impl Leadership {
             counted: Instant::now(),
             leading_since: None,
             moves: None,
+            log: Log::default(),
         }
     }
 
@@ -165,7 +168,7 @@ impl Leadership {
             self.leading_since.get_or_insert(now);
             self.bury(&group, &peers, now).await;
             self.expire(&peers).await;
-            if let Some(batch) = sight.next(&moves) {
+            if let Some(batch) = sight.next(&moves, &mut self.log) {
                 self.shared.consensus.propose(batch).await;
             }
             self.program(&group, &control, &allocation).await;

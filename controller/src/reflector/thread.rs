@@ -18,6 +18,7 @@ use weft_bgp::update_group::{ExportKey, Segment};
 use weft_evpn::moves;
 use weft_store::{Applied, Change, StoreError, View};
 
+use super::alarms::Alarms;
 use super::families::GroupId;
 use super::learn::sanity::FabricView;
 use super::owner::Agreed;
@@ -228,6 +229,7 @@ pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::Joi
         turning: Turning::default(),
         turned: None,
         outputs: Vec::new(),
+        alarms: Alarms::default(),
         polls: 0,
         started: Instant::now(),
     };
@@ -266,6 +268,7 @@ struct Edge {
     /// The last turn: the members of a group often turn together.
     turned: Option<(Way, Turned)>,
     outputs: Vec<Output>,
+    alarms: Alarms,
     polls: u64,
     started: Instant,
 }
@@ -349,7 +352,8 @@ impl Edge {
 
     fn poll(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
-        self.reflector.set_now(self.started.elapsed());
+        let now = self.started.elapsed();
+        self.reflector.set_now(now);
         self.reflector.poll(&mut outputs);
         for output in outputs.drain(..) {
             match output {
@@ -366,11 +370,12 @@ impl Edge {
                         watcher.send_replace(agreed);
                     }
                 }
-                Output::Alarm(alarm) => tracing::warn!(%alarm, "MAC addresses move too often"),
+                Output::Alarm(alarm) => self.alarms.say(&alarm, now),
                 Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
                 Output::View(view) => drop(self.inbox.show.send_replace(view)),
             }
         }
+        self.alarms.say_rest(now);
         self.outputs = outputs;
         self.polls += 1;
         if self.polls.is_multiple_of(SWEEP_EVERY) {

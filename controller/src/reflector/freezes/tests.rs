@@ -24,7 +24,7 @@ use weft_store::{Applied, Change};
 
 use super::*;
 use crate::config::{MoveAction, Moves};
-use crate::daemon::freezer::Sight;
+use crate::daemon::freezer::{Log, Sight};
 use crate::ledger::{self, FactKey, FactPrefix, Owner};
 use crate::reflector::families::GroupId;
 use crate::reflector::{Output, Reflector};
@@ -427,7 +427,8 @@ fn a_new_leader_goes_on_where_the_old_one_stopped() {
     };
     let (mut old, mut new) = (Replica::new(), Replica::new());
     let next = |replica: &Replica| {
-        let batch = Sight::of(&replica.reflector, settings.action).next(&settings);
+        let batch =
+            Sight::of(&replica.reflector, settings.action).next(&settings, &mut Log::default());
         batch.map(|batch| batch.ops.into_iter().map(Change::from).collect::<Vec<_>>())
     };
     let both = |replicas: [&mut Replica; 2], change: &Change| {
