@@ -11,7 +11,11 @@ use crate::nlri::route_target::Membership;
 
 /// The route targets of a path, each once and in order. Paths of one tenant share theirs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Targets(Option<Arc<[ExtendedCommunity]>>);
+pub struct Targets {
+    all: Option<Arc<[ExtendedCommunity]>>,
+    /// [`Interest::Auto`] wants them whatever they are.
+    apart: bool,
+}
 
 impl Targets {
     /// Of these attributes. ES-Import (RFC 7432 §7.6) and what else selects receivers in other ways is not one of them.
@@ -22,36 +26,48 @@ impl Targets {
             .filter(|community| is_route_target(*community))
             .collect();
         if targets.is_empty() {
-            return Self(None);
+            return Self::default();
         }
         targets.sort_unstable();
         targets.dedup();
-        Self(Some(targets.into()))
+        Self {
+            all: Some(targets.into()),
+            apart: false,
+        }
+    }
+
+    /// The same, of a route that [stands apart](crate::nlri::Nlri::stands_apart) or not.
+    #[must_use]
+    pub fn standing(self, apart: bool) -> Self {
+        Self { apart, ..self }
     }
 
     /// True without any: such a path is wanted by all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.all.is_none()
     }
 
     /// In order.
     pub fn iter(&self) -> impl Iterator<Item = ExtendedCommunity> {
-        self.0.iter().flat_map(|targets| targets.iter().copied())
+        self.all.iter().flat_map(|targets| targets.iter().copied())
     }
 
     /// Equal, at the price of a comparison of addresses where both come from one memory.
     pub(crate) fn same(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
+        let equal = match (&self.all, &other.all) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
-        }
+        };
+        equal && self.apart == other.apart
     }
 
     /// Whether anybody else holds it.
     pub(crate) fn is_shared(&self) -> bool {
-        self.0.as_ref().is_some_and(|it| Arc::strong_count(it) > 1)
+        self.all
+            .as_ref()
+            .is_some_and(|it| Arc::strong_count(it) > 1)
     }
 }
 
@@ -123,6 +139,7 @@ impl Interest {
     pub fn wants(&self, targets: &Targets) -> bool {
         match self {
             Self::Everything => true,
+            Self::Auto(_) if targets.apart => true,
             Self::Members(wanted) | Self::Auto(wanted) => {
                 targets.is_empty() || targets.iter().any(|target| wanted.contains(target))
             }
@@ -252,6 +269,17 @@ mod tests {
             assert!(interest.wants(&targets(&[])), "{interest:?}");
             assert!(interest.wants(&targets(&[ES_IMPORT])), "{interest:?}");
         }
+    }
+
+    #[test]
+    fn what_stands_apart_is_not_measured_by_what_a_peer_exports() {
+        let apart = targets(&[EXACT]).standing(true);
+        let other = ExtendedCommunity(BY_ADDRESS);
+        let member = Interest::of_memberships([Membership::exactly(1, other)]);
+        let auto = Interest::of_exports([other]);
+        assert!(auto.wants(&apart) && !auto.wants(&targets(&[EXACT])));
+        assert!(!member.wants(&apart));
+        assert!(!apart.same(&targets(&[EXACT])));
     }
 
     #[test]

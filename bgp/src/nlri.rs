@@ -55,6 +55,12 @@ pub trait Nlri: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Whether a client is told of its own route too, as any other: it has to know that we have it.
     const RETURNS: bool = false;
 
+    /// Whether its route targets may be others than those of the routes that they concern: then what a peer exports
+    /// does not show that it does not want it.
+    fn stands_apart(&self) -> bool {
+        false
+    }
+
     /// Whether a group with this filter may be told of it. The bits of a filter are the family's; one
     /// that reads none is told to everybody.
     fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {

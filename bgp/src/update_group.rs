@@ -293,7 +293,7 @@ impl<N: Nlri> UpdateGroup<N> {
     pub fn explain(&self, path: &Path<N>, interest: &Interest) -> Result<Attributes, NotReflected> {
         self.permit(path)?;
         let reflected = reflected(path, &self.key, &self.local)?;
-        let offer = Offer::encode(&reflected, N::family(), &self.key)?;
+        let offer = Offer::encode(&path.nlri, &reflected, &self.key)?;
         match interest.wants(&offer.targets) {
             true => Ok(reflected),
             false => Err(NotReflected::Interest),
@@ -321,7 +321,7 @@ impl<N: Nlri> UpdateGroup<N> {
         } = self;
         let offer = offers.find(path, || {
             let reflected = reflected(path, key, local)?;
-            Offer::encode(&reflected, N::family(), key)
+            Offer::encode(&path.nlri, &reflected, key)
         });
         offer.ok().map(|offer| (path, offer))
     }

@@ -284,6 +284,12 @@ impl Nlri for Route {
         stored::from_parts(key, payload)
     }
 
+    /// With Junos the targets of types 1 are others than those of the instances that they are about. There are few
+    /// types 1, so all are told.
+    fn stands_apart(&self) -> bool {
+        matches!(self, Self::EthernetAd(_))
+    }
+
     /// As [`profile::sendable`], which says why not.
     fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {
         profile::sendable(self, attributes, filter).is_ok()

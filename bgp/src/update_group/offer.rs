@@ -10,6 +10,7 @@ use super::pack;
 use crate::attribute::{Attributes, NextHop};
 use crate::constrain::Targets;
 use crate::family::Family;
+use crate::nlri::Nlri;
 use crate::peer::RouterId;
 use crate::reflect::{ExportKey, NotReflected};
 use crate::table::{Path, PeerKind, Stale};
@@ -27,19 +28,19 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    pub(super) fn encode(
+    pub(super) fn encode<N: Nlri>(
+        nlri: &N,
         attributes: &Attributes,
-        family: Family,
         key: &ExportKey,
     ) -> Result<Self, NotReflected> {
         let next_hop = attributes.next_hop.ok_or(NotReflected::NoNextHop)?;
-        let classic = family == Family::IPV4_UNICAST && matches!(next_hop, NextHop::V4(_));
+        let classic = N::family() == Family::IPV4_UNICAST && matches!(next_hop, NextHop::V4(_));
         let mut out = Writer::new();
         attributes.encode_with(&mut out, &key.context(), classic);
         let offer = Self {
             next_hop: (!classic).then_some(next_hop),
             octets: out.finish(),
-            targets: Targets::of(attributes),
+            targets: Targets::of(attributes).standing(nlri.stands_apart()),
         };
         if pack::room(&offer, key.max_len) < pack::NLRI_MAX {
             tracing::warn!(
@@ -66,18 +67,19 @@ pub(super) struct Offers {
 }
 
 /// All that [`crate::reflect::reflect`] looks at: the attributes by address, and of the source its kind, router id,
-/// whether it is long gone, and whether it is withheld.
+/// whether it is long gone, and whether it is withheld. And whether the route stands apart.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 struct Made {
     attributes: usize,
     kind: PeerKind,
     long_lived: bool,
     withheld: bool,
+    apart: bool,
     router_id: RouterId,
 }
 
 impl Offers {
-    pub(super) fn find<N>(
+    pub(super) fn find<N: Nlri>(
         &mut self,
         path: &Path<N>,
         encode: impl FnOnce() -> Result<Offer, NotReflected>,
@@ -87,6 +89,7 @@ impl Offers {
             kind: path.source.kind,
             long_lived: path.source.stale == Stale::LongLived,
             withheld: path.source.withheld,
+            apart: path.nlri.stands_apart(),
             router_id: path.source.peer.router_id,
         };
         if let Some((_, told)) = self.made.get(&made) {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use weft_bgp::attribute::{Attributes, NextHop, PmsiTunnel};
+use weft_bgp::attribute::{Attributes, ExtendedCommunity, NextHop, PmsiTunnel};
 use weft_bgp::capability::{AddPathSet, Capability};
+use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::message::DecodeContext;
 use weft_bgp::nlri::Nlri;
+use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::peer::{ClusterId, PeerId, RouterId};
 use weft_bgp::table::{PeerKind, Source, Table};
 use weft_bgp::update_group::{ExportKey, Local, UpdateGroup};
@@ -142,6 +144,7 @@ fn a_profile_reads_what_it_writes() {
 
 fn of_type(route_type: u8) -> Route {
     let digits: &[u8] = match route_type {
+        1 => &[3, 0, 0, 0x5e, 0, 0x53, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 100],
         3 => &[0, 0, 0, 0, 32, 192, 0, 2, 1],
         6 => &[0, 0, 0, 0, 0, 32, 239, 1, 1, 1, 32, 192, 0, 2, 1, 2],
         9 => &[0, 0, 0, 0, 0, 9, 0xfb, 0xf0, 0, 0, 0, 0],
@@ -246,9 +249,7 @@ fn what_ended_a_session_is_not_sent_there_again() {
     }
 }
 
-/// What it hears is the global half alone.
-#[test]
-fn a_next_hop_with_a_link_local_address_is_told_without_it() {
+fn group(profile: &str) -> UpdateGroup<Route> {
     let negotiated = DecodeContext {
         four_octet_as: true,
         ibgp: true,
@@ -260,16 +261,56 @@ fn a_next_hop_with_a_link_local_address_is_told_without_it() {
         router_id: RouterId(1),
         cluster_id: ClusterId(2),
     };
-    let filter = "frr-10.6".parse::<Profile>().unwrap().filter();
     let key = ExportKey {
-        filter,
+        filter: profile.parse::<Profile>().unwrap().filter(),
         ..ExportKey::new(PeerKind::IbgpClient, &negotiated)
     };
+    UpdateGroup::new(key, local)
+}
+
+fn source() -> Arc<Source> {
     let peer = PeerId {
         router_id: RouterId(3),
         asn: 64_496,
     };
-    let source = Source::new(peer, [192, 0, 2, 1].into(), PeerKind::IbgpClient);
+    let address = [192, 0, 2, 1].into();
+    Arc::new(Source::new(peer, address, PeerKind::IbgpClient))
+}
+
+/// Of two routes with the same attributes.
+#[test]
+fn a_peer_hears_of_types_1_whatever_it_exports() {
+    let target = |number| ExtendedCommunity::route_target_as2(64_496, number);
+    let attributes = Arc::new(Attributes {
+        next_hop: Some(NextHop::V4([192, 0, 2, 1].into())),
+        ext_communities: vec![target(1)],
+        ..Attributes::default()
+    });
+    let mut table = Table::new();
+    for number in [1, 3] {
+        let (route, attributes) = (of_type(number), Arc::clone(&attributes));
+        table.learn(&source(), 0, route, attributes);
+    }
+    let mut group = group("frr");
+    let exports = Interest::of_exports([target(2)]);
+    let member = Interest::of_memberships([Membership::exactly(64_496, target(2))]);
+    let told = group.advertise(&table.select());
+    let heard = |interest: &Interest| {
+        let frames = told.frames.iter();
+        let heard = frames.filter(|frame| frame.concerns.includes(interest));
+        heard.map(|frame| frame.routes).sum::<u32>()
+    };
+    let all = heard(&Interest::Everything);
+    assert_eq!((all, heard(&exports), heard(&member)), (2, 1, 0));
+    for (_, path, _) in table.selected_since(0) {
+        let is_told = group.explain(path, &exports).is_ok();
+        assert_eq!(is_told, path.nlri.route_type() == 1);
+    }
+}
+
+/// What it hears is the global half alone.
+#[test]
+fn a_next_hop_with_a_link_local_address_is_told_without_it() {
     let attributes = Attributes {
         next_hop: Some(NextHop::V6LinkLocal(
             "2001:db8::53".parse().unwrap(),
@@ -278,8 +319,8 @@ fn a_next_hop_with_a_link_local_address_is_told_without_it() {
         ..Attributes::default()
     };
     let mut table = Table::new();
-    table.learn(&Arc::new(source), 0, of_type(3), Arc::new(attributes));
-    let told = UpdateGroup::new(key, local).advertise(&table.select());
+    table.learn(&source(), 0, of_type(3), Arc::new(attributes));
+    let told = group("frr-10.6").advertise(&table.select());
     assert_eq!((told.frames.len(), told.frames[0].routes), (1, 1));
     // Behind the header and two lengths: MP_REACH_NLRI, whose own length is of one octet or two.
     let reach = &told.frames[0].octets[23..];
