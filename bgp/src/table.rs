@@ -359,9 +359,8 @@ impl<N: Nlri> Table<N> {
     fn find(&self, key: &N::Key) -> Option<u32> {
         let Self { slots, dirty, .. } = self;
         let hash = self.hash(key);
-        let same = |entry: &Entry| {
-            entry.hash == hash && has_key(&slots[entry.slot as usize], dirty, key)
-        };
+        let same =
+            |entry: &Entry| entry.hash == hash && has_key(&slots[entry.slot as usize], dirty, key);
         self.index.find(spread(hash), same).map(|entry| entry.slot)
     }
 

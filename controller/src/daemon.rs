@@ -82,23 +82,14 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     runtime.block_on(serve(config, file))
 }
 
-/// What the system tells a daemon. Taken before anything that takes time: until then a signal ends the process,
+/// What the system tells a daemon: to read its file again, and to end. Taken before anything that takes time: until then a signal ends the process,
 /// from then on it waits until somebody asks for it.
-struct Signals {
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn take() -> Result<Self, DaemonError> {
-        let take = |kind| signal(kind).map_err(DaemonError::Runtime);
-        Ok(Self {
-            hangup: take(SignalKind::hangup())?,
-            terminate: take(SignalKind::terminate())?,
-            interrupt: take(SignalKind::interrupt())?,
-        })
-    }
+fn signals() -> Result<(Signal, impl Future<Output = ()> + Clone), DaemonError> {
+    let take = |kind| signal(kind).map_err(DaemonError::Runtime);
+    let hangup = take(SignalKind::hangup())?;
+    let terminate = take(SignalKind::terminate())?;
+    let interrupt = take(SignalKind::interrupt())?;
+    Ok((hangup, terminated(terminate, interrupt).shared()))
 }
 
 struct Listeners {
@@ -139,12 +130,7 @@ impl Listeners {
 }
 
 async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
-    let Signals {
-        hangup,
-        terminate,
-        interrupt,
-    } = Signals::take()?;
-    let terminated = terminated(terminate, interrupt).shared();
+    let (hangup, terminated) = signals()?;
     let listeners = Listeners::open(&config)?;
     let replica = open(&config)?;
     let others = config
@@ -167,14 +153,13 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
     dial(config.replica.id, routes, &consensus, &mut tasks);
-    let requests = counted.requests.clone();
     serve_api(
         &reloader,
         &stopped,
         listeners.api,
         &shared,
         &led,
-        requests,
+        counted.requests.clone(),
         &mut tasks,
     );
     if let Some(raft) = listeners.raft {
