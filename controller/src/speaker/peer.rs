@@ -72,7 +72,7 @@ pub struct Setup {
     pub group: PeerGroup,
     /// Wait for it to dial.
     pub passive: bool,
-    /// Not listed: the task ends with the session.
+    /// Not listed: the task ends with the session, once nothing of it has to be remembered.
     pub dynamic: bool,
 }
 
