@@ -11,6 +11,10 @@ mod peers;
 mod replicas;
 pub mod requests;
 mod rib;
-pub mod routes;
+mod routes;
 pub mod service;
 mod views;
+
+/// Places of a table that are looked at, and destinations that are copied at most, at a time: some milliseconds of
+/// the tables' thread.
+const PART: usize = 20_000;

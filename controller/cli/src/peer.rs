@@ -7,7 +7,7 @@ use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
 use crate::connection::Connection;
-use crate::dialog::Dialog;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
 
@@ -37,8 +37,8 @@ async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let mut client = dialog.connection.operator().await?;
     let ask = async |connection: &Connection, page_token| {
         let request = proto::ListPeersRequest {
+            page_size: PAGE_SIZE,
             page_token,
-            ..proto::ListPeersRequest::default()
         };
         let page = connection.answer(client.list_peers(request)).await?;
         Ok((page.peers, page.next_page_token))

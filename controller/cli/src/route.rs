@@ -7,7 +7,7 @@ use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
 use crate::connection::Connection;
-use crate::dialog::Dialog;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
 
@@ -90,7 +90,7 @@ impl Command {
 impl From<Wanted> for proto::ListRoutesRequest {
     fn from(wanted: Wanted) -> Self {
         Self {
-            page_size: 0,
+            page_size: PAGE_SIZE,
             page_token: String::new(),
             consistency: proto::Consistency::from(wanted.consistency).into(),
             family: wanted.family,

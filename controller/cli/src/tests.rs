@@ -359,6 +359,7 @@ async fn filters_reach_the_replica() {
     ];
     let (said, _) = refused(&words).await;
     let expected = operator::ListRoutesRequest {
+        page_size: crate::dialog::PAGE_SIZE,
         consistency: operator::Consistency::Serializable.into(),
         family: "l2vpn-evpn".to_owned(),
         route_type: 2,

@@ -1,6 +1,7 @@
 //! One destination in full: its paths, the step that put each behind the best one, and what each peer of
 //! this replica was told of it, or why not. Knows tables and reports.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::net::IpAddr;
 
@@ -12,55 +13,120 @@ use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::reflect::{Local, PathsTold};
 use weft_bgp::table::{Path, Stale, Table};
 use weft_bgp::update_group::UpdateGroup;
-use weft_evpn::{Route, RouteKey};
+use weft_evpn::{Mac, Route};
 use weft_proto::operator::v1 as proto;
 
+use super::PART;
 use super::routes::{self, Row};
 use crate::reflector::Reflector;
 use crate::speaker::report::Facts;
 
-/// Copies of the paths of the destinations that were asked for.
+/// Which destinations are asked for, by what a list prints of them.
 #[derive(Debug)]
-pub(super) enum Found {
-    /// EVPN: one for each route distinguisher.
-    Evpn(Vec<Vec<Path<Route>>>),
-    /// IPv4 unicast.
-    Ipv4(Vec<Vec<Path<Prefix4>>>),
-    /// IPv6 unicast.
-    Ipv6(Vec<Vec<Path<Prefix6>>>),
-    /// Route target membership.
-    Rtc(Vec<Vec<Path<Membership>>>),
+pub(super) struct Asked {
+    family: Family,
+    key: String,
+    rd: String,
+    /// Of EVPN: what all their keys have in common, and what most keys have not is known at a glance.
+    route_type: Option<u8>,
+    mac: Option<Mac>,
 }
 
-/// Looks for destinations by what a list prints of them.
-pub(super) fn find(reflector: &Reflector, family: Family, key: &str, rd: &str) -> Found {
-    match family {
-        Family::IPV4_UNICAST => Found::Ipv4(at(reflector.ipv4(), key.parse().ok())),
-        Family::IPV6_UNICAST => Found::Ipv6(at(reflector.ipv6(), key.parse().ok())),
-        Family::RTC => Found::Rtc(named(reflector.rtc(), key, |_| true)),
-        _ => {
-            let of_rd = |key: &RouteKey| rd.is_empty() || is_written(key.rd(), rd);
-            Found::Evpn(named(reflector.evpn(), key, of_rd))
+/// Copies of the paths of the destinations that were asked for: of EVPN one for each route distinguisher.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    evpn: Destinations<Route>,
+    ipv4: Destinations<Prefix4>,
+    ipv6: Destinations<Prefix6>,
+    rtc: Destinations<Membership>,
+}
+
+/// Paths by key.
+type Destinations<N> = BTreeMap<<N as Nlri>::Key, Vec<Path<N>>>;
+
+impl Asked {
+    /// Of this family, with any route distinguisher if there is none.
+    pub(super) fn new(family: Family, key: String, rd: String) -> Self {
+        // [2]:[tag]:[48]:[MAC] or [2]:[tag]:[48]:[MAC]:[IPlen]:[IP]
+        let fields: Vec<&str> = key.split("]:[").collect();
+        let route_type = fields.first().and_then(|field| field.strip_prefix('['));
+        let mac = fields.get(3).map(|field| field.trim_end_matches(']'));
+        Self {
+            route_type: route_type.and_then(|field| field.parse().ok()),
+            mac: mac.and_then(|field| field.parse().ok()),
+            family,
+            key,
+            rd,
         }
+    }
+
+    /// What is found in the next places of the table, and where to go on.
+    pub(super) fn part(&self, reflector: &Reflector, place: usize) -> (Found, Option<usize>) {
+        let mut found = Found::default();
+        let next = match self.family {
+            Family::IPV4_UNICAST => {
+                found.ipv4 = at(reflector.ipv4(), self.key.parse().ok());
+                None
+            }
+            Family::IPV6_UNICAST => {
+                found.ipv6 = at(reflector.ipv6(), self.key.parse().ok());
+                None
+            }
+            Family::RTC => {
+                let (rtc, next) = named(reflector.rtc(), place, |nlri| self.names(&nlri.key()));
+                found.rtc = rtc;
+                next
+            }
+            _ => {
+                let (evpn, next) = named(reflector.evpn(), place, |route| self.names_route(route));
+                found.evpn = evpn;
+                next
+            }
+        };
+        (found, next)
+    }
+
+    fn names(&self, key: &impl fmt::Display) -> bool {
+        is_written(key, &self.key)
+    }
+
+    /// Whether this is what was asked for. Most are not, and it takes long to write a key.
+    pub(super) fn names_route(&self, route: &Route) -> bool {
+        if self.route_type != Some(route.route_type()) {
+            return false;
+        }
+        if let Route::MacIp(route) = route
+            && self.mac != Some(route.key.mac)
+        {
+            return false;
+        }
+        let key = route.key();
+        self.names(&key) && (self.rd.is_empty() || is_written(key.rd(), &self.rd))
     }
 }
 
 /// A prefix is its own key: nothing has to be looked for.
-fn at<N: Nlri>(table: &Table<N>, nlri: Option<N>) -> Vec<Vec<Path<N>>> {
-    let found = nlri.and_then(|nlri| table.get(&nlri.key()));
-    found.map(|at| at.paths.to_vec()).into_iter().collect()
+fn at<N: Nlri>(table: &Table<N>, nlri: Option<N>) -> Destinations<N> {
+    let found = nlri.and_then(|nlri| {
+        let key = nlri.key();
+        let paths = table.get(&key)?.paths.to_vec();
+        Some((key, paths))
+    });
+    found.into_iter().collect()
 }
 
-fn named<N: Nlri>(
+/// What is wanted in the next places of a table, and where to go on.
+pub(super) fn named<N: Nlri>(
     table: &Table<N>,
-    text: &str,
-    passes: impl Fn(&N::Key) -> bool,
-) -> Vec<Vec<Path<N>>> {
-    let wanted = |key: &N::Key| is_written(key, text) && passes(key);
-    let found = table.iter().filter(|at| wanted(&at.key()));
-    let mut found: Vec<_> = found.map(|at| at.paths.to_vec()).collect();
-    found.sort_by_key(|paths| paths.first().map(|path| path.nlri.key()));
-    found
+    place: usize,
+    wanted: impl Fn(&N) -> bool,
+) -> (Destinations<N>, Option<usize>) {
+    let (part, next) = table.page(place, PART);
+    let found = part
+        .into_iter()
+        .filter(|at| at.paths.first().is_some_and(|path| wanted(&path.nlri)));
+    let found = found.map(|at| (at.key(), at.paths.to_vec()));
+    (found.collect(), next)
 }
 
 /// Whether a value is printed as `text`; ends at the first octet that differs, for there are many.
@@ -77,28 +143,42 @@ fn is_written(value: &impl fmt::Display, text: &str) -> bool {
 }
 
 impl Found {
+    /// With what another part of the table has.
+    pub(super) fn with(mut self, part: Self) -> Self {
+        let Self {
+            evpn,
+            ipv4,
+            ipv6,
+            rtc,
+        } = part;
+        self.evpn.extend(evpn);
+        self.ipv4.extend(ipv4);
+        self.ipv6.extend(ipv6);
+        self.rtc.extend(rtc);
+        self
+    }
+
     /// In words, with what each of these peers was told.
     pub(super) fn explain(
         &self,
         reports: &[(IpAddr, Facts)],
         local: &Local,
     ) -> Vec<proto::Destination> {
-        match self {
-            Self::Evpn(found) => each(found, reports, local),
-            Self::Ipv4(found) => each(found, reports, local),
-            Self::Ipv6(found) => each(found, reports, local),
-            Self::Rtc(found) => each(found, reports, local),
-        }
+        let mut destinations = each(&self.evpn, reports, local);
+        destinations.extend(each(&self.ipv4, reports, local));
+        destinations.extend(each(&self.ipv6, reports, local));
+        destinations.extend(each(&self.rtc, reports, local));
+        destinations
     }
 }
 
 fn each<N: Row>(
-    found: &[Vec<Path<N>>],
+    found: &Destinations<N>,
     reports: &[(IpAddr, Facts)],
     local: &Local,
 ) -> Vec<proto::Destination> {
     let destination = |paths: &Vec<Path<N>>| destination(paths, reports, local);
-    found.iter().map(destination).collect()
+    found.values().map(destination).collect()
 }
 
 fn destination<N: Row>(
@@ -200,8 +280,14 @@ mod tests {
     use weft_bgp::constrain::Interest;
     use weft_bgp::message::DecodeContext;
     use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+    use weft_bgp::rd::Rd;
     use weft_bgp::table::{PeerKind, Source};
     use weft_bgp::update_group::ExportKey;
+    use weft_evpn::route::{
+        EthernetAd, EthernetAdKey, EthernetSegment, EthernetSegmentKey, InclusiveMulticast,
+        InclusiveMulticastKey, Labels, MacIp, MacIpKey, Opaque,
+    };
+    use weft_evpn::{Esi, EthernetTag, Label};
 
     use super::*;
     use crate::speaker::report::Report;
@@ -264,7 +350,11 @@ mod tests {
             report(3, &[Family::L2VPN_EVPN], true),
             report(4, &ipv4, false),
         ];
-        let found = Found::Ipv4(vec![vec![path(1, 200), path(2, 100)]]);
+        let paths = vec![path(1, 200), path(2, 100)];
+        let found = Found {
+            ipv4: [(paths[0].nlri.key(), paths)].into(),
+            ..Found::default()
+        };
         let explained = found.explain(&reports, &local);
         let [destination] = &explained[..] else {
             panic!("one destination");
@@ -308,6 +398,71 @@ mod tests {
         assert!(is_written(&address, "192.0.2.1"));
         for other in ["192.0.2.10", "192.0.2.", "", "192.0.2.2"] {
             assert!(!is_written(&address, other), "{other}");
+        }
+    }
+
+    /// A route of each sort, of two route distinguishers.
+    fn routes() -> Vec<Route> {
+        let (tag, esi) = (EthernetTag(7), Esi([3; 10]));
+        let originator = IpAddr::from([192, 0, 2, 1]);
+        let ips = [None, Some(originator), "2001:db8::1".parse().ok()];
+        let of = |rd: Rd| {
+            let host = move |mac: u8, ip: Option<IpAddr>| {
+                let mac = Mac([2, 0, 0, 0, 0, mac]);
+                Route::MacIp(MacIp {
+                    key: MacIpKey { rd, tag, mac, ip },
+                    esi,
+                    labels: Labels::One(Label([0; 3])),
+                })
+            };
+            let hosts = [1, 2].into_iter();
+            let hosts = hosts.flat_map(move |mac| ips.map(|ip| host(mac, ip)));
+            hosts.chain([
+                Route::EthernetAd(EthernetAd {
+                    key: EthernetAdKey { rd, esi, tag },
+                    label: None,
+                }),
+                Route::InclusiveMulticast(InclusiveMulticast {
+                    key: InclusiveMulticastKey {
+                        rd,
+                        tag,
+                        originator,
+                    },
+                }),
+                Route::EthernetSegment(EthernetSegment {
+                    key: EthernetSegmentKey {
+                        rd,
+                        esi,
+                        originator,
+                    },
+                }),
+            ])
+        };
+        let opaque = Opaque::new(200, &[1, 2, 3]).expect("a route type nobody knows");
+        let rds = [Rd::from_as2(64_496, 1), Rd::from_as2(64_496, 2)].into_iter();
+        let routes = rds.flat_map(of);
+        routes.chain([Route::Opaque(opaque.into())]).collect()
+    }
+
+    #[test]
+    fn every_route_is_found_by_what_is_printed_of_it_and_no_other() {
+        let routes = routes();
+        let evpn = Family::L2VPN_EVPN;
+        for wanted in routes.iter().map(Nlri::key) {
+            let key = wanted.to_string();
+            let of_any = Asked::new(evpn, key.clone(), String::new());
+            let of_one = Asked::new(evpn, key.clone(), wanted.rd().to_string());
+            let of_none = Asked::new(evpn, key.clone(), "64496:3".to_owned());
+            for route in &routes {
+                let is_it = route.key().to_string() == key;
+                assert_eq!(of_any.names_route(route), is_it, "{key} and {route:?}");
+                assert_eq!(of_one.names_route(route), route.key() == wanted, "{key}");
+                assert!(!of_none.names_route(route), "{key}");
+            }
+        }
+        for other in ["", "[2]", "nonsense", "[2]:[7]:[48]:[x]", "[]:[]:[]:[]"] {
+            let asked = Asked::new(evpn, other.to_owned(), String::new());
+            assert!(!routes.iter().any(|route| asked.names_route(route)));
         }
     }
 }

@@ -11,6 +11,8 @@ use weft_evpn::route::MacIp;
 use weft_evpn::{Route, Vni};
 use weft_proto::operator::v1 as proto;
 
+use super::PART;
+
 /// Which claims to IP addresses are wanted.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Wanted {
@@ -204,15 +206,13 @@ fn neighbor(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> pro
     }
 }
 
-/// Places looked at, and paths copied at most, at a time: some milliseconds of the tables' thread.
-const PART: usize = 20_000;
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Arc;
 
     use weft_bgp::attribute::{Attributes, NextHop};
+    use weft_bgp::family::Family;
     use weft_bgp::peer::{PeerId, RouterId};
     use weft_bgp::rd::Rd;
     use weft_bgp::table::{PeerKind, Source};
@@ -369,17 +369,15 @@ mod tests {
         assert_eq!(rows.len(), 1);
     }
 
-    /// How long one look holds the tables' thread.
+    /// How long one look holds the tables' thread, and how long all looks for a list do.
     #[test]
     #[ignore = "a measurement: cargo test --release -p weft-controller --lib a_look_at_400_000_routes -- --ignored --nocapture"]
     #[expect(clippy::disallowed_methods, reason = "it measures")]
     #[expect(clippy::disallowed_macros, reason = "it says what it measured")]
     fn a_look_at_400_000_routes() {
+        use super::super::{explain, peers, routes, views};
+
         let table = table(400_000);
-        let wanted = Wanted {
-            size: 1_000,
-            ..Wanted::default()
-        };
         let best = |look: &dyn Fn() -> usize| {
             let one = |_| {
                 let begun = std::time::Instant::now();
@@ -388,23 +386,56 @@ mod tests {
             };
             (0..20).map(one).min()
         };
-        eprintln!(
-            "part: {:?}",
-            best(&|| wanted.part(&table, 200_000, None).0.paths.len())
-        );
+        for size in [1_000, 10_000] {
+            let wanted = Wanted {
+                size,
+                ..Wanted::default()
+            };
+            let part = || wanted.part(&table, 200_000, None).0.paths.len();
+            eprintln!("neighbors, pages of {size}: {:?}", best(&part));
+        }
         let all = Wanted {
             duplicates: true,
-            ..wanted
+            ..Wanted::default()
         };
-        eprintln!(
-            "part of duplicates: {:?}",
-            best(&|| all.part(&table, 200_000, None).0.paths.len())
-        );
-        let filter = super::super::routes::Filter::default();
-        let page = || super::super::routes::page(&table, &filter, "", 1_000);
-        eprintln!(
-            "routes: {:?}",
-            best(&|| page().map_or(0, |page| page.routes.len()))
-        );
+        let part = || all.part(&table, 200_000, None).0.paths.len();
+        eprintln!("duplicates: {:?}", best(&part));
+        let part = || views::segment_paths(&table, 200_000, None).0.len();
+        eprintln!("segments: {:?}", best(&part));
+        let part = || peers::Counted::part(&table, 200_000).0.len();
+        eprintln!("routes of each peer: {:?}", best(&part));
+        let key = "[2]:[0]:[48]:[02:00:00:03:00:00]:[32]:[10.0.0.1]".to_owned();
+        let asked = explain::Asked::new(Family::L2VPN_EVPN, key, String::new());
+        let part = || {
+            explain::named(&table, 200_000, |it| asked.names_route(it))
+                .0
+                .len()
+        };
+        eprintln!("one route: {:?}", best(&part));
+        let wanted = |token: &str| {
+            let wanted = routes::Wanted::new(routes::Filter::default(), token, 10_000);
+            wanted.unwrap()
+        };
+        let part = || wanted("").part(&table, 200_000, None).1.unwrap();
+        eprintln!("the first of a page of routes: {:?}", best(&part));
+        let (mut token, mut looks) = (String::new(), Vec::new());
+        loop {
+            let wanted = wanted(&token);
+            let (mut found, mut place) = (routes::Found::default(), Some(0));
+            while let Some(at) = place {
+                let end = wanted.end(&found);
+                let begun = std::time::Instant::now();
+                let (part, next) = wanted.part(&table, at, end.as_ref());
+                looks.push(begun.elapsed());
+                found = wanted.merge(found, part);
+                place = next;
+            }
+            token = found.page().next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        let sum: std::time::Duration = looks.iter().sum();
+        eprintln!("all routes: {} looks, {sum:?}", looks.len());
     }
 }

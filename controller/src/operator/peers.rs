@@ -15,6 +15,7 @@ use weft_bgp::table::{Source, Table};
 use weft_proto::operator::v1 as proto;
 use weft_sys::tcp_ao::Status;
 
+use super::PART;
 use crate::config::{PeerGroup, Resolved};
 use crate::reflector::Reflector;
 use crate::reflector::owner::Agreed;
@@ -28,32 +29,38 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// As the tables have it.
+    /// What is agreed, and no route yet.
     pub(super) fn of(reflector: &Reflector) -> Self {
         let agreed = reflector.peers();
-        let mut counted = Self {
+        Self {
             agreed: agreed
                 .map(|(peer, agreed)| (peer, agreed.clone()))
                 .collect(),
             routes: BTreeMap::new(),
-        };
-        counted.count(reflector.evpn());
-        counted.count(reflector.ipv4());
-        counted.count(reflector.ipv6());
-        counted.count(reflector.rtc());
-        counted
+        }
     }
 
-    /// Paths share their source: those of one are counted without a look at it.
-    fn count<N: Nlri>(&mut self, table: &Table<N>) {
-        let mut sources: HashMap<*const Source, (u64, PeerId)> = HashMap::default();
-        for path in table.iter().flat_map(|at| at.paths.iter()) {
+    /// The paths of each peer in the next places of a table, and where to go on. Paths share their source: those of
+    /// one are counted without a look at it.
+    pub(super) fn part<N: Nlri>(
+        table: &Table<N>,
+        place: usize,
+    ) -> (Vec<(PeerId, u64)>, Option<usize>) {
+        let mut sources: HashMap<*const Source, (PeerId, u64)> = HashMap::default();
+        let (part, next) = table.page(place, PART);
+        for path in part.iter().flat_map(|at| at.paths) {
             let of = sources.entry(Arc::as_ptr(&path.source));
-            of.or_insert_with(|| (0, path.source.peer)).0 += 1;
+            of.or_insert_with(|| (path.source.peer, 0)).1 += 1;
         }
-        for (count, peer) in sources.into_values() {
+        (sources.into_values().collect(), next)
+    }
+
+    /// With these counted too.
+    pub(super) fn with(mut self, part: Vec<(PeerId, u64)>) -> Self {
+        for (peer, count) in part {
             *self.routes.entry(peer).or_default() += count;
         }
+        self
     }
 
     fn routes(&self, peer: PeerId) -> u64 {
@@ -287,5 +294,49 @@ fn capability(capability: &Capability) -> String {
         Capability::Fqdn { host, .. } => format!("host name {host}"),
         Capability::SoftwareVersion(version) => format!("software {version}"),
         Capability::Unknown { code, .. } => format!("unknown {code}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_bgp::attribute::Attributes;
+    use weft_bgp::nlri::unicast::Prefix4;
+    use weft_bgp::peer::RouterId;
+    use weft_bgp::table::PeerKind;
+
+    use super::*;
+
+    #[test]
+    fn routes_are_counted_by_peer_over_all_parts_of_a_table() {
+        let peer = |last: u8| PeerId {
+            router_id: RouterId(last.into()),
+            asn: 64_496,
+        };
+        let sources = [1, 2].map(|last| {
+            let address = Ipv4Addr::new(192, 0, 2, last).into();
+            Arc::new(Source::new(peer(last), address, PeerKind::IbgpClient))
+        });
+        let mut table = Table::new();
+        let count = u32::try_from(2 * PART + 7).unwrap();
+        for number in 0..count {
+            let nlri = Prefix4 {
+                addr: Ipv4Addr::from(0x0a00_0000 + number),
+                len: 32,
+            };
+            let announcers = if number % 10 == 0 { 2 } else { 1 };
+            for source in &sources[..announcers] {
+                table.learn(source, 0, nlri, Arc::new(Attributes::default()));
+            }
+        }
+        table.select();
+        let (mut counted, mut place, mut parts) = (Counted::default(), Some(0), 0);
+        while let Some(at) = place {
+            let (part, next) = Counted::part(&table, at);
+            counted = counted.with(part);
+            (place, parts) = (next, parts + 1);
+        }
+        assert_eq!(parts, 3);
+        let routes = [1, 2, 3].map(|last| counted.routes(peer(last)));
+        assert_eq!(routes, [count.into(), count.div_ceil(10).into(), 0]);
     }
 }

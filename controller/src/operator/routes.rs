@@ -1,4 +1,5 @@
-//! Routes as rows that a person can read: which of them, in which order, in pages.
+//! Routes as rows that a person can read: which of them, in which order, in pages. The tables' thread looks at a
+//! part of the table at a time, and copies what may be on the page.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,6 +7,7 @@ use std::str::FromStr;
 
 use tonic::Status;
 use weft_bgp::attribute::Attributes;
+use weft_bgp::decision::Step;
 use weft_bgp::family::Family;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::nlri::route_target::Membership;
@@ -15,32 +17,32 @@ use weft_evpn::mac::Mac;
 use weft_evpn::{Route, RouteKey};
 use weft_proto::operator::v1 as proto;
 
+use super::PART;
 use crate::ledger::FAMILIES;
 
 /// Which routes are wanted.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub(super) struct Filter {
     /// EVPN route type.
-    pub route_type: Option<u8>,
+    pub(super) route_type: Option<u8>,
     /// VNI.
-    pub vni: Option<u32>,
+    pub(super) vni: Option<u32>,
     /// MAC address of a type 2.
-    pub mac: Option<Mac>,
+    pub(super) mac: Option<Mac>,
     /// Address or router id of the announcing peer.
-    pub peer: Option<IpAddr>,
+    pub(super) peer: Option<IpAddr>,
 }
 
 /// A page of rows, and the token of the next one if there is more.
-#[derive(Default)]
-pub struct Page {
+pub(super) struct Page {
     /// In the order of the keys.
-    pub routes: Vec<proto::Route>,
+    pub(super) routes: Vec<proto::Route>,
     /// Octets of the last key, in hex; empty at the end.
-    pub next_page_token: String,
+    pub(super) next_page_token: String,
 }
 
 /// What a family can say of its routes beyond the key.
-pub trait Row: Nlri {
+pub(super) trait Row: Nlri {
     /// Route type, VNI, RD and ESI, where the family has them.
     fn describe(&self, attributes: &Attributes, row: &mut proto::Route);
     /// Whether the route's own fields pass.
@@ -171,67 +173,144 @@ pub(super) fn family(name: &str) -> Result<Family, Status> {
         .ok_or_else(|| Status::invalid_argument(format!("family: {name:?} is not carried")))
 }
 
-/// The destinations after `token` that have a wanted path, `size` of them at most.
-pub fn page<N: Row>(table: &Table<N>, filter: &Filter, token: &str, size: usize) -> Option<Page> {
-    let after = match token {
-        "" => None,
-        token => Some(N::key_from_octets(&from_hex(token)?)?),
-    };
-    // The smallest keys, without sorting the whole table, and written only when they are known.
-    let mut kept: BTreeMap<N::Key, Destination<'_, N>> = BTreeMap::new();
-    let mut more = false;
-    let wanted = |path: &&Path<N>| {
-        path.nlri.passes(&path.attributes, filter)
-            && filter.peer.is_none_or(|peer| is_of(path, peer))
-    };
-    for destination in table.iter() {
-        let key = destination.key();
-        if after.as_ref().is_some_and(|after| key <= *after) {
-            continue;
-        }
-        let full = kept.len() == size;
-        let last = kept.last_key_value().map(|(last, _)| last);
-        let is_later = full && last.is_some_and(|last| key > *last);
-        if (is_later && more) || !destination.paths.iter().any(|path| wanted(&path)) {
-            continue;
-        }
-        more |= full;
-        if is_later {
-            continue;
-        }
-        if full {
-            kept.pop_last();
-        }
-        kept.insert(key, destination);
-    }
-    let next_page_token = match kept.last_key_value().filter(|_| more) {
-        Some((key, _)) => {
-            let mut octets = Vec::new();
-            N::key_octets(key, &mut octets);
-            to_hex(&octets)
-        }
-        None => String::new(),
-    };
-    Some(Page {
-        routes: kept
-            .into_values()
-            .flat_map(|destination| {
-                let paths = destination.paths.iter().filter(wanted);
-                paths.map(move |path| row_in(&destination, path))
-            })
-            .collect(),
-        next_page_token,
-    })
+/// A page of a table that is wanted.
+#[derive(Debug)]
+pub(super) struct Wanted<N: Nlri> {
+    filter: Filter,
+    /// Only what comes after it.
+    after: Option<N::Key>,
+    /// Destinations.
+    size: usize,
 }
 
-fn row_in<N: Row>(destination: &Destination<'_, N>, path: &Path<N>) -> proto::Route {
-    let best = destination.selected;
-    let best = best.is_some_and(|best| best.source == path.source);
-    let by = match best {
-        true => destination.by.to_string(),
-        false => String::new(),
-    };
-    row(path, best, by)
+/// Destinations of a page by key, each with its wanted paths, and whether there are more behind.
+#[derive(Debug)]
+pub(super) struct Found<N: Nlri> {
+    destinations: BTreeMap<N::Key, Paths<N>>,
+    more: bool,
+}
+
+/// What a part of the table may add to a page, in no meaningful order.
+pub(super) struct Part<N: Nlri> {
+    destinations: Vec<(N::Key, Paths<N>)>,
+    more: bool,
+}
+
+/// Copies, the best one with the step that chose it.
+type Paths<N> = Vec<(Path<N>, Option<Step>)>;
+
+impl<N: Row> Wanted<N> {
+    /// The page behind this token, which is empty for the first one. `None`: no answer gave it.
+    pub(super) fn new(filter: Filter, token: &str, size: usize) -> Option<Self> {
+        let after = match token {
+            "" => None,
+            token => Some(N::key_from_octets(&from_hex(token)?)?),
+        };
+        Some(Self {
+            filter,
+            after,
+            size,
+        })
+    }
+
+    /// What may be on the page of what is in the next places of the table, after a page of those before that ends at
+    /// `end`, and where to go on. Keys have no order in a table, so each page needs all of it.
+    pub(super) fn part(
+        &self,
+        table: &Table<N>,
+        place: usize,
+        end: Option<&N::Key>,
+    ) -> (Part<N>, Option<usize>) {
+        let (part, next) = table.page(place, PART);
+        let (mut near, mut more) = (Vec::new(), false);
+        for destination in part {
+            let key = destination.key();
+            if self.after.as_ref().is_some_and(|after| key <= *after) {
+                continue;
+            }
+            let is_later = end.is_some_and(|end| key > *end);
+            if (is_later && more) || !destination.paths.iter().any(|path| self.wants(path)) {
+                continue;
+            }
+            match is_later {
+                true => more = true,
+                false => near.push((key, destination)),
+            }
+        }
+        if near.len() > self.size {
+            near.select_nth_unstable_by(self.size, |(a, _), (b, _)| a.cmp(b));
+            near.truncate(self.size);
+            more = true;
+        }
+        let near = near.into_iter();
+        let copies = |(key, destination)| (key, self.copies(&destination));
+        let destinations = near.map(copies).collect();
+        (Part { destinations, more }, next)
+    }
+
+    /// With what another part of the table has.
+    pub(super) fn merge(&self, mut found: Found<N>, part: Part<N>) -> Found<N> {
+        found.more |= part.more;
+        found.destinations.extend(part.destinations);
+        while found.destinations.len() > self.size {
+            found.destinations.pop_last();
+            found.more = true;
+        }
+        found
+    }
+
+    /// Where the page ends if it is full: nothing behind has to be copied any more.
+    pub(super) fn end(&self, found: &Found<N>) -> Option<N::Key> {
+        let is_full = found.destinations.len() >= self.size;
+        let last = found.destinations.last_key_value();
+        last.filter(|_| is_full).map(|(key, _)| key.clone())
+    }
+
+    fn wants(&self, path: &Path<N>) -> bool {
+        path.nlri.passes(&path.attributes, &self.filter)
+            && self.filter.peer.is_none_or(|peer| is_of(path, peer))
+    }
+
+    fn copies(&self, destination: &Destination<'_, N>) -> Paths<N> {
+        let wanted = destination.paths.iter().filter(|path| self.wants(path));
+        let copy = |path: &Path<N>| {
+            let best = destination.selected;
+            let best = best.is_some_and(|best| best.source == path.source);
+            (path.clone(), best.then_some(destination.by))
+        };
+        wanted.map(copy).collect()
+    }
+}
+
+impl<N: Nlri> Default for Found<N> {
+    fn default() -> Self {
+        Self {
+            destinations: BTreeMap::new(),
+            more: false,
+        }
+    }
+}
+
+impl<N: Row> Found<N> {
+    /// In words.
+    pub(super) fn page(&self) -> Page {
+        let next_page_token = match self.destinations.last_key_value().filter(|_| self.more) {
+            Some((key, _)) => {
+                let mut octets = Vec::new();
+                N::key_octets(key, &mut octets);
+                to_hex(&octets)
+            }
+            None => String::new(),
+        };
+        let row = |(path, by): &(Path<N>, Option<Step>)| {
+            let step = by.map(|by| by.to_string());
+            row(path, by.is_some(), step.unwrap_or_default())
+        };
+        Page {
+            routes: self.destinations.values().flatten().map(row).collect(),
+            next_page_token,
+        }
+    }
 }
 
 /// Whether a path is announced by the peer of this address or router id.
@@ -318,7 +397,7 @@ mod tests {
         let all = |filter: &Filter, size: usize| {
             let (mut keys, mut best, mut token) = (Vec::new(), 0, String::new());
             loop {
-                let page = page(&table, filter, &token, size).unwrap();
+                let page = page(&table, filter, &token, size);
                 assert!(page.routes.len() <= 2 * size);
                 best += page.routes.iter().filter(|route| route.best).count();
                 keys.extend(page.routes.into_iter().map(|route| route.key));
@@ -340,7 +419,51 @@ mod tests {
             };
             assert_eq!(all(&filter, 3).0.len(), count, "{name}");
         }
-        assert!(page(&table, &Filter::default(), "no token", 1).is_none());
+        let filter = Filter::default();
+        assert!(Wanted::<Prefix4>::new(filter, "no token", 1).is_none());
+    }
+
+    fn page(table: &Table<Prefix4>, filter: &Filter, token: &str, size: usize) -> Page {
+        let wanted = Wanted::new(filter.clone(), token, size).unwrap();
+        let (mut found, mut place) = (Found::default(), Some(0));
+        while let Some(at) = place {
+            let end = wanted.end(&found);
+            let (part, next) = wanted.part(table, at, end.as_ref());
+            found = wanted.merge(found, part);
+            place = next;
+        }
+        found.page()
+    }
+
+    #[test]
+    fn pages_of_a_table_of_several_parts_are_every_route_once_in_order() {
+        let peer = PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, 1).into();
+        let source = Arc::new(Source::new(peer, address, PeerKind::IbgpClient));
+        let attributes = Arc::new(Attributes::default());
+        let mut table = Table::new();
+        let count = 2 * PART as u32 + 7;
+        for number in 0..count {
+            // In no order.
+            let nlri = prefix(number.wrapping_mul(7_919) % count);
+            table.learn(&source, 0, nlri, Arc::clone(&attributes));
+        }
+        table.select();
+        let (mut keys, mut token, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let page = page(&table, &Filter::default(), &token, 15_000);
+            keys.extend(page.routes.into_iter().map(|route| route.key));
+            (token, pages) = (page.next_page_token, pages + 1);
+            if token.is_empty() {
+                break;
+            }
+        }
+        let expected = (0..count).map(|number| prefix(number).key().to_string());
+        assert!(keys.into_iter().eq(expected));
+        assert_eq!(pages, 3);
     }
 
     #[test]

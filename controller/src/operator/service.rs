@@ -8,12 +8,15 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use weft_bgp::family::Family;
+use weft_bgp::nlri::Nlri;
+use weft_bgp::table::Table;
 use weft_proto::operator::v1::{self as proto, operator_server};
 
+use super::explain::{Asked, Found};
 use super::neighbors::{self, Claims, Wanted};
 use super::peers::{self, Counted};
-use super::routes::{self, Page};
-use super::{config, explain, moves, replicas, rib, views};
+use super::routes::{self, Page, Row};
+use super::{config, moves, replicas, rib, views};
 use crate::daemon::leadership::Led;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
@@ -87,21 +90,79 @@ impl Service {
         Err(Status::deadline_exceeded("this replica does not keep up"))
     }
 
-    /// A page's claims to IP addresses, part by part of the table: what changes meanwhile may be missing.
-    async fn claims(&self, index: u64, wanted: Wanted) -> Result<(Claims, u64), Status> {
-        let (mut claims, mut place) = (Claims::default(), Some(0));
-        let mut applied_index = None;
+    /// Looks at a table part by part, so that nobody waits for the whole, and puts together what the parts give: what
+    /// changes meanwhile may be missing, or met twice. `look` makes the look at a place, which says where to go on.
+    async fn walk<A, P, L>(
+        &self,
+        index: u64,
+        mut found: A,
+        look: impl Fn(&A, usize) -> L,
+        take: impl Fn(A, P) -> A,
+    ) -> Result<(A, u64), Status>
+    where
+        P: Send + 'static,
+        L: Fn(&Reflector) -> (P, Option<usize>) + Send + Clone + 'static,
+    {
+        let (mut place, mut applied_index) = (Some(0), None);
         while let Some(at) = place {
-            let end = claims.end();
-            let part = move |reflector: &Reflector| {
-                (wanted.part(reflector.evpn(), at, end), reflector.index())
-            };
-            let ((part, next), applied) = self.look(index, part).await?;
-            claims = wanted.merge(claims, part);
+            let look = look(&found, at);
+            let look = move |reflector: &Reflector| (look(reflector), reflector.index());
+            let ((part, next), applied) = self.look(index, look).await?;
+            found = take(found, part);
             place = next;
             applied_index.get_or_insert(applied);
         }
-        Ok((claims, applied_index.unwrap_or(index)))
+        Ok((found, applied_index.unwrap_or(index)))
+    }
+
+    /// A page's claims to IP addresses.
+    async fn claims(&self, index: u64, wanted: Wanted) -> Result<(Claims, u64), Status> {
+        let look = |claims: &Claims, at: usize| {
+            let end = claims.end();
+            move |reflector: &Reflector| wanted.part(reflector.evpn(), at, end)
+        };
+        let take = |claims, part| wanted.merge(claims, part);
+        self.walk(index, Claims::default(), look, take).await
+    }
+
+    /// A page of a table.
+    async fn routes<N: Row>(
+        &self,
+        index: u64,
+        wanted: Option<routes::Wanted<N>>,
+        table: fn(&Reflector) -> &Table<N>,
+    ) -> Result<(Page, u64), Status> {
+        let wanted = Arc::new(wanted.ok_or_else(no_token)?);
+        let look = |found: &routes::Found<N>, at: usize| {
+            let (wanted, end) = (Arc::clone(&wanted), wanted.end(found));
+            move |reflector: &Reflector| wanted.part(table(reflector), at, end.as_ref())
+        };
+        let take = |found, part| wanted.merge(found, part);
+        let found = routes::Found::default();
+        let (found, applied_index) = self.walk(index, found, look, take).await?;
+        let page = off_the_runtime(move || found.page()).await?;
+        Ok((page, applied_index))
+    }
+
+    /// What is agreed about peers, and how many routes of each there are.
+    async fn counted(&self) -> Result<Counted, Status> {
+        let counted = self.look(0, Counted::of).await?;
+        let counted = self.count(counted, Reflector::evpn).await?;
+        let counted = self.count(counted, Reflector::ipv4).await?;
+        let counted = self.count(counted, Reflector::ipv6).await?;
+        self.count(counted, Reflector::rtc).await
+    }
+
+    async fn count<N: Nlri>(
+        &self,
+        counted: Counted,
+        table: fn(&Reflector) -> &Table<N>,
+    ) -> Result<Counted, Status> {
+        let look = |_: &Counted, at: usize| {
+            move |reflector: &Reflector| Counted::part(table(reflector), at)
+        };
+        let counted = self.walk(0, counted, look, Counted::with).await?;
+        Ok(counted.0)
     }
 }
 
@@ -112,7 +173,7 @@ impl operator_server::Operator for Service {
         request: Request<proto::ListPeersRequest>,
     ) -> Result<Response<proto::ListPeersResponse>, Status> {
         let request = request.into_inner();
-        let counted = self.look(0, Counted::of).await?;
+        let counted = self.counted().await?;
         let mut rows = peers::rows(&self.shared.reports(), &counted);
         let from = rows.partition_point(|row| peers::sort_key(row) <= request.page_token);
         let from = if request.page_token.is_empty() {
@@ -142,19 +203,25 @@ impl operator_server::Operator for Service {
         let request = request.into_inner();
         let (family, filter) = routes::wanted(&request)?;
         let index = self.catch_up(request.consistency).await?;
-        let (token, size) = (request.page_token, page_size(request.page_size));
-        let (page, applied_index) = self
-            .look(index, move |reflector| {
-                let page: Option<Page> = match family {
-                    Family::IPV4_UNICAST => routes::page(reflector.ipv4(), &filter, &token, size),
-                    Family::IPV6_UNICAST => routes::page(reflector.ipv6(), &filter, &token, size),
-                    Family::RTC => routes::page(reflector.rtc(), &filter, &token, size),
-                    _ => routes::page(reflector.evpn(), &filter, &token, size),
-                };
-                (page, reflector.index())
-            })
-            .await?;
-        let page = page.ok_or_else(no_token)?;
+        let (token, size) = (&request.page_token, page_size(request.page_size));
+        let (page, applied_index) = match family {
+            Family::IPV4_UNICAST => {
+                let wanted = routes::Wanted::new(filter, token, size);
+                self.routes(index, wanted, Reflector::ipv4).await?
+            }
+            Family::IPV6_UNICAST => {
+                let wanted = routes::Wanted::new(filter, token, size);
+                self.routes(index, wanted, Reflector::ipv6).await?
+            }
+            Family::RTC => {
+                let wanted = routes::Wanted::new(filter, token, size);
+                self.routes(index, wanted, Reflector::rtc).await?
+            }
+            _ => {
+                let wanted = routes::Wanted::new(filter, token, size);
+                self.routes(index, wanted, Reflector::evpn).await?
+            }
+        };
         let Page {
             routes,
             next_page_token,
@@ -179,7 +246,7 @@ impl operator_server::Operator for Service {
         let (address, facts) = reports.iter().find(|report| named(report)).ok_or_else(|| {
             Status::not_found(format!("peer: this replica speaks to no {wanted:?}"))
         })?;
-        let counted = self.look(0, Counted::of).await?;
+        let counted = self.counted().await?;
         let config = self.shared.config();
         let settings = config.bgp.resolve(*address);
         let asn = self.shared.local.asn;
@@ -201,12 +268,13 @@ impl operator_server::Operator for Service {
         let family = routes::family(&family)?;
         let index = self.catch_up(consistency).await?;
         let asked = format!("{rd} {key}");
-        let (found, applied_index) = self
-            .look(index, move |reflector| {
-                let found = explain::find(reflector, family, &key, &rd);
-                (found, reflector.index())
-            })
-            .await?;
+        let asked_for = Arc::new(Asked::new(family, key, rd));
+        let look = |_: &Found, at: usize| {
+            let asked_for = Arc::clone(&asked_for);
+            move |reflector: &Reflector| asked_for.part(reflector, at)
+        };
+        let found = self.walk(index, Found::default(), look, Found::with);
+        let (found, applied_index) = found.await?;
         let destinations = found.explain(&self.shared.reports(), &self.shared.local);
         if destinations.is_empty() {
             let reason = format!("key: there is no {} in {family}", asked.trim());
@@ -225,11 +293,14 @@ impl operator_server::Operator for Service {
         let request = request.into_inner();
         let esi = optional("esi", &request.esi, "an Ethernet segment identifier")?;
         let index = self.catch_up(request.consistency).await?;
-        let (paths, applied_index) = self
-            .look(index, |reflector| {
-                (views::segment_paths(reflector), reflector.index())
-            })
-            .await?;
+        let look = |_: &Vec<_>, at: usize| {
+            move |reflector: &Reflector| views::segment_paths(reflector.evpn(), at, esi)
+        };
+        let take = |mut paths: Vec<_>, part| {
+            paths.extend::<Vec<_>>(part);
+            paths
+        };
+        let (paths, applied_index) = self.walk(index, Vec::new(), look, take).await?;
         Ok(Response::new(proto::ListSegmentsResponse {
             segments: views::segments(paths, esi, request.tag),
             applied_index,
@@ -255,9 +326,7 @@ impl operator_server::Operator for Service {
         };
         let index = self.catch_up(request.consistency).await?;
         let (claims, applied_index) = self.claims(index, wanted).await?;
-        let (neighbors, last) = tokio::task::spawn_blocking(move || wanted.rows(&claims))
-            .await
-            .map_err(|_| Status::internal("a defect of weft; its log has more"))?;
+        let (neighbors, last) = off_the_runtime(move || wanted.rows(&claims)).await?;
         let next_page_token = last.map(neighbors::token).unwrap_or_default();
         Ok(Response::new(proto::ListNeighborsResponse {
             neighbors,
@@ -407,6 +476,14 @@ fn no_token() -> Status {
     Status::invalid_argument("page_token: not from an earlier answer")
 }
 
+/// Writes many rows where no connection waits for it.
+async fn off_the_runtime<T: Send + 'static>(
+    write: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
+    let written = tokio::task::spawn_blocking(write).await;
+    written.map_err(|_| Status::internal("a defect of weft; its log has more"))
+}
+
 /// What a field says, if it says anything; `kind` is what it has to be.
 fn optional<T: FromStr>(field: &str, text: &str, kind: &str) -> Result<Option<T>, Status> {
     if text.is_empty() {
@@ -424,7 +501,7 @@ fn page_size(wanted: u32) -> usize {
 }
 
 const PAGE_DEFAULT: usize = 1000;
-/// A page holds the reflector up while it is collected.
+/// A page is held, and told in one message: some MiB of routes. For each the whole table is looked at.
 const PAGE_MAX: usize = 10_000;
 const LOOKS_MAX: usize = 2;
 const CATCH_UP_TURNS: u32 = 500;

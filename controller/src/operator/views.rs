@@ -5,12 +5,13 @@ use std::net::IpAddr;
 
 use weft_bgp::decision::Step;
 use weft_bgp::nlri::Nlri;
-use weft_bgp::table::{BestChange, Path};
+use weft_bgp::table::{BestChange, Path, Table};
 use weft_evpn::designated_forwarder::Algorithm;
 use weft_evpn::segment::{Redundancy, Segments};
-use weft_evpn::{Esi, EthernetTag, Route, RouteKey, Vni};
+use weft_evpn::{Esi, EthernetTag, Route, Vni};
 use weft_proto::operator::v1 as proto;
 
+use super::PART;
 use crate::reflector::Reflector;
 
 /// Every VTEP; the switch behind it is left open.
@@ -45,17 +46,30 @@ pub(super) fn flood_lists(reflector: &Reflector, vni: u32) -> Vec<proto::FloodLi
     wanted.map(row).collect()
 }
 
-/// Copies of the selected types 1 and 4.
-pub(super) fn segment_paths(reflector: &Reflector) -> Vec<Path<Route>> {
-    selected(reflector, |key| {
-        matches!(key, RouteKey::EthernetAd(_) | RouteKey::EthernetSegment(_))
-    })
-}
-
-fn selected(reflector: &Reflector, wanted: impl Fn(&RouteKey) -> bool) -> Vec<Path<Route>> {
-    let table = reflector.evpn().iter();
-    let wanted = table.filter_map(|at| at.selected.filter(|path| wanted(&path.nlri.key())));
-    wanted.cloned().collect()
+/// Copies of the selected types 1 and 4, of one segment if it is named, in the next places of the table, and where
+/// to go on.
+pub(super) fn segment_paths(
+    table: &Table<Route>,
+    place: usize,
+    esi: Option<Esi>,
+) -> (Vec<Path<Route>>, Option<usize>) {
+    let (part, next) = table.page(place, PART);
+    let wanted = |path: &&Path<Route>| match &path.nlri {
+        Route::EthernetAd(route) => esi.is_none_or(|esi| esi == route.key.esi),
+        Route::EthernetSegment(route) => esi.is_none_or(|esi| esi == route.key.esi),
+        Route::MacIp(_)
+        | Route::InclusiveMulticast(_)
+        | Route::IpPrefix(_)
+        | Route::SelectiveMulticast(_)
+        | Route::MulticastJoin(_)
+        | Route::MulticastLeave(_)
+        | Route::RegionPmsi(_)
+        | Route::SelectivePmsi(_)
+        | Route::Leaf(_)
+        | Route::Opaque(_) => false,
+    };
+    let selected = part.into_iter().filter_map(|at| at.selected);
+    (selected.filter(wanted).cloned().collect(), next)
 }
 
 /// Segments as these paths tell of them; with the forwarder for `tag`, without one where it is the same for all.
@@ -115,4 +129,72 @@ fn segment(segments: &Segments, esi: Esi, tag: Option<u32>) -> proto::Segment {
 fn texts(values: impl IntoIterator<Item = IpAddr>) -> Vec<String> {
     let texts = values.into_iter().map(|value| value.to_string());
     texts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    use weft_bgp::attribute::{Attributes, NextHop};
+    use weft_bgp::peer::{PeerId, RouterId};
+    use weft_bgp::rd::Rd;
+    use weft_bgp::table::{PeerKind, Source};
+    use weft_evpn::route::{
+        EthernetSegment, EthernetSegmentKey, InclusiveMulticast, InclusiveMulticastKey,
+    };
+
+    use super::*;
+
+    #[test]
+    fn segments_are_found_among_other_routes_in_every_part_of_the_table() {
+        let peer = PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        };
+        let originator = Ipv4Addr::new(192, 0, 2, 1);
+        let source = Arc::new(Source::new(peer, originator.into(), PeerKind::IbgpClient));
+        let attributes = Arc::new(Attributes {
+            next_hop: Some(NextHop::V4(originator)),
+            ..Attributes::default()
+        });
+        let mut table = Table::new();
+        let count = u32::try_from(2 * PART).unwrap();
+        let mut learn = |route| table.learn(&source, 0, route, Arc::clone(&attributes));
+        let segment = |esi, rd| {
+            let originator = originator.into();
+            let key = EthernetSegmentKey {
+                rd,
+                esi,
+                originator,
+            };
+            Route::EthernetSegment(EthernetSegment { key })
+        };
+        let [first, last] = [Esi([1; 10]), Esi([2; 10])];
+        learn(segment(first, Rd::from_as2(64_496, count + 1)));
+        for rd in (0..count).map(|number| Rd::from_as2(64_496, number)) {
+            let (tag, originator) = (EthernetTag(0), originator.into());
+            let key = InclusiveMulticastKey {
+                rd,
+                tag,
+                originator,
+            };
+            learn(Route::InclusiveMulticast(InclusiveMulticast { key }));
+        }
+        learn(segment(last, Rd::from_as2(64_496, count + 2)));
+        table.select();
+        let found = |esi: Option<Esi>| {
+            let (mut paths, mut place) = (Vec::new(), Some(0));
+            while let Some(at) = place {
+                let (part, next) = segment_paths(&table, at, esi);
+                paths.extend(part);
+                place = next;
+            }
+            let rows = segments(paths, esi, None).into_iter();
+            rows.map(|row| row.esi).collect::<Vec<_>>()
+        };
+        assert_eq!(found(None), [first.to_string(), last.to_string()]);
+        assert_eq!(found(Some(last)), [last.to_string()]);
+        assert!(found(Some(Esi([3; 10]))).is_empty());
+    }
 }
