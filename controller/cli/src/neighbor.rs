@@ -5,7 +5,7 @@ use serde::Serialize;
 use weft_proto::operator::v1 as proto;
 
 use crate::connection::Connection;
-use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::dialog::Dialog;
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
 use crate::route::Consistency;
@@ -51,8 +51,8 @@ async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
             vni: wanted.vni.unwrap_or(0),
             ip: wanted.ip.clone().unwrap_or_default(),
             duplicates: wanted.duplicates,
-            page_size: PAGE_SIZE,
             page_token,
+            ..proto::ListNeighborsRequest::default()
         };
         let page = connection.answer(client.list_neighbors(request)).await?;
         Ok((page.neighbors, page.next_page_token))
