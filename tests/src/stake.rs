@@ -216,7 +216,14 @@ impl Stake {
             (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
                 self.pause = Some(now + SETTLE);
             }
-            (Outcome::Superseded | Outcome::Dropped, _) => self.pause = Some(now + RETRY),
+            (Outcome::Superseded | Outcome::Dropped, proposed) => {
+                if let Proposed::Released(Some(owner)) = proposed
+                    && self.established.is_none()
+                {
+                    self.left = Some((owner, now + LEAVE));
+                }
+                self.pause = Some(now + RETRY);
+            }
         }
     }
 

@@ -163,9 +163,12 @@ fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
     if !agreed.sessions.contains(&own.replica) {
         // Whoever took the session away lets the peer find another replica. All that is left is to bar
         // the way to an announcement that may still come.
-        return match own.announced {
-            true => Step::Release(retract(own.replica, own.peer)),
-            false => left(own, agreed),
+        let barred = || retract(own.replica, own.peer);
+        return match (own.announced, own.left) {
+            (true, None) => Step::Release(barred()),
+            // It was left, but whoever was asked to agree could not say so any more.
+            (true, Some(owner)) => Step::Leave(barred(), owner.clone()),
+            (false, _) => left(own, agreed),
         };
     }
     let mut others = agreed.sessions.iter().filter(|id| **id != own.replica);
@@ -382,6 +385,7 @@ mod tests {
         claimed: Option<Owner>,
         parting: Parting,
         left: Option<Owner>,
+        announced: bool,
         /// Decided against an older state and not yet applied.
         pending: Option<(Batch, Option<Owner>, Option<Owner>)>,
     }
@@ -399,7 +403,7 @@ mod tests {
             established: session
                 .established
                 .then_some(("192.0.2.1".parse().unwrap(), PeerKind::IbgpClient)),
-            announced: false,
+            announced: session.announced,
             claimed: session.claimed.as_ref(),
             impatient: false,
             parting: &session.parting,
@@ -567,6 +571,27 @@ mod tests {
             let step = self::step(MEMBERS[alive], &sessions[alive], &facts.agreed());
             assert!(matches!(step, Step::Done), "{step:?}");
         }
+    }
+
+    /// The replica that dies had led, and took the answer with it.
+    #[test]
+    fn a_farewell_that_was_agreed_and_not_answered_is_remembered() {
+        let (mut facts, [mut alive, _]) = served_by_two();
+        alive.announced = true;
+        lose(&mut alive, Parting::Gone);
+        let Step::Leave(batch, owner) = step(1, &alive, &facts.agreed()) else {
+            panic!("the other one is said to serve the peer");
+        };
+        assert!(facts.apply(&batch));
+        alive.left = Some(owner);
+        let again = step(1, &alive, &facts.agreed());
+        assert!(matches!(again, Step::Leave(..)), "{again:?}");
+        act(1, &mut alive, &mut facts);
+        alive.announced = false;
+        facts.apply(&disown(2));
+        assert!(facts.has_routes());
+        act(1, &mut alive, &mut facts);
+        assert!(!facts.has_routes());
     }
 
     #[test]

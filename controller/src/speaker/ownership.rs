@@ -429,7 +429,15 @@ impl Ownership {
                 // What is agreed arrives a moment later, and says what is next.
                 self.pause = Some(now + SETTLE);
             }
-            (Outcome::Superseded | Outcome::Dropped, _) => self.pause = Some(now + RETRY),
+            (Outcome::Superseded | Outcome::Dropped, proposed) => {
+                // It may have been agreed all the same, and nobody left to say so.
+                if let Proposed::Released(Some(owner)) = proposed
+                    && self.established.is_none()
+                {
+                    self.left = Some((owner, now + LEAVE));
+                }
+                self.pause = Some(now + RETRY);
+            }
         }
     }
 
