@@ -30,8 +30,8 @@ pub(super) struct Active {
     next_frame: usize,
     /// An image to be written between two segments.
     again: Option<Repeat>,
-    /// EoRR, once the journal was written up to here again.
-    repeated: Option<(Cursor, Bytes)>,
+    /// What was said again is complete once the journal was written up to here; then EoRR, if it has marks.
+    repeated: Option<(Cursor, Option<Bytes>)>,
     repeating: bool,
     /// Where the stream goes next; the first begins where this feed's `until` is reached.
     turns: VecDeque<Turn>,
@@ -179,15 +179,20 @@ impl Active {
         let cursor = self.stream.cursor;
         let due = |end: &mut (Cursor, Bytes)| cursor >= end.0;
         octets.extend(self.stream.end_of_rib.take_if(due).map(|(_, end)| end));
+        if self.repeated.as_ref().is_some_and(|(at, _)| cursor >= *at) {
+            octets.extend(self.repeated.take().and_then(|(_, end)| end));
+        }
+        // One after the other: a peer that asks without end would never hear of what is gone.
+        //
         // RFC 7313 §4: no refresh begins before the End-of-RIB of the first table, or the peer would drop
         // what it kept since a restart.
-        if self.stream.end_of_rib.is_none()
+        if self.repeated.is_none()
+            && self.stream.end_of_rib.is_none()
             && let Some(again) = self.again.take()
         {
             self.begin_repeat(again, octets);
             return Next::Segment;
         }
-        octets.extend(self.repeated.take_if(due).map(|(_, end)| end));
         if let Some(turn) = self.turns.pop_front_if(|turn| cursor >= turn.to.until) {
             if cursor > turn.to.until && !Arc::ptr_eq(&self.stream.feed, &turn.to.feed) {
                 // Held for too long, and told in the old way what the segment of the turn does not know of:
@@ -246,11 +251,10 @@ impl Active {
         self.revision = self.revision.min(again.image.revision.max(1));
         self.segment = Some(again.image);
         self.repeating = true;
-        if let Some((begin, end)) = again.marks {
-            octets.push(begin);
-            // Not before all that was written once was written again: EoRR drops what is missing.
-            self.repeated = Some((again.complete.max(written), end));
-        }
+        let (begin, end) = again.marks.unzip();
+        // Not before all that was written once was written again: EoRR drops what is missing.
+        self.repeated = Some((again.complete.max(written), end));
+        octets.extend(begin);
         octets.extend(again.preface);
     }
 

@@ -164,6 +164,29 @@ fn a_marked_refresh_ends_when_all_was_repeated() {
     assert_eq!(written(&mut writer), expected);
 }
 
+/// An image withdraws nothing: told one after the other, they would never come to what is gone.
+#[test]
+fn who_asks_without_end_hears_all_the_same_what_is_gone() {
+    let feed = feed();
+    let mut active = Active::new(stream(&feed, segment(1, "image")));
+    let mut said = Vec::new();
+    for asked in 0..8 {
+        if asked == 2 {
+            feed.push(segment(2, "gone"));
+        }
+        let at = (feed.end(), feed.end());
+        let Order::Again(_, repeat) = again(segment(1, "again"), at, false) else {
+            unreachable!("it is a refresh");
+        };
+        active.repeat(*repeat);
+        // One frame at a time: it reads slowly.
+        let trouble = active.fill(&mut said, &mut 1, Instant::now());
+        assert_eq!(trouble, None);
+    }
+    let expected = ["image", "again", "again", "gone", "again", "again"];
+    assert_eq!(said[..6], expected);
+}
+
 #[test]
 fn no_refresh_begins_before_end_of_rib() {
     let feed = feed();
