@@ -73,11 +73,22 @@ struct Member {
     joins: VecDeque<Join>,
 }
 
+/// Why a member wants routes, as in `speaker::peer::joining`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// It has a session; a majority is asked first.
+    Fresh,
+    /// It asks for all of them once more.
+    Again,
+    /// It fell off its journal.
+    Behind,
+}
+
 enum Join {
-    /// Not begun; `fresh` asks a majority first.
+    /// Not begun.
     Wanted {
         since: u64,
-        fresh: bool,
+        why: Why,
     },
     Reading {
         deadline: u64,
@@ -86,7 +97,7 @@ enum Join {
     Waiting {
         since: u64,
         index: Option<u64>,
-        again: bool,
+        why: Why,
     },
 }
 
@@ -353,7 +364,7 @@ impl Host {
         }
         let wanted = Join::Wanted {
             since: 0,
-            fresh: true,
+            why: Why::Fresh,
         };
         let member = Member {
             peer,
@@ -393,7 +404,7 @@ impl Host {
                 Message::RouteRefresh(_) => {
                     let wanted = Join::Wanted {
                         since: 0,
-                        fresh: false,
+                        why: Why::Again,
                     };
                     member.joins.push_back(wanted);
                 }
@@ -412,7 +423,7 @@ impl Host {
             if let Some(since) = lagged {
                 member.joins.push_back(Join::Wanted {
                     since,
-                    fresh: false,
+                    why: Why::Behind,
                 });
             }
         }
@@ -428,7 +439,7 @@ impl Host {
             *join = Join::Waiting {
                 since: 0,
                 index,
-                again: false,
+                why: Why::Fresh,
             };
         }
     }
@@ -440,7 +451,11 @@ impl Host {
                 continue;
             };
             match member.joins.front_mut() {
-                Some(join @ Join::Wanted { fresh: true, .. }) => {
+                Some(
+                    join @ Join::Wanted {
+                        why: Why::Fresh, ..
+                    },
+                ) => {
                     *join = Join::Reading {
                         deadline: now + READ_TIMEOUT,
                     };
@@ -450,11 +465,11 @@ impl Host {
                     self.store.handle(Input::Read { ticket });
                 }
                 Some(join @ Join::Wanted { .. }) => {
-                    if let Join::Wanted { since, .. } = *join {
+                    if let Join::Wanted { since, why } = *join {
                         *join = Join::Waiting {
                             since,
                             index: None,
-                            again: since == 0,
+                            why,
                         };
                     }
                 }
@@ -463,18 +478,14 @@ impl Host {
                         *join = Join::Waiting {
                             since: 0,
                             index: None,
-                            again: false,
+                            why: Why::Fresh,
                         };
                     }
                 }
-                Some(Join::Waiting {
-                    since,
-                    index,
-                    again,
-                }) => {
-                    let (since, index, again) = (*since, *index, *again);
+                Some(Join::Waiting { since, index, why }) => {
+                    let (since, index, why) = (*since, *index, *why);
                     if index.unwrap_or(0) <= self.reflector.index() {
-                        self.admit(session, (since, again), index, turn);
+                        self.admit(session, (since, why), index, turn);
                     }
                 }
                 None => {}
@@ -485,11 +496,11 @@ impl Host {
     fn admit(
         &mut self,
         session: u64,
-        (since, again): (u64, bool),
+        (since, why): (u64, Why),
         index: Option<u64>,
         turn: &mut Turn,
     ) {
-        if since == 0 && !again && index.is_none() {
+        if why == Why::Fresh && index.is_none() {
             turn.unconfirmed.push(session);
         }
         self.poll();
@@ -518,7 +529,7 @@ impl Host {
             image: image.segment,
             cursor: journal.end(),
             end_of_rib: index.map(|_| end.encode(&member.context)),
-            again,
+            again: why == Why::Again,
         });
     }
 }

@@ -34,6 +34,10 @@ struct Active {
     end_of_rib: Option<Bytes>,
     /// Written before the journal goes on.
     pending: VecDeque<Pending>,
+    /// To be said again between two segments, and up to where the journal was then.
+    again: Option<(Arc<Segment>, Cursor)>,
+    /// What was said again is complete once the journal was written up to here; the next repeat waits for that.
+    repeated: Option<Cursor>,
     revision: u64,
     lagged: bool,
 }
@@ -46,19 +50,20 @@ struct Pending {
 }
 
 impl Writer {
-    /// Begins, goes on elsewhere after a lag, or says everything again. What is said again goes before
-    /// what has not been said yet: an image withdraws nothing, so the journal must not be skipped.
+    /// Begins, goes on elsewhere after a lag, or says everything again. An image withdraws nothing, so the journal must
+    /// not be skipped, nor wait for ever behind one repeat after the other.
     pub(crate) fn begin(&mut self, stream: Stream) {
         let pending = Pending {
             segment: stream.image,
             next_frame: 0,
-            tells_all: !stream.again,
+            tells_all: true,
         };
         match &mut self.active {
-            Some(active) if stream.again => active.pending.push_front(pending),
+            Some(active) if stream.again => active.again = Some((pending.segment, stream.cursor)),
             Some(active) => {
                 active.pending.push_back(pending);
                 active.cursor = stream.cursor;
+                active.repeated = None;
                 active.lagged = false;
             }
             None => {
@@ -67,6 +72,8 @@ impl Writer {
                     cursor: stream.cursor,
                     end_of_rib: stream.end_of_rib,
                     pending: VecDeque::from([pending]),
+                    again: None,
+                    repeated: None,
                     revision: 0,
                     lagged: false,
                 });
@@ -87,6 +94,21 @@ impl Writer {
             let Some(pending) = active.pending.front_mut() else {
                 if active.lagged {
                     return None;
+                }
+                active.repeated.take_if(|at| active.cursor >= *at);
+                if active.repeated.is_none()
+                    && let Some((segment, complete)) = active.again.take()
+                {
+                    // It may be older than what was written since, which is written once more then.
+                    active.repeated = Some(complete.max(active.cursor));
+                    active.cursor = complete.min(active.cursor);
+                    active.revision = active.revision.min(segment.revision.max(1));
+                    active.pending.push_back(Pending {
+                        segment,
+                        next_frame: 0,
+                        tells_all: false,
+                    });
+                    continue;
                 }
                 match journals.get(&active.group)?.read(&mut active.cursor) {
                     Read::Segment(segment) => active.pending.push_back(Pending {
