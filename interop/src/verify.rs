@@ -195,6 +195,8 @@ fn licences(_: &Arguments) -> Result<(), Failure> {
         println!("installing cargo-deny");
         pass(cargo().args(["install", "--locked", "--quiet", "cargo-deny"]))?;
     }
+    // It looks at the crates of every platform, also at those that no build of this machine has brought.
+    pass(cargo().args(["fetch", "--locked", "--quiet"]))?;
     let scope = ["deny", "--offline", "--log-level", "error", "check"];
     pass(cargo().args(scope).args(["licenses", "bans", "sources"]))
 }
