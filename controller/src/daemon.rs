@@ -8,6 +8,7 @@
 
 pub(crate) mod freezer;
 pub mod leadership;
+mod no_llgr;
 mod orphans;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! key                                              value
-//! r afi(2) safi(1) router-id(4) as(4) path         a path as a peer announced it
+//! r afi(2) safi(1) router-id(4) as(4) path         a path as a peer announced it: see value
 //! o router-id(4) as(4)                             who commits that peer's paths, and its epoch
 //! s replica(8) router-id(4) as(4)                  a replica holds an established session to it
 //! f                                                the declared fabric
@@ -15,13 +15,12 @@
 mod freeze;
 mod path;
 mod retention;
+mod value;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use weft_bgp::attribute::Attributes;
 use weft_bgp::family::Family;
-use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::{PeerId, RouterId};
 use weft_bgp::table::{PeerKind, Source, Stale};
 use weft_evpn::moves::Place;
@@ -30,6 +29,7 @@ use weft_store::{Batch, Condition, Op};
 pub use freeze::{decode_holder, encode_holder};
 pub use path::{FAMILIES, read_path, write_path};
 pub use retention::{Phase, Retention};
+pub use value::{decode_path, encode_path, epoch_of, said_under, what_is_said};
 
 /// What a key names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,24 +165,29 @@ pub struct Owner {
     pub address: IpAddr,
     /// How reflection treats the peer.
     pub kind: PeerKind,
+    /// The peer is back from being long-lived stale: so is still what it has not said again, which is every path
+    /// that does not stand under this epoch or a later one. 0: it never was. RFC 9494 §4.2.
+    pub fresh_from: u64,
     /// The last session ended, and this is how long its paths stay; `None` while the peer is served, and
     /// after the replicas that served it died.
     pub retention: Option<Retention>,
 }
 
 impl Owner {
-    /// The octets of the fact: replica(8) epoch(8) kind(1) address-length(1) address(4 or 16), and the
-    /// retention if there is one.
+    /// The octets of the fact: replica(8) epoch(8) kind(1) address-length(1) address(4 or 16), fresh-from(8) if
+    /// the kind says so, and the retention if there is one.
     pub fn encode(&self) -> Bytes {
         let mut value = BytesMut::with_capacity(64);
         value.put_u64(self.replica);
         value.put_u64(self.epoch);
-        value.put_u8(match self.kind {
+        let kind = match self.kind {
             PeerKind::IbgpClient => 0,
             PeerKind::IbgpNonClient => 1,
             PeerKind::RouteServerClient => 2,
             PeerKind::Ebgp => 3,
-        });
+        };
+        let back = if self.fresh_from > 0 { BACK } else { 0 };
+        value.put_u8(kind | back);
         match self.address {
             IpAddr::V4(address) => {
                 value.put_u8(4);
@@ -192,6 +197,9 @@ impl Owner {
                 value.put_u8(16);
                 value.put_slice(&address.octets());
             }
+        }
+        if self.fresh_from > 0 {
+            value.put_u64(self.fresh_from);
         }
         if let Some(retention) = &self.retention {
             retention.encode(&mut value);
@@ -204,8 +212,15 @@ impl Owner {
         let (replica, rest) = value.split_first_chunk::<8>()?;
         let (epoch, rest) = rest.split_first_chunk::<8>()?;
         let ([kind, address_len], rest) = rest.split_first_chunk::<2>()?;
-        let (address, retention) = rest.split_at_checked(usize::from(*address_len))?;
-        let kind = match kind {
+        let (address, rest) = rest.split_at_checked(usize::from(*address_len))?;
+        let (fresh_from, retention) = match kind & BACK {
+            0 => (0, rest),
+            _ => {
+                let (fresh_from, rest) = rest.split_first_chunk::<8>()?;
+                (u64::from_be_bytes(*fresh_from), rest)
+            }
+        };
+        let kind = match kind & !BACK {
             0 => PeerKind::IbgpClient,
             1 => PeerKind::IbgpNonClient,
             2 => PeerKind::RouteServerClient,
@@ -226,11 +241,18 @@ impl Owner {
             epoch: u64::from_be_bytes(*epoch),
             address,
             kind,
+            fresh_from,
             retention,
         })
     }
 
-    /// What the decision and reflection need to know of the peer.
+    /// Whether all that stays of the peer is long-lived stale.
+    pub fn is_long_lived_stale(&self) -> bool {
+        let retention = self.retention.as_ref();
+        retention.is_some_and(|retention| retention.phase == Phase::LongLived)
+    }
+
+    /// What the decision and reflection need to know of the peer, as far as it said its paths since it is back.
     pub fn source(&self, peer: PeerId) -> Source {
         let stale = match self.retention.as_ref().map(|retention| retention.phase) {
             None => Stale::No,
@@ -244,27 +266,8 @@ impl Owner {
     }
 }
 
-/// Octets of a path's fact: the part of the NLRI that is not key, then the attributes. Equal for all
-/// paths that differ in their keys only, so that one value serves many keys.
-///
-/// ```text
-/// payload-length(1) payload attributes(canonical form)
-/// ```
-pub fn encode_path<N: Nlri>(nlri: &N, attributes: &[u8], scratch: &mut Vec<u8>) -> Bytes {
-    scratch.clear();
-    scratch.push(0);
-    nlri.payload_octets(scratch);
-    scratch[0] = u8::try_from(scratch.len() - 1).expect("no family has a payload above 255 octets");
-    scratch.extend_from_slice(attributes);
-    Bytes::copy_from_slice(scratch)
-}
-
-/// Splits a path's fact into payload and attributes.
-pub fn decode_path(value: &[u8]) -> Option<(&[u8], Attributes)> {
-    let (len, rest) = value.split_first()?;
-    let (payload, attributes) = rest.split_at_checked(usize::from(*len))?;
-    Some((payload, Attributes::from_octets(attributes).ok()?))
-}
+/// In an owner's kind: it says from when on the peer is fresh.
+const BACK: u8 = 0x80;
 
 /// A batch that holds only while `owner` is the record of `peer`.
 pub fn owned(peer: PeerId, owner: Option<&Owner>, ops: Vec<Op>) -> Batch {
@@ -379,10 +382,17 @@ mod tests {
                 epoch: 7,
                 address: address.parse().unwrap(),
                 kind: PeerKind::RouteServerClient,
+                fresh_from: 0,
                 retention: None,
             };
             assert_eq!(Owner::decode(&owner.encode()), Some(owner.clone()));
+            let back = Owner {
+                fresh_from: 7,
+                ..owner.clone()
+            };
+            assert_eq!(Owner::decode(&back.encode()), Some(back.clone()));
             let retained = Owner {
+                fresh_from: 6,
                 retention: Some(Retention {
                     phase: Phase::LongLived,
                     restart_secs: 0,

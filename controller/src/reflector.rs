@@ -6,6 +6,7 @@ pub mod families;
 pub mod freezes;
 pub mod learn;
 pub mod owner;
+mod sources;
 pub(crate) mod sparing;
 pub mod thread;
 mod views;
@@ -16,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_bgp::attribute::Attributes;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::intern::Interner;
@@ -24,7 +24,7 @@ use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
-use weft_bgp::table::{Source, TooOld};
+use weft_bgp::table::TooOld;
 use weft_bgp::update_group::{ExportKey, Segment};
 use weft_evpn::Route;
 use weft_evpn::moves::{self, Moves, Place};
@@ -36,6 +36,7 @@ use families::{FamilyState, GroupId, Image, LastValue};
 use freezes::Freezes;
 use learn::sanity::FabricView;
 use owner::Agreed;
+use sources::Sources;
 pub use thread::Input;
 use views::Views;
 use wishes::Wishes;
@@ -69,7 +70,7 @@ pub struct Reflector {
 #[derive(Debug)]
 struct PeerFacts {
     agreed: Agreed,
-    source: Option<Arc<Source>>,
+    sources: Option<Sources>,
 }
 
 /// Facts that are not routes.
@@ -254,11 +255,9 @@ impl Reflector {
         keys: &[Bytes],
         skip: usize,
     ) {
-        let Some(source) = self
-            .peers
-            .get(&peer)
-            .and_then(|facts| facts.source.as_ref())
-        else {
+        let facts = self.peers.get(&peer);
+        let sources = facts.and_then(|facts| facts.sources.as_ref());
+        let Some(source) = sources.map(|sources| sources.of(value)) else {
             tracing::error!(%peer, "a committed route has no owner");
             return;
         };
@@ -294,20 +293,17 @@ impl Reflector {
             tracing::error!(%peer, "a committed owner is not understood");
             return;
         };
-        let source = owner.source(peer);
+        let sources = Sources::new(peer, &owner);
         let facts = self.facts_of(peer);
         facts.agreed.owner = Some(owner);
-        if facts.source.as_deref() == Some(&source) {
-            return;
-        }
-        let source = Arc::new(source);
-        let moved = facts.source.replace(Arc::clone(&source)).is_some();
-        if moved {
-            // The paths stay, but they are compared and reflected as the new source says.
-            relearn(&mut self.evpn, &source);
-            relearn(&mut self.ipv4, &source);
-            relearn(&mut self.ipv6, &source);
-            relearn(&mut self.rtc, &source);
+        let moved = Sources::replace(&mut facts.sources, sources);
+        let facts = self.peers.get(&peer).filter(|_| moved);
+        if let Some(sources) = facts.and_then(|facts| facts.sources.as_ref()) {
+            // The paths stay, but they are compared and reflected as the new sources say.
+            sources.relearn(peer, &mut self.evpn.table);
+            sources.relearn(peer, &mut self.ipv4.table);
+            sources.relearn(peer, &mut self.ipv6.table);
+            sources.relearn(peer, &mut self.rtc.table);
         }
     }
 
@@ -398,7 +394,7 @@ impl Reflector {
         self.control_touched = true;
         let empty = || PeerFacts {
             agreed: Agreed::default(),
-            source: None,
+            sources: None,
         };
         self.peers.entry(peer).or_insert_with(empty)
     }
@@ -600,38 +596,12 @@ fn route_keys<N: weft_bgp::nlri::Nlri>(
     })
 }
 
-fn relearn<N: weft_bgp::nlri::Nlri>(family: &mut FamilyState<N>, source: &Arc<Source>) {
-    let withheld = Arc::new(Source {
-        withheld: true,
-        ..(**source).clone()
-    });
-    let mut paths: Vec<(Arc<Source>, u32, N, Arc<Attributes>)> = Vec::new();
-    for destination in family.table.iter() {
-        let own = destination
-            .paths
-            .iter()
-            .filter(|path| path.source.peer == source.peer);
-        paths.extend(own.map(|path| {
-            let attributes = Arc::clone(&path.attributes);
-            let source = match path.source.withheld {
-                true => &withheld,
-                false => source,
-            };
-            let source = Arc::clone(source);
-            (source, path.path_id(), path.nlri.clone(), attributes)
-        }));
-    }
-    for (source, path_id, nlri, attributes) in paths {
-        family.table.learn(&source, path_id, nlri, attributes);
-    }
-}
-
 /// Spreads attributes over the interner's buckets; never visible outside.
 const INTERNER_SEED: u64 = 0x7765_6674;
 
 #[cfg(test)]
 mod tests {
-    use weft_bgp::attribute::{AsPath, NextHop};
+    use weft_bgp::attribute::{AsPath, Attributes, NextHop};
     use weft_bgp::peer::{ClusterId, RouterId};
     use weft_bgp::table::PeerKind;
 
@@ -656,6 +626,7 @@ mod tests {
             epoch: 1,
             address: address.into(),
             kind: PeerKind::Ebgp,
+            fresh_from: 0,
             retention: None,
         };
         reflector.put(&owner.encode(), &[FactKey::Owner(PEER).encode()]);

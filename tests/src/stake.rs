@@ -263,7 +263,8 @@ impl Stake {
 
     fn scanned(&mut self, committed: &HashMap<Bytes, Bytes>, now: u64) {
         if !std::mem::replace(&mut self.compared, true) {
-            self.adj_rib_in.claim(committed);
+            let fresh_from = self.claimed.as_ref().map_or(0, |owner| owner.fresh_from);
+            self.adj_rib_in.claim(committed, fresh_from);
         }
         if self.sweepable(now) {
             let [family] = FAMILIES;

@@ -15,6 +15,7 @@ use weft_proto::operator::v1 as proto;
 use weft_store::{Batch, Condition, Outcome};
 
 use super::freezer::{Log, Sight};
+use super::no_llgr::NoLlgr;
 use super::orphans::{Awaited, Orphans};
 use crate::balancer::{Balancer, Plan, Vteps};
 use crate::config::Moves;
@@ -110,6 +111,7 @@ struct Leadership {
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
     orphans: Orphans,
+    no_llgr: NoLlgr,
     /// When that was counted last.
     counted: Instant,
     /// When this replica began to lead: nobody is lost before it could be heard.
@@ -133,6 +135,7 @@ impl Leadership {
             southbound,
             confirmed: None,
             orphans: Orphans::default(),
+            no_llgr: NoLlgr::default(),
             counted: Instant::now(),
             leading_since: None,
             moves: None,
@@ -168,6 +171,7 @@ impl Leadership {
             self.leading_since.get_or_insert(now);
             self.bury(&group, &peers, now).await;
             self.expire(&peers).await;
+            self.no_llgr.remove(&self.shared, &peers).await;
             if let Some(batch) = sight.next(&moves, &mut self.log) {
                 self.shared.consensus.propose(batch).await;
             }

@@ -142,6 +142,7 @@ mod tests {
             epoch,
             address: "192.0.2.1".parse().unwrap(),
             kind: PeerKind::IbgpClient,
+            fresh_from: 0,
             retention,
         };
         let agreed = Agreed {

@@ -360,9 +360,16 @@ impl AdjRibIn {
     }
 
     /// Compares with what is committed, on becoming the owner: additions and changes wait to be
-    /// proposed; what is committed and not held is kept, for the peer may not have said it yet.
-    pub fn claim(&mut self, committed: &Committed<impl BuildHasher>) {
-        let differs = |(key, value): &(&Bytes, &Bytes)| committed.get(*key) != Some(*value);
+    /// proposed; what is committed and not held is kept, for the peer may not have said it yet. What was not
+    /// said under this epoch or a later one is said again, see [`ledger::Owner::fresh_from`].
+    pub fn claim(&mut self, committed: &Committed<impl BuildHasher>, fresh_from: u64) {
+        let same = |value: &Bytes, committed: &Bytes| {
+            ledger::what_is_said(committed) == value && ledger::epoch_of(committed) >= fresh_from
+        };
+        let differs = |(key, value): &(&Bytes, &Bytes)| {
+            let committed = committed.get(*key);
+            !committed.is_some_and(|committed| same(value, committed))
+        };
         let mut keys: Vec<_> = self
             .routes
             .iter()
@@ -370,7 +377,7 @@ impl AdjRibIn {
             .map(|(key, _)| key.clone())
             .collect();
         keys.sort_unstable();
-        self.pending.claim(keys);
+        self.pending.claim(keys, fresh_from);
     }
 
     /// Another replica commits what the peer says.

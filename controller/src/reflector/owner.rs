@@ -85,6 +85,16 @@ pub enum Parting {
     Restarting(Retention),
 }
 
+impl Parting {
+    /// Whether paths of `family` stay for the peer's return.
+    pub fn retains(&self, family: Family) -> bool {
+        match self {
+            Self::Gone | Self::OurDoing => false,
+            Self::Restarting(retention) => retention.covers(family),
+        }
+    }
+}
+
 /// What to do next.
 #[derive(Debug)]
 pub enum Step {
@@ -138,22 +148,30 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
         return Step::Wait;
     }
     let epoch = owner.map_or(0, |owner| owner.epoch) + 1;
+    let retention = owner.and_then(|owner| owner.retention.as_ref());
+    let fresh_from = match retention.map(|retention| retention.phase) {
+        // RFC 9494 §4.2: what it does not say again stays the last choice.
+        Some(Phase::LongLived) => epoch,
+        Some(Phase::Graceful) | None => owner.map_or(0, |owner| owner.fresh_from),
+    };
     let claim = Owner {
         replica: own.replica,
         epoch,
         address,
         kind,
+        fresh_from,
         retention: None,
     };
     let mut ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
-    // Of a restart that was not said yet the paths are as good as before.
-    let phase = match owner.and_then(|owner| owner.retention.as_ref()) {
-        Some(retention) => Some(retention.phase),
-        None => (renewed && own.restarted).then_some(Phase::Graceful),
-    };
-    if let Some(phase) = phase {
-        let preserved = own.preserved.after(phase);
+    if let Some(retention) = retention {
+        let preserved = own.preserved.after(retention.phase);
         let kept = |family: Family| preserved.contains(&family);
+        ops.extend(forget_routes(own.peer, own.families, kept));
+    } else if renewed && own.restarted {
+        // What it would have kept if that had been said.
+        let kept = |family: Family| {
+            own.parting.retains(family) && own.preserved.graceful.contains(&family)
+        };
         ops.extend(forget_routes(own.peer, own.families, kept));
     }
     Step::Claim(ledger::owned(own.peer, owner, ops), claim)
@@ -488,11 +506,20 @@ mod tests {
                 epoch: 3,
                 address,
                 kind: PeerKind::IbgpClient,
+                fresh_from: 0,
                 retention: None,
             }),
             sessions: [1].into(),
         };
-        let forgets = |agreed: &Agreed, restarted: bool, graceful: &[Family]| {
+        let restart = |families: &[Family]| {
+            Parting::Restarting(Retention {
+                phase: Phase::Graceful,
+                restart_secs: 120,
+                families: families.iter().map(|family| (*family, 0)).collect(),
+            })
+        };
+        let (all, none) = (restart(&FAMILIES), restart(&[]));
+        let forgets = |agreed: &Agreed, restarted: Option<&Parting>, graceful: &[Family]| {
             let preserved = Preserved {
                 graceful: graceful.to_vec(),
                 long_lived: Vec::new(),
@@ -506,9 +533,9 @@ mod tests {
                 announced: true,
                 claimed: None,
                 impatient: false,
-                parting: &Parting::Gone,
+                parting: restarted.unwrap_or(&Parting::Gone),
                 left: None,
-                restarted,
+                restarted: restarted.is_some(),
                 preserved: &preserved,
             };
             let Step::Claim(batch, _) = next(&own, agreed) else {
@@ -517,11 +544,13 @@ mod tests {
             let forgets = |op: &Op| matches!(op, Op::DeletePrefix { .. });
             batch.ops.iter().any(forgets)
         };
-        assert!(forgets(&owned(1), true, &[]));
-        assert!(!forgets(&owned(1), true, &FAMILIES));
-        assert!(!forgets(&owned(1), false, &[]));
+        assert!(forgets(&owned(1), Some(&all), &[]));
+        assert!(!forgets(&owned(1), Some(&all), &FAMILIES));
+        assert!(!forgets(&owned(1), None, &[]));
+        // It had been away before that, and had not said all of it.
+        assert!(forgets(&owned(1), Some(&none), &FAMILIES));
         // What another replica committed came over another session.
-        assert!(!forgets(&owned(2), true, &[]));
+        assert!(!forgets(&owned(2), Some(&all), &[]));
     }
 
     /// Both replicas serve the peer, and the first owns it.
@@ -651,6 +680,56 @@ mod tests {
             facts.apply(&batch);
             assert_eq!(facts.has_routes(), stays);
         }
+    }
+
+    /// RFC 9494 §4.2: not by the session, but by being said again.
+    #[test]
+    fn a_peer_that_was_long_lived_stale_is_fresh_from_its_return_on() {
+        let address = "192.0.2.1".parse().unwrap();
+        let preserved = Preserved::default();
+        let claimed = |phase: Option<Phase>, fresh_from| {
+            let retention = phase.map(|phase| Retention {
+                phase,
+                restart_secs: 120,
+                families: vec![(Family::L2VPN_EVPN, 3600)],
+            });
+            let owner = Owner {
+                replica: 2,
+                epoch: 6,
+                address,
+                kind: PeerKind::IbgpClient,
+                fresh_from,
+                retention,
+            };
+            let own = Own {
+                replica: 1,
+                members: &MEMBERS,
+                peer: PEER,
+                families: &FAMILIES,
+                established: Some((address, PeerKind::IbgpClient)),
+                announced: true,
+                claimed: None,
+                impatient: false,
+                parting: &Parting::Gone,
+                left: None,
+                restarted: false,
+                preserved: &preserved,
+            };
+            let agreed = Agreed {
+                owner: Some(owner),
+                sessions: [1].into(),
+            };
+            let Step::Claim(_, claim) = next(&own, &agreed) else {
+                panic!("nobody else serves the peer");
+            };
+            claim.fresh_from
+        };
+        assert_eq!(claimed(None, 0), 0);
+        assert_eq!(claimed(Some(Phase::Graceful), 0), 0);
+        assert_eq!(claimed(Some(Phase::LongLived), 0), 7);
+        assert_eq!(claimed(Some(Phase::LongLived), 3), 7);
+        // The next replica knows as little of what was said.
+        assert_eq!(claimed(None, 3), 3);
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct Ownership {
     returned: Option<Retention>,
     /// The session before this one ended in a restart, and the facts may not say so yet.
     restarted: bool,
+    /// The session is over, and before that is said, what was stale and not said again goes.
+    sifting: bool,
     /// When the last UPDATE came.
     learned_at: Option<Instant>,
     /// Not before then what the fabric looks like is judged by again.
@@ -148,6 +150,7 @@ impl Ownership {
             ending,
             returned: None,
             restarted: false,
+            sifting: false,
             learned_at: None,
             look_at: None,
             done: false,
@@ -161,8 +164,10 @@ impl Ownership {
 
     /// The peer came back before everything was taken away.
     pub fn resume(&mut self, terms: Terms, now: Instant) {
+        if self.sifting {
+            self.sifted();
+        }
         self.adj_rib_in = adj_rib_in(&self.shared, self.peer, &terms, &mut self.view);
-        self.refreshing.clear();
         self.kind = terms.kind;
         self.families = terms.families;
         self.preserved = terms.preserved;
@@ -190,15 +195,28 @@ impl Ownership {
     pub fn end(&mut self, parting: Parting, ours: bool) {
         self.established = None;
         self.learned_at = None;
-        let before = self.returned.take();
-        let said = |family: Family| self.swept.contains(&family);
-        self.parting = match restart::again(parting, before.as_ref(), said) {
+        self.refreshing.clear();
+        self.pause = None;
+        self.parting = match parting {
             Parting::Gone if ours => Parting::OurDoing,
             parting => parting,
         };
         self.restarted = matches!(self.parting, Parting::Restarting(_));
+        let said = |family: Family| self.swept.contains(&family);
+        let unsaid = restart::sifts(&self.parting, self.returned.as_ref(), said);
+        self.sifting = unsaid && self.claimed.is_some();
+        if !self.sifting {
+            self.sifted();
+        }
+    }
+
+    /// What the session said is of no use any more. Of a family that could not be sifted all goes.
+    fn sifted(&mut self) {
+        self.sifting = false;
+        let before = self.returned.take();
+        let said = |family: Family| self.swept.contains(&family);
+        self.parting = restart::again(self.parting.clone(), before.as_ref(), said);
         self.renounce();
-        self.pause = None;
         let (kind, local) = (self.kind, self.shared.local);
         self.adj_rib_in = AdjRibIn::new(self.peer, kind, local, self.families.clone());
     }
@@ -301,7 +319,7 @@ impl Ownership {
             return Learned::default();
         }
         let rested = self.look_at.is_none_or(|at| now >= at);
-        let looks = self.adj_rib_in.is_guarded() && rested;
+        let looks = self.adj_rib_in.is_guarded() && rested && !self.sifting;
         let deadline = self.deadline(now);
         tokio::select! {
             changed = self.agreed.changed() => {
@@ -341,7 +359,15 @@ impl Ownership {
                 true => None,
                 false => self.unserved.or(Some(now)),
             };
-            match self.decide(&agreed, now) {
+            let owns = self.claimed.is_some() && self.claimed == agreed.owner;
+            if self.sifting && (!owns || self.is_sifted()) {
+                self.sifted();
+            }
+            let step = match self.sifting {
+                true => Step::Commit,
+                false => self.decide(&agreed, now),
+            };
+            match step {
                 Step::Wait => {}
                 Step::Announce(batch) => {
                     self.announced = true;
@@ -465,6 +491,14 @@ impl Ownership {
         }
     }
 
+    /// Nothing is committed any more that was stale and not said again.
+    fn is_sifted(&self) -> bool {
+        let swept = ledger::FAMILIES
+            .iter()
+            .all(|family| self.swept.contains(family));
+        swept && self.batches.is_empty() && !self.adj_rib_in.is_dirty()
+    }
+
     /// When a peer that does not say the End-of-RIB of a family has had its time to.
     fn said_all_at(&self, family: Family) -> Option<Instant> {
         let since = self.established?;
@@ -472,11 +506,12 @@ impl Ownership {
         Some(said_all_at(since, self.learned_at, ends))
     }
 
-    /// Families of which the peer has said everything, or had the time to, or does not speak.
+    /// Families of which the peer has said everything, or had the time to, or does not speak, or will say no more.
     fn sweepable(&self, now: Instant) -> impl Iterator<Item = Family> + '_ {
         let late = move |family| self.said_all_at(family).is_some_and(|at| now >= at);
         let said = move |family: Family| {
-            late(family) || !self.families.contains(&family) || self.adj_rib_in.ended(family)
+            let ended = self.sifting || self.adj_rib_in.ended(family);
+            ended || late(family) || !self.families.contains(&family)
         };
         let due = move |family: &Family| !self.swept.contains(family) && said(*family);
         ledger::FAMILIES.into_iter().filter(due)
@@ -490,7 +525,8 @@ impl Ownership {
             return;
         };
         if !std::mem::replace(&mut self.compared, true) {
-            self.adj_rib_in.claim(committed);
+            let fresh_from = self.claimed.as_ref().map_or(0, |owner| owner.fresh_from);
+            self.adj_rib_in.claim(committed, fresh_from);
         }
         let due: Vec<_> = self.sweepable(Instant::now()).collect();
         for family in due {

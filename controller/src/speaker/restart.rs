@@ -96,18 +96,15 @@ pub fn again(
     };
     match before.phase {
         // RFC 4724 §4.2: what was stale before and not said again does not outlive a second restart.
-        Phase::Graceful => retention.families.retain(|(family, _)| said(*family)),
-        // RFC 9494 §4.2: here it does, and its time is not begun again.
+        Phase::Graceful => {
+            let fresh = |family: Family| !before.covers(family) || said(family);
+            retention.families.retain(|(family, _)| fresh(*family));
+        }
+        // RFC 9494 §4.2: here it does, and its time is not begun again. There is one time for all that stays.
         Phase::LongLived => {
-            let unsaid = |family: Family| before.covers(family) && !said(family);
-            if retention.families.iter().all(|(family, _)| unsaid(*family)) {
-                return Parting::Restarting(before.clone());
-            }
-            for (family, secs) in &mut retention.families {
-                let before = before.families.iter().find(|(it, _)| it == family);
-                if let Some((_, left)) = before.filter(|_| !said(*family)) {
-                    *secs = *left;
-                }
+            let unsaid = |(family, _): &(Family, u32)| !said(*family);
+            if before.families.iter().any(unsaid) {
+                retention = before.clone();
             }
         }
     }
@@ -115,6 +112,14 @@ pub fn again(
         true => Parting::Gone,
         false => Parting::Restarting(retention),
     }
+}
+
+/// Whether the peer was stale before the session that ended, and is to be kept again: what it has not said since goes
+/// first, so that all that stays was said. RFC 4724 §4.2.
+pub fn sifts(parting: &Parting, before: Option<&Retention>, said: impl Fn(Family) -> bool) -> bool {
+    let stale = before.filter(|before| before.phase == Phase::Graceful);
+    let mut families = stale.iter().flat_map(|before| &before.families);
+    families.any(|(family, _)| parting.retains(*family) && !said(*family))
 }
 
 /// Families for which the peer kept its forwarding state: the F bits. RFC 4724 §4.2, RFC 9494 §4.2.
@@ -261,12 +266,30 @@ mod tests {
         let long_lived = kept(Phase::LongLived, &[(EVPN, 900), (IPV4, 900)]);
         let unsaid = Parting::Restarting(long_lived.clone());
         assert_eq!(again(new(), Some(&long_lived), none), unsaid);
-        let mixed = kept(Phase::Graceful, &[(EVPN, 900), (IPV4, 3600)]);
-        assert_eq!(
-            again(new(), Some(&long_lived), ipv4),
-            Parting::Restarting(mixed)
-        );
+        assert_eq!(again(new(), Some(&long_lived), ipv4), unsaid);
+        assert_eq!(again(new(), Some(&long_lived), |_| true), new());
         assert_eq!(again(Parting::Gone, Some(&long_lived), none), Parting::Gone);
+    }
+
+    #[test]
+    fn who_was_stale_and_had_not_said_all_is_sifted() {
+        let families = [(EVPN, 3600), (IPV4, 3600)];
+        let graceful = kept(Phase::Graceful, &families);
+        let new = Parting::Restarting(graceful.clone());
+        let (ipv4, none, all) = (|family| family == IPV4, |_| false, |_| true);
+        assert!(sifts(&new, Some(&graceful), ipv4));
+        assert!(!sifts(&new, Some(&graceful), all));
+        assert!(!sifts(&new, None, none));
+        assert!(!sifts(&Parting::Gone, Some(&graceful), none));
+        assert!(!sifts(&new, Some(&kept(Phase::LongLived, &families)), none));
+        // What was not stale is as it was said, and what does not stay goes in any case.
+        let evpn = kept(Phase::Graceful, &[(EVPN, 3600)]);
+        assert!(!sifts(&new, Some(&evpn), |family| family == EVPN));
+        assert!(!sifts(
+            &Parting::Restarting(evpn),
+            Some(&graceful),
+            |family| family == EVPN
+        ));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod crowd;
 mod directory;
 mod mistakes;
 mod notation;
+mod returning;
 mod rows;
 mod shown;
 mod table;
@@ -20,8 +21,6 @@ use std::{
     net::Ipv4Addr,
     time::{Duration, Instant},
 };
-
-use nix::sys::signal::Signal;
 
 use table::Table;
 
@@ -48,9 +47,11 @@ pub(super) fn check(lab: &mut Lab) -> Result<Checks, Failure> {
     let beside = listening(lab, &mut checks)?;
     rows::played(lab, &table, &mut checks)?;
     gone(lab, "after the rows", &mut checks)?;
+    returning::gracefully(lab, &table, &mut checks)?;
+    returning::after_long(lab, &table, &mut checks)?;
     listened(lab, &beside, &mut checks)?;
     crowd::at_once(lab, &table, &mut checks)?;
-    crowd::deaf(lab, &table, &mut checks)?;
+    crowd::deaf(lab, &table, &beside, &mut checks)?;
     gone(lab, "after the crowd", &mut checks)?;
     checks.agree(
         "the leaf's sessions were never reset",
@@ -94,23 +95,28 @@ fn listening(lab: &Lab, checks: &mut Checks) -> Result<Lines, Failure> {
     Ok(sessions)
 }
 
-/// Their sessions are the same. Then they go: GoBGP 3.10 takes minutes over the crowd's 20,000 MAC addresses.
-fn listened(lab: &mut Lab, sessions: &Lines, checks: &mut Checks) -> Result<(), Failure> {
+/// They hear nothing any more of what was said.
+fn listened(lab: &Lab, sessions: &Lines, checks: &mut Checks) -> Result<(), Failure> {
     checks.agree(
         "after the rows: GoBGP has the leaf's route only",
         SOON,
         &gobgp_own(),
         || bystanders::gobgp_routes(lab),
     )?;
-    checks.agree(
-        "sessions of GoBGP and ExaBGP are the first ones",
-        Duration::ZERO,
-        sessions,
-        || bystanders::sessions(lab),
-    )?;
-    for node in [bystanders::GOBGP, bystanders::EXABGP] {
-        lab.end_program(node, None, Signal::SIGTERM)?;
-    }
+    undisturbed(lab, "after the rows", sessions, checks)
+}
+
+/// Their sessions are the same as ever.
+fn undisturbed(
+    lab: &Lab,
+    when: &str,
+    sessions: &Lines,
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    let name = format!("{when}: sessions of GoBGP and ExaBGP are the first ones");
+    checks.agree(&name, Duration::ZERO, sessions, || {
+        bystanders::sessions(lab)
+    })?;
     Ok(())
 }
 

@@ -133,6 +133,7 @@ fn owner(leaf: u8, epoch: u64) -> (Bytes, Bytes) {
             0 => PeerKind::IbgpClient,
             _ => PeerKind::IbgpNonClient,
         },
+        fresh_from: 0,
         retention: None,
     };
     (FactKey::Owner(peer(leaf)).encode(), owner.encode())

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt, HashSet};
 use weft_store::Op;
 
+use crate::ledger;
+
 /// Keys whose latest word was not proposed, in order of arrival, each once.
 #[derive(Debug, Default)]
 pub struct Pending {
@@ -14,6 +16,8 @@ pub struct Pending {
     dirty: HashSet<Bytes>,
     /// This replica commits what the peer says; otherwise nothing waits.
     owned: bool,
+    /// The epoch that it is said under, see [`ledger::Owner::fresh_from`].
+    epoch: u64,
 }
 
 impl Pending {
@@ -29,10 +33,11 @@ impl Pending {
         }
     }
 
-    /// From now on this replica commits, beginning with these keys.
-    pub fn claim(&mut self, keys: Vec<Bytes>) {
+    /// From now on this replica commits under this epoch, beginning with these keys.
+    pub fn claim(&mut self, keys: Vec<Bytes>, epoch: u64) {
         self.renounce();
         self.owned = true;
+        self.epoch = epoch;
         keys.into_iter().for_each(|key| self.mark(key));
     }
 
@@ -75,7 +80,10 @@ impl Pending {
         }
         let mut ops: Vec<_> = puts
             .into_iter()
-            .map(|(value, keys)| Op::Put { value, keys })
+            .map(|(value, keys)| Op::Put {
+                value: ledger::said_under(self.epoch, &value),
+                keys,
+            })
             .collect();
         if !gone.is_empty() {
             ops.push(Op::Delete { keys: gone });

@@ -1,6 +1,8 @@
 //! GoBGP and ExaBGP, who listen while rows are played: what weft emits ends no session of theirs. Knows how
 //! each of them tells of its sessions.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{REPLICAS, witness};
@@ -65,6 +67,19 @@ pub(super) fn gobgp_routes(lab: &Lab) -> Result<Lines, Failure> {
         lines.insert(format!("{key}, {paths} paths"));
     }
     Ok(lines)
+}
+
+/// How many destinations GoBGP has, by their number of paths.
+pub(super) fn gobgp_counts(lab: &Lab) -> Result<Lines, Failure> {
+    let mut counts = BTreeMap::<String, usize>::new();
+    for line in gobgp_routes(lab)? {
+        let paths = line.rsplit_once(", ").map_or("", |(_, paths)| paths);
+        *counts.entry(paths.to_owned()).or_default() += 1;
+    }
+    let counts = counts.iter();
+    Ok(counts
+        .map(|(paths, count)| format!("{count} of {paths}"))
+        .collect())
 }
 
 fn gobgp(lab: &Lab, line: &str) -> Result<Value, Failure> {

@@ -5,8 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::signal::Signal;
+
 use super::{
-    REPLICAS, ROGUE, SOON,
+    REPLICAS, ROGUE, SOON, bystanders,
     table::Table,
     voice::{KEEPALIVE, Voice},
     witness,
@@ -74,18 +76,24 @@ pub(super) fn at_once(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(
 
 /// A peer that takes no octets, while thousands of routes are there for it: everybody else has them, and
 /// what comes next reaches them at once.
-pub(super) fn deaf(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(), Failure> {
+pub(super) fn deaf(
+    lab: &mut Lab,
+    table: &Table,
+    beside: &Lines,
+    checks: &mut Checks,
+) -> Result<(), Failure> {
     let (name, replica) = REPLICAS[0];
-    let client = Client::of(lab, name, &replica.to_string())?;
     let mut deaf = dial(lab, DEAF, replica, Some(4096))?;
     deaf.say(&greeting(table, DEAF, replica)?)?;
     deaf.hear(PATIENCE, |voice| voice.got(KEEPALIVE))?;
     let mut talker = dial(lab, TALKER, replica, None)?;
     talker.say(&greeting(table, TALKER, replica)?)?;
     talker.hear(PATIENCE, |voice| voice.got(KEEPALIVE))?;
-    for update in updates(table, replica)? {
-        talker.say(&update)?;
-    }
+    let updates = updates(table, replica)?;
+    let (first, rest) = updates.split_at(FIRST / IN_A_MESSAGE);
+    first.iter().try_for_each(|update| talker.say(update))?;
+    beside_it(lab, beside, checks)?;
+    rest.iter().try_for_each(|update| talker.say(update))?;
     let everything: Lines = REPLICAS
         .iter()
         .map(|(name, _)| format!("{name}: {ROUTES}"))
@@ -109,6 +117,7 @@ pub(super) fn deaf(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(), 
         &one_more,
         || witness::leaf_received(lab),
     )?;
+    let client = Client::of(lab, name, &replica.to_string())?;
     let expected: Lines = [(DEAF, 0), (TALKER, ROUTES), (NEXT, 1)]
         .map(|(peer, routes)| format!("{peer}: Established, {routes} routes"))
         .into();
@@ -129,6 +138,19 @@ pub(super) fn deaf(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(), 
             })
             .collect())
     })?;
+    Ok(())
+}
+
+/// GoBGP and ExaBGP hear the first of it and stay. Then they go: GoBGP 3.10, whose time grows with the square, takes
+/// minutes over all of it.
+fn beside_it(lab: &mut Lab, sessions: &Lines, checks: &mut Checks) -> Result<(), Failure> {
+    let own_too: Lines = [format!("{} of 3 paths", FIRST + 1)].into();
+    let title = format!("GoBGP has the first {FIRST} routes from every replica");
+    checks.agree(&title, SOON, &own_too, || bystanders::gobgp_counts(lab))?;
+    super::undisturbed(lab, "in the crowd", sessions, checks)?;
+    for node in [bystanders::GOBGP, bystanders::EXABGP] {
+        lab.end_program(node, None, Signal::SIGTERM)?;
+    }
     Ok(())
 }
 
@@ -202,6 +224,8 @@ const NEXT: Ipv4Addr = Ipv4Addr::new(10, 255, 2, 254);
 
 /// 700 KB on the wire: far more than a socket takes for a peer with a window of 4 KB.
 const ROUTES: u64 = 20_000;
+/// Of those, as many as GoBGP takes within seconds.
+const FIRST: usize = 2_000;
 /// 100 NLRI of 35 octets, and their attributes: below 4096.
 const IN_A_MESSAGE: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -170,7 +170,7 @@ proptest! {
     fn batches_say_what_is_held(acts in vec(act(), 1..60)) {
         let mut rib = client(Inbound::default());
         let mut facts = std::collections::HashMap::new();
-        rib.claim(&facts);
+        rib.claim(&facts, 0);
         for act in acts {
             play(&mut rib, act);
             while let Some((ops, _)) = rib.next_batch() {
