@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -40,21 +41,43 @@ const CONFIG: &str = r#"
     peer_group = "leaves"
 "#;
 
-/// What peers share, over a store that nobody leads.
-pub(crate) fn shared(config: &str) -> (Shared, TempDir) {
+/// A store that nobody leads, for as long as somebody holds this.
+pub(crate) struct Store {
+    commands: mpsc::Sender<consensus::Command>,
+    thread: Option<JoinHandle<()>>,
+    _dir: TempDir,
+}
+
+impl Drop for Store {
+    /// A process that ends while a thread of its still has the store may not end well.
+    fn drop(&mut self) {
+        let _ = self.commands.try_send(consensus::Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What peers share.
+pub(crate) fn shared(config: &str) -> (Shared, Store) {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::parse(config, "weftd.toml".as_ref()).unwrap();
     let store = weft_store::Config::new(1, vec![1], dir.path(), config.cluster(), 1);
     let replica = Replica::open(store).unwrap();
     let (reflection, _) = thread::channel();
-    let (consensus, _) = consensus::start(
+    let (consensus, thread) = consensus::start(
         replica,
         reflection.inputs(),
         BTreeMap::new(),
         Counted::new(),
     );
+    let store = Store {
+        commands: consensus.commands(),
+        thread: Some(thread),
+        _dir: dir,
+    };
     let shared = Shared::new(config, "weft".to_owned(), consensus, reflection);
-    (shared, dir)
+    (shared, store)
 }
 
 /// A task that is driven turn by turn.
@@ -62,23 +85,23 @@ pub(in crate::speaker::peer) struct Bench {
     pub(super) shared: Arc<Shared>,
     pub(super) peer: Peer,
     words: mpsc::Sender<Word>,
-    _dir: TempDir,
+    _store: Store,
 }
 
 impl Bench {
     pub(in crate::speaker::peer) async fn new() -> Self {
-        let (shared, dir) = shared(CONFIG);
-        Self::over(shared, dir).await
+        let (shared, store) = shared(CONFIG);
+        Self::over(shared, store).await
     }
 
-    pub(super) async fn over(shared: Shared, dir: TempDir) -> Self {
+    pub(super) async fn over(shared: Shared, store: Store) -> Self {
         let shared = Arc::new(shared);
         let (peer, words) = begin(&shared).await;
         Self {
             shared,
             peer,
             words,
-            _dir: dir,
+            _store: store,
         }
     }
 

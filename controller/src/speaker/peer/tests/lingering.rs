@@ -65,7 +65,7 @@ async fn a_peer_that_goes_by_itself_is_not_remembered() {
 #[tokio::test(start_paused = true)]
 async fn who_is_only_remembered_makes_room_for_others() {
     let config = CONFIG.replace("asn =", "dynamic_peers_max = 1\n    asn =");
-    let (shared, _dir) = shared(&config);
+    let (shared, _store) = shared(&config);
     let shared = Arc::new(shared);
     let mut speaker = Speaker::new(Arc::clone(&shared));
     let [first, second] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse::<IpAddr>().unwrap());

@@ -17,8 +17,8 @@ impl Bench {
 }
 
 async fn restarted() -> Bench {
-    let (shared, dir) = shared(CONFIG);
-    Bench::over(shared.restarted(now()), dir).await
+    let (shared, store) = shared(CONFIG);
+    Bench::over(shared.restarted(now()), store).await
 }
 
 #[tokio::test(start_paused = true)]
