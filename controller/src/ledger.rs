@@ -165,17 +165,20 @@ pub struct Owner {
     pub address: IpAddr,
     /// How reflection treats the peer.
     pub kind: PeerKind,
-    /// The peer is back from being long-lived stale: so is still what it has not said again, which is every path
-    /// that does not stand under this epoch or a later one. 0: it never was. RFC 9494 §4.2.
+    /// What was said before the peer's return from being long-lived stale is so still: every path that does not stand
+    /// under this epoch or a later one. 0: nothing is. RFC 9494 §4.2.
     pub fresh_from: u64,
+    /// The peer is back, and has not said everything again: how its paths were kept, of the families whose end it has
+    /// not said. Seconds of [`Phase::LongLived`] are what was left at its return.
+    pub returned: Option<Retention>,
     /// The last session ended, and this is how long its paths stay; `None` while the peer is served, and
     /// after the replicas that served it died.
     pub retention: Option<Retention>,
 }
 
 impl Owner {
-    /// The octets of the fact: replica(8) epoch(8) kind(1) address-length(1) address(4 or 16), fresh-from(8) if
-    /// the kind says so, and the retention if there is one.
+    /// The octets of the fact: replica(8) epoch(8) kind(1) address-length(1) address(4 or 16); if the kind says so
+    /// fresh-from(8) returned-length(1) returned; and the retention if there is one.
     pub fn encode(&self) -> Bytes {
         let mut value = BytesMut::with_capacity(64);
         value.put_u64(self.replica);
@@ -186,8 +189,8 @@ impl Owner {
             PeerKind::RouteServerClient => 2,
             PeerKind::Ebgp => 3,
         };
-        let back = if self.fresh_from > 0 { BACK } else { 0 };
-        value.put_u8(kind | back);
+        let back = self.fresh_from > 0 || self.returned.is_some();
+        value.put_u8(if back { kind | BACK } else { kind });
         match self.address {
             IpAddr::V4(address) => {
                 value.put_u8(4);
@@ -198,8 +201,15 @@ impl Owner {
                 value.put_slice(&address.octets());
             }
         }
-        if self.fresh_from > 0 {
+        if back {
             value.put_u64(self.fresh_from);
+            let mut returned = BytesMut::new();
+            if let Some(retention) = &self.returned {
+                retention.encode(&mut returned);
+            }
+            let len = u8::try_from(returned.len());
+            value.put_u8(len.expect("there are few families"));
+            value.put_slice(&returned);
         }
         if let Some(retention) = &self.retention {
             retention.encode(&mut value);
@@ -213,11 +223,13 @@ impl Owner {
         let (epoch, rest) = rest.split_first_chunk::<8>()?;
         let ([kind, address_len], rest) = rest.split_first_chunk::<2>()?;
         let (address, rest) = rest.split_at_checked(usize::from(*address_len))?;
-        let (fresh_from, retention) = match kind & BACK {
-            0 => (0, rest),
+        let (fresh_from, returned, rest) = match kind & BACK {
+            0 => (0, &[][..], rest),
             _ => {
                 let (fresh_from, rest) = rest.split_first_chunk::<8>()?;
-                (u64::from_be_bytes(*fresh_from), rest)
+                let (len, rest) = rest.split_first()?;
+                let (returned, rest) = rest.split_at_checked(usize::from(*len))?;
+                (u64::from_be_bytes(*fresh_from), returned, rest)
             }
         };
         let kind = match kind & !BACK {
@@ -232,16 +244,18 @@ impl Owner {
             16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(address).ok()?)),
             _ => return None,
         };
-        let retention = match retention {
-            [] => None,
-            octets => Some(Retention::decode(octets)?),
+        let retention = |octets: &[u8]| match octets {
+            [] => Some(None),
+            octets => Retention::decode(octets).map(Some),
         };
+        let (returned, retention) = (retention(returned)?, retention(rest)?);
         Some(Self {
             replica: u64::from_be_bytes(*replica),
             epoch: u64::from_be_bytes(*epoch),
             address,
             kind,
             fresh_from,
+            returned,
             retention,
         })
     }
@@ -266,7 +280,7 @@ impl Owner {
     }
 }
 
-/// In an owner's kind: it says from when on the peer is fresh.
+/// In an owner's kind: it says what the peer is back from.
 const BACK: u8 = 0x80;
 
 /// A batch that holds only while `owner` is the record of `peer`.
@@ -383,24 +397,27 @@ mod tests {
                 address: address.parse().unwrap(),
                 kind: PeerKind::RouteServerClient,
                 fresh_from: 0,
+                returned: None,
                 retention: None,
             };
-            assert_eq!(Owner::decode(&owner.encode()), Some(owner.clone()));
-            let back = Owner {
-                fresh_from: 7,
-                ..owner.clone()
+            let kept = Retention {
+                phase: Phase::LongLived,
+                restart_secs: 0,
+                families: vec![(Family::L2VPN_EVPN, 86_400)],
             };
-            assert_eq!(Owner::decode(&back.encode()), Some(back.clone()));
-            let retained = Owner {
-                fresh_from: 6,
-                retention: Some(Retention {
-                    phase: Phase::LongLived,
-                    restart_secs: 0,
-                    families: vec![(Family::L2VPN_EVPN, 86_400)],
-                }),
-                ..owner
-            };
-            assert_eq!(Owner::decode(&retained.encode()), Some(retained));
+            for fresh_from in [0, 7] {
+                for returned in [None, Some(kept.clone())] {
+                    for retention in [None, Some(kept.clone())] {
+                        let owner = Owner {
+                            fresh_from,
+                            returned: returned.clone(),
+                            retention,
+                            ..owner.clone()
+                        };
+                        assert_eq!(Owner::decode(&owner.encode()), Some(owner));
+                    }
+                }
+            }
         }
         assert_eq!(Owner::decode(b"short"), None);
     }

@@ -627,6 +627,7 @@ mod tests {
             address: address.into(),
             kind: PeerKind::Ebgp,
             fresh_from: 0,
+            returned: None,
             retention: None,
         };
         reflector.put(&owner.encode(), &[FactKey::Owner(PEER).encode()]);

@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -72,6 +73,7 @@ pub struct Shared {
     /// How many peers were lost a moment ago.
     pub losses: Losses,
     identities: Mutex<HashMap<PeerId, IpAddr>>,
+    away: Mutex<BTreeMap<PeerId, Duration>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
 }
 
@@ -104,6 +106,7 @@ impl Shared {
             taps: Taps::default(),
             losses: Losses::default(),
             identities: Mutex::default(),
+            away: Mutex::default(),
             entries: Mutex::default(),
         }
     }
@@ -112,6 +115,16 @@ impl Shared {
     pub fn restarted(mut self, now: Instant) -> Self {
         self.restarted_until = Some(now + RESTARTED_FOR);
         self
+    }
+
+    /// For how long peers have been away that nobody serves, or claimed yet, and that may come back.
+    pub fn set_away(&self, away: BTreeMap<PeerId, Duration>) {
+        *lock(&self.away) = away;
+    }
+
+    /// For how long this one has.
+    fn away(&self, peer: PeerId) -> Duration {
+        lock(&self.away).get(&peer).copied().unwrap_or_default()
     }
 
     /// Whether an OPEN to a peer says now that we have restarted: it is told until it has seen it.
@@ -466,12 +479,12 @@ const ACCEPTED_MAX: usize = 256;
 /// Connections that a busy peer has not looked at.
 const WORDS_MAX: usize = 4;
 /// How long the daemon waits for its peers' tasks, which have 3 s for their own last words.
-const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
-const AUDIT_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+const AUDIT_EVERY: Duration = Duration::from_secs(5);
 /// Longer than any peer takes to come back; shorter than the restart time that we offer.
-const RESTARTED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
+const RESTARTED_FOR: Duration = Duration::from_secs(60);
 /// More than any fabric has peers. One beyond may hear twice that we have restarted.
 const SAW_RESTART_MAX: usize = 65_536;
 /// More than any fabric has switches.
 const BFD_SESSIONS_MAX: usize = 4096;
-const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -173,6 +173,8 @@ impl Stake {
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
             parting: &Parting::Gone,
             restarted: false,
+            served_secs: 0,
+            away_secs: 0,
             left: self
                 .left
                 .as_ref()
@@ -268,7 +270,7 @@ impl Stake {
         }
         if self.sweepable(now) {
             let [family] = FAMILIES;
-            self.adj_rib_in.sweep(family, committed);
+            self.adj_rib_in.sweep(family, committed, 0);
             self.swept.insert(family);
         }
     }

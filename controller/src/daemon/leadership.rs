@@ -171,11 +171,11 @@ impl Leadership {
             self.leading_since.get_or_insert(now);
             self.bury(&group, &peers, now).await;
             self.expire(&peers).await;
-            self.no_llgr.remove(&self.shared, &peers).await;
             if let Some(batch) = sight.next(&moves, &mut self.log) {
                 self.shared.consensus.propose(batch).await;
             }
             self.program(&group, &control, &allocation).await;
+            self.no_llgr.remove(&self.shared, &peers).await;
         } else {
             self.leading_since = None;
             self.confirmed = None;
@@ -271,6 +271,7 @@ impl Leadership {
             None => Duration::ZERO,
         };
         self.orphans.count(peers, elapsed);
+        self.shared.set_away(self.orphans.ages());
     }
 
     /// Paths of a peer that nobody waits for go at once. The replica that served it last says so, whether it leads or

@@ -18,41 +18,41 @@ use crate::speaker::Shared;
 pub(super) struct NoLlgr(BTreeMap<PeerId, Owner>);
 
 impl NoLlgr {
-    /// Removes what is due, by the leader. What could not be agreed is due again.
+    /// Removes what is due of one peer, by the leader, who has other things to do. What could not be agreed is due
+    /// again.
     pub(super) async fn remove(&mut self, shared: &Arc<Shared>, peers: &BTreeMap<PeerId, Agreed>) {
-        for (peer, owner) in self.due(peers) {
-            let view = shared.consensus.view().clone();
-            let read = move || unwanted(&view, peer);
-            let Ok(Some(keys)) = tokio::task::spawn_blocking(read).await else {
-                continue;
-            };
-            let mut agreed = true;
-            for batch in batches(peer, &owner, &keys) {
-                let outcome = shared.consensus.propose(batch).await;
-                agreed &= matches!(outcome, Outcome::Applied { .. });
-            }
-            if !keys.is_empty() {
-                tracing::info!(%peer, routes = keys.len(), "routes with NO_LLGR go");
-            }
-            if agreed {
-                self.0.insert(peer, owner);
+        let Some((peer, owner)) = self.due(peers) else {
+            return;
+        };
+        let view = shared.consensus.view().clone();
+        let read = move || unwanted(&view, peer);
+        let Ok(Some(keys)) = tokio::task::spawn_blocking(read).await else {
+            return;
+        };
+        for batch in batches(peer, &owner, &keys) {
+            let outcome = shared.consensus.propose(batch).await;
+            if !matches!(outcome, Outcome::Applied { .. }) {
+                return;
             }
         }
+        if !keys.is_empty() {
+            tracing::info!(%peer, routes = keys.len(), "routes with NO_LLGR are gone");
+        }
+        self.0.insert(peer, owner);
     }
 
-    /// Peers that became long-lived stale.
-    fn due(&mut self, peers: &BTreeMap<PeerId, Agreed>) -> Vec<(PeerId, Owner)> {
+    /// A peer that became long-lived stale.
+    fn due(&mut self, peers: &BTreeMap<PeerId, Agreed>) -> Option<(PeerId, Owner)> {
         self.0.retain(|peer, owner| {
             let agreed = peers.get(peer);
             agreed.and_then(|agreed| agreed.owner.as_ref()) == Some(owner)
         });
-        let records = peers
+        let mut records = peers
             .iter()
             .filter_map(|(peer, agreed)| Some((*peer, agreed.owner.as_ref()?)));
         records
-            .filter(|(peer, owner)| owner.is_long_lived_stale() && !self.0.contains_key(peer))
+            .find(|(peer, owner)| owner.is_long_lived_stale() && !self.0.contains_key(peer))
             .map(|(peer, owner)| (peer, owner.clone()))
-            .collect()
     }
 }
 
@@ -113,6 +113,7 @@ mod tests {
             address: "192.0.2.1".parse().unwrap(),
             kind: PeerKind::IbgpClient,
             fresh_from: 0,
+            returned: None,
             retention: phase.map(|phase| Retention {
                 phase,
                 restart_secs: 120,
@@ -129,15 +130,15 @@ mod tests {
     #[test]
     fn a_peer_is_due_once_under_each_long_lived_record() {
         let mut no_llgr = NoLlgr::default();
-        assert!(no_llgr.due(&agreed(None)).is_empty());
-        assert!(no_llgr.due(&agreed(Some(Phase::Graceful))).is_empty());
+        assert_eq!(no_llgr.due(&agreed(None)), None);
+        assert_eq!(no_llgr.due(&agreed(Some(Phase::Graceful))), None);
         let peers = agreed(Some(Phase::LongLived));
         let due = no_llgr.due(&peers);
-        assert_eq!(due.len(), 1);
+        assert!(due.is_some());
         no_llgr.0.extend(due);
-        assert!(no_llgr.due(&peers).is_empty());
-        assert!(no_llgr.due(&agreed(None)).is_empty());
-        assert_eq!(no_llgr.due(&peers).len(), 1);
+        assert_eq!(no_llgr.due(&peers), None);
+        assert_eq!(no_llgr.due(&agreed(None)), None);
+        assert!(no_llgr.due(&peers).is_some());
     }
 
     #[test]

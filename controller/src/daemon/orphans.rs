@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_bgp::peer::PeerId;
 
 use crate::config::Bgp;
-use crate::ledger::{Owner, Phase, Retention};
+use crate::ledger::Owner;
 use crate::reflector::owner::Agreed;
 
 /// Peers that nobody serves.
@@ -20,8 +20,6 @@ struct Orphan {
     record: Option<Owner>,
     /// For how long.
     age: Duration,
-    /// For how long somebody does again.
-    served: Duration,
 }
 
 impl Orphans {
@@ -32,27 +30,28 @@ impl Orphans {
                 return false;
             };
             orphan.age += elapsed;
-            orphan.served = match agreed.sessions.is_empty() {
-                true => Duration::ZERO,
-                false => orphan.served + elapsed,
-            };
-            orphan.served < SAID && goes_on(&orphan.record, agreed)
+            agreed.owner == orphan.record && (agreed.sessions.is_empty() || is_stale(agreed))
         });
         for (peer, agreed) in peers {
             if agreed.sessions.is_empty() {
                 let begin = || Orphan {
                     record: agreed.owner.clone(),
                     age: Duration::ZERO,
-                    served: Duration::ZERO,
                 };
                 self.0.entry(*peer).or_insert_with(begin);
             }
         }
     }
 
-    /// For how long nobody has served the peer, or it has been long-lived stale.
+    /// For how long nobody has served the peer, or it has been long-lived stale and is back.
     pub(super) fn age(&self, peer: PeerId) -> Option<Duration> {
         self.0.get(&peer).map(|orphan| orphan.age)
+    }
+
+    /// That of each.
+    pub(super) fn ages(&self) -> BTreeMap<PeerId, Duration> {
+        let ages = self.0.iter().map(|(peer, orphan)| (*peer, orphan.age));
+        ages.collect()
     }
 }
 
@@ -93,25 +92,11 @@ impl<'a> Awaited<'a> {
     }
 }
 
-/// RFC 9494 §4.2: the long-lived stale time runs until the peer has said everything again. It has, if the next
-/// record is another one.
-fn goes_on(record: &Option<Owner>, agreed: &Agreed) -> bool {
-    let before = long_lived(record.as_ref());
-    match agreed.sessions.is_empty() {
-        true => {
-            let same = before.is_some() && before == long_lived(agreed.owner.as_ref());
-            agreed.owner == *record || same
-        }
-        false => before.is_some(),
-    }
-}
-
-/// Who was served for so long has said everything again: no session waits longer for the end of it.
-const SAID: Duration = Duration::from_secs(360);
-
-fn long_lived(owner: Option<&Owner>) -> Option<&Retention> {
-    let retention = owner?.retention.as_ref();
-    retention.filter(|retention| retention.phase == Phase::LongLived)
+/// RFC 9494 §4.2: a session does not end the long-lived stale time. The record of who claims the peer then says how
+/// much of it is left.
+fn is_stale(agreed: &Agreed) -> bool {
+    let owner = agreed.owner.as_ref();
+    owner.is_some_and(Owner::is_long_lived_stale)
 }
 
 #[cfg(test)]
@@ -124,6 +109,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::ledger::{Phase, Retention};
 
     const PEER: PeerId = PeerId {
         router_id: RouterId(0xc000_0201),
@@ -143,6 +129,7 @@ mod tests {
             address: "192.0.2.1".parse().unwrap(),
             kind: PeerKind::IbgpClient,
             fresh_from: 0,
+            returned: None,
             retention,
         };
         let agreed = Agreed {
@@ -220,16 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn the_long_lived_stale_time_runs_on_through_a_session_that_said_nothing() {
+    fn the_long_lived_stale_time_runs_on_until_somebody_claims_the_peer() {
         let mut orphans = Orphans::default();
         orphans.count(&agreed(1, Some(Phase::LongLived), &[]), SECOND);
-        orphans.count(&agreed(2, None, &[1]), SECOND);
-        orphans.count(&agreed(2, Some(Phase::LongLived), &[]), SECOND);
+        orphans.count(&agreed(1, Some(Phase::LongLived), &[1]), SECOND);
+        assert_eq!(orphans.ages(), BTreeMap::from([(PEER, SECOND)]));
+        orphans.count(&agreed(1, Some(Phase::LongLived), &[]), SECOND);
         assert_eq!(orphans.age(PEER), Some(2 * SECOND));
-        // One that said everything ends in another state.
-        orphans.count(&agreed(3, None, &[1]), SECOND);
-        orphans.count(&agreed(3, Some(Phase::Graceful), &[]), SECOND);
-        orphans.count(&agreed(3, Some(Phase::LongLived), &[]), SECOND);
-        assert_eq!(orphans.age(PEER), Some(Duration::ZERO));
+        orphans.count(&agreed(2, None, &[1]), SECOND);
+        assert_eq!(orphans.age(PEER), None);
     }
 }

@@ -42,6 +42,32 @@ impl Retention {
         self.families.iter().any(|(covered, _)| *covered == family)
     }
 
+    /// Seconds of `Phase::LongLived` that `family` has, if its paths stay.
+    pub fn stale_secs(&self, family: Family) -> Option<u32> {
+        let mut covered = self.families.iter().filter(|(it, _)| *it == family);
+        covered.next().map(|(_, secs)| *secs)
+    }
+
+    /// The same, of these families only; `None` if that is none.
+    pub fn only(&self, mut kept: impl FnMut(Family) -> bool) -> Option<Self> {
+        let families = self.families.iter().filter(|(family, _)| kept(*family));
+        let families: Vec<_> = families.copied().collect();
+        (!families.is_empty()).then_some(Self {
+            families,
+            ..self.clone()
+        })
+    }
+
+    /// The same after so many seconds of `Phase::LongLived`; the time of `Phase::Graceful` does not count.
+    pub fn after(&self, secs: u32) -> Self {
+        let mut left = self.clone();
+        if left.phase == Phase::LongLived {
+            let families = left.families.iter_mut();
+            families.for_each(|(_, left)| *left = left.saturating_sub(secs));
+        }
+        left
+    }
+
     /// Seconds from the begin of this state to the next.
     pub fn lasts_secs(&self) -> u64 {
         match self.phase {

@@ -361,7 +361,7 @@ impl AdjRibIn {
 
     /// Compares with what is committed, on becoming the owner: additions and changes wait to be
     /// proposed; what is committed and not held is kept, for the peer may not have said it yet. What was not
-    /// said under this epoch or a later one is said again, see [`ledger::Owner::fresh_from`].
+    /// said since the peer's return is proposed too, see [`ledger::Owner::fresh_from`].
     pub fn claim(&mut self, committed: &Committed<impl BuildHasher>, fresh_from: u64) {
         let same = |value: &Bytes, committed: &Bytes| {
             ledger::what_is_said(committed) == value && ledger::epoch_of(committed) >= fresh_from
@@ -385,13 +385,15 @@ impl AdjRibIn {
         self.pending.renounce();
     }
 
-    /// What is committed of `family` and was not announced in this session goes.
-    pub fn sweep(&mut self, family: Family, committed: &Committed<impl BuildHasher>) {
+    /// What is committed of `family` and was not announced in this session goes, but what stands under an epoch
+    /// before `spared`.
+    pub fn sweep(&mut self, family: Family, committed: &Committed<impl BuildHasher>, spared: u64) {
         let prefix = FactPrefix::RoutesOfPeer(family, self.peer).encode();
-        let gone = committed
-            .keys()
-            .filter(|key| key.starts_with(&prefix) && !self.routes.contains_key(*key));
-        let mut keys: Vec<_> = gone.cloned().collect();
+        let gone = committed.iter().filter(|(key, value)| {
+            let unsaid = key.starts_with(&prefix) && !self.routes.contains_key(*key);
+            unsaid && ledger::epoch_of(value) >= spared
+        });
+        let mut keys: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
         keys.sort_unstable();
         keys.into_iter().for_each(|key| self.pending.mark(key));
     }

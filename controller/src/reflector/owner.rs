@@ -48,6 +48,10 @@ pub struct Own<'a> {
     pub parting: &'a Parting,
     /// The peer restarted, and was back before that was said: its paths are as if they had been retained.
     pub restarted: bool,
+    /// For how many seconds the last session that ended was established.
+    pub served_secs: u32,
+    /// For how many seconds the peer has been away, if it is.
+    pub away_secs: u32,
     /// The record under which this session has just left the peer to others that say they serve it.
     pub left: Option<&'a Owner>,
     /// Families for which the peer says, in the session that is established, that it forwards as before;
@@ -147,34 +151,114 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
     if !renewed && !preferred && !own.impatient {
         return Step::Wait;
     }
+    let (claim, kept) = claim(own, owner, renewed, (address, kind));
+    let mut ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
+    ops.extend(forget_routes(own.peer, own.families, kept));
+    Step::Claim(ledger::owned(own.peer, owner, ops), claim)
+}
+
+/// The record of a claim, and of which families the paths stay.
+fn claim(
+    own: &Own<'_>,
+    owner: Option<&Owner>,
+    renewed: bool,
+    (address, kind): (IpAddr, PeerKind),
+) -> (Owner, impl Fn(Family) -> bool) {
+    // As if the last loss had been said.
+    let served = owner.filter(|owner| owner.retention.is_none());
+    let unsaid = match own.parting {
+        Parting::Restarting(new) if renewed && own.restarted => {
+            served.map(|owner| lost(owner, new, own.served_secs))
+        }
+        Parting::Gone | Parting::OurDoing | Parting::Restarting(_) => None,
+    };
+    let all = unsaid.is_none();
+    let said = unsaid.or_else(|| owner.cloned());
+    let before = said.as_ref().and_then(|owner| owner.retention.clone());
+    let preserved = before.as_ref().map(|it| own.preserved.after(it.phase));
+    let kept: Option<Vec<Family>> = before.as_ref().zip(preserved).map(|(before, preserved)| {
+        let covered = preserved.iter().filter(|family| before.covers(**family));
+        covered.copied().collect()
+    });
+    let stays = move |family| kept.as_ref().map_or(all, |kept| kept.contains(&family));
     let epoch = owner.map_or(0, |owner| owner.epoch) + 1;
-    let retention = owner.and_then(|owner| owner.retention.as_ref());
-    let fresh_from = match retention.map(|retention| retention.phase) {
-        // RFC 9494 §4.2: what it does not say again stays the last choice.
-        Some(Phase::LongLived) => epoch,
-        Some(Phase::Graceful) | None => owner.map_or(0, |owner| owner.fresh_from),
+    let (fresh_from, returned) = match (said, before) {
+        (Some(said), Some(before)) => {
+            let fresh_from = match before.phase {
+                // RFC 9494 §4.2: what it does not say again stays the last choice.
+                Phase::LongLived => epoch,
+                Phase::Graceful => said.fresh_from,
+            };
+            (fresh_from, before.after(own.away_secs).only(&stays))
+        }
+        (Some(said), None) => (said.fresh_from, said.returned),
+        (None, _) => (0, None),
     };
     let claim = Owner {
         replica: own.replica,
         epoch,
         address,
         kind,
-        fresh_from,
+        fresh_from: if returned.is_some() { fresh_from } else { 0 },
+        returned,
         retention: None,
     };
-    let mut ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
-    if let Some(retention) = retention {
-        let preserved = own.preserved.after(retention.phase);
-        let kept = |family: Family| preserved.contains(&family);
-        ops.extend(forget_routes(own.peer, own.families, kept));
-    } else if renewed && own.restarted {
-        // What it would have kept if that had been said.
-        let kept = |family: Family| {
-            own.parting.retains(family) && own.preserved.graceful.contains(&family)
-        };
-        ops.extend(forget_routes(own.peer, own.families, kept));
+    (claim, stays)
+}
+
+/// The record of a peer whose session of so many seconds was the last one: how its paths are kept now; not at all,
+/// if it says nothing of that.
+fn lost(owner: &Owner, new: &Retention, served_secs: u32) -> Owner {
+    let mut new = new.clone();
+    let before = owner.returned.as_ref();
+    match before.map(|before| (before.phase, before.after(served_secs))) {
+        None => {}
+        // RFC 4724 §4.2: what was stale before and not said again does not outlive a second restart. Nobody knows what
+        // that is, unless it was sifted.
+        Some((Phase::Graceful, before)) => {
+            new.families.retain(|(family, _)| !before.covers(*family));
+        }
+        // RFC 9494 §4.2: here it does, and its time is not begun again.
+        Some((Phase::LongLived, before)) => {
+            for (family, secs) in &mut new.families {
+                if let Some(left) = before.stale_secs(*family) {
+                    *secs = left.saturating_sub(new.restart_secs.into()).min(*secs);
+                }
+            }
+        }
     }
-    Step::Claim(ledger::owned(own.peer, owner, ops), claim)
+    Owner {
+        retention: (!new.families.is_empty()).then_some(new),
+        returned: None,
+        ..owner.clone()
+    }
+}
+
+/// The record once the peer has said all of `said` since its return.
+pub fn settled(owner: &Owner, mut said: impl FnMut(Family) -> bool) -> Owner {
+    let returned = owner.returned.as_ref();
+    let returned = returned.and_then(|returned| returned.only(|family| !said(family)));
+    Owner {
+        fresh_from: if returned.is_some() {
+            owner.fresh_from
+        } else {
+            0
+        },
+        returned,
+        ..owner.clone()
+    }
+}
+
+/// The record once nothing is there that was no more than stale and not said again: what is left is long-lived stale.
+pub fn sifted(owner: &Owner) -> Owner {
+    let returned = owner.returned.clone().filter(|_| owner.fresh_from > 0);
+    Owner {
+        returned: returned.map(|returned| Retention {
+            phase: Phase::LongLived,
+            ..returned
+        }),
+        ..owner.clone()
+    }
 }
 
 fn release(own: &Own<'_>, agreed: &Agreed) -> Step {
@@ -236,9 +320,11 @@ fn part(own: &Own<'_>, agreed: &Agreed) -> Vec<Op> {
         }
         // Nobody claimed the peer since it was last away: its time goes on. RFC 4724 §4.2.
         (Parting::Restarting(_), Some(owner)) if owner.retention.is_some() => Vec::new(),
-        (Parting::Restarting(retention), Some(owner)) => {
-            retain(own.peer, own.families, owner, retention)
-        }
+        (Parting::Restarting(retention), Some(owner)) => retain(
+            own.peer,
+            own.families,
+            &lost(owner, retention, own.served_secs),
+        ),
         (Parting::Gone, _) | (_, None) => ledger::forget(own.peer, own.families),
     }
 }
@@ -281,19 +367,20 @@ pub fn age(peer: PeerId, agreed: &Agreed, members: &[u64], families: &[Family]) 
     let owner = agreed.owner.as_ref()?;
     let next = owner.retention.as_ref()?.next();
     let mut batch = expire(peer, agreed, members, families);
-    if let Some(next) = next {
-        batch.ops = retain(peer, families, owner, &next);
-    }
+    let owner = Owner {
+        retention: next,
+        ..owner.clone()
+    };
+    batch.ops = retain(peer, families, &owner);
     Some(batch)
 }
 
-/// The paths of the families that `retention` covers stay, those of the others go.
-fn retain(peer: PeerId, families: &[Family], owner: &Owner, retention: &Retention) -> Vec<Op> {
-    let retained = Owner {
-        retention: Some(retention.clone()),
-        ..owner.clone()
+/// The paths of the families that the record retains stay, those of the others go; without any it goes too.
+fn retain(peer: PeerId, families: &[Family], owner: &Owner) -> Vec<Op> {
+    let Some(retention) = &owner.retention else {
+        return ledger::forget(peer, families);
     };
-    let mut ops = vec![ledger::put(&FactKey::Owner(peer), retained.encode())];
+    let mut ops = vec![ledger::put(&FactKey::Owner(peer), owner.encode())];
     ops.extend(forget_routes(peer, families, |family| {
         retention.covers(family)
     }));
@@ -355,7 +442,10 @@ mod tests {
         asn: 64_496,
     };
     const MEMBERS: [u64; 3] = [1, 2, 3];
-    const FAMILIES: [Family; 1] = [Family::L2VPN_EVPN];
+    const FAMILIES: [Family; 1] = [EVPN];
+    const BOTH: [Family; 2] = [EVPN, IPV4];
+    const EVPN: Family = Family::L2VPN_EVPN;
+    const IPV4: Family = Family::IPV4_UNICAST;
 
     /// The store as far as ownership needs it.
     #[derive(Default)]
@@ -426,6 +516,8 @@ mod tests {
             impatient: false,
             parting: &session.parting,
             restarted: false,
+            served_secs: 0,
+            away_secs: 0,
             left: session.left.as_ref(),
             preserved: &preserved,
         };
@@ -507,6 +599,7 @@ mod tests {
                 address,
                 kind: PeerKind::IbgpClient,
                 fresh_from: 0,
+                returned: None,
                 retention: None,
             }),
             sessions: [1].into(),
@@ -536,6 +629,8 @@ mod tests {
                 parting: restarted.unwrap_or(&Parting::Gone),
                 left: None,
                 restarted: restarted.is_some(),
+                served_secs: 0,
+                away_secs: 0,
                 preserved: &preserved,
             };
             let Step::Claim(batch, _) = next(&own, agreed) else {
@@ -682,54 +777,218 @@ mod tests {
         }
     }
 
-    /// RFC 9494 §4.2: not by the session, but by being said again.
-    #[test]
-    fn a_peer_that_was_long_lived_stale_is_fresh_from_its_return_on() {
-        let address = "192.0.2.1".parse().unwrap();
-        let preserved = Preserved::default();
-        let claimed = |phase: Option<Phase>, fresh_from| {
-            let retention = phase.map(|phase| Retention {
-                phase,
-                restart_secs: 120,
-                families: vec![(Family::L2VPN_EVPN, 3600)],
-            });
-            let owner = Owner {
-                replica: 2,
-                epoch: 6,
-                address,
-                kind: PeerKind::IbgpClient,
-                fresh_from,
-                retention,
-            };
-            let own = Own {
+    /// A peer of two families that one replica serves, and what its record says of a life like this.
+    struct Life {
+        owner: Option<Owner>,
+        secs: u32,
+    }
+
+    impl Life {
+        fn own<'a>(&self, up: bool, parting: &'a Parting, preserved: &'a Preserved) -> Own<'a> {
+            Own {
                 replica: 1,
                 members: &MEMBERS,
                 peer: PEER,
-                families: &FAMILIES,
-                established: Some((address, PeerKind::IbgpClient)),
+                families: &BOTH,
+                established: up.then_some(("192.0.2.1".parse().unwrap(), PeerKind::IbgpClient)),
                 announced: true,
                 claimed: None,
                 impatient: false,
-                parting: &Parting::Gone,
+                parting,
                 left: None,
                 restarted: false,
-                preserved: &preserved,
-            };
-            let agreed = Agreed {
-                owner: Some(owner),
+                served_secs: self.secs,
+                away_secs: self.secs,
+                preserved,
+            }
+        }
+
+        fn agreed(&self) -> Agreed {
+            Agreed {
+                owner: self.owner.clone(),
                 sessions: [1].into(),
+            }
+        }
+
+        /// It is back, after so many seconds; of which families its paths go.
+        fn back(&mut self, secs: u32, unsaid: Option<&Parting>) -> Vec<Family> {
+            self.secs = secs;
+            let preserved = Preserved {
+                graceful: BOTH.to_vec(),
+                long_lived: BOTH.to_vec(),
             };
-            let Step::Claim(_, claim) = next(&own, &agreed) else {
+            let own = Own {
+                restarted: unsaid.is_some(),
+                ..self.own(true, unsaid.unwrap_or(&Parting::Gone), &preserved)
+            };
+            let Step::Claim(batch, claim) = next(&own, &self.agreed()) else {
                 panic!("nobody else serves the peer");
             };
-            claim.fresh_from
+            self.owner = Some(claim);
+            gone(&batch.ops)
+        }
+
+        /// It is lost after a session of so many seconds; of which families its paths go.
+        fn lost(&mut self, secs: u32, parting: &Parting) -> Vec<Family> {
+            self.secs = secs;
+            let preserved = Preserved::default();
+            let own = self.own(false, parting, &preserved);
+            let Step::Release(batch) = next(&own, &self.agreed()) else {
+                panic!("nobody else serves the peer");
+            };
+            let key = FactKey::Owner(PEER).encode();
+            let record = batch.ops.iter().find_map(|op| match op {
+                Op::Put { value, keys } if keys.contains(&key) => Owner::decode(value),
+                _ => None,
+            });
+            self.owner = record;
+            gone(&batch.ops)
+        }
+
+        /// Its time is over.
+        fn aged(&mut self) {
+            let owner = self.owner.clone().unwrap();
+            let next = owner.retention.as_ref().unwrap().next();
+            self.owner = next.map(|next| Owner {
+                retention: Some(next),
+                ..owner
+            });
+        }
+
+        fn settled(&mut self, said: &[Family]) {
+            let owner = self.owner.as_ref().unwrap();
+            self.owner = Some(settled(owner, |family| said.contains(&family)));
+        }
+
+        fn sifted(&mut self) {
+            self.owner = Some(sifted(self.owner.as_ref().unwrap()));
+        }
+
+        fn fresh_from(&self) -> u64 {
+            self.owner.as_ref().unwrap().fresh_from
+        }
+
+        fn retention(&self) -> Option<(Phase, Vec<(Family, u32)>)> {
+            let retention = self.owner.as_ref()?.retention.clone()?;
+            Some((retention.phase, retention.families))
+        }
+    }
+
+    fn gone(ops: &[Op]) -> Vec<Family> {
+        let prefix = |op: &Op| match op {
+            Op::DeletePrefix { prefix } => Some(FactPrefix::decode(prefix).unwrap()),
+            Op::Put { .. } | Op::Delete { .. } => None,
         };
-        assert_eq!(claimed(None, 0), 0);
-        assert_eq!(claimed(Some(Phase::Graceful), 0), 0);
-        assert_eq!(claimed(Some(Phase::LongLived), 0), 7);
-        assert_eq!(claimed(Some(Phase::LongLived), 3), 7);
-        // The next replica knows as little of what was said.
-        assert_eq!(claimed(None, 3), 3);
+        let family = |prefix| match prefix {
+            FactPrefix::RoutesOfPeer(family, _) => family,
+            FactPrefix::SessionsOfReplica(_) => panic!("{prefix:?}"),
+        };
+        ops.iter().filter_map(prefix).map(family).collect()
+    }
+
+    /// For 120 s, and EVPN for an hour more.
+    fn restart() -> Parting {
+        Parting::Restarting(Retention {
+            phase: Phase::Graceful,
+            restart_secs: 120,
+            families: vec![(EVPN, 3600), (IPV4, 0)],
+        })
+    }
+
+    fn served() -> Life {
+        let mut life = Life {
+            owner: None,
+            secs: 0,
+        };
+        assert_eq!(life.back(0, None), []);
+        life
+    }
+
+    /// RFC 4724 §4.2.
+    #[test]
+    fn what_was_stale_and_not_said_again_does_not_outlive_a_second_restart() {
+        // Nobody knows what that is.
+        let mut life = served();
+        assert_eq!(life.lost(900, &restart()), []);
+        assert_eq!(life.back(5, None), []);
+        life.settled(&[IPV4]);
+        assert_eq!(life.lost(2, &restart()), [EVPN]);
+        assert_eq!(life.retention(), Some((Phase::Graceful, vec![(IPV4, 0)])));
+
+        // The same, and it is back before that is said.
+        let mut life = served();
+        life.lost(900, &restart());
+        life.back(5, None);
+        assert_eq!(life.back(0, Some(&restart())), BOTH);
+        assert_eq!(life.owner.as_ref().unwrap().returned, None);
+
+        // It was sifted, or all was said.
+        for sifted in [true, false] {
+            let mut life = served();
+            life.lost(900, &restart());
+            life.back(5, None);
+            match sifted {
+                true => life.sifted(),
+                false => life.settled(&BOTH),
+            }
+            assert_eq!(life.lost(2, &restart()), []);
+            let families = vec![(EVPN, 3600), (IPV4, 0)];
+            assert_eq!(life.retention(), Some((Phase::Graceful, families)));
+        }
+    }
+
+    /// RFC 9494 §4.2.
+    #[test]
+    fn what_is_long_lived_stale_and_not_said_again_stays_so_for_the_rest_of_its_time() {
+        let mut life = served();
+        life.lost(900, &restart());
+        life.aged();
+        assert_eq!(
+            life.retention(),
+            Some((Phase::LongLived, vec![(EVPN, 3600)]))
+        );
+        assert_eq!(life.back(1000, None), [IPV4]);
+        assert_eq!(life.fresh_from(), 2);
+        // It says IPv4, and not all of EVPN.
+        life.settled(&[IPV4]);
+        assert_eq!(life.lost(300, &restart()), []);
+        let left = 3600 - 1000 - 300 - 120;
+        let families = vec![(EVPN, left), (IPV4, 0)];
+        assert_eq!(life.retention(), Some((Phase::Graceful, families)));
+        // Back soon: what was no more than stale goes at the next loss, what was long-lived stale does not.
+        assert_eq!(life.back(5, None), []);
+        assert_eq!(life.fresh_from(), 2);
+        life.sifted();
+        assert_eq!(life.lost(80, &restart()), []);
+        let families = vec![(EVPN, left - 80 - 120), (IPV4, 0)];
+        assert_eq!(life.retention(), Some((Phase::Graceful, families)));
+        // Back after long: all of it is stale.
+        life.aged();
+        assert_eq!(life.back(100, None), [IPV4]);
+        assert_eq!(life.fresh_from(), 4);
+        life.settled(&BOTH);
+        assert_eq!(life.fresh_from(), 0);
+        life.lost(80, &restart());
+        let families = vec![(EVPN, 3600), (IPV4, 0)];
+        assert_eq!(life.retention(), Some((Phase::Graceful, families)));
+    }
+
+    #[test]
+    fn the_next_replica_knows_what_a_peer_is_back_from() {
+        let mut life = served();
+        life.lost(900, &restart());
+        life.aged();
+        life.back(1000, None);
+        let before = life.owner.clone().unwrap();
+        let owner = Owner {
+            replica: 2,
+            ..before.clone()
+        };
+        life.owner = Some(owner);
+        assert_eq!(life.back(0, None), []);
+        let owner = life.owner.unwrap();
+        assert_eq!(owner.returned, before.returned);
+        assert_eq!(owner.fresh_from, before.fresh_from);
     }
 
     #[test]

@@ -136,6 +136,7 @@ mod tests {
                     address: "192.0.2.1".parse().unwrap(),
                     kind: PeerKind::Ebgp,
                     fresh_from: 0,
+                    returned: None,
                     retention: None,
                 },
             };

@@ -23,8 +23,8 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::table::PeerKind;
 use weft_store::{Batch, Outcome};
 
-use super::{Shared, restart};
-use crate::ledger::{self, FactPrefix, Owner, Retention};
+use super::Shared;
+use crate::ledger::{self, FactKey, FactPrefix, Owner, Phase, Retention};
 use crate::reflector::learn::inbound::Inbound;
 use crate::reflector::learn::sanity::FabricView;
 use crate::reflector::learn::{AdjRibIn, Learned};
@@ -65,10 +65,12 @@ pub struct Ownership {
     preserved: Preserved,
     /// Families in which it says End-of-RIB.
     ending: Vec<Family>,
-    /// How the paths were kept that the session found of an earlier one.
-    returned: Option<Retention>,
+    /// A record of ours that is applied, behind the one that it replaced: what is agreed here may still be that.
+    replaced: Option<(Owner, Owner)>,
     /// The session before this one ended in a restart, and the facts may not say so yet.
     restarted: bool,
+    /// For how many seconds that one was established.
+    served_secs: u32,
     /// The session is over, and before that is said, what was stale and not said again goes.
     sifting: bool,
     /// When the last UPDATE came.
@@ -100,8 +102,10 @@ enum Proposed {
     Announced,
     /// To others, if there is a record.
     Released(Option<Owner>),
-    /// Under this record, which replaces that of a peer that was away for so long.
-    Claim(Owner, Option<Retention>),
+    /// Under this record, in the place of that one.
+    Claim(Owner, Option<Owner>),
+    /// All, or more, was said that the peer had not said since its return.
+    Settled(Owner),
 }
 
 impl Ownership {
@@ -148,7 +152,8 @@ impl Ownership {
             left: None,
             preserved,
             ending,
-            returned: None,
+            replaced: None,
+            served_secs: 0,
             restarted: false,
             sifting: false,
             learned_at: None,
@@ -164,9 +169,7 @@ impl Ownership {
 
     /// The peer came back before everything was taken away.
     pub fn resume(&mut self, terms: Terms, now: Instant) {
-        if self.sifting {
-            self.sifted();
-        }
+        self.sifting = false;
         self.adj_rib_in = adj_rib_in(&self.shared, self.peer, &terms, &mut self.view);
         self.kind = terms.kind;
         self.families = terms.families;
@@ -193,7 +196,8 @@ impl Ownership {
     /// The session ended; if it was the last one, `parting` says what becomes of the peer's paths. `ours`: it ended
     /// rather for our fault, and paths that would go stay for a while.
     pub fn end(&mut self, parting: Parting, ours: bool) {
-        self.established = None;
+        let since = self.established.take();
+        self.served_secs = since.map_or(0, |since| whole_secs(since.elapsed()));
         self.learned_at = None;
         self.refreshing.clear();
         self.pause = None;
@@ -202,23 +206,31 @@ impl Ownership {
             parting => parting,
         };
         self.restarted = matches!(self.parting, Parting::Restarting(_));
-        let said = |family: Family| self.swept.contains(&family);
-        let unsaid = restart::sifts(&self.parting, self.returned.as_ref(), said);
-        self.sifting = unsaid && self.claimed.is_some();
+        // It came and went before anybody served it. What is retained of it goes all the same.
+        let agreed = self.agreed.borrow().owner.clone();
+        let retained = agreed.filter(|owner| owner.retention.is_some());
+        if let Some(owner) = retained.filter(|_| self.parting == Parting::Gone) {
+            self.left = Some((owner, Instant::now() + LEAVE));
+        }
+        self.sifting = self
+            .returned()
+            .is_some_and(|returned| returned.phase == Phase::Graceful && self.restarted);
         if !self.sifting {
-            self.sifted();
+            self.over();
         }
     }
 
-    /// What the session said is of no use any more. Of a family that could not be sifted all goes.
-    fn sifted(&mut self) {
+    /// What the session said is of no use any more.
+    fn over(&mut self) {
         self.sifting = false;
-        let before = self.returned.take();
-        let said = |family: Family| self.swept.contains(&family);
-        self.parting = restart::again(self.parting.clone(), before.as_ref(), said);
         self.renounce();
         let (kind, local) = (self.kind, self.shared.local);
         self.adj_rib_in = AdjRibIn::new(self.peer, kind, local, self.families.clone());
+    }
+
+    /// What the peer, which this replica owns, is back from and has not said again.
+    fn returned(&self) -> Option<&Retention> {
+        self.claimed.as_ref()?.returned.as_ref()
     }
 
     fn renounce(&mut self) {
@@ -305,7 +317,11 @@ impl Ownership {
 
     /// Number of routes held of this session.
     pub fn routes(&self) -> &BTreeMap<Family, usize> {
-        self.adj_rib_in.counts()
+        const NONE: &BTreeMap<Family, usize> = &BTreeMap::new();
+        match self.established {
+            Some(_) => self.adj_rib_in.counts(),
+            None => NONE,
+        }
     }
 
     /// Waits until something happened and takes the next steps; says what that changed of what is held.
@@ -353,15 +369,26 @@ impl Ownership {
     fn advance(&mut self, now: Instant) {
         if self.step.is_none() && self.pause.is_none_or(|until| now >= until) {
             self.pause = None;
-            let agreed = self.agreed.borrow_and_update().clone();
+            let mut agreed = self.agreed.borrow_and_update().clone();
+            let mut replaced = self.replaced.iter();
+            if let Some((_, owner)) = replaced.find(|(old, _)| agreed.owner.as_ref() == Some(old)) {
+                agreed.owner = Some(owner.clone());
+            }
             let served = |owner: &Owner| agreed.sessions.contains(&owner.replica);
             self.unserved = match agreed.owner.as_ref().is_some_and(served) {
                 true => None,
                 false => self.unserved.or(Some(now)),
             };
             let owns = self.claimed.is_some() && self.claimed == agreed.owner;
-            if self.sifting && (!owns || self.is_sifted()) {
-                self.sifted();
+            if let Some(owner) = self.settled().filter(|_| owns) {
+                let put = ledger::put(&FactKey::Owner(self.peer), owner.encode());
+                let batch = ledger::owned(self.peer, self.claimed.as_ref(), vec![put]);
+                return self.propose(batch, Proposed::Settled(owner));
+            }
+            // Others heard what they heard: what this replica did not is not unsaid.
+            let alone = agreed.sessions.iter().all(|id| *id == self.shared.replica);
+            if self.sifting && !(owns && alone && self.unsaid().next().is_some()) {
+                self.over();
             }
             let step = match self.sifting {
                 true => Step::Commit,
@@ -378,9 +405,7 @@ impl Ownership {
                     self.propose(batch, Proposed::Released(Some(owner)));
                 }
                 Step::Claim(batch, owner) => {
-                    let retained = agreed.owner.and_then(|before| before.retention);
-                    let returned = retained.or_else(|| self.unsaid_restart());
-                    self.propose(batch, Proposed::Claim(owner, returned));
+                    self.propose(batch, Proposed::Claim(owner, agreed.owner));
                 }
                 Step::Commit => self.commit(now),
                 Step::Done => self.done = true,
@@ -388,12 +413,28 @@ impl Ownership {
         }
     }
 
-    /// How the paths would have been kept if the restart that the peer is back from had been said.
-    fn unsaid_restart(&self) -> Option<Retention> {
-        match &self.parting {
-            Parting::Restarting(retention) if self.restarted => Some(retention.clone()),
-            Parting::Restarting(_) | Parting::Gone | Parting::OurDoing => None,
+    /// The record that follows from what was said, and committed, since the peer's return, if that is another.
+    fn settled(&self) -> Option<Owner> {
+        let claimed = self.claimed.as_ref()?;
+        let committed = self.batches.is_empty() && !self.adj_rib_in.is_dirty();
+        if claimed.returned.is_none() || !self.compared || !committed {
+            return None;
         }
+        let swept = |family| self.swept.contains(&family);
+        let record = match self.sifting {
+            false => owner::settled(claimed, swept),
+            true if self.unsaid().all(swept) => owner::sifted(claimed),
+            true => return None,
+        };
+        (record != *claimed).then_some(record)
+    }
+
+    /// Families of which something may be there that is no more than stale and was not said again.
+    fn unsaid(&self) -> impl Iterator<Item = Family> + '_ {
+        let returned = self.returned();
+        let stale = returned.filter(|returned| returned.phase == Phase::Graceful);
+        let families = stale.into_iter().flat_map(|returned| &returned.families);
+        families.map(|(family, _)| *family)
     }
 
     fn decide(&self, agreed: &Agreed, now: Instant) -> Step {
@@ -408,6 +449,8 @@ impl Ownership {
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
             parting: &self.parting,
             restarted: self.restarted,
+            served_secs: self.served_secs,
+            away_secs: whole_secs(self.shared.away(self.peer)),
             left: self.left_at(now),
             preserved: &self.preserved,
         };
@@ -431,18 +474,23 @@ impl Ownership {
         self.step = None;
         match (outcome, proposed) {
             // A claim of another kind than the peer has become meanwhile is renewed.
-            (Outcome::Applied { .. }, Proposed::Claim(owner, returned))
+            (Outcome::Applied { .. }, Proposed::Claim(owner, replaced))
                 if self.established.is_some() && owner.kind == self.kind =>
             {
-                if returned.is_some() {
-                    self.returned = returned;
-                }
+                self.replaced = replaced.map(|old| (old, owner.clone()));
                 self.restarted = false;
                 tracing::info!(peer = %self.peer, epoch = owner.epoch, "peer claimed");
                 self.claimed = Some(owner);
                 self.compared = false;
                 self.swept.clear();
                 self.pause = Some(now + SETTLE);
+            }
+            (Outcome::Applied { .. }, Proposed::Settled(owner)) => {
+                if let Some(old) = self.claimed.replace(owner.clone()) {
+                    self.replaced = Some((old, owner));
+                } else {
+                    self.claimed = None; // the session ended, or another of its kind began
+                }
             }
             (Outcome::Applied { .. }, Proposed::Released(left)) => {
                 self.announced = false;
@@ -491,14 +539,6 @@ impl Ownership {
         }
     }
 
-    /// Nothing is committed any more that was stale and not said again.
-    fn is_sifted(&self) -> bool {
-        let swept = ledger::FAMILIES
-            .iter()
-            .all(|family| self.swept.contains(family));
-        swept && self.batches.is_empty() && !self.adj_rib_in.is_dirty()
-    }
-
     /// When a peer that does not say the End-of-RIB of a family has had its time to.
     fn said_all_at(&self, family: Family) -> Option<Instant> {
         let since = self.established?;
@@ -509,9 +549,12 @@ impl Ownership {
     /// Families of which the peer has said everything, or had the time to, or does not speak, or will say no more.
     fn sweepable(&self, now: Instant) -> impl Iterator<Item = Family> + '_ {
         let late = move |family| self.said_all_at(family).is_some_and(|at| now >= at);
-        let said = move |family: Family| {
-            let ended = self.sifting || self.adj_rib_in.ended(family);
-            ended || late(family) || !self.families.contains(&family)
+        let said = move |family: Family| match self.sifting {
+            true => self.unsaid().any(|it| it == family),
+            false => {
+                let ended = self.adj_rib_in.ended(family);
+                ended || late(family) || !self.families.contains(&family)
+            }
         };
         let due = move |family: &Family| !self.swept.contains(family) && said(*family);
         ledger::FAMILIES.into_iter().filter(due)
@@ -524,20 +567,16 @@ impl Ownership {
             self.pause = Some(Instant::now() + RETRY);
             return;
         };
+        let fresh_from = self.claimed.as_ref().map_or(0, |owner| owner.fresh_from);
         if !std::mem::replace(&mut self.compared, true) {
-            let fresh_from = self.claimed.as_ref().map_or(0, |owner| owner.fresh_from);
             self.adj_rib_in.claim(committed, fresh_from);
         }
+        // RFC 9494 §4.2: what is long-lived stale outlives another restart.
+        let spared = if self.sifting { fresh_from } else { 0 };
         let due: Vec<_> = self.sweepable(Instant::now()).collect();
         for family in due {
-            self.adj_rib_in.sweep(family, committed);
+            self.adj_rib_in.sweep(family, committed, spared);
             self.swept.insert(family);
-        }
-        // All was said again: how it was kept before is no matter of what comes.
-        let said = |(family, _): &(Family, u32)| self.swept.contains(family);
-        let returned = self.returned.as_ref();
-        if returned.is_some_and(|returned| returned.families.iter().all(said)) {
-            self.returned = None;
         }
     }
 
@@ -582,6 +621,11 @@ fn said_all_at(since: Instant, learned_at: Option<Instant>, ends: bool) -> Insta
     }
     let quiet = learned_at.map_or(since, |at| at + SYNC_QUIET);
     quiet.clamp(since + SYNC_DEADLINE, since + SYNC_DEADLINE_MAX)
+}
+
+/// Rounded up, so that no time is counted twice as less than it was.
+fn whole_secs(time: Duration) -> u32 {
+    u32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
 /// An empty one under these terms.

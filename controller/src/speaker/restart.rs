@@ -84,44 +84,6 @@ fn retention(
     })
 }
 
-/// What the end of a session means if the peer had been away before it: `before` says how its paths had been
-/// kept, and `said` of which families it has said everything since.
-pub fn again(
-    parting: Parting,
-    before: Option<&Retention>,
-    said: impl Fn(Family) -> bool,
-) -> Parting {
-    let (Parting::Restarting(mut retention), Some(before)) = (parting.clone(), before) else {
-        return parting;
-    };
-    match before.phase {
-        // RFC 4724 §4.2: what was stale before and not said again does not outlive a second restart.
-        Phase::Graceful => {
-            let fresh = |family: Family| !before.covers(family) || said(family);
-            retention.families.retain(|(family, _)| fresh(*family));
-        }
-        // RFC 9494 §4.2: here it does, and its time is not begun again. There is one time for all that stays.
-        Phase::LongLived => {
-            let unsaid = |(family, _): &(Family, u32)| !said(*family);
-            if before.families.iter().any(unsaid) {
-                retention = before.clone();
-            }
-        }
-    }
-    match retention.families.is_empty() {
-        true => Parting::Gone,
-        false => Parting::Restarting(retention),
-    }
-}
-
-/// Whether the peer was stale before the session that ended, and is to be kept again: what it has not said since goes
-/// first, so that all that stays was said. RFC 4724 §4.2.
-pub fn sifts(parting: &Parting, before: Option<&Retention>, said: impl Fn(Family) -> bool) -> bool {
-    let stale = before.filter(|before| before.phase == Phase::Graceful);
-    let mut families = stale.iter().flat_map(|before| &before.families);
-    families.any(|(family, _)| parting.retains(*family) && !said(*family))
-}
-
 /// Families for which the peer kept its forwarding state: the F bits. RFC 4724 §4.2, RFC 9494 §4.2.
 pub fn preserved(negotiated: &Negotiated) -> Preserved {
     let restart = negotiated.graceful_restart.as_ref();
@@ -238,58 +200,6 @@ mod tests {
         let families = vec![(EVPN, 3600), (IPV4, 0)];
         assert_eq!(retained(&both), Some((120, families)));
         assert_eq!(retained(&negotiated(&[])), None);
-    }
-
-    fn kept(phase: Phase, families: &[(Family, u32)]) -> Retention {
-        Retention {
-            phase,
-            restart_secs: 120,
-            families: families.to_vec(),
-        }
-    }
-
-    #[test]
-    fn a_second_restart_ends_what_was_stale_but_not_what_was_long_lived_stale() {
-        let new = || Parting::Restarting(kept(Phase::Graceful, &[(EVPN, 3600), (IPV4, 3600)]));
-        let ipv4 = |family| family == IPV4;
-        let none = |_| false;
-        assert_eq!(again(new(), None, none), new());
-
-        let graceful = kept(Phase::Graceful, &[(EVPN, 3600), (IPV4, 3600)]);
-        let said = kept(Phase::Graceful, &[(IPV4, 3600)]);
-        assert_eq!(again(new(), Some(&graceful), none), Parting::Gone);
-        assert_eq!(
-            again(new(), Some(&graceful), ipv4),
-            Parting::Restarting(said)
-        );
-
-        let long_lived = kept(Phase::LongLived, &[(EVPN, 900), (IPV4, 900)]);
-        let unsaid = Parting::Restarting(long_lived.clone());
-        assert_eq!(again(new(), Some(&long_lived), none), unsaid);
-        assert_eq!(again(new(), Some(&long_lived), ipv4), unsaid);
-        assert_eq!(again(new(), Some(&long_lived), |_| true), new());
-        assert_eq!(again(Parting::Gone, Some(&long_lived), none), Parting::Gone);
-    }
-
-    #[test]
-    fn who_was_stale_and_had_not_said_all_is_sifted() {
-        let families = [(EVPN, 3600), (IPV4, 3600)];
-        let graceful = kept(Phase::Graceful, &families);
-        let new = Parting::Restarting(graceful.clone());
-        let (ipv4, none, all) = (|family| family == IPV4, |_| false, |_| true);
-        assert!(sifts(&new, Some(&graceful), ipv4));
-        assert!(!sifts(&new, Some(&graceful), all));
-        assert!(!sifts(&new, None, none));
-        assert!(!sifts(&Parting::Gone, Some(&graceful), none));
-        assert!(!sifts(&new, Some(&kept(Phase::LongLived, &families)), none));
-        // What was not stale is as it was said, and what does not stay goes in any case.
-        let evpn = kept(Phase::Graceful, &[(EVPN, 3600)]);
-        assert!(!sifts(&new, Some(&evpn), |family| family == EVPN));
-        assert!(!sifts(
-            &Parting::Restarting(evpn),
-            Some(&graceful),
-            |family| family == EVPN
-        ));
     }
 
     #[test]

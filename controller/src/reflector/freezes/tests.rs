@@ -134,6 +134,7 @@ fn owner(leaf: u8, epoch: u64) -> (Bytes, Bytes) {
             _ => PeerKind::IbgpNonClient,
         },
         fresh_from: 0,
+        returned: None,
         retention: None,
     };
     (FactKey::Owner(peer(leaf)).encode(), owner.encode())

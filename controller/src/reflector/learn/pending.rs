@@ -16,8 +16,8 @@ pub struct Pending {
     dirty: HashSet<Bytes>,
     /// This replica commits what the peer says; otherwise nothing waits.
     owned: bool,
-    /// The epoch that it is said under, see [`ledger::Owner::fresh_from`].
-    epoch: u64,
+    /// The peer's [`ledger::Owner::fresh_from`]: what it says stands under that epoch.
+    fresh_from: u64,
 }
 
 impl Pending {
@@ -33,11 +33,11 @@ impl Pending {
         }
     }
 
-    /// From now on this replica commits under this epoch, beginning with these keys.
-    pub fn claim(&mut self, keys: Vec<Bytes>, epoch: u64) {
+    /// From now on this replica commits, beginning with these keys.
+    pub fn claim(&mut self, keys: Vec<Bytes>, fresh_from: u64) {
         self.renounce();
         self.owned = true;
-        self.epoch = epoch;
+        self.fresh_from = fresh_from;
         keys.into_iter().for_each(|key| self.mark(key));
     }
 
@@ -81,7 +81,7 @@ impl Pending {
         let mut ops: Vec<_> = puts
             .into_iter()
             .map(|(value, keys)| Op::Put {
-                value: ledger::said_under(self.epoch, &value),
+                value: ledger::said_under(self.fresh_from, &value),
                 keys,
             })
             .collect();

@@ -144,7 +144,7 @@ impl Peer<'_> {
             .map(|path| field(path, "stale"))
     }
 
-    /// It takes its leave: nothing of it stays.
+    /// It comes and takes its leave at once: nothing of it stays.
     fn leaves(&self, checks: &mut Checks) -> Result<(), Failure> {
         let _voice = self.says("notification{ 06 03 }")?;
         self.has(checks, "it takes its leave", &[])
