@@ -15,7 +15,8 @@ use weft_bgp::reflect::Local;
 use weft_bgp::update_group::ExportKey;
 use weft_bgp::update_group::journal::Journal;
 use weft_controller::reflector::families::GroupId;
-use weft_controller::reflector::{Output as Reflected, Reflector, owner};
+use weft_controller::reflector::owner::{self, Parting};
+use weft_controller::reflector::{Output as Reflected, Reflector};
 use weft_store::{Applied, Batch, Change, Config, Input, Outcome, Output, Replica, Status};
 
 use crate::leadership::Leadership;
@@ -375,11 +376,11 @@ impl Host {
         self.members_of_groups.insert(session, member);
     }
 
-    pub(crate) fn down(&mut self, session: u64) {
+    pub(crate) fn down(&mut self, session: u64, parting: Parting, now: u64) {
         if let Some(member) = self.members_of_groups.remove(&session)
             && let Some(stake) = self.stakes.get_mut(&member.peer)
         {
-            stake.end();
+            stake.end(parting, now);
         }
     }
 

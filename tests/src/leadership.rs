@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weft_bgp::peer::PeerId;
-use weft_controller::ledger::FAMILIES;
+use weft_controller::ledger::{FAMILIES, Owner};
 use weft_controller::reflector::owner::{self, Agreed};
 use weft_store::{Batch, Status};
 
@@ -12,7 +12,8 @@ use weft_store::{Batch, Status};
 #[derive(Default)]
 pub(crate) struct Leadership {
     leading_since: Option<u64>,
-    orphans: BTreeMap<PeerId, u64>,
+    /// Under which record nobody serves a peer, and since when.
+    orphans: BTreeMap<PeerId, (Option<Owner>, u64)>,
     /// Decided in one turn and proposed one after the other.
     batches: VecDeque<Batch>,
     pending: Option<u64>,
@@ -80,9 +81,17 @@ impl Leadership {
         self.orphans
             .retain(|peer, _| peers.get(peer).is_some_and(orphan));
         for (peer, agreed) in peers.iter().filter(|(_, agreed)| orphan(agreed)) {
-            let since = *self.orphans.entry(*peer).or_insert(now);
-            if now >= since + REHOME_HOLD {
-                let batch = owner::expire(*peer, agreed, members, &FAMILIES);
+            let record = agreed.owner.clone();
+            let orphan = self.orphans.entry(*peer).or_insert((record.clone(), now));
+            if orphan.0 != record {
+                *orphan = (record, now);
+            }
+            let retention = agreed.owner.as_ref();
+            let retention = retention.and_then(|owner| owner.retention.as_ref());
+            let hold = retention.map_or(REHOME_HOLD, |it| it.lasts_secs() * 1_000);
+            if now >= orphan.1 + hold {
+                let batch = owner::age(*peer, agreed, members, &FAMILIES)
+                    .unwrap_or_else(|| owner::expire(*peer, agreed, members, &FAMILIES));
                 self.batches.push_back(batch);
             }
         }

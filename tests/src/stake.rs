@@ -9,7 +9,7 @@ use weft_bgp::family::Family;
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
 use weft_bgp::table::PeerKind;
-use weft_controller::ledger::{self, FactPrefix, Owner};
+use weft_controller::ledger::{self, FactKey, FactPrefix, Owner, Phase, Retention};
 use weft_controller::reflector::learn::AdjRibIn;
 use weft_controller::reflector::owner::{self, Agreed, Own, Parting, Preserved, Step};
 use weft_store::{Batch, Op, Outcome, View};
@@ -37,6 +37,11 @@ pub(crate) struct Stake {
     announced: bool,
     /// The record under which the peer was left to others, and until when those may turn out to be dead.
     left: Option<(Owner, u64)>,
+    parting: Parting,
+    replaced: Option<(Owner, Owner)>,
+    restarted: bool,
+    served_secs: u32,
+    sifting: bool,
     pub(crate) agreed: Agreed,
     pub(crate) done: bool,
 }
@@ -45,7 +50,9 @@ enum Proposed {
     Announced,
     /// To others, if there is a record.
     Released(Option<Owner>),
-    Claim(Owner),
+    /// Under this record, in the place of that one.
+    Claim(Owner, Option<Owner>),
+    Settled(Owner),
 }
 
 struct Scan {
@@ -90,6 +97,11 @@ impl Stake {
             unserved: None,
             announced: false,
             left: None,
+            parting: Parting::Gone,
+            replaced: None,
+            restarted: false,
+            served_secs: 0,
+            sifting: false,
             agreed,
             done: false,
         }
@@ -99,15 +111,38 @@ impl Stake {
         self.adj_rib_in = AdjRibIn::new(self.peer, KIND, self.local, FAMILIES.to_vec());
         self.established = Some(now);
         self.left = None;
+        self.sifting = false;
         self.renounce();
         self.done = false;
     }
 
-    pub(crate) fn end(&mut self) {
-        self.established = None;
-        self.renounce();
+    pub(crate) fn end(&mut self, parting: Parting, now: u64) {
+        let since = self.established.take();
+        self.served_secs = since.map_or(0, |since| secs(now - since));
         self.pause = None;
+        self.parting = parting;
+        self.restarted = matches!(self.parting, Parting::Restarting(_));
+        let retained = self.agreed.owner.clone();
+        let retained = retained.filter(|owner| owner.retention.is_some());
+        if let Some(owner) = retained.filter(|_| self.parting == Parting::Gone) {
+            self.left = Some((owner, now + LEAVE));
+        }
+        self.sifting = self.restarted && self.is_unsaid();
+        if !self.sifting {
+            self.over();
+        }
+    }
+
+    fn over(&mut self) {
+        self.sifting = false;
+        self.renounce();
         self.adj_rib_in = AdjRibIn::new(self.peer, KIND, self.local, FAMILIES.to_vec());
+    }
+
+    /// The peer is back from being stale, and has not said everything again.
+    fn is_unsaid(&self) -> bool {
+        let returned = self.claimed.as_ref().and_then(|it| it.returned.as_ref());
+        returned.is_some_and(|returned| returned.phase == Phase::Graceful)
     }
 
     fn renounce(&mut self) {
@@ -135,13 +170,32 @@ impl Stake {
             return;
         }
         self.pause = None;
-        let sessions = &self.agreed.sessions;
-        let served = |owner: &Owner| sessions.contains(&owner.replica);
-        self.unserved = match self.agreed.owner.as_ref().is_some_and(served) {
+        let mut agreed = self.agreed.clone();
+        let mut replaced = self.replaced.iter();
+        if let Some((_, owner)) = replaced.find(|(old, _)| agreed.owner.as_ref() == Some(old)) {
+            agreed.owner = Some(owner.clone());
+        }
+        let served = |owner: &Owner| agreed.sessions.contains(&owner.replica);
+        self.unserved = match agreed.owner.as_ref().is_some_and(served) {
             true => None,
             false => self.unserved.or(Some(edge.now)),
         };
-        match self.decide(edge.now) {
+        let owns = self.claimed.is_some() && self.claimed == agreed.owner;
+        if let Some(owner) = self.settled().filter(|_| owns) {
+            let put = ledger::put(&FactKey::Owner(self.peer), owner.encode());
+            let batch = ledger::owned(self.peer, self.claimed.as_ref(), vec![put]);
+            self.step = Some(((edge.propose)(batch), Proposed::Settled(owner)));
+            return;
+        }
+        let alone = agreed.sessions.iter().all(|id| *id == self.replica);
+        if self.sifting && !(owns && alone && self.is_unsaid()) {
+            self.over();
+        }
+        let step = match self.sifting {
+            true => Step::Commit,
+            false => self.decide(&agreed, edge.now),
+        };
+        match step {
             Step::Wait => {}
             Step::Announce(batch) => {
                 self.announced = true;
@@ -154,14 +208,31 @@ impl Stake {
                 self.step = Some(((edge.propose)(batch), Proposed::Released(Some(owner))));
             }
             Step::Claim(batch, owner) => {
-                self.step = Some(((edge.propose)(batch), Proposed::Claim(owner)));
+                self.step = Some(((edge.propose)(batch), Proposed::Claim(owner, agreed.owner)));
             }
             Step::Commit => self.commit(edge),
             Step::Done => self.done = true,
         }
     }
 
-    fn decide(&self, now: u64) -> Step {
+    /// The record that follows from what was said, and committed, since the peer's return, if that is another.
+    fn settled(&self) -> Option<Owner> {
+        let claimed = self.claimed.as_ref()?;
+        let committed = self.batches.is_empty() && !self.adj_rib_in.is_dirty();
+        if claimed.returned.is_none() || !self.compared || !committed {
+            return None;
+        }
+        let [family] = FAMILIES;
+        let swept = self.swept.contains(&family);
+        let record = match self.sifting {
+            false => owner::settled(claimed, |family| self.swept.contains(&family)),
+            true if swept => owner::sifted(claimed),
+            true => return None,
+        };
+        (record != *claimed).then_some(record)
+    }
+
+    fn decide(&self, agreed: &Agreed, now: u64) -> Step {
         let own = Own {
             replica: self.replica,
             members: &self.members,
@@ -171,18 +242,18 @@ impl Stake {
             claimed: self.claimed.as_ref(),
             announced: self.announced,
             impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
-            parting: &Parting::Gone,
-            restarted: false,
-            served_secs: 0,
+            parting: &self.parting,
+            restarted: self.restarted,
+            served_secs: self.served_secs,
             away_secs: 0,
             left: self
                 .left
                 .as_ref()
                 .filter(|(_, until)| now < *until)
                 .map(|(owner, _)| owner),
-            preserved: &Preserved::default(),
+            preserved: &preserved(),
         };
-        owner::next(&own, &self.agreed)
+        owner::next(&own, agreed)
     }
 
     /// What became of a proposal, if it is one of this stake's.
@@ -203,14 +274,26 @@ impl Stake {
 
     fn stepped(&mut self, proposed: Proposed, outcome: &Outcome, now: u64) {
         match (outcome, proposed) {
-            (Outcome::Applied { .. }, Proposed::Claim(owner)) if self.established.is_some() => {
+            (Outcome::Applied { .. }, Proposed::Claim(owner, replaced))
+                if self.established.is_some() =>
+            {
+                self.replaced = replaced.map(|old| (old, owner.clone()));
+                self.restarted = false;
                 self.claimed = Some(owner);
                 self.compared = false;
                 self.swept.clear();
                 self.pause = Some(now + SETTLE);
             }
+            (Outcome::Applied { .. }, Proposed::Settled(owner)) => {
+                if let Some(old) = self.claimed.replace(owner.clone()) {
+                    self.replaced = Some((old, owner));
+                } else {
+                    self.claimed = None;
+                }
+            }
             (Outcome::Applied { .. }, Proposed::Released(left)) => {
                 self.announced = false;
+                self.restarted = false;
                 let left = left.filter(|_| self.established.is_none());
                 self.left = left.map(|owner| (owner, now + LEAVE));
                 self.pause = Some(now + SETTLE);
@@ -260,17 +343,19 @@ impl Stake {
             .established
             .is_some_and(|since| now >= since + SYNC_DEADLINE);
         let [family] = FAMILIES;
-        !self.swept.contains(&family) && (late || self.adj_rib_in.ended(family))
+        let said = self.sifting || late || self.adj_rib_in.ended(family);
+        !self.swept.contains(&family) && said
     }
 
     fn scanned(&mut self, committed: &HashMap<Bytes, Bytes>, now: u64) {
+        let fresh_from = self.claimed.as_ref().map_or(0, |owner| owner.fresh_from);
         if !std::mem::replace(&mut self.compared, true) {
-            let fresh_from = self.claimed.as_ref().map_or(0, |owner| owner.fresh_from);
             self.adj_rib_in.claim(committed, fresh_from);
         }
         if self.sweepable(now) {
             let [family] = FAMILIES;
-            self.adj_rib_in.sweep(family, committed, 0);
+            let spared = if self.sifting { fresh_from } else { 0 };
+            self.adj_rib_in.sweep(family, committed, spared);
             self.swept.insert(family);
         }
     }
@@ -299,6 +384,31 @@ fn read(view: &View, peer: PeerId) -> HashMap<Bytes, Bytes> {
         .map(|fact| fact.expect("the store can be read"))
         .collect()
 }
+
+fn secs(ms: u64) -> u32 {
+    u32::try_from(ms.div_ceil(1000)).unwrap_or(u32::MAX)
+}
+
+/// What the end of a session to a switch that restarts means: a while as stale, and a while as long-lived stale.
+pub(crate) fn restarting() -> Parting {
+    let [family] = FAMILIES;
+    Parting::Restarting(Retention {
+        phase: Phase::Graceful,
+        restart_secs: RESTART_SECS,
+        families: vec![(family, LONG_LIVED_SECS)],
+    })
+}
+
+/// Every model switch forwards as before when it is back.
+fn preserved() -> Preserved {
+    Preserved {
+        graceful: FAMILIES.to_vec(),
+        long_lived: FAMILIES.to_vec(),
+    }
+}
+
+const RESTART_SECS: u16 = 4;
+const LONG_LIVED_SECS: u32 = 6;
 
 /// What every model peer is to the reflector.
 pub(crate) const KIND: PeerKind = PeerKind::IbgpClient;

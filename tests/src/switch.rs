@@ -13,11 +13,13 @@ use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::{PeerId, RouterId};
 use weft_bgp::rd::Rd;
 use weft_bgp::wire::Writer;
+use weft_controller::reflector::owner::Parting;
 use weft_evpn::community::{Encapsulation, MacMobility, RouteTarget};
 use weft_evpn::route::{InclusiveMulticast, InclusiveMulticastKey, Labels, MacIp, MacIpKey};
 use weft_evpn::{Esi, EthernetTag, Label, Mac, Route, RouteKey};
 
 use crate::random::Random;
+use crate::stake;
 
 /// One leaf.
 pub(crate) struct Switch {
@@ -29,6 +31,8 @@ pub(crate) struct Switch {
     pub(crate) replicas: Vec<u64>,
     /// Whether it says End-of-RIB.
     pub(crate) ends: bool,
+    /// Whether its routes are to outlive its sessions for a while. RFC 4724, RFC 9494.
+    restarts: bool,
     pub(crate) alive: bool,
     /// What it announces, since when without a break, and under which version.
     pub(crate) routes: BTreeMap<RouteKey, Announced>,
@@ -63,9 +67,18 @@ impl Switch {
             },
             replicas,
             ends: random.permille(800),
+            restarts: random.permille(500),
             alive: true,
             routes: BTreeMap::new(),
             versions: 0,
+        }
+    }
+
+    /// What the end of its last session means for its routes.
+    pub(crate) fn parting(&self) -> Parting {
+        match self.restarts {
+            true => stake::restarting(),
+            false => Parting::Gone,
         }
     }
 

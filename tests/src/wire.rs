@@ -105,7 +105,7 @@ impl World {
                 Wire::Octets(octets) => host.hear(id, &octets),
                 Wire::Close => {
                     session.replica_up = false;
-                    host.down(id);
+                    host.down(id, self.switches[at].parting(), self.now);
                     return;
                 }
             }
@@ -208,13 +208,13 @@ impl World {
         };
         session.replica_up = false;
         session.to_switch.push_back((now, Wire::Close));
-        let replica = session.replica;
+        let (replica, parting) = (session.replica, self.switches[session.switch].parting());
         if let Some(host) = self
             .places
             .get_mut(&replica)
             .and_then(|place| place.host.as_mut())
         {
-            host.down(id);
+            host.down(id, parting, now);
         }
         self.trace
             .note(now, format!("session {id}: closed by replica {replica}"));

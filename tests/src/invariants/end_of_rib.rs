@@ -21,6 +21,7 @@ pub(crate) fn heard(session: &Session, switches: &[Switch], facts: &Facts) -> Ve
             continue;
         };
         let route = Route::key_from_octets(octets).filter(|key| switches[from].owns(key));
+        let route = route.filter(|_| !facts.is_stale(key));
         let missing = route.filter(|key| !session.routes.contains_key(key));
         if let Some(key) = missing.filter(|_| *since < session.since) {
             let (switch, replica) = (session.switch, session.replica);
