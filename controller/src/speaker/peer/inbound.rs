@@ -148,7 +148,8 @@ impl Peer {
             (None, Some(rate)) => Some(Budget::new(rate, now().into_std())),
         };
         if self.budget.is_none() {
-            self.resting = None;
+            // What was read and waits is taken now: no octet need come after it.
+            self.resting = self.resting.map(|_| now());
         }
     }
 

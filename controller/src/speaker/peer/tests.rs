@@ -3,6 +3,7 @@
 
 mod blocked;
 mod lingering;
+mod paced;
 mod reading;
 mod reconfigured;
 mod restarted;
