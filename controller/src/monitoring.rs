@@ -74,3 +74,6 @@ pub fn timestamp() -> Timestamp {
     let micros = since.map_or(0, |since| since.as_micros());
     Timestamp::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

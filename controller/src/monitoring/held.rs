@@ -170,6 +170,7 @@ mod tests {
     use weft_bgp::table::PeerKind;
 
     use super::*;
+    use crate::monitoring::tests::{self, announced, flood, host};
     use crate::reflector::learn::AdjRibIn;
 
     fn fact(path_id: u32, last: u8, value: &Bytes) -> (Bytes, Bytes) {
@@ -323,5 +324,101 @@ mod tests {
             assert_eq!(gone, expected);
         }
         assert!(withdrawn(&[], AddPathSet::NONE).is_empty());
+    }
+    /// What is held of a client that has said these routes, one by one.
+    fn client(add_path: AddPathSet, routes: &[Route]) -> AdjRibIn {
+        let (router_id, asn) = (RouterId(1), 64_496);
+        let local = Local {
+            asn,
+            router_id: RouterId(2),
+            cluster_id: ClusterId(2),
+        };
+        let families = vec![Family::L2VPN_EVPN];
+        let peer = PeerId { router_id, asn };
+        let mut adj_rib_in = AdjRibIn::new(peer, PeerKind::IbgpClient, local, families);
+        adj_rib_in.set_add_path(add_path);
+        for route in routes {
+            let path_id = (add_path != AddPathSet::NONE).then_some(PATH_ID);
+            let update = tests::announcement(path_id, route);
+            let learned = adj_rib_in.learn(&update).unwrap();
+            assert_eq!(learned.announced, 1, "{learned:?}");
+        }
+        adj_rib_in
+    }
+
+    const PATH_ID: u32 = 7;
+
+    /// With their labels and their segment, which no key has, and with all of their attributes.
+    #[test]
+    fn evpn_routes_are_told_as_their_peer_said_them() {
+        for add_path in [AddPathSet::of([Family::L2VPN_EVPN]), AddPathSet::NONE] {
+            let routes = [host(1), host(2), flood(1), flood(2)];
+            let adj_rib_in = client(add_path, &routes);
+            let with_ids = add_path != AddPathSet::NONE;
+            let path_id = if with_ids { PATH_ID } else { 0 };
+            let mut held = Held::new(adj_rib_in.held(), add_path);
+            let mut told = Vec::new();
+            while let Some((family, messages)) = held.next() {
+                assert_eq!(family, Family::L2VPN_EVPN);
+                for message in messages {
+                    let update = tests::decoded(&message, add_path);
+                    for (id, route) in announced(&update, with_ids) {
+                        let expected = Attributes {
+                            next_hop: None,
+                            ..tests::attributes(&route)
+                        };
+                        assert_eq!((id, &update.attributes), (path_id, &expected));
+                        told.push(route);
+                    }
+                }
+            }
+            told.sort_by_key(Route::key);
+            assert_eq!(told, routes);
+        }
+    }
+
+    #[test]
+    fn evpn_routes_are_taken_back_under_their_keys() {
+        for add_path in [AddPathSet::of([Family::L2VPN_EVPN]), AddPathSet::NONE] {
+            let routes = [host(1), flood(1)];
+            let adj_rib_in = client(add_path, &routes);
+            let with_ids = add_path != AddPathSet::NONE;
+            let path_id = if with_ids { PATH_ID } else { 0 };
+            let mut keys: Vec<_> = adj_rib_in.held().into_iter().map(|(key, _)| key).collect();
+            keys.sort_unstable();
+            let [message] = &withdrawn(&keys, add_path)[..] else {
+                panic!("one message");
+            };
+            let update = tests::decoded(message, add_path);
+            let gone = tests::withdrawn(&update, with_ids);
+            assert_eq!(gone, routes.map(|route| (path_id, route.key())));
+        }
+    }
+
+    /// RFC 7606 §2, as above: a type 2 with ORIGIN 9 is not held any more, and the type 3 of its peer is.
+    #[test]
+    fn a_malformed_update_of_evpn_routes_is_retold_as_their_withdrawal() {
+        let mut adj_rib_in = client(AddPathSet::NONE, &[host(1), flood(1)]);
+        let context = DecodeContext {
+            four_octet_as: true,
+            ibgp: true,
+            extended_message: false,
+            add_path: AddPathSet::NONE,
+        };
+        let update = tests::announcement(None, &host(1));
+        let mut octets = Message::Update(Box::new(update)).encode(&context).to_vec();
+        let origin = [0x40, 1, 1, 0];
+        let at = octets.windows(4).position(|window| window == origin);
+        octets[at.unwrap() + 3] = 9;
+        let update = decoded(&octets, &context);
+        assert!(!update.faults.is_empty());
+        let learned = adj_rib_in.learn(&update).unwrap();
+        assert_eq!((learned.announced, learned.withdrawn), (0, 1));
+        let [message] = &retold(adj_rib_in.said(&update), AddPathSet::NONE)[..] else {
+            panic!("one message");
+        };
+        let told = tests::decoded(message, AddPathSet::NONE);
+        assert_eq!(announced(&told, false), []);
+        assert_eq!(tests::withdrawn(&told, false), [(0, host(1).key())]);
     }
 }

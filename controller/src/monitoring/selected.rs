@@ -317,14 +317,16 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use bytes::BytesMut;
-    use weft_bgp::attribute::NextHop;
+    use weft_bgp::attribute::{ExtendedCommunity, NextHop};
     use weft_bgp::capability::AddPathSet;
     use weft_bgp::frame;
     use weft_bgp::message::{DecodeContext, Message};
     use weft_bgp::peer::{ClusterId, RouterId};
     use weft_bgp::table::{PeerKind, Source};
+    use weft_evpn::RouteKey;
 
     use super::*;
+    use crate::monitoring::tests::{self, announced, flood, host, withdrawn};
 
     const CONTEXT: DecodeContext = DecodeContext {
         four_octet_as: true,
@@ -534,5 +536,118 @@ mod tests {
         assert_eq!((ahead.mark, ahead.gone), (behind.mark, behind.gone));
         // Who has not read everything once does not share it.
         assert!(part.span.after(&Place::new(Family::IPV4_UNICAST)).is_none());
+    }
+    /// What a collector has of EVPN after it was told everything, and how many UPDATEs it took.
+    fn told_evpn(
+        table: &Table<Route>,
+        whose: &Whose,
+        place: &mut Place,
+        has: &mut BTreeMap<RouteKey, (Route, Attributes)>,
+    ) -> usize {
+        let local = Local {
+            asn: 64_496,
+            router_id: RouterId(100),
+            cluster_id: ClusterId(1),
+        };
+        let mut count = 0;
+        loop {
+            let page = Page::Evpn(place.part(table).unwrap());
+            assert_eq!(page.family(), Family::L2VPN_EVPN);
+            let after = page.after(place).unwrap();
+            for message in page.messages(whose, place, &local) {
+                count += 1;
+                let update = tests::decoded(&message, AddPathSet::NONE);
+                for (_, key) in withdrawn(&update, false) {
+                    has.remove(&key);
+                }
+                for (_, route) in announced(&update, false) {
+                    has.insert(route.key(), (route, update.attributes.clone()));
+                }
+            }
+            *place = after;
+            if !page.more() {
+                return count;
+            }
+        }
+    }
+
+    /// As a collector hears of it: the next hop stands with the NLRI.
+    fn heard(route: &Route) -> (Route, Attributes) {
+        let attributes = Attributes {
+            next_hop: None,
+            ..tests::attributes(route)
+        };
+        (route.clone(), attributes)
+    }
+
+    fn evpn_table(routes: &[Route]) -> Table<Route> {
+        let mut table = Table::new();
+        let source = source(1);
+        let hosts = Arc::new(tests::attributes(&host(0)));
+        let floods = Arc::new(tests::attributes(&flood(0)));
+        for route in routes {
+            let attributes = match route {
+                Route::MacIp(_) => &hosts,
+                _ => &floods,
+            };
+            table.learn(&source, 0, route.clone(), Arc::clone(attributes));
+        }
+        table.select();
+        table
+    }
+
+    /// With the labels and the segment of a type 2 and the tunnel of a type 3, over several pages.
+    #[test]
+    fn evpn_routes_are_told_as_they_were_selected_and_taken_back_by_key() {
+        let count = u32::try_from(PAGE).unwrap() + 10;
+        let mut routes: Vec<_> = (0..count).map(host).collect();
+        routes.extend((0..10).map(flood));
+        let mut table = evpn_table(&routes);
+        let (mut place, mut has) = (Place::new(Family::L2VPN_EVPN), BTreeMap::new());
+        let messages = told_evpn(&table, &Whose::LocRib, &mut place, &mut has);
+        let expected: BTreeMap<_, _> = routes.iter().map(|it| (it.key(), heard(it))).collect();
+        assert_eq!(has, expected);
+        assert!(messages * 10 < routes.len(), "{messages} UPDATEs");
+
+        let gone = [host(3), flood(3)].map(|route| route.key());
+        gone.iter().for_each(|key| table.withdraw(peer(1), 0, key));
+        table.select();
+        told_evpn(&table, &Whose::LocRib, &mut place, &mut has);
+        let mut expected = expected;
+        expected.retain(|key, _| !gone.contains(key));
+        assert_eq!(has, expected);
+    }
+
+    /// RFC 8671 §5: with what the reflector adds, and not what a peer may not be told.
+    #[test]
+    fn a_peer_is_told_evpn_routes_as_it_hears_them_from_us() {
+        let routes = [host(1), flood(1)];
+        let table = evpn_table(&routes);
+        let new = || (Place::new(Family::L2VPN_EVPN), BTreeMap::new());
+        let (mut place, mut has) = new();
+        told_evpn(&table, &everything_to(2), &mut place, &mut has);
+        let reflected = |route: &Route| {
+            let (route, attributes) = heard(route);
+            let attributes = Attributes {
+                originator_id: Some(RouterId(1)),
+                cluster_list: vec![ClusterId(1)],
+                ..attributes
+            };
+            (route.key(), (route, attributes))
+        };
+        assert_eq!(has, routes.iter().map(reflected).collect());
+        // Its own are not told to their peer.
+        let (mut place, mut has) = new();
+        told_evpn(&table, &everything_to(1), &mut place, &mut has);
+        assert_eq!(has, BTreeMap::new());
+        // Who wants another route target is told neither.
+        let target = ExtendedCommunity::route_target_as2(64_496, 101);
+        let Whose::Peer(address, id, key, _) = everything_to(2) else {
+            panic!("a peer");
+        };
+        let other = Whose::Peer(address, id, key, Interest::of_exports([target]));
+        let (mut place, mut has) = new();
+        told_evpn(&table, &other, &mut place, &mut has);
+        assert_eq!(has, BTreeMap::new());
     }
 }

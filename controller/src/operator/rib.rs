@@ -52,9 +52,11 @@ async fn write(shared: &Shared, families: &[Family], parts: &Parts) -> Result<()
         shared,
         parts,
         buffer,
-        dump,
-        numbers,
-        originated_secs: now.secs,
+        records: Records {
+            dump,
+            numbers,
+            originated_secs: now.secs,
+        },
     };
     let wanted = |family: Family| families.is_empty() || families.contains(&family);
     if wanted(Family::IPV4_UNICAST) {
@@ -89,10 +91,7 @@ struct Dumping<'a> {
     shared: &'a Shared,
     parts: &'a Parts,
     buffer: Buffer,
-    dump: TableDump<Buffer>,
-    numbers: HashMap<PeerId, u16>,
-    /// When a path was learned is no fact: the moment of the dump stands for it.
-    originated_secs: u32,
+    records: Records,
 }
 
 impl Dumping<'_> {
@@ -107,13 +106,34 @@ impl Dumping<'_> {
             let (page, next) = page.await.ok_or_else(stopping)?;
             place = next;
             for paths in page.iter().filter(|paths| is_first(paths, &mut met)) {
-                self.destination(paths)?;
+                self.records.destination(paths)?;
             }
             self.flush().await?;
         }
         Ok(())
     }
 
+    async fn flush(&self) -> Result<(), Status> {
+        let octets = self.buffer.take();
+        for part in octets.chunks(PART_OCTETS) {
+            let octets = Bytes::copy_from_slice(part);
+            let part = proto::DumpRibResponse { octets };
+            let sent = self.parts.send(Ok(part)).await;
+            sent.map_err(|_| Status::cancelled("nobody reads the dump"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The records of the file, one for each destination.
+struct Records {
+    dump: TableDump<Buffer>,
+    numbers: HashMap<PeerId, u16>,
+    /// When a path was learned is no fact: the moment of the dump stands for it.
+    originated_secs: u32,
+}
+
+impl Records {
     fn destination<N: Nlri>(&mut self, paths: &[Path<N>]) -> Result<(), Status> {
         let Some(first) = paths.first() else {
             return Ok(());
@@ -144,17 +164,6 @@ impl Dumping<'_> {
                 Err(failed(error))
             }
         }
-    }
-
-    async fn flush(&self) -> Result<(), Status> {
-        let octets = self.buffer.take();
-        for part in octets.chunks(PART_OCTETS) {
-            let octets = Bytes::copy_from_slice(part);
-            let part = proto::DumpRibResponse { octets };
-            let sent = self.parts.send(Ok(part)).await;
-            sent.map_err(|_| Status::cancelled("nobody reads the dump"))?;
-        }
-        Ok(())
     }
 }
 
@@ -211,11 +220,17 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use weft_bgp::attribute::Attributes;
+    use weft_bgp::capability::AddPathSet;
+    use weft_bgp::error::Fault;
     use weft_bgp::nlri::unicast::Prefix4;
     use weft_bgp::peer::RouterId;
     use weft_bgp::table::{PeerKind, Source};
+    use weft_bgp::wire::Reader;
+    use weft_evpn::Route;
+    use weft_monitoring::timestamp::Timestamp;
 
     use super::*;
+    use crate::monitoring::tests::{self, flood, host};
 
     fn prefix(number: u32) -> Prefix4 {
         Prefix4 {
@@ -274,5 +289,115 @@ mod tests {
         assert!(again > 0, "nobody was met twice");
         records.sort_unstable();
         assert_eq!(records, (0..99).map(prefix).collect::<Vec<_>>());
+    }
+    fn peer(last: u8) -> PeerId {
+        PeerId {
+            router_id: RouterId(last.into()),
+            asn: 64_496,
+        }
+    }
+
+    /// Of this type (TABLE_DUMP_V2) and subtype, what is in one record. RFC 6396 §2.
+    fn record(octets: &mut Reader<'_>) -> (u16, Vec<u8>) {
+        assert_eq!(octets.u32().unwrap(), 1_000);
+        assert_eq!(octets.u16().unwrap(), 13);
+        let subtype = octets.u16().unwrap();
+        let length = octets.u32().unwrap() as usize;
+        (subtype, octets.take(length).unwrap().to_vec())
+    }
+
+    /// RFC 6396 §4.3.3 and, of path identifiers, RFC 8050 §4.3: each destination with its paths of all peers, the NLRI
+    /// whole, and the next hop with the attributes. RFC 6396 §4.3.4.
+    #[test]
+    fn evpn_destinations_are_dumped_with_all_that_was_said_of_them() {
+        let routes = [host(1), host(2), flood(1)];
+        let rows = [1, 2].map(|last| Peer {
+            router_id: peer(last).router_id,
+            address: Ipv4Addr::new(192, 0, 2, last).into(),
+            asn: peer(last).asn,
+        });
+        let mut table = Table::new();
+        for (row, path_ids) in rows.iter().zip([&[0][..], &[7, 8]]) {
+            let id = PeerId {
+                router_id: row.router_id,
+                asn: row.asn,
+            };
+            let source = Arc::new(Source::new(id, row.address, PeerKind::IbgpClient));
+            for route in &routes {
+                for path_id in path_ids {
+                    let attributes = Arc::new(tests::attributes(route));
+                    table.learn(&source, *path_id, route.clone(), attributes);
+                }
+            }
+        }
+        table.select();
+        let buffer = Buffer::default();
+        let now = Timestamp {
+            secs: 1_000,
+            ..timestamp()
+        };
+        let dump = TableDump::begin(buffer.clone(), now, RouterId(9), "", &rows).unwrap();
+        let mut records = Records {
+            dump,
+            numbers: [(peer(1), 0), (peer(2), 1)].into(),
+            originated_secs: now.secs,
+        };
+        let (page, next) = table.page(0, PAGE);
+        assert_eq!(next, None);
+        for paths in copies(page) {
+            records.destination(&paths).unwrap();
+        }
+        let octets = buffer.take();
+        let mut octets = Reader::new(&octets, 0, Fault::NlriFraming);
+        assert_eq!(record(&mut octets).0, 1, "the peers");
+        let mut dumped = Vec::new();
+        while !octets.is_empty() {
+            let (subtype, body) = record(&mut octets);
+            let mut body = Reader::new(&body, 0, Fault::NlriFraming);
+            body.u32().unwrap();
+            assert_eq!((body.u16().unwrap(), body.u8().unwrap()), (25, 70));
+            let path_id = match subtype {
+                6 => 0,
+                12 => body.u32().unwrap(),
+                other => panic!("subtype {other}"),
+            };
+            let route = Route::decode(&mut body).unwrap();
+            assert!(routes.contains(&route), "{route:?}");
+            for _ in 0..body.u16().unwrap() {
+                let number = body.u16().unwrap();
+                assert_eq!(body.u32().unwrap(), now.secs);
+                let length = body.u16().unwrap().into();
+                assert_entry(&route, body.take(length).unwrap());
+                dumped.push((route.key(), number, path_id));
+            }
+            assert!(body.is_empty());
+        }
+        dumped.sort();
+        let paths = [(0, 0), (1, 7), (1, 8)];
+        let expected = routes.iter().flat_map(|route| {
+            let path = |(number, path_id)| (route.key(), number, path_id);
+            paths.map(path)
+        });
+        assert_eq!(dumped, expected.collect::<Vec<_>>());
+    }
+
+    /// The attributes of an entry are those with which the route came, as far as an UPDATE that has them says it again.
+    fn assert_entry(route: &Route, octets: &[u8]) {
+        let (next_hop, others) = octets.split_at(8);
+        assert_eq!(next_hop, [0x80, 14, 5, 4, 192, 0, 2, 1]);
+        let mut nlri = Writer::new();
+        route.encode(&mut nlri);
+        let octet = |length: usize| u8::try_from(length).unwrap();
+        let reach_len = octet(9 + nlri.len());
+        let reach = [0x80, 14, reach_len, 0, 25, 70, 4, 192, 0, 2, 1, 0];
+        let attributes = [&reach[..], nlri.as_slice(), others].concat();
+        let (whole, list) = (octet(23 + attributes.len()), octet(attributes.len()));
+        let head = [&[0xff; 16][..], &[0, whole, 2, 0, 0, 0, list]].concat();
+        let update = tests::decoded(&[head, attributes].concat(), AddPathSet::NONE);
+        let expected = Attributes {
+            next_hop: None,
+            ..tests::attributes(route)
+        };
+        assert_eq!(update.attributes, expected);
     }
 }

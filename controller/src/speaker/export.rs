@@ -158,3 +158,230 @@ impl Exports {
         Some(Message::Update(Box::new(update)).encode(&self.key.context()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use bytes::BytesMut;
+    use weft_bgp::attribute::ExtendedCommunity;
+    use weft_bgp::capability::AddPathSet;
+    use weft_bgp::constrain::Interest;
+    use weft_bgp::frame;
+    use weft_bgp::message::DecodeContext;
+    use weft_bgp::nlri;
+    use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+    use weft_bgp::reflect::LocalAs;
+    use weft_bgp::table::{Source, Table};
+    use weft_bgp::update_group::UpdateGroup;
+
+    use super::*;
+
+    const LOCAL: Local = Local {
+        asn: 64_496,
+        router_id: RouterId(0xc000_02fe),
+        cluster_id: ClusterId(0xc000_02ff),
+    };
+    const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));
+
+    /// A session of EVPN and route target membership with a peer in this AS.
+    fn negotiated(asn: u32, peer_capabilities: Vec<Capability>) -> Negotiated {
+        let ibgp = asn == LOCAL.asn;
+        Negotiated {
+            peer: PeerId {
+                router_id: RouterId(0xc000_0201),
+                asn,
+            },
+            ibgp,
+            hold: Duration::from_secs(9),
+            keepalive: Duration::from_secs(3),
+            send_hold: Duration::from_secs(480),
+            families: vec![Family::L2VPN_EVPN, Family::RTC],
+            decode: DecodeContext {
+                four_octet_as: true,
+                ibgp,
+                extended_message: false,
+                add_path: AddPathSet::NONE,
+            },
+            max_len: frame::MAX_LEN,
+            route_refresh: true,
+            enhanced_route_refresh: true,
+            add_path_receive: AddPathSet::NONE,
+            add_path_send: AddPathSet::NONE,
+            ipv4_over_ipv6: false,
+            graceful_restart: None,
+            restart_after_notification: false,
+            long_lived: Vec::new(),
+            peer_capabilities,
+        }
+    }
+
+    fn group(profile: Option<Profile>) -> PeerGroup {
+        PeerGroup {
+            profile,
+            ..PeerGroup::new("leaves".to_owned())
+        }
+    }
+
+    /// Of a client, on which this runs.
+    fn client(profile: Profile) -> Exports {
+        let negotiated = negotiated(LOCAL.asn, Vec::new());
+        Exports::of(
+            &group(Some(profile)),
+            PeerKind::IbgpClient,
+            &LOCAL,
+            &negotiated,
+        )
+    }
+
+    /// What we say ourselves of route target membership, read back: its memberships, and the rest.
+    fn said(exports: &Exports, address: IpAddr) -> Option<(Vec<Membership>, NextHop, Attributes)> {
+        let octets = exports.preface(Family::RTC, address)?;
+        let mut octets = BytesMut::from(&octets[..]);
+        let message = frame::split(&mut octets, frame::MAX_LEN).unwrap().unwrap();
+        assert!(octets.is_empty(), "one message");
+        let Message::Update(update) = Message::decode(message, &exports.key.context()).unwrap()
+        else {
+            panic!("an UPDATE");
+        };
+        assert_eq!(update.faults, []);
+        let reach = update.reach.unwrap();
+        assert_eq!(reach.family, Family::RTC);
+        let mut memberships = Vec::new();
+        let each = |path_id, membership| {
+            assert_eq!(path_id, 0);
+            memberships.push(membership);
+        };
+        let discarded = |error| panic!("{error:?}");
+        nlri::decode_all::<Membership>(&reach.nlri, false, each, discarded).unwrap();
+        Some((memberships, reach.next_hop, update.attributes))
+    }
+
+    /// Which memberships of another client the peer is told: an ordinary one, and the default.
+    fn told_of_others(exports: &Exports) -> [bool; 2] {
+        let target = ExtendedCommunity::route_target_as2(64_496, 100);
+        let memberships = [Membership::exactly(LOCAL.asn, target), Membership::DEFAULT];
+        let other = PeerId {
+            router_id: RouterId(0xc000_0202),
+            asn: LOCAL.asn,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, 2);
+        let source = Arc::new(Source::new(other, address.into(), PeerKind::IbgpClient));
+        let attributes = Arc::new(Attributes {
+            next_hop: Some(NextHop::V4(address)),
+            local_pref: Some(100),
+            ..Attributes::default()
+        });
+        let mut table = Table::new();
+        for membership in memberships {
+            table.learn(&source, 0, membership, Arc::clone(&attributes));
+        }
+        table.select();
+        let group = UpdateGroup::new(exports.key(Family::RTC), LOCAL);
+        memberships.map(|membership| {
+            let path = table.get(&membership).unwrap().selected.unwrap();
+            group.explain(path, &Interest::Everything).is_ok()
+        })
+    }
+
+    /// RFC 4684 §3.2. The octets are compared too: one bit of a length makes another wish of it.
+    #[test]
+    fn an_ordinary_client_is_told_that_we_want_everything_and_what_others_want() {
+        let exports = client(Profile::Generic);
+        let (memberships, next_hop, attributes) = said(&exports, OURS).unwrap();
+        assert_eq!(memberships, [Membership::DEFAULT]);
+        assert_eq!(next_hop, NextHop::V4(Ipv4Addr::new(192, 0, 2, 254)));
+        assert_eq!(attributes.local_pref, Some(DEFAULT_LOCAL_PREF));
+        assert_eq!(attributes.as_path, AsPath::default());
+        let octets = exports.preface(Family::RTC, OURS).unwrap();
+        // AFI 1, SAFI 132, the next hop, and a membership of no bits.
+        let reach = [0, 1, 132, 4, 192, 0, 2, 254, 0, 0];
+        let is_there = octets.windows(reach.len()).any(|window| window == reach);
+        assert!(is_there, "{octets:02x?}");
+        assert_eq!(told_of_others(&exports), [true, false]);
+    }
+
+    #[test]
+    fn the_next_hop_of_what_we_say_is_our_end_of_an_ipv6_session_too() {
+        let address = "2001:db8::fe".parse().unwrap();
+        let (memberships, next_hop, _) = said(&client(Profile::Generic), address).unwrap();
+        assert_eq!(memberships, [Membership::DEFAULT]);
+        let IpAddr::V6(address) = address else {
+            unreachable!("it is written so above");
+        };
+        assert_eq!(next_hop, NextHop::V6(address));
+    }
+
+    /// It would die of our own, and is told of others instead.
+    #[test]
+    fn gobgp_is_told_what_others_want_and_never_the_default_membership() {
+        let configured = client(Profile::GoBgp);
+        let version = Capability::SoftwareVersion("GoBGP/3.10.0".to_owned());
+        let recognised = negotiated(LOCAL.asn, vec![version]);
+        let kind = PeerKind::IbgpClient;
+        let recognised = Exports::of(&group(None), kind, &LOCAL, &recognised);
+        for exports in [configured, recognised] {
+            assert_eq!(exports.profile, Profile::GoBgp, "{}", exports.why);
+            assert_eq!(exports.preface(Family::RTC, OURS), None);
+            assert_eq!(told_of_others(&exports), [true, false]);
+        }
+    }
+
+    /// It would take what others want for all that we want.
+    #[test]
+    fn eos_is_told_that_we_want_everything_and_nothing_else() {
+        let exports = client(Profile::Eos);
+        let (memberships, ..) = said(&exports, OURS).unwrap();
+        assert_eq!(memberships, [Membership::DEFAULT]);
+        assert_eq!(told_of_others(&exports), [false, false]);
+    }
+
+    /// Whoever does not know the family is told its other families, and of them we have nothing to say ourselves.
+    #[test]
+    fn there_is_no_preface_to_any_other_family() {
+        for profile in [Profile::Generic, Profile::GoBgp, Profile::Eos] {
+            for family in [
+                Family::L2VPN_EVPN,
+                Family::IPV4_UNICAST,
+                Family::IPV6_UNICAST,
+            ] {
+                assert_eq!(client(profile).preface(family, OURS), None, "{family}");
+                let filter = client(profile).key(family).filter;
+                assert_eq!(filter.0 & OTHERS_MEMBERSHIPS, 0, "{family}");
+            }
+        }
+    }
+
+    /// RFC 4271 §5.1.2 and §5.1.5.
+    #[test]
+    fn an_external_peer_is_told_by_the_as_that_it_knows_us_by_and_no_preference() {
+        let shown = LocalAs {
+            asn: 4_200_000_000,
+            no_prepend: false,
+            replace_as: false,
+        };
+        for (local_as, asn) in [(None, LOCAL.asn), (Some(shown), shown.asn)] {
+            for (kind, four_octet_as) in [
+                (PeerKind::Ebgp, true),
+                (PeerKind::Ebgp, false),
+                (PeerKind::RouteServerClient, true),
+            ] {
+                let group = PeerGroup {
+                    local_as,
+                    ..group(None)
+                };
+                let mut negotiated = negotiated(64_497, Vec::new());
+                negotiated.decode.four_octet_as = four_octet_as;
+                let exports = Exports::of(&group, kind, &LOCAL, &negotiated);
+                let (memberships, next_hop, attributes) = said(&exports, OURS).unwrap();
+                assert_eq!(memberships, [Membership::DEFAULT]);
+                assert_eq!(next_hop, NextHop::V4(Ipv4Addr::new(192, 0, 2, 254)));
+                let path = AsPath::sequence(&[asn]);
+                assert_eq!(attributes.as_path, path, "{kind} {four_octet_as}");
+                assert_eq!(attributes.local_pref, None);
+            }
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! What operators and Prometheus may know of a peer: written by its task, read by anybody.
 
 pub mod near;
+pub mod notable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -19,7 +20,8 @@ use weft_bgp::update_group::ExportKey;
 
 use super::saved::Saved;
 use crate::reflector::learn::Learned;
-use near::{Near, Said};
+use near::Near;
+use notable::{Notable, count, count_all};
 
 /// A shared report.
 #[derive(Clone)]
@@ -297,13 +299,8 @@ impl Report {
         self.lock().lingering
     }
 
-    /// An UPDATE was taken. Returns what is worth a line in the log, which a hostile peer must not fill: the
-    /// reasons for refusals whose count has doubled since they were last returned, and limits that came near.
-    pub fn learned(
-        &self,
-        learned: &Learned,
-        routes: &BTreeMap<Family, usize>,
-    ) -> (Vec<(&'static str, u64)>, Vec<Said>) {
+    /// An UPDATE was taken. Returns what is worth a line in the log, which a hostile peer must not fill.
+    pub fn learned(&self, learned: &Learned, routes: &BTreeMap<Family, usize>) -> Notable {
         let mut facts = self.lock();
         for (family, count) in routes {
             facts.routes.insert(*family, *count);
@@ -313,19 +310,11 @@ impl Report {
             true => Vec::new(),
             false => facts.near.note(&learned.warned, Instant::now()),
         };
-        for (rule, count) in &learned.suspect {
-            *facts.suspect.entry(rule).or_default() += count;
+        Notable {
+            refused: count_all(&mut facts.refused, &learned.refused),
+            suspect: count_all(&mut facts.suspect, &learned.suspect),
+            near,
         }
-        let mut notable = Vec::new();
-        for (reason, count) in &learned.refused {
-            let total = facts.refused.entry(reason).or_default();
-            let before = *total;
-            *total += count;
-            if before.checked_ilog2() != total.checked_ilog2() {
-                notable.push((*reason, *total));
-            }
-        }
-        (notable, near)
     }
 
     /// NLRI of an UPDATE were discarded. Returns what is worth a line in the log, as [`Report::learned`] does:
@@ -337,22 +326,17 @@ impl Report {
         }
         let mut facts = self.lock();
         let mut notable = Vec::new();
-        for (route_type, (error, count)) in &learned.malformed {
+        for (route_type, (error, more)) in &learned.malformed {
             let known = facts.malformed_nlri.entry(*route_type);
             let known = known.or_insert((*error, 0));
-            let total = known.1 + count;
-            if known.1.checked_ilog2() != total.checked_ilog2() {
-                notable.push((*error, total));
-            }
-            *known = (*error, total);
+            known.0 = *error;
+            notable.extend(count(&mut known.1, *more).map(|total| (*error, total)));
         }
-        let before: u64 = facts.unknown.values().sum();
-        for (route_type, count) in &learned.unknown {
-            *facts.unknown.entry(*route_type).or_default() += count;
+        let mut total = facts.unknown.values().sum();
+        for (route_type, more) in &learned.unknown {
+            *facts.unknown.entry(*route_type).or_default() += more;
         }
-        let total: u64 = facts.unknown.values().sum();
-        let doubled = before.checked_ilog2() != total.checked_ilog2();
-        (notable, doubled.then_some(total))
+        (notable, count(&mut total, learned.unknown.values().sum()))
     }
 
     /// There is room for what was refused; whether the peer could be asked for it.
@@ -392,5 +376,114 @@ fn label(kind: MessageKind) -> &'static str {
         MessageKind::Notification => "notification",
         MessageKind::Keepalive => "keepalive",
         MessageKind::RouteRefresh => "route-refresh",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::near::Said;
+    use super::*;
+    use crate::reflector::learn::bounds::{Bound, Warning};
+
+    fn report() -> Report {
+        Report::new("leaves".to_owned(), false)
+    }
+
+    fn refused(counts: &[(&'static str, u64)]) -> Learned {
+        Learned {
+            refused: counts.iter().copied().collect(),
+            ..Learned::default()
+        }
+    }
+
+    fn suspect(counts: &[(&'static str, u64)]) -> Learned {
+        Learned {
+            suspect: counts.iter().copied().collect(),
+            ..Learned::default()
+        }
+    }
+
+    fn notable(report: &Report, learned: &Learned) -> Notable {
+        report.learned(learned, &BTreeMap::new())
+    }
+
+    #[test]
+    fn the_log_is_told_of_refusals_when_their_number_doubles() {
+        let report = report();
+        let told: Vec<_> = (0..100)
+            .flat_map(|_| notable(&report, &refused(&[("router-mac", 1)])).refused)
+            .collect();
+        let numbers = [1, 2, 4, 8, 16, 32, 64];
+        assert_eq!(told, numbers.map(|number| ("router-mac", number)));
+        let facts = report.facts();
+        assert_eq!(facts.refused, [("router-mac", 100)].into());
+        assert!(facts.suspect.is_empty());
+    }
+
+    /// A guard on warn keeps the route; nobody but the log says so at once.
+    #[test]
+    fn the_log_is_told_of_suspects_by_rule_when_their_number_doubles() {
+        let report = report();
+        let told: Vec<_> = (0..100)
+            .flat_map(|_| notable(&report, &suspect(&[("next-hop", 1)])).suspect)
+            .collect();
+        let numbers = [1, 2, 4, 8, 16, 32, 64];
+        assert_eq!(told, numbers.map(|number| ("next-hop", number)));
+        // Each rule counts for itself, and one UPDATE may break several.
+        let both = suspect(&[("next-hop", 28), ("pmsi", 3)]);
+        let told = notable(&report, &both);
+        assert_eq!(told.suspect, [("next-hop", 128), ("pmsi", 3)]);
+        assert_eq!(told.refused, []);
+        assert_eq!(notable(&report, &both).suspect, [("pmsi", 6)]);
+        let facts = report.facts();
+        assert_eq!(facts.suspect, [("next-hop", 156), ("pmsi", 6)].into());
+        assert!(facts.refused.is_empty());
+    }
+
+    #[test]
+    fn an_update_without_fault_tells_the_log_nothing() {
+        let report = report();
+        let nothing = Notable {
+            refused: Vec::new(),
+            suspect: Vec::new(),
+            near: Vec::new(),
+        };
+        assert_eq!(notable(&report, &Learned::default()), nothing);
+        let warning = Warning {
+            bound: Bound::Routes,
+            count: 75,
+            limit: 100,
+        };
+        let near = Learned {
+            warned: vec![warning],
+            ..Learned::default()
+        };
+        let said = vec![Said { warning, unsaid: 0 }];
+        let expected = Notable {
+            near: said,
+            ..nothing
+        };
+        assert_eq!(notable(&report, &near), expected);
+    }
+
+    #[test]
+    fn the_log_is_told_of_discarded_nlri_when_their_number_doubles() {
+        let report = report();
+        let error = |offset| DecodeError {
+            fault: Fault::Network,
+            offset,
+        };
+        let bad = |offset, count| Learned {
+            malformed: [(2, (error(offset), count))].into(),
+            unknown: [(99, 1), (100, count)].into(),
+            ..Learned::default()
+        };
+        assert_eq!(report.discarded(&bad(7, 1)), (vec![(error(7), 1)], Some(2)),);
+        assert_eq!(report.discarded(&bad(8, 2)), (vec![(error(8), 3)], Some(5)));
+        assert_eq!(report.discarded(&bad(9, 0)), (Vec::new(), None));
+        let facts = report.facts();
+        assert_eq!(facts.malformed_nlri, [(2, (error(9), 3))].into());
+        assert_eq!(facts.unknown, [(99, 3), (100, 3)].into());
+        assert_eq!(report.discarded(&Learned::default()), (Vec::new(), None));
     }
 }

@@ -69,9 +69,12 @@ impl Peer {
         };
         self.show_swept(&learned.swept);
         let peer = self.setup.address;
-        let (refused, near) = self.report.learned(learned, ownership.routes());
-        for (reason, count) in refused {
+        let notable = self.report.learned(learned, ownership.routes());
+        for (reason, count) in notable.refused {
             tracing::warn!(%peer, reason, count, "routes refused");
+        }
+        for (rule, count) in notable.suspect {
+            tracing::warn!(%peer, rule, count, "routes kept that break a rule of the guard");
         }
         let (malformed, unknown) = self.report.discarded(learned);
         for (error, count) in malformed {
@@ -82,7 +85,7 @@ impl Peer {
             let types: Vec<_> = learned.unknown.keys().take(TYPES_SAID_MAX).collect();
             tracing::warn!(%peer, ?types, count, "NLRI of unknown types discarded");
         }
-        for said in near {
+        for said in notable.near {
             let warning = said.warning;
             let (bound, count, limit) = (warning.bound, warning.count, warning.limit);
             tracing::warn!(%peer, %bound, count, limit, unsaid = said.unsaid, "a limit is near");
@@ -145,7 +148,8 @@ impl Peer {
             (None, Some(rate)) => Some(Budget::new(rate, now().into_std())),
         };
         if self.budget.is_none() {
-            self.resting = None;
+            // What was read and waits is taken now: no octet need come after it.
+            self.resting = self.resting.map(|_| now());
         }
     }
 

@@ -1,10 +1,14 @@
 //! A peer's task with a peer at the other end of a pair of sockets, in virtual time. There is no reflector: nobody is told
 //! routes, and none are kept.
 
+mod blocked;
 mod lingering;
+mod paced;
 mod reading;
+mod reconfigured;
 mod restarted;
 mod shown;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -90,7 +94,11 @@ pub(in crate::speaker::peer) struct Bench {
 
 impl Bench {
     pub(in crate::speaker::peer) async fn new() -> Self {
-        let (shared, store) = shared(CONFIG);
+        Self::with(CONFIG).await
+    }
+
+    pub(super) async fn with(config: &str) -> Self {
+        let (shared, store) = shared(config);
         Self::over(shared, store).await
     }
 
@@ -142,11 +150,22 @@ impl Bench {
         self.until(tokio::time::sleep(time)).await;
     }
 
+    /// From now on this configuration holds, as after a reload.
+    pub(super) fn reload(&self, config: &str) {
+        let config = Config::parse(config, "weftd.toml".as_ref()).unwrap();
+        self.shared.config.send_replace(Arc::new(config));
+    }
+
     /// The peer dials and gets a session, or is refused without a word.
     pub(super) async fn session(&mut self) -> Option<Remote> {
+        self.session_of(open()).await
+    }
+
+    /// The same of a peer that says this.
+    pub(super) async fn session_of(&mut self, open: Open) -> Option<Remote> {
         let mut remote = self.dialed();
         let remote = self.until(async move {
-            remote.say(&Message::Open(open())).await;
+            remote.say(&Message::Open(open)).await;
             let Some(Message::Open(_)) = remote.hear().await else {
                 return None;
             };
@@ -217,6 +236,12 @@ fn pair() -> (TcpStream, TcpStream) {
         TcpStream::from_std(OwnedFd::from(end).into()).unwrap()
     });
     (ours, theirs)
+}
+
+/// Not more than this waits in the socket for the other end, whatever the machine's default is.
+pub(super) fn small_buffer(socket: &TcpStream) {
+    let socket = socket2::SockRef::from(socket);
+    socket.set_send_buffer_size(1 << 16).unwrap();
 }
 
 fn open() -> Open {
