@@ -62,6 +62,7 @@ pub(super) fn played(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<()
     shown::plainly(lab, &named(&rows), checks)?;
     shown::of_counts(lab, &countable(&rows), checks)?;
     told::rightly(lab, table, checks)?;
+    told::of_memberships(lab, table, checks)?;
     rows.sort_by_key(|row| row.case.own);
     for row in &rows {
         let note = format!("{}, from {}", row.case.answer.told(), row.case.own);

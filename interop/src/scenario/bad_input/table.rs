@@ -272,7 +272,7 @@ fn bare(key: String) -> String {
 }
 
 /// Addresses above it belong to the crowd and to those who listen.
-const DYNAMIC_MAX: u8 = 249;
+const DYNAMIC_MAX: u8 = 248;
 
 /// As many as the replicas' configuration lists.
 const LISTED_MAX: u8 = 96;
