@@ -4,6 +4,7 @@
 mod acts;
 mod agents;
 mod bystanders;
+mod corpora;
 mod counters;
 mod crowd;
 mod directory;
@@ -49,7 +50,10 @@ pub(super) fn check(lab: &mut Lab) -> Result<Checks, Failure> {
     gone(lab, "after the rows", &mut checks)?;
     returning::gracefully(lab, &table, &mut checks)?;
     returning::after_long(lab, &table, &mut checks)?;
-    listened(lab, &beside, &mut checks)?;
+    listened(lab, "after the rows", &beside, &mut checks)?;
+    corpora::replayed(lab, &table, &mut checks)?;
+    gone(lab, "after what fuzzers found", &mut checks)?;
+    listened(lab, "after what fuzzers found", &beside, &mut checks)?;
     crowd::at_once(lab, &table, &mut checks)?;
     crowd::deaf(lab, &table, &beside, &mut checks)?;
     gone(lab, "after the crowd", &mut checks)?;
@@ -96,14 +100,15 @@ fn listening(lab: &Lab, checks: &mut Checks) -> Result<Lines, Failure> {
 }
 
 /// They hear nothing any more of what was said.
-fn listened(lab: &Lab, sessions: &Lines, checks: &mut Checks) -> Result<(), Failure> {
-    checks.agree(
-        "after the rows: GoBGP has the leaf's route only",
-        SOON,
-        &gobgp_own(),
-        || bystanders::gobgp_routes(lab),
-    )?;
-    undisturbed(lab, "after the rows", sessions, checks)
+fn listened(lab: &Lab, when: &str, sessions: &Lines, checks: &mut Checks) -> Result<(), Failure> {
+    let name = format!("{when}: GoBGP has the leaf's route only");
+    checks.agree(&name, SOON, &gobgp_own(), || bystanders::gobgp_routes(lab))?;
+    undisturbed(lab, when, sessions, checks)?;
+    let name = format!("{when}: the leaf's sessions were never reset");
+    checks.agree(&name, Duration::ZERO, &self::sessions(), || {
+        witness::leaf_sessions(lab)
+    })?;
+    Ok(())
 }
 
 /// Their sessions are the same as ever.

@@ -60,7 +60,9 @@ pub(super) fn played(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<()
         row.compare_counts(&counted);
     }
     shown::plainly(lab, &named(&rows), checks)?;
+    shown::of_counts(lab, &countable(&rows), checks)?;
     told::rightly(lab, table, checks)?;
+    told::of_memberships(lab, table, checks)?;
     rows.sort_by_key(|row| row.case.own);
     for row in &rows {
         let note = format!("{}, from {}", row.case.answer.told(), row.case.own);
@@ -220,6 +222,14 @@ fn named(rows: &[Played]) -> Vec<(Ipv4Addr, Ipv4Addr)> {
         Answer::Notification(..) | Answer::Nothing | Answer::Waits | Answer::Any => false,
     });
     told.map(|case| (case.own, *case.to.ip())).collect()
+}
+
+/// Those of whom something is to be counted, with the replica that does.
+fn countable(rows: &[Played]) -> Vec<(Ipv4Addr, Ipv4Addr, &Counts)> {
+    let cases = rows.iter().map(|row| &row.case);
+    cases
+        .filter_map(|case| Some((case.own, *case.to.ip(), case.counts.as_ref()?)))
+        .collect()
 }
 
 /// What all replicas count, once it is as expected or it took too long.

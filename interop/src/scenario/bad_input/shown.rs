@@ -1,8 +1,10 @@
 //! What operators are shown of what peers say: whatever a peer calls itself, it reaches no terminal raw.
 
-use std::{fs, net::Ipv4Addr, time::Instant};
+use std::{collections::BTreeSet, fs, net::Ipv4Addr, time::Instant};
 
-use super::{REPLICAS, witness};
+use serde_json::Value;
+
+use super::{REPLICAS, table::Counts, witness};
 use crate::{
     check::Checks,
     failure::{Context, Failure},
@@ -46,6 +48,65 @@ pub(super) fn plainly(
     };
     checks.record("nothing that peers said is printed raw", start, verdict);
     Ok(())
+}
+
+/// What is suspect of a peer, and which limits came near, `weft peer show` says as it is counted. `counted`: peers, each
+/// with the replica that it dialed and what that is to count.
+pub(super) fn of_counts(
+    lab: &Lab,
+    counted: &[(Ipv4Addr, Ipv4Addr, &Counts)],
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut wrong = Vec::new();
+    let mut asked = 0;
+    for ((_, replica), (_, client)) in REPLICAS.into_iter().zip(witness::clients(lab)?) {
+        for (peer, to, counts) in counted {
+            let expected = told(counts);
+            if *to != replica || expected.is_empty() {
+                continue;
+            }
+            asked += 1;
+            let shown = match client.text(&["peer", "show", &peer.to_string(), "-o", "json"]) {
+                Ok(text) => serde_json::from_str(&text).context(|| peer.to_string())?,
+                Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+                // It is not known any more: then nothing is told of it.
+                Err(Failure::Said(_)) => Value::Null,
+            };
+            let suspect = shown["suspect"].as_object().into_iter().flatten();
+            let suspect = suspect.map(|(rule, count)| match count {
+                Value::String(count) => format!("suspect {rule}: {count}"),
+                count => format!("suspect {rule}: {count}"),
+            });
+            let near = shown["warnings"].as_array().into_iter().flatten();
+            let near = near.filter_map(|line| Some(format!("near {}: 1", line.as_str()?)));
+            let actual: BTreeSet<String> = suspect.chain(near).collect();
+            if actual != expected {
+                wrong.push(format!(
+                    "expected: {peer} with {expected:?}\nactual:   {actual:?}"
+                ));
+            }
+        }
+    }
+    let verdict = match wrong.is_empty() {
+        true => Ok(format!("of {asked} peers")),
+        false => Err(wrong.join("\n")),
+    };
+    checks.record(
+        "weft peer show tells what is suspect and near",
+        start,
+        verdict,
+    );
+    Ok(())
+}
+
+/// Of what is counted, what a person is to be told.
+fn told(counts: &Counts) -> BTreeSet<String> {
+    let told = counts
+        .iter()
+        .filter(|(name, _)| name.starts_with("suspect ") || name.starts_with("near "));
+    told.map(|(name, count)| format!("{name}: {count}"))
+        .collect()
 }
 
 /// Lines with an octet that is no text, escaped.

@@ -64,6 +64,14 @@ enum From {
     Limited,
     /// One of the group with a guard.
     Guarded,
+    /// One of the group with a guard that warns.
+    Warned,
+    /// One of the group with limits of what is in its routes.
+    Counted,
+    /// One of the group with limits that warn.
+    Lenient,
+    /// One of the group with limits that end its session.
+    Dismissed,
 }
 
 /// How far the session is when the row's octets are sent.
@@ -203,6 +211,10 @@ impl Row {
             From::Stranger => (3, DYNAMIC_MAX),
             From::Limited => (5, DYNAMIC_MAX),
             From::Guarded => (6, DYNAMIC_MAX),
+            From::Warned => (9, DYNAMIC_MAX),
+            From::Counted => (10, DYNAMIC_MAX),
+            From::Lenient => (11, DYNAMIC_MAX),
+            From::Dismissed => (12, DYNAMIC_MAX),
         };
         let number = taken.entry(range).or_insert(0);
         if *number == last {
@@ -260,7 +272,7 @@ fn bare(key: String) -> String {
 }
 
 /// Addresses above it belong to the crowd and to those who listen.
-const DYNAMIC_MAX: u8 = 249;
+const DYNAMIC_MAX: u8 = 248;
 
 /// As many as the replicas' configuration lists.
 const LISTED_MAX: u8 = 96;
