@@ -31,15 +31,18 @@ const BGPDUMP: Need = Need {
     found: || command::exists("bgpdump"),
 };
 
+/// A decoder of everything.
+const TSHARK: Need = Need {
+    package: "tshark",
+    found: || command::exists("tshark"),
+};
+
 /// To run tests beside the labs: readers and speakers of other authors.
 pub(crate) const TEST: [Need; 5] = [
     FRR,
     PMACCT,
     BGPDUMP,
-    Need {
-        package: "tshark",
-        found: || command::exists("tshark"),
-    },
+    TSHARK,
     Need {
         package: "wireshark-common",
         found: || command::exists("text2pcap"),
@@ -47,7 +50,7 @@ pub(crate) const TEST: [Need; 5] = [
 ];
 
 /// To run labs.
-pub(crate) const LAB: [Need; 12] = [
+pub(crate) const LAB: [Need; 13] = [
     Need {
         package: "iproute2",
         found: || command::exists("ip") && command::exists("bridge"),
@@ -86,6 +89,7 @@ pub(crate) const LAB: [Need; 12] = [
         found: || command::exists("curl"),
     },
     PMACCT,
+    TSHARK,
     BGPDUMP,
 ];
 
