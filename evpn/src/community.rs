@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(read([3, 12, 0, 8, 0, 0, 0, 10]).tunnel_type(), 10);
     }
 
-    /// Octets by hand from the figures of RFC 8584, 9785, 8214, 9047 and 9251.
+    /// Octets by hand from the figures of RFC 8584, 9785, 8214, 9047, 9251, 9572 and of the draft after 7432.
     #[test]
     fn views_of_later_rfcs_say_what_the_octets_say() {
         let election =
@@ -460,13 +460,17 @@ mod tests {
             (Some(9_000), None)
         );
         assert!(Layer2Attributes::new(1, 0).is_backup());
+        let flow = Layer2Attributes::of(ExtendedCommunity([6, 4, 0, 8, 0, 0, 0, 0])).unwrap();
+        assert!(flow.has_flow_label() && !flow.has_control_word() && !circuit.has_flow_label());
 
         let neighbor = ArpNd::of(ArpNd::new(0x09).octets()).unwrap();
         assert!(neighbor.is_router() && neighbor.is_immutable() && !neighbor.overrides());
 
         let flags = MulticastFlags::of(ExtendedCommunity([6, 9, 0, 3, 0, 0, 0, 0])).unwrap();
         assert!(flags.proxies_igmp() && flags.proxies_mld());
-        assert!(!MulticastFlags::new(0x8000).proxies_igmp());
+        assert!(!MulticastFlags::new(0x8000).proxies_igmp() && !flags.supports_segmentation());
+        let flags = MulticastFlags::of(ExtendedCommunity([6, 9, 0, 0x80, 0, 0, 0, 0])).unwrap();
+        assert!(flags.supports_segmentation() && !flags.proxies_igmp() && !flags.proxies_mld());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct Candidate {
     /// Does not want to take over from another with the same preference. RFC 9785 §3.
     pub dont_preempt: bool,
     /// What else it is capable of, by bits of its community, RFC 8584 §2.2: 0x4000 is to count only those
-    /// whose circuit is up, which is not looked at here.
+    /// whose circuit is up. Who that is, is not known here.
     pub capabilities: u16,
 }
 
@@ -106,16 +106,22 @@ impl Candidate {
 /// have to agree likewise. RFC 8584 §2.2.1.
 #[must_use]
 pub fn agreed(candidates: &[Candidate]) -> Algorithm {
+    unanimous(candidates).map_or(Algorithm::Modulo, |(algorithm, _)| algorithm)
+}
+
+/// Whether the candidates agree to count only those whose circuit is up: AC-DF. RFC 8584 §4. Who disagrees
+/// on anything elects as RFC 7432 has it, over all. RFC 8584 §2.2.1.
+#[must_use]
+pub fn by_circuit(candidates: &[Candidate]) -> bool {
+    unanimous(candidates).is_some_and(|(_, capabilities)| capabilities & AC_DF != 0)
+}
+
+/// What all candidates want, if that is the same.
+fn unanimous(candidates: &[Candidate]) -> Option<(Algorithm, u16)> {
     let wish = |candidate: &Candidate| (candidate.algorithm, candidate.capabilities);
     let mut wishes = candidates.iter().map(wish);
-    let Some(first) = wishes.next() else {
-        return Algorithm::Modulo;
-    };
-    if wishes.all(|other| other == first) {
-        first.0
-    } else {
-        Algorithm::Modulo
-    }
+    let first = wishes.next()?;
+    wishes.all(|other| other == first).then_some(first)
 }
 
 /// Elects the forwarder of a segment for a broadcast domain: the tag is its VLAN, or the lowest of a
@@ -177,6 +183,8 @@ fn digest(tag: u32, esi: Esi) -> u32 {
     !crc & LOWER_31
 }
 
+/// AC-influenced election among the capabilities. RFC 8584 §2.2.
+const AC_DF: u16 = 0x4000;
 /// What a type 4 without a preference is worth. RFC 9785 §3.
 const DEFAULT_PREFERENCE: u16 = 32_767;
 const MULTIPLIER: u32 = 1_103_515_245;
@@ -302,6 +310,26 @@ mod tests {
         assert_eq!(elected(&lowest[..2], 1), Some(2));
     }
 
+    /// RFC 8584 §2.2.1 and §4: 0x4000 is one of the things to agree on.
+    #[test]
+    fn circuits_count_where_all_say_so() {
+        let wish = |host, algorithm, capabilities| Candidate {
+            capabilities,
+            ..candidate(host, algorithm)
+        };
+        assert!(by_circuit(&[wish(1, 1, 0x4000), wish(2, 1, 0x4000)]));
+        assert!(by_circuit(&[wish(1, 0, 0x5000)]));
+        let no = [
+            vec![],
+            vec![wish(1, 1, 0x1000), wish(2, 1, 0x1000)],
+            vec![wish(1, 1, 0x4000), wish(2, 1, 0)],
+            vec![wish(1, 1, 0x4000), wish(2, 2, 0x4000)],
+        ];
+        for candidates in no {
+            assert!(!by_circuit(&candidates), "{candidates:?}");
+        }
+    }
+
     /// RFC 8584 §2.2.1.
     #[test]
     fn who_does_not_agree_carves() {
@@ -315,6 +343,7 @@ mod tests {
             ..candidate(1, 2)
         };
         assert_eq!(agreed(&[other, candidate(2, 2)]), Algorithm::Modulo);
+        assert!(!by_circuit(&[other, candidate(2, 2)]));
         let unknown = [candidate(1, 9), candidate(2, 9)];
         assert_eq!(agreed(&unknown), Algorithm::Other(9));
         assert_eq!(agreed(&unknown).to_string(), "algorithm 9");

@@ -154,25 +154,47 @@ impl Segments {
         designated_forwarder::agreed(&self.candidates(esi))
     }
 
-    /// The forwarder for a broadcast domain: `tag` is what its VTEPs count by, mostly the VLAN.
+    /// Whether its broadcast domains may have different forwarders: by the tag they are carved by, or since
+    /// circuits count.
+    #[must_use]
+    pub fn goes_by_tag(&self, esi: Esi) -> bool {
+        let candidates = self.candidates(esi);
+        let carved = designated_forwarder::agreed(&candidates).goes_by_tag();
+        carved && candidates.len() > 1 || designated_forwarder::by_circuit(&candidates)
+    }
+
+    /// The candidates for forwarder of a broadcast domain, ascending: `tag` is what its VTEPs count by, mostly
+    /// the VLAN. Where all agree that circuits count, a VTEP is none unless it has a type 1 about the segment
+    /// and one about the domain, which it withdraws when its circuit goes down. RFC 8584 §4.1.
+    ///
+    /// A type 1 is of the VTEP that is its next hop, and names its domain by the VNI or by its tag. A number that
+    /// no type 1 names, such as a VLAN where the tags are zero, tells nothing of circuits: all count.
+    #[must_use]
+    pub fn candidates_for(&self, esi: Esi, tag: u32) -> Vec<Candidate> {
+        let mut candidates = self.candidates(esi);
+        let Some(segment) = self.segments.get(&esi) else {
+            return candidates;
+        };
+        if designated_forwarder::by_circuit(&candidates) && segment.names(tag) {
+            let up = segment.reached_over(|domain| names(domain, tag));
+            candidates.retain(|candidate| up.contains(&candidate.originator));
+        }
+        candidates
+    }
+
+    /// The forwarder for a broadcast domain, among its candidates.
     #[must_use]
     pub fn forwarder(&self, esi: Esi, tag: u32) -> Option<IpAddr> {
-        designated_forwarder::elect(&self.candidates(esi), esi, tag)
+        designated_forwarder::elect(&self.candidates_for(esi, tag), esi, tag)
     }
 
     /// The aliasing set: VTEPs over which hosts of the segment in this domain can be reached, whoever of
     /// them announced a host, ascending. Each has both a type 1 about the domain and one about the
     /// segment. RFC 7432 §8.4.
     pub fn aliases(&self, esi: Esi, vni: Option<Vni>, tag: EthernetTag) -> Vec<IpAddr> {
-        let Some(segment) = self.segments.get(&esi) else {
-            return Vec::new();
-        };
-        let whole: BTreeSet<IpAddr> = segment.per_segment.keys().map(|(vtep, _)| *vtep).collect();
-        let domain = segment
-            .per_domain
-            .keys()
-            .filter(|(domain, vtep)| *domain == (vni, tag) && whole.contains(vtep));
-        domain.map(|(_, vtep)| *vtep).collect()
+        let segment = self.segments.get(&esi);
+        let over = segment.map(|segment| segment.reached_over(|domain| domain == (vni, tag)));
+        over.into_iter().flatten().collect()
     }
 
     /// The domains that a segment is in, ascending.
@@ -235,6 +257,27 @@ impl Segments {
             }
         }
     }
+}
+
+impl Segment {
+    /// The VTEPs with a type 1 about the segment and one about such a domain.
+    fn reached_over(&self, wanted: impl Fn(Domain) -> bool) -> BTreeSet<IpAddr> {
+        let whole: BTreeSet<IpAddr> = self.per_segment.keys().map(|(vtep, _)| *vtep).collect();
+        let domain = self.per_domain.keys();
+        let both = domain.filter(|(domain, vtep)| wanted(*domain) && whole.contains(vtep));
+        both.map(|(_, vtep)| *vtep).collect()
+    }
+
+    /// Whether a type 1 names a domain by this number.
+    fn names(&self, number: u32) -> bool {
+        let mut domains = self.per_domain.keys();
+        domains.any(|(domain, _)| names(*domain, number))
+    }
+}
+
+/// Whether this is the domain's VNI or tag. Zero is neither: it stands where there is none.
+fn names((vni, tag): Domain, number: u32) -> bool {
+    number != 0 && (tag.0 == number || vni.is_some_and(|vni| vni.number() == number))
 }
 
 impl Said {

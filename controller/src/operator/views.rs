@@ -113,8 +113,7 @@ fn segment(segments: &Segments, esi: Esi, tag: Option<u32>) -> proto::Segment {
         Algorithm::LowestPreference => "lowest preference".to_owned(),
         Algorithm::Other(number) => format!("algorithm {number}"),
     };
-    let by_tag = segments.algorithm(esi).goes_by_tag() && segments.candidates(esi).len() > 1;
-    let tag = tag.or_else(|| (!by_tag).then_some(0));
+    let tag = tag.or_else(|| (!segments.goes_by_tag(esi)).then_some(0));
     let forwarder = tag.and_then(|tag| segments.forwarder(esi, tag));
     proto::Segment {
         esi: esi.to_string(),
@@ -140,8 +139,10 @@ mod tests {
     use weft_bgp::peer::{PeerId, RouterId};
     use weft_bgp::rd::Rd;
     use weft_bgp::table::{PeerKind, Source};
+    use weft_evpn::community::DfElection;
     use weft_evpn::route::{
-        EthernetSegment, EthernetSegmentKey, InclusiveMulticast, InclusiveMulticastKey,
+        EthernetAd, EthernetAdKey, EthernetSegment, EthernetSegmentKey, InclusiveMulticast,
+        InclusiveMulticastKey,
     };
 
     use super::*;
@@ -196,5 +197,66 @@ mod tests {
         assert_eq!(found(None), [first.to_string(), last.to_string()]);
         assert_eq!(found(Some(last)), [last.to_string()]);
         assert!(found(Some(Esi([3; 10]))).is_empty());
+    }
+
+    /// The highest preference forwards for all, unless only those count whose circuit is up. RFC 8584 §4.1.
+    #[test]
+    fn a_forwarder_for_all_is_shown_unless_circuits_count() {
+        for (bitmap, for_all, second) in [(0, "192.0.2.2", "192.0.2.2"), (0x4000, "", "192.0.2.1")]
+        {
+            let wished = |preference| Some(DfElection::new(2, bitmap, preference));
+            let mut paths = Vec::new();
+            for (leaf, preference) in [(1, 100), (2, 200)] {
+                paths.push(path(leaf, of_segment(leaf), wished(preference)));
+                paths.push(path(leaf, discovery(leaf, EthernetTag::MAX), None));
+                paths.push(path(leaf, discovery(leaf, EthernetTag(7)), None));
+            }
+            paths.push(path(1, discovery(1, EthernetTag(8)), None));
+            let forwarder = |tag| segments(paths.clone(), None, tag).remove(0).forwarder;
+            assert_eq!(forwarder(None), for_all);
+            assert_eq!(forwarder(Some(7)), "192.0.2.2");
+            assert_eq!(forwarder(Some(8)), second);
+        }
+    }
+
+    fn leaf_address(leaf: u8) -> Ipv4Addr {
+        Ipv4Addr::new(192, 0, 2, leaf)
+    }
+
+    fn of_segment(leaf: u8) -> Route {
+        let key = EthernetSegmentKey {
+            rd: Rd::from_ipv4(leaf_address(leaf), 1),
+            esi: Esi([1; 10]),
+            originator: leaf_address(leaf).into(),
+        };
+        Route::EthernetSegment(EthernetSegment { key })
+    }
+
+    fn discovery(leaf: u8, tag: EthernetTag) -> Route {
+        let key = EthernetAdKey {
+            rd: Rd::from_ipv4(leaf_address(leaf), 1),
+            esi: Esi([1; 10]),
+            tag,
+        };
+        Route::EthernetAd(EthernetAd { key, label: None })
+    }
+
+    fn path(leaf: u8, route: Route, election: Option<DfElection>) -> Path<Route> {
+        let address = leaf_address(leaf);
+        let peer = PeerId {
+            router_id: RouterId(leaf.into()),
+            asn: 64_496,
+        };
+        let source = Source::new(peer, address.into(), PeerKind::IbgpClient);
+        let attributes = Attributes {
+            next_hop: Some(NextHop::V4(address)),
+            ext_communities: election.map(DfElection::octets).into_iter().collect(),
+            ..Attributes::default()
+        };
+        Path {
+            source: Arc::new(source),
+            attributes: Arc::new(attributes),
+            nlri: route,
+        }
     }
 }

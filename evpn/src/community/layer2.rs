@@ -3,12 +3,12 @@
 
 use weft_bgp::attribute::ExtendedCommunity;
 
-/// Layer-2 attributes, on type 1 about a domain. RFC 8214 §3.1.
+/// Layer-2 attributes, on type 1 about a domain. RFC 8214 §3.1, draft-ietf-bess-rfc7432bis §7.11.
 ///
 /// ```text
 /// +- 0x06 -+- 0x04 -+--- 2 ---+-- 2 --+---- 2 ----+
-/// |  type  |  sub   |  flags  |  MTU  | reserved  |     flags: 0x04 control word, 0x02 primary, 0x01 backup
-/// +--------+--------+---------+-------+-----------+
+/// |  type  |  sub   |  flags  |  MTU  | reserved  |     flags: 0x08 flow label, 0x04 control word,
+/// +--------+--------+---------+-------+-----------+            0x02 primary, 0x01 backup
 /// ```
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Layer2Attributes(ExtendedCommunity);
@@ -31,6 +31,12 @@ impl Layer2Attributes {
     #[must_use]
     pub fn octets(self) -> ExtendedCommunity {
         self.0
+    }
+
+    /// The VTEP can send and receive a flow label. draft-ietf-bess-rfc7432bis §7.11; no RFC yet.
+    #[must_use]
+    pub fn has_flow_label(self) -> bool {
+        self.flags() & 0x08 != 0
     }
 
     /// Frames have a control word.

@@ -7,11 +7,11 @@ use weft_bgp::attribute::ExtendedCommunity;
 
 use super::RouteTarget;
 
-/// Multicast flags, on type 3. RFC 9251 §9.4.
+/// Multicast flags, on type 3. RFC 9251 §9.4, RFC 9572 §8.
 ///
 /// ```text
 /// +- 0x06 -+- 0x09 -+--- 2 ---+---- 4 ----+
-/// |  type  |  sub   |  flags  | reserved  |     flags: 0x01 IGMP proxy, 0x02 MLD proxy
+/// |  type  |  sub   |  flags  | reserved  |     flags: 0x01 IGMP proxy, 0x02 MLD proxy, 0x80 segmentation
 /// +--------+--------+---------+-----------+
 /// ```
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -47,6 +47,13 @@ impl MulticastFlags {
     #[must_use]
     pub fn proxies_mld(self) -> bool {
         self.flags() & 0x02 != 0
+    }
+
+    /// The VTEP takes tunnels that are made of segments: bit 8 of 16, counted from the highest. RFC 9572
+    /// §5.3, §8.
+    #[must_use]
+    pub fn supports_segmentation(self) -> bool {
+        self.flags() & 0x80 != 0
     }
 
     fn flags(self) -> u16 {

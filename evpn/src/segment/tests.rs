@@ -154,6 +154,98 @@ fn the_election_follows_the_communities() {
     assert_eq!(segments.algorithm(ESI), Algorithm::Modulo);
 }
 
+/// The segment of leaves 1 to 3, whose type 4 has these communities; all carve, and have VNI 100 with tag 0.
+fn carving(elections: [Option<DfElection>; 3]) -> (Segments, Table<Route>) {
+    let (mut segments, mut table) = (Segments::new(), Table::new());
+    for (leaf, election) in (1..).zip(elections) {
+        let (from, wish) = (source(leaf), election.map(DfElection::octets));
+        let wish = attributes(leaf, wish.as_slice());
+        table.learn(&from, 0, candidate(leaf), wish);
+        let whole = attributes(leaf, &whole(false));
+        table.learn(&from, 0, discovery(leaf, EthernetTag::MAX, 0), whole);
+        let domain = discovery(leaf, EthernetTag(0), 100);
+        table.learn(&from, 0, domain, attributes(leaf, &[]));
+    }
+    learn(&mut segments, &mut table);
+    (segments, table)
+}
+
+fn candidates_for(segments: &Segments, tag: u32) -> Vec<IpAddr> {
+    let candidates = segments.candidates_for(ESI, tag).into_iter();
+    candidates.map(|candidate| candidate.originator).collect()
+}
+
+/// By hand: 100 modulo 3 is 1, the second of three; modulo 2 it is 0, the first of two; modulo 1 it is 0.
+/// RFC 8584 §4.1.
+#[test]
+fn whose_circuit_is_down_is_no_candidate_where_all_say_so() {
+    let circuits = Some(DfElection::new(0, 0x4000, 0));
+    let (mut segments, mut table) = carving([circuits; 3]);
+    assert!(segments.goes_by_tag(ESI));
+    assert_eq!(candidates_for(&segments, 100), [vtep(1), vtep(2), vtep(3)]);
+    assert_eq!(segments.forwarder(ESI, 100), Some(vtep(2)));
+
+    // Leaf 2 withdraws the type 1 of the domain, and with it nothing else.
+    let down = discovery(2, EthernetTag(0), 100).key();
+    table.withdraw(source(2).peer, 0, &down);
+    learn(&mut segments, &mut table);
+    assert_eq!(candidates_for(&segments, 100), [vtep(1), vtep(3)]);
+    assert_eq!(segments.forwarder(ESI, 100), Some(vtep(1)));
+    assert_eq!(segments.candidates(ESI).len(), 3);
+
+    // Leaf 1 withdraws the one about the segment.
+    let down = discovery(1, EthernetTag::MAX, 0).key();
+    table.withdraw(source(1).peer, 0, &down);
+    learn(&mut segments, &mut table);
+    assert_eq!(segments.forwarder(ESI, 100), Some(vtep(3)));
+
+    // No type 1 has this number, be it a VLAN: nothing is known of circuits.
+    assert_eq!(candidates_for(&segments, 10).len(), 3);
+    assert_eq!(segments.forwarder(ESI, 10), Some(vtep(2)));
+}
+
+/// RFC 8584 §2.2.1: the bit is one of the things to agree on, and so is the algorithm.
+#[test]
+fn circuits_count_for_nobody_where_one_does_not_say_so() {
+    let circuits = Some(DfElection::new(0, 0x4000, 0));
+    for other in [
+        None,
+        Some(DfElection::new(0, 0, 0)),
+        Some(DfElection::new(1, 0x4000, 0)),
+    ] {
+        let (mut segments, mut table) = carving([circuits, circuits, other]);
+        let down = discovery(2, EthernetTag(0), 100).key();
+        table.withdraw(source(2).peer, 0, &down);
+        learn(&mut segments, &mut table);
+        assert_eq!(candidates_for(&segments, 100).len(), 3);
+        assert_eq!(segments.forwarder(ESI, 100), Some(vtep(2)));
+    }
+}
+
+/// The highest preference forwards for every domain, unless it has no circuit in one.
+#[test]
+fn a_preference_goes_by_tag_once_circuits_count() {
+    for (bitmap, by_tag, second) in [(0x4000, true, vtep(1)), (0, false, vtep(2))] {
+        let (mut segments, mut table) = (Segments::new(), Table::new());
+        for (leaf, preference) in [(1, 100), (2, 200)] {
+            let from = source(leaf);
+            let wish = [DfElection::new(2, bitmap, preference).octets()];
+            table.learn(&from, 0, candidate(leaf), attributes(leaf, &wish));
+            let all = discovery(leaf, EthernetTag::MAX, 0);
+            table.learn(&from, 0, all, attributes(leaf, &whole(true)));
+        }
+        // Named by the tag: both have 7, only leaf 1 has 8.
+        for (leaf, tag) in [(1, 7), (2, 7), (1, 8)] {
+            let domain = discovery(leaf, EthernetTag(tag), 100);
+            table.learn(&source(leaf), 0, domain, attributes(leaf, &[]));
+        }
+        learn(&mut segments, &mut table);
+        assert_eq!(segments.goes_by_tag(ESI), by_tag);
+        assert_eq!(segments.forwarder(ESI, 7), Some(vtep(2)));
+        assert_eq!(segments.forwarder(ESI, 8), Some(second));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

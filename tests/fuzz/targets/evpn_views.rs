@@ -120,9 +120,13 @@ impl Views {
             let _ = self.moves.learn(&change, Duration::from_secs(now));
         }
         for esi in self.segments.iter() {
-            let _ = self
-                .segments
-                .forwarder(esi, u32::from_be_bytes([0, esi.0[9], 0, 1]));
+            let tag = u32::from_be_bytes([0, 0, 0, esi.0[9]]);
+            let all = self.segments.candidates(esi);
+            let standing = self.segments.candidates_for(esi, tag);
+            assert!(standing.iter().all(|it| all.contains(it)));
+            let forwarder = self.segments.forwarder(esi, tag);
+            let stands = |address| standing.iter().any(|it| it.originator == address);
+            assert!(forwarder.is_none_or(stands), "elected, and no candidate");
             let _ = self.segments.redundancy(esi);
         }
         let _ = self.neighbors.duplicates().count();
