@@ -82,7 +82,8 @@ impl Leadership {
             .retain(|peer, _| peers.get(peer).is_some_and(orphan));
         for (peer, agreed) in peers.iter().filter(|(_, agreed)| orphan(agreed)) {
             let record = agreed.owner.clone();
-            let orphan = self.orphans.entry(*peer).or_insert((record.clone(), now));
+            let orphan = self.orphans.entry(*peer);
+            let orphan = orphan.or_insert_with(|| (record.clone(), now));
             if orphan.0 != record {
                 *orphan = (record, now);
             }

@@ -74,7 +74,7 @@ impl Facts {
                     .chain([new])
                     .filter_map(|it| Owner::decode(it));
                 let stale = |owner: Owner| owner.fresh_from > 0 || owner.is_long_lived_stale();
-                if owners.map(stale).any(|stale| stale) {
+                if owners.any(stale) {
                     let [family] = FAMILIES;
                     let prefix = FactPrefix::RoutesOfPeer(family, peer).encode();
                     let routes = self.since.iter_mut();
