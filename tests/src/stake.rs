@@ -147,6 +147,7 @@ impl Stake {
 
     fn renounce(&mut self) {
         self.claimed = None;
+        self.replaced = None;
         self.compared = false;
         self.swept.clear();
         self.scan = None;
@@ -171,9 +172,12 @@ impl Stake {
         }
         self.pause = None;
         let mut agreed = self.agreed.clone();
-        let mut replaced = self.replaced.iter();
-        if let Some((_, owner)) = replaced.find(|(old, _)| agreed.owner.as_ref() == Some(old)) {
-            agreed.owner = Some(owner.clone());
+        match &self.replaced {
+            Some((old, new)) if agreed.owner.as_ref() == Some(old) => {
+                agreed.owner = Some(new.clone());
+            }
+            // What was agreed once may be agreed again, when the peer was gone meanwhile.
+            Some(_) | None => self.replaced = None,
         }
         let served = |owner: &Owner| agreed.sessions.contains(&owner.replica);
         self.unserved = match agreed.owner.as_ref().is_some_and(served) {

@@ -55,10 +55,20 @@ impl World {
         let (id, now) = (self.last_session, self.now);
         let mut session = Session::new(at, replica, now);
         let switch = &self.switches[at];
-        let table = switch.table().into_iter();
-        session
-            .to_replica
-            .extend(table.map(|octets| (now, Wire::Octets(octets))));
+        let table = switch.table();
+        // Some say half of it, and the rest after a while.
+        let slow = self.random.permille(150);
+        let pause = if slow {
+            self.random.between(PAUSE_MS, PAUSE_MS + 2_000)
+        } else {
+            0
+        };
+        let half = table.len() / 2;
+        let table = table.into_iter().enumerate();
+        session.to_replica.extend(table.map(|(number, octets)| {
+            let due = if number < half { now } else { now + pause };
+            (due, Wire::Octets(octets))
+        }));
         if let Some(host) = self
             .places
             .get_mut(&replica)
@@ -293,3 +303,6 @@ fn name(key: Option<weft_controller::ledger::FactKey<'_>>) -> String {
 const DELAY_MS: u64 = 20;
 /// As the peers are configured.
 const HOLD_MS: u64 = 9_000;
+
+/// Long enough that other sessions of the switch are well served meanwhile.
+const PAUSE_MS: u64 = 10_500;

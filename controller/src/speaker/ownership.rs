@@ -235,6 +235,7 @@ impl Ownership {
 
     fn renounce(&mut self) {
         self.claimed = None;
+        self.replaced = None;
         self.compared = false;
         self.swept.clear();
         self.scan = None;
@@ -370,9 +371,12 @@ impl Ownership {
         if self.step.is_none() && self.pause.is_none_or(|until| now >= until) {
             self.pause = None;
             let mut agreed = self.agreed.borrow_and_update().clone();
-            let mut replaced = self.replaced.iter();
-            if let Some((_, owner)) = replaced.find(|(old, _)| agreed.owner.as_ref() == Some(old)) {
-                agreed.owner = Some(owner.clone());
+            match &self.replaced {
+                Some((old, new)) if agreed.owner.as_ref() == Some(old) => {
+                    agreed.owner = Some(new.clone());
+                }
+                // What was agreed once may be agreed again, when the peer was gone meanwhile.
+                Some(_) | None => self.replaced = None,
             }
             let served = |owner: &Owner| agreed.sessions.contains(&owner.replica);
             self.unserved = match agreed.owner.as_ref().is_some_and(served) {

@@ -69,7 +69,7 @@ impl Facts {
                 }
             }
             Some(FactKey::Owner(peer)) => {
-                let owners = old
+                let mut owners = old
                     .into_iter()
                     .chain([new])
                     .filter_map(|it| Owner::decode(it));

@@ -36,5 +36,5 @@ pub(crate) fn agreed(wellness: &Wellness<'_>, facts: &Facts) -> Verdict {
     Ok(())
 }
 
-/// Above T_dead, a claim, the wait of an impatient replica, and a few losses.
-const AGREED_AFTER: u64 = 15_000;
+/// Above T_dead, a claim, the wait of an impatient replica, a few losses, and a switch that says its routes slowly.
+const AGREED_AFTER: u64 = 28_000;
