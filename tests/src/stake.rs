@@ -40,6 +40,7 @@ pub(crate) struct Stake {
     parting: Parting,
     replaced: Option<(Owner, Owner)>,
     restarted: bool,
+    unanswered: Option<(Owner, Option<u64>)>,
     served_secs: u32,
     sifting: bool,
     pub(crate) agreed: Agreed,
@@ -50,9 +51,10 @@ enum Proposed {
     Announced,
     /// To others, if there is a record.
     Released(Option<Owner>),
-    /// Under this record, in the place of that one.
-    Claim(Owner, Option<Owner>),
-    Settled(Owner),
+    /// Under this record, in the place of that one, by the session that was established then.
+    Claim(Owner, Option<Owner>, Option<u64>),
+    /// This record, in the place of that one.
+    Settled(Owner, Owner),
 }
 
 struct Scan {
@@ -100,6 +102,7 @@ impl Stake {
             parting: Parting::Gone,
             replaced: None,
             restarted: false,
+            unanswered: None,
             served_secs: 0,
             sifting: false,
             agreed,
@@ -147,7 +150,6 @@ impl Stake {
 
     fn renounce(&mut self) {
         self.claimed = None;
-        self.replaced = None;
         self.compared = false;
         self.swept.clear();
         self.scan = None;
@@ -184,11 +186,19 @@ impl Stake {
             true => None,
             false => self.unserved.or(Some(edge.now)),
         };
+        let is_agreed = |(owner, by): &(Owner, Option<u64>)| {
+            agreed.owner.as_ref() == Some(owner) && self.established == *by
+        };
+        if self.unanswered.as_ref().is_some_and(is_agreed) {
+            self.restarted = false;
+        }
         let owns = self.claimed.is_some() && self.claimed == agreed.owner;
         if let Some(owner) = self.settled().filter(|_| owns) {
             let put = ledger::put(&FactKey::Owner(self.peer), owner.encode());
             let batch = ledger::owned(self.peer, self.claimed.as_ref(), vec![put]);
-            self.step = Some(((edge.propose)(batch), Proposed::Settled(owner)));
+            let claimed = self.claimed.clone().unwrap_or_else(|| owner.clone());
+            let settled = Proposed::Settled(owner, claimed);
+            self.step = Some(((edge.propose)(batch), settled));
             return;
         }
         let alone = agreed.sessions.iter().all(|id| *id == self.replica);
@@ -212,7 +222,8 @@ impl Stake {
                 self.step = Some(((edge.propose)(batch), Proposed::Released(Some(owner))));
             }
             Step::Claim(batch, owner) => {
-                self.step = Some(((edge.propose)(batch), Proposed::Claim(owner, agreed.owner)));
+                let claim = Proposed::Claim(owner, agreed.owner, self.established);
+                self.step = Some(((edge.propose)(batch), claim));
             }
             Step::Commit => self.commit(edge),
             Step::Done => self.done = true,
@@ -278,22 +289,21 @@ impl Stake {
 
     fn stepped(&mut self, proposed: Proposed, outcome: &Outcome, now: u64) {
         match (outcome, proposed) {
-            (Outcome::Applied { .. }, Proposed::Claim(owner, replaced))
-                if self.established.is_some() =>
+            (Outcome::Applied { .. }, Proposed::Claim(owner, replaced, by))
+                if self.established.is_some() && self.established == by =>
             {
-                self.replaced = replaced.map(|old| (old, owner.clone()));
                 self.restarted = false;
+                self.replaced = replaced.map(|old| (old, owner.clone()));
                 self.claimed = Some(owner);
                 self.compared = false;
                 self.swept.clear();
                 self.pause = Some(now + SETTLE);
             }
-            (Outcome::Applied { .. }, Proposed::Settled(owner)) => {
-                if let Some(old) = self.claimed.replace(owner.clone()) {
-                    self.replaced = Some((old, owner));
-                } else {
-                    self.claimed = None;
+            (Outcome::Applied { .. }, Proposed::Settled(owner, old)) => {
+                if self.claimed.as_ref() == Some(&old) {
+                    self.claimed = Some(owner.clone());
                 }
+                self.replaced = Some((old, owner));
             }
             (Outcome::Applied { .. }, Proposed::Released(left)) => {
                 self.announced = false;
@@ -306,10 +316,12 @@ impl Stake {
                 self.pause = Some(now + SETTLE);
             }
             (Outcome::Superseded | Outcome::Dropped, proposed) => {
-                if let Proposed::Released(Some(owner)) = proposed
-                    && self.established.is_none()
-                {
-                    self.left = Some((owner, now + LEAVE));
+                match proposed {
+                    Proposed::Released(Some(owner)) if self.established.is_none() => {
+                        self.left = Some((owner, now + LEAVE));
+                    }
+                    Proposed::Claim(owner, _, by) => self.unanswered = Some((owner, by)),
+                    Proposed::Announced | Proposed::Released(_) | Proposed::Settled(..) => {}
                 }
                 self.pause = Some(now + RETRY);
             }

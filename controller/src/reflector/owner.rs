@@ -151,23 +151,26 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
     if !renewed && !preferred && !own.impatient {
         return Step::Wait;
     }
-    let (claim, kept) = claim(own, owner, renewed, (address, kind));
+    // What others hear was not lost with a session of ours.
+    let alone = agreed.sessions.iter().all(|id| *id == own.replica);
+    let unsaid = renewed && own.restarted && alone;
+    let (claim, kept) = claim(own, owner, unsaid, (address, kind));
     let mut ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
     ops.extend(forget_routes(own.peer, own.families, kept));
     Step::Claim(ledger::owned(own.peer, owner, ops), claim)
 }
 
-/// The record of a claim, and of which families the paths stay.
+/// The record of a claim, and of which families the paths stay. `restarted`: so did the peer, and that was not said.
 fn claim(
     own: &Own<'_>,
     owner: Option<&Owner>,
-    renewed: bool,
+    restarted: bool,
     (address, kind): (IpAddr, PeerKind),
 ) -> (Owner, impl Fn(Family) -> bool) {
     // As if the last loss had been said.
     let served = owner.filter(|owner| owner.retention.is_none());
     let unsaid = match own.parting {
-        Parting::Restarting(new) if renewed && own.restarted => {
+        Parting::Restarting(new) if restarted => {
             served.map(|owner| lost(owner, new, own.served_secs))
         }
         Parting::Gone | Parting::OurDoing | Parting::Restarting(_) => None,
@@ -210,7 +213,7 @@ fn claim(
 /// if it says nothing of that.
 fn lost(owner: &Owner, new: &Retention, served_secs: u32) -> Owner {
     let mut new = new.clone();
-    let before = owner.returned.as_ref();
+    let before = owner.returned.as_ref().filter(|_| served_secs < SAID_SECS);
     match before.map(|before| (before.phase, before.after(served_secs))) {
         None => {}
         // RFC 4724 §4.2: what was stale before and not said again does not outlive a second restart. Nobody knows what
@@ -310,6 +313,10 @@ fn left(own: &Own<'_>, agreed: &Agreed) -> Step {
 /// What the end of the last session does to the peer's paths.
 fn part(own: &Own<'_>, agreed: &Agreed) -> Vec<Op> {
     match (own.parting, &agreed.owner) {
+        // Nobody claimed the peer since it was last away: its time goes on. RFC 4724 §4.2.
+        (Parting::OurDoing | Parting::Restarting(_), Some(owner)) if owner.retention.is_some() => {
+            Vec::new()
+        }
         // A new record: whoever lost the peer a moment ago did not know that it was served here.
         (Parting::OurDoing, Some(owner)) => {
             let owner = Owner {
@@ -318,8 +325,6 @@ fn part(own: &Own<'_>, agreed: &Agreed) -> Vec<Op> {
             };
             vec![ledger::put(&FactKey::Owner(own.peer), owner.encode())]
         }
-        // Nobody claimed the peer since it was last away: its time goes on. RFC 4724 §4.2.
-        (Parting::Restarting(_), Some(owner)) if owner.retention.is_some() => Vec::new(),
         (Parting::Restarting(retention), Some(owner)) => retain(
             own.peer,
             own.families,
@@ -418,6 +423,9 @@ fn preferred(peer: PeerId, sessions: &BTreeSet<u64>) -> Option<u64> {
         mix(identity ^ mix(*replica))
     })
 }
+
+/// Who was served for so long has said everything: no session waits longer for the end of it.
+const SAID_SECS: u32 = 400;
 
 /// The finalizer of splitmix64: every bit of the input moves every bit of the output.
 fn mix(mut value: u64) -> u64 {

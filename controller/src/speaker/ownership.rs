@@ -69,6 +69,8 @@ pub struct Ownership {
     replaced: Option<(Owner, Owner)>,
     /// The session before this one ended in a restart, and the facts may not say so yet.
     restarted: bool,
+    /// A claim that may have been agreed though nobody said so, by the session that was established then.
+    unanswered: Option<(Owner, Option<Instant>)>,
     /// For how many seconds that one was established.
     served_secs: u32,
     /// The session is over, and before that is said, what was stale and not said again goes.
@@ -102,10 +104,10 @@ enum Proposed {
     Announced,
     /// To others, if there is a record.
     Released(Option<Owner>),
-    /// Under this record, in the place of that one.
-    Claim(Owner, Option<Owner>),
-    /// All, or more, was said that the peer had not said since its return.
-    Settled(Owner),
+    /// Under this record, in the place of that one, by the session that was established then.
+    Claim(Owner, Option<Owner>, Option<Instant>),
+    /// All, or more, was said that the peer had not said since its return: this record, in the place of that one.
+    Settled(Owner, Owner),
 }
 
 impl Ownership {
@@ -155,6 +157,7 @@ impl Ownership {
             replaced: None,
             served_secs: 0,
             restarted: false,
+            unanswered: None,
             sifting: false,
             learned_at: None,
             look_at: None,
@@ -235,7 +238,6 @@ impl Ownership {
 
     fn renounce(&mut self) {
         self.claimed = None;
-        self.replaced = None;
         self.compared = false;
         self.swept.clear();
         self.scan = None;
@@ -383,11 +385,18 @@ impl Ownership {
                 true => None,
                 false => self.unserved.or(Some(now)),
             };
+            let is_agreed = |(owner, by): &(Owner, Option<Instant>)| {
+                agreed.owner.as_ref() == Some(owner) && self.established == *by
+            };
+            if self.unanswered.as_ref().is_some_and(is_agreed) {
+                self.restarted = false;
+            }
             let owns = self.claimed.is_some() && self.claimed == agreed.owner;
             if let Some(owner) = self.settled().filter(|_| owns) {
                 let put = ledger::put(&FactKey::Owner(self.peer), owner.encode());
                 let batch = ledger::owned(self.peer, self.claimed.as_ref(), vec![put]);
-                return self.propose(batch, Proposed::Settled(owner));
+                let claimed = self.claimed.clone().unwrap_or_else(|| owner.clone());
+                return self.propose(batch, Proposed::Settled(owner, claimed));
             }
             // Others heard what they heard: what this replica did not is not unsaid.
             let alone = agreed.sessions.iter().all(|id| *id == self.shared.replica);
@@ -409,7 +418,8 @@ impl Ownership {
                     self.propose(batch, Proposed::Released(Some(owner)));
                 }
                 Step::Claim(batch, owner) => {
-                    self.propose(batch, Proposed::Claim(owner, agreed.owner));
+                    let by = self.established;
+                    self.propose(batch, Proposed::Claim(owner, agreed.owner, by));
                 }
                 Step::Commit => self.commit(now),
                 Step::Done => self.done = true,
@@ -477,24 +487,27 @@ impl Ownership {
     fn stepped(&mut self, proposed: Proposed, outcome: Outcome, now: Instant) {
         self.step = None;
         match (outcome, proposed) {
-            // A claim of another kind than the peer has become meanwhile is renewed.
-            (Outcome::Applied { .. }, Proposed::Claim(owner, replaced))
-                if self.established.is_some() && owner.kind == self.kind =>
+            (Outcome::Applied { .. }, Proposed::Claim(owner, replaced, by))
+                if self.established.is_some() && self.established == by =>
             {
-                self.replaced = replaced.map(|old| (old, owner.clone()));
                 self.restarted = false;
+                self.pause = Some(now + SETTLE);
+                if owner.kind != self.kind {
+                    // A claim of another kind than the peer has become meanwhile is renewed.
+                    return;
+                }
+                self.replaced = replaced.map(|old| (old, owner.clone()));
                 tracing::info!(peer = %self.peer, epoch = owner.epoch, "peer claimed");
                 self.claimed = Some(owner);
                 self.compared = false;
                 self.swept.clear();
                 self.pause = Some(now + SETTLE);
             }
-            (Outcome::Applied { .. }, Proposed::Settled(owner)) => {
-                if let Some(old) = self.claimed.replace(owner.clone()) {
-                    self.replaced = Some((old, owner));
-                } else {
-                    self.claimed = None; // the session ended, or another of its kind began
+            (Outcome::Applied { .. }, Proposed::Settled(owner, old)) => {
+                if self.claimed.as_ref() == Some(&old) {
+                    self.claimed = Some(owner.clone());
                 }
+                self.replaced = Some((old, owner));
             }
             (Outcome::Applied { .. }, Proposed::Released(left)) => {
                 self.announced = false;
@@ -509,10 +522,12 @@ impl Ownership {
             }
             (Outcome::Superseded | Outcome::Dropped, proposed) => {
                 // It may have been agreed all the same, and nobody left to say so.
-                if let Proposed::Released(Some(owner)) = proposed
-                    && self.established.is_none()
-                {
-                    self.left = Some((owner, now + LEAVE));
+                match proposed {
+                    Proposed::Released(Some(owner)) if self.established.is_none() => {
+                        self.left = Some((owner, now + LEAVE));
+                    }
+                    Proposed::Claim(owner, _, by) => self.unanswered = Some((owner, by)),
+                    Proposed::Announced | Proposed::Released(_) | Proposed::Settled(..) => {}
                 }
                 self.pause = Some(now + RETRY);
             }
