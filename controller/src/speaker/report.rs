@@ -2,6 +2,7 @@
 
 pub mod near;
 pub mod notable;
+mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,10 +23,17 @@ use super::saved::Saved;
 use crate::reflector::learn::Learned;
 use near::Near;
 use notable::{Notable, count, count_all};
+use tally::Tally;
 
 /// A shared report.
 #[derive(Clone)]
-pub struct Report(Arc<Mutex<Facts>>);
+pub struct Report(Arc<Inner>);
+
+struct Inner {
+    /// Of which the facts have a copy once they are asked for.
+    messages: Tally,
+    facts: Mutex<Facts>,
+}
 
 /// What it says.
 #[derive(Clone, Debug)]
@@ -138,7 +146,7 @@ impl Facts {
 impl Report {
     /// Of a peer that has not begun.
     pub fn new(group: String, dynamic: bool) -> Self {
-        Self(Arc::new(Mutex::new(Facts {
+        let facts = Facts {
             group,
             state: "Idle",
             since: Instant::now(),
@@ -167,7 +175,11 @@ impl Report {
             bfd: None,
             saved: BTreeMap::new(),
             lingering: None,
-        })))
+        };
+        Self(Arc::new(Inner {
+            messages: Tally::default(),
+            facts: Mutex::new(facts),
+        }))
     }
 
     /// The peer is of another group, or listed now, or not any more.
@@ -225,7 +237,10 @@ impl Report {
 
     /// What it says now.
     pub fn facts(&self) -> Facts {
-        self.lock().clone()
+        Facts {
+            messages: self.0.messages.totals(),
+            ..self.lock().clone()
+        }
     }
 
     /// The session is in this state.
@@ -239,20 +254,12 @@ impl Report {
 
     /// A message came.
     pub fn received(&self, kind: MessageKind) {
-        *self
-            .lock()
-            .messages
-            .entry((Direction::Received, label(kind)))
-            .or_default() += 1;
+        self.0.messages.add(Direction::Received, kind, 1);
     }
 
     /// So many messages were queued or written.
     pub fn sent(&self, kind: MessageKind, count: u64) {
-        *self
-            .lock()
-            .messages
-            .entry((Direction::Sent, label(kind)))
-            .or_default() += count;
+        self.0.messages.add(Direction::Sent, kind, count);
     }
 
     /// The session is up.
@@ -360,22 +367,11 @@ impl Report {
 
     /// Whether there ever was more than silence.
     pub fn served(&self) -> bool {
-        let facts = self.lock();
-        !facts.messages.is_empty() || !facts.attempt_error.is_empty()
+        !self.0.messages.totals().is_empty() || !self.lock().attempt_error.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn label(kind: MessageKind) -> &'static str {
-    match kind {
-        MessageKind::Open => "open",
-        MessageKind::Update => "update",
-        MessageKind::Notification => "notification",
-        MessageKind::Keepalive => "keepalive",
-        MessageKind::RouteRefresh => "route-refresh",
+        self.0.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
