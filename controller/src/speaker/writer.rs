@@ -136,7 +136,7 @@ pub async fn write(
         }
         chunk.octets.clear();
         let control = writer.control.len();
-        let trouble = writer.fill(&mut chunk, Instant::now());
+        let trouble = writer.fill(&mut chunk, Instant::now);
         count(&chunk.octets[control..], &counted);
         let troubled = trouble.is_some();
         if let Some(event) = trouble
@@ -237,11 +237,11 @@ impl Writer {
     }
 
     /// Collects what can be written now; tells of a stream that fell off its journal, once.
-    fn fill(&mut self, chunk: &mut Chunk, now: Instant) -> Option<Event> {
+    fn fill(&mut self, chunk: &mut Chunk, clock: impl Fn() -> Instant) -> Option<Event> {
         chunk.octets.extend(self.control.drain(..));
         let mut room = CHUNK_OCTETS;
         for active in &mut self.streams {
-            match active.fill(&mut chunk.octets, &mut room, now) {
+            match active.fill(&mut chunk.octets, &mut room, &clock) {
                 Some(Trouble::Lagged(revision)) => {
                     return Some(Event::Lagged(active.family(), revision));
                 }
@@ -255,18 +255,17 @@ impl Writer {
     /// Waits for an order, or for a journal to grow or a gate to open (`Some(None)`).
     async fn wait(&mut self, orders: &mut mpsc::Receiver<Order>) -> Option<Option<Order>> {
         let held = self.streams.iter().any(Active::is_held);
-        let bells: Vec<_> = self
-            .streams
-            .iter_mut()
-            .filter_map(Active::bell)
-            .map(|bell| Box::pin(bell.changed()))
-            .collect();
-        if bells.is_empty() {
+        let mut bells = self.streams.iter_mut().filter_map(Active::bell);
+        let Some(bell) = bells.next() else {
             return orders.recv().await.map(Some);
-        }
+        };
+        // Nothing is allocated for one family, as most peers have.
+        let others: Vec<_> = bells.map(|bell| Box::pin(bell.changed())).collect();
+        let has_others = !others.is_empty();
         tokio::select! {
             order = orders.recv() => order.map(Some),
-            _ = select_all(bells) => Some(None),
+            _ = bell.changed() => Some(None),
+            _ = async { select_all(others).await }, if has_others => Some(None),
             () = tokio::time::sleep(HOLD_LOOK), if held => Some(None),
         }
     }

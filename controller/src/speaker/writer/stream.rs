@@ -141,7 +141,7 @@ impl Active {
         &mut self,
         octets: &mut Vec<Bytes>,
         room: &mut usize,
-        now: Instant,
+        clock: impl Fn() -> Instant,
     ) -> Option<Trouble> {
         if self.lagged && !self.turns.is_empty() {
             // The turn came when the news of the lag was under way already.
@@ -151,7 +151,7 @@ impl Active {
         octets.extend(self.opening.take());
         while *room > 0 && octets.len() < CHUNK_SLICES && !self.lagged {
             let Some(segment) = &self.segment else {
-                match self.next(octets, now) {
+                match self.next(octets, &clock) {
                     Next::Segment => continue,
                     Next::Nothing => return None,
                     Next::Trouble(trouble) => return Some(trouble),
@@ -174,7 +174,7 @@ impl Active {
     }
 
     /// Between two segments.
-    fn next(&mut self, octets: &mut Vec<Bytes>, now: Instant) -> Next {
+    fn next(&mut self, octets: &mut Vec<Bytes>, clock: impl Fn() -> Instant) -> Next {
         self.next_frame = 0;
         let cursor = self.stream.cursor;
         let due = |end: &mut (Cursor, Bytes)| cursor >= end.0;
@@ -206,7 +206,7 @@ impl Active {
         }
         // Marked before it is read: what is pushed after this rings again.
         self.bell.mark_unchanged();
-        match self.read(now) {
+        match self.read(clock) {
             Read::Segment(segment) => {
                 self.segment = Some(segment);
                 Next::Segment
@@ -227,7 +227,7 @@ impl Active {
 
     /// The next segment of the feed, unless it would be told in the old way while a turn is worked out that does not
     /// know of it.
-    fn read(&mut self, now: Instant) -> Read {
+    fn read(&mut self, clock: impl Fn() -> Instant) -> Read {
         let Stream {
             feed, gate, cursor, ..
         } = &mut self.stream;
@@ -235,6 +235,7 @@ impl Active {
             self.held_since = None;
             return read;
         }
+        let now = clock();
         let since = *self.held_since.get_or_insert(now);
         match now < since + HOLD_MAX {
             true => Read::Empty,

@@ -83,7 +83,7 @@ fn begun(stream: Stream) -> Writer {
 
 fn written(writer: &mut Writer) -> Vec<Bytes> {
     let mut chunk = Chunk::default();
-    assert!(writer.fill(&mut chunk, Instant::now()).is_none());
+    assert!(writer.fill(&mut chunk, Instant::now).is_none());
     chunk.octets
 }
 
@@ -180,7 +180,7 @@ fn who_asks_without_end_hears_all_the_same_what_is_gone() {
         };
         active.repeat(*repeat);
         // One frame at a time: it reads slowly.
-        let trouble = active.fill(&mut said, &mut 1, Instant::now());
+        let trouble = active.fill(&mut said, &mut 1, Instant::now);
         assert_eq!(trouble, None);
     }
     let expected = ["image", "again", "again", "gone", "again", "again"];
@@ -311,18 +311,18 @@ fn nobody_waits_for_a_turn_for_ever() {
     let order = turn(old.end(), segment(1, "turn"), &new, interest(1));
     old.push(segment(2, "change"));
     let (start, mut chunk) = (Instant::now(), Chunk::default());
-    assert!(writer.fill(&mut chunk, start).is_none() && chunk.octets.is_empty());
+    assert!(writer.fill(&mut chunk, || start).is_none() && chunk.octets.is_empty());
     let late = start + HOLD_MAX;
     assert!(
         writer
-            .fill(&mut chunk, late - Duration::from_millis(1))
+            .fill(&mut chunk, || late - Duration::from_millis(1))
             .is_none()
     );
     assert!(chunk.octets.is_empty());
-    assert!(writer.fill(&mut chunk, late).is_none());
+    assert!(writer.fill(&mut chunk, || late).is_none());
     assert_eq!(std::mem::take(&mut chunk.octets), ["change"]);
     writer.take(order);
-    let event = writer.fill(&mut chunk, late);
+    let event = writer.fill(&mut chunk, || late);
     assert!(matches!(event, Some(Event::Lost(FAMILY))), "{event:?}");
 }
 
@@ -382,7 +382,7 @@ fn the_ticket_of_an_order_is_held_until_it_is_begun_with() {
     assert_eq!(waits(), [true, true]);
     let fill = |writer: &mut Writer| {
         let (mut octets, mut room) = (Vec::new(), 1);
-        let trouble = writer.streams[0].fill(&mut octets, &mut room, Instant::now());
+        let trouble = writer.streams[0].fill(&mut octets, &mut room, Instant::now);
         assert!(trouble.is_none() && octets.len() == 1, "{octets:?}");
     };
     fill(&mut writer);
@@ -439,7 +439,7 @@ fn who_lags_with_a_turn_ahead_is_lost() {
         let order = turn(old.end(), segment(9, "turn"), &new, interest(1));
         let mut chunk = Chunk::default();
         if turn_is_late {
-            let event = writer.fill(&mut chunk, Instant::now());
+            let event = writer.fill(&mut chunk, Instant::now);
             assert!(matches!(event, Some(Event::Lagged(FAMILY, 1))));
         }
         writer.take(order);
@@ -451,7 +451,7 @@ fn who_lags_with_a_turn_ahead_is_lost() {
             };
             writer.take(Order::Begin(Box::new(behind)));
         }
-        let event = writer.fill(&mut chunk, Instant::now());
+        let event = writer.fill(&mut chunk, Instant::now);
         assert!(matches!(event, Some(Event::Lost(FAMILY))), "{event:?}");
         assert!(chunk.octets.is_empty());
     }

@@ -262,7 +262,8 @@ impl World {
     /// The peer takes so many octets, more or less. False: there is nothing to be written.
     fn write(&mut self, mut room: usize) -> bool {
         let mut octets = Vec::new();
-        let trouble = self.writer.streams[0].fill(&mut octets, &mut room, self.now);
+        let now = self.now;
+        let trouble = self.writer.streams[0].fill(&mut octets, &mut room, || now);
         let some = !octets.is_empty() || trouble.is_some();
         octets.iter().for_each(|octets| self.hear(octets));
         match trouble {
