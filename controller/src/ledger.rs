@@ -82,7 +82,11 @@ impl<'a> FactKey<'a> {
 
     /// The octets of the key.
     pub fn encode(&self) -> Bytes {
-        let mut key = BytesMut::with_capacity(64);
+        // There are many of routes, and room to spare would cost each of them an allocation more.
+        let mut key = BytesMut::with_capacity(match self {
+            Self::Route(_, _, nlri) => ROUTE_PREFIX_LEN + nlri.len(),
+            _ => OTHERS_LEN_MAX,
+        });
         match self {
             Self::Route(family, peer, nlri) => {
                 key.put_u8(b'r');
@@ -147,6 +151,11 @@ impl FactPrefix {
         }
     }
 }
+
+/// Kind, family and peer.
+const ROUTE_PREFIX_LEN: usize = 1 + 3 + 8;
+/// Of a session: kind, replica and peer.
+const OTHERS_LEN_MAX: usize = 1 + 8 + 8;
 
 /// Prefix of every session of every replica.
 pub const SESSIONS: &[u8] = b"s";
