@@ -78,6 +78,10 @@ impl Pending {
         if keys.is_empty() {
             return None;
         }
+        if self.waiting.is_empty() && self.waiting.capacity() > KEPT_MAX {
+            // A whole table went through here, and what comes now is a route now and then.
+            (self.waiting, self.dirty) = Default::default();
+        }
         let mut ops: Vec<_> = puts
             .into_iter()
             .map(|(value, keys)| Op::Put {
@@ -95,3 +99,5 @@ impl Pending {
 /// As many routes as go into one batch: it must stay small enough not to delay a heartbeat.
 const BATCH_KEYS_MAX: usize = 1000;
 const BATCH_OCTETS_MAX: usize = 256 << 10;
+/// Keys for which there is room while nothing waits.
+const KEPT_MAX: usize = 64;
