@@ -4,7 +4,7 @@
 //! ```text
 //!  0       1      2             18      26      34
 //!  +-------+------+-------------+-------+-------+---------
-//!  | 0x01  | kind |   cluster   |  from |  to   | payload
+//!  | 0x02  | kind |   cluster   |  from |  to   | payload
 //!  +-------+------+-------------+-------+-------+---------
 //! ```
 
@@ -12,7 +12,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 use raft::eraftpb::Message;
 
-use crate::octets::Reader;
+use crate::{guard::Refusal, octets::Reader};
 
 /// What one replica says to another.
 #[derive(Debug)]
@@ -56,12 +56,17 @@ pub(crate) fn encode(address: &Address, letter: &Letter) -> Bytes {
     out.freeze()
 }
 
-/// The address and what is said; nothing when the octets are not one well-formed envelope.
-pub(crate) fn decode(octets: Bytes) -> Option<(Address, Letter)> {
+/// The address and what is said.
+pub(crate) fn decode(octets: Bytes) -> Result<(Address, Letter), Refusal> {
     let mut reader = Reader::new(octets);
-    if reader.u8()? != FORMAT {
-        return None;
+    let format = reader.u8().ok_or(Refusal::Malformed)?;
+    if format != FORMAT {
+        return Err(Refusal::Format(format));
     }
+    read(reader).ok_or(Refusal::Malformed)
+}
+
+fn read(mut reader: Reader) -> Option<(Address, Letter)> {
     let kind = reader.u8()?;
     let address = Address {
         cluster: reader.array()?,
@@ -81,7 +86,9 @@ pub(crate) fn decode(octets: Bytes) -> Option<(Address, Letter)> {
 }
 
 const HEADER_OCTETS: usize = 34;
-const FORMAT: u8 = 1;
+/// Replicas of two formats do not hear each other: what one of them writes the other would not understand. It grows with
+/// [`identity::FORMAT`](crate::identity::FORMAT), and with the envelope.
+pub(crate) const FORMAT: u8 = 2;
 const KIND_RAFT: u8 = 1;
 const KIND_PROPOSE: u8 = 2;
 const KIND_TRANSFER: u8 = 3;

@@ -46,9 +46,9 @@ pub enum OpenError {
         /// The data directory.
         dir: PathBuf,
         /// Format found.
-        found: u32,
+        found: u64,
         /// Newest format this release reads.
-        supported: u32,
+        supported: u64,
     },
     /// What is in the directory contradicts itself; voting on it could lose committed facts.
     /// The README says how a replica begins anew.

@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 use raft::eraftpb::{EntryType, Message, MessageType};
 
-use crate::{membership, snapshot::Contents};
+use crate::{envelope, membership, snapshot::Contents};
 
 /// What a message is checked against.
 pub(crate) struct Standing<'a> {
@@ -23,6 +23,8 @@ pub(crate) struct Standing<'a> {
 pub(crate) enum Refusal {
     /// Not one well-formed envelope with one well-formed message.
     Malformed,
+    /// From another release, whose facts this one may not understand, or the other way round.
+    Format(u8),
     /// Of another cluster, to or from somebody else than its envelope says, or not from a voter.
     Foreign,
     /// A type that no replica sends to another.
@@ -41,6 +43,11 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed => f.write_str("malformed"),
+            Self::Format(theirs) => write!(
+                f,
+                "format {theirs}, this release speaks {} only: upgrade all replicas",
+                envelope::FORMAT
+            ),
             Self::Foreign => f.write_str("foreign"),
             Self::Kind => f.write_str("not a message between replicas"),
             Self::Implausible(what) => write!(f, "implausible {what}"),

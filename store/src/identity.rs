@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! weft-store
-//! format 1
+//! format 2
 //! replica 3
 //! cluster 000102030405060708090a0b0c0d0e0f
 //! ```
@@ -16,12 +16,12 @@ use std::{
 
 use crate::{config::Config, error::OpenError};
 
-/// Whether the directory has an identity; an error if it is not the configured one.
-pub(crate) fn check(config: &Config) -> Result<bool, OpenError> {
+/// Whether the directory has an identity, and the format that it has then; an error if it is not the configured one.
+pub(crate) fn check(config: &Config) -> Result<Option<u64>, OpenError> {
     let path = config.data_dir.join(FILE);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(OpenError::Io { path, source }),
     };
     let mut lines = text.lines();
@@ -38,17 +38,17 @@ pub(crate) fn check(config: &Config) -> Result<bool, OpenError> {
     };
     let number = |text: Option<String>| text.and_then(|text| text.parse::<u64>().ok());
     let format = number(field("format")).ok_or_else(|| corrupt("no format"))?;
-    if format > u64::from(FORMAT) {
+    if format > FORMAT {
         return Err(OpenError::NewerFormat {
             dir: config.data_dir.clone(),
-            found: u32::try_from(format).unwrap_or(u32::MAX),
+            found: format,
             supported: FORMAT,
         });
     }
     let replica = number(field("replica")).ok_or_else(|| corrupt("no replica"))?;
     let cluster = field("cluster").ok_or_else(|| corrupt("no cluster"))?;
     compare(config, replica, &cluster)?;
-    Ok(true)
+    Ok(Some(format))
 }
 
 /// An error unless the directory of `replica` in `cluster` is the configured one.
@@ -97,5 +97,10 @@ pub(crate) fn hex(octets: &[u8]) -> String {
 const FILE: &str = "identity";
 const MAGIC: &str = "weft-store";
 
-/// The newest layout of the data directory that this release reads, and the one it writes.
-const FORMAT: u32 = 1;
+/// The newest layout of the data directory that this release reads, and the one it writes: a directory of an older one
+/// has it from the first start on, and is closed to older releases from then on. Grows with the database's layout, and
+/// with what the replicated facts may say:
+///
+/// 2. The record of who owns a peer, and a path's fact, may say what the peer is back from.
+/// 1. The first.
+pub(crate) const FORMAT: u64 = 2;

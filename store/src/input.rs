@@ -103,22 +103,26 @@ impl Replica {
             Err(refusal) => refusal,
         };
         self.refused += 1;
-        tracing::debug!(from, %refusal, "message refused");
+        if self.refused.is_power_of_two() {
+            tracing::warn!(from, %refusal, count = self.refused, "messages of a replica refused");
+        }
         match refusal {
             Refusal::LostLog { commit } => Err(Halt::LostLog {
                 leader: from,
                 commit,
                 last: self.node.raft.raft_log.last_index(),
             }),
-            Refusal::Malformed | Refusal::Foreign | Refusal::Kind | Refusal::Implausible(_) => {
-                Ok(())
-            }
+            Refusal::Malformed
+            | Refusal::Format(_)
+            | Refusal::Foreign
+            | Refusal::Kind
+            | Refusal::Implausible(_) => Ok(()),
         }
     }
 
     /// What `octets` say, if it may be believed that `from` says it.
     fn open_letter(&self, from: u64, octets: Bytes) -> Result<Letter, Refusal> {
-        let (address, mut letter) = envelope::decode(octets).ok_or(Refusal::Malformed)?;
+        let (address, mut letter) = envelope::decode(octets)?;
         let expected = Address {
             cluster: self.config.cluster,
             from,

@@ -34,11 +34,11 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
         path: dir(),
         source,
     })?;
-    let has_identity = identity::check(config)?;
+    let format = identity::check(config)?;
     let disk = Disk::open(&config.data_dir.join(DATABASE), config.probe.clone());
     let disk = Arc::new(disk.map_err(database)?);
-    let boot = enter(config, &disk, has_identity)?;
-    if !has_identity {
+    let boot = enter(config, &disk, format.is_some())?;
+    if format != Some(identity::FORMAT) {
         identity::write(config)?;
     }
 

@@ -45,19 +45,22 @@ fn directories_of_others_are_refused_by_name() {
 }
 
 #[test]
-fn a_newer_format_is_refused() {
+fn an_older_format_is_lifted_and_a_newer_one_refused() {
     let dir = directory();
     let config = Config::new(1, vec![1], dir.path(), CLUSTER, 1);
     drop(Replica::open(config.clone()).unwrap());
     let identity = dir.path().join("identity");
     let text = fs::read_to_string(&identity).unwrap();
-    fs::write(&identity, text.replace("format 1", "format 2")).unwrap();
+    fs::write(&identity, text.replace("format 2", "format 1")).unwrap();
+    drop(Replica::open(config.clone()).unwrap());
+    assert_eq!(fs::read_to_string(&identity).unwrap(), text);
+    fs::write(&identity, text.replace("format 2", "format 3")).unwrap();
     let error = Replica::open(config.clone()).err().unwrap();
     assert!(matches!(
         error,
         OpenError::NewerFormat {
-            found: 2,
-            supported: 1,
+            found: 3,
+            supported: 2,
             ..
         }
     ));

@@ -115,6 +115,11 @@ fn messages_of_others_are_refused() {
             envelope(CLUSTER, leader, follower, 3, &9_u64.to_be_bytes()),
         ),
     ];
+    for format in [1, 3] {
+        let mut octets = BytesMut::from(&envelope(CLUSTER, leader, follower, 1, &octets)[..]);
+        octets[0] = format;
+        foreign.push((leader, octets.freeze()));
+    }
     foreign.retain(|(from, _)| *from != follower);
     for (n, (from, octets)) in (1..).zip(foreign) {
         world.input(follower, Input::Message { from, octets });
@@ -182,7 +187,7 @@ fn a_replica_that_lost_acknowledged_entries_stops_voting() {
 
 fn envelope(cluster: [u8; 16], from: u64, to: u64, kind: u8, payload: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
-    out.put_u8(1);
+    out.put_u8(2);
     out.put_u8(kind);
     out.put_slice(&cluster);
     out.put_u64(from);
