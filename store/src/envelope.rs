@@ -12,7 +12,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 use raft::eraftpb::Message;
 
-use crate::{guard::Refusal, octets::Reader};
+use crate::octets::Reader;
 
 /// What one replica says to another.
 #[derive(Debug)]
@@ -56,14 +56,23 @@ pub(crate) fn encode(address: &Address, letter: &Letter) -> Bytes {
     out.freeze()
 }
 
+/// Octets that say nothing to us.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// Not one well-formed envelope.
+    Malformed,
+    /// An envelope of this format, whatever it says.
+    Format(u8),
+}
+
 /// The address and what is said.
-pub(crate) fn decode(octets: Bytes) -> Result<(Address, Letter), Refusal> {
+pub(crate) fn decode(octets: Bytes) -> Result<(Address, Letter), Unread> {
     let mut reader = Reader::new(octets);
-    let format = reader.u8().ok_or(Refusal::Malformed)?;
+    let format = reader.u8().ok_or(Unread::Malformed)?;
     if format != FORMAT {
-        return Err(Refusal::Format(format));
+        return Err(Unread::Format(format));
     }
-    read(reader).ok_or(Refusal::Malformed)
+    read(reader).ok_or(Unread::Malformed)
 }
 
 fn read(mut reader: Reader) -> Option<(Address, Letter)> {
@@ -92,3 +101,29 @@ pub(crate) const FORMAT: u8 = 2;
 const KIND_RAFT: u8 = 1;
 const KIND_PROPOSE: u8 = 2;
 const KIND_TRANSFER: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_format_is_not_read_as_if_it_were_ours() {
+        let address = Address {
+            cluster: [7; 16],
+            from: 1,
+            to: 2,
+        };
+        let octets = encode(&address, &Letter::Transfer(2));
+        let read = |octets| decode(octets).map(|(address, _)| address);
+        assert_eq!(read(octets.clone()), Ok(address));
+        let of = |format| {
+            let mut octets = BytesMut::from(&octets[..]);
+            octets[0] = format;
+            read(octets.freeze())
+        };
+        assert_eq!(of(1), Err(Unread::Format(1)));
+        assert_eq!(of(3), Err(Unread::Format(3)));
+        assert_eq!(read(Bytes::new()), Err(Unread::Malformed));
+        assert_eq!(read(octets.slice(..20)), Err(Unread::Malformed));
+    }
+}

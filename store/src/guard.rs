@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 use raft::eraftpb::{EntryType, Message, MessageType};
 
-use crate::{envelope, membership, snapshot::Contents};
+use crate::{membership, snapshot::Contents};
 
 /// What a message is checked against.
 pub(crate) struct Standing<'a> {
@@ -23,8 +23,13 @@ pub(crate) struct Standing<'a> {
 pub(crate) enum Refusal {
     /// Not one well-formed envelope with one well-formed message.
     Malformed,
-    /// From another release, whose facts this one may not understand, or the other way round.
-    Format(u8),
+    /// From a release whose facts this one may not understand, or the other way round.
+    Format {
+        /// What it speaks.
+        theirs: u8,
+        /// What this one speaks.
+        ours: u8,
+    },
     /// Of another cluster, to or from somebody else than its envelope says, or not from a voter.
     Foreign,
     /// A type that no replica sends to another.
@@ -43,10 +48,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed => f.write_str("malformed"),
-            Self::Format(theirs) => write!(
+            Self::Format { theirs, ours } => write!(
                 f,
-                "format {theirs}, this release speaks {} only: upgrade all replicas",
-                envelope::FORMAT
+                "format {theirs}, this release speaks {ours} only: all replicas must run one release"
             ),
             Self::Foreign => f.write_str("foreign"),
             Self::Kind => f.write_str("not a message between replicas"),

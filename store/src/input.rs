@@ -1,6 +1,6 @@
 //! What one input tells Raft, or those beside it. Knows no disk write: `ready` makes them.
 
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, mem};
 
 use bytes::Bytes;
 use raft::{
@@ -11,7 +11,7 @@ use raft::{
 use crate::{
     batch::Proposal,
     config::ELECTION_TICKS,
-    envelope::{self, Address, Letter},
+    envelope::{self, Address, Letter, Unread},
     error::Halt,
     guard::{self, Refusal, Standing},
     ready::SNAPSHOT_TICKS,
@@ -103,8 +103,12 @@ impl Replica {
             Err(refusal) => refusal,
         };
         self.refused += 1;
-        if self.refused.is_power_of_two() {
-            tracing::warn!(from, %refusal, count = self.refused, "messages of a replica refused");
+        let voter = self.config.voters.contains(&from).then_some(from);
+        let kind = (voter, mem::discriminant(&refusal));
+        let count = self.refusals.entry(kind).or_default();
+        *count += 1;
+        if count.is_power_of_two() {
+            tracing::warn!(from, %refusal, count, "messages of a replica refused");
         }
         match refusal {
             Refusal::LostLog { commit } => Err(Halt::LostLog {
@@ -113,7 +117,7 @@ impl Replica {
                 last: self.node.raft.raft_log.last_index(),
             }),
             Refusal::Malformed
-            | Refusal::Format(_)
+            | Refusal::Format { .. }
             | Refusal::Foreign
             | Refusal::Kind
             | Refusal::Implausible(_) => Ok(()),
@@ -122,7 +126,13 @@ impl Replica {
 
     /// What `octets` say, if it may be believed that `from` says it.
     fn open_letter(&self, from: u64, octets: Bytes) -> Result<Letter, Refusal> {
-        let (address, mut letter) = envelope::decode(octets)?;
+        let (address, mut letter) = envelope::decode(octets).map_err(|unread| match unread {
+            Unread::Malformed => Refusal::Malformed,
+            Unread::Format(theirs) => Refusal::Format {
+                theirs,
+                ours: envelope::FORMAT,
+            },
+        })?;
         let expected = Address {
             cluster: self.config.cluster,
             from,

@@ -38,9 +38,6 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
     let disk = Disk::open(&config.data_dir.join(DATABASE), config.probe.clone());
     let disk = Arc::new(disk.map_err(database)?);
     let boot = enter(config, &disk, format.is_some())?;
-    if format != Some(identity::FORMAT) {
-        identity::write(config)?;
-    }
 
     let unsound = |error| match error {
         StoreError::Malformed(what) => OpenError::Corrupt {
@@ -77,6 +74,10 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
         dir: dir(),
         source: Box::new(source),
     })?;
+    // It is ours: from here on an older release does not open it any more.
+    if format != Some(identity::FORMAT) {
+        identity::write(config)?;
+    }
     Ok(Opened {
         disk,
         node,

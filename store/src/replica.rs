@@ -2,7 +2,8 @@
 //! messages and ticks.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
+    mem::Discriminant,
     panic::{self, AssertUnwindSafe},
     sync::Arc,
 };
@@ -16,6 +17,7 @@ use crate::{
     config::Config,
     disk::Disk,
     error::{Halt, OpenError},
+    guard::Refusal,
     log::Log,
     open,
     propose::{Proposals, dropped},
@@ -158,6 +160,8 @@ pub struct Replica {
     /// Leader and term as proposals and reads know them.
     pub(crate) led_by: (u64, u64),
     pub(crate) refused: u64,
+    /// Of those, how many by sender, if it is a voter, and reason: for the log.
+    pub(crate) refusals: HashMap<(Option<u64>, Discriminant<Refusal>), u64>,
     inbox: VecDeque<Input>,
     inbox_octets: usize,
     /// Outcomes of what did not fit into the inbox.
@@ -187,6 +191,7 @@ impl Replica {
             snapshots_sent: BTreeMap::new(),
             led_by: (0, 0),
             refused: 0,
+            refusals: HashMap::new(),
             inbox,
             inbox_octets: 0,
             turned_away: Vec::new(),
