@@ -82,7 +82,7 @@ impl<'a> FactKey<'a> {
 
     /// The octets of the key.
     pub fn encode(&self) -> Bytes {
-        // There are many of routes, and room to spare would cost each of them an allocation more.
+        // Those of routes are held by the hundred thousand, and room to spare with them.
         let mut key = BytesMut::with_capacity(match self {
             Self::Route(_, _, nlri) => ROUTE_PREFIX_LEN + nlri.len(),
             _ => OTHERS_LEN_MAX,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! payload-length(1) payload attributes(canonical form)
-//! 0xff epoch(8) and the same       said again under this epoch by a peer that is back: see Owner::fresh_from
+//! 0xff epoch(8) and the same       said again by a peer that has been back since this epoch: its Owner::fresh_from
 //! ```
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -29,7 +29,7 @@ pub fn decode_path(value: &[u8]) -> Option<(&[u8], Attributes)> {
     Some((payload, Attributes::from_octets(attributes).ok()?))
 }
 
-/// The same fact, said under this epoch; 0: under none.
+/// The same fact, said by a peer that has been back since this epoch; 0: by one that is not back.
 pub fn said_under(epoch: u64, value: &Bytes) -> Bytes {
     if epoch == 0 {
         return value.clone();
@@ -41,12 +41,12 @@ pub fn said_under(epoch: u64, value: &Bytes) -> Bytes {
     marked.freeze()
 }
 
-/// The epoch that a fact was said under, 0 for none.
+/// Since which epoch the peer was back when it said the fact, 0 if it was not.
 pub fn epoch_of(value: &[u8]) -> u64 {
     mark(value).map_or(0, |(epoch, _)| epoch)
 }
 
-/// The fact without the epoch that it was said under.
+/// The fact without that epoch.
 pub fn what_is_said(value: &[u8]) -> &[u8] {
     mark(value).map_or(value, |(_, said)| said)
 }

@@ -44,8 +44,15 @@ impl Pending {
     /// Another replica commits what the peer says.
     pub fn renounce(&mut self) {
         self.owned = false;
-        self.dirty.clear();
+        self.empty();
+    }
+
+    /// Nothing waits any more. Room for more than is said now and then is given back: it was needed for a whole table.
+    fn empty(&mut self) {
         self.waiting.clear();
+        self.dirty.clear();
+        self.waiting.shrink_to(KEPT_MAX);
+        self.dirty.shrink_to(KEPT_MAX);
     }
 
     /// The next operations to propose and the keys in them, by what `routes` holds now; `None` if nothing
@@ -78,9 +85,8 @@ impl Pending {
         if keys.is_empty() {
             return None;
         }
-        if self.waiting.is_empty() && self.waiting.capacity() > KEPT_MAX {
-            // A whole table went through here, and what comes now is a route now and then.
-            (self.waiting, self.dirty) = Default::default();
+        if self.waiting.is_empty() {
+            self.empty();
         }
         let mut ops: Vec<_> = puts
             .into_iter()
@@ -100,4 +106,28 @@ impl Pending {
 const BATCH_KEYS_MAX: usize = 1000;
 const BATCH_OCTETS_MAX: usize = 256 << 10;
 /// Keys for which there is room while nothing waits.
-const KEPT_MAX: usize = 64;
+const KEPT_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_of_a_whole_table_is_given_back() {
+        let key = |number: u32| Bytes::copy_from_slice(&number.to_be_bytes());
+        let keys = || (0..4_000).map(key).collect();
+        let room = |pending: &Pending| pending.waiting.capacity().max(pending.dirty.capacity());
+        let mut pending = Pending::default();
+        pending.claim(keys(), 0);
+        assert!(room(&pending) >= 4_000);
+        let mut taken = 0;
+        while let Some((_, keys)) = pending.next_batch(&HashMap::new()) {
+            taken += keys.len();
+        }
+        assert_eq!(taken, 4_000);
+        assert!(room(&pending) < 1_000);
+        pending.claim(keys(), 0);
+        pending.renounce();
+        assert!(room(&pending) < 1_000);
+    }
+}
