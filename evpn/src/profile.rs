@@ -120,13 +120,13 @@ impl Profile {
         }
     }
 
-    /// In which form it is sent link bandwidth communities (RFC 10005). FRR and GoBGP read both, and of
-    /// no other is it known that it does not, so that nothing is rewritten unless someone says so.
+    /// In which form it is sent link bandwidth communities (RFC 10005): as they came, except to an FRR that reads one
+    /// only. Of no other is it known that it does not read both.
     #[must_use]
     pub fn link_bandwidth(self) -> LinkBandwidthForm {
         match self {
-            Self::Frr(_)
-            | Self::GoBgp
+            Self::Frr(version) => version.link_bandwidth(),
+            Self::GoBgp
             | Self::ExaBgp
             | Self::Bird
             | Self::OpenBgpd
@@ -162,6 +162,23 @@ impl FrrVersion {
         major: 10,
         minor: 7,
     };
+    /// The first that weighs paths by the transitive form of link bandwidth only; from its source, not measured.
+    const ONE_LINK_BANDWIDTH: Self = Self {
+        major: 10,
+        minor: 3,
+    };
+    /// The first that weighs them by both again. Some of 10.5 do too, and read what they are sent.
+    const BOTH_LINK_BANDWIDTHS: Self = Self {
+        major: 10,
+        minor: 6,
+    };
+
+    fn link_bandwidth(self) -> LinkBandwidthForm {
+        match (Self::ONE_LINK_BANDWIDTH..Self::BOTH_LINK_BANDWIDTHS).contains(&self) {
+            true => LinkBandwidthForm::Transitive,
+            false => LinkBandwidthForm::AsIs,
+        }
+    }
 
     /// It ignores types 6 to 11, so it need not be told of them.
     fn filter(self) -> Filter {

@@ -376,6 +376,17 @@ fn only_eos_is_sent_the_default_route_target_alone() {
 }
 
 #[test]
+fn an_frr_that_reads_one_form_of_link_bandwidth_is_sent_that() {
+    let form = |profile: &str| profile.parse::<Profile>().unwrap().link_bandwidth();
+    for profile in ["frr-10.3", "frr-10.4", "frr-10.5"] {
+        assert_eq!(form(profile), LinkBandwidthForm::Transitive, "{profile}");
+    }
+    for profile in ["frr", "frr-8.4", "frr-10.2", "frr-10.6", "gobgp", "generic"] {
+        assert_eq!(form(profile), LinkBandwidthForm::AsIs, "{profile}");
+    }
+}
+
+#[test]
 fn a_reason_is_a_sentence() {
     assert_eq!(
         Withheld::RouteType(6).to_string(),
