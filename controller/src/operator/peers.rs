@@ -180,6 +180,11 @@ pub(super) fn detail(
         refused: by_name(&facts.refused),
         discarded: facts.discarded().into_iter().collect(),
         suspect: by_name(&facts.suspect),
+        dropped: facts
+            .dropped
+            .iter()
+            .map(|(code, count)| (u32::from(*code), *count))
+            .collect(),
         malformed: facts.malformed.clone().into_iter().collect(),
         established: facts.established,
         messages_received: by_kind(Direction::Received),

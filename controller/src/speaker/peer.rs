@@ -682,6 +682,9 @@ impl Peer {
                 "malformed UPDATE"
             );
         }
+        for (attribute, count) in self.report.dropped(&update.attributes.unknown) {
+            tracing::info!(peer = %self.setup.address, attribute, count, "attribute dropped");
+        }
         let ownership = self.ownership.as_mut()?;
         match ownership.learn(update, now()) {
             Ok(learned) => {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use weft_bgp::attribute::UnknownAttribute;
 use weft_bgp::constrain::Interest;
 use weft_bgp::error::{DecodeError, Fault};
 use weft_bgp::family::Family;
@@ -65,6 +66,8 @@ pub struct Facts {
     pub asked: (u64, u64),
     /// Bounds that came near in this session.
     pub near: Near,
+    /// UPDATEs with an attribute that is not passed on, by its code.
+    pub dropped: BTreeMap<u8, u64>,
     /// UPDATEs with a fault that did not end the session, by the rule of its RFC.
     pub malformed: BTreeMap<String, u64>,
     /// Sessions that were established.
@@ -160,6 +163,7 @@ impl Report {
             suspect: BTreeMap::new(),
             asked: (0, 0),
             near: Near::default(),
+            dropped: BTreeMap::new(),
             malformed: BTreeMap::new(),
             established: 0,
             last_error: String::new(),
@@ -237,10 +241,9 @@ impl Report {
 
     /// What it says now.
     pub fn facts(&self) -> Facts {
-        Facts {
-            messages: self.0.messages.totals(),
-            ..self.lock().clone()
-        }
+        let mut facts = self.lock().clone();
+        facts.messages = self.0.messages.totals();
+        facts
     }
 
     /// The session is in this state.
@@ -355,6 +358,19 @@ impl Report {
         }
     }
 
+    /// An UPDATE had attributes that are not passed on. Returns the codes and numbers of those whose number has doubled.
+    pub fn dropped(&self, attributes: &[UnknownAttribute]) -> Vec<(u8, u64)> {
+        if attributes.is_empty() {
+            return Vec::new();
+        }
+        let mut facts = self.lock();
+        let mut told = |it: &UnknownAttribute| {
+            let total = facts.dropped.entry(it.code).or_default();
+            count(total, 1).map(|total| (it.code, total))
+        };
+        attributes.iter().filter_map(&mut told).collect()
+    }
+
     /// A malformed UPDATE that did not end the session. Returns how many broke the same rule, if the number
     /// has doubled.
     pub fn malformed(&self, fault: &Fault) -> Option<u64> {
@@ -401,6 +417,22 @@ mod tests {
 
     fn notable(report: &Report, learned: &Learned) -> Notable {
         report.learned(learned, &BTreeMap::new())
+    }
+
+    #[test]
+    fn the_log_is_told_of_dropped_attributes_when_their_number_doubles() {
+        let report = report();
+        let attribute = |code| UnknownAttribute {
+            code,
+            flags: 0xc0,
+            length: 4,
+        };
+        let told = |attributes: &[UnknownAttribute]| report.dropped(attributes);
+        assert_eq!(told(&[]), []);
+        assert_eq!(told(&[attribute(26), attribute(99)]), [(26, 1), (99, 1)]);
+        assert_eq!(told(&[attribute(26)]), [(26, 2)]);
+        assert_eq!(told(&[attribute(26)]), []);
+        assert_eq!(report.facts().dropped, [(26, 3), (99, 1)].into());
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(super) struct Detail {
     negotiated: Vec<Family>,
     refused: BTreeMap<String, u64>,
     discarded: BTreeMap<String, u64>,
+    dropped: BTreeMap<u32, u64>,
     suspect: BTreeMap<String, u64>,
     malformed: BTreeMap<String, u64>,
     established: u64,
@@ -67,6 +68,7 @@ impl From<proto::PeerDetail> for Detail {
             negotiated: detail.negotiated.into_iter().map(Family::from).collect(),
             refused: detail.refused.into_iter().collect(),
             discarded: detail.discarded.into_iter().collect(),
+            dropped: detail.dropped.into_iter().collect(),
             suspect: detail.suspect.into_iter().collect(),
             malformed: detail.malformed.into_iter().collect(),
             established: detail.established,
@@ -182,9 +184,12 @@ impl Detail {
     }
 
     fn verdicts(&self) -> String {
+        let dropped = self.dropped.iter();
+        let dropped = dropped.map(|(code, count)| (format!("attribute {code}:"), *count));
         let parts = [
             ("refused", &self.refused),
             ("discarded", &self.discarded),
+            ("dropped", &dropped.collect()),
             ("suspect", &self.suspect),
             ("malformed", &self.malformed),
         ];
@@ -281,6 +286,7 @@ mod tests {
             }],
             refused: counts(&[("loop", 1), ("nlri", 2)]),
             discarded: counts(&[("unknown type 99:", 2)]),
+            dropped: [(26, 4)].into(),
             messages_received: counts(&[("open", 1), ("update", 4)]),
             authentication: "md5".to_owned(),
             warnings: vec!["routes".to_owned()],
@@ -302,7 +308,7 @@ capabilities:   route refresh, four-octet AS 64496
 authentication: md5
 near limits:    routes
 messages:       received open 1, update 4; sent -
-routes:         refused: loop 1, nlri 2; discarded: unknown type 99: 2
+routes:         refused: loop 1, nlri 2; discarded: unknown type 99: 2; dropped: attribute 26: 4
 
 FAMILY      ROUTES  END-OF-RIB  ADD-PATH  TOLD-OF          SAVED                 RESTART  LONG-LIVED
 l2vpn-evpn  5       yes         -         2 route targets  7 routes, 700 octets  120s     -

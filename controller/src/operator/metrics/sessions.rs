@@ -69,6 +69,12 @@ struct RuleLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct AttributeLabels {
+    peer: String,
+    attribute: u32,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct LimitLabels {
     peer: String,
     limit: String,
@@ -85,6 +91,7 @@ struct Sessions {
     discarded: Family<TypeLabels, Counter>,
     suspect: Family<RuleLabels, Counter>,
     asked: Family<AskedLabels, Counter>,
+    dropped: Family<AttributeLabels, Counter>,
     malformed: Family<RuleLabels, Counter>,
     near: Family<LimitLabels, Gauge>,
     unwanted: Family<FamilyLabels, Counter>,
@@ -131,6 +138,11 @@ impl Sessions {
                 r#type: kind,
             };
             self.messages.get_or_create(&labels).inc_by(*count);
+        }
+        for (code, count) in &facts.dropped {
+            let (peer, attribute) = (peer.clone(), (*code).into());
+            let labels = AttributeLabels { peer, attribute };
+            self.dropped.get_or_create(&labels).inc_by(*count);
         }
         for (rule, count) in &facts.malformed {
             let (peer, rule) = (peer.clone(), rule.clone());
@@ -214,6 +226,8 @@ impl Sessions {
         registry.register("bgp_routes_suspect", help, self.suspect);
         let help = "Times there was room for refused routes, by whether the peer can be asked";
         registry.register("bgp_routes_asked_again", help, self.asked);
+        let help = "UPDATEs with an attribute that is not passed on, by its code";
+        registry.register("bgp_attributes_dropped", help, self.dropped);
         let help = "UPDATEs with a fault that did not end the session, by the rule they break";
         registry.register("bgp_updates_malformed", help, self.malformed);
         let help = "1 if a limit of the peer came near in this session";

@@ -50,6 +50,9 @@ fn sample(line: &str) -> Option<(String, String, u64)> {
         "weft_bgp_messages_total" if label(labels, "type")? == "notification" => {
             format!("NOTIFICATION {}", label(labels, "direction")?)
         }
+        "weft_bgp_attributes_dropped_total" => {
+            format!("dropped {}", label(labels, "attribute")?)
+        }
         "weft_bgp_updates_malformed_total" => format!("malformed {}", label(labels, "rule")?),
         "weft_bgp_routes_refused_total" => format!("refused {}", label(labels, "reason")?),
         "weft_bgp_routes_suspect_total" => format!("suspect {}", label(labels, "rule")?),
@@ -79,6 +82,7 @@ mod tests {
             weft_bgp_updates_malformed_total{peer=\"192.0.2.3\",rule=\"RFC 7606 §7.1\"} 1\n\
             weft_bgp_routes_suspect_total{peer=\"192.0.2.4\",rule=\"next-hop\"} 2\n\
             weft_bgp_limits_near{peer=\"192.0.2.5\",limit=\"routes of type 3\"} 1\n\
+            weft_bgp_attributes_dropped_total{peer=\"192.0.2.6\",attribute=\"26\"} 1\n\
             weft_bgp_prefixes{peer=\"192.0.2.2\",rib=\"adj-rib-in\"} 4\n";
         let one = |peer: &str, name: &str, count| {
             (peer.to_owned(), Counts::from([(name.to_owned(), count)]))
@@ -89,6 +93,7 @@ mod tests {
             one("192.0.2.3", "malformed RFC 7606 §7.1", 1),
             one("192.0.2.4", "suspect next-hop", 2),
             one("192.0.2.5", "near routes of type 3", 1),
+            one("192.0.2.6", "dropped 26", 1),
         ]);
         assert_eq!(read(page), expected);
     }
