@@ -6,7 +6,11 @@ use std::fmt;
 use bytes::Bytes;
 use raft::eraftpb::{EntryType, Message, MessageType};
 
-use crate::{membership, snapshot::Contents};
+use crate::{
+    envelope::{self, Unread},
+    membership,
+    snapshot::Contents,
+};
 
 /// What a message is checked against.
 pub(crate) struct Standing<'a> {
@@ -42,6 +46,18 @@ pub(crate) enum Refusal {
         /// What the leader says is committed and held here.
         commit: u64,
     },
+}
+
+impl From<Unread> for Refusal {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Malformed => Self::Malformed,
+            Unread::Format(theirs) => Self::Format {
+                theirs,
+                ours: envelope::FORMAT,
+            },
+        }
+    }
 }
 
 impl fmt::Display for Refusal {

@@ -98,8 +98,8 @@ const FILE: &str = "identity";
 const MAGIC: &str = "weft-store";
 
 /// The newest layout of the data directory that this release reads, and the one it writes: a directory of an older one
-/// has it from the first start on, and is closed to older releases from then on. Grows with the database's layout, and
-/// with what the replicated facts may say:
+/// has it from the first start that succeeds, and is closed to older releases from then on. Grows with the layout of
+/// the database, and with what the replicated facts may say:
 ///
 /// 2. The record of who owns a peer, and a path's fact, may say what the peer is back from.
 /// 1. The first.

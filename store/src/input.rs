@@ -11,7 +11,7 @@ use raft::{
 use crate::{
     batch::Proposal,
     config::ELECTION_TICKS,
-    envelope::{self, Address, Letter, Unread},
+    envelope::{self, Address, Letter},
     error::Halt,
     guard::{self, Refusal, Standing},
     ready::SNAPSHOT_TICKS,
@@ -126,13 +126,7 @@ impl Replica {
 
     /// What `octets` say, if it may be believed that `from` says it.
     fn open_letter(&self, from: u64, octets: Bytes) -> Result<Letter, Refusal> {
-        let (address, mut letter) = envelope::decode(octets).map_err(|unread| match unread {
-            Unread::Malformed => Refusal::Malformed,
-            Unread::Format(theirs) => Refusal::Format {
-                theirs,
-                ours: envelope::FORMAT,
-            },
-        })?;
+        let (address, mut letter) = envelope::decode(octets)?;
         let expected = Address {
             cluster: self.config.cluster,
             from,
