@@ -56,18 +56,26 @@ impl Consensus {
     #[expect(clippy::disallowed_methods, reason = "measures for the metrics page")]
     pub async fn propose(&self, batch: Batch) -> Outcome {
         let since = Instant::now();
-        let (reply, outcome) = oneshot::channel();
-        if self
-            .commands
-            .send(Command::Propose(batch, reply))
-            .await
-            .is_err()
-        {
-            return Outcome::Dropped;
+        match self.commands.clone().reserve_owned().await {
+            Ok(permit) => self.room(permit, since).propose(batch).await,
+            Err(_) => Outcome::Dropped,
         }
-        let outcome = outcome.await.unwrap_or(Outcome::Dropped);
-        self.counted.proposed(since.elapsed());
-        outcome
+    }
+
+    /// Room for a proposal, if there is any just now.
+    #[expect(clippy::disallowed_methods, reason = "measures for the metrics page")]
+    pub fn try_room(&self) -> Option<Room> {
+        let permit = self.commands.clone().try_reserve_owned().ok()?;
+        Some(self.room(permit, Instant::now()))
+    }
+
+    fn room(&self, permit: mpsc::OwnedPermit<Command>, since: Instant) -> Room {
+        let counted = self.counted.clone();
+        Room {
+            permit,
+            since,
+            counted,
+        }
     }
 
     /// The index that a linearizable read has to wait for; `None` without a majority.
@@ -93,6 +101,32 @@ impl Consensus {
     }
 }
 
+/// A place before the thread for one proposal.
+pub struct Room {
+    permit: mpsc::OwnedPermit<Command>,
+    /// When it was asked for.
+    since: Instant,
+    counted: Counted,
+}
+
+impl Room {
+    /// Proposes a batch now, before whatever is proposed after this; waits as [`Consensus::propose`] does.
+    pub fn propose(self, batch: Batch) -> impl Future<Output = Outcome> + Send + 'static {
+        let Self {
+            permit,
+            since,
+            counted,
+        } = self;
+        let (reply, outcome) = oneshot::channel();
+        permit.send(Command::Propose(batch, reply));
+        async move {
+            let outcome = outcome.await.unwrap_or(Outcome::Dropped);
+            counted.proposed(since.elapsed());
+            outcome
+        }
+    }
+}
+
 /// Starts the thread. Applied entries go to `sink` in order; messages to `outbound` by replica id.
 pub fn start(
     replica: Replica,
@@ -100,6 +134,20 @@ pub fn start(
     outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
     counted: Counted,
 ) -> (Consensus, std::thread::JoinHandle<()>) {
+    let (consensus, edge) = edge(replica, sink, outbound, counted);
+    let thread = std::thread::Builder::new()
+        .name("consensus".to_owned())
+        .spawn(move || crate::daemon::or_abort("consensus", || edge.drive()))
+        .expect("the system can start a thread at startup");
+    (consensus, thread)
+}
+
+fn edge(
+    replica: Replica,
+    sink: mpsc::Sender<crate::reflector::Input>,
+    outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
+    counted: Counted,
+) -> (Consensus, Edge) {
     let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
     let group = Group {
         status: replica.status(),
@@ -121,19 +169,13 @@ pub fn start(
         emitted: 0,
         counted: counted.clone(),
     };
-    let thread = std::thread::Builder::new()
-        .name("consensus".to_owned())
-        .spawn(move || crate::daemon::or_abort("consensus", || edge.drive()))
-        .expect("the system can start a thread at startup");
-    (
-        Consensus {
-            commands,
-            group,
-            view,
-            counted,
-        },
-        thread,
-    )
+    let consensus = Consensus {
+        commands,
+        group,
+        view,
+        counted,
+    };
+    (consensus, edge)
 }
 
 struct Edge {
@@ -263,19 +305,7 @@ impl Edge {
             self.dispatch(output);
         }
         self.outputs = outputs;
-        while let Some(applied) = self.backlog.pop_front() {
-            if let Err(refused) = self
-                .sink
-                .try_send(crate::reflector::Input::Applied(applied))
-            {
-                if let mpsc::error::TrySendError::Full(crate::reflector::Input::Applied(applied)) =
-                    refused
-                {
-                    self.backlog.push_front(applied);
-                }
-                break;
-            }
-        }
+        self.hand_over();
         let status = self.replica.status();
         let counted = &self.counted;
         counted
@@ -291,6 +321,21 @@ impl Edge {
             group.status = status;
             changed
         });
+    }
+
+    /// Gives the reflector what it has room for.
+    fn hand_over(&mut self) {
+        while let Some(applied) = self.backlog.pop_front() {
+            let applied = crate::reflector::Input::Applied(applied);
+            match self.sink.try_send(applied) {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(crate::reflector::Input::Applied(applied))) => {
+                    self.backlog.push_front(applied);
+                    return;
+                }
+                Err(_) => return, // the daemon stops
+            }
+        }
     }
 
     fn dispatch(&mut self, output: Output) {
@@ -318,6 +363,8 @@ impl Edge {
                 self.emitted = applied.index;
                 if self.backlog.len() < BACKLOG_MAX {
                     self.backlog.push_back(applied);
+                    // Now, not after the answers to its proposers: to wake one takes longer than to write this.
+                    self.hand_over();
                 } else {
                     // Too far behind: it reads the state as it is now instead of how it came about.
                     self.backlog.clear();
@@ -355,7 +402,7 @@ impl Edge {
 
 /// The store counts in ticks of this length.
 const TICK: Duration = Duration::from_millis(50);
-/// Enough for the batches in flight of 1,000 peers; a sender waits when it is full.
+/// Enough for the batches in flight of 1,000 peers; whoever finds it full waits or comes again.
 const COMMANDS_MAX: usize = 4096;
 /// Entries that wait for the reflector, at most 256 KiB each; above it they are replaced by one reset.
 const BACKLOG_MAX: usize = 256;
@@ -363,3 +410,6 @@ const BACKLOG_MAX: usize = 256;
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a stopping leader waits for its successor.
 const TRANSFER_TIMEOUT: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests;

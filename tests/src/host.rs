@@ -178,18 +178,18 @@ impl Host {
         }
         self.say(now);
         self.lead(now);
-        self.settle(now, &mut turn);
+        self.settle(now, random, &mut turn);
         // The reflector's thread may be behind.
         if !random.permille(100) {
             self.reflect();
         }
         self.join(now, &mut turn);
         self.advance(now, random);
-        self.settle(now, &mut turn);
+        self.settle(now, random, &mut turn);
         turn
     }
 
-    fn settle(&mut self, now: u64, turn: &mut Turn) {
+    fn settle(&mut self, now: u64, random: &mut Random, turn: &mut Turn) {
         let mut outputs = Vec::new();
         self.store.poll(&mut outputs);
         for output in outputs {
@@ -209,7 +209,13 @@ impl Host {
                     turn.applied.push(applied.clone());
                     self.sink.push_back(applied);
                 }
-                Output::Proposed { ticket, outcome } => self.proposed(ticket, &outcome, now),
+                Output::Proposed { ticket, outcome } => {
+                    // The reflector's thread may be faster than who is woken.
+                    if random.permille(500) {
+                        self.reflect();
+                    }
+                    self.proposed(ticket, &outcome, now);
+                }
                 Output::ReadReady { ticket, .. } => self.read(ticket, Some(self.emitted)),
                 Output::ReadFailed { ticket } => self.read(ticket, None),
                 Output::Status(status) => turn.statuses.push(status),

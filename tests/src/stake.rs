@@ -293,11 +293,11 @@ impl Stake {
                 if self.established.is_some() && self.established == by =>
             {
                 self.restarted = false;
+                self.await_news(now, |agreed| agreed.owner.as_ref() == Some(&owner));
                 self.replaced = replaced.map(|old| (old, owner.clone()));
                 self.claimed = Some(owner);
                 self.compared = false;
                 self.swept.clear();
-                self.pause = Some(now + SETTLE);
             }
             (Outcome::Applied { .. }, Proposed::Settled(owner, old)) => {
                 if self.claimed.as_ref() == Some(&old) {
@@ -310,10 +310,14 @@ impl Stake {
                 self.restarted = false;
                 let left = left.filter(|_| self.established.is_none());
                 self.left = left.map(|owner| (owner, now + LEAVE));
-                self.pause = Some(now + SETTLE);
+                self.await_news(now, |_| false);
+            }
+            (Outcome::Applied { .. }, Proposed::Announced) => {
+                let replica = self.replica;
+                self.await_news(now, |agreed| agreed.sessions.contains(&replica));
             }
             (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
-                self.pause = Some(now + SETTLE);
+                self.await_news(now, |_| false);
             }
             (Outcome::Superseded | Outcome::Dropped, proposed) => {
                 match proposed {
@@ -325,6 +329,12 @@ impl Stake {
                 }
                 self.pause = Some(now + RETRY);
             }
+        }
+    }
+
+    fn await_news(&mut self, now: u64, shows: impl FnOnce(&Agreed) -> bool) {
+        if !shows(&self.agreed) {
+            self.pause = Some(now + SETTLE);
         }
     }
 
@@ -343,7 +353,12 @@ impl Stake {
         let Some(owner) = self.claimed.clone() else {
             return;
         };
-        while self.batches.len() < PIPELINE {
+        while self.batches.len() < PIPELINE && self.adj_rib_in.is_dirty() {
+            // Others' proposals may leave no room.
+            if edge.random.permille(20) {
+                self.pause = Some(edge.now + RETRY);
+                return;
+            }
             let Some((mut ops, mut keys)) = self.adj_rib_in.next_batch() else {
                 return;
             };

@@ -251,6 +251,11 @@ impl Ownership {
         self.done
     }
 
+    /// Whether nothing of what was learned is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.batches.is_empty()
+    }
+
     /// Takes an UPDATE.
     ///
     /// # Errors
@@ -333,7 +338,7 @@ impl Ownership {
         if let Some(learned) = self.refresh_due(now) {
             return learned;
         }
-        self.advance(now);
+        self.go_on(now);
         if self.done {
             return Learned::default();
         }
@@ -369,7 +374,11 @@ impl Ownership {
         Learned::default()
     }
 
-    fn advance(&mut self, now: Instant) {
+    /// Takes the steps that need not wait for anything; above all, proposes what was learned.
+    pub fn go_on(&mut self, now: Instant) {
+        if self.done {
+            return;
+        }
         if self.step.is_none() && self.pause.is_none_or(|until| now >= until) {
             self.pause = None;
             let mut agreed = self.agreed.borrow_and_update().clone();
@@ -491,7 +500,7 @@ impl Ownership {
                 if self.established.is_some() && self.established == by =>
             {
                 self.restarted = false;
-                self.pause = Some(now + SETTLE);
+                self.await_news(now, |agreed| agreed.owner.as_ref() == Some(&owner));
                 if owner.kind != self.kind {
                     // A claim of another kind than the peer has become meanwhile is renewed.
                     return;
@@ -501,7 +510,6 @@ impl Ownership {
                 self.claimed = Some(owner);
                 self.compared = false;
                 self.swept.clear();
-                self.pause = Some(now + SETTLE);
             }
             (Outcome::Applied { .. }, Proposed::Settled(owner, old)) => {
                 if self.claimed.as_ref() == Some(&old) {
@@ -514,11 +522,14 @@ impl Ownership {
                 self.restarted = false;
                 let left = left.filter(|_| self.established.is_none());
                 self.left = left.map(|owner| (owner, now + LEAVE));
-                self.pause = Some(now + SETTLE);
+                self.await_news(now, |_| false);
+            }
+            (Outcome::Applied { .. }, Proposed::Announced) => {
+                let replica = self.shared.replica;
+                self.await_news(now, |agreed| agreed.sessions.contains(&replica));
             }
             (Outcome::Applied { .. } | Outcome::ConditionFailed { .. }, _) => {
-                // What is agreed arrives a moment later, and says what is next.
-                self.pause = Some(now + SETTLE);
+                self.await_news(now, |_| false);
             }
             (Outcome::Superseded | Outcome::Dropped, proposed) => {
                 // It may have been agreed all the same, and nobody left to say so.
@@ -534,6 +545,13 @@ impl Ownership {
         }
     }
 
+    /// What is agreed arrives a moment later, and says what is next; unless it shows what was done already.
+    fn await_news(&mut self, now: Instant, shows: impl FnOnce(&Agreed) -> bool) {
+        if !shows(&self.agreed.borrow()) {
+            self.pause = Some(now + SETTLE);
+        }
+    }
+
     /// This replica owns the peer: keep the pipeline full.
     fn commit(&mut self, now: Instant) {
         if self.scan.is_some() {
@@ -546,15 +564,18 @@ impl Ownership {
         let Some(owner) = self.claimed.clone() else {
             return;
         };
-        while self.batches.len() < PIPELINE {
+        while self.batches.len() < PIPELINE && self.adj_rib_in.is_dirty() {
+            // One that waited for room would come after those that found some, and they may say newer things.
+            let Some(room) = self.shared.consensus.try_room() else {
+                self.pause = Some(now + RETRY);
+                return;
+            };
             let Some((ops, keys)) = self.adj_rib_in.next_batch() else {
                 return;
             };
-            let batch = ledger::owned(self.peer, Some(&owner), ops);
-            let consensus = self.shared.consensus.clone();
-            self.batches.push(Box::pin(
-                async move { (keys, consensus.propose(batch).await) },
-            ));
+            let outcome = room.propose(ledger::owned(self.peer, Some(&owner), ops));
+            self.batches
+                .push(Box::pin(async move { (keys, outcome.await) }));
         }
     }
 
@@ -697,7 +718,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LEAVE: Duration = Duration::from_secs(5);
 /// How long an applied step may take to show in what is agreed here.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Before proposing again when there was no leader.
+/// Before proposing again when there was no leader, or no room for a proposal.
 const RETRY: Duration = Duration::from_millis(100);
 /// A peer that never says End-of-RIB has said everything after this, if it has been quiet,
 const SYNC_DEADLINE: Duration = Duration::from_secs(30);

@@ -422,7 +422,13 @@ impl Peer {
 
     async fn happened(&mut self, side: Side, happened: Happened) {
         match happened {
-            Happened::Octets => self.decode(side).await,
+            Happened::Octets => {
+                self.decode(side).await;
+                // Not in the next turn: it asks all that may have happened first.
+                if let Some(ownership) = self.ownership.as_mut().filter(|it| it.is_idle()) {
+                    ownership.go_on(now());
+                }
+            }
             Happened::Ended => {
                 self.connections[side as usize] = None;
                 self.input(Input::Disconnected(side)).await;

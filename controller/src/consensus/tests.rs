@@ -1,0 +1,84 @@
+//! The handle and the edge without the thread: what is queued, handed over and answered, in which order. Knows a real
+//! store of one replica, and no time.
+
+use weft_store::{Config, Op};
+
+use super::*;
+use crate::reflector::Input as Reflected;
+
+fn batch(key: &'static [u8]) -> Batch {
+    Batch {
+        conditions: Vec::new(),
+        ops: vec![Op::Put {
+            value: Bytes::from_static(b"value"),
+            keys: vec![Bytes::from_static(key)],
+        }],
+    }
+}
+
+/// The handle and what the thread would drive, with a reflector that has room for one entry.
+fn world(dir: &tempfile::TempDir) -> (Consensus, Edge, mpsc::Receiver<Reflected>) {
+    let config = Config::new(1, vec![1], dir.path(), [1; 16], 1);
+    let replica = Replica::open(config).unwrap();
+    let (sink, reflected) = mpsc::channel(1);
+    let (consensus, edge) = edge(replica, sink, BTreeMap::new(), Counted::default());
+    (consensus, edge, reflected)
+}
+
+/// To wake a proposer takes longer than to hand an entry over, and the whole fabric waits for that.
+#[test]
+fn what_is_applied_is_handed_over_before_its_proposer_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_consensus, mut edge, mut reflected) = world(&dir);
+    let applied = |index| {
+        Output::Applied(Applied {
+            index,
+            term: 1,
+            changes: Vec::new(),
+        })
+    };
+    let mut handed_over = || match reflected.try_recv() {
+        Ok(Reflected::Applied(applied)) => Some(applied.index),
+        _ => None,
+    };
+    (7..10).for_each(|index| edge.dispatch(applied(index)));
+    assert_eq!(handed_over(), Some(7), "nothing else had to happen");
+    assert_eq!(handed_over(), None, "there was no room");
+    edge.hand_over();
+    assert_eq!(handed_over(), Some(8), "in order");
+    edge.dispatch(applied(10));
+    assert_eq!(handed_over(), Some(9), "the newest is the last");
+    edge.hand_over();
+    assert_eq!(handed_over(), Some(10));
+}
+
+#[tokio::test]
+async fn a_proposal_stands_in_the_queue_before_anybody_waits_for_its_outcome() {
+    let dir = tempfile::tempdir().unwrap();
+    let (consensus, mut edge, _reflected) = world(&dir);
+    let first = consensus.try_room().unwrap().propose(batch(b"first"));
+    let second = consensus.try_room().unwrap().propose(batch(b"second"));
+    drop(second);
+    for (key, index) in [(&b"first"[..], 7), (b"second", 8)] {
+        let Ok(Command::Propose(taken, reply)) = edge.inbox.try_recv() else {
+            panic!("{index} was not queued");
+        };
+        assert_eq!(taken, batch(key));
+        reply.send(Outcome::Applied { index }).ok();
+    }
+    assert_eq!(first.await, Outcome::Applied { index: 7 });
+}
+
+#[tokio::test]
+async fn who_finds_no_room_is_told_so_and_keeps_what_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let (consensus, edge, _reflected) = world(&dir);
+    let mut rooms: Vec<_> = std::iter::from_fn(|| consensus.try_room()).collect();
+    assert_eq!(rooms.len(), COMMANDS_MAX);
+    drop(rooms.pop());
+    assert!(consensus.try_room().is_some());
+    drop(edge);
+    assert!(consensus.try_room().is_none(), "the thread is gone");
+    let outcome = consensus.propose(batch(b"late")).await;
+    assert_eq!(outcome, Outcome::Dropped);
+}
