@@ -123,6 +123,32 @@ fn gated(feed: &Arc<Feed>) -> (Writer, Arc<Gate>) {
     (begun(stream), gate)
 }
 
+/// The first bell is waited for in another way than the rest.
+#[tokio::test(start_paused = true)]
+async fn each_journal_and_each_order_wakes_the_writer() {
+    let families = [FAMILY, Family::IPV4_UNICAST, Family::IPV6_UNICAST];
+    let feeds = families.map(|_| feed());
+    let mut writer = begun(stream(&feeds[0], segment(1, "image")));
+    for (family, feed) in families.into_iter().zip(&feeds).skip(1) {
+        let stream = stream(feed, segment(1, "image"));
+        writer.take(Order::Begin(Box::new(Stream { family, ..stream })));
+    }
+    assert_eq!(written(&mut writer), ["image", "image", "image"]);
+    let (orders, mut inbox) = mpsc::channel(1);
+    for (revision, feed) in (2..).zip(feeds.iter().chain(feeds.iter().rev())) {
+        let idle = tokio::time::timeout(Duration::from_secs(3600), writer.wait(&mut inbox));
+        assert!(idle.await.is_err(), "there was nothing");
+        feed.push(segment(revision, "news"));
+        assert!(matches!(writer.wait(&mut inbox).await, Some(None)));
+        assert_eq!(written(&mut writer), ["news"]);
+    }
+    orders.send(Order::Close).await.unwrap();
+    let ordered = writer.wait(&mut inbox).await;
+    assert!(matches!(ordered, Some(Some(Order::Close))));
+    drop(orders);
+    assert!(writer.wait(&mut inbox).await.is_none());
+}
+
 #[test]
 fn a_refresh_repeats_what_came_after_its_image() {
     let feed = feed();
