@@ -8,6 +8,7 @@ pub mod learn;
 pub mod owner;
 mod sources;
 pub(crate) mod sparing;
+pub mod stake;
 pub mod thread;
 mod views;
 mod wishes;

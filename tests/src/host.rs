@@ -22,7 +22,7 @@ use weft_store::{Applied, Batch, Change, Config, Input, Outcome, Output, Replica
 use crate::leadership::Leadership;
 use crate::network::Packet;
 use crate::random::Random;
-use crate::stake::{Edge, FAMILIES, KIND, Stake};
+use crate::stake::{Driven, FAMILIES, KIND, Moment, time};
 use crate::writer::{Stream, Writer};
 
 /// A running replica.
@@ -37,7 +37,7 @@ pub(crate) struct Host {
     /// Applied and not yet reflected.
     sink: VecDeque<Applied>,
     emitted: u64,
-    stakes: BTreeMap<PeerId, Stake>,
+    stakes: BTreeMap<PeerId, Driven>,
     members_of_groups: BTreeMap<u64, Member>,
     leadership: Leadership,
     heard: BTreeMap<u64, u64>,
@@ -226,8 +226,8 @@ impl Host {
     fn proposed(&mut self, ticket: u64, outcome: &Outcome, now: u64) {
         match self.tickets.remove(&ticket) {
             Some(Asker::Stake(peer)) => {
-                if let Some(stake) = self.stakes.get_mut(&peer) {
-                    stake.ended(ticket, outcome, now);
+                if let Some(driven) = self.stakes.get_mut(&peer) {
+                    driven.stake.ended(ticket, outcome, time(now));
                 }
             }
             Some(Asker::Leadership) => self.leadership.ended(ticket),
@@ -286,7 +286,7 @@ impl Host {
             ..
         } = self;
         let view = store.view();
-        for (peer, stake) in stakes.iter_mut() {
+        for (peer, driven) in stakes.iter_mut() {
             let mut propose = |batch| {
                 *last_ticket += 1;
                 tickets.insert(*last_ticket, Asker::Stake(*peer));
@@ -296,14 +296,14 @@ impl Host {
                 });
                 *last_ticket
             };
-            stake.advance(&mut Edge {
+            driven.go_on(&mut Moment {
                 now,
                 view: &view,
                 random,
                 propose: &mut propose,
             });
         }
-        stakes.retain(|_, stake| !stake.done);
+        stakes.retain(|_, driven| !driven.stake.is_done());
     }
 
     /// What the reflector's thread does with the applied entries that wait for it.
@@ -339,8 +339,8 @@ impl Host {
                     }
                 }
                 Reflected::Agreed(peer, agreed) => {
-                    if let Some(stake) = self.stakes.get_mut(&peer) {
-                        stake.agree(agreed);
+                    if let Some(driven) = self.stakes.get_mut(&peer) {
+                        driven.stake.agree(agreed);
                     }
                 }
                 Reflected::Control | Reflected::View(_) | Reflected::Alarm(_) => {}
@@ -361,12 +361,11 @@ impl Host {
     ) {
         let agreed = self.reflector.agreed(peer);
         match self.stakes.get_mut(&peer) {
-            Some(stake) => stake.resume(now),
+            Some(driven) => driven.resume(now),
             None => {
-                let members = self.members.clone();
-                let who = (peer, address);
-                let stake = Stake::begin(self.id, members, who, self.local, agreed, now);
-                self.stakes.insert(peer, stake);
+                let us = (self.id, self.members.clone());
+                let driven = Driven::begin(us, (peer, address), self.local, agreed, now);
+                self.stakes.insert(peer, driven);
             }
         }
         let wanted = Join::Wanted {
@@ -384,14 +383,14 @@ impl Host {
 
     pub(crate) fn down(&mut self, session: u64, parting: Parting, now: u64) {
         if let Some(member) = self.members_of_groups.remove(&session)
-            && let Some(stake) = self.stakes.get_mut(&member.peer)
+            && let Some(driven) = self.stakes.get_mut(&member.peer)
         {
-            stake.end(parting, now);
+            driven.stake.end(parting, false, time(now));
         }
     }
 
     /// Octets of a session's peer; a wish for all routes again is one of them.
-    pub(crate) fn hear(&mut self, session: u64, octets: &[u8]) {
+    pub(crate) fn hear(&mut self, session: u64, octets: &[u8], now: u64) {
         let Some(member) = self.members_of_groups.get_mut(&session) else {
             return;
         };
@@ -403,8 +402,8 @@ impl Host {
             let message = Message::decode(frame, &member.context);
             match message.expect("a model peer sends sound messages") {
                 Message::Update(update) => {
-                    if let Some(stake) = self.stakes.get_mut(&member.peer) {
-                        let learned = stake.adj_rib_in.learn(&update).expect("sound NLRI");
+                    if let Some(driven) = self.stakes.get_mut(&member.peer) {
+                        let learned = driven.stake.learn(&update, time(now)).expect("sound NLRI");
                         assert!(learned.refused.is_empty(), "refused: {learned:?}");
                     }
                 }

@@ -112,7 +112,7 @@ impl World {
         };
         while let Some((_, wire)) = session.to_replica.pop_front_if(|(due, _)| *due <= self.now) {
             match wire {
-                Wire::Octets(octets) => host.hear(id, &octets),
+                Wire::Octets(octets) => host.hear(id, &octets, self.now),
                 Wire::Close => {
                     session.replica_up = false;
                     host.down(id, self.switches[at].parting(), self.now);

@@ -425,7 +425,7 @@ impl Peer {
             Happened::Octets => {
                 self.decode(side).await;
                 // Not in the next turn: it asks all that may have happened first.
-                if let Some(ownership) = self.ownership.as_mut().filter(|it| it.is_idle()) {
+                if let Some(ownership) = self.ownership.as_mut().filter(|it| it.stake.is_idle()) {
                     ownership.go_on(now());
                 }
             }
@@ -533,7 +533,7 @@ impl Peer {
                 self.liveness.session_ended();
                 self.asking = Asking::default();
                 if let (Some(ownership), Some((parting, ours))) = (&mut self.ownership, parting) {
-                    ownership.end(parting, ours);
+                    ownership.end(parting, ours, now());
                 }
             }
         }
@@ -626,7 +626,7 @@ impl Peer {
         match self
             .ownership
             .as_mut()
-            .filter(|ownership| ownership.peer() == negotiated.peer)
+            .filter(|ownership| ownership.stake.peer() == negotiated.peer)
         {
             Some(ownership) => ownership.resume(terms, now()),
             None => {
@@ -670,7 +670,7 @@ impl Peer {
     /// A peer that came back under another identity: the old one is taken away on its own.
     fn retire(&mut self) {
         if let Some(mut old) = self.ownership.take() {
-            old.end(Parting::Gone, false);
+            old.end(Parting::Gone, false, now());
             tokio::spawn(async move {
                 while !old.is_done() {
                     old.turn(now()).await;

@@ -210,7 +210,7 @@ impl Peer {
         let (Some(up), Some(ownership)) = (&mut self.up, &mut self.ownership) else {
             return false;
         };
-        up.exporting.look(now(), || ownership.interest_news())
+        up.exporting.look(now(), || ownership.stake.interest_news())
     }
 
     fn is_held(&self) -> bool {
@@ -224,12 +224,12 @@ impl Peer {
         if self.is_held() {
             return None;
         }
-        self.ownership.as_mut()?.interest_news()
+        self.ownership.as_mut()?.stake.interest_news()
     }
 
     /// The peer's memberships are there, or it had its time: EVPN begins.
     fn release(&mut self) {
-        let wanted = self.ownership.as_ref().map(|it| it.interest());
+        let wanted = self.ownership.as_ref().map(|it| it.stake.interest());
         if let Some(up) = &mut self.up {
             up.exporting.held = None;
             up.exporting.wish.begin(wanted.unwrap_or_default());

@@ -11,7 +11,7 @@ use crate::config::RouteTargetFilter;
 use crate::reflector::learn::Learned;
 use crate::reflector::learn::inbound::Inbound;
 use crate::reflector::learn::rate::Budget;
-use crate::speaker::ownership::Terms;
+use crate::reflector::stake::Terms;
 use crate::speaker::restart;
 
 impl Peer {
@@ -55,7 +55,7 @@ impl Peer {
         let Some(ownership) = &mut self.ownership else {
             return;
         };
-        let learned = ownership.set_policy(inbound);
+        let learned = ownership.stake.set_policy(inbound);
         self.judged(&learned);
         families
             .into_iter()
@@ -69,7 +69,7 @@ impl Peer {
         };
         self.show_swept(&learned.swept);
         let peer = self.setup.address;
-        let notable = self.report.learned(learned, ownership.routes());
+        let notable = self.report.learned(learned, ownership.stake.routes());
         for (reason, count) in notable.refused {
             tracing::warn!(%peer, reason, count, "routes refused");
         }

@@ -171,7 +171,7 @@ impl Peer {
         let local_asn = self.shared.local.asn;
         let kind = self.setup.group.kind(up.negotiated.peer.asn, local_asn);
         if let Some(ownership) = &mut self.ownership {
-            ownership.rekind(kind);
+            ownership.stake.rekind(kind);
         }
     }
 

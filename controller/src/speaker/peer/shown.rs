@@ -67,7 +67,7 @@ impl Peer {
         let Some(up) = self.up.as_ref().filter(|_| self.shared.taps.is_read()) else {
             return;
         };
-        let said = self.ownership.as_mut().map(|it| it.said(update));
+        let said = self.ownership.as_mut().map(|it| it.stake.said(update));
         for message in held::retold(said.unwrap_or_default(), up.negotiated.add_path_receive) {
             let event = Event::Retold(self.setup.address, message);
             self.shared.taps.tell(&event);
@@ -127,7 +127,7 @@ impl Peer {
         self.up.as_ref()?;
         let facts = self.report.facts();
         let held = match (&self.ownership, is_fresh) {
-            (Some(ownership), false) => ownership.held(),
+            (Some(ownership), false) => ownership.stake.held(),
             (Some(_) | None, _) => Vec::new(),
         };
         Some(Up {
