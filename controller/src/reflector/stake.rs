@@ -113,7 +113,7 @@ pub struct Stake {
     restarted: bool,
     /// A claim that may have been agreed though nobody said so, by the session that was established then.
     unanswered: Option<(Owner, Option<Duration>)>,
-    /// For how many seconds that one was established.
+    /// For how many seconds the last session that ended was established.
     served_secs: u32,
     /// The session is over, and before that is said, what was stale and not said again goes.
     sifting: bool,
