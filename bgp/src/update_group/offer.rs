@@ -61,6 +61,8 @@ type Told = Result<Arc<Offer>, NotReflected>;
 pub(super) struct Offers {
     /// The weak pointer keeps the address from being used again.
     made: HashMap<Made, (Weak<Attributes>, Told), FixedState>,
+    /// The one that was asked for last, and is in `made`: paths that came in one UPDATE follow each other.
+    last: Option<(Made, Told)>,
     values: HashSet<Arc<Offer>, FixedState>,
     targets: HashSet<Targets, FixedState>,
     after_sweep: usize,
@@ -92,12 +94,26 @@ impl Offers {
             apart: path.nlri.stands_apart(),
             router_id: path.source.peer.router_id,
         };
+        if let Some((_, told)) = self.last.as_ref().filter(|(last, _)| *last == made) {
+            return told.clone();
+        }
+        let told = self.look_up(made, &path.attributes, encode);
+        self.last = Some((made, told.clone()));
+        told
+    }
+
+    fn look_up(
+        &mut self,
+        made: Made,
+        attributes: &Arc<Attributes>,
+        encode: impl FnOnce() -> Result<Offer, NotReflected>,
+    ) -> Told {
         if let Some((_, told)) = self.made.get(&made) {
             return told.clone();
         }
         self.make_room();
         let told = encode().map(|offer| self.share(offer));
-        let known = (Arc::downgrade(&path.attributes), told.clone());
+        let known = (Arc::downgrade(attributes), told.clone());
         self.made.insert(made, known);
         told
     }
@@ -118,6 +134,7 @@ impl Offers {
         if self.made.len() < SWEEP_AT_LEAST.max(2 * self.after_sweep).min(OFFERS_MAX) {
             return;
         }
+        self.last = None;
         self.made
             .retain(|_, (attributes, _)| attributes.strong_count() > 0);
         if self.made.len() > OFFERS_MAX / 2 {

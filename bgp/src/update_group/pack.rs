@@ -41,6 +41,8 @@ pub(super) struct Packer {
     family: Family,
     max_len: u16,
     announcements: HashMap<(usize, Audience), usize, FixedState>,
+    /// The run that was announced in last: NLRI that came in one UPDATE follow each other.
+    last: Option<((usize, Audience), usize)>,
     withdrawals: HashMap<Audience, usize, FixedState>,
     losses: HashMap<(Audience, Targets, Targets), usize, FixedState>,
     runs: Vec<Run>,
@@ -78,6 +80,7 @@ impl Packer {
             family,
             max_len,
             announcements: HashMap::default(),
+            last: None,
             withdrawals: HashMap::default(),
             losses: HashMap::default(),
             runs: Vec::new(),
@@ -99,20 +102,25 @@ impl Packer {
         encode: impl FnOnce(&mut Writer),
     ) {
         // The run holds the offer, so its address stays its own.
-        let address = Arc::as_ptr(offer).addr();
-        let (runs, room) = (&mut self.runs, room(offer, self.max_len));
-        let run = *self
-            .announcements
-            .entry((address, audience))
-            .or_insert_with(|| {
-                let says = Says::Announce(Arc::clone(offer));
-                let concerns = match offer.targets.is_empty() {
-                    true => Concerns::All,
-                    false => Concerns::Wanting(offer.targets.clone()),
-                };
-                open(runs, says, (audience, concerns), room)
-            });
+        let place = (Arc::as_ptr(offer).addr(), audience);
+        let run = match self.last {
+            Some((last, run)) if last == place => run,
+            Some(_) | None => self.run(offer, place),
+        };
+        self.last = Some((place, run));
         self.push(run, encode);
+    }
+
+    fn run(&mut self, offer: &Arc<Offer>, place: (usize, Audience)) -> usize {
+        let (runs, room) = (&mut self.runs, room(offer, self.max_len));
+        *self.announcements.entry(place).or_insert_with(|| {
+            let says = Says::Announce(Arc::clone(offer));
+            let concerns = match offer.targets.is_empty() {
+                true => Concerns::All,
+                false => Concerns::Wanting(offer.targets.clone()),
+            };
+            open(runs, says, (place.1, concerns), room)
+        })
     }
 
     /// An NLRI is withdrawn.
