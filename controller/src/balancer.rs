@@ -237,6 +237,7 @@ mod tests {
             role: role.into(),
             vtep_address: vtep,
             agent_address: agent,
+            peer_address: String::new(),
         };
         let leaf = |leaf: u8| {
             let agent = if leaf == 3 {

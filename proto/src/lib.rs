@@ -23,6 +23,14 @@ pub mod consensus {
     }
 }
 
+/// What weft-agent says of the switch that it runs on: `weft.agent`.
+pub mod agent {
+    /// Version 1.
+    pub mod v1 {
+        tonic::include_proto!("weft.agent.v1");
+    }
+}
+
 /// What jobs, orchestrators and operators say about the fabric: `weft.fabric`.
 pub mod fabric {
     /// Version 1.

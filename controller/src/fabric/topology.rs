@@ -78,6 +78,8 @@ pub struct Switch {
     pub vtep: Option<IpAddr>,
     /// `host:port` of its gRIBI server; None if weft does not program it.
     pub agent: Option<Arc<str>>,
+    /// Where its BGP sessions to weft come from; None if its routes say nothing of links.
+    pub peer: Option<IpAddr>,
 }
 
 /// One end of a link.
@@ -236,6 +238,7 @@ impl Switch {
             .into(),
             vtep_address: self.vtep.map(|vtep| vtep.to_string()).unwrap_or_default(),
             agent_address: self.agent.as_deref().unwrap_or_default().to_owned(),
+            peer_address: self.peer.map(|peer| peer.to_string()).unwrap_or_default(),
         }
     }
 }

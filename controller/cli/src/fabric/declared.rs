@@ -40,6 +40,9 @@ pub(super) struct Switch {
     /// Empty: weft does not program it.
     #[serde(default)]
     pub(super) agent_address: String,
+    /// Where its BGP sessions to weft come from; empty: its routes say nothing of links.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) peer_address: String,
 }
 
 /// `weft.fabric.v1.Role`.
@@ -169,6 +172,7 @@ impl From<Switch> for proto::Switch {
             role: role.into(),
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
+            peer_address: switch.peer_address,
         }
     }
 }
@@ -185,6 +189,7 @@ impl From<proto::Switch> for Switch {
             role,
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
+            peer_address: switch.peer_address,
         }
     }
 }

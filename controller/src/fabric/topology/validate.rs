@@ -17,6 +17,7 @@ pub(super) struct Validator {
     faults: Vec<FieldFault>,
     vteps: BTreeMap<IpAddr, String>,
     agents: BTreeMap<Arc<str>, String>,
+    peers: BTreeMap<IpAddr, String>,
     interfaces: BTreeMap<(SwitchName, Arc<str>), String>,
     addresses: BTreeMap<IpAddr, String>,
 }
@@ -96,7 +97,19 @@ impl Validator {
             role: role.unwrap_or(Role::Spine),
             vtep,
             agent,
+            peer: self.peer(field, &switch.peer_address),
         }
+    }
+
+    fn peer(&mut self, field: &str, address: &str) -> Option<IpAddr> {
+        if address.is_empty() {
+            return None;
+        }
+        let field = format!("{field}.peer_address");
+        let peer = self.address(&field, address)?;
+        let taken = self.peers.insert(peer, field.clone());
+        self.unique(&field, &peer, taken);
+        Some(peer)
     }
 
     fn vtep(&mut self, field: &str, switch: &v1::Switch, role: Option<Role>) -> Option<IpAddr> {
@@ -316,6 +329,7 @@ mod tests {
                     role: v1::Role::Leaf.into(),
                     vtep_address: "198.51.100.1".to_owned(),
                     agent_address: "leaf1.example:9340".to_owned(),
+                    peer_address: String::new(),
                 },
                 v1::Switch {
                     name: "spine1".to_owned(),
@@ -408,6 +422,17 @@ mod tests {
         (
             |f| f.switches[0].agent_address = "leaf1:0".to_owned(),
             "switches[0].agent_address: \"leaf1:0\" is not host:port",
+        ),
+        (
+            |f| f.switches[1].peer_address = "spine1".to_owned(),
+            "switches[1].peer_address: \"spine1\" is not an IP address",
+        ),
+        (
+            |f| {
+                f.switches[0].peer_address = "192.0.2.1".to_owned();
+                f.switches[1].peer_address = "192.0.2.1".to_owned();
+            },
+            "switches[1].peer_address: 192.0.2.1 is already switches[0].peer_address",
         ),
         (|f| f.links[0].a = None, "links[0].a: missing"),
         (
