@@ -139,14 +139,13 @@ struct Sums {
     givers_worst: f64,
     /// The least that a member would come to with one part more.
     takers_best: f64,
-    /// Whether a weight is the largest allowed.
-    capped: bool,
+    heaviest: u16,
 }
 
 impl Pair<'_> {
     /// What an uplink should carry: its share of the least of up and down. 0 for one that leads nowhere.
     fn wanted_bps(&self, uplink: &Uplink) -> f64 {
-        uplink.share * uplink.width_bps.min(self.carried_bps[uplink.column])
+        uplink.share * least(uplink.width_bps, self.carried_bps[uplink.column])
     }
 
     fn sums(&self, weights: &[u16]) -> Result<Sums, Wrong> {
@@ -160,7 +159,7 @@ impl Pair<'_> {
             worst: 0.0,
             givers_worst: 0.0,
             takers_best: f64::INFINITY,
-            capped: false,
+            heaviest: 0,
         };
         for (uplink, weight) in self.uplinks.iter().zip(weights) {
             let wanted = self.wanted_bps(uplink);
@@ -173,20 +172,22 @@ impl Pair<'_> {
             if wanted == 0.0 {
                 return Err(Wrong::DeadMember(uplink.link));
             }
+            // Without branches: which weights are 1 cannot be predicted.
             let one = 1.0 / wanted;
             let given = f64::from(*weight) * one;
-            sums.kept_bps += wanted;
-            sums.kept_least_bps = sums.kept_least_bps.min(wanted);
-            sums.parts += u32::from(*weight);
-            sums.worst = sums.worst.max(given);
-            if *weight > 1 {
-                sums.givers_worst = sums.givers_worst.max(given);
-            }
-            if *weight < WEIGHT_MAX {
-                sums.takers_best = sums.takers_best.min(given + one);
+            let giver = if *weight > 1 { given } else { 0.0 };
+            let taker = if *weight < WEIGHT_MAX {
+                given + one
             } else {
-                sums.capped = true;
-            }
+                f64::INFINITY
+            };
+            sums.kept_bps += wanted;
+            sums.kept_least_bps = least(sums.kept_least_bps, wanted);
+            sums.parts += u32::from(*weight);
+            sums.worst = most(sums.worst, given);
+            sums.givers_worst = most(sums.givers_worst, giver);
+            sums.takers_best = least(sums.takers_best, taker);
+            sums.heaviest = sums.heaviest.max(*weight);
         }
         Ok(sums)
     }
@@ -211,8 +212,8 @@ impl Pair<'_> {
                 Ok(())
             };
         }
-        if let Some(wrong) = self.heaviest(weights) {
-            return Err(wrong);
+        if sums.heaviest > WEIGHT_MAX {
+            return Err(self.too_heavy(weights));
         }
         self.left_out(&sums, weights, f64::from(parts_max))?;
         // The divisor rule: no part could go from one member to another and leave the worse of the two less overloaded.
@@ -223,7 +224,7 @@ impl Pair<'_> {
         let bound = (sums.all_bps / sums.kept_bps)
             * (1.0 + sums.kept_bps / (f64::from(parts_max) * sums.kept_least_bps));
         let claimed = delta_ppm as f64 / 1e6;
-        let too_much = !sums.capped && delta > bound * (1.0 + TOLERANCE);
+        let too_much = sums.heaviest < WEIGHT_MAX && delta > bound * (1.0 + TOLERANCE);
         if (delta - claimed).abs() > 3e-6 * delta || too_much {
             return Err(Wrong::Delta { ppm: delta_ppm });
         }
@@ -231,10 +232,10 @@ impl Pair<'_> {
     }
 
     /// A weight above the largest that any table holds.
-    fn heaviest(&self, weights: &[u16]) -> Option<Wrong> {
+    fn too_heavy(&self, weights: &[u16]) -> Wrong {
         let mut links = self.uplinks.iter().zip(weights);
         let found = links.find(|(_, weight)| **weight > WEIGHT_MAX);
-        found.map(|(uplink, _)| Wrong::Weight(uplink.link))
+        found.map_or(Wrong::Links, |(uplink, _)| Wrong::Weight(uplink.link))
     }
 
     /// What leads there and has no weight is less than one part of the largest sum, and no more than any member.
@@ -311,6 +312,16 @@ impl Pair<'_> {
         }
         Ok(())
     }
+}
+
+/// The lesser of two numbers that are numbers: one instruction, where `f64::min` also minds what is not.
+fn least(one: f64, other: f64) -> f64 {
+    if one < other { one } else { other }
+}
+
+/// The greater of two numbers that are numbers.
+fn most(one: f64, other: f64) -> f64 {
+    if one > other { one } else { other }
 }
 
 /// What is wrong with the group of a pair.

@@ -26,6 +26,8 @@ pub struct Fabric {
     pub(crate) pods: Vec<Pod>,
     /// Distinct capacities of a next switch to a leaf.
     pub(crate) onward: Vec<Onward>,
+    /// What of `onward` is alive, as far as one link can carry it.
+    pub(crate) onward_narrow: Vec<u64>,
     /// Of each leaf, as a destination: which of `onward` each next switch has. Rows of `columns`.
     rows: Vec<u32>,
     columns: usize,
@@ -112,6 +114,7 @@ impl Fabric {
             sources: Vec::with_capacity(leaves.len()),
             pods: Vec::new(),
             onward: Vec::new(),
+            onward_narrow: Vec::new(),
             rows: Vec::with_capacity(leaves.len() * columns.len()),
             columns: columns.len(),
         };
@@ -160,6 +163,8 @@ impl Fabric {
                     Some((same, number)) if same == onward => number,
                     _ => *numbers.entry(onward).or_insert_with(|| {
                         self.onward.push(onward);
+                        let alive = u64::try_from(onward.alive).unwrap_or(u64::MAX);
+                        self.onward_narrow.push(alive);
                         narrow(self.onward.len() - 1)
                     }),
                 };

@@ -214,8 +214,8 @@ impl Fabric {
 struct Amounts<'a> {
     fabric: &'a Fabric,
     source: &'a Source,
-    /// No two uplinks end at one switch.
-    single: bool,
+    /// Live capacity and column of each uplink, where no two end at one switch.
+    single: Option<Vec<(u64, usize)>>,
     end_to_end: Vec<u128>,
     exact: Vec<u128>,
     amounts: Vec<u64>,
@@ -223,10 +223,14 @@ struct Amounts<'a> {
 
 impl<'a> Amounts<'a> {
     fn new(fabric: &'a Fabric, source: &'a Source) -> Self {
+        let single = (source.ports.len() == source.ways.len()).then(|| {
+            let ways = source.ways.iter();
+            ways.map(|way| (narrow(way.up), way.column)).collect()
+        });
         Self {
             fabric,
             source,
-            single: source.ports.len() == source.ways.len(),
+            single,
             end_to_end: vec![0; source.ways.len()],
             exact: Vec::with_capacity(source.ports.len()),
             amounts: vec![0; source.ports.len()],
@@ -235,10 +239,9 @@ impl<'a> Amounts<'a> {
 
     fn toward(&mut self, destination: usize) -> &[u64] {
         let row = self.fabric.row(destination);
-        if self.single {
-            for (amount, way) in self.amounts.iter_mut().zip(&self.source.ways) {
-                let onward = &self.fabric.onward[row[way.column] as usize];
-                *amount = narrow(way.up.min(onward.alive));
+        if let Some(single) = &self.single {
+            for (amount, (up, column)) in self.amounts.iter_mut().zip(single) {
+                *amount = self.fabric.onward_narrow[row[*column] as usize].min(*up);
             }
             return &self.amounts;
         }

@@ -58,6 +58,8 @@ pub struct Rounding {
 #[derive(Debug, Default)]
 pub struct Quantizer {
     kept: Vec<Share>,
+    /// Ranks of those that may have to be left out.
+    small: Vec<(u64, Reverse<u32>)>,
     /// Who would get the next part, the least overloaded first.
     next: BinaryHeap<Reverse<(u64, u32)>>,
     /// Who got the parts after the first weights, in order.
@@ -79,19 +81,10 @@ impl Quantizer {
     /// less than one part of the largest sum allowed. Of equal amounts that cannot weigh the same the first weighs more.
     pub fn quantize(&mut self, amounts: &[u64], limits: Limits, weights: &mut [u16]) -> Rounding {
         assert_eq!(amounts.len(), weights.len(), "a weight for every amount");
-        let Some((members, equal)) = equality(amounts) else {
-            weights.fill(0);
-            return Rounding::default();
-        };
-        let parts_max = limits.parts_max(members);
-        if equal && members <= parts_max as usize {
-            for (weight, amount) in weights.iter_mut().zip(amounts) {
-                *weight = u16::from(*amount > 0);
-            }
-            return Rounding {
-                parts: u32::try_from(members).unwrap_or(parts_max),
-                delta_ppm: PPM,
-            };
+        let counted = Counted::new(amounts);
+        let parts_max = limits.parts_max(counted.members);
+        if let Some(rounding) = counted.exact(parts_max, amounts, weights) {
+            return rounding;
         }
         self.keep(amounts);
         let total = self.total();
@@ -132,17 +125,23 @@ impl Quantizer {
     /// Leaves out, smallest first, what is less than one part of the largest sum.
     fn drop_smallest(&mut self, parts_max: u32) {
         let mut total = self.total();
-        let small = |share: &Share, total| u128::from(share.amount) * u128::from(parts_max) < total;
-        if !self.kept.iter().any(|share| small(share, total.into())) {
-            return;
+        let less_than = |total: u64| total.div_ceil(u64::from(parts_max));
+        let small = self.kept.iter().map(Share::rank);
+        self.small.clear();
+        self.small
+            .extend(small.filter(|(amount, _)| *amount < less_than(total)));
+        self.small.sort_unstable();
+        let mut last = None;
+        for rank in &self.small {
+            if rank.0 >= less_than(total) {
+                break;
+            }
+            total -= rank.0;
+            last = Some(*rank);
         }
-        self.kept
-            .sort_unstable_by_key(|share| (Reverse(share.amount), share.place));
-        while let Some(last) = self.kept.last().filter(|last| small(last, total.into())) {
-            total -= last.amount;
-            self.kept.pop();
+        if let Some(last) = last {
+            self.kept.retain(|share| share.rank() > last);
         }
-        self.kept.sort_unstable_by_key(|share| share.place);
     }
 
     /// The amounts themselves, when they are small enough after reduction.
@@ -219,6 +218,11 @@ impl Quantizer {
 }
 
 impl Share {
+    /// The order of leaving out: the smallest first, of equal ones the last.
+    fn rank(&self) -> (u64, Reverse<u32>) {
+        (self.amount, Reverse(self.place))
+    }
+
     /// (weight + 1) / amount as a number that sorts as the fraction does. The numerator has 8 bits and the denominator
     /// 42, so that two different fractions differ by more than 2^-51 of themselves and never round to one `f64`, and
     /// equal ones always do; the bits of a positive `f64` sort as it does.
@@ -253,16 +257,60 @@ impl Overload {
     }
 }
 
-/// How many amounts are above 0, and whether those are equal; None if there are none.
-fn equality(amounts: &[u64]) -> Option<(usize, bool)> {
-    let first = *amounts.iter().find(|amount| **amount > 0)?;
-    let mut members = 0_usize;
-    let mut equal = true;
-    for amount in amounts {
-        members += usize::from(*amount > 0);
-        equal &= *amount == first || *amount == 0;
+/// What one look at all amounts finds.
+#[derive(Default)]
+struct Counted {
+    /// How many are above 0.
+    members: usize,
+    largest: u64,
+    /// Stops at the largest number.
+    total: u64,
+}
+
+impl Counted {
+    fn new(amounts: &[u64]) -> Self {
+        amounts
+            .iter()
+            .fold(Self::default(), |counted, amount| Self {
+                members: counted.members + usize::from(*amount > 0),
+                largest: counted.largest.max(*amount),
+                total: counted.total.saturating_add(*amount),
+            })
     }
-    Some((members, equal))
+
+    /// Writes the amounts themselves, when they are small enough after reduction: nothing is left out then.
+    fn exact(&self, parts_max: u32, amounts: &[u64], weights: &mut [u16]) -> Option<Rounding> {
+        if self.members == 0 {
+            weights.fill(0);
+            return Some(Rounding::default());
+        }
+        if self.total == u64::MAX {
+            return None;
+        }
+        // Equal amounts are the usual case and need no divisor.
+        let even = u128::from(self.largest) * self.members as u128 == u128::from(self.total);
+        let divisor = if even {
+            self.largest
+        } else {
+            divisor(amounts.iter().copied())
+        };
+        let (parts, largest) = (self.total / divisor, self.largest / divisor);
+        if parts > u64::from(parts_max) || largest > u64::from(WEIGHT_MAX) {
+            return None;
+        }
+        for (weight, amount) in weights.iter_mut().zip(amounts) {
+            *weight = match (even, divisor) {
+                (true, _) => u16::from(*amount > 0),
+                // At most the largest, as was just seen.
+                (false, 1) => *amount as u16,
+                (false, _) => (amount / divisor) as u16,
+            };
+        }
+        Some(Rounding {
+            parts: u32::try_from(parts).ok()?,
+            delta_ppm: PPM,
+        })
+    }
 }
 
 fn divisor(mut amounts: impl Iterator<Item = u64>) -> u64 {
