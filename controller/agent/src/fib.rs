@@ -240,11 +240,13 @@ impl Fib {
             }
             Key::Prefix(prefix) => {
                 let usable = self.usable(prefix, rib)?;
-                let id = self.group_id(&usable, rib);
-                let members = self.members(&usable, rib);
+                let id = match usable.whole {
+                    true => self.ids.id(Key::Group(usable.group)),
+                    false => self.subsets.id(usable.group, &usable.members),
+                };
                 Ok(id.is_some()
                     && self.expected.routes.get(&prefix) == id.as_ref()
-                    && id.and_then(|id| self.expected.groups.get(&id)) == Some(&members))
+                    && id.and_then(|id| self.expected.groups.get(&id)) == Some(&usable.members))
             }
         }
     }
@@ -254,8 +256,7 @@ impl Fib {
     pub fn partly(&self, prefix: IpNet, rib: &Rib) -> Option<String> {
         let group = rib.group(rib.prefix(prefix)?.group)?;
         let usable = self.usable(prefix, rib).ok()?;
-        let kept = self.members(&usable, rib).len();
-        if kept == group.members.len() {
+        if usable.members.len() == group.members.len() {
             return None;
         }
         let why = group.members.iter().find_map(|(index, _)| {
@@ -308,61 +309,44 @@ impl Fib {
         }
     }
 
-    /// The whole group, and those subsets of it that are still subsets.
     fn settle_group(&mut self, group: u64, rib: &Rib, steps: &mut Steps) -> bool {
-        let mut changed = true;
         match self.group(group, rib) {
-            Ok((id, members)) => changed = self.put_group(id, members, steps),
+            Ok((id, members)) => {
+                self.put_group(id, members, steps);
+            }
             Err(_) => {
                 let id = self.ids.id(Key::Group(group));
                 let gone = id.filter(|id| self.expected.groups.remove(id).is_some());
                 steps.gone_groups.extend(gone.map(Operation::DeleteGroup));
             }
         }
-        let Some(entry) = rib.group(group) else {
-            return changed;
-        };
-        let indexes: BTreeSet<u64> = entry.members.iter().map(|(index, _)| *index).collect();
-        for (id, subset) in self.subsets.of(group) {
-            if subset.is_subset(&indexes) {
-                let members = self.members(&Usable { group, subset }, rib);
-                if !members.is_empty() {
-                    self.put_group(id, members, steps);
-                }
-            }
-        }
         // Which next hops the group has may be another now, with the same members in the kernel.
         true
     }
 
-    fn put_group(&mut self, id: u32, members: Vec<Member>, steps: &mut Steps) -> bool {
+    fn put_group(&mut self, id: u32, members: Vec<Member>, steps: &mut Steps) {
         match self.expected.groups.insert(id, members.clone()) {
-            Some(before) if before == members => return false,
+            Some(before) if before == members => {}
             Some(_) => steps
                 .changed_groups
                 .push((id, Operation::PutGroup(id, members))),
             None => steps.new_groups.push(Operation::PutGroup(id, members)),
         }
-        true
     }
 
     fn settle_prefix(&mut self, prefix: IpNet, rib: &Rib, steps: &mut Steps) {
-        let wanted = self.usable(prefix, rib).ok().and_then(|usable| {
-            let members = self.members(&usable, rib);
-            let whole = self.group_id(&usable, rib);
-            let id = match whole {
-                Some(id) if self.subsets.is_whole(id) => {
-                    self.subsets.leave(prefix);
-                    id
-                }
-                _ => {
-                    let id = self.subsets.join(prefix, usable.group, usable.subset)?;
-                    self.put_group(id, members, steps);
-                    id
-                }
-            };
-            Some(id)
-        });
+        let wanted = match self.usable(prefix, rib) {
+            Ok(usable) if usable.whole => {
+                self.subsets.leave(prefix);
+                self.ids.id(Key::Group(usable.group))
+            }
+            Ok(usable) => {
+                let members = usable.members.clone();
+                let id = self.subsets.join(prefix, usable.group, usable.members);
+                id.inspect(|id| self.put_group(*id, members, steps))
+            }
+            Err(_) => None,
+        };
         match wanted {
             Some(id) => {
                 if self.expected.routes.insert(prefix, id) != Some(id) {
@@ -469,54 +453,36 @@ impl Fib {
         let members = rib.group(group).ok_or_else(|| absent(Key::Group(group)))?;
         let members = members.members.iter().map(|(index, _)| *index);
         let own = self.own.route(prefix).map_err(Unusable::Inactive)?;
-        let subset: BTreeSet<u64> = match own {
-            None => members.collect(),
-            // A next hop whose link is down stays: the link says so by itself, for all prefixes.
-            Some(own) => members
-                .filter(|index| match self.next_hop(*index, rib) {
-                    Ok((_, path)) => own.uses(path.gateway, path.interface),
-                    Err(_) => true,
-                })
-                .collect(),
+        // A next hop whose link is down stays: the link says so by itself, for all prefixes.
+        let allowed = |index: u64| match (own, self.next_hop(index, rib)) {
+            (Some(own), Ok((_, path))) => own.uses(path.gateway, path.interface),
+            (None, _) | (_, Err(_)) => true,
         };
-        let usable = Usable { group, subset };
-        if self.members(&usable, rib).is_empty() {
+        let whole = members.clone().all(allowed);
+        let (_, mut usable) = self.group(group, rib)?;
+        usable.retain(|member| match self.ids.key(member.next_hop) {
+            Some(Key::NextHop(index)) => allowed(index),
+            _ => false,
+        });
+        if usable.is_empty() {
             return Err(Unusable::Inactive(format!(
                 "the switch's own routing uses none of the next hops of group {group}"
             )));
         }
-        Ok(usable)
-    }
-
-    /// The kernel's members of part of a group.
-    fn members(&self, usable: &Usable, rib: &Rib) -> Vec<Member> {
-        match self.group(usable.group, rib) {
-            Ok((_, members)) => members
-                .into_iter()
-                .filter(|member| match self.ids.key(member.next_hop) {
-                    Some(Key::NextHop(index)) => usable.subset.contains(&index),
-                    _ => false,
-                })
-                .collect(),
-            Err(_) => Vec::new(),
-        }
-    }
-
-    /// The kernel's group that a prefix is to use, if there is one already: the whole group where
-    /// all of it is usable.
-    fn group_id(&self, usable: &Usable, rib: &Rib) -> Option<u32> {
-        let entry = rib.group(usable.group)?;
-        if entry.members.len() == usable.subset.len() {
-            return self.ids.id(Key::Group(usable.group));
-        }
-        self.subsets.id(usable.group, &usable.subset)
+        Ok(Usable {
+            group,
+            whole,
+            members: usable,
+        })
     }
 }
 
 /// The part of a group that a prefix may use.
 struct Usable {
     group: u64,
-    subset: BTreeSet<u64>,
+    /// Nothing of the group is left out but for links that are down.
+    whole: bool,
+    members: Vec<Member>,
 }
 
 /// The link of a next hop: the named one, or the one with the longest connected subnet that has

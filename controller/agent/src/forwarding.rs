@@ -25,7 +25,7 @@ pub struct Path {
 }
 
 /// One member of a group.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
     /// The id of a next hop.
     pub next_hop: u32,

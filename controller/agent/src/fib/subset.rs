@@ -1,5 +1,6 @@
 //! The kernel's groups for prefixes that may use only some next hops of their group: which prefix
-//! uses which, and under which id. Knows nothing of why.
+//! uses which, and under which id. A subset never changes: a prefix that may use other next hops goes
+//! to another one. Knows nothing of why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -7,9 +8,10 @@ use std::ops::Range;
 use ipnet::IpNet;
 
 use super::Ids;
+use crate::forwarding::Member;
 
-/// Part of a group, by the numbers of its next hops.
-type Part = (u64, BTreeSet<u64>);
+/// Part of a group.
+type Part = (u64, Vec<Member>);
 
 /// All subsets in use.
 #[derive(Debug)]
@@ -39,29 +41,14 @@ impl Subsets {
         self.parts.contains_key(&id)
     }
 
-    /// Whether this id is of a whole group.
-    pub(super) fn is_whole(&self, id: u32) -> bool {
-        !self.range.contains(&id)
-    }
-
     /// The id of a subset, if it is in use.
-    pub(super) fn id(&self, group: u64, subset: &BTreeSet<u64>) -> Option<u32> {
-        self.ids.get(&(group, subset.clone())).copied()
-    }
-
-    /// The subsets of a group.
-    pub(super) fn of(&self, group: u64) -> Vec<(u32, BTreeSet<u64>)> {
-        let least = (group, BTreeSet::new());
-        self.ids
-            .range(least..)
-            .take_while(|((of, _), _)| *of == group)
-            .map(|((_, subset), id)| (*id, subset.clone()))
-            .collect()
+    pub(super) fn id(&self, group: u64, members: &[Member]) -> Option<u32> {
+        self.ids.get(&(group, members.to_vec())).copied()
     }
 
     /// A prefix uses this subset from now on; its id. `None` when no id is left.
-    pub(super) fn join(&mut self, prefix: IpNet, group: u64, subset: BTreeSet<u64>) -> Option<u32> {
-        let part = (group, subset);
+    pub(super) fn join(&mut self, prefix: IpNet, group: u64, members: Vec<Member>) -> Option<u32> {
+        let part = (group, members);
         let id = match self.ids.get(&part) {
             Some(id) => *id,
             None => {
