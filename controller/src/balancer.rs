@@ -228,7 +228,7 @@ mod tests {
     use weft_proto::fabric::v1;
 
     use super::*;
-    use crate::southbound::intent::{Allocation, allocate};
+    use crate::southbound::intent::Mode;
 
     /// Leaves 1 to 3 and spines 1 and 2, 100 Gb/s each, addresses 192.0.2.(10 leaf + spine) at the spine.
     fn fabric() -> v1::Fabric {
@@ -310,20 +310,13 @@ mod tests {
             weights(plan, "leaf1", 2),
             [("192.0.2.11".to_owned(), 1), ("192.0.2.12".to_owned(), 1)]
         );
-        let intent = plan.intent();
-        // Leaf 3 has no agent; the others need two prefixes each, in one group.
+        let intent = plan.intent(|_| Mode::On);
+        // Leaf 3 has no agent; the others need two prefixes each, with equal members.
         assert_eq!(intent.switches.len(), 2);
-        let allocation = allocate(&intent, &Allocation::default()).unwrap();
-        let resolved = intent.resolve(&allocation).unwrap();
-        let tables = &resolved[&SwitchName::from("leaf1")].tables;
-        assert_eq!(
-            (
-                tables.next_hops.len(),
-                tables.groups.len(),
-                tables.prefixes.len()
-            ),
-            (2, 1, 2)
-        );
+        let routes = &intent.switches[&SwitchName::from("leaf1")].routes;
+        let members: Vec<_> = routes.prefixes.values().collect();
+        assert_eq!((members.len(), members[0].len()), (2, 2));
+        assert_eq!(members[0], members[1]);
     }
 
     #[test]
@@ -346,9 +339,7 @@ mod tests {
             [("192.0.2.12".to_owned(), 1)]
         );
         assert_eq!(weights(balancer.plan(), "leaf1", 3).len(), 2);
-        let message = balancer
-            .plan()
-            .to_message(Some(&"leaf2".into()), &Allocation::default());
+        let message = balancer.plan().to_message(Some(&"leaf2".into()));
         assert_eq!(
             message.entries[0].reason,
             "1 part over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down"
@@ -404,15 +395,17 @@ mod tests {
         balancer
             .handle(1, &topology, &Vteps::All, &Live::default())
             .unwrap();
-        let intent = balancer.plan().intent();
-        assert_eq!(
-            intent.switches[&SwitchName::from("leaf1")].prefixes.len(),
-            1
-        );
-        assert_eq!(
-            intent.switches[&SwitchName::from("leaf2")].prefixes.len(),
-            0
-        );
+        let intent = balancer.plan().intent(|_| Mode::On);
+        // Named and without a member: not programmed.
+        let programmed = |leaf: &str| {
+            let prefixes = &intent.switches[&SwitchName::from(leaf)].routes.prefixes;
+            assert_eq!(prefixes.len(), 2);
+            prefixes
+                .values()
+                .filter(|members| !members.is_empty())
+                .count()
+        };
+        assert_eq!((programmed("leaf1"), programmed("leaf2")), (1, 0));
         assert!(
             balancer
                 .plan()

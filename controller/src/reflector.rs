@@ -79,8 +79,8 @@ struct PeerFacts {
 pub struct Control {
     /// The declared fabric, as written.
     pub fabric: Option<Bytes>,
-    /// gRIBI ids, as written.
-    pub allocation: Option<Bytes>,
+    /// Whether gRIBI ids are there that an earlier release agreed on.
+    pub allocation: bool,
     /// Incarnation of the replicas.
     pub incarnation: Option<u64>,
 }
@@ -199,10 +199,7 @@ impl Reflector {
         let control = &self.control;
         let single = [
             control.fabric.as_ref().map(|_| FactKey::Fabric.encode()),
-            control
-                .allocation
-                .as_ref()
-                .map(|_| FactKey::Allocation.encode()),
+            control.allocation.then(|| FactKey::Allocation.encode()),
             control.incarnation.map(|_| FactKey::Incarnation.encode()),
         ];
         let frozen = self.freezes.iter();
@@ -235,7 +232,7 @@ impl Reflector {
                     self.facts_of(peer).agreed.sessions.insert(replica);
                 }
                 Some(FactKey::Fabric) => self.control_mut().fabric = Some(value.clone()),
-                Some(FactKey::Allocation) => self.control_mut().allocation = Some(value.clone()),
+                Some(FactKey::Allocation) => self.control_mut().allocation = true,
                 Some(FactKey::Incarnation) => {
                     self.control_mut().incarnation = value
                         .first_chunk()
@@ -355,7 +352,7 @@ impl Reflector {
                 self.forget_if_empty(peer);
             }
             Some(FactKey::Fabric) => self.control_mut().fabric = None,
-            Some(FactKey::Allocation) => self.control_mut().allocation = None,
+            Some(FactKey::Allocation) => self.control_mut().allocation = false,
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
             Some(FactKey::Freeze(place)) => self.thaw(place),
             None => {}
@@ -648,5 +645,19 @@ mod tests {
             reflector.ipv4().paths_len()
         };
         assert_eq!([put(1), put(513), put(2)], [1, 0, 1]);
+    }
+    #[test]
+    fn ids_that_an_earlier_release_agreed_on_are_noticed_until_they_are_deleted() {
+        let mut reflector = Reflector::new(Local {
+            asn: 64_496,
+            router_id: RouterId(1),
+            cluster_id: ClusterId(2),
+        });
+        let key = Bytes::from_static(b"a");
+        reflector.reset(1, vec![(key.clone(), Bytes::from_static(&[1, 0, 0, 0, 0]))]);
+        assert!(reflector.control().allocation);
+        assert!(reflector.keys().eq([key.clone()]));
+        reflector.delete(&key);
+        assert!(!reflector.control().allocation);
     }
 }

@@ -56,7 +56,6 @@ struct Entry {
     leaf: String,
     to: String,
     prefix: String,
-    group: u64,
     reason: String,
     members: Vec<Member>,
 }
@@ -68,7 +67,6 @@ struct Member {
     via: String,
     weight: u32,
     reason: String,
-    index: u64,
 }
 
 impl Plan {
@@ -159,7 +157,6 @@ impl From<proto::PlanEntry> for Entry {
             leaf: entry.leaf,
             to: entry.to,
             prefix: entry.prefix,
-            group: entry.group,
             reason: entry.reason,
             members: entry.members.into_iter().map(Member::from).collect(),
         }
@@ -174,7 +171,6 @@ impl From<proto::PlanMember> for Member {
             via: member.via,
             weight: member.weight,
             reason: member.reason,
-            index: member.index,
         }
     }
 }
@@ -190,7 +186,7 @@ mod tests {
     use crate::output::Format;
 
     fn plan() -> proto::Plan {
-        let member = |(via, interface, next_hop, weight, index): (&str, &str, &str, u32, u64)| {
+        let member = |(via, interface, next_hop, weight): (&str, &str, &str, u32)| {
             proto::PlanMember {
                 next_hop: next_hop.to_owned(),
                 interface: interface.to_owned(),
@@ -200,7 +196,6 @@ mod tests {
                     "{weight} of 3 parts: {0} Gb/s end to end, the least of {0} Gb/s up and {0} Gb/s down",
                     weight * 50
                 ),
-                index,
             }
         };
         let entry = |to: &str, prefix: &str, reason: &str, members| proto::PlanEntry {
@@ -208,12 +203,11 @@ mod tests {
             to: to.to_owned(),
             prefix: prefix.to_owned(),
             members,
-            group: 12,
             reason: reason.to_owned(),
         };
         let members = [
-            ("spine1", "eth1", "198.51.100.0", 2, 1),
-            ("spine2", "eth2", "198.51.100.8", 1, 2),
+            ("spine1", "eth1", "198.51.100.0", 2),
+            ("spine2", "eth2", "198.51.100.8", 1),
         ];
         let alive = entry(
             "leaf2",
@@ -260,10 +254,7 @@ leaf1 to leaf3 (192.0.2.13/32): no live way over 2 uplinks
         assert_eq!(value["revision"], 7);
         let fields = value["entries"][0].as_object().unwrap();
         let names: Vec<_> = fields.keys().map(String::as_str).collect();
-        assert_eq!(
-            names,
-            ["group", "leaf", "members", "prefix", "reason", "to"]
-        );
+        assert_eq!(names, ["leaf", "members", "prefix", "reason", "to"]);
         assert_eq!(value["entries"][0]["members"][1]["weight"], 1);
     }
 

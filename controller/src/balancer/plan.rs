@@ -11,7 +11,7 @@ use weft_proto::operator::v1;
 use weft_weights::explain::{Exclusion, Reason};
 
 use crate::fabric::topology::{LinkName, SwitchName};
-use crate::southbound::intent::{Allocation, Intent, NextHop, Routes};
+use crate::southbound::intent::{Intent, Members, Mode, NextHop, Routes, SwitchIntent};
 
 /// How every leaf spreads what it sends.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -71,19 +71,21 @@ pub struct Excluded {
 }
 
 impl Plan {
-    /// What the leaves that weft programs should have. Entries without a member are left out: plain routing decides.
-    pub fn intent(&self) -> Intent {
+    /// What the leaves with a gRIBI server should have, in the mode that `mode` says for each.
+    pub fn intent(&self, mode: impl Fn(&SwitchName) -> Mode) -> Intent {
         let switches = self.leaves.iter().filter_map(|(leaf, plan)| {
+            let prefixes = plan.entries.iter();
             let routes = Routes {
-                agent: plan.agent.clone()?,
-                prefixes: plan
-                    .entries
-                    .iter()
-                    .filter(|(_, entry)| !entry.members.is_empty())
-                    .map(|(prefix, entry)| (*prefix, entry.weights()))
+                prefixes: prefixes
+                    .map(|(prefix, entry)| (*prefix, Arc::new(entry.weights())))
                     .collect(),
             };
-            Some((leaf.clone(), routes))
+            let intent = SwitchIntent {
+                agent: plan.agent.clone()?,
+                mode: mode(leaf),
+                routes: Arc::new(routes),
+            };
+            Some((leaf.clone(), intent))
         });
         Intent {
             revision: self.revision,
@@ -91,8 +93,8 @@ impl Plan {
         }
     }
 
-    /// As the operator's API shows it, of one leaf or of all; ids that are not allocated are 0.
-    pub fn to_message(&self, leaf: Option<&SwitchName>, allocation: &Allocation) -> v1::Plan {
+    /// As the operator's API shows it, of one leaf or of all.
+    pub fn to_message(&self, leaf: Option<&SwitchName>) -> v1::Plan {
         let entries = self
             .leaves
             .iter()
@@ -100,7 +102,7 @@ impl Plan {
             .flat_map(|(name, plan)| {
                 plan.entries
                     .iter()
-                    .map(|(prefix, entry)| entry.to_message(name, prefix, allocation))
+                    .map(|(prefix, entry)| entry.to_message(name, prefix))
             });
         v1::Plan {
             revision: self.revision,
@@ -111,7 +113,7 @@ impl Plan {
 
 impl Entry {
     /// The weight of each next hop.
-    pub fn weights(&self) -> BTreeMap<NextHop, u32> {
+    pub fn weights(&self) -> Members {
         self.members
             .iter()
             .map(|member| (member.next_hop.clone(), member.weight))
@@ -144,31 +146,19 @@ impl Entry {
         reason
     }
 
-    fn to_message(
-        &self,
-        leaf: &SwitchName,
-        prefix: &IpNet,
-        allocation: &Allocation,
-    ) -> v1::PlanEntry {
-        let group = allocation
-            .group(leaf, prefix)
-            .filter(|_| !self.members.is_empty());
+    fn to_message(&self, leaf: &SwitchName, prefix: &IpNet) -> v1::PlanEntry {
         let members = self.members.iter().map(|member| v1::PlanMember {
             next_hop: member.next_hop.address.to_string(),
             interface: member.next_hop.interface.to_string(),
             via: member.via.to_string(),
             weight: member.weight,
             reason: member.reason.to_string(),
-            index: allocation
-                .next_hop(leaf, member.next_hop.address)
-                .unwrap_or(0),
         });
         v1::PlanEntry {
             leaf: leaf.to_string(),
             to: self.to.to_string(),
             prefix: prefix.to_string(),
             members: members.collect(),
-            group: group.unwrap_or(0),
             reason: self.reason(),
         }
     }

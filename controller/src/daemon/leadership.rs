@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use weft_bgp::peer::PeerId;
 use weft_proto::fabric::v1::Fabric;
 use weft_proto::operator::v1 as proto;
-use weft_store::{Batch, Condition, Outcome};
+use weft_store::{Batch, Condition, Op, Outcome};
 
 use super::freezer::{Log, Sight};
 use super::no_llgr::NoLlgr;
@@ -25,7 +25,7 @@ use crate::ledger::{self, FAMILIES, FactKey};
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::{Control, Input};
 use crate::southbound::answers::Answers;
-use crate::southbound::intent::{self, Allocation};
+use crate::southbound::intent::Mode;
 use crate::southbound::{AgentStatus, Election, Southbound};
 use crate::speaker::Shared;
 
@@ -38,7 +38,6 @@ struct Known {
     topology: Option<Arc<Topology>>,
     plan: Plan,
     planned_at: Option<Instant>,
-    allocation: Allocation,
     agents: Vec<AgentStatus>,
     answers: Answers,
 }
@@ -56,8 +55,7 @@ impl Led {
 
     /// The plan in force.
     pub fn plan(&self) -> proto::Plan {
-        let known = self.lock();
-        known.plan.to_message(None, &known.allocation)
+        self.lock().plan.to_message(None)
     }
 
     /// Since the plan changed.
@@ -159,9 +157,8 @@ impl Leadership {
         let Some((control, peers, sight)) = look.await else {
             return;
         };
-        let allocation = allocation(&control);
-        self.plan(&control, &allocation, now);
-        self.intend(&allocation);
+        self.plan(&control, now);
+        self.intend();
         let group = self.shared.consensus.group().borrow().clone();
         self.count(&group, &peers, now);
         if group.status.leader.is_some() {
@@ -174,7 +171,7 @@ impl Leadership {
             if let Some(batch) = sight.next(&moves, &mut self.log) {
                 self.shared.consensus.propose(batch).await;
             }
-            self.program(&group, &control, &allocation).await;
+            self.program(&group, &control).await;
             self.no_llgr.remove(&self.shared, &peers).await;
         } else {
             self.leading_since = None;
@@ -196,7 +193,7 @@ impl Leadership {
     }
 
     /// The plan follows from the facts, on every replica.
-    fn plan(&mut self, control: &Control, allocation: &Allocation, now: Instant) {
+    fn plan(&mut self, control: &Control, now: Instant) {
         if self.fabric != control.fabric {
             self.fabric.clone_from(&control.fabric);
             self.topology = control.fabric.as_ref().and_then(topology).map(Arc::new);
@@ -218,9 +215,6 @@ impl Leadership {
             known.planned_at = Some(now);
         }
         known.topology.clone_from(&self.topology);
-        if known.allocation != *allocation {
-            known.allocation = allocation.clone();
-        }
     }
 
     /// Replicas that are silent hold no session any more.
@@ -317,26 +311,27 @@ impl Leadership {
     }
 
     /// What the switches should have, on every replica: those that do not lead only show it.
-    fn intend(&mut self, allocation: &Allocation) {
-        let intent = self.balancer.plan().intent();
-        // Without all numbers there is nothing to show yet; the leader agrees on them first.
-        if let Ok(intents) = intent.resolve(allocation) {
-            self.southbound.set_intent(intents, intent.revision);
-        }
+    fn intend(&mut self) {
+        let intent = self.balancer.plan().intent(|_| Mode::On);
+        self.southbound.set_intent(intent.switches, intent.revision);
     }
 
-    /// Sees to it that numbers are agreed on, and that the switches get what is planned.
-    async fn program(&mut self, group: &Group, control: &Control, allocation: &Allocation) {
+    /// Sees to it that the switches get what is planned.
+    async fn program(&mut self, group: &Group, control: &Control) {
         let Some(incarnation) = control.incarnation else {
             return self.found().await;
         };
-        let intent = self.balancer.plan().intent();
-        if intent.revision == 0 {
-            return;
+        if control.allocation {
+            // Earlier releases replicated the ids that are chosen at each switch's stream now.
+            let key = FactKey::Allocation.encode();
+            let batch = Batch {
+                conditions: Vec::new(),
+                ops: vec![Op::Delete { keys: vec![key] }],
+            };
+            self.shared.consensus.propose(batch).await;
         }
-        if let Some(allocation) = intent::allocate(&intent, allocation) {
-            let (before, value) = (control.allocation.clone(), allocation.encode());
-            return self.agree(&FactKey::Allocation, before, value).await;
+        if self.balancer.plan().revision == 0 {
+            return;
         }
         let term = group.status.term;
         if self.confirmed != Some(term) {
@@ -389,16 +384,6 @@ fn topology(octets: &Bytes) -> Option<Topology> {
     topology
         .inspect_err(|error| tracing::error!(%error, "the committed fabric is not understood"))
         .ok()
-}
-
-fn allocation(control: &Control) -> Allocation {
-    let Some(octets) = &control.allocation else {
-        return Allocation::default();
-    };
-    Allocation::decode(octets).unwrap_or_else(|error| {
-        tracing::error!(%error, "the committed ids are not understood; new ones follow");
-        Allocation::default()
-    })
 }
 
 /// Look again now and then, whatever happens.
