@@ -26,7 +26,7 @@ use weft_agent::driver::Driver;
 use weft_agent::fib::Ids;
 use weft_agent::forwarding::Link;
 use weft_agent::forwarding::recorded::Recorded;
-use weft_agent::gribi::service;
+use weft_agent::gribi::{commands, service};
 use weft_controller::fabric::topology::SwitchName;
 use weft_controller::southbound::intent::{Members, Mode, NextHop, Routes, SwitchIntent};
 use weft_controller::southbound::{AgentState, Connect, Election, Southbound};
@@ -78,21 +78,27 @@ async fn start(leaf: u8, doors: &Doors) {
         name: format!("eth{index}"),
         up: true,
         addresses: vec![format!("192.0.2.{}/31", 2 * index + 1).parse().unwrap()],
+        vxlan: false,
+        tx_octets: 0,
+        rx_octets: 0,
     };
     let plane = Recorded::new((1..=u32::from(UPLINKS)).map(link).collect());
     let config = Config {
         network_instance: "DEFAULT".to_owned(),
         ids: Ids::new(1 << 24).unwrap(),
+        prefixes: vec!["0.0.0.0/0".parse().unwrap()],
+        lease: Duration::from_secs(5),
     };
     let mut driver = Driver::start(config, plane).await.unwrap();
-    let (service, commands) = service();
+    let (commands, queue) = commands();
+    let service = service(commands);
     let (door, arriving) = mpsc::unbounded_channel();
     let arriving = UnboundedReceiverStream::new(arriving).map(Ok::<_, std::io::Error>);
     doors.lock().unwrap().insert(address(leaf), door);
     let server = Server::builder()
         .add_service(service)
         .serve_with_incoming(arriving);
-    tokio::spawn(async move { driver.run(commands, std::future::pending()).await });
+    tokio::spawn(async move { driver.run(queue, std::future::pending()).await });
     tokio::spawn(server);
 }
 

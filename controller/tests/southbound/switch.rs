@@ -20,7 +20,7 @@ use weft_agent::driver::Driver;
 use weft_agent::fib::Ids;
 use weft_agent::forwarding::recorded::Recorded;
 use weft_agent::forwarding::{Link, Operation};
-use weft_agent::gribi::service;
+use weft_agent::gribi::{commands, service};
 use weft_controller::fabric::topology::SwitchName;
 use weft_controller::southbound::intent::{Members, Mode, NextHop, Routes, SwitchIntent};
 use weft_controller::southbound::{AgentState, AgentStatus, Connect, Election, Southbound};
@@ -72,6 +72,9 @@ impl Switch {
             name: format!("eth{index}"),
             up: true,
             addresses: vec![format!("192.0.2.{}/31", 2 * index + 1).parse().unwrap()],
+            vxlan: false,
+            tx_octets: 0,
+            rx_octets: 0,
         };
         Self {
             plane: Recorded::new((1..=4).map(link).collect()),
@@ -84,15 +87,18 @@ impl Switch {
         let config = Config {
             network_instance: "DEFAULT".to_owned(),
             ids: Ids::new(1 << 24).unwrap(),
+            prefixes: vec!["0.0.0.0/0".parse().unwrap()],
+            lease: Duration::from_secs(5),
         };
         let mut driver = Driver::start(config, self.plane.clone()).await.unwrap();
-        let (service, commands) = service();
+        let (commands, queue) = commands();
+        let service = service(commands);
         let arriving = Door::open(&self.door);
         let server = Server::builder()
             .add_service(service)
             .serve_with_incoming(arriving);
         self.tasks.push(tokio::spawn(async move {
-            tokio::join!(driver.run(commands, std::future::pending()), async {
+            tokio::join!(driver.run(queue, std::future::pending()), async {
                 server.await.unwrap();
             });
         }));
@@ -109,8 +115,13 @@ impl Switch {
         connect(self.door.clone())
     }
 
+    /// What the forwarding plane was told, but for the rules.
     pub(crate) fn told(&self) -> Vec<Operation> {
-        self.plane.told()
+        let mut told = self.plane.told();
+        told.retain(|operation| {
+            !matches!(operation, Operation::PutRule(_) | Operation::DeleteRule(_))
+        });
+        told
     }
 
     pub(crate) fn knocks(&self) -> usize {
