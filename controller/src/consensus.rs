@@ -137,7 +137,7 @@ pub fn start(
     let (consensus, edge) = edge(replica, sink, outbound, counted);
     let thread = std::thread::Builder::new()
         .name("consensus".to_owned())
-        .spawn(move || crate::daemon::or_abort("consensus", || edge.drive()))
+        .spawn(move || crate::daemon::supervision::or_abort("consensus", || edge.drive()))
         .expect("the system can start a thread at startup");
     (consensus, thread)
 }
