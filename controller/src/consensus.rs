@@ -41,6 +41,13 @@ pub struct Group {
     pub heard: BTreeMap<u64, Instant>,
 }
 
+impl Group {
+    /// Whether the answering replica leads, and is fit to.
+    pub fn leads(&self) -> bool {
+        self.status.leader == Some(self.status.id) && self.status.degraded.is_none()
+    }
+}
+
 /// A cheap handle on the replicated store.
 #[derive(Clone)]
 pub struct Consensus {

@@ -4,13 +4,17 @@
 //! consensus thread (1x) --applied--> reflector thread (1x) --segments--> feeds --> writers (1x per connection)
 //!        ^                                  |
 //!        +---- proposals -- peers (1x per peer), leadership (1x), operators' calls
+//!
+//! switches (1x) --inputs--> balancer thread (1x) --plans--> switches --intents--> southbound
 //! ```
 
 pub(crate) mod freezer;
 pub mod leadership;
 mod no_llgr;
 mod orphans;
+mod solver;
 pub(crate) mod supervision;
+pub mod switches;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,8 +43,8 @@ use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
 use crate::speaker::{Shared, Speaker, socket};
-use leadership::Led;
 use supervision::Tasks;
+use switches::led::Led;
 
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -168,7 +172,8 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     );
     tasks.spawn("monitoring", monitoring::serve(Arc::clone(&shared)));
     tasks.spawn("reload", reload::at_hangup(hangup, reloader));
-    tasks.spawn("leadership", leadership::lead(Arc::clone(&shared), led));
+    tasks.spawn("leadership", leadership::lead(Arc::clone(&shared)));
+    tasks.spawn("switches", switches::program(Arc::clone(&shared), led));
     tracing::info!(
         replica = config.replica.id,
         replicas = config.replicas.len(),

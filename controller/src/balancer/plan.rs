@@ -1,26 +1,17 @@
-//! A plan: per leaf and remote VTEP the next hops, their weights and why; as intent and as text.
+//! The plan of one leaf: per remote VTEP the next hops, their weights and why; as routes and as text.
 //!
 //! It refuses to know how it was made and how it is sent.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use weft_proto::operator::v1;
 use weft_weights::explain::{Exclusion, Reason};
 
+use crate::fabric::live::Unusable;
 use crate::fabric::topology::{LinkName, SwitchName};
-use crate::southbound::intent::{Allocation, Intent, NextHop, Routes};
-
-/// How every leaf spreads what it sends.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Plan {
-    /// Grows with every plan that differs from the one before; 0 for none.
-    pub revision: u64,
-    /// Every leaf of the topology.
-    pub leaves: BTreeMap<SwitchName, LeafPlan>,
-}
+use crate::southbound::intent::{NextHop, Routes};
 
 /// How one leaf spreads what it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,44 +59,27 @@ pub struct Excluded {
     pub link: LinkName,
     /// Why.
     pub reason: Exclusion,
+    /// Who says so of which link.
+    pub seen: Option<Unusable>,
 }
 
-impl Plan {
-    /// What the leaves that weft programs should have. Entries without a member are left out: plain routing decides.
-    pub fn intent(&self) -> Intent {
-        let switches = self.leaves.iter().filter_map(|(leaf, plan)| {
-            let routes = Routes {
-                agent: plan.agent.clone()?,
-                prefixes: plan
-                    .entries
-                    .iter()
-                    .filter(|(_, entry)| !entry.members.is_empty())
-                    .map(|(prefix, entry)| (*prefix, entry.weights()))
-                    .collect(),
-            };
-            Some((leaf.clone(), routes))
-        });
-        Intent {
-            revision: self.revision,
-            switches: switches.collect(),
+impl LeafPlan {
+    /// What the leaf should have. Entries without a member are left out: plain routing decides.
+    pub fn routes(&self) -> Routes {
+        let entries = self.entries.iter();
+        let planned = entries.filter(|(_, entry)| !entry.members.is_empty());
+        Routes {
+            agent: self.agent.clone().unwrap_or_default(),
+            prefixes: planned
+                .map(|(prefix, entry)| (*prefix, entry.weights()))
+                .collect(),
         }
     }
 
-    /// As the operator's API shows it, of one leaf or of all; ids that are not allocated are 0.
-    pub fn to_message(&self, leaf: Option<&SwitchName>, allocation: &Allocation) -> v1::Plan {
-        let entries = self
-            .leaves
-            .iter()
-            .filter(|(name, _)| leaf.is_none_or(|leaf| leaf == *name))
-            .flat_map(|(name, plan)| {
-                plan.entries
-                    .iter()
-                    .map(|(prefix, entry)| entry.to_message(name, prefix, allocation))
-            });
-        v1::Plan {
-            revision: self.revision,
-            entries: entries.collect(),
-        }
+    /// As the operator's API shows it.
+    pub fn to_messages(&self, leaf: &SwitchName) -> impl Iterator<Item = v1::PlanEntry> {
+        let entries = self.entries.iter();
+        entries.map(|(prefix, entry)| entry.to_message(leaf, prefix))
     }
 }
 
@@ -140,36 +114,29 @@ impl Entry {
         }
         for excluded in &self.excluded {
             reason += &format!("; {}: {}", excluded.link, excluded.reason);
+            if let Some(seen) = &excluded.seen {
+                reason += &format!(" ({seen})");
+            }
         }
         reason
     }
 
-    fn to_message(
-        &self,
-        leaf: &SwitchName,
-        prefix: &IpNet,
-        allocation: &Allocation,
-    ) -> v1::PlanEntry {
-        let group = allocation
-            .group(leaf, prefix)
-            .filter(|_| !self.members.is_empty());
+    fn to_message(&self, leaf: &SwitchName, prefix: &IpNet) -> v1::PlanEntry {
         let members = self.members.iter().map(|member| v1::PlanMember {
             next_hop: member.next_hop.address.to_string(),
             interface: member.next_hop.interface.to_string(),
             via: member.via.to_string(),
             weight: member.weight,
             reason: member.reason.to_string(),
-            index: allocation
-                .next_hop(leaf, member.next_hop.address)
-                .unwrap_or(0),
+            ..v1::PlanMember::default()
         });
         v1::PlanEntry {
             leaf: leaf.to_string(),
             to: self.to.to_string(),
             prefix: prefix.to_string(),
             members: members.collect(),
-            group: group.unwrap_or(0),
             reason: self.reason(),
+            ..v1::PlanEntry::default()
         }
     }
 }
@@ -178,29 +145,5 @@ fn parts(count: u32) -> String {
     match count {
         1 => "1 part".to_owned(),
         count => format!("{count} parts"),
-    }
-}
-
-impl fmt::Display for Plan {
-    /// One line per entry and one per member.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "plan {}", self.revision)?;
-        for (leaf, plan) in &self.leaves {
-            for (prefix, entry) in &plan.entries {
-                writeln!(f, "{leaf} to {} ({prefix}): {}", entry.to, entry.reason())?;
-                for member in &entry.members {
-                    writeln!(
-                        f,
-                        "  {:>3}  {} by {} over {}: {}",
-                        member.weight,
-                        member.via,
-                        member.next_hop.address,
-                        member.next_hop.interface,
-                        member.reason
-                    )?;
-                }
-            }
-        }
-        Ok(())
     }
 }

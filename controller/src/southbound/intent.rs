@@ -29,6 +29,34 @@ pub struct NextHop {
 /// The next hops of a prefix, each with its weight of at least 1.
 pub type Members = BTreeMap<NextHop, u32>;
 
+/// Whether weft programs a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// Nothing of weft's may be installed: what is there is removed.
+    Off,
+    /// Plans are made and compared with the switch's own routing; nothing is written.
+    Shadow,
+    /// The switch is programmed.
+    On,
+}
+
+impl Mode {
+    /// The word of the command line and of the operator's API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::On => "on",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// What all switches should have, by address.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Intent {
@@ -39,7 +67,7 @@ pub struct Intent {
 }
 
 /// What one switch should have, by address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Routes {
     /// `host:port` of its gRIBI server.
     pub agent: Arc<str>,
