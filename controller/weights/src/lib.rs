@@ -34,6 +34,8 @@
 
 pub mod check;
 pub mod explain;
+pub mod fabric;
+pub mod leaf;
 pub mod problem;
 pub mod quantize;
 pub mod spread;
