@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weft_weights::check;
+use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::ProblemError;
 use weft_weights::quantize::Limits;
 
@@ -72,6 +73,8 @@ pub struct Balancer {
     limits: Limits,
     inputs: Option<Inputs>,
     plan: Plan,
+    /// What the routes of the plan were made from.
+    solutions: BTreeMap<SwitchName, LeafSolution>,
 }
 
 impl Balancer {
@@ -104,32 +107,64 @@ impl Balancer {
             return Ok(false);
         }
         let solved = Solved::new(inputs, live, self.limits)?;
-        let routes = self.routes(&solved)?;
-        let same =
-            old.is_some_and(|old| old.is_same_problem(&solved)) && routes == *self.plan.routes;
-        if !same {
+        let named_same = old.is_some_and(|old| old.is_named_as(&solved));
+        let (routes, solutions) = self.routes(&solved, named_same)?;
+        let same_problem = old.is_some_and(|old| old.is_same_problem(&solved));
+        if !same_problem || routes != *self.plan.routes {
             self.plan.revision = inputs.topology.revision().max(self.plan.revision + 1);
             self.plan.routes = Arc::new(routes);
         }
+        self.solutions = solutions;
         self.plan.solved = Some(Arc::new(solved));
         Ok(true)
     }
 
-    /// What every leaf with an agent should have; what it has already is shared.
-    fn routes(&self, solved: &Solved) -> Result<BTreeMap<SwitchName, Arc<Routes>>, Rejected> {
-        let mut all = BTreeMap::new();
+    /// What every leaf with an agent should have, and the weights that it comes from. Leaves whose weights and names stay
+    /// share the routes that they have.
+    fn routes(
+        &self,
+        solved: &Solved,
+        named_same: bool,
+    ) -> Result<(LeafRoutes, BTreeMap<SwitchName, LeafSolution>), Rejected> {
+        let (mut all, mut solutions) = (LeafRoutes::new(), BTreeMap::new());
+        let mut members = 0;
         for leaf in solved.leaves().filter(|leaf| solved.has_agent(leaf)) {
-            let Some(plan) = solved.leaf(leaf) else {
+            let Some(solution) = solved.solution(leaf) else {
                 continue;
             };
-            let routes = plan?.routes();
-            let shared = self.plan.routes.get(leaf).filter(|old| ***old == routes);
-            let routes = shared.map_or_else(|| Arc::new(routes), Arc::clone);
+            let solution = solution?;
+            members += solution.groups() * solution.uplinks().len();
+            let kept = self.plan.routes.get(leaf).filter(|_| {
+                named_same && self.solutions.get(leaf).is_some_and(|old| *old == solution)
+            });
+            let routes = match kept {
+                Some(routes) => Arc::clone(routes),
+                None if members > MEMBERS_MAX => {
+                    tracing::error!(%leaf, "too many weights to hold; its own routing decides");
+                    Arc::default()
+                }
+                None => self.shared(leaf, solved.routes(leaf, &solution)),
+            };
             all.insert(leaf.clone(), routes);
+            solutions.insert(leaf.clone(), solution);
         }
-        Ok(all)
+        Ok((all, solutions))
+    }
+
+    /// Routes that the leaf has already are those.
+    fn shared(&self, leaf: &SwitchName, routes: Routes) -> Arc<Routes> {
+        let old = self.plan.routes.get(leaf);
+        let same = old.filter(|old| ***old == routes);
+        same.map_or_else(|| Arc::new(routes), Arc::clone)
     }
 }
+
+/// What each leaf with an agent should have.
+type LeafRoutes = BTreeMap<SwitchName, Arc<Routes>>;
+
+/// Weights of all leaves together that are held as routes: about 1 GiB. They are more only where very many links differ
+/// from each other; leaves beyond that are left to their own routing.
+const MEMBERS_MAX: usize = 1 << 24;
 
 /// Why there is no new plan. Both are mistakes of ours: a validated topology is a valid problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,7 @@ use weft_weights::explain::{Exclusion, Reason};
 
 use crate::fabric::live::Unusable;
 use crate::fabric::topology::{LinkName, SwitchName};
-use crate::southbound::intent::{NextHop, Routes};
+use crate::southbound::intent::NextHop;
 
 /// How one leaf spreads what it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,18 +64,6 @@ pub struct Excluded {
 }
 
 impl LeafPlan {
-    /// What the leaf should have. Entries without a member are left out: plain routing decides.
-    pub fn routes(&self) -> Routes {
-        let entries = self.entries.iter();
-        let planned = entries.filter(|(_, entry)| !entry.members.is_empty());
-        Routes {
-            agent: self.agent.clone().unwrap_or_default(),
-            prefixes: planned
-                .map(|(prefix, entry)| (*prefix, entry.weights()))
-                .collect(),
-        }
-    }
-
     /// As the operator's API shows it.
     pub fn to_messages(&self, leaf: &SwitchName) -> impl Iterator<Item = v1::PlanEntry> {
         let entries = self.entries.iter();
@@ -84,14 +72,6 @@ impl LeafPlan {
 }
 
 impl Entry {
-    /// The weight of each next hop.
-    pub fn weights(&self) -> BTreeMap<NextHop, u32> {
-        self.members
-            .iter()
-            .map(|member| (member.next_hop.clone(), member.weight))
-            .collect()
-    }
-
     /// Why these shares, in words: what is used, how exact it is, what is not used.
     pub fn reason(&self) -> String {
         let uplinks = self.members.len() + self.excluded.len();

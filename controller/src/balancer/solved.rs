@@ -7,53 +7,61 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weft_weights::check::check;
+use weft_weights::check::Checker;
 use weft_weights::explain::Exclusion;
+use weft_weights::fabric::Fabric;
+use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::{self, LinkId, Problem, SwitchId};
 use weft_weights::quantize::Limits;
-use weft_weights::spread::{self, Solution};
+use weft_weights::spread;
 
 use super::plan::{Entry, Excluded, LeafPlan, Member};
 use super::{Inputs, Rejected};
 use crate::fabric::live::{Live, Unusable};
 use crate::fabric::topology::{Link, LinkName, Role, Switch, SwitchName, Topology};
-use crate::southbound::intent::NextHop;
+use crate::southbound::intent::{Members, NextHop, Routes};
 
 /// A topology at one moment, ready to answer for each leaf.
 pub(super) struct Solved {
     topology: Arc<Topology>,
     live: Live,
     foreign: BTreeSet<SwitchName>,
+    limits: Limits,
     names: Names,
     /// For leaves that look themselves.
-    trusting: Answer,
+    trusting: Question,
     /// For those that do not; None without any.
-    strict: Option<Answer>,
+    strict: Option<Question>,
 }
 
-struct Answer {
+/// A problem, indexed for its solver and its checker.
+struct Question {
     problem: Problem,
-    solution: Solution,
+    fabric: Fabric,
+    checker: Checker,
 }
 
 impl Solved {
-    /// Solves, and checks what came of it.
+    /// Indexes the problems; leaves are solved one by one.
     pub(super) fn new(inputs: &Inputs, live: Live, limits: Limits) -> Result<Self, Rejected> {
         let topology = Arc::clone(&inputs.topology);
         let names = Names::new(&topology);
-        let solve = |alive: &dyn Fn(&Link) -> bool| -> Result<Answer, Rejected> {
+        let ask = |alive: &dyn Fn(&Link) -> bool| -> Result<Question, Rejected> {
             let problem = names.problem(&topology, alive)?;
-            let solution = spread::solve(&problem, limits);
-            check(&problem, limits, &solution)?;
-            Ok(Answer { problem, solution })
+            Ok(Question {
+                fabric: Fabric::new(&problem),
+                checker: Checker::new(&problem),
+                problem,
+            })
         };
-        let trusting = solve(&|link| live.unusable(link).is_none())?;
+        let trusting = ask(&|link| live.unusable(link).is_none())?;
         let strict = match inputs.foreign.is_empty() {
             true => None,
-            false => Some(solve(&|link| live.unconfirmed(link).is_none())?),
+            false => Some(ask(&|link| live.unconfirmed(link).is_none())?),
         };
         Ok(Self {
             foreign: inputs.foreign.clone(),
+            limits,
             topology,
             live,
             names,
@@ -69,8 +77,18 @@ impl Solved {
 
     /// Whether the numbers are the same; reasons may differ.
     pub(super) fn is_same_problem(&self, other: &Self) -> bool {
-        let strict = |solved: &Self| solved.strict.as_ref().map(|answer| answer.problem.clone());
+        let strict = |solved: &Self| solved.strict.as_ref().map(|strict| strict.problem.clone());
         self.trusting.problem == other.trusting.problem && strict(self) == strict(other)
+    }
+
+    /// Whether equal weights are equal routes: switches and links are the same, whatever the links carry.
+    pub(super) fn is_named_as(&self, other: &Self) -> bool {
+        let switches = self.topology.switches().eq(other.topology.switches());
+        let ends = |topology: &Arc<Topology>| {
+            let ends = |link: &Link| (link.a.clone(), link.b.clone());
+            topology.links().map(ends).collect::<Vec<_>>()
+        };
+        switches && ends(&self.topology) == ends(&other.topology)
     }
 
     pub(super) fn topology(&self) -> &Arc<Topology> {
@@ -90,37 +108,91 @@ impl Solved {
         switch.is_some_and(|switch| switch.agent.is_some())
     }
 
-    /// How one leaf spreads what it sends; None if there is no such leaf.
-    pub(super) fn leaf(&self, leaf: &SwitchName) -> Option<Result<LeafPlan, Rejected>> {
-        let switch = self.topology.switch(leaf)?;
-        if switch.role != Role::Leaf {
-            return None;
-        }
+    /// The weights of one leaf, checked; None if there is no such leaf.
+    pub(super) fn solution(&self, leaf: &SwitchName) -> Option<Result<LeafSolution, Rejected>> {
         let source = *self.names.numbers.get(leaf)?;
-        let strict = self.strict.as_ref().filter(|_| self.foreign.contains(leaf));
-        let solution = &strict.unwrap_or(&self.trusting).solution;
-        let groups = self.leaves().filter_map(|to| {
-            let to = self.topology.switch(to)?;
-            let group = solution.group(source, *self.names.numbers.get(&to.name)?)?;
+        let question = self.question(leaf);
+        let solution = question.fabric.leaf(source, self.limits)?;
+        let checked = question.checker.check_leaf(self.limits, &solution);
+        Some(checked.map(|()| solution).map_err(Rejected::from))
+    }
+
+    /// What a leaf should have. Entries without a member are left out: plain routing decides.
+    pub(super) fn routes(&self, leaf: &SwitchName, solution: &LeafSolution) -> Routes {
+        let next_hops: Vec<Option<NextHop>> = solution
+            .uplinks()
+            .iter()
+            .map(|uplink| self.next_hop(leaf, uplink.link))
+            .collect();
+        let members = |group| -> Arc<Members> {
+            let weights = solution.weights(group).weights.iter();
+            let weighted = next_hops
+                .iter()
+                .zip(weights)
+                .filter(|(_, weight)| **weight > 0);
+            let members = weighted
+                .filter_map(|(next_hop, weight)| Some((next_hop.clone()?, u32::from(*weight))));
+            Arc::new(members.collect())
+        };
+        let groups: Vec<_> = (0..solution.groups()).map(members).collect();
+        let prefixes = solution.destinations().filter_map(|(to, group)| {
+            let members = groups.get(group).filter(|members| !members.is_empty())?;
+            let vtep = self.switch(to)?.vtep?;
+            Some((IpNet::from(vtep), Members::clone(members)))
+        });
+        Routes {
+            prefixes: prefixes.collect(),
+            ..Routes::default()
+        }
+    }
+
+    /// How one leaf spreads what it sends, and why; None if there is no such leaf.
+    pub(super) fn leaf(&self, leaf: &SwitchName) -> Option<Result<LeafPlan, Rejected>> {
+        let solution = match self.solution(leaf)? {
+            Ok(solution) => solution,
+            Err(rejected) => return Some(Err(rejected)),
+        };
+        let switch = self.topology.switch(leaf)?;
+        let fabric = &self.question(leaf).fabric;
+        let mut explained: BTreeMap<usize, spread::Group> = BTreeMap::new();
+        let entries = solution.destinations().filter_map(|(to, group)| {
+            let to = self.switch(to)?;
+            let explain = || fabric.explain(&solution, group);
+            let group = explained.entry(group).or_insert_with(explain);
             Some((IpNet::from(to.vtep?), self.entry(switch, to, group)))
         });
         Some(Ok(LeafPlan {
             agent: switch.agent.clone(),
-            entries: groups.collect(),
+            entries: entries.collect(),
         }))
+    }
+
+    fn question(&self, leaf: &SwitchName) -> &Question {
+        let strict = self.strict.as_ref();
+        strict
+            .filter(|_| self.foreign.contains(leaf))
+            .unwrap_or(&self.trusting)
+    }
+
+    fn switch(&self, switch: SwitchId) -> Option<&Switch> {
+        let name = self.names.switches.get(switch.0 as usize)?;
+        self.topology.switch(name)
+    }
+
+    fn next_hop(&self, leaf: &SwitchName, link: LinkId) -> Option<NextHop> {
+        let (near, far) = self.link(link)?.ends_from(leaf)?;
+        Some(NextHop {
+            address: far.address,
+            interface: Arc::clone(&near.interface),
+        })
     }
 
     fn entry(&self, leaf: &Switch, to: &Switch, group: &spread::Group) -> Entry {
         let members = group.members.iter().filter_map(|member| {
-            let link = self.link(member.link)?;
-            let (near, far) = link.ends_from(&leaf.name)?;
             Some(Member {
-                next_hop: NextHop {
-                    address: far.address,
-                    interface: Arc::clone(&near.interface),
-                },
+                next_hop: self.next_hop(&leaf.name, member.link)?,
                 via: self.names.switches.get(member.via.0 as usize)?.clone(),
-                link: link.name.clone(),
+                link: self.link(member.link)?.name.clone(),
                 weight: member.weight,
                 reason: member.reason,
             })

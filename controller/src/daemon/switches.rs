@@ -17,23 +17,24 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use weft_proto::agent::v1 as agent;
 use weft_proto::fabric::v1::Fabric;
 use weft_store::{Batch, Condition, Outcome};
 
+use self::agents::Agents;
 use self::bridge::{Bridge, SwitchIntent};
 use self::led::Led;
 use super::solver::Solver;
 use super::supervision::supervised;
 use crate::balancer::{Inputs, Plan};
 use crate::consensus::Group;
-use crate::fabric::live::{Announced, Interfaces};
+use crate::fabric::live::Announced;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::topology::{Role, SwitchName, Topology};
 use crate::ledger::{self, FactKey};
 use crate::southbound::Election;
 use crate::speaker::Shared;
 
+mod agents;
 mod announced;
 mod bridge;
 pub mod led;
@@ -53,30 +54,21 @@ struct Switches {
     solver: Solver,
     plans: watch::Receiver<Plan>,
     southbound: Bridge,
+    /// Grows whenever an agent says something new.
+    spoken: watch::Receiver<u64>,
     /// The fabric's octets that the topology was read from.
     octets: Option<Bytes>,
     topology: watch::Sender<Option<Arc<Topology>>>,
     announced: watch::Receiver<Arc<Announced>>,
     modes: Modes,
     incarnation: Option<u64>,
-    /// What the agents said last; at the leader alone.
-    observed: BTreeMap<SwitchName, Observed>,
+    agents: Agents,
     /// What the balancer was given last.
     inputs: Inputs,
     /// What the intents were made from last.
     intended: Option<Intended>,
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
-    leading_since: Option<Instant>,
-}
-
-/// What a switch's agent said.
-struct Observed {
-    status: Arc<agent::Status>,
-    interfaces: Arc<Interfaces>,
-    heard: Instant,
-    /// When its counters were sampled last.
-    sampled: Instant,
 }
 
 /// What the last intents were made from.
@@ -110,17 +102,17 @@ impl Switches {
             led,
             plans: solver.plans(),
             solver,
+            spoken: southbound.changed(),
             southbound,
             octets: None,
             topology,
             announced,
             modes: Modes::default(),
             incarnation: None,
-            observed: BTreeMap::new(),
+            agents: Agents::default(),
             inputs: Inputs::default(),
             intended: None,
             confirmed: None,
-            leading_since: None,
         }
     }
 
@@ -145,7 +137,7 @@ impl Switches {
                 Ok(()) = self.announced.changed() => {}
                 Ok(()) = self.plans.changed() => {}
                 // Agents speak many times a second, each for itself.
-                () = self.southbound.changed() => tokio::time::sleep(GATHER).await,
+                Ok(()) = self.spoken.changed() => tokio::time::sleep(GATHER).await,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
@@ -172,15 +164,10 @@ impl Switches {
     async fn turn(&mut self) {
         let now = Instant::now();
         let group = self.shared.consensus.group().borrow().clone();
-        if !group.leads() && self.leading_since.take().is_some() {
-            self.observed.clear();
-            self.led.forget_agents();
-        }
-        self.observe(now);
+        self.observe(group.leads(), now);
         self.solve(now);
         self.intend(now);
         if group.leads() {
-            self.leading_since.get_or_insert(now);
             self.program(&group).await;
         } else {
             self.confirmed = None;
@@ -189,45 +176,16 @@ impl Switches {
         self.led.set_agents(self.southbound.statuses());
     }
 
-    /// Takes what agents said since.
-    fn observe(&mut self, now: Instant) {
-        let Some(topology) = self.topology.borrow().clone() else {
-            return;
+    /// Takes what agents said since, at the leader.
+    fn observe(&mut self, leads: bool, now: Instant) {
+        let topology = self.topology.borrow().clone().filter(|_| leads);
+        let Some(topology) = topology else {
+            return self.agents.forget(&self.led);
         };
+        self.agents.watch(&topology, &self.modes, now);
         for switch in topology.switches().filter(|switch| switch.agent.is_some()) {
-            let name = &switch.name;
-            let Some(status) = self.southbound.observed(name) else {
-                // Silent: it has no say until it speaks again. When it was heard last is remembered.
-                if let Some(observed) = self.observed.get_mut(name)
-                    && !observed.interfaces.is_empty()
-                {
-                    observed.interfaces = Arc::default();
-                    self.led.set_status(name, None);
-                }
-                continue;
-            };
-            let before = self.observed.get(name);
-            if before.is_some_and(|before| Arc::ptr_eq(&before.status, &status)) {
-                continue;
-            }
-            let sampled = before.map(|before| before.sampled);
-            let due = sampled.is_none_or(|at| now >= at + SAMPLE_EVERY);
-            if due {
-                self.led.sample(name, &status);
-            }
-            let interfaces = interfaces(&status);
-            let same = before
-                .map(|before| &before.interfaces)
-                .filter(|old| ***old == interfaces);
-            let interfaces = same.map_or_else(|| Arc::new(interfaces), Arc::clone);
-            self.led.set_status(name, Some(Arc::clone(&status)));
-            let observed = Observed {
-                status,
-                interfaces,
-                heard: now,
-                sampled: sampled.filter(|_| !due).unwrap_or(now),
-            };
-            self.observed.insert(name.clone(), observed);
+            let status = self.southbound.observed(&switch.name);
+            self.agents.observe(&switch.name, status, &self.led, now);
         }
     }
 
@@ -237,14 +195,10 @@ impl Switches {
             return;
         };
         let announced = Arc::clone(&self.announced.borrow_and_update());
-        let known = self.observed.iter();
-        let known = known.filter(|(_, observed)| !observed.interfaces.is_empty());
         let inputs = Inputs {
             announced,
-            interfaces: known
-                .map(|(name, observed)| (name.clone(), Arc::clone(&observed.interfaces)))
-                .collect(),
-            foreign: self.foreign(&topology, now),
+            interfaces: self.agents.interfaces(),
+            foreign: self.agents.foreign(now),
             topology,
         };
         if inputs != self.inputs {
@@ -253,41 +207,19 @@ impl Switches {
         }
     }
 
-    /// Leaves whose gRIBI server is not a weft-agent, as far as one can tell: it said nothing for a while.
-    fn foreign(&self, topology: &Topology, now: Instant) -> BTreeSet<SwitchName> {
-        let patient = |since: Instant| now < since + HEARD_WITHIN;
-        if self.leading_since.is_none_or(patient) {
-            return BTreeSet::new();
-        }
-        let heard = |name: &SwitchName| {
-            let observed = self.observed.get(name);
-            observed.is_some_and(|observed| now < observed.heard + FORGOTTEN_AFTER)
-        };
-        programmed(topology)
-            .filter(|name| !heard(name))
-            .cloned()
-            .collect()
-    }
-
     /// Says what every switch should have, if that changed.
     fn intend(&mut self, now: Instant) {
         let plan = self.plans.borrow_and_update().clone();
         let Some(topology) = plan.topology() else {
             return;
         };
-        let patient = |since: Instant| now < since + HEARD_WITHIN;
-        let unheard: BTreeSet<SwitchName> = match self.leading_since.is_none_or(patient) {
-            true => programmed(topology)
-                .filter(|name| !self.observed.contains_key(*name))
-                .cloned()
-                .collect(),
-            false => BTreeSet::new(),
-        };
+        // Reasons may be new where routes are not.
+        self.led.set_plan(&plan);
+        let unheard = self.agents.unheard(topology, now);
         let intended = self.intended.as_ref();
         if intended.is_some_and(|it| it.is_from(&plan, &self.modes, &unheard)) {
             return;
         }
-        self.led.set_plan(&plan);
         self.southbound
             .set_intent(intents(&plan, &self.modes, &unheard), plan.revision);
         self.intended = Some(Intended {
@@ -345,14 +277,6 @@ impl Switches {
     }
 }
 
-/// Leaves with an agent.
-fn programmed(topology: &Topology) -> impl Iterator<Item = &SwitchName> {
-    let programmed = |switch: &&crate::fabric::topology::Switch| {
-        switch.role == Role::Leaf && switch.agent.is_some()
-    };
-    topology.switches().filter(programmed).map(|it| &it.name)
-}
-
 /// What every switch with an agent should have. One that nobody has heard of yet is only watched: whether it looks at its
 /// own routing decides what it may have.
 fn intents(
@@ -381,11 +305,6 @@ fn intents(
     intents.collect()
 }
 
-fn interfaces(status: &agent::Status) -> Interfaces {
-    let interfaces = status.interfaces.iter();
-    interfaces.map(|it| (it.name.clone(), it.up)).collect()
-}
-
 fn topology(octets: &Bytes) -> Option<Topology> {
     let fabric = Fabric::decode(&octets[..]).map_err(|error| error.to_string());
     let topology =
@@ -399,13 +318,6 @@ fn topology(octets: &Bytes) -> Option<Topology> {
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// What many agents say at once is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
-/// Counters are compared over seconds; shorter differences are noise.
-const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// A weft-agent speaks as soon as it is asked. One that has said nothing for so long since this replica leads is taken for
-/// another kind of gRIBI server, which gets ways that somebody confirms.
-const HEARD_WITHIN: Duration = Duration::from_secs(2);
-/// A weft-agent that is silent for so long may have been replaced.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

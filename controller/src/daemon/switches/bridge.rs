@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use weft_proto::agent::v1 as agent;
 
 use crate::fabric::mode::Mode;
@@ -22,6 +23,7 @@ pub(super) struct SwitchIntent {
 pub(super) struct Bridge {
     southbound: Southbound,
     allocation: Allocation,
+    changes: watch::Sender<u64>,
 }
 
 impl Bridge {
@@ -29,6 +31,7 @@ impl Bridge {
         Self {
             southbound: Southbound::new(),
             allocation: Allocation::default(),
+            changes: watch::Sender::new(0),
         }
     }
 
@@ -78,7 +81,7 @@ impl Bridge {
         None
     }
 
-    pub(super) async fn changed(&mut self) {
-        std::future::pending().await
+    pub(super) fn changed(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 }
