@@ -45,7 +45,7 @@ pub enum FactKey<'a> {
     Session(u64, PeerId),
     /// The declared fabric.
     Fabric,
-    /// gRIBI ids.
+    /// gRIBI ids, which earlier releases agreed on. Not written any more; the leader deletes it.
     Allocation,
     /// Incarnation of the replicas.
     Incarnation,

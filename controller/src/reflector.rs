@@ -80,8 +80,8 @@ struct PeerFacts {
 pub struct Control {
     /// The declared fabric, as written.
     pub fabric: Option<Bytes>,
-    /// gRIBI ids, as written.
-    pub allocation: Option<Bytes>,
+    /// Whether gRIBI ids are there that an earlier release agreed on.
+    pub allocation: bool,
     /// Incarnation of the replicas.
     pub incarnation: Option<u64>,
     /// What weft does with the switches.
@@ -202,10 +202,7 @@ impl Reflector {
         let control = &self.control;
         let single = [
             control.fabric.as_ref().map(|_| FactKey::Fabric.encode()),
-            control
-                .allocation
-                .as_ref()
-                .map(|_| FactKey::Allocation.encode()),
+            control.allocation.then(|| FactKey::Allocation.encode()),
             control.incarnation.map(|_| FactKey::Incarnation.encode()),
         ];
         let frozen = self.freezes.iter();
@@ -240,7 +237,7 @@ impl Reflector {
                     self.facts_of(peer).agreed.sessions.insert(replica);
                 }
                 Some(FactKey::Fabric) => self.control_mut().fabric = Some(value.clone()),
-                Some(FactKey::Allocation) => self.control_mut().allocation = Some(value.clone()),
+                Some(FactKey::Allocation) => self.control_mut().allocation = true,
                 Some(FactKey::Incarnation) => {
                     self.control_mut().incarnation = value
                         .first_chunk()
@@ -372,7 +369,7 @@ impl Reflector {
                 self.forget_if_empty(peer);
             }
             Some(FactKey::Fabric) => self.control_mut().fabric = None,
-            Some(FactKey::Allocation) => self.control_mut().allocation = None,
+            Some(FactKey::Allocation) => self.control_mut().allocation = false,
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
             Some(FactKey::Freeze(place)) => self.thaw(place),
             Some(FactKey::Balance(leaf)) => self.control_mut().modes.set(leaf, None),

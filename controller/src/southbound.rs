@@ -1,9 +1,10 @@
-//! How plans reach switches: one stream to each switch, at the leader alone.
+//! How plans reach switches: one stream to each switch, at the leader alone, and what weft-agent says of its switch.
 //!
 //! ```text
 //! Southbound (1x per daemon)
-//!   lead / yield_ / set_intent --> watch --> task (1x per switch while leading) --> gRIBI stream
-//!                             <-- watch: AgentStatus --
+//!   lead / yield_ / set_intent --> watch --> Device   (1x per switch while leading) --> gRIBI stream
+//!                                       \-> Observer (1x per switch while leading) --> WatchStatus
+//!                   <-- watch: AgentStatus, agent.v1.Status --
 //! ```
 //!
 //! It refuses to know why a weight is what it is, and to write for a leader that is not the leader any more: every
@@ -15,20 +16,24 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
-use weft_proto::operator::v1;
+use weft_proto::agent::v1;
 
 use self::answers::Answers;
 use self::gribi::{Counted, Device, Wanted, connect_tcp};
-use self::intent::SwitchIntent;
+use self::intent::{Mode, SwitchIntent};
+use self::observe::{Changes, Observer};
+use crate::daemon::supervision::supervised;
 use crate::fabric::topology::SwitchName;
 
 pub use self::gribi::{Connect, Connecting};
+pub use self::status::{AgentState, AgentStatus};
 
 pub mod answers;
 mod gribi;
 pub mod intent;
+mod observe;
 pub mod reconcile;
+mod status;
 
 /// Who may write to the switches; the greatest wins. Raft gives a term to one leader at most, so an election names at
 /// most one writer.
@@ -52,64 +57,52 @@ pub struct Southbound {
     election: Option<Election>,
     revision: u64,
     intents: BTreeMap<SwitchName, SwitchIntent>,
-    running: BTreeMap<SwitchName, Running>,
+    /// Switches without an intent that may still have something of ours, by the address of their gRIBI server.
+    leaving: BTreeMap<Arc<str>, SwitchName>,
+    /// By the address of the gRIBI server.
+    running: BTreeMap<Arc<str>, Running>,
     answers: Answers,
+    changes: Changes,
 }
 
-/// The task of a switch.
+/// The tasks of a switch.
 struct Running {
-    agent: Arc<str>,
+    switch: SwitchName,
     wanted: watch::Sender<Wanted>,
     status: watch::Receiver<AgentStatus>,
-    task: JoinHandle<()>,
+    observed: watch::Receiver<Option<Arc<v1::Status>>>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl Running {
-    fn start(
-        switch: &SwitchName,
-        agent: Arc<str>,
-        connect: Connect,
-        election: Election,
-        wanted: Wanted,
-        answers: Answers,
-    ) -> Self {
-        let status = AgentStatus {
+    fn status(&self) -> AgentStatus {
+        let wanted = self.wanted.borrow();
+        AgentStatus {
+            mode: wanted.mode,
             intended_revision: wanted.revision,
-            ..AgentStatus::new(switch.clone(), agent.clone(), AgentState::Connecting)
-        };
-        let (status_out, status) = watch::channel(status);
-        let (wanted, wanted_in) = watch::channel(wanted);
-        let counted = Counted {
-            switch: switch.clone(),
-            answers,
-        };
-        let device = Device::new(
-            agent.clone(),
-            connect,
-            election,
-            wanted_in,
-            status_out,
-            counted,
-        );
-        Self {
-            agent,
-            wanted,
-            status,
-            task: tokio::spawn(device.run()),
+            ..self.status.borrow().clone()
         }
+    }
+
+    fn want(&self, wanted: Wanted) {
+        self.wanted.send_if_modified(|current| {
+            let changed = *current != wanted;
+            *current = wanted;
+            changed
+        });
+    }
+}
+
+impl Drop for Running {
+    /// The streams close with the tasks. What the switch still does of it, it does under the old election id.
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
 impl Default for Southbound {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Drop for Running {
-    /// The stream closes with the task. What the switch still does of it, it does under the old election id.
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -126,8 +119,10 @@ impl Southbound {
             election: None,
             revision: 0,
             intents: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             running: BTreeMap::new(),
             answers: Answers::new(),
+            changes: Arc::new(watch::Sender::new(0)),
         }
     }
 
@@ -152,11 +147,29 @@ impl Southbound {
     }
 
     /// What every switch should have from now on. Kept while not leading. Only differences are sent. A switch that is
-    /// not in it any more is left alone, with what it has.
+    /// not in it any more is emptied, and listed until it says that it is empty.
     pub fn set_intent(&mut self, intents: BTreeMap<SwitchName, SwitchIntent>, revision: u64) {
-        self.intents = intents;
+        let before = std::mem::replace(&mut self.intents, intents);
         self.revision = revision;
+        for (switch, intent) in before {
+            if intent.mode != Mode::Shadow || self.is_turning_off(&intent.agent) {
+                self.leaving.insert(intent.agent, switch);
+            }
+        }
+        for intent in self.intents.values() {
+            self.leaving.remove(&intent.agent);
+        }
+        while self.leaving.len() > LEAVING_MAX
+            && let Some((agent, switch)) = self.leaving.pop_first()
+        {
+            tracing::warn!(%agent, %switch, "too many switches left; this one is not emptied");
+        }
         self.align();
+    }
+
+    fn is_turning_off(&self, agent: &Arc<str>) -> bool {
+        let running = self.running.get(agent);
+        running.is_some_and(|running| running.status.borrow().state != AgentState::Shadow)
     }
 
     /// The election under which this replica writes; None while it does not lead.
@@ -169,146 +182,123 @@ impl Southbound {
         self.answers.clone()
     }
 
-    /// The state of every switch that has an intent, in order of its name.
+    /// What the weft-agent of a switch said last. None if the switch has another gRIBI server, if the agent is silent,
+    /// if the mode is off, or while this replica does not lead.
+    pub fn observed(&self, switch: &SwitchName) -> Option<Arc<v1::Status>> {
+        let agent = &self.intents.get(switch)?.agent;
+        self.running.get(agent)?.observed.borrow().clone()
+    }
+
+    /// Changes whenever [`observed`](Self::observed) changes for a switch in more than counters.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The state of every switch that has an intent, and of those that are being emptied, in order of their names.
     pub fn statuses(&self) -> Vec<AgentStatus> {
-        self.intents
-            .iter()
-            .map(|(switch, intent)| match self.running.get(switch) {
-                Some(running) => running.status.borrow().clone(),
-                None => AgentStatus {
-                    intended_revision: self.revision,
-                    ..AgentStatus::new(switch.clone(), intent.agent.clone(), AgentState::Standby)
-                },
-            })
-            .collect()
+        let intended = self.intents.iter().map(|(switch, intent)| {
+            let running = self.running.get(&intent.agent);
+            running.map_or_else(|| self.standby(switch, intent), Running::status)
+        });
+        let leaving = self.leaving.keys();
+        let leaving = leaving.filter_map(|agent| Some(self.running.get(agent)?.status()));
+        let leaving = leaving.filter(|status| status.state != AgentState::Off);
+        let mut statuses: Vec<_> = intended.chain(leaving).collect();
+        statuses.sort_by(|one, other| one.switch.cmp(&other.switch));
+        statuses
+    }
+
+    fn standby(&self, switch: &SwitchName, intent: &SwitchIntent) -> AgentStatus {
+        let (switch, agent) = (switch.clone(), intent.agent.clone());
+        AgentStatus {
+            intended_revision: self.revision,
+            ..AgentStatus::new(switch, agent, intent.mode, AgentState::Standby)
+        }
     }
 
     /// Starts, tells and stops tasks so that they match the intents.
     fn align(&mut self) {
-        let Some(election) = self.election else {
+        if self.election.is_none() {
             return;
-        };
-        let intents = &self.intents;
-        self.running.retain(|switch, running| {
-            let intent = intents.get(switch);
-            intent.is_some_and(|intent| intent.agent == running.agent)
+        }
+        let running = &self.running;
+        self.leaving.retain(|agent, _| {
+            let running = running.get(agent);
+            running.is_none_or(|running| running.status.borrow().state != AgentState::Off)
         });
-        for (switch, intent) in intents {
+        let revision = self.revision;
+        let intended = self.intents.iter().map(|(switch, intent)| {
             let wanted = Wanted {
-                revision: self.revision,
-                tables: intent.tables.clone(),
+                revision,
+                mode: intent.mode,
+                routes: intent.routes.clone(),
             };
-            match self.running.get(switch) {
-                Some(running) => {
-                    running.wanted.send_if_modified(|current| {
-                        let changed = *current != wanted;
-                        *current = wanted;
-                        changed
-                    });
-                }
-                None => {
-                    let connect = self.connect.clone();
-                    let agent = intent.agent.clone();
-                    let answers = self.answers.clone();
-                    let running = Running::start(switch, agent, connect, election, wanted, answers);
-                    self.running.insert(switch.clone(), running);
-                }
+            (intent.agent.clone(), (switch.clone(), wanted))
+        });
+        let leaving = self.leaving.iter().map(|(agent, switch)| {
+            let wanted = Wanted {
+                revision,
+                mode: Mode::Off,
+                routes: Arc::default(),
+            };
+            (agent.clone(), (switch.clone(), wanted))
+        });
+        let wanted: BTreeMap<_, _> = intended.chain(leaving).collect();
+        self.running.retain(|agent, running| {
+            let switch = wanted.get(agent).map(|(switch, _)| switch);
+            switch == Some(&running.switch)
+        });
+        for (agent, (switch, wanted)) in wanted {
+            match self.running.get(&agent) {
+                Some(running) => running.want(wanted),
+                None => self.start(agent, switch, wanted),
             }
         }
     }
-}
 
-/// What is known of the stream to a switch.
-#[derive(Clone, Debug)]
-pub struct AgentStatus {
-    /// The switch.
-    pub switch: SwitchName,
-    /// `host:port` of its gRIBI server.
-    pub address: Arc<str>,
-    /// Where the stream stands.
-    pub state: AgentState,
-    /// The revision of the plan that it should have.
-    pub intended_revision: u64,
-    /// The revision of the last plan that it acknowledged as a whole, or needed nothing for; 0 for none by this leader.
-    pub installed_revision: u64,
-    /// Entries installed: next hops, groups and prefixes.
-    pub entries: usize,
-    /// Operations not acknowledged by the forwarding plane yet.
-    pub pending: usize,
-    /// Operations that failed in the last run.
-    pub failed: usize,
-    /// Why the stream ended, or what failed; empty if nothing did since it was in sync.
-    pub last_error: String,
-    /// When an operation was last acknowledged.
-    pub last_ack: Option<Instant>,
-}
-
-impl AgentStatus {
-    fn new(switch: SwitchName, address: Arc<str>, state: AgentState) -> Self {
-        Self {
+    fn start(&mut self, agent: Arc<str>, switch: SwitchName, wanted: Wanted) {
+        let Some(election) = self.election else {
+            return;
+        };
+        let state = AgentState::Connecting;
+        let status = AgentStatus::new(switch.clone(), agent.clone(), wanted.mode, state);
+        let (status_out, status) = watch::channel(status);
+        let (latest, observed) = watch::channel(None);
+        let (wanted, wanted_in) = watch::channel(wanted);
+        let counted = Counted {
+            switch: switch.clone(),
+            answers: self.answers.clone(),
+        };
+        let observer = Observer {
+            agent: agent.clone(),
+            connect: self.connect.clone(),
+            wanted: wanted_in.clone(),
+            latest,
+            changes: self.changes.clone(),
+        };
+        let connect = self.connect.clone();
+        let device = Device::new(
+            agent.clone(),
+            connect,
+            election,
+            wanted_in,
+            status_out,
+            counted,
+        );
+        let running = Running {
             switch,
-            address,
-            state,
-            intended_revision: 0,
-            installed_revision: 0,
-            entries: 0,
-            pending: 0,
-            failed: 0,
-            last_error: String::new(),
-            last_ack: None,
-        }
-    }
-
-    /// As the operator's API shows it at `now`.
-    pub fn to_message(&self, now: Instant) -> v1::Agent {
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        v1::Agent {
-            switch: self.switch.to_string(),
-            address: self.address.to_string(),
-            state: self.state.as_str().to_owned(),
-            intended_revision: self.intended_revision,
-            installed_revision: self.installed_revision,
-            entries: count(self.entries),
-            pending: count(self.pending),
-            failed: count(self.failed),
-            last_error: self.last_error.clone(),
-            last_ack_secs: self
-                .last_ack
-                .map_or(-1.0, |at| now.saturating_duration_since(at).as_secs_f64()),
-        }
+            wanted,
+            status,
+            observed,
+            tasks: [
+                tokio::spawn(supervised("gRIBI client", device.run())),
+                tokio::spawn(supervised("agent observer", observer.run())),
+            ],
+        };
+        self.running.insert(agent, running);
     }
 }
 
-/// Where the stream to a switch stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AgentState {
-    /// Opening the connection and the session.
-    Connecting,
-    /// Reading what is installed, or sending the difference, or waiting to try again what failed.
-    Synchronizing,
-    /// The switch acknowledged everything.
-    InSync,
-    /// No session; another attempt follows after 1 to 30 seconds.
-    Unreachable,
-    /// The switch knows a later term of this cluster: this replica stopped and waits to lead again.
-    Deposed,
-    /// The switch obeys another incarnation or another controller. An operator has to decide; nothing is sent.
-    ForeignController,
-    /// This replica does not lead.
-    Standby,
-}
-
-impl AgentState {
-    /// The word of the operator's API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connecting => "connecting",
-            Self::Synchronizing => "synchronizing",
-            Self::InSync => "in-sync",
-            Self::Unreachable => "unreachable",
-            Self::Deposed => "deposed",
-            Self::ForeignController => "foreign-controller",
-            Self::Standby => "standby",
-        }
-    }
-}
+/// Switches that left and are not known to be empty: those of a whole fabric that is declared anew. One more, and the
+/// first of them is left with what it has.
+const LEAVING_MAX: usize = 1_024;

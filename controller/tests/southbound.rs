@@ -3,201 +3,20 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
-use tokio::io::DuplexStream;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::{Endpoint, Server};
-use tower::service_fn;
-use weft_agent::agent::Config;
-use weft_agent::driver::Driver;
-use weft_agent::fib::Ids;
-use weft_agent::forwarding::recorded::Recorded;
-use weft_agent::forwarding::{Link, Operation};
-use weft_agent::gribi::service;
-use weft_controller::fabric::topology::SwitchName;
-use weft_controller::southbound::intent::{Allocation, Intent, NextHop, Routes, allocate};
-use weft_controller::southbound::{AgentState, AgentStatus, Connect, Election, Southbound};
+use tokio::time::{Instant, sleep};
+use weft_agent::forwarding::Operation;
+use weft_controller::southbound::AgentState;
+use weft_controller::southbound::intent::Mode;
 
-/// A switch that can be switched off and on; its forwarding plane survives.
-struct Switch {
-    plane: Recorded,
-    door: Arc<Mutex<Door>>,
-    tasks: Vec<JoinHandle<()>>,
-}
+use self::foreign::Foreign;
+use self::switch::{Replica, Switch};
 
-/// Where connections arrive, if anybody is there, and how many came.
-#[derive(Default)]
-struct Door {
-    open: Option<mpsc::UnboundedSender<DuplexStream>>,
-    knocks: usize,
-    wires: Vec<JoinHandle<()>>,
-}
-
-impl Door {
-    /// A wire to whoever is there, which can be cut.
-    fn knock(&mut self) -> io::Result<DuplexStream> {
-        self.knocks += 1;
-        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
-        let open = self.open.as_ref().ok_or_else(refused)?;
-        let (near, mut near_end) = tokio::io::duplex(1 << 16);
-        let (mut far_end, far) = tokio::io::duplex(1 << 16);
-        open.send(far).map_err(|_| refused())?;
-        self.wires.push(tokio::spawn(async move {
-            let _cut = tokio::io::copy_bidirectional(&mut near_end, &mut far_end).await;
-        }));
-        Ok(near)
-    }
-}
-
-impl Switch {
-    fn new() -> Self {
-        let link = |index: u32| Link {
-            index,
-            name: format!("eth{index}"),
-            up: true,
-            addresses: vec![format!("192.0.2.{}/31", 2 * index + 1).parse().unwrap()],
-        };
-        Self {
-            plane: Recorded::new((1..=4).map(link).collect()),
-            door: Arc::default(),
-            tasks: Vec::new(),
-        }
-    }
-
-    async fn on(&mut self) {
-        let config = Config {
-            network_instance: "DEFAULT".to_owned(),
-            ids: Ids::new(1 << 24).unwrap(),
-        };
-        let mut driver = Driver::start(config, self.plane.clone()).await.unwrap();
-        let (service, commands) = service();
-        let (open, arriving) = mpsc::unbounded_channel();
-        let arriving = UnboundedReceiverStream::new(arriving).map(Ok::<_, io::Error>);
-        self.door.lock().unwrap().open = Some(open);
-        let server = Server::builder()
-            .add_service(service)
-            .serve_with_incoming(arriving);
-        self.tasks.push(tokio::spawn(async move {
-            tokio::join!(driver.run(commands, std::future::pending()), async {
-                server.await.unwrap();
-            });
-        }));
-    }
-
-    fn off(&mut self) {
-        let mut door = self.door.lock().unwrap();
-        door.open = None;
-        door.wires.drain(..).for_each(|wire| wire.abort());
-        self.tasks.drain(..).for_each(|task| task.abort());
-    }
-
-    fn connect(&self) -> Connect {
-        let door = self.door.clone();
-        Arc::new(move |_| {
-            let door = door.clone();
-            Box::pin(async move {
-                let knock = move |_| {
-                    let wire = door.lock().unwrap().knock();
-                    std::future::ready(wire.map(TokioIo::new))
-                };
-                let endpoint = Endpoint::from_static("http://switch.example");
-                let channel = endpoint.connect_with_connector(service_fn(knock)).await;
-                channel.map_err(|error| error.to_string())
-            })
-        })
-    }
-
-    fn told(&self) -> Vec<Operation> {
-        self.plane.told()
-    }
-
-    fn knocks(&self) -> usize {
-        self.door.lock().unwrap().knocks
-    }
-}
-
-/// A replica: numbers and a client.
-struct Replica {
-    southbound: Southbound,
-    allocation: Allocation,
-}
-
-impl Replica {
-    fn new(switch: &Switch) -> Self {
-        Self {
-            southbound: Southbound::over(switch.connect()),
-            allocation: Allocation::default(),
-        }
-    }
-
-    /// Prefixes by their last octet, members by the number of their link.
-    fn intend(&mut self, revision: u64, rows: &[(u8, &[(u8, u32)])]) {
-        let prefixes = rows
-            .iter()
-            .map(|(last, members)| {
-                let members = members.iter().map(|(link, weight)| {
-                    let next_hop = NextHop {
-                        address: IpAddr::from([192, 0, 2, 2 * link]),
-                        interface: format!("eth{link}").into(),
-                    };
-                    (next_hop, *weight)
-                });
-                (
-                    IpAddr::from([198, 51, 100, *last]).into(),
-                    members.collect(),
-                )
-            })
-            .collect();
-        let routes = Routes {
-            agent: "switch.example:9340".into(),
-            prefixes,
-        };
-        let intent = Intent {
-            revision,
-            switches: BTreeMap::from([(SwitchName::from("leaf1"), routes)]),
-        };
-        if let Some(allocation) = allocate(&intent, &self.allocation) {
-            self.allocation = allocation;
-        }
-        let resolved = intent.resolve(&self.allocation).unwrap();
-        self.southbound.set_intent(resolved, revision);
-    }
-
-    fn lead(&mut self, incarnation: u64, term: u64) {
-        self.southbound.lead(Election { incarnation, term });
-    }
-
-    fn status(&self) -> AgentStatus {
-        self.southbound.statuses().remove(0)
-    }
-
-    /// Waits in virtual time.
-    async fn until(&self, what: impl Fn(&AgentStatus) -> bool) {
-        for _ in 0..100_000 {
-            if what(&self.status()) {
-                return;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-        panic!("never: {:?}", self.status());
-    }
-
-    async fn in_sync(&self, revision: u64) {
-        self.until(|status| {
-            status.state == AgentState::InSync && status.installed_revision == revision
-        })
-        .await;
-    }
-}
+#[path = "southbound/foreign.rs"]
+mod foreign;
+#[path = "southbound/switch.rs"]
+mod switch;
 
 const EVEN: &[(u8, u32)] = &[(1, 1), (2, 1)];
 const UNEVEN: &[(u8, u32)] = &[(1, 2), (2, 1)];
@@ -252,7 +71,8 @@ async fn a_new_intent_sends_the_difference_only() {
         ),
         (2, 1, 1)
     );
-    assert_eq!(switch.knocks(), 1);
+    // One for gRIBI, one to ask for the agent's status.
+    assert_eq!(switch.knocks(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,7 +86,6 @@ async fn the_next_leader_reads_and_finds_nothing_to_do() {
     let before = switch.told();
 
     let mut second = Replica::new(&switch);
-    second.allocation = first.allocation.clone();
     second.intend(1, &[(1, EVEN), (2, UNEVEN)]);
     second.lead(1, 6);
     second.in_sync(1).await;
@@ -283,24 +102,22 @@ async fn a_deposed_leader_can_not_write_and_stops() {
     first.in_sync(1).await;
 
     let mut second = Replica::new(&switch);
-    second.allocation = first.allocation.clone();
     second.intend(2, &[(1, UNEVEN)]);
     second.lead(1, 6);
     second.in_sync(2).await;
     let before = switch.told();
 
     first.intend(3, &[(2, EVEN)]);
-    first
-        .until(|status| status.state == AgentState::Deposed)
-        .await;
+    first.is(AgentState::Deposed).await;
     assert_eq!(
         first.status().last_error,
         "the switch obeys incarnation 1 term 6, this is incarnation 1 term 5"
     );
     assert_eq!(switch.told(), before);
-    let knocks = switch.knocks();
+    // It tries again, in case the other one is gone, and never with a higher id of its own.
     sleep(Duration::from_secs(300)).await;
-    assert_eq!(switch.knocks(), knocks);
+    assert_eq!(first.status().state, AgentState::Deposed);
+    assert_eq!(switch.told(), before);
 
     // Until it is elected again.
     first.lead(1, 7);
@@ -321,9 +138,7 @@ async fn another_incarnation_is_an_alarm_and_nothing_is_sent() {
     let mut replica = Replica::new(&switch);
     replica.intend(1, &[(2, EVEN)]);
     replica.lead(1, 1_000);
-    replica
-        .until(|status| status.state == AgentState::ForeignController)
-        .await;
+    replica.is(AgentState::ForeignController).await;
     assert_eq!(switch.told(), before);
 }
 
@@ -338,9 +153,7 @@ async fn a_restarted_agent_is_read_and_only_what_is_missing_is_sent() {
     let before = switch.told().len();
 
     switch.off();
-    replica
-        .until(|status| status.state == AgentState::Unreachable)
-        .await;
+    replica.is(AgentState::Unreachable).await;
     switch.on().await;
     replica.in_sync(1).await;
     assert_eq!(switch.told().len(), before);
@@ -359,13 +172,11 @@ async fn an_unreachable_agent_is_tried_again_with_a_bound() {
     let mut replica = Replica::new(&switch);
     replica.intend(1, &[(1, EVEN)]);
     replica.lead(1, 1);
-    replica
-        .until(|status| status.state == AgentState::Unreachable)
-        .await;
+    replica.is(AgentState::Unreachable).await;
     sleep(Duration::from_secs(600)).await;
     let knocks = switch.knocks();
     assert!(
-        (20..=26).contains(&knocks),
+        (40..=52).contains(&knocks),
         "{knocks} attempts in ten minutes"
     );
     assert_eq!(replica.status().state, AgentState::Unreachable);
@@ -433,4 +244,283 @@ async fn a_whole_fabric_passes_through_the_window() {
     replica.in_sync(3).await;
     assert_eq!(switch.plane.installed().routes.len(), 10);
     assert_eq!(switch.plane.installed().groups.len(), 10);
+}
+
+/// One uplink is down, and the leader begins later.
+#[tokio::test(start_paused = true)]
+async fn what_a_switch_holds_back_delays_nothing_else() {
+    let mut switch = Switch::new();
+    switch.plane.turn("eth3", false);
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    replica.intend(1, &[(1, EVEN), (2, &[(3, 1)])]);
+    replica.lead(1, 1);
+    replica.is(AgentState::Held).await;
+    let status = replica.status();
+    // The next hop and its group; the prefix waits for the group.
+    assert_eq!((status.held, status.pending, status.failed), (2, 1, 0));
+    assert!(
+        status.last_error.contains("interface eth3 is down"),
+        "{status:?}"
+    );
+    assert_eq!(switch.plane.installed().routes.len(), 1);
+
+    let begin = Instant::now();
+    replica.intend(2, &[(1, UNEVEN), (2, &[(3, 1)])]);
+    let before = switch.told().len();
+    while switch.told().len() == before {
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert!(
+        begin.elapsed() < Duration::from_millis(100),
+        "{:?}",
+        begin.elapsed()
+    );
+    replica.is(AgentState::Held).await;
+
+    // The link comes back, and what waited for it follows, over the same session.
+    let knocks = switch.knocks();
+    switch.plane.turn("eth3", true);
+    replica.in_sync(2).await;
+    assert_eq!(switch.plane.installed().routes.len(), 2);
+    let status = replica.status();
+    assert_eq!((status.held, status.pending, status.entries), (0, 0, 7));
+    assert!(switch.knocks() <= knocks + 1, "the session began anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_links_that_change_in_one_plan_give_no_prefix_a_third_group() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    let (west, east): (&[_], &[_]) = (&[(1, 1), (2, 1)], &[(3, 1), (4, 1)]);
+    replica.intend(1, &[(1, west), (2, east), (3, west), (4, east)]);
+    replica.lead(1, 1);
+    replica.in_sync(1).await;
+    let first = switch.told();
+    let old = contents(&first);
+
+    let (west, east): (&[_], &[_]) = (&[(1, 1)], &[(3, 1)]);
+    replica.intend(2, &[(1, east), (2, west), (3, west), (4, east)]);
+    replica.in_sync(2).await;
+    let told = switch.told();
+    let new = contents(&told);
+    for end in first.len()..=told.len() {
+        for (prefix, content) in contents(&told[..end]) {
+            assert!(
+                content == old[&prefix] || content == new[&prefix],
+                "{prefix}: {content:?}"
+            );
+        }
+    }
+}
+
+/// The next hops and weights of each prefix after these operations.
+fn contents(told: &[Operation]) -> BTreeMap<String, Vec<(u32, u16)>> {
+    let (mut groups, mut routes) = (BTreeMap::new(), BTreeMap::new());
+    for operation in told {
+        match operation {
+            Operation::PutGroup(id, members) => {
+                let members = members
+                    .iter()
+                    .map(|member| (member.next_hop, member.weight));
+                groups.insert(*id, members.collect::<Vec<_>>());
+            }
+            Operation::PutRoute(prefix, group) => drop(routes.insert(prefix.to_string(), *group)),
+            Operation::DeleteRoute(prefix) => drop(routes.remove(&prefix.to_string())),
+            Operation::PutNextHop(..) | Operation::DeleteNextHop(_) | Operation::DeleteGroup(_) => {
+            }
+        }
+    }
+    routes
+        .into_iter()
+        .map(|(prefix, group)| (prefix, groups[&group].clone()))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_is_counted_and_repaired() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    replica.intend(1, &[(1, EVEN), (2, UNEVEN)]);
+    replica.lead(1, 1);
+    replica.in_sync(1).await;
+    let before = switch.plane.installed();
+
+    // Another hand, under the same id.
+    let mut hand = Replica::new(&switch);
+    hand.intend(9, &[(1, EVEN)]);
+    hand.lead(1, 1);
+    hand.in_sync(9).await;
+    hand.southbound.yield_();
+    assert_eq!(replica.status().state, AgentState::InSync);
+    assert_eq!(replica.status().drift, 0);
+
+    replica.until(|status| status.drift == 2).await;
+    replica.in_sync(1).await;
+    assert_eq!(switch.plane.installed(), before);
+    replica.until(|status| status.drift == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn off_is_said_when_the_switch_reads_back_empty() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    replica.intend(1, &[(1, EVEN), (2, UNEVEN)]);
+    replica.lead(1, 1);
+    replica.in_sync(1).await;
+
+    let begin = Instant::now();
+    replica.mode = Mode::Off;
+    replica.intend(2, &[(1, EVEN), (2, UNEVEN)]);
+    replica.is(AgentState::Off).await;
+    assert!(
+        begin.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(replica.status().entries, 0);
+    assert_eq!(switch.plane.installed(), Default::default());
+    let knocks = switch.knocks();
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(switch.knocks(), knocks);
+
+    replica.mode = Mode::On;
+    replica.intend(3, &[(1, EVEN)]);
+    replica.in_sync(3).await;
+    assert_eq!(switch.plane.installed().routes.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn off_is_not_said_of_a_switch_that_can_not_be_read() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    replica.intend(1, &[(1, EVEN)]);
+    replica.lead(1, 1);
+    replica.in_sync(1).await;
+    switch.off();
+    replica.mode = Mode::Off;
+    replica.intend(2, &[(1, EVEN)]);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(replica.status().state, AgentState::Unreachable);
+    switch.on().await;
+    replica.is(AgentState::Off).await;
+    assert_eq!(switch.plane.installed(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shadow_touches_nothing() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    replica.mode = Mode::Shadow;
+    replica.intend(1, &[(1, EVEN)]);
+    replica.lead(1, 1);
+    replica.is(AgentState::Shadow).await;
+    sleep(Duration::from_secs(60)).await;
+    assert!(switch.told().is_empty());
+    assert_eq!(replica.status().state, AgentState::Shadow);
+
+    replica.mode = Mode::On;
+    replica.intend(2, &[(1, EVEN)]);
+    replica.in_sync(2).await;
+    // What this replica wrote goes before it only looks on.
+    replica.mode = Mode::Shadow;
+    replica.intend(3, &[(1, EVEN)]);
+    replica.is(AgentState::Shadow).await;
+    assert_eq!(switch.plane.installed(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_switch_that_is_no_longer_declared_is_emptied_and_then_forgotten() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    replica.intend(1, &[(1, EVEN)]);
+    replica.lead(1, 1);
+    replica.in_sync(1).await;
+    switch.off();
+    replica.southbound.set_intent(BTreeMap::new(), 2);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(replica.status().state, AgentState::Unreachable);
+
+    // The next leader goes on with it, since it saw the switch leave.
+    let mut next = Replica::new(&switch);
+    next.intend(1, &[(1, EVEN)]);
+    next.southbound.set_intent(BTreeMap::new(), 2);
+    replica.southbound.yield_();
+    next.lead(1, 2);
+    next.is(AgentState::Unreachable).await;
+    switch.on().await;
+    while !next.southbound.statuses().is_empty() {
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(switch.plane.installed(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_renewed_every_second_and_silence_ends_the_session() {
+    let foreign = Foreign::start();
+    let mut replica = Replica::over(foreign.connect());
+    replica.intend(1, &[(1, EVEN)]);
+    replica.lead(1, 1);
+    replica.in_sync(1).await;
+    let before = foreign.elections();
+    sleep(Duration::from_secs(10)).await;
+    let renewed = foreign.elections() - before;
+    assert!((9..=11).contains(&renewed), "{renewed} in ten seconds");
+
+    foreign.fall_silent(true);
+    let begin = Instant::now();
+    replica.is(AgentState::Unreachable).await;
+    let after = begin.elapsed();
+    assert!((5..=8).contains(&after.as_secs()), "{after:?}");
+    foreign.fall_silent(false);
+    replica.in_sync(1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_switch_that_forgets_a_higher_id_is_programmed_again() {
+    let foreign = Foreign::start();
+    foreign.obey(9, 9);
+    let mut replica = Replica::over(foreign.connect());
+    replica.intend(1, &[(1, EVEN)]);
+    replica.lead(1, 1);
+    replica.is(AgentState::ForeignController).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(replica.status().state, AgentState::ForeignController);
+    foreign.obey(0, 0);
+    let begin = Instant::now();
+    replica.in_sync(1).await;
+    assert!(
+        begin.elapsed() < Duration::from_secs(11),
+        "{:?}",
+        begin.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_agent_says_is_known_while_it_is_fresh() {
+    let foreign = Foreign::start();
+    let mut replica = Replica::over(foreign.connect());
+    replica.mode = Mode::Shadow;
+    replica.intend(1, &[(1, EVEN), (2, EVEN)]);
+    let leaf = "leaf1".into();
+    let mut changed = replica.southbound.changed();
+    assert!(replica.southbound.observed(&leaf).is_none());
+    replica.lead(1, 1);
+    changed.changed().await.unwrap();
+    let status = replica.southbound.observed(&leaf).unwrap();
+    assert_eq!(status.version, "198.51.100.1/32 198.51.100.2/32");
+    // Counters alone change nothing.
+    sleep(Duration::from_secs(30)).await;
+    assert!(!changed.has_changed().unwrap());
+    assert!(replica.southbound.observed(&leaf).is_some());
+
+    foreign.fall_silent(true);
+    changed.changed().await.unwrap();
+    assert!(replica.southbound.observed(&leaf).is_none());
 }

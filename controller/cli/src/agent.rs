@@ -43,12 +43,15 @@ async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
 struct Agent {
     switch: String,
     address: String,
+    mode: String,
     state: String,
     intended_revision: u64,
     installed_revision: u64,
     entries: u32,
     pending: u32,
+    held: u32,
     failed: u32,
+    drift: u32,
     last_error: String,
     last_ack_secs: f64,
 }
@@ -58,12 +61,15 @@ impl From<proto::Agent> for Agent {
         Self {
             switch: agent.switch,
             address: agent.address,
+            mode: agent.mode,
             state: agent.state,
             intended_revision: agent.intended_revision,
             installed_revision: agent.installed_revision,
             entries: agent.entries,
             pending: agent.pending,
+            held: agent.held,
             failed: agent.failed,
+            drift: agent.drift,
             last_error: agent.last_error,
             last_ack_secs: agent.last_ack_secs,
         }
@@ -77,10 +83,13 @@ impl Agent {
         let names = names.map(|name| match *name {
             "SWITCH" => "switch",
             "ADDRESS" => "address",
+            "MODE" => "mode",
             "STATE" => "session",
             "REVISION" => "plan",
             "ENTRIES" => "entries",
             "PENDING" => "pending",
+            "HELD" => "held",
+            "DRIFT" => "drift",
             "FAILED" => "failed",
             "LAST-ACK" => "last acknowledgement",
             "LAST-ERROR" => "last error",
@@ -94,11 +103,14 @@ impl output::Row for Agent {
     const HEADER: &'static [&'static str] = &[
         "SWITCH",
         "ADDRESS",
+        "MODE",
         "STATE",
         "REVISION",
         "ENTRIES",
         "PENDING",
+        "HELD",
         "FAILED",
+        "DRIFT",
         "LAST-ACK",
         "LAST-ERROR",
     ];
@@ -116,11 +128,14 @@ impl output::Row for Agent {
         vec![
             self.switch.clone(),
             or_dash(&self.address),
+            or_dash(&self.mode),
             self.state.clone(),
             revision,
             self.entries.to_string(),
             self.pending.to_string(),
+            self.held.to_string(),
             self.failed.to_string(),
+            self.drift.to_string(),
             last_ack,
             or_dash(&self.last_error),
         ]
@@ -138,6 +153,7 @@ mod tests {
         let synced = proto::Agent {
             switch: "leaf1".to_owned(),
             address: "192.0.2.11:9340".to_owned(),
+            mode: "on".to_owned(),
             state: "in-sync".to_owned(),
             intended_revision: 7,
             installed_revision: 7,
@@ -148,6 +164,7 @@ mod tests {
         let lost = proto::Agent {
             switch: "leaf2".to_owned(),
             address: "192.0.2.12:9340".to_owned(),
+            mode: "on".to_owned(),
             state: "unreachable".to_owned(),
             intended_revision: 7,
             pending: 15,
@@ -161,9 +178,9 @@ mod tests {
         list.add(&[synced, lost].map(Agent::from)).unwrap();
         list.end().unwrap();
         let expected = concat!(
-            "SWITCH  ADDRESS          STATE        REVISION  ENTRIES  PENDING  FAILED  LAST-ACK  LAST-ERROR\n",
-            "leaf1   192.0.2.11:9340  in-sync      7         15       0        0       3.2s      -\n",
-            "leaf2   192.0.2.12:9340  unreachable  0 of 7    0        15       1       never     connection refused\n",
+            "SWITCH  ADDRESS          MODE  STATE        REVISION  ENTRIES  PENDING  HELD  FAILED  DRIFT  LAST-ACK  LAST-ERROR\n",
+            "leaf1   192.0.2.11:9340  on    in-sync      7         15       0        0     0       0      3.2s      -\n",
+            "leaf2   192.0.2.12:9340  on    unreachable  0 of 7    0        15       0     1       0      never     connection refused\n",
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

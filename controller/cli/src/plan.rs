@@ -61,7 +61,6 @@ struct Entry {
     leaf: String,
     to: String,
     prefix: String,
-    group: u64,
     reason: String,
     members: Vec<Member>,
 }
@@ -73,7 +72,6 @@ struct Member {
     via: String,
     weight: u32,
     reason: String,
-    index: u64,
 }
 
 impl Plan {
@@ -164,7 +162,6 @@ impl From<proto::PlanEntry> for Entry {
             leaf: entry.leaf,
             to: entry.to,
             prefix: entry.prefix,
-            group: entry.group,
             reason: entry.reason,
             members: entry.members.into_iter().map(Member::from).collect(),
         }
@@ -179,7 +176,6 @@ impl From<proto::PlanMember> for Member {
             via: member.via,
             weight: member.weight,
             reason: member.reason,
-            index: member.index,
         }
     }
 }
@@ -195,7 +191,7 @@ mod tests {
     use crate::output::Format;
 
     fn plan() -> proto::Plan {
-        let member = |(via, interface, next_hop, weight, index): (&str, &str, &str, u32, u64)| {
+        let member = |(via, interface, next_hop, weight): (&str, &str, &str, u32)| {
             proto::PlanMember {
                 next_hop: next_hop.to_owned(),
                 interface: interface.to_owned(),
@@ -205,7 +201,6 @@ mod tests {
                     "{weight} of 3 parts: {0} Gb/s end to end, the least of {0} Gb/s up and {0} Gb/s down",
                     weight * 50
                 ),
-                index,
             }
         };
         let entry = |to: &str, prefix: &str, reason: &str, members| proto::PlanEntry {
@@ -213,12 +208,11 @@ mod tests {
             to: to.to_owned(),
             prefix: prefix.to_owned(),
             members,
-            group: 12,
             reason: reason.to_owned(),
         };
         let members = [
-            ("spine1", "eth1", "198.51.100.0", 2, 1),
-            ("spine2", "eth2", "198.51.100.8", 1, 2),
+            ("spine1", "eth1", "198.51.100.0", 2),
+            ("spine2", "eth2", "198.51.100.8", 1),
         ];
         let alive = entry(
             "leaf2",
@@ -265,10 +259,7 @@ leaf1 to leaf3 (192.0.2.13/32): no live way over 2 uplinks
         assert_eq!(value["revision"], 7);
         let fields = value["entries"][0].as_object().unwrap();
         let names: Vec<_> = fields.keys().map(String::as_str).collect();
-        assert_eq!(
-            names,
-            ["group", "leaf", "members", "prefix", "reason", "to"]
-        );
+        assert_eq!(names, ["leaf", "members", "prefix", "reason", "to"]);
         assert_eq!(value["entries"][0]["members"][1]["weight"], 1);
     }
 

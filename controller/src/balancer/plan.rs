@@ -108,7 +108,6 @@ impl Entry {
             via: member.via.to_string(),
             weight: member.weight,
             reason: member.reason.to_string(),
-            ..v1::PlanMember::default()
         });
         v1::PlanEntry {
             leaf: leaf.to_string(),
@@ -116,7 +115,6 @@ impl Entry {
             prefix: prefix.to_string(),
             members: members.collect(),
             reason: self.reason(),
-            ..v1::PlanEntry::default()
         }
     }
 }

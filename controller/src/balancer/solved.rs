@@ -138,11 +138,10 @@ impl Solved {
         let prefixes = solution.destinations().filter_map(|(to, group)| {
             let members = groups.get(group).filter(|members| !members.is_empty())?;
             let vtep = self.switch(to)?.vtep?;
-            Some((IpNet::from(vtep), Members::clone(members)))
+            Some((IpNet::from(vtep), Arc::clone(members)))
         });
         Routes {
             prefixes: prefixes.collect(),
-            ..Routes::default()
         }
     }
 

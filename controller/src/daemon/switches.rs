@@ -21,7 +21,6 @@ use weft_proto::fabric::v1::Fabric;
 use weft_store::{Batch, Condition, Outcome};
 
 use self::agents::Agents;
-use self::bridge::{Bridge, SwitchIntent};
 use self::led::Led;
 use super::solver::Solver;
 use super::supervision::supervised;
@@ -31,12 +30,12 @@ use crate::fabric::live::Announced;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::topology::{Role, SwitchName, Topology};
 use crate::ledger::{self, FactKey};
-use crate::southbound::Election;
+use crate::southbound::intent::SwitchIntent;
+use crate::southbound::{Election, Southbound};
 use crate::speaker::Shared;
 
 mod agents;
 mod announced;
-mod bridge;
 pub mod led;
 
 /// Plans and programs until it is aborted.
@@ -53,7 +52,7 @@ struct Switches {
     led: Led,
     solver: Solver,
     plans: watch::Receiver<Plan>,
-    southbound: Bridge,
+    southbound: Southbound,
     /// Grows whenever an agent says something new.
     spoken: watch::Receiver<u64>,
     /// The fabric's octets that the topology was read from.
@@ -62,6 +61,8 @@ struct Switches {
     announced: watch::Receiver<Arc<Announced>>,
     modes: Modes,
     incarnation: Option<u64>,
+    /// Whether gRIBI ids are there that an earlier release agreed on.
+    allocation: bool,
     agents: Agents,
     /// What the balancer was given last.
     inputs: Inputs,
@@ -95,7 +96,7 @@ impl Switches {
         announced: watch::Receiver<Arc<Announced>>,
     ) -> Self {
         let solver = Solver::start();
-        let southbound = Bridge::new();
+        let southbound = Southbound::new();
         led.set_answers(southbound.answers());
         Self {
             shared,
@@ -109,6 +110,7 @@ impl Switches {
             announced,
             modes: Modes::default(),
             incarnation: None,
+            allocation: false,
             agents: Agents::default(),
             inputs: Inputs::default(),
             intended: None,
@@ -151,6 +153,7 @@ impl Switches {
             .query(|reflector| reflector.control().clone());
         let control = control.await?;
         (self.modes, self.incarnation) = (control.modes, control.incarnation);
+        self.allocation = control.allocation;
         self.led.set_modes(&self.modes);
         if self.octets != control.fabric {
             self.octets = control.fabric;
@@ -234,6 +237,15 @@ impl Switches {
         let Some(incarnation) = self.incarnation else {
             return self.found().await;
         };
+        if self.allocation {
+            // The ids are chosen at each switch's stream now.
+            let ops = vec![ledger::delete(&FactKey::Allocation)];
+            let conditions = Vec::new();
+            self.shared
+                .consensus
+                .propose(Batch { conditions, ops })
+                .await;
+        }
         if self.intended.is_none() {
             return;
         }

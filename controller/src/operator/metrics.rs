@@ -264,22 +264,31 @@ fn raft(registry: &mut Registry, sources: &Sources) {
 fn devices(registry: &mut Registry, sources: &Sources) {
     let up = Family::<DeviceLabel, Gauge>::default();
     let drift = Family::<DeviceLabel, Gauge>::default();
+    let pending = Family::<DeviceLabel, Gauge>::default();
+    let held = Family::<DeviceLabel, Gauge>::default();
     for agent in sources.led.agents() {
         let labels = DeviceLabel {
             device: agent.switch.clone(),
         };
         up.get_or_create(&labels)
             .set(i64::from(agent.state == "in-sync"));
-        drift
+        drift.get_or_create(&labels).set(i64::from(agent.drift));
+        pending
             .get_or_create(&labels)
-            .set(i64::from(agent.pending + agent.failed));
+            .set(i64::from(agent.pending) + i64::from(agent.failed));
+        held.get_or_create(&labels).set(i64::from(agent.held));
     }
     registry.register(
         "device_session_up",
         "1 if the switch is programmed as planned",
         up,
     );
-    registry.register("plan_drift_entries", "Entries not yet acknowledged", drift);
+    let help = "Entries that differed from what the switch had acknowledged when it was last read";
+    registry.register("plan_drift_entries", help, drift);
+    let help = "Operations not answered, not sent yet, or failed";
+    registry.register("plan_pending_operations", help, pending);
+    let help = "Operations that the switch accepted and that are not in its forwarding plane";
+    registry.register("plan_held_operations", help, held);
     let age: Gauge<f64, AtomicU64> = Gauge::default();
     age.set(sources.led.plan_age().map_or(0.0, |age| age.as_secs_f64()));
     registry.register_with_unit(

@@ -1,8 +1,8 @@
-//! What a switch should have, and by which numbers.
+//! What a switch should have, and what it has.
 //!
-//! A plan says addresses; gRIBI says numbers that the client chooses. The numbers are a fact ([`Allocation`]), so that
-//! the next leader finds its predecessor's objects under the names that it would choose itself. Pure. It refuses to
-//! know streams, devices and why a weight is what it is.
+//! A plan says addresses; gRIBI says numbers that the client chooses. The numbers are chosen at the switch's stream, by
+//! what is installed there: see [`reconcile`](super::reconcile::reconcile). Pure. It refuses to know streams, devices
+//! and why a weight is what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,14 +13,10 @@ use ipnet::IpNet;
 
 use crate::fabric::topology::SwitchName;
 
-pub use self::allocation::{Allocation, AllocationError};
-
-mod allocation;
-
 /// Where a switch sends a packet next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHop {
-    /// The address at the other end of the link. Within one switch it names the next hop.
+    /// The address at the other end of the link.
     pub address: IpAddr,
     /// The interface of this switch towards it.
     pub interface: Arc<str>,
@@ -57,34 +53,50 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What all switches should have, by address.
+/// What all switches should have.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Intent {
     /// Of the plan that it comes from.
     pub revision: u64,
-    /// Per switch that weft programs.
-    pub switches: BTreeMap<SwitchName, Routes>,
+    /// Per switch that has a gRIBI server.
+    pub switches: BTreeMap<SwitchName, SwitchIntent>,
 }
 
-/// What one switch should have, by address.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Routes {
-    /// `host:port` of its gRIBI server.
-    pub agent: Arc<str>,
-    /// In the default network instance. A prefix without a member is left out: the switch's own routing decides.
-    pub prefixes: BTreeMap<IpNet, Members>,
-}
-
-/// What one switch should have, by number: what [`reconcile`](super::reconcile::reconcile) compares.
+/// What one switch should have. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchIntent {
-    /// `host:port` of its gRIBI server.
+    /// `host:port` of its gRIBI server; no two switches have the same.
     pub agent: Arc<str>,
-    /// Its tables.
-    pub tables: Arc<Tables>,
+    /// Whether it is programmed.
+    pub mode: Mode,
+    /// What it should have when it is.
+    pub routes: Arc<Routes>,
 }
 
-/// gRIBI tables of the default network instance: intended or installed.
+/// Routes of the default network instance, by address.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Routes {
+    /// The next hops of each prefix; prefixes with equal ones may share them. A prefix without a member counts as
+    /// absent: the switch's own routing decides.
+    pub prefixes: BTreeMap<IpNet, Arc<Members>>,
+}
+
+impl Routes {
+    /// Prefixes with equal members, which share a next-hop group, in a fixed order.
+    pub(super) fn classes(&self) -> BTreeMap<&Members, Vec<IpNet>> {
+        let mut classes: BTreeMap<&Members, Vec<IpNet>> = BTreeMap::new();
+        for (prefix, members) in self
+            .prefixes
+            .iter()
+            .filter(|(_, members)| !members.is_empty())
+        {
+            classes.entry(members).or_default().push(*prefix);
+        }
+        classes
+    }
+}
+
+/// gRIBI tables of the default network instance.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Tables {
     /// By index.
@@ -105,390 +117,249 @@ impl Tables {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The entry of a key.
+    pub fn entry(&self, key: Key) -> Option<Entry> {
+        Some(match key {
+            Key::NextHop(index) => Entry::NextHop(index, self.next_hops.get(&index)?.clone()),
+            Key::Group(id) => Entry::Group(id, self.groups.get(&id)?.clone()),
+            Key::Prefix(prefix) => Entry::Prefix(prefix, *self.prefixes.get(&prefix)?),
+        })
+    }
+
+    /// The keys of all entries: next hops, groups, prefixes.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        let next_hops = self.next_hops.keys().map(|index| Key::NextHop(*index));
+        let groups = self.groups.keys().map(|id| Key::Group(*id));
+        let prefixes = self.prefixes.keys().map(|prefix| Key::Prefix(*prefix));
+        next_hops.chain(groups).chain(prefixes)
+    }
+
+    /// Numbers that an entry refers to: next hops of a group, the group of a prefix.
+    pub fn references(&self, key: Key) -> BTreeSet<u64> {
+        match key {
+            Key::NextHop(_) => BTreeSet::new(),
+            Key::Group(id) => self
+                .groups
+                .get(&id)
+                .into_iter()
+                .flat_map(BTreeMap::keys)
+                .copied()
+                .collect(),
+            Key::Prefix(prefix) => self.prefixes.get(&prefix).copied().into_iter().collect(),
+        }
+    }
+
+    /// Whether there is an entry of a key.
+    pub fn contains(&self, key: Key) -> bool {
+        match key {
+            Key::NextHop(index) => self.next_hops.contains_key(&index),
+            Key::Group(id) => self.groups.contains_key(&id),
+            Key::Prefix(prefix) => self.prefixes.contains_key(&prefix),
+        }
+    }
+
+    /// Adds an entry, or replaces the one of the same key.
+    pub fn put(&mut self, entry: Entry) {
+        match entry {
+            Entry::NextHop(index, next_hop) => drop(self.next_hops.insert(index, next_hop)),
+            Entry::Group(id, members) => drop(self.groups.insert(id, members)),
+            Entry::Prefix(prefix, group) => drop(self.prefixes.insert(prefix, group)),
+        }
+    }
+
+    /// Removes the entry of a key.
+    pub fn remove(&mut self, key: Key) {
+        match key {
+            Key::NextHop(index) => drop(self.next_hops.remove(&index)),
+            Key::Group(id) => drop(self.groups.remove(&id)),
+            Key::Prefix(prefix) => drop(self.prefixes.remove(&prefix)),
+        }
+    }
+
+    /// The next hops and weights of a group by value; None if it refers to what is not there, or to a next hop twice.
+    pub fn content(&self, group: u64) -> Option<BTreeMap<&NextHop, u64>> {
+        let members = self.groups.get(&group)?;
+        let content: BTreeMap<&NextHop, u64> = members
+            .iter()
+            .map(|(index, weight)| Some((self.next_hops.get(index)?, *weight)))
+            .collect::<Option<_>>()?;
+        (content.len() == members.len()).then_some(content)
+    }
+
+    /// How many entries are in one of two tables alone, or differ.
+    pub fn differences(&self, other: &Self) -> usize {
+        differences(&self.next_hops, &other.next_hops)
+            + differences(&self.groups, &other.groups)
+            + differences(&self.prefixes, &other.prefixes)
+    }
 }
 
-impl Intent {
-    /// The tables of every switch under the committed numbers. An error names what has no number yet: commit
-    /// [`allocate`]'s answer first.
-    pub fn resolve(
-        &self,
-        allocation: &Allocation,
-    ) -> Result<BTreeMap<SwitchName, SwitchIntent>, Unallocated> {
-        self.switches
-            .iter()
-            .map(|(switch, routes)| {
-                let tables = Arc::new(routes.resolve(switch, allocation)?);
-                let agent = routes.agent.clone();
-                Ok((switch.clone(), SwitchIntent { agent, tables }))
-            })
+fn differences<K: Ord, V: PartialEq>(one: &BTreeMap<K, V>, other: &BTreeMap<K, V>) -> usize {
+    let differing = one
+        .iter()
+        .filter(|(key, value)| other.get(key) != Some(value));
+    let missing = other.keys().filter(|key| !one.contains_key(key));
+    differing.count() + missing.count()
+}
+
+/// What names an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// By its index.
+    NextHop(u64),
+    /// By its id.
+    Group(u64),
+    /// By itself.
+    Prefix(IpNet),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NextHop(index) => write!(f, "next hop {index}"),
+            Self::Group(id) => write!(f, "next-hop group {id}"),
+            Self::Prefix(prefix) => prefix.fmt(f),
+        }
+    }
+}
+
+/// An entry of one of the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Index and value.
+    NextHop(u64, NextHop),
+    /// Id, and weight by index.
+    Group(u64, BTreeMap<u64, u64>),
+    /// Prefix and id of its group.
+    Prefix(IpNet, u64),
+}
+
+impl Entry {
+    /// The key.
+    pub fn key(&self) -> Key {
+        match self {
+            Self::NextHop(index, _) => Key::NextHop(*index),
+            Self::Group(id, _) => Key::Group(*id),
+            Self::Prefix(prefix, _) => Key::Prefix(*prefix),
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NextHop(index, next_hop) => write!(f, "next hop {index} ({})", next_hop.address),
+            Self::Group(id, members) => write!(f, "next-hop group {id} of {}", members.len()),
+            Self::Prefix(prefix, group) => write!(f, "{prefix} by group {group}"),
+        }
+    }
+}
+
+/// What a switch has: what it accepted, and which of that its forwarding plane does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Installed {
+    /// What the switch accepted.
+    pub tables: Tables,
+    /// Entries that the forwarding plane does not have as accepted, each with the numbers that it may refer to there
+    /// instead: next hops of a group, groups of a prefix. An entry that is to go and may still be forwarded by is here
+    /// and not in the tables.
+    pub held: BTreeMap<Key, BTreeSet<u64>>,
+}
+
+impl Installed {
+    /// What another look at the switch says, with what is still known of the entries that are held: a look shows what was
+    /// accepted, and so none that is to go.
+    pub fn seen(mut self, before: &Self) -> Self {
+        for (key, references) in &before.held {
+            let goes = !before.tables.contains(*key) && !self.tables.contains(*key);
+            match self.held.get_mut(key) {
+                Some(held) => held.clone_from(references),
+                None if goes => drop(self.held.insert(*key, references.clone())),
+                None => {}
+            }
+        }
+        self
+    }
+
+    /// Whether the switch has nothing.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.held.is_empty()
+    }
+
+    /// Keys of everything that the switch accepted or may forward by: next hops, groups, prefixes.
+    pub(super) fn keys(&self) -> BTreeSet<Key> {
+        self.tables
+            .keys()
+            .chain(self.held.keys().copied())
             .collect()
     }
-}
 
-impl Routes {
-    fn resolve(&self, switch: &SwitchName, allocation: &Allocation) -> Result<Tables, Unallocated> {
-        let mut tables = Tables::default();
-        for (prefix, members) in self.intended() {
-            let group = allocation
-                .group(switch, prefix)
-                .ok_or_else(|| Unallocated::group(switch, prefix))?;
-            let mut weights = BTreeMap::new();
-            for (next_hop, weight) in members {
-                let index = allocation
-                    .next_hop(switch, next_hop.address)
-                    .ok_or_else(|| Unallocated::next_hop(switch, next_hop.address))?;
-                tables.next_hops.insert(index, next_hop.clone());
-                weights.insert(index, u64::from(*weight));
-            }
-            // Numbers of an older intent may still put two prefixes together that now differ.
-            if tables
-                .groups
-                .insert(group, weights.clone())
-                .is_some_and(|other| other != weights)
-            {
-                return Err(Unallocated::group(switch, prefix));
-            }
-            tables.prefixes.insert(*prefix, group);
-        }
-        Ok(tables)
-    }
-
-    /// Prefixes that have a member.
-    fn intended(&self) -> impl Iterator<Item = (&IpNet, &Members)> {
-        self.prefixes
-            .iter()
-            .filter(|(_, members)| !members.is_empty())
+    /// Numbers that an entry refers to, as accepted or as forwarded by.
+    pub(super) fn references(&self, key: Key) -> BTreeSet<u64> {
+        let mut references = self.tables.references(key);
+        references.extend(self.held.get(&key).into_iter().flatten());
+        references
     }
 }
-
-/// Numbers for everything in the intent; None when the ones there are serve.
-///
-/// A next hop keeps its index, and a group of prefixes that stay together keeps its id though its weights change, so
-/// that a change of weights is one operation. Prefixes of a switch with equal members share one group; where a group
-/// falls apart, the larger part keeps the id. Indexes of next hops that are not intended at the moment are kept (a link
-/// that comes back finds its own) up to a bound. The answer depends on nothing but the arguments.
-pub fn allocate(intent: &Intent, old: &Allocation) -> Option<Allocation> {
-    let mut new = Allocation::default();
-    for (switch, routes) in &intent.switches {
-        let next_hops = allocate_next_hops(routes, old.next_hops(switch));
-        let groups = allocate_groups(routes, old.groups(switch));
-        new.insert(switch.clone(), next_hops, groups);
-    }
-    (new != *old).then_some(new)
-}
-
-fn allocate_next_hops(routes: &Routes, old: &BTreeMap<IpAddr, u64>) -> BTreeMap<IpAddr, u64> {
-    let wanted: BTreeSet<IpAddr> = routes
-        .intended()
-        .flat_map(|(_, members)| members.keys())
-        .map(|next_hop| next_hop.address)
-        .collect();
-    let mut new = old.clone();
-    if new
-        .keys()
-        .filter(|address| !wanted.contains(address))
-        .count()
-        > IDLE_NEXT_HOPS_MAX
-    {
-        new.retain(|address, _| wanted.contains(address));
-    }
-    let mut free = Free::beside(old.values());
-    for address in wanted {
-        new.entry(address).or_insert_with(|| free.take());
-    }
-    new
-}
-
-fn allocate_groups(routes: &Routes, old: &BTreeMap<IpNet, u64>) -> BTreeMap<IpNet, u64> {
-    let mut classes: BTreeMap<&Members, Vec<IpNet>> = BTreeMap::new();
-    for (prefix, members) in routes.intended() {
-        classes.entry(members).or_default().push(*prefix);
-    }
-    let classes: Vec<Vec<IpNet>> = classes.into_values().collect();
-    let ids = claim(&classes, old);
-
-    let mut new = BTreeMap::new();
-    let mut free = Free::beside(old.values());
-    for (prefixes, id) in classes.into_iter().zip(ids) {
-        let id = id.unwrap_or_else(|| free.take());
-        new.extend(prefixes.into_iter().map(|prefix| (prefix, id)));
-    }
-    new
-}
-
-/// Which class goes on with which id: the one that has most of its prefixes there already, each id once.
-fn claim(classes: &[Vec<IpNet>], old: &BTreeMap<IpNet, u64>) -> Vec<Option<u64>> {
-    let mut votes: BTreeMap<(usize, u64), usize> = BTreeMap::new();
-    for (class, prefixes) in classes.iter().enumerate() {
-        for id in prefixes.iter().filter_map(|prefix| old.get(prefix)) {
-            *votes.entry((class, *id)).or_default() += 1;
-        }
-    }
-    let mut votes: Vec<_> = votes.into_iter().collect();
-    // Of equally many the class with the lowest prefix goes first.
-    votes.sort_by_key(|((class, id), count)| {
-        (std::cmp::Reverse(*count), classes[*class].first(), *id)
-    });
-    let mut ids = vec![None; classes.len()];
-    let mut taken = BTreeSet::new();
-    for ((class, id), _) in votes {
-        if ids[class].is_none() && taken.insert(id) {
-            ids[class] = Some(id);
-        }
-    }
-    ids
-}
-
-/// Numbers from 1 up that are not in use; 0 is never given.
-struct Free {
-    used: BTreeSet<u64>,
-    next: u64,
-}
-
-impl Free {
-    fn beside<'a>(used: impl Iterator<Item = &'a u64>) -> Self {
-        Self {
-            used: used.copied().collect(),
-            next: 1,
-        }
-    }
-
-    fn take(&mut self) -> u64 {
-        while self.used.contains(&self.next) {
-            self.next += 1;
-        }
-        self.next += 1;
-        self.next - 1
-    }
-}
-
-/// Something intended has no number in the allocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unallocated {
-    switch: SwitchName,
-    what: String,
-}
-
-impl Unallocated {
-    fn next_hop(switch: &SwitchName, address: IpAddr) -> Self {
-        Self {
-            switch: switch.clone(),
-            what: format!("next hop {address}"),
-        }
-    }
-
-    fn group(switch: &SwitchName, prefix: &IpNet) -> Self {
-        Self {
-            switch: switch.clone(),
-            what: format!("group of {prefix}"),
-        }
-    }
-}
-
-impl fmt::Display for Unallocated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no number for the {} of {}", self.what, self.switch)
-    }
-}
-
-impl std::error::Error for Unallocated {}
-
-/// Indexes kept for next hops that are not intended, per switch: the links that are down, and a bound for a fabric that
-/// is declared anew every hour.
-const IDLE_NEXT_HOPS_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn next_hop(last: u8) -> NextHop {
         NextHop {
-            address: std::net::Ipv4Addr::new(192, 0, 2, last).into(),
+            address: IpAddr::from([192, 0, 2, last]),
             interface: format!("swp{last}").into(),
         }
     }
 
-    fn prefix(last: u8) -> IpNet {
-        IpNet::from(IpAddr::from([198, 51, 100, last]))
-    }
-
-    /// Prefix and its members, each by the last octet of the address.
-    type Rows = Vec<(u8, Vec<(u8, u32)>)>;
-
-    fn intent(rows: &Rows) -> Intent {
-        let prefixes = rows
-            .iter()
-            .map(|(last, members)| {
-                let members = members
-                    .iter()
-                    .map(|(hop, weight)| (next_hop(*hop), *weight));
-                (prefix(*last), members.collect())
-            })
-            .collect();
+    #[test]
+    fn equal_members_are_one_class_and_none_is_no_class() {
+        let prefix = |last: u8| IpNet::from(IpAddr::from([198, 51, 100, last]));
+        let even = Members::from([(next_hop(1), 1), (next_hop(2), 1)]);
         let routes = Routes {
-            agent: "192.0.2.254:9340".into(),
-            prefixes,
+            prefixes: BTreeMap::from([
+                (prefix(1), Arc::new(even.clone())),
+                (prefix(2), Arc::new(even.clone())),
+                (prefix(3), Arc::default()),
+                (prefix(4), Arc::new(Members::from([(next_hop(1), 2)]))),
+            ]),
         };
-        Intent {
-            revision: 7,
-            switches: [(leaf(), routes)].into(),
-        }
-    }
-
-    fn leaf() -> SwitchName {
-        "leaf1".into()
-    }
-
-    fn tables(intent: &Intent, allocation: &Allocation) -> Arc<Tables> {
-        intent.resolve(allocation).unwrap()[&leaf()].tables.clone()
+        let classes = routes.classes();
+        assert_eq!(classes.len(), 2);
+        assert_eq!(classes[&even], [prefix(1), prefix(2)]);
     }
 
     #[test]
-    fn equal_members_share_one_group() {
-        let even = vec![(1, 1), (2, 1)];
-        let intent = intent(&vec![
-            (1, even.clone()),
-            (2, even.clone()),
-            (3, vec![(1, 1)]),
-        ]);
-        let allocation = allocate(&intent, &Allocation::default()).unwrap();
-        let tables = tables(&intent, &allocation);
-        assert_eq!(tables.next_hops.len(), 2);
-        assert_eq!(tables.groups.len(), 2);
-        assert_eq!(tables.prefixes[&prefix(1)], tables.prefixes[&prefix(2)]);
-        assert_eq!(allocate(&intent, &allocation), None);
+    fn the_content_of_a_group_that_dangles_or_doubles_is_unknown() {
+        let tables = Tables {
+            next_hops: [(1, next_hop(1)), (2, next_hop(1))].into(),
+            groups: [
+                (1, [(1, 3)].into()),
+                (2, [(3, 1)].into()),
+                (3, [(1, 1), (2, 1)].into()),
+            ]
+            .into(),
+            prefixes: BTreeMap::new(),
+        };
+        assert_eq!(tables.content(1), Some(BTreeMap::from([(&next_hop(1), 3)])));
+        assert_eq!(tables.content(2), None);
+        assert_eq!(tables.content(3), None);
+        assert_eq!(tables.content(4), None);
     }
 
     #[test]
-    fn a_group_keeps_its_id_when_its_weights_change() {
-        let before = intent(&vec![(1, vec![(1, 1), (2, 1)]), (2, vec![(1, 1), (2, 1)])]);
-        let allocation = allocate(&before, &Allocation::default()).unwrap();
-        let after = intent(&vec![(1, vec![(1, 2), (2, 1)]), (2, vec![(1, 2), (2, 1)])]);
-        assert_eq!(allocate(&after, &allocation), None);
-        assert_eq!(
-            tables(&before, &allocation).prefixes,
-            tables(&after, &allocation).prefixes
-        );
-    }
-
-    #[test]
-    fn the_larger_part_of_a_group_keeps_the_id() {
-        let even = vec![(1, 1), (2, 1)];
-        let before = intent(&vec![
-            (1, even.clone()),
-            (2, even.clone()),
-            (3, even.clone()),
-        ]);
-        let allocation = allocate(&before, &Allocation::default()).unwrap();
-        let after = intent(&vec![(1, vec![(1, 1)]), (2, even.clone()), (3, even)]);
-        let new = allocate(&after, &allocation).unwrap();
-        assert_eq!(
-            new.group(&leaf(), &prefix(2)),
-            allocation.group(&leaf(), &prefix(2))
-        );
-        assert_eq!(
-            new.group(&leaf(), &prefix(3)),
-            allocation.group(&leaf(), &prefix(3))
-        );
-        assert_ne!(
-            new.group(&leaf(), &prefix(1)),
-            allocation.group(&leaf(), &prefix(1))
-        );
-        // Old numbers do not fit: two prefixes of one group differ.
-        assert!(after.resolve(&allocation).is_err());
-    }
-
-    #[test]
-    fn a_next_hop_that_comes_back_finds_its_index() {
-        let both = intent(&vec![(1, vec![(1, 1), (2, 1)])]);
-        let first = allocate(&both, &Allocation::default()).unwrap();
-        let index = first.next_hop(&leaf(), next_hop(1).address);
-        let without = intent(&vec![(1, vec![(2, 1), (3, 1)])]);
-        let second = allocate(&without, &first).unwrap();
-        assert_eq!(second.next_hop(&leaf(), next_hop(1).address), index);
-        assert_ne!(second.next_hop(&leaf(), next_hop(3).address), index);
-    }
-
-    #[test]
-    fn what_has_no_number_is_named() {
-        let error = intent(&vec![(1, vec![(1, 1)])])
-            .resolve(&Allocation::default())
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "no number for the group of 198.51.100.1/32 of leaf1"
-        );
-    }
-
-    #[test]
-    fn an_allocation_of_another_version_is_refused() {
-        assert_eq!(Allocation::decode(&[2]), Err(AllocationError::Version(2)));
-        assert_eq!(Allocation::decode(&[]), Err(AllocationError::Truncated));
-        assert_eq!(
-            Allocation::decode(&[1, 0, 0, 0, 0, 9]),
-            Err(AllocationError::Trailing(1))
-        );
-        assert_eq!(
-            Allocation::decode(&[1, 0, 0, 0, 1, 200]),
-            Err(AllocationError::Truncated)
-        );
-    }
-
-    fn rows() -> impl Strategy<Value = Rows> {
-        let members = prop::collection::btree_map(1_u8..6, 1_u32..3, 0..4)
-            .prop_map(|members| members.into_iter().collect());
-        prop::collection::btree_map(1_u8..10, members, 0..8)
-            .prop_map(|rows| rows.into_iter().collect())
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
-
-        #[test]
-        fn any_history_of_intents_resolves_and_reads_back(history in prop::collection::vec(rows(), 1..6)) {
-            let mut allocation = Allocation::default();
-            for rows in &history {
-                let intent = intent(rows);
-                let index = |allocation: &Allocation, hop| allocation.next_hop(&leaf(), next_hop(hop).address);
-                let before: Vec<_> = (1..6).map(|hop| index(&allocation, hop)).collect();
-                if let Some(new) = allocate(&intent, &allocation) {
-                    allocation = new;
-                }
-                for (old, hop) in before.into_iter().zip(1..6) {
-                    prop_assert!(old.is_none() || old == index(&allocation, hop));
-                }
-                prop_assert_eq!(allocate(&intent, &allocation), None);
-                let tables = tables(&intent, &allocation);
-                prop_assert!(tables.groups.keys().all(|id| *id > 0));
-                // Each prefix leads to exactly the members that are intended.
-                for (last, members) in rows {
-                    let Some(group) = tables.prefixes.get(&prefix(*last)) else {
-                        prop_assert!(members.is_empty());
-                        continue;
-                    };
-                    let got: Vec<(NextHop, u64)> = tables.groups[group]
-                        .iter()
-                        .map(|(index, weight)| (tables.next_hops[index].clone(), *weight))
-                        .collect::<BTreeMap<_, _>>()
-                        .into_iter()
-                        .collect();
-                    let wanted: Vec<(NextHop, u64)> =
-                        members.iter().map(|(hop, weight)| (next_hop(*hop), u64::from(*weight))).collect();
-                    prop_assert_eq!(got, wanted);
-                }
-                prop_assert_eq!(Allocation::decode(&allocation.encode()), Ok(allocation.clone()));
-            }
-        }
-
-        #[test]
-        fn no_octets_panic(octets in prop::collection::vec(any::<u8>(), 0..60)) {
-            let mut octets = octets;
-            if let Some(first) = octets.first_mut() {
-                *first = 1;
-            }
-            let _ = Allocation::decode(&octets);
-        }
+    fn differences_count_each_entry_once() {
+        let one = Tables {
+            next_hops: [(1, next_hop(1)), (2, next_hop(2))].into(),
+            ..Tables::default()
+        };
+        let other = Tables {
+            next_hops: [(1, next_hop(3)), (4, next_hop(4))].into(),
+            ..Tables::default()
+        };
+        assert_eq!(one.differences(&other), 3);
+        assert_eq!(one.differences(&one), 0);
     }
 }

@@ -1,364 +1,292 @@
-//! From what is installed to what is intended: operations in an order that is safe at every step.
+//! From what is installed to what is intended: operations, each with those that it waits for.
 //!
-//! Make before break: a prefix that stays is never without a group, nothing refers to what is not there, and a prefix
-//! that leaves a group does so before the group changes, wherever it goes to a group that is settled already. Pure. It
-//! refuses to know streams and acknowledgements; a [`Phase`] begins when the one before is acknowledged.
+//! Make before break: at each acknowledged step a prefix that stays has its old or its new next hops and weights,
+//! whatever order the answers come in and whichever operations are held or refused, and nothing refers to what is not
+//! there. Pure. It refuses to know streams and acknowledgements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use ipnet::IpNet;
 
-use super::intent::{NextHop, Tables};
+use self::assign::assign;
+use super::intent::{Entry, Installed, Key, Routes, Tables};
 
-/// One operation on one entry.
+mod assign;
+#[cfg(test)]
+mod tests;
+
+/// One change of one entry, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// When.
-    pub phase: Phase,
     /// What.
-    pub verb: Verb,
-    /// To which entry. For [`Verb::Delete`] as it is installed.
-    pub entry: Entry,
+    pub change: Change,
+    /// What must have been answered before this may be sent.
+    pub after: Vec<After>,
 }
 
-/// What to do with an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// It is not there.
-    Add,
-    /// It is there with another value; all fields are given.
-    Replace,
-    /// It goes.
-    Delete,
-}
-
-/// An entry of one of the tables.
+/// A change of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
-    /// Index and value.
-    NextHop(u64, NextHop),
-    /// Id, and weight by index.
-    Group(u64, BTreeMap<u64, u64>),
-    /// Prefix and id of its group.
-    Prefix(IpNet, u64),
+pub enum Change {
+    /// It is not there.
+    Add(Entry),
+    /// It is there, with another value or held back; all fields are given.
+    Replace(Entry),
+    /// It goes.
+    Delete(Key),
 }
 
-/// The steps, in order. Within one, operations do not depend on each other.
+impl Change {
+    /// The key of the entry.
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Add(entry) | Self::Replace(entry) => entry.key(),
+            Self::Delete(key) => *key,
+        }
+    }
+}
+
+/// A dependency on an earlier operation of the same list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct After {
+    /// Its place in the list.
+    pub operation: usize,
+    /// How far it must have come.
+    pub until: Until,
+}
+
+/// How far an operation has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// New and changed next hops.
-    NextHops,
-    /// New groups.
-    NewGroups,
-    /// Prefixes whose group is as it should be by now.
-    SettledPrefixes,
-    /// Prefixes that go.
-    GonePrefixes,
-    /// Groups that stay with other members.
-    ChangedGroups,
-    /// Prefixes that join a group that has just changed.
-    JoiningPrefixes,
-    /// Groups that go.
-    GoneGroups,
-    /// Next hops that go.
-    GoneNextHops,
+pub enum Until {
+    /// The switch accepted it: RIB_PROGRAMMED or better.
+    Accepted,
+    /// The forwarding plane has it: FIB_PROGRAMMED.
+    Programmed,
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NextHop(index, next_hop) => write!(f, "next hop {index} ({})", next_hop.address),
-            Self::Group(id, members) => write!(f, "next-hop group {id} of {}", members.len()),
-            Self::Prefix(prefix, group) => write!(f, "{prefix} by group {group}"),
+            Self::Add(entry) => write!(f, "add {entry}"),
+            Self::Replace(entry) => write!(f, "replace {entry}"),
+            Self::Delete(key) => write!(f, "delete {key}"),
         }
     }
 }
 
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = match self.verb {
-            Verb::Add => "add",
-            Verb::Replace => "replace",
-            Verb::Delete => "delete",
+/// The operations that lead from `installed` to `wanted`; none when the switch has it already.
+///
+/// Next hops are found by their value and never replaced. Prefixes with equal members share a group: one that is
+/// installed with this content; else one that may change in place, because every prefix that uses it and stays is
+/// meant; else a new one. So the next leader finds the objects of the one before by what is in them. An operation
+/// depends on earlier ones of the list only. What is wanted and held back by the switch is written again.
+pub fn reconcile(wanted: &Routes, installed: &Installed) -> Vec<Operation> {
+    let target = assign(wanted, installed);
+    let mut sequence = Sequence::new(&target, installed);
+    sequence.add_next_hops();
+    sequence.put_groups(false);
+    sequence.delete_prefixes();
+    sequence.put_prefixes(false);
+    sequence.put_groups(true);
+    sequence.put_prefixes(true);
+    sequence.delete_groups();
+    sequence.delete_next_hops();
+    sequence.operations
+}
+
+/// The list while it grows.
+struct Sequence<'a> {
+    target: &'a Tables,
+    installed: &'a Installed,
+    /// What refers to an entry now.
+    users: Users,
+    operations: Vec<Operation>,
+    positions: BTreeMap<Key, usize>,
+}
+
+impl<'a> Sequence<'a> {
+    fn new(target: &'a Tables, installed: &'a Installed) -> Self {
+        Self {
+            target,
+            installed,
+            users: Users::of(installed),
+            operations: Vec::new(),
+            positions: BTreeMap::new(),
+        }
+    }
+
+    fn add_next_hops(&mut self) {
+        for (index, next_hop) in &self.target.next_hops {
+            self.put(Entry::NextHop(*index, next_hop.clone()), Vec::new());
+        }
+    }
+
+    /// Groups that change in place, or all others.
+    fn put_groups(&mut self, changing: bool) {
+        for (id, members) in &self.target.groups {
+            if self.is_changing(*id) != changing {
+                continue;
+            }
+            let mut after = self.new_next_hops(members);
+            if changing {
+                after.extend(self.gone_users(*id));
+            }
+            self.put(Entry::Group(*id, members.clone()), after);
+        }
+    }
+
+    /// Prefixes by groups that change in place, or by all others.
+    fn put_prefixes(&mut self, changing: bool) {
+        for (prefix, group) in &self.target.prefixes {
+            if self.is_changing(*group) != changing {
+                continue;
+            }
+            let moves = self.installed.tables.prefixes.get(prefix) != Some(group);
+            let settled = moves.then(|| self.after(Key::Group(*group), Until::Programmed));
+            let after = settled.flatten().into_iter().collect();
+            self.put(Entry::Prefix(*prefix, *group), after);
+        }
+    }
+
+    fn delete_prefixes(&mut self) {
+        self.delete(|key| matches!(key, Key::Prefix(_)));
+    }
+
+    fn delete_groups(&mut self) {
+        self.delete(|key| matches!(key, Key::Group(_)));
+    }
+
+    fn delete_next_hops(&mut self) {
+        self.delete(|key| matches!(key, Key::NextHop(_)));
+    }
+
+    /// Whether an installed group gets other members.
+    fn is_changing(&self, group: u64) -> bool {
+        let installed = self.installed.tables.groups.get(&group);
+        installed.is_some_and(|members| self.target.groups.get(&group) != Some(members))
+    }
+
+    /// The additions of next hops that a group needs.
+    fn new_next_hops(&self, members: &BTreeMap<u64, u64>) -> Vec<After> {
+        members
+            .keys()
+            .filter(|index| !self.installed.tables.next_hops.contains_key(index))
+            .filter_map(|index| self.after(Key::NextHop(*index), Until::Accepted))
+            .collect()
+    }
+
+    /// The deletions of prefixes that use a group.
+    fn gone_users(&self, group: u64) -> impl Iterator<Item = After> {
+        let users = self.users.of_group(group);
+        users
+            .filter(|prefix| !self.target.prefixes.contains_key(prefix))
+            .filter_map(|prefix| self.after(Key::Prefix(*prefix), Until::Programmed))
+    }
+
+    fn after(&self, key: Key, until: Until) -> Option<After> {
+        let operation = *self.positions.get(&key)?;
+        Some(After { operation, until })
+    }
+
+    /// Writes an entry, unless the switch has it and forwards by it.
+    fn put(&mut self, entry: Entry, after: Vec<After>) {
+        let key = entry.key();
+        let accepted = self.installed.tables.entry(key);
+        if accepted.as_ref() == Some(&entry) && !self.installed.held.contains_key(&key) {
+            return;
+        }
+        let change = match accepted {
+            Some(_) => Change::Replace(entry),
+            None => Change::Add(entry),
         };
-        write!(f, "{verb} {}", self.entry)
-    }
-}
-
-/// The operations that lead from `installed` to `intended`, sorted by phase; none when they are equal.
-pub fn reconcile(intended: &Tables, installed: &Tables) -> Vec<Operation> {
-    let mut operations = next_hops(intended, installed);
-    operations.extend(groups(intended, installed));
-    operations.extend(prefixes(intended, installed));
-    operations.sort_by_key(|operation| operation.phase);
-    operations
-}
-
-fn next_hops(intended: &Tables, installed: &Tables) -> Vec<Operation> {
-    let (here, there) = (&intended.next_hops, &installed.next_hops);
-    let written = differing(here, there).map(|(verb, index, next_hop)| Operation {
-        phase: Phase::NextHops,
-        verb,
-        entry: Entry::NextHop(*index, next_hop.clone()),
-    });
-    let gone = missing(here, there).map(|(index, next_hop)| Operation {
-        phase: Phase::GoneNextHops,
-        verb: Verb::Delete,
-        entry: Entry::NextHop(*index, next_hop.clone()),
-    });
-    written.chain(gone).collect()
-}
-
-fn groups(intended: &Tables, installed: &Tables) -> Vec<Operation> {
-    let (here, there) = (&intended.groups, &installed.groups);
-    let written = differing(here, there).map(|(verb, id, members)| Operation {
-        phase: if verb == Verb::Add {
-            Phase::NewGroups
-        } else {
-            Phase::ChangedGroups
-        },
-        verb,
-        entry: Entry::Group(*id, members.clone()),
-    });
-    let gone = missing(here, there).map(|(id, members)| Operation {
-        phase: Phase::GoneGroups,
-        verb: Verb::Delete,
-        entry: Entry::Group(*id, members.clone()),
-    });
-    written.chain(gone).collect()
-}
-
-fn prefixes(intended: &Tables, installed: &Tables) -> Vec<Operation> {
-    let (here, there) = (&intended.prefixes, &installed.prefixes);
-    let changing = |group: &u64| match installed.groups.get(group) {
-        Some(members) => intended.groups.get(group) != Some(members),
-        None => false,
-    };
-    let written = differing(here, there).map(|(verb, prefix, group)| Operation {
-        phase: if changing(group) {
-            Phase::JoiningPrefixes
-        } else {
-            Phase::SettledPrefixes
-        },
-        verb,
-        entry: Entry::Prefix(*prefix, *group),
-    });
-    let gone = missing(here, there).map(|(prefix, group)| Operation {
-        phase: Phase::GonePrefixes,
-        verb: Verb::Delete,
-        entry: Entry::Prefix(*prefix, *group),
-    });
-    written.chain(gone).collect()
-}
-
-/// What is here and not there, or there with another value.
-fn differing<'a, K: Ord, V: PartialEq>(
-    here: &'a BTreeMap<K, V>,
-    there: &'a BTreeMap<K, V>,
-) -> impl Iterator<Item = (Verb, &'a K, &'a V)> {
-    here.iter().filter_map(|(key, value)| match there.get(key) {
-        None => Some((Verb::Add, key, value)),
-        Some(other) if other != value => Some((Verb::Replace, key, value)),
-        Some(_) => None,
-    })
-}
-
-/// What is there and not here.
-fn missing<'a, K: Ord, V>(
-    here: &'a BTreeMap<K, V>,
-    there: &'a BTreeMap<K, V>,
-) -> impl Iterator<Item = (&'a K, &'a V)> {
-    there.iter().filter(|(key, _)| !here.contains_key(key))
-}
-
-impl Tables {
-    /// What is installed after an operation was acknowledged.
-    pub fn apply(&mut self, operation: &Operation) {
-        match (&operation.entry, operation.verb) {
-            (Entry::NextHop(index, next_hop), Verb::Add | Verb::Replace) => {
-                self.next_hops.insert(*index, next_hop.clone());
-            }
-            (Entry::NextHop(index, _), Verb::Delete) => {
-                self.next_hops.remove(index);
-            }
-            (Entry::Group(id, members), Verb::Add | Verb::Replace) => {
-                self.groups.insert(*id, members.clone());
-            }
-            (Entry::Group(id, _), Verb::Delete) => {
-                self.groups.remove(id);
-            }
-            (Entry::Prefix(prefix, group), Verb::Add | Verb::Replace) => {
-                self.prefixes.insert(*prefix, *group);
-            }
-            (Entry::Prefix(prefix, _), Verb::Delete) => {
-                self.prefixes.remove(prefix);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn next_hop(last: u8) -> NextHop {
-        NextHop {
-            address: std::net::Ipv4Addr::new(192, 0, 2, last).into(),
-            interface: "swp1".into(),
-        }
+        self.push(Operation { change, after });
     }
 
-    fn prefix(last: u8) -> IpNet {
-        IpNet::from(std::net::IpAddr::from([198, 51, 100, last]))
-    }
-
-    /// A device that refuses what gRIBI says it must: dangling references, in either direction, and verbs that do not
-    /// fit.
-    fn execute(device: &mut Tables, operation: &Operation) -> Result<(), String> {
-        let exists = match &operation.entry {
-            Entry::NextHop(index, _) => device.next_hops.contains_key(index),
-            Entry::Group(id, _) => device.groups.contains_key(id),
-            Entry::Prefix(prefix, _) => device.prefixes.contains_key(prefix),
-        };
-        if exists == (operation.verb == Verb::Add) {
-            return Err(format!("{operation}: exists = {exists}"));
-        }
-        device.apply(operation);
-        for members in device.groups.values() {
-            if members.is_empty()
-                || members
-                    .keys()
-                    .any(|index| !device.next_hops.contains_key(index))
-            {
-                return Err(format!("{operation}: a group misses a next hop"));
+    /// Deletes what is there of a kind and not intended, once nothing refers to it.
+    fn delete(&mut self, kind: impl Fn(&Key) -> bool) {
+        let (target, installed) = (self.target, self.installed);
+        for key in installed.keys() {
+            if !kind(&key) || target.contains(key) {
+                continue;
             }
-        }
-        for group in device.prefixes.values() {
-            if !device.groups.contains_key(group) {
-                return Err(format!("{operation}: a prefix misses its group"));
-            }
-        }
-        Ok(())
-    }
-
-    fn tables() -> impl Strategy<Value = Tables> {
-        let next_hops = prop::collection::btree_map(1_u64..6, (1_u8..8).prop_map(next_hop), 1..5);
-        next_hops
-            .prop_flat_map(|next_hops| {
-                let indexes: Vec<u64> = next_hops.keys().copied().collect();
-                let most = indexes.len();
-                let members =
-                    prop::collection::btree_map(prop::sample::select(indexes), 1_u64..4, 1..=most);
-                (
-                    Just(next_hops),
-                    prop::collection::btree_map(1_u64..6, members, 1..5),
-                )
-            })
-            .prop_flat_map(|(next_hops, groups)| {
-                let ids: Vec<u64> = groups.keys().copied().collect();
-                let prefixes = prop::collection::btree_map(
-                    (1_u8..9).prop_map(prefix),
-                    prop::sample::select(ids),
-                    0..8,
-                );
-                (Just(next_hops), Just(groups), prefixes)
-            })
-            .prop_map(|(next_hops, groups, prefixes)| Tables {
-                next_hops,
-                groups,
-                prefixes,
-            })
-    }
-
-    #[test]
-    fn a_change_of_weights_is_one_operation() {
-        let installed = Tables {
-            next_hops: [(1, next_hop(1)), (2, next_hop(2))].into(),
-            groups: [(1, [(1, 1), (2, 1)].into())].into(),
-            prefixes: [(prefix(1), 1), (prefix(2), 1)].into(),
-        };
-        let mut intended = installed.clone();
-        intended.groups.insert(1, [(1, 2), (2, 1)].into());
-        let operations = reconcile(&intended, &installed);
-        assert_eq!(operations.len(), 1);
-        assert_eq!(operations[0].to_string(), "replace next-hop group 1 of 2");
-        assert_eq!(operations[0].phase, Phase::ChangedGroups);
-    }
-
-    #[test]
-    fn a_prefix_leaves_a_group_before_the_group_changes() {
-        let installed = Tables {
-            next_hops: [(1, next_hop(1)), (2, next_hop(2))].into(),
-            groups: [(1, [(1, 1), (2, 1)].into())].into(),
-            prefixes: [(prefix(1), 1), (prefix(2), 1)].into(),
-        };
-        let intended = Tables {
-            groups: [(1, [(1, 1)].into()), (2, [(1, 1), (2, 1)].into())].into(),
-            prefixes: [(prefix(1), 1), (prefix(2), 2)].into(),
-            ..installed.clone()
-        };
-        let texts: Vec<String> = reconcile(&intended, &installed)
-            .iter()
-            .map(Operation::to_string)
-            .collect();
-        assert_eq!(
-            texts,
-            [
-                "add next-hop group 2 of 2",
-                "replace 198.51.100.2/32 by group 2",
-                "replace next-hop group 1 of 1",
-            ]
-        );
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(256))]
-
-        #[test]
-        fn operations_are_safe_in_order_and_end_at_the_intent(intended in tables(), installed in tables()) {
-            let operations = reconcile(&intended, &installed);
-            let staying: BTreeSet<IpNet> = intended
-                .prefixes
-                .keys()
-                .filter(|prefix| installed.prefixes.contains_key(prefix))
-                .copied()
+            let users = self.users.of_key(key).into_iter();
+            let after = users
+                .filter_map(|user| self.after(user, Until::Programmed))
                 .collect();
-            let mut device = installed;
-            for operation in &operations {
-                let executed = execute(&mut device, operation);
-                prop_assert!(executed.is_ok(), "{executed:?}");
-                prop_assert!(staying.iter().all(|prefix| device.prefixes.contains_key(prefix)));
-            }
-            prop_assert_eq!(&device, &intended);
-            prop_assert!(reconcile(&intended, &device).is_empty());
+            let change = Change::Delete(key);
+            self.push(Operation { change, after });
         }
+    }
 
-        #[test]
-        fn an_interrupted_run_can_be_taken_up(
-            intended in tables(),
-            newer in tables(),
-            installed in tables(),
-            after in 0_usize..20,
-        ) {
-            let mut device = installed.clone();
-            for operation in reconcile(&intended, &installed).iter().take(after) {
-                device.apply(operation);
+    fn push(&mut self, operation: Operation) {
+        self.positions
+            .insert(operation.change.key(), self.operations.len());
+        self.operations.push(operation);
+    }
+}
+
+/// What refers to a next hop or a group at a switch, as accepted or as forwarded by.
+struct Users {
+    prefixes: BTreeMap<u64, BTreeSet<IpNet>>,
+    groups: BTreeMap<u64, BTreeSet<u64>>,
+}
+
+impl Users {
+    fn of(installed: &Installed) -> Self {
+        let mut users = Self {
+            prefixes: BTreeMap::new(),
+            groups: BTreeMap::new(),
+        };
+        for key in installed.keys() {
+            for used in installed.references(key) {
+                match key {
+                    Key::NextHop(_) => {}
+                    Key::Group(id) => users.groups.entry(used).or_default().extend([id]),
+                    Key::Prefix(prefix) => users.prefixes.entry(used).or_default().extend([prefix]),
+                }
             }
-            for operation in reconcile(&newer, &device.clone()) {
-                let executed = execute(&mut device, &operation);
-                prop_assert!(executed.is_ok(), "{executed:?}");
-            }
-            prop_assert_eq!(device, newer);
         }
+        users
+    }
 
-        #[test]
-        fn equal_tables_need_nothing(tables in tables()) {
-            prop_assert!(reconcile(&tables, &tables).is_empty());
+    fn of_group(&self, group: u64) -> impl Iterator<Item = &IpNet> {
+        self.prefixes.get(&group).into_iter().flatten()
+    }
+
+    fn of_key(&self, key: Key) -> Vec<Key> {
+        match key {
+            Key::NextHop(index) => {
+                let groups = self.groups.get(&index).into_iter().flatten();
+                groups.map(|id| Key::Group(*id)).collect()
+            }
+            Key::Group(id) => self
+                .of_group(id)
+                .map(|prefix| Key::Prefix(*prefix))
+                .collect(),
+            Key::Prefix(_) => Vec::new(),
+        }
+    }
+}
+
+impl Installed {
+    /// The forwarding plane has what an operation says.
+    pub fn program(&mut self, change: &Change) {
+        self.held.remove(&change.key());
+        self.accept(change);
+    }
+
+    /// The switch accepted an operation, and its forwarding plane does not have it.
+    pub fn hold(&mut self, change: &Change) {
+        let key = change.key();
+        let references = self.tables.references(key);
+        self.held.entry(key).or_default().extend(references);
+        self.accept(change);
+    }
+
+    fn accept(&mut self, change: &Change) {
+        match change {
+            Change::Add(entry) | Change::Replace(entry) => self.tables.put(entry.clone()),
+            Change::Delete(key) => self.tables.remove(*key),
         }
     }
 }

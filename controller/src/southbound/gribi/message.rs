@@ -13,8 +13,8 @@ use weft_proto::gribi_aft::afts;
 use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
 
 use crate::southbound::Election;
-use crate::southbound::intent::{NextHop, Tables};
-use crate::southbound::reconcile::{Entry, Operation, Verb};
+use crate::southbound::intent::{Entry, Installed, Key, NextHop};
+use crate::southbound::reconcile::Change;
 
 /// The first message of a stream: the parameters that all our controllers send.
 pub(super) fn parameters() -> ModifyRequest {
@@ -28,7 +28,7 @@ pub(super) fn parameters() -> ModifyRequest {
     }
 }
 
-/// The second message: who we are.
+/// Who we are: the second message, and again for as long as the stream lives.
 pub(super) fn election(election: Election) -> ModifyRequest {
     ModifyRequest {
         election_id: Some(uint128(election)),
@@ -36,29 +36,51 @@ pub(super) fn election(election: Election) -> ModifyRequest {
     }
 }
 
-/// Operations of one phase.
+/// Changes with their ids.
 pub(super) fn operations(
-    operations: &[(u64, Operation)],
+    changes: &[(u64, Change)],
     election: Election,
     revision: u64,
 ) -> ModifyRequest {
+    let operation = |(id, change): &(u64, Change)| {
+        let (op, entry) = match change {
+            Change::Add(value) => (aft_operation::Operation::Add, entry(value, revision)),
+            Change::Replace(value) => (aft_operation::Operation::Replace, entry(value, revision)),
+            Change::Delete(key) => (aft_operation::Operation::Delete, key_only(*key)),
+        };
+        AftOperation {
+            id: *id,
+            network_instance: NETWORK_INSTANCE.to_owned(),
+            op: op.into(),
+            election_id: Some(uint128(election)),
+            entry: Some(entry),
+        }
+    };
     ModifyRequest {
-        operation: operations
-            .iter()
-            .map(|(id, operation)| AftOperation {
-                id: *id,
-                network_instance: NETWORK_INSTANCE.to_owned(),
-                op: match operation.verb {
-                    Verb::Add => aft_operation::Operation::Add,
-                    Verb::Replace => aft_operation::Operation::Replace,
-                    Verb::Delete => aft_operation::Operation::Delete,
-                }
-                .into(),
-                election_id: Some(uint128(election)),
-                entry: Some(entry(&operation.entry, revision)),
-            })
-            .collect(),
+        operation: changes.iter().map(operation).collect(),
         ..ModifyRequest::default()
+    }
+}
+
+/// An entry to be deleted: its key says which.
+fn key_only(key: Key) -> aft_operation::Entry {
+    match key {
+        Key::NextHop(index) => aft_operation::Entry::NextHop(afts::NextHopKey {
+            index,
+            next_hop: Some(afts::NextHop::default()),
+        }),
+        Key::Group(id) => aft_operation::Entry::NextHopGroup(afts::NextHopGroupKey {
+            id,
+            next_hop_group: Some(afts::NextHopGroup::default()),
+        }),
+        Key::Prefix(prefix @ IpNet::V4(_)) => aft_operation::Entry::Ipv4(afts::Ipv4EntryKey {
+            prefix: prefix.to_string(),
+            ipv4_entry: Some(afts::Ipv4Entry::default()),
+        }),
+        Key::Prefix(prefix @ IpNet::V6(_)) => aft_operation::Entry::Ipv6(afts::Ipv6EntryKey {
+            prefix: prefix.to_string(),
+            ipv6_entry: Some(afts::Ipv6Entry::default()),
+        }),
     }
 }
 
@@ -134,30 +156,41 @@ fn text(value: &str) -> Option<StringValue> {
     })
 }
 
-/// Adds an entry of a `Get` to the tables. What is accepted but not in the forwarding plane counts as present with no
-/// value, so that it is written again. Entries of other kinds are not ours and are passed over.
-pub(super) fn collect(tables: &mut Tables, got: AftEntry) {
-    let refused = got.fib_status() == aft_entry::Status::NotProgrammed;
-    match got.entry {
+/// Adds an entry of a `Get`: what was accepted, and whether the forwarding plane has it. Entries of other kinds are not
+/// ours and are passed over.
+pub(super) fn collect(installed: &mut Installed, got: AftEntry) {
+    let held = got.fib_status() == aft_entry::Status::NotProgrammed;
+    let prefix = |prefix: &str, group: Option<UintValue>| {
+        let group = group.map_or(0, |group| group.value);
+        prefix
+            .parse()
+            .ok()
+            .map(|prefix| Entry::Prefix(prefix, group))
+    };
+    let entry = match got.entry {
         Some(aft_entry::Entry::NextHop(key)) => {
-            let next_hop = key.next_hop.filter(|_| !refused).unwrap_or_default();
-            tables
-                .next_hops
-                .insert(key.index, installed_next_hop(next_hop));
+            let next_hop = key.next_hop.unwrap_or_default();
+            Some(Entry::NextHop(key.index, installed_next_hop(next_hop)))
         }
         Some(aft_entry::Entry::NextHopGroup(key)) => {
-            let group = key.next_hop_group.filter(|_| !refused).unwrap_or_default();
-            tables.groups.insert(key.id, installed_members(group));
+            let group = key.next_hop_group.unwrap_or_default();
+            Some(Entry::Group(key.id, installed_members(group)))
         }
         Some(aft_entry::Entry::Ipv4(key)) => {
             let group = key.ipv4_entry.and_then(|entry| entry.next_hop_group);
-            installed_prefix(tables, &key.prefix, group.filter(|_| !refused));
+            prefix(&key.prefix, group)
         }
         Some(aft_entry::Entry::Ipv6(key)) => {
             let group = key.ipv6_entry.and_then(|entry| entry.next_hop_group);
-            installed_prefix(tables, &key.prefix, group.filter(|_| !refused));
+            prefix(&key.prefix, group)
         }
-        None => {}
+        None => None,
+    };
+    if let Some(entry) = entry {
+        if held {
+            installed.held.entry(entry.key()).or_default();
+        }
+        installed.tables.put(entry);
     }
 }
 
@@ -183,14 +216,6 @@ fn installed_members(group: afts::NextHopGroup) -> BTreeMap<u64, u64> {
             (member.index, weight.map_or(0, |weight| weight.value))
         })
         .collect()
-}
-
-fn installed_prefix(tables: &mut Tables, prefix: &str, group: Option<UintValue>) {
-    if let Ok(prefix) = prefix.parse() {
-        tables
-            .prefixes
-            .insert(prefix, group.map_or(0, |group| group.value));
-    }
 }
 
 /// The network instance that weft programs: where VTEP addresses are routed.

@@ -1,42 +1,54 @@
-//! One run of operations through a stream: what may be sent now, what is waited for, what came of it.
+//! Operations on their way through a stream: what may be sent now, what is waited for, what came of it.
 //!
-//! Phases one after another, a bounded window within each, nothing sent that depends on what failed. Sans-IO: it refuses
-//! to know the stream and the clock.
+//! An operation is sent when all that it waits for has been answered; one that is held or refused stops nothing else.
+//! Sans-IO: it refuses to know the stream and the clock.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use weft_proto::gribi::AftResult;
 use weft_proto::gribi::aft_result::Status;
 
-use crate::southbound::reconcile::{Entry, Operation, Phase, Verb};
+use crate::southbound::reconcile::{Change, Operation, Until};
 
-/// Operations on their way.
+/// Operations that lead from one state of a switch to another.
+#[derive(Default)]
 pub(super) struct Push {
-    waiting: VecDeque<Operation>,
-    in_flight: BTreeMap<u64, InFlight>,
+    slots: Vec<Slot>,
+    ready: VecDeque<usize>,
+    in_flight: BTreeMap<u64, usize>,
+    held: BTreeMap<u64, usize>,
     next_id: u64,
-    phase: Option<Phase>,
+    stopped: bool,
     failures: Vec<String>,
-    refused_next_hops: BTreeSet<u64>,
-    refused_groups: BTreeSet<u64>,
-    /// Something was refused or not sent: what was to go may still be referred to.
-    refused: bool,
+    /// What the switch said of each operation that it holds.
+    reasons: BTreeMap<usize, String>,
 }
 
-struct InFlight {
-    operation: Operation,
-    /// The device accepted it and has not said yet that it is in the forwarding plane.
-    accepted: bool,
+struct Slot {
+    change: Change,
+    /// Dependencies that are not met yet.
+    unmet: usize,
+    /// Operations that wait for this one.
+    users: Vec<(usize, Until)>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Sent,
+    Accepted,
+    Programmed,
+    Refused,
 }
 
 /// What an answer meant.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// In the forwarding plane.
-    Programmed(Operation),
-    /// Accepted; the forwarding plane is still to come.
-    Accepted,
-    /// Accepted, and the forwarding plane could not take it: what depends on it may still be sent.
-    NotForwarding(Operation),
+    Programmed(Change),
+    /// Accepted, and not in the forwarding plane, for now or for good.
+    Held(Change),
     /// Refused.
     Refused,
     /// Not an operation that we wait for.
@@ -44,152 +56,148 @@ pub(super) enum Answer {
 }
 
 impl Push {
-    /// Operations sorted by phase, numbered from `first_id` on: ids are unique in a stream.
+    /// Operations as [`reconcile`](crate::southbound::reconcile::reconcile) gives them, numbered from `first_id` on: ids
+    /// are unique in a stream.
     pub(super) fn new(operations: Vec<Operation>, first_id: u64) -> Self {
-        Self {
-            waiting: operations.into(),
-            in_flight: BTreeMap::new(),
+        let mut push = Self {
             next_id: first_id,
-            phase: None,
-            failures: Vec::new(),
-            refused_next_hops: BTreeSet::new(),
-            refused_groups: BTreeSet::new(),
-            refused: false,
+            ..Self::default()
+        };
+        for (at, operation) in operations.into_iter().enumerate() {
+            for after in &operation.after {
+                push.slots[after.operation].users.push((at, after.until));
+            }
+            if operation.after.is_empty() {
+                push.ready.push_back(at);
+            }
+            push.slots.push(Slot {
+                change: operation.change,
+                unmet: operation.after.len(),
+                users: Vec::new(),
+                stage: Stage::Waiting,
+            });
         }
+        push
     }
 
-    /// What to send now; empty while the window is full or a phase waits for its last answers.
-    pub(super) fn take(&mut self) -> Vec<(u64, Operation)> {
+    /// What to send now; empty while the window is full or everything left waits for an answer.
+    pub(super) fn take(&mut self) -> Vec<(u64, Change)> {
         let mut taken = Vec::new();
         while self.in_flight.len() < WINDOW && taken.len() < BATCH {
-            let Some(phase) = self.waiting.front().map(|operation| operation.phase) else {
+            let Some(at) = self.ready.pop_front() else {
                 break;
             };
-            if self.phase != Some(phase) && !self.in_flight.is_empty() {
-                break;
-            }
-            self.phase = Some(phase);
-            let Some(operation) = self.waiting.pop_front() else {
-                break;
-            };
-            if let Some(why) = self.obstacle(&operation) {
-                self.refuse(&operation, &why);
-                continue;
-            }
-            self.in_flight.insert(
-                self.next_id,
-                InFlight {
-                    operation: operation.clone(),
-                    accepted: false,
-                },
-            );
-            taken.push((self.next_id, operation));
+            let slot = &mut self.slots[at];
+            slot.stage = Stage::Sent;
+            self.in_flight.insert(self.next_id, at);
+            taken.push((self.next_id, slot.change.clone()));
             self.next_id += 1;
         }
         taken
     }
 
-    /// Why an operation must not be sent: what it needs, or what must be gone, failed.
-    fn obstacle(&self, operation: &Operation) -> Option<String> {
-        match (&operation.entry, operation.verb) {
-            (Entry::Group(_, members), Verb::Add | Verb::Replace) => members
-                .keys()
-                .find(|index| self.refused_next_hops.contains(index))
-                .map(|index| format!("next hop {index} was refused")),
-            (Entry::Prefix(_, group), Verb::Add | Verb::Replace) => self
-                .refused_groups
-                .contains(group)
-                .then(|| format!("next-hop group {group} was refused")),
-            (Entry::Group(..) | Entry::NextHop(..), Verb::Delete) => self
-                .refused
-                .then(|| "it may still be referred to".to_owned()),
-            (Entry::NextHop(..), Verb::Add | Verb::Replace) | (Entry::Prefix(..), Verb::Delete) => {
-                None
-            }
-        }
-    }
-
-    /// Takes an answer of the device.
+    /// Takes an answer of the switch. FIB_PROGRAMMED may come after RIB_PROGRAMMED, however late.
     pub(super) fn handle(&mut self, result: &AftResult) -> Answer {
-        let Some(in_flight) = self.in_flight.get_mut(&result.id) else {
+        let status = result.status();
+        let sent = self.in_flight.remove(&result.id);
+        let Some(at) = sent.or_else(|| self.held.remove(&result.id)) else {
             return Answer::Unknown;
         };
-        match result.status() {
-            Status::RibProgrammed => {
-                in_flight.accepted = true;
-                Answer::Accepted
-            }
+        self.reasons.remove(&at);
+        let change = self.slots[at].change.clone();
+        match status {
             // With RIB_AND_FIB_ACK nothing else is success.
-            Status::FibProgrammed => match self.in_flight.remove(&result.id) {
-                Some(in_flight) => Answer::Programmed(in_flight.operation),
-                None => Answer::Unknown,
-            },
-            status => self.failed(result, status == Status::FibFailed),
+            Status::FibProgrammed => {
+                self.advance(at, Stage::Programmed);
+                Answer::Programmed(change)
+            }
+            Status::RibProgrammed => {
+                self.held.insert(result.id, at);
+                self.reasons.insert(
+                    at,
+                    format!("{change}: accepted, not active: {}", text(result)),
+                );
+                self.advance(at, Stage::Accepted);
+                Answer::Held(change)
+            }
+            Status::FibFailed => {
+                self.failures.push(format!(
+                    "{change}: not in the forwarding plane: {}",
+                    text(result)
+                ));
+                self.advance(at, Stage::Accepted);
+                Answer::Held(change)
+            }
+            _ => {
+                self.failures
+                    .push(format!("{change}: refused: {}", text(result)));
+                self.slots[at].stage = Stage::Refused;
+                Answer::Refused
+            }
         }
     }
 
-    fn failed(&mut self, result: &AftResult, accepted: bool) -> Answer {
-        let Some(InFlight { operation, .. }) = self.in_flight.remove(&result.id) else {
-            return Answer::Unknown;
+    /// Makes ready what waited for this.
+    fn advance(&mut self, at: usize, stage: Stage) {
+        let before = std::mem::replace(&mut self.slots[at].stage, stage);
+        let met = |until: Until| match until {
+            Until::Accepted => before == Stage::Sent,
+            Until::Programmed => stage == Stage::Programmed,
         };
-        let details = result.error_details.as_ref();
-        let text = details.map_or("no reason given", |details| details.error_message.as_str());
-        if accepted {
-            self.failures
-                .push(format!("{operation}: not in the forwarding plane: {text}"));
-            Answer::NotForwarding(operation)
-        } else {
-            self.refuse(&operation, &format!("refused: {text}"));
-            Answer::Refused
-        }
-    }
-
-    fn refuse(&mut self, operation: &Operation, why: &str) {
-        match &operation.entry {
-            Entry::NextHop(index, _) => {
-                self.refused_next_hops.insert(*index);
+        let users: Vec<_> = self.slots[at].users.clone();
+        for (user, _) in users.into_iter().filter(|(_, until)| met(*until)) {
+            let slot = &mut self.slots[user];
+            slot.unmet -= 1;
+            if slot.unmet == 0 && !self.stopped {
+                self.ready.push_back(user);
             }
-            Entry::Group(id, _) => {
-                self.refused_groups.insert(*id);
-            }
-            Entry::Prefix(..) => {}
         }
-        self.refused = true;
-        self.failures.push(format!("{operation}: {why}"));
     }
 
     /// Sends nothing more; what is in flight is still waited for.
     pub(super) fn stop(&mut self) {
-        self.waiting.clear();
+        self.stopped = true;
+        self.ready.clear();
     }
 
-    /// Gives up waiting for what was accepted: another protocol's route is preferred, or the device is slow. Returns
-    /// how many there were.
-    pub(super) fn settle_accepted(&mut self) -> usize {
-        let before = self.in_flight.len();
-        self.in_flight.retain(|_, in_flight| !in_flight.accepted);
-        before - self.in_flight.len()
+    /// Operations that were sent and not answered at all.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
     }
 
-    /// Nothing waits and nothing is in flight.
-    pub(super) fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.in_flight.is_empty()
+    /// Whether nothing can be sent and no first answer is due.
+    pub(super) fn is_settled(&self) -> bool {
+        self.ready.is_empty() && self.in_flight.is_empty()
     }
 
-    /// Operations not answered yet, sent or not.
+    /// Operations that were not sent or not answered.
     pub(super) fn pending(&self) -> usize {
-        self.waiting.len() + self.in_flight.len()
+        let is_pending = |slot: &&Slot| matches!(slot.stage, Stage::Waiting | Stage::Sent);
+        self.slots.iter().filter(is_pending).count()
     }
 
-    /// What failed, in words.
-    pub(super) fn failures(&self) -> &[String] {
-        &self.failures
+    /// Operations that the switch accepted and holds back.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
     }
 
-    /// The first failure and how many more there are.
+    /// Operations that failed.
+    pub(super) fn failed(&self) -> usize {
+        self.failures.len()
+    }
+
+    /// Whether there was nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The first failure, or else the first operation that is held, and how many more there are.
     pub(super) fn summary(&self) -> Option<String> {
-        let first = self.failures.first()?;
-        Some(match self.failures.len() - 1 {
+        let (first, others) = match self.failures.first() {
+            Some(first) => (first, self.failures.len() - 1),
+            None => (self.reasons.values().next()?, self.reasons.len() - 1),
+        };
+        Some(match others {
             0 => first.clone(),
             others => format!("{first} (and {others} more)"),
         })
@@ -201,6 +209,11 @@ impl Push {
     }
 }
 
+fn text(result: &AftResult) -> &str {
+    let details = result.error_details.as_ref();
+    details.map_or("no reason given", |details| details.error_message.as_str())
+}
+
 /// Operations in flight: enough to keep a device busy over a round trip of 100 ms at 2,000 operations per second, few
 /// enough to be drained quickly when the intent changes.
 pub(super) const WINDOW: usize = 256;
@@ -209,25 +222,32 @@ pub(super) const BATCH: usize = 128;
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+
     use weft_proto::gribi::AftErrorDetails;
 
     use super::*;
-    use crate::southbound::intent::{NextHop, Tables};
+    use crate::southbound::intent::{Installed, Key, Members, NextHop, Routes};
     use crate::southbound::reconcile::reconcile;
 
-    fn tables(prefixes: u8) -> Tables {
+    /// Prefix 1 over next hops 1 and 2, prefix 2 over next hop 1.
+    fn routes() -> Routes {
         let next_hop = |last: u8| NextHop {
-            address: std::net::Ipv4Addr::new(192, 0, 2, last).into(),
+            address: IpAddr::from([192, 0, 2, last]),
             interface: "eth1".into(),
         };
-        let prefix = |last: u8| std::net::IpAddr::from([198, 51, 100, last]).into();
-        Tables {
-            next_hops: [(1, next_hop(1)), (2, next_hop(2))].into(),
-            groups: [(1, [(1, 1), (2, 1)].into()), (2, [(1, 1)].into())].into(),
-            prefixes: (1..=prefixes)
-                .map(|last| (prefix(last), 1 + u64::from(last % 2)))
-                .collect(),
+        let prefix = |last: u8| IpAddr::from([198, 51, 100, last]).into();
+        let members = |hops: &[u8]| -> Arc<Members> {
+            Arc::new(hops.iter().map(|last| (next_hop(*last), 1)).collect())
+        };
+        Routes {
+            prefixes: [(prefix(1), members(&[1, 2])), (prefix(2), members(&[1]))].into(),
         }
+    }
+
+    fn push() -> Push {
+        Push::new(reconcile(&routes(), &Installed::default()), 1)
     }
 
     fn answer(id: u64, status: Status) -> AftResult {
@@ -241,113 +261,116 @@ mod tests {
         }
     }
 
-    fn push(prefixes: u8) -> Push {
-        Push::new(reconcile(&tables(prefixes), &Tables::default()), 1)
+    fn taken(push: &mut Push) -> Vec<(u64, String)> {
+        let taken = push.take().into_iter();
+        taken.map(|(id, change)| (id, change.to_string())).collect()
+    }
+
+    fn id_of(taken: &[(u64, String)], what: &str) -> u64 {
+        let found = taken.iter().find(|(_, text)| text.contains(what));
+        found.expect(what).0
     }
 
     #[test]
-    fn a_phase_waits_for_the_answers_of_the_one_before() {
-        let mut push = push(2);
-        let first = push.take();
-        assert_eq!(first.len(), 2);
-        assert!(
-            first
-                .iter()
-                .all(|(_, operation)| operation.phase == Phase::NextHops)
-        );
+    fn an_operation_is_sent_when_what_it_waits_for_is_answered() {
+        let mut push = push();
+        let next_hops = taken(&mut push);
+        assert_eq!(next_hops.len(), 2);
         assert!(push.take().is_empty());
-        assert!(matches!(
-            push.handle(&answer(1, Status::RibProgrammed)),
-            Answer::Accepted
+        // Acceptance is enough for a group, and only one group needs both.
+        push.handle(&answer(
+            id_of(&next_hops, "192.0.2.1"),
+            Status::RibProgrammed,
         ));
-        assert!(matches!(
-            push.handle(&answer(1, Status::FibProgrammed)),
-            Answer::Programmed(_)
-        ));
+        let groups = taken(&mut push);
+        assert_eq!(groups.len(), 1);
+        // For a prefix it is not.
+        push.handle(&answer(groups[0].0, Status::RibProgrammed));
         assert!(push.take().is_empty());
-        assert!(matches!(
-            push.handle(&answer(2, Status::FibProgrammed)),
-            Answer::Programmed(_)
-        ));
+        let late = push.handle(&answer(groups[0].0, Status::FibProgrammed));
+        assert!(matches!(late, Answer::Programmed(_)));
+        assert_eq!(taken(&mut push).len(), 1);
+    }
+
+    #[test]
+    fn what_is_held_stops_only_what_depends_on_it() {
+        let mut push = push();
+        for (id, _) in push.take() {
+            push.handle(&answer(id, Status::FibProgrammed));
+        }
+        let groups = taken(&mut push);
+        push.handle(&answer(id_of(&groups, "of 1"), Status::FibProgrammed));
+        push.handle(&answer(id_of(&groups, "of 2"), Status::RibProgrammed));
+        let prefixes = taken(&mut push);
+        assert_eq!(prefixes.len(), 1);
+        push.handle(&answer(prefixes[0].0, Status::FibProgrammed));
+        assert!(push.is_settled());
+        assert_eq!((push.held(), push.pending(), push.failed()), (1, 1, 0));
+        let summary = push.summary().unwrap();
         assert!(
-            push.take()
-                .iter()
-                .all(|(_, operation)| operation.phase == Phase::NewGroups)
+            summary.ends_with("of 2: accepted, not active: no space"),
+            "{summary}"
         );
     }
 
     #[test]
     fn what_depends_on_a_refusal_is_not_sent() {
-        let mut push = push(2);
-        push.take();
-        push.handle(&answer(1, Status::FibProgrammed));
-        assert!(matches!(
-            push.handle(&answer(2, Status::Failed)),
-            Answer::Refused
+        let mut push = push();
+        let next_hops = taken(&mut push);
+        push.handle(&answer(
+            id_of(&next_hops, "192.0.2.1"),
+            Status::FibProgrammed,
         ));
-        // Group 1 needs next hop 2, group 2 does not.
+        let refused = push.handle(&answer(id_of(&next_hops, "192.0.2.2"), Status::Failed));
+        assert_eq!(refused, Answer::Refused);
         let groups = push.take();
         assert_eq!(groups.len(), 1);
         push.handle(&answer(groups[0].0, Status::FibProgrammed));
         let prefixes = push.take();
         assert_eq!(prefixes.len(), 1);
         push.handle(&answer(prefixes[0].0, Status::FibProgrammed));
-        assert!(push.take().is_empty());
-        assert!(push.is_done());
+        assert!(push.take().is_empty() && push.is_settled());
+        assert_eq!((push.failed(), push.pending()), (1, 2));
         assert_eq!(
-            push.failures(),
-            [
-                "add next hop 2 (192.0.2.2): refused: no space",
-                "add next-hop group 1 of 2: next hop 2 was refused",
-                "add 198.51.100.2/32 by group 1: next-hop group 1 was refused",
-            ]
+            push.summary().unwrap(),
+            "add next hop 2 (192.0.2.2): refused: no space"
         );
     }
 
     #[test]
-    fn what_the_forwarding_plane_can_not_take_holds_nothing_up() {
-        let mut push = push(2);
-        push.take();
-        push.handle(&answer(1, Status::FibProgrammed));
-        push.handle(&answer(2, Status::RibProgrammed));
-        let answered = push.handle(&answer(2, Status::FibFailed));
-        assert!(matches!(answered, Answer::NotForwarding(_)));
+    fn what_the_forwarding_plane_can_not_take_counts_as_accepted_and_failed() {
+        let mut push = push();
+        for (id, _) in push.take() {
+            let held = push.handle(&answer(id, Status::FibFailed));
+            assert!(matches!(held, Answer::Held(_)));
+        }
         assert_eq!(push.take().len(), 2);
-        assert_eq!(push.failures().len(), 1);
+        assert_eq!((push.failed(), push.held()), (2, 0));
     }
 
     #[test]
     fn the_window_bounds_what_is_in_flight() {
-        let mut many = tables(0);
-        many.groups.clear();
-        many.next_hops = (1..=1_000)
-            .map(|index| {
-                let address =
-                    std::net::IpAddr::from([10, 0, (index / 250) as u8, (index % 250) as u8]);
-                let interface = "eth1".into();
-                (index, NextHop { address, interface })
-            })
-            .collect();
-        let mut push = Push::new(reconcile(&many, &Tables::default()), 1);
+        let delete = |index| Operation {
+            change: Change::Delete(Key::NextHop(index)),
+            after: Vec::new(),
+        };
+        let mut push = Push::new((1..=1_000).map(delete).collect(), 1);
         assert_eq!(push.take().len(), BATCH);
         assert_eq!(push.take().len(), WINDOW - BATCH);
         assert!(push.take().is_empty());
         push.handle(&answer(1, Status::FibProgrammed));
         assert_eq!(push.take().len(), 1);
         push.stop();
-        assert_eq!(push.pending(), WINDOW);
+        assert!(push.take().is_empty());
+        assert_eq!(push.in_flight(), WINDOW);
         assert_eq!(push.next_id(), WINDOW as u64 + 2);
     }
 
     #[test]
     fn an_answer_to_nothing_is_passed_over() {
-        let mut push = push(1);
-        assert!(matches!(
-            push.handle(&answer(99, Status::FibProgrammed)),
+        assert_eq!(
+            push().handle(&answer(99, Status::FibProgrammed)),
             Answer::Unknown
-        ));
-        push.take();
-        push.handle(&answer(1, Status::RibProgrammed));
-        assert_eq!(push.settle_accepted(), 1);
+        );
     }
 }

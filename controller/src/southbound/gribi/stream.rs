@@ -15,7 +15,7 @@ use weft_proto::gribi::{AftType, GetRequest, ModifyRequest, ModifyResponse, get_
 
 use super::{Connecting, Ended, message};
 use crate::southbound::Election;
-use crate::southbound::intent::Tables;
+use crate::southbound::intent::Installed;
 
 /// Over TCP, without TLS.
 pub(in crate::southbound) fn connect_tcp(agent: Arc<str>) -> Connecting {
@@ -89,6 +89,11 @@ impl Stream {
             .map_err(|_| Ended::Lost(format!("no answer to {what}")))?
     }
 
+    /// States the election id again: a switch may take silence as the end of a lease.
+    pub(super) async fn renew(&self) -> Result<(), Ended> {
+        self.send(message::election(self.election)).await
+    }
+
     pub(super) async fn send(&self, request: ModifyRequest) -> Result<(), Ended> {
         // Bounded: the window is. A switch that does not read for so long is gone.
         let sent = timeout(PROGRESS_MAX, self.requests.send(request)).await;
@@ -120,7 +125,7 @@ impl Stream {
 }
 
 /// Everything that the switch has in our network instance.
-pub(super) async fn get(channel: Channel) -> Result<Tables, Ended> {
+pub(super) async fn get(channel: Channel) -> Result<Installed, Ended> {
     let read = async {
         let request = GetRequest {
             network_instance: Some(get_request::NetworkInstance::Name(
@@ -129,13 +134,13 @@ pub(super) async fn get(channel: Channel) -> Result<Tables, Ended> {
             aft: AftType::All.into(),
         };
         let mut responses = client(channel).get(request).await?.into_inner();
-        let mut tables = Tables::default();
+        let mut installed = Installed::default();
         while let Some(response) = responses.message().await? {
             for entry in response.entry {
-                message::collect(&mut tables, entry);
+                message::collect(&mut installed, entry);
             }
         }
-        Ok(tables)
+        Ok(installed)
     };
     timeout(GET_MAX, read)
         .await

@@ -1,0 +1,160 @@
+//! What weft-agent says of its switch, beside gRIBI: the latest status, for as long as it is fresh.
+//!
+//! It refuses to know what follows from it. A switch whose gRIBI server is not a weft-agent has none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tonic::{Code, Streaming};
+use weft_proto::agent::v1;
+use weft_proto::agent::v1::agent_service_client::AgentServiceClient;
+
+use super::gribi::{Connect, Wanted};
+use super::intent::Mode;
+
+/// Grows whenever the status of a switch changes in more than counters.
+pub(super) type Changes = Arc<watch::Sender<u64>>;
+
+/// The task that watches the agent of one switch.
+pub(super) struct Observer {
+    pub(super) agent: Arc<str>,
+    pub(super) connect: Connect,
+    pub(super) wanted: watch::Receiver<Wanted>,
+    /// The latest; None if there is none or it is not fresh.
+    pub(super) latest: watch::Sender<Option<Arc<v1::Status>>>,
+    pub(super) changes: Changes,
+}
+
+/// Why a stream of statuses ended.
+enum Ended {
+    /// The server has no such service.
+    Unimplemented,
+    /// No connection, no answer, or silence.
+    Lost,
+    /// Other prefixes are asked for.
+    OtherPrefixes,
+    /// Nobody asks any more.
+    Unwanted,
+}
+
+impl Observer {
+    /// Watches while the mode is on or shadow, until the task is aborted.
+    pub(super) async fn run(mut self) {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let asked = self.wanted.wait_for(|wanted| wanted.mode != Mode::Off);
+            if asked.await.is_err() {
+                return;
+            }
+            let ended = self.watch().await;
+            if self.latest.borrow().is_some() {
+                pause = PAUSE_MIN;
+            }
+            let wait = match ended {
+                Ended::OtherPrefixes => continue,
+                Ended::Unwanted => Duration::ZERO,
+                Ended::Unimplemented => UNIMPLEMENTED_PAUSE,
+                Ended::Lost => pause,
+            };
+            self.publish(None);
+            tokio::time::sleep(wait).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn watch(&mut self) -> Ended {
+        let prefixes = self.prefixes();
+        let mut stream = match timeout(SILENCE_MAX, self.open(&prefixes)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(ended)) => return ended,
+            Err(_) => return Ended::Lost,
+        };
+        loop {
+            tokio::select! {
+                status = timeout(SILENCE_MAX, stream.message()) => match status {
+                    Ok(Ok(Some(status))) => self.publish(Some(Arc::new(status))),
+                    Ok(Err(status)) => return refused(&status),
+                    Ok(Ok(None)) | Err(_) => return Ended::Lost,
+                },
+                changed = self.wanted.changed() => {
+                    if changed.is_err() || self.wanted.borrow().mode == Mode::Off {
+                        return Ended::Unwanted;
+                    }
+                    if self.prefixes() != prefixes {
+                        return Ended::OtherPrefixes;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn open(&self, prefixes: &BTreeSet<IpNet>) -> Result<Streaming<v1::Status>, Ended> {
+        let channel = (self.connect)(self.agent.clone())
+            .await
+            .map_err(|_| Ended::Lost)?;
+        let client = AgentServiceClient::new(channel);
+        let request = v1::WatchStatusRequest {
+            prefixes: prefixes.iter().map(IpNet::to_string).collect(),
+        };
+        let mut client = client.max_decoding_message_size(MESSAGE_OCTETS_MAX);
+        let stream = client.watch_status(request).await;
+        Ok(stream.map_err(|status| refused(&status))?.into_inner())
+    }
+
+    fn prefixes(&self) -> BTreeSet<IpNet> {
+        self.wanted
+            .borrow()
+            .routes
+            .prefixes
+            .keys()
+            .copied()
+            .collect()
+    }
+
+    fn publish(&self, status: Option<Arc<v1::Status>>) {
+        let before = self.latest.send_replace(status);
+        let after = self.latest.borrow();
+        let same = match (&before, &*after) {
+            (Some(before), Some(after)) => without_counters(before) == without_counters(after),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        drop(after);
+        if !same {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+    }
+}
+
+fn refused(status: &tonic::Status) -> Ended {
+    match status.code() {
+        Code::Unimplemented => Ended::Unimplemented,
+        _ => Ended::Lost,
+    }
+}
+
+/// A status without what changes all the time.
+fn without_counters(status: &v1::Status) -> v1::Status {
+    let mut status = status.clone();
+    for interface in &mut status.interfaces {
+        (interface.tx_octets, interface.rx_octets) = (0, 0);
+    }
+    if let Some(primary) = &mut status.primary {
+        primary.lease_remaining_ms = 0;
+    }
+    status
+}
+
+/// An agent speaks every second; one that is silent for this long says nothing any more.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
+/// Until a server that is not a weft-agent is asked again: it may have been replaced.
+const UNIMPLEMENTED_PAUSE: Duration = Duration::from_secs(30);
+/// Between attempts: doubled from the first to the second.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A status has some 300 octets per prefix of 16 next hops: 50,000 prefixes.
+const MESSAGE_OCTETS_MAX: usize = 16 * 1024 * 1024;

@@ -1,0 +1,188 @@
+//! Which numbers next hops and groups have at a switch: those of what is installed there, as far as that serves.
+//!
+//! It refuses to know the order of operations.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+
+use super::Users;
+use crate::southbound::intent::{Installed, Key, Members, NextHop, Routes, Tables};
+
+/// The tables that the switch should have, by number. The answer depends on nothing but the arguments.
+pub(super) fn assign(wanted: &Routes, installed: &Installed) -> Tables {
+    let classes: Vec<(&Members, Vec<IpNet>)> = wanted.classes().into_iter().collect();
+    let claimed = claim(&classes, installed);
+    let (indexes, ids) = numbers(installed);
+    let mut ids = Free::beside(ids);
+    let mut next_hops = NextHops::new(installed, Free::beside(indexes));
+    let mut target = Tables::default();
+    for ((members, prefixes), claimed) in classes.into_iter().zip(claimed) {
+        let (id, weights) = match claimed {
+            Some(Claim::AsIs(id)) => (id, installed.tables.groups[&id].clone()),
+            Some(Claim::Changed(id)) => (id, next_hops.weights(members)),
+            None => (ids.take(), next_hops.weights(members)),
+        };
+        for index in weights.keys() {
+            target
+                .next_hops
+                .insert(*index, next_hops.values[index].clone());
+        }
+        target.groups.insert(id, weights);
+        target
+            .prefixes
+            .extend(prefixes.into_iter().map(|prefix| (prefix, id)));
+    }
+    target
+}
+
+/// How a class of prefixes goes on with an installed group.
+#[derive(Clone, Copy)]
+enum Claim {
+    /// Its content is what the class needs.
+    AsIs(u64),
+    /// It gets the content that the class needs: nobody else uses it.
+    Changed(u64),
+}
+
+/// The installed group of each class, if one serves.
+fn claim(classes: &[(&Members, Vec<IpNet>)], installed: &Installed) -> Vec<Option<Claim>> {
+    let users = Users::of(installed).prefixes;
+    let common = |class: usize, id: u64| {
+        let users = users.get(&id);
+        let prefixes = classes[class].1.iter();
+        users.map_or(0, |users| {
+            prefixes.filter(|prefix| users.contains(prefix)).count()
+        })
+    };
+    let mut contents: BTreeMap<BTreeMap<&NextHop, u64>, Vec<u64>> = BTreeMap::new();
+    for id in installed.tables.groups.keys() {
+        if let Some(content) = installed.tables.content(*id) {
+            contents.entry(content).or_default().push(*id);
+        }
+    }
+    let mut claims = Vec::with_capacity(classes.len());
+    let mut taken: BTreeSet<u64> = BTreeSet::new();
+    for (class, (members, _)) in classes.iter().enumerate() {
+        let content = members
+            .iter()
+            .map(|(next_hop, weight)| (next_hop, u64::from(*weight)));
+        let equal = contents.get(&content.collect::<BTreeMap<_, _>>());
+        let best = equal.and_then(|ids| {
+            ids.iter()
+                .max_by_key(|id| (common(class, **id), Reverse(**id)))
+        });
+        taken.extend(best);
+        claims.push(best.map(|id| Claim::AsIs(*id)));
+    }
+    let mut changeable: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for (class, id) in of_one_class(classes, &users) {
+        let known = installed.tables.groups.contains_key(&id);
+        if known && claims[class].is_none() && !taken.contains(&id) {
+            changeable.entry(class).or_default().push(id);
+        }
+    }
+    for (class, ids) in changeable {
+        let best = ids
+            .into_iter()
+            .max_by_key(|id| (common(class, *id), Reverse(*id)));
+        claims[class] = best.map(Claim::Changed);
+    }
+    claims
+}
+
+/// Groups whose users, as far as they stay, are all of one class, with that class.
+fn of_one_class(
+    classes: &[(&Members, Vec<IpNet>)],
+    users: &BTreeMap<u64, BTreeSet<IpNet>>,
+) -> Vec<(usize, u64)> {
+    let mut class_of = BTreeMap::new();
+    for (class, (_, prefixes)) in classes.iter().enumerate() {
+        class_of.extend(prefixes.iter().map(|prefix| (*prefix, class)));
+    }
+    let one_class = |users: &BTreeSet<IpNet>| {
+        let mut staying = users.iter().filter_map(|prefix| class_of.get(prefix));
+        let first = *staying.next()?;
+        staying.all(|class| *class == first).then_some(first)
+    };
+    let groups = users.iter();
+    groups
+        .filter_map(|(id, users)| Some((one_class(users)?, *id)))
+        .collect()
+}
+
+/// Indexes of next hops by value: the lowest installed one, or a free one.
+struct NextHops {
+    values: BTreeMap<u64, NextHop>,
+    indexes: BTreeMap<NextHop, u64>,
+    free: Free,
+}
+
+impl NextHops {
+    fn new(installed: &Installed, free: Free) -> Self {
+        let mut indexes = BTreeMap::new();
+        for (index, next_hop) in &installed.tables.next_hops {
+            indexes.entry(next_hop.clone()).or_insert(*index);
+        }
+        Self {
+            values: installed.tables.next_hops.clone(),
+            indexes,
+            free,
+        }
+    }
+
+    fn weights(&mut self, members: &Members) -> BTreeMap<u64, u64> {
+        let weights = members.iter();
+        weights
+            .map(|(next_hop, weight)| (self.index(next_hop), u64::from(*weight)))
+            .collect()
+    }
+
+    fn index(&mut self, next_hop: &NextHop) -> u64 {
+        if let Some(index) = self.indexes.get(next_hop) {
+            return *index;
+        }
+        let index = self.free.take();
+        self.values.insert(index, next_hop.clone());
+        self.indexes.insert(next_hop.clone(), index);
+        index
+    }
+}
+
+/// Indexes of next hops and ids of groups that something at the switch is called by or refers to.
+fn numbers(installed: &Installed) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let (mut indexes, mut ids) = (BTreeSet::new(), BTreeSet::new());
+    for key in installed.keys() {
+        match key {
+            Key::NextHop(index) => indexes.extend([index]),
+            Key::Group(id) => {
+                ids.insert(id);
+                indexes.extend(installed.references(key));
+            }
+            Key::Prefix(_) => ids.extend(installed.references(key)),
+        }
+    }
+    (indexes, ids)
+}
+
+/// Numbers from 1 up that are not in use; 0 is never given. A switch with n entries gets none above n + 1, and so none
+/// that weft-agent, which takes numbers below 2^23, would refuse.
+struct Free {
+    used: BTreeSet<u64>,
+    next: u64,
+}
+
+impl Free {
+    fn beside(used: BTreeSet<u64>) -> Self {
+        Self { used, next: 1 }
+    }
+
+    fn take(&mut self) -> u64 {
+        while self.used.contains(&self.next) {
+            self.next += 1;
+        }
+        self.next += 1;
+        self.next - 1
+    }
+}

@@ -1,0 +1,464 @@
+//! Laws of reconciliation, over random tables, orders of answers, operations that are held and operations that fail.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::southbound::intent::{Members, NextHop};
+
+fn next_hop(last: u8) -> NextHop {
+    NextHop {
+        address: IpAddr::from([192, 0, 2, last]),
+        interface: format!("swp{last}").into(),
+    }
+}
+
+fn prefix(last: u8) -> IpNet {
+    IpNet::from(IpAddr::from([198, 51, 100, last]))
+}
+
+/// Prefixes and their members, by the last octets of the addresses.
+type Rows = Vec<(u8, Vec<(u8, u32)>)>;
+
+fn routes(rows: &[(u8, Vec<(u8, u32)>)]) -> Routes {
+    let row = |(last, members): &(u8, Vec<(u8, u32)>)| {
+        let members = members
+            .iter()
+            .map(|(hop, weight)| (next_hop(*hop), *weight));
+        (prefix(*last), Arc::new(members.collect::<Members>()))
+    };
+    Routes {
+        prefixes: rows.iter().map(row).collect(),
+    }
+}
+
+fn installed(tables: Tables) -> Installed {
+    Installed {
+        tables,
+        ..Installed::default()
+    }
+}
+
+/// What a switch has that was empty and got everything.
+fn after_a_push(rows: &[(u8, Vec<(u8, u32)>)]) -> Installed {
+    let mut installed = Installed::default();
+    for operation in reconcile(&routes(rows), &Installed::default()) {
+        installed.program(&operation.change);
+    }
+    installed
+}
+
+fn texts(rows: &[(u8, Vec<(u8, u32)>)], installed: &Installed) -> Vec<String> {
+    let operations = reconcile(&routes(rows), installed);
+    operations
+        .iter()
+        .map(|operation| operation.change.to_string())
+        .collect()
+}
+
+#[test]
+fn a_change_of_weights_is_one_operation() {
+    let before = after_a_push(&[(1, vec![(1, 1), (2, 1)]), (2, vec![(1, 1), (2, 1)])]);
+    let after = [(1, vec![(1, 2), (2, 1)]), (2, vec![(1, 2), (2, 1)])];
+    assert_eq!(texts(&after, &before), ["replace next-hop group 1 of 2"]);
+}
+
+#[test]
+fn a_group_that_somebody_else_keeps_is_not_changed() {
+    let before = after_a_push(&[(1, vec![(1, 1), (2, 1)]), (2, vec![(1, 1), (2, 1)])]);
+    let after = [(1, vec![(1, 1)]), (2, vec![(1, 1), (2, 1)])];
+    let expected = [
+        "add next-hop group 2 of 1",
+        "replace 198.51.100.1/32 by group 2",
+    ];
+    assert_eq!(texts(&after, &before), expected);
+}
+
+#[test]
+fn two_links_that_change_in_one_plan_give_no_prefix_a_third_group() {
+    // Prefixes 1 and 2 change places between two groups that both change.
+    let before = after_a_push(&[
+        (1, vec![(1, 1), (2, 1)]),
+        (2, vec![(3, 1), (4, 1)]),
+        (3, vec![(1, 1), (2, 1)]),
+        (4, vec![(3, 1), (4, 1)]),
+    ]);
+    let after = [
+        (1, vec![(3, 1)]),
+        (2, vec![(1, 1)]),
+        (3, vec![(1, 1)]),
+        (4, vec![(3, 1)]),
+    ];
+    let mut device = Device::of(before.tables.clone());
+    let start = device.clone();
+    let wanted = routes(&after);
+    for operation in reconcile(&wanted, &before) {
+        device
+            .execute(&operation.change, Outcome::Programmed)
+            .unwrap();
+        device.has_old_or_new(&start, &wanted).unwrap();
+    }
+}
+
+#[test]
+fn the_next_leader_finds_what_is_there_by_its_content() {
+    let rows = [(1, vec![(1, 1), (2, 1)]), (2, vec![(2, 3)])];
+    let mut before = after_a_push(&rows);
+    // Another client chose other numbers.
+    let tables = &mut before.tables;
+    tables.next_hops = [(40, next_hop(1)), (7, next_hop(2))].into();
+    tables.groups = [(9, [(40, 1), (7, 1)].into()), (3, [(7, 3)].into())].into();
+    tables.prefixes = [(prefix(1), 9), (prefix(2), 3)].into();
+    assert!(texts(&rows, &before).is_empty());
+}
+
+#[test]
+fn what_is_held_is_written_again_and_waits_for_nothing() {
+    let rows = [(1, vec![(1, 1)])];
+    let mut before = after_a_push(&rows);
+    let keys = [Key::NextHop(1), Key::Group(1), Key::Prefix(prefix(1))];
+    before.held = keys.into_iter().map(|key| (key, BTreeSet::new())).collect();
+    let operations = reconcile(&routes(&rows), &before);
+    assert_eq!(operations.len(), 3);
+    for operation in &operations {
+        assert!(matches!(operation.change, Change::Replace(_)) && operation.after.is_empty());
+    }
+}
+
+#[test]
+fn a_prefix_moves_to_a_held_group_only_when_it_forwards() {
+    let mut before = after_a_push(&[(1, vec![(1, 1)]), (2, vec![(2, 1)])]);
+    before.held.insert(Key::Group(2), BTreeSet::new());
+    let operations = reconcile(&routes(&[(1, vec![(2, 1)]), (2, vec![(2, 1)])]), &before);
+    let expected = [
+        "replace next-hop group 2 of 1",
+        "replace 198.51.100.1/32 by group 2",
+    ];
+    let texts: Vec<_> = operations
+        .iter()
+        .map(|operation| operation.change.to_string())
+        .collect();
+    assert_eq!(texts[..2], expected);
+    let until = Until::Programmed;
+    assert_eq!(
+        operations[1].after,
+        [After {
+            operation: 0,
+            until
+        }]
+    );
+}
+
+/// A switch that refuses what gRIBI says it must, and whose forwarding plane may lag behind what it accepted.
+#[derive(Clone, Debug)]
+struct Device {
+    rib: Tables,
+    fib: Tables,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Programmed,
+    Held,
+    Refused,
+}
+
+impl Device {
+    fn of(tables: Tables) -> Self {
+        let (rib, fib) = (tables.clone(), tables);
+        Self { rib, fib }
+    }
+
+    fn execute(&mut self, change: &Change, outcome: Outcome) -> Result<(), String> {
+        if outcome == Outcome::Refused {
+            return Ok(());
+        }
+        let key = change.key();
+        match change {
+            Change::Add(_) if self.rib.contains(key) => return Err(format!("{change}: it exists")),
+            Change::Replace(_) if !self.rib.contains(key) => {
+                return Err(format!("{change}: it is not there"));
+            }
+            Change::Add(entry) | Change::Replace(entry) => self.rib.put(entry.clone()),
+            Change::Delete(key) => self.rib.remove(*key),
+        }
+        if outcome == Outcome::Programmed {
+            self.catch_up(key);
+        }
+        dangling(&self.rib).map_err(|what| format!("{change}: accepted: {what}"))?;
+        let mut known = self.fib.clone();
+        known.next_hops.extend(self.rib.next_hops.clone());
+        dangling(&known).map_err(|what| format!("{change}: forwarded by: {what}"))
+    }
+
+    fn catch_up(&mut self, key: Key) {
+        match self.rib.entry(key) {
+            Some(entry) => self.fib.put(entry),
+            None => self.fib.remove(key),
+        }
+    }
+
+    /// Programs what was held, if nothing dangles then.
+    fn catch_up_if_possible(&mut self, key: Key) {
+        let before = self.fib.clone();
+        self.catch_up(key);
+        let mut known = self.fib.clone();
+        known.next_hops.extend(self.rib.next_hops.clone());
+        if dangling(&known).is_err() {
+            self.fib = before;
+        }
+    }
+
+    fn get(&self) -> Installed {
+        let held = self
+            .rib
+            .keys()
+            .filter(|key| self.rib.entry(*key) != self.fib.entry(*key));
+        Installed {
+            held: held.map(|key| (key, BTreeSet::new())).collect(),
+            tables: self.rib.clone(),
+        }
+    }
+
+    /// What a prefix is forwarded by.
+    fn forwarded(&self, prefix: IpNet) -> Option<Content> {
+        self.content(self.fib.prefixes.get(&prefix)?, &self.fib)
+    }
+
+    /// What a prefix may be forwarded by when the forwarding plane catches up with what was accepted.
+    fn pending(&self, prefix: IpNet) -> Vec<Option<Content>> {
+        let groups = [
+            self.fib.prefixes.get(&prefix),
+            self.rib.prefixes.get(&prefix),
+        ];
+        let tables = [&self.fib, &self.rib];
+        let content = |group: Option<&u64>, tables| self.content(group?, tables);
+        groups
+            .iter()
+            .flat_map(|group| tables.map(|tables| content(*group, tables)))
+            .collect()
+    }
+
+    fn content(&self, group: &u64, tables: &Tables) -> Option<Content> {
+        let value = |index: &u64| {
+            let fib = self.fib.next_hops.get(index);
+            fib.or_else(|| self.rib.next_hops.get(index))
+                .unwrap()
+                .clone()
+        };
+        let members = tables.groups.get(group)?.iter();
+        Some(
+            members
+                .map(|(index, weight)| (value(index), *weight))
+                .collect(),
+        )
+    }
+
+    /// The law: every prefix that was there and stays has what it had, what was accepted for it, or what is wanted.
+    fn has_old_or_new(&self, start: &Self, wanted: &Routes) -> Result<(), String> {
+        for (prefix, members) in wanted
+            .prefixes
+            .iter()
+            .filter(|(_, members)| !members.is_empty())
+        {
+            if start.forwarded(*prefix).is_none() {
+                continue;
+            }
+            let members = members.iter();
+            let wanted = members.map(|(next_hop, weight)| (next_hop.clone(), u64::from(*weight)));
+            let mut allowed = start.pending(*prefix);
+            if start.rib.prefixes.contains_key(prefix) {
+                allowed.retain(Option::is_some);
+            }
+            allowed.push(Some(wanted.collect()));
+            let now = self.forwarded(*prefix);
+            if !allowed.contains(&now) {
+                return Err(format!("{prefix} has {now:?}, not one of {allowed:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Next hops and weights by value.
+type Content = BTreeMap<NextHop, u64>;
+
+fn dangling(tables: &Tables) -> Result<(), String> {
+    for (id, members) in &tables.groups {
+        if let Some(index) = members
+            .keys()
+            .find(|index| !tables.next_hops.contains_key(index))
+        {
+            return Err(format!("group {id} misses next hop {index}"));
+        }
+    }
+    for (prefix, group) in &tables.prefixes {
+        if !tables.groups.contains_key(group) {
+            return Err(format!("{prefix} misses group {group}"));
+        }
+    }
+    Ok(())
+}
+
+/// One plan on its way: what is wanted, how the switch answers, and when it is interrupted.
+#[derive(Clone, Debug)]
+struct Round {
+    rows: Rows,
+    /// Which of the operations that may be sent comes next, and what comes of it.
+    answers: Vec<(u8, Outcome)>,
+    /// Something that is held reaches the forwarding plane by itself after so many answers.
+    catch_up: Vec<u8>,
+    /// The switch is read afterwards.
+    read: bool,
+}
+
+/// Sends what may be sent, in the order and with the outcomes of the round.
+fn play(round: &Round, device: &mut Device, client: &mut Installed) -> Result<(), String> {
+    let wanted = routes(&round.rows);
+    let start = device.clone();
+    let operations = reconcile(&wanted, client);
+    let mut come: Vec<Option<Until>> = vec![None; operations.len()];
+    let mut sent = vec![false; operations.len()];
+    for (step, (choice, outcome)) in round.answers.iter().enumerate() {
+        let met = |after: &After| come[after.operation].is_some_and(|until| until >= after.until);
+        let may = |at: &usize| !sent[*at] && operations[*at].after.iter().all(met);
+        let ready: Vec<usize> = (0..operations.len()).filter(may).collect();
+        let Some(at) = ready.get(usize::from(*choice) % ready.len().max(1)) else {
+            break;
+        };
+        let operation = &operations[*at].change;
+        sent[*at] = true;
+        device.execute(operation, *outcome)?;
+        match outcome {
+            Outcome::Programmed => {
+                client.program(operation);
+                come[*at] = Some(Until::Programmed);
+            }
+            Outcome::Held => {
+                client.hold(operation);
+                come[*at] = Some(Until::Accepted);
+            }
+            Outcome::Refused => {}
+        }
+        if round
+            .catch_up
+            .contains(&u8::try_from(step).unwrap_or(u8::MAX))
+        {
+            let held: Vec<Key> = client.held.keys().copied().collect();
+            held.into_iter()
+                .for_each(|key| device.catch_up_if_possible(key));
+        }
+        device.has_old_or_new(&start, &wanted)?;
+    }
+    if round.read {
+        *client = device.get().seen(client);
+    }
+    Ok(())
+}
+
+fn tables() -> impl Strategy<Value = Tables> {
+    let next_hops = prop::collection::btree_map(1_u64..6, (1_u8..8).prop_map(next_hop), 1..5);
+    next_hops
+        .prop_flat_map(|next_hops| {
+            let indexes: Vec<u64> = next_hops.keys().copied().collect();
+            let most = indexes.len();
+            let members =
+                prop::collection::btree_map(prop::sample::select(indexes), 1_u64..4, 1..=most);
+            (
+                Just(next_hops),
+                prop::collection::btree_map(1_u64..6, members, 1..5),
+            )
+        })
+        .prop_flat_map(|(next_hops, groups)| {
+            let ids: Vec<u64> = groups.keys().copied().collect();
+            let prefixes = (1_u8..9).prop_map(prefix);
+            let prefixes = prop::collection::btree_map(prefixes, prop::sample::select(ids), 0..8);
+            (Just(next_hops), Just(groups), prefixes)
+        })
+        .prop_map(|(next_hops, groups, prefixes)| Tables {
+            next_hops,
+            groups,
+            prefixes,
+        })
+}
+
+fn rows() -> impl Strategy<Value = Rows> {
+    let members = prop::collection::btree_map(1_u8..6, 1_u32..3, 0..4);
+    let members = members.prop_map(|members| members.into_iter().collect());
+    prop::collection::btree_map(1_u8..9, members, 0..8).prop_map(|rows| rows.into_iter().collect())
+}
+
+fn round() -> impl Strategy<Value = Round> {
+    let outcome = prop_oneof![
+        4 => Just(Outcome::Programmed),
+        2 => Just(Outcome::Held),
+        1 => Just(Outcome::Refused),
+    ];
+    let answers = prop::collection::vec((any::<u8>(), outcome), 0..30);
+    let catch_up = prop::collection::vec(0_u8..30, 0..3);
+    let parts = (rows(), answers, catch_up, any::<bool>());
+    parts.prop_map(|(rows, answers, catch_up, read)| Round {
+        rows,
+        answers,
+        catch_up,
+        read,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn at_each_step_a_prefix_has_its_old_or_its_new_group(
+        tables in tables(),
+        rounds in prop::collection::vec(round(), 1..5),
+        last in rows(),
+    ) {
+        let mut device = Device::of(tables);
+        let mut client = device.get();
+        for round in &rounds {
+            let played = play(round, &mut device, &mut client);
+            prop_assert!(played.is_ok(), "{played:?}");
+        }
+        // The switch becomes well: it gets exactly what is wanted.
+        client = device.get().seen(&client);
+        let well = Round {
+            rows: last.clone(),
+            answers: vec![(0, Outcome::Programmed); 200],
+            catch_up: Vec::new(),
+            read: true,
+        };
+        let played = play(&well, &mut device, &mut client);
+        prop_assert!(played.is_ok(), "{played:?}");
+        let wanted = routes(&last);
+        prop_assert!(reconcile(&wanted, &client).is_empty());
+        prop_assert!(client.held.is_empty());
+        let present = wanted.prefixes.iter().filter(|(_, members)| !members.is_empty());
+        prop_assert_eq!(client.tables.prefixes.len(), present.clone().count());
+        for (prefix, members) in present {
+            let members: BTreeMap<&NextHop, u64> =
+                members.iter().map(|(next_hop, weight)| (next_hop, u64::from(*weight))).collect();
+            prop_assert_eq!(client.tables.content(client.tables.prefixes[prefix]), Some(members));
+        }
+        prop_assert_eq!(client.tables.groups.len(), wanted.classes().len());
+    }
+
+    #[test]
+    fn an_operation_waits_for_earlier_ones_only(tables in tables(), rows in rows()) {
+        for (at, operation) in reconcile(&routes(&rows), &installed(tables)).iter().enumerate() {
+            prop_assert!(operation.after.iter().all(|after| after.operation < at));
+        }
+    }
+
+    #[test]
+    fn an_empty_intent_empties_any_switch(tables in tables()) {
+        let mut device = Device::of(tables.clone());
+        for operation in reconcile(&Routes::default(), &installed(tables)) {
+            let executed = device.execute(&operation.change, Outcome::Programmed);
+            prop_assert!(executed.is_ok(), "{executed:?}");
+        }
+        prop_assert!(device.rib.is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! What is known of the stream to a switch, and its words.
+//!
+//! It refuses to know how it came to be known.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use weft_proto::operator::v1;
+
+use super::intent::Mode;
+use crate::fabric::topology::SwitchName;
+
+/// What is known of the stream to a switch.
+#[derive(Clone, Debug)]
+pub struct AgentStatus {
+    /// The switch.
+    pub switch: SwitchName,
+    /// `host:port` of its gRIBI server.
+    pub address: Arc<str>,
+    /// Whether it is to be programmed.
+    pub mode: Mode,
+    /// Where the stream stands.
+    pub state: AgentState,
+    /// The revision of the plan that it should have.
+    pub intended_revision: u64,
+    /// The revision of the last plan that it acknowledged as a whole, or needed nothing for; 0 for none by this leader.
+    pub installed_revision: u64,
+    /// Entries installed: next hops, groups and prefixes.
+    pub entries: usize,
+    /// Operations not answered yet, or not sent because they wait for others.
+    pub pending: usize,
+    /// Operations that the switch accepted and that are not in its forwarding plane: a link is down, or another
+    /// protocol's route is preferred.
+    pub held: usize,
+    /// Operations that failed in the last run.
+    pub failed: usize,
+    /// Entries that differed from what the switch had acknowledged when it was last read; they are written again.
+    pub drift: usize,
+    /// Why the stream ended, or what failed or is held; empty if nothing did since it was in sync.
+    pub last_error: String,
+    /// When an operation was last acknowledged.
+    pub last_ack: Option<Instant>,
+}
+
+impl AgentStatus {
+    pub(super) fn new(
+        switch: SwitchName,
+        address: Arc<str>,
+        mode: Mode,
+        state: AgentState,
+    ) -> Self {
+        Self {
+            switch,
+            address,
+            mode,
+            state,
+            intended_revision: 0,
+            installed_revision: 0,
+            entries: 0,
+            pending: 0,
+            held: 0,
+            failed: 0,
+            drift: 0,
+            last_error: String::new(),
+            last_ack: None,
+        }
+    }
+
+    /// As the operator's API shows it at `now`.
+    pub fn to_message(&self, now: Instant) -> v1::Agent {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        v1::Agent {
+            switch: self.switch.to_string(),
+            address: self.address.to_string(),
+            state: self.state.as_str().to_owned(),
+            intended_revision: self.intended_revision,
+            installed_revision: self.installed_revision,
+            entries: count(self.entries),
+            pending: count(self.pending),
+            failed: count(self.failed),
+            last_error: self.last_error.clone(),
+            last_ack_secs: self
+                .last_ack
+                .map_or(-1.0, |at| now.saturating_duration_since(at).as_secs_f64()),
+            mode: self.mode.as_str().to_owned(),
+            held: count(self.held),
+            drift: count(self.drift),
+        }
+    }
+}
+
+/// Where the stream to a switch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentState {
+    /// Opening the connection and the session.
+    Connecting,
+    /// Reading what is installed, or sending the difference, or waiting to try again what failed.
+    Synchronizing,
+    /// The switch acknowledged everything.
+    InSync,
+    /// The switch accepted everything that was sent, and some of it is not in its forwarding plane.
+    Held,
+    /// What weft installed is being removed.
+    TurningOff,
+    /// The switch said that nothing of weft's is installed.
+    Off,
+    /// Nothing is written and nothing is read over gRIBI.
+    Shadow,
+    /// No session; another attempt follows after 1 to 30 seconds.
+    Unreachable,
+    /// The switch obeys a later term of this cluster; another attempt follows after 10 seconds.
+    Deposed,
+    /// The switch obeys another incarnation or another controller; another attempt follows after 10 seconds.
+    ForeignController,
+    /// This replica does not lead.
+    Standby,
+}
+
+impl AgentState {
+    /// The word of the operator's API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Synchronizing => "synchronizing",
+            Self::InSync => "in-sync",
+            Self::Held => "held",
+            Self::TurningOff => "turning-off",
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::Unreachable => "unreachable",
+            Self::Deposed => "deposed",
+            Self::ForeignController => "foreign-controller",
+            Self::Standby => "standby",
+        }
+    }
+}

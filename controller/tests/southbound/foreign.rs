@@ -1,0 +1,165 @@
+//! A switch that is not weft's: it takes everything, and can fall silent or obey another writer. It tells of itself as
+//! weft-agent does.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status, Streaming};
+use weft_controller::southbound::Connect;
+use weft_proto::agent::v1;
+use weft_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
+use weft_proto::gribi::g_ribi_server::{GRibi, GRibiServer};
+use weft_proto::gribi::{
+    AftResult, FlushRequest, FlushResponse, GetRequest, GetResponse, ModifyRequest, ModifyResponse,
+    SessionParametersResult, Uint128, aft_result,
+};
+
+use super::switch::{Door, connect};
+
+/// The switch; clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Foreign {
+    door: Arc<Mutex<Door>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    elections: usize,
+    is_silent: bool,
+    /// The id of another writer.
+    obeyed: Uint128,
+}
+
+impl Foreign {
+    pub(crate) fn start() -> Self {
+        let foreign = Self::default();
+        let server = Server::builder()
+            .add_service(GRibiServer::new(foreign.clone()))
+            .add_service(AgentServiceServer::new(foreign.clone()))
+            .serve_with_incoming(Door::open(&foreign.door));
+        tokio::spawn(async move { server.await.unwrap() });
+        foreign
+    }
+
+    pub(crate) fn connect(&self) -> Connect {
+        connect(self.door.clone())
+    }
+
+    /// How often a writer stated its election id.
+    pub(crate) fn elections(&self) -> usize {
+        self.state().elections
+    }
+
+    /// Answers nothing from now on, or everything again.
+    pub(crate) fn fall_silent(&self, silent: bool) {
+        self.state().is_silent = silent;
+    }
+
+    /// Obeys another writer from now on.
+    pub(crate) fn obey(&self, high: u64, low: u64) {
+        self.state().obeyed = Uint128 { high, low };
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn answer(&self, request: ModifyRequest) -> Option<ModifyResponse> {
+        let mut state = self.state();
+        state.elections += usize::from(request.election_id.is_some());
+        if state.is_silent {
+            return None;
+        }
+        let obeyed = (state.obeyed.high, state.obeyed.low);
+        let highest = |id: Uint128| {
+            let (high, low) = obeyed.max((id.high, id.low));
+            Uint128 { high, low }
+        };
+        let result = |id| AftResult {
+            id,
+            status: aft_result::Status::FibProgrammed.into(),
+            ..AftResult::default()
+        };
+        Some(ModifyResponse {
+            session_params_result: request.params.map(|_| SessionParametersResult::default()),
+            election_id: request.election_id.map(highest),
+            result: request
+                .operation
+                .iter()
+                .map(|operation| result(operation.id))
+                .collect(),
+        })
+    }
+}
+
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl GRibi for Foreign {
+    type ModifyStream = Responses<ModifyResponse>;
+    type GetStream = Responses<GetResponse>;
+
+    async fn modify(
+        &self,
+        request: Request<Streaming<ModifyRequest>>,
+    ) -> Result<Response<Self::ModifyStream>, Status> {
+        let foreign = self.clone();
+        let answers = request
+            .into_inner()
+            .filter_map(move |request| match request {
+                Ok(request) => foreign.answer(request).map(Ok),
+                Err(status) => Some(Err(status)),
+            });
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn get(&self, _: Request<GetRequest>) -> Result<Response<Self::GetStream>, Status> {
+        Ok(Response::new(Box::pin(tokio_stream::empty())))
+    }
+
+    async fn flush(&self, _: Request<FlushRequest>) -> Result<Response<FlushResponse>, Status> {
+        Err(Status::unimplemented("nobody flushes"))
+    }
+}
+
+#[tonic::async_trait]
+impl AgentService for Foreign {
+    type WatchStatusStream = Responses<v1::Status>;
+
+    /// Says which prefixes it was asked for.
+    async fn watch_status(
+        &self,
+        request: Request<v1::WatchStatusRequest>,
+    ) -> Result<Response<Self::WatchStatusStream>, Status> {
+        let prefixes = request.into_inner().prefixes.join(" ");
+        let (statuses, queue) = mpsc::channel(1);
+        let foreign = self.clone();
+        tokio::spawn(async move {
+            for octets in 0_u64.. {
+                let interface = v1::Interface {
+                    name: "eth1".to_owned(),
+                    tx_octets: octets,
+                    ..v1::Interface::default()
+                };
+                let status = v1::Status {
+                    version: prefixes.clone(),
+                    interfaces: vec![interface],
+                    ..v1::Status::default()
+                };
+                let silent = foreign.state().is_silent;
+                if !silent && statuses.send(Ok(status)).await.is_err() {
+                    return;
+                }
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(queue))))
+    }
+}
