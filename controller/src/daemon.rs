@@ -170,10 +170,8 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
         counted,
         &mut tasks,
     );
-    tasks.spawn("monitoring", monitoring::serve(Arc::clone(&shared)));
     tasks.spawn("reload", reload::at_hangup(hangup, reloader));
-    tasks.spawn("leadership", leadership::lead(Arc::clone(&shared)));
-    tasks.spawn("switches", switches::program(Arc::clone(&shared), led));
+    follow(&shared, led, &mut tasks);
     tracing::info!(
         replica = config.replica.id,
         replicas = config.replicas.len(),
@@ -357,6 +355,13 @@ async fn disown(consensus: &Consensus, replica: u64, patience: Duration) {
             "no majority of replicas; the others will notice by themselves"
         );
     }
+}
+
+/// What goes on beside peers and calls.
+fn follow(shared: &Arc<Shared>, led: Led, tasks: &mut Tasks) {
+    tasks.spawn("monitoring", monitoring::serve(Arc::clone(shared)));
+    tasks.spawn("leadership", leadership::lead(Arc::clone(shared)));
+    tasks.spawn("switches", switches::program(Arc::clone(shared), led));
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

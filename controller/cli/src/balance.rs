@@ -163,7 +163,12 @@ impl Emptied {
     }
 
     fn failure(&self) -> String {
-        format!("{self}; not those of {}", self.rest.join(", "))
+        let (named, others) = self.rest.split_at(self.rest.len().min(NAMED_MAX));
+        let named = named.join(", ");
+        match others.len() {
+            0 => format!("{self}; not those of {named}"),
+            others => format!("{self}; not those of {named} and {others} more: weft agent list"),
+        }
     }
 }
 
@@ -251,6 +256,8 @@ pub(crate) fn name(mode: proto::BalanceMode) -> &'static str {
 }
 
 const ASK_EVERY: Duration = Duration::from_millis(100);
+/// As many as one looks at; the list has all.
+const NAMED_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {

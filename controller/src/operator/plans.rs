@@ -32,7 +32,7 @@ pub(super) fn show(plan: &Plan, leaf: Option<&SwitchName>) -> Result<proto::Plan
             octets += entry.encoded_len();
             if octets > OCTETS_MAX {
                 return Err(Status::resource_exhausted(format!(
-                    "leaf: the plan of all {} leaves is more than {} MiB; ask for one leaf: --leaf {leaf}",
+                    "leaf: the plan of all {} leaves is more than {} MiB; name one with --leaf",
                     plan.leaves().count(),
                     OCTETS_MAX >> 20,
                 )));
@@ -57,7 +57,7 @@ pub(super) fn diff(led: &Led, leaf: Option<&SwitchName>) -> Result<proto::PlanDi
         octets += row.encoded_len();
         if octets > OCTETS_MAX && rows.len() > 1 {
             return Err(Status::resource_exhausted(format!(
-                "leaf: the answer for all leaves is more than {} MiB; ask for one leaf: --leaf {leaf}",
+                "leaf: the answer for all leaves is more than {} MiB; name one with --leaf",
                 OCTETS_MAX >> 20,
             )));
         }
@@ -135,7 +135,10 @@ mod tests {
     fn a_plan_that_is_too_large_for_a_message_asks_for_a_leaf() {
         let refused = show(&plan(60, 32), None).unwrap_err();
         assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
-        assert!(refused.message().contains("--leaf leaf"), "{refused}");
+        assert!(
+            refused.message().ends_with("name one with --leaf"),
+            "{refused}"
+        );
         assert_eq!(
             show(&plan(60, 32), Some(&"leaf7".into()))
                 .unwrap()
