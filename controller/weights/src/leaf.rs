@@ -15,8 +15,8 @@ use crate::spread::{Excluded, Group, Member};
 
 /// How one leaf divides its traffic to each other leaf: two octets per uplink and group.
 ///
-/// Destinations share a group where every next switch carries the same to them, alive and declared. Two solutions are
-/// equal when the leaf would be programmed the same; their reasons may differ.
+/// Destinations share a group where every next switch carries the same to them, alive and declared. Equal solutions
+/// program the leaf the same; the reasons of their groups may differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSolution {
     source: SwitchId,

@@ -17,28 +17,26 @@ pub struct Solution {
     leaves: BTreeMap<SwitchId, Explained>,
 }
 
-/// The groups of one source, each once.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+/// The weights of one source, and its groups with their reasons, by their places.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Explained {
+    leaf: LeafSolution,
     groups: Vec<Group>,
-    /// By destination the place of its group.
-    group_of: BTreeMap<SwitchId, usize>,
 }
 
 impl Solution {
     /// The group of a source for a destination; None for a pair that is not two different leaves.
     pub fn group(&self, source: SwitchId, destination: SwitchId) -> Option<&Group> {
-        let leaf = self.leaves.get(&source)?;
-        leaf.group_of
-            .get(&destination)
-            .map(|group| &leaf.groups[*group])
+        let explained = self.leaves.get(&source)?;
+        let group = explained.leaf.group_of(destination)?;
+        Some(&explained.groups[group])
     }
 
     /// Every pair of source and destination with its group, in order.
     pub fn groups(&self) -> impl Iterator<Item = ((SwitchId, SwitchId), &Group)> + '_ {
-        self.leaves.iter().flat_map(|(source, leaf)| {
-            let groups = leaf.group_of.iter();
-            groups.map(|(destination, group)| ((*source, *destination), &leaf.groups[*group]))
+        self.leaves.iter().flat_map(|(source, explained)| {
+            let destinations = explained.leaf.destinations();
+            destinations.map(|(to, group)| ((*source, to), &explained.groups[group]))
         })
     }
 
@@ -92,24 +90,13 @@ pub fn solve(problem: &Problem, limits: Limits) -> Solution {
     let fabric = Fabric::new(problem);
     let leaves = fabric.leaves().filter_map(|source| {
         let leaf = fabric.leaf(source, limits)?;
-        Some((source, explained(&fabric, &leaf)))
+        let groups = (0..leaf.groups()).map(|group| fabric.explain(&leaf, group));
+        let groups = groups.collect();
+        Some((source, Explained { leaf, groups }))
     });
     Solution {
         leaves: leaves.collect(),
     }
-}
-
-fn explained(fabric: &Fabric, leaf: &LeafSolution) -> Explained {
-    let mut place_of: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut explained = Explained::default();
-    for (destination, group) in leaf.destinations() {
-        let place = *place_of.entry(group).or_insert_with(|| {
-            explained.groups.push(fabric.explain(leaf, group));
-            explained.groups.len() - 1
-        });
-        explained.group_of.insert(destination, place);
-    }
-    explained
 }
 
 #[cfg(test)]

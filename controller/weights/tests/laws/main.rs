@@ -177,6 +177,29 @@ proptest! {
     }
 
     #[test]
+    fn bundles_of_up_to_1024_links_of_any_capacity_are_spread_over(
+        up in prop::collection::vec((0_u32..3, extreme()), 1..1_024),
+        down in prop::collection::vec((0_u32..3, extreme()), 1..64),
+        three_tiers in any::<bool>(),
+    ) {
+        // Leaf 1 under spines 10 to 12, leaf 2 under the same, or under 20 to 22 beyond super-spines 30 to 32.
+        let mut switches = vec![switch(1, 0), switch(2, 0)];
+        switches.extend((0..3).flat_map(|at| [switch(10 + at, 1), switch(20 + at, 1), switch(30 + at, 2)]));
+        let far = if three_tiers { 20 } else { 10 };
+        let mut links: Vec<Link> = Vec::new();
+        let mut cable = |a, b, capacity_bps| links.push(link(u32::try_from(links.len()).unwrap(), a, b, capacity_bps));
+        for (spine, capacity_bps) in up {
+            cable(1, 10 + spine, capacity_bps);
+            cable(10 + spine, 30 + spine, capacity_bps);
+            cable(30 + spine, 20 + spine, u64::MAX);
+        }
+        for (spine, capacity_bps) in down {
+            cable(2, far + spine, capacity_bps);
+        }
+        solved(switches, links, Limits::default());
+    }
+
+    #[test]
     fn a_usable_link_is_left_out_only_below_one_part((switches, links) in fabric(extreme())) {
         let solution = solved(switches, links, Limits::default());
         for (_, group) in solution.groups() {
