@@ -141,7 +141,7 @@ fn announcers<N: Nlri<Key = N>>(table: &Table<N>, prefix: &N) -> Vec<IpAddr> {
     paths.map(|path| path.source.address).collect()
 }
 
-/// An operator's bound: a way that is lost is known that soon after its withdrawal was applied.
+/// A way that is lost is known that soon after its withdrawal was applied.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
