@@ -41,6 +41,13 @@ pub struct Group {
     pub heard: BTreeMap<u64, Instant>,
 }
 
+impl Group {
+    /// Whether the answering replica leads, and is fit to.
+    pub fn leads(&self) -> bool {
+        self.status.leader == Some(self.status.id) && self.status.degraded.is_none()
+    }
+}
+
 /// A cheap handle on the replicated store.
 #[derive(Clone)]
 pub struct Consensus {
@@ -137,7 +144,7 @@ pub fn start(
     let (consensus, edge) = edge(replica, sink, outbound, counted);
     let thread = std::thread::Builder::new()
         .name("consensus".to_owned())
-        .spawn(move || crate::daemon::or_abort("consensus", || edge.drive()))
+        .spawn(move || crate::daemon::supervision::or_abort("consensus", || edge.drive()))
         .expect("the system can start a thread at startup");
     (consensus, thread)
 }

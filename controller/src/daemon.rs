@@ -4,12 +4,17 @@
 //! consensus thread (1x) --applied--> reflector thread (1x) --segments--> feeds --> writers (1x per connection)
 //!        ^                                  |
 //!        +---- proposals -- peers (1x per peer), leadership (1x), operators' calls
+//!
+//! switches (1x) --inputs--> balancer thread (1x) --plans--> switches --intents--> southbound
 //! ```
 
 pub(crate) mod freezer;
 pub mod leadership;
 mod no_llgr;
 mod orphans;
+mod solver;
+pub(crate) mod supervision;
+pub mod switches;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +26,6 @@ use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
@@ -39,16 +43,8 @@ use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
 use crate::speaker::{Shared, Speaker, socket};
-use leadership::Led;
-
-/// Runs a thread without which a replica is only half alive: then it had better be dead, so that the
-/// others notice and the peers move.
-pub(crate) fn or_abort(thread: &str, drive: impl FnOnce()) {
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(drive)).is_err() {
-        tracing::error!(thread, "the thread failed; so does the daemon");
-        std::process::abort();
-    }
-}
+use supervision::Tasks;
+use switches::led::Led;
 
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -152,7 +148,7 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     let reloader = Arc::new(reloader);
     let led = Led::new();
     let (stop, stopped) = watch::channel(false);
-    let mut tasks = JoinSet::new();
+    let mut tasks = Tasks::default();
     dial(config.replica.id, routes, &consensus, &mut tasks);
     serve_api(
         &reloader,
@@ -174,9 +170,8 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
         counted,
         &mut tasks,
     );
-    tasks.spawn(monitoring::serve(Arc::clone(&shared)));
-    tasks.spawn(reload::at_hangup(hangup, reloader));
-    tasks.spawn(leadership::lead(Arc::clone(&shared), led));
+    tasks.spawn("reload", reload::at_hangup(hangup, reloader));
+    follow(&shared, led, &mut tasks);
     tracing::info!(
         replica = config.replica.id,
         replicas = config.replicas.len(),
@@ -245,7 +240,7 @@ fn serve_api(
     shared: &Arc<Shared>,
     led: &Led,
     requests: metrics::Requests,
-    tasks: &mut JoinSet<()>,
+    tasks: &mut Tasks,
 ) {
     let addresses: BTreeMap<_, _> = shared
         .config()
@@ -280,7 +275,7 @@ fn serve_api(
         ))))
         .add_service(reflection);
     let done = until(stopped.clone());
-    tasks.spawn(async move {
+    tasks.spawn("API listener", async move {
         let served = server
             .serve_with_incoming_shutdown(TcpListenerStream::new(api), done)
             .await;
@@ -290,9 +285,12 @@ fn serve_api(
     });
 }
 
-fn dial(own: u64, routes: Vec<transport::Route>, consensus: &Consensus, tasks: &mut JoinSet<()>) {
+fn dial(own: u64, routes: Vec<transport::Route>, consensus: &Consensus, tasks: &mut Tasks) {
     for route in routes {
-        tasks.spawn(transport::dial(own, route, consensus.commands()));
+        tasks.spawn(
+            "raft dialer",
+            transport::dial(own, route, consensus.commands()),
+        );
     }
 }
 
@@ -302,7 +300,7 @@ fn serve_metrics(
     shared: &Arc<Shared>,
     led: &Led,
     counted: metrics::Counted,
-    tasks: &mut JoinSet<()>,
+    tasks: &mut Tasks,
 ) {
     let sources = metrics::Sources {
         shared: Arc::clone(shared),
@@ -310,7 +308,10 @@ fn serve_metrics(
         counted,
     };
     if let Some(listener) = listener {
-        tasks.spawn(metrics::serve(listener, sources, until(stopped.clone())));
+        tasks.spawn(
+            "metrics",
+            metrics::serve(listener, sources, until(stopped.clone())),
+        );
     }
 }
 
@@ -319,7 +320,7 @@ fn serve_raft(
     stopped: &watch::Receiver<bool>,
     raft: TcpListener,
     shared: &Arc<Shared>,
-    tasks: &mut JoinSet<()>,
+    tasks: &mut Tasks,
 ) {
     let members = shared.members.clone();
     let inbound = transport::Inbound::new(config.replica.id, members, shared.consensus.commands());
@@ -328,7 +329,7 @@ fn serve_raft(
         .initial_connection_window_size(RAFT_WINDOW)
         .add_service(ConsensusServer::new(inbound));
     let done = until(stopped.clone());
-    tasks.spawn(async move {
+    tasks.spawn("Raft listener", async move {
         let served = server
             .serve_with_incoming_shutdown(TcpListenerStream::new(raft), done)
             .await;
@@ -354,6 +355,13 @@ async fn disown(consensus: &Consensus, replica: u64, patience: Duration) {
             "no majority of replicas; the others will notice by themselves"
         );
     }
+}
+
+/// What goes on beside peers and calls.
+fn follow(shared: &Arc<Shared>, led: Led, tasks: &mut Tasks) {
+    tasks.spawn("monitoring", monitoring::serve(Arc::clone(shared)));
+    tasks.spawn("leadership", leadership::lead(Arc::clone(shared)));
+    tasks.spawn("switches", switches::program(Arc::clone(shared), led));
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

@@ -2,4 +2,6 @@
 //!
 //! Pure. It refuses to know what is done with them: weights, plans, streams.
 
+pub mod live;
+pub mod mode;
 pub mod topology;

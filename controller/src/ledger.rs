@@ -10,8 +10,10 @@
 //! a                                                gRIBI ids given to next hops and groups
 //! i                                                incarnation of the replicas
 //! m vni(3) mac(6)                                  a MAC address that is frozen, and where
+//! b name                                           what weft does with a leaf's routes; no name: with all others'
 //! ```
 
+mod balance;
 mod freeze;
 mod path;
 mod retention;
@@ -26,6 +28,7 @@ use weft_bgp::table::{PeerKind, Source, Stale};
 use weft_evpn::moves::Place;
 use weft_store::{Batch, Condition, Op};
 
+pub use balance::{decode_mode, encode_mode};
 pub use freeze::{decode_holder, encode_holder};
 pub use path::{FAMILIES, read_path, write_path};
 pub use retention::{Phase, Retention};
@@ -48,6 +51,8 @@ pub enum FactKey<'a> {
     Incarnation,
     /// A MAC address that is frozen.
     Freeze(Place),
+    /// The mode of a leaf; of all that have none of their own if the name is empty.
+    Balance(&'a str),
 }
 
 impl<'a> FactKey<'a> {
@@ -76,6 +81,7 @@ impl<'a> FactKey<'a> {
             b'a' if rest.is_empty() => Some(Self::Allocation),
             b'i' if rest.is_empty() => Some(Self::Incarnation),
             b'm' => freeze::place_from(rest).map(Self::Freeze),
+            b'b' => std::str::from_utf8(rest).ok().map(Self::Balance),
             _ => None,
         }
     }
@@ -85,6 +91,7 @@ impl<'a> FactKey<'a> {
         // Those of routes are held by the hundred thousand, and room to spare with them.
         let mut key = BytesMut::with_capacity(match self {
             Self::Route(_, _, nlri) => ROUTE_PREFIX_LEN + nlri.len(),
+            Self::Balance(leaf) => 1 + leaf.len(),
             _ => OTHERS_LEN_MAX,
         });
         match self {
@@ -111,6 +118,10 @@ impl<'a> FactKey<'a> {
                 key.put_u8(b'm');
                 freeze::put_place(&mut key, *place);
             }
+            Self::Balance(leaf) => {
+                key.put_u8(b'b');
+                key.put_slice(leaf.as_bytes());
+            }
         }
         key.freeze()
     }
@@ -123,6 +134,8 @@ pub enum FactPrefix {
     RoutesOfPeer(Family, PeerId),
     /// Every session of a replica.
     SessionsOfReplica(u64),
+    /// The mode of every leaf, and that of all others.
+    Balance,
 }
 
 impl FactPrefix {
@@ -130,6 +143,7 @@ impl FactPrefix {
     pub fn decode(prefix: &[u8]) -> Option<Self> {
         match FactKey::decode(prefix) {
             Some(FactKey::Route(family, peer, [])) => Some(Self::RoutesOfPeer(family, peer)),
+            Some(FactKey::Balance("")) => Some(Self::Balance),
             _ => {
                 let (kind, replica) = prefix.split_first()?;
                 let replica = u64::from_be_bytes(replica.try_into().ok()?);
@@ -148,6 +162,7 @@ impl FactPrefix {
                 prefix.put_u64(*replica);
                 prefix.freeze()
             }
+            Self::Balance => FactKey::Balance("").encode(),
         }
     }
 }
@@ -375,6 +390,8 @@ mod tests {
             FactKey::Allocation,
             FactKey::Incarnation,
             FactKey::Freeze((Vni::new(0x00ab_cdef).unwrap(), Mac([2, 3, 4, 5, 6, 7]))),
+            FactKey::Balance(""),
+            FactKey::Balance("leaf1"),
         ];
         for key in keys {
             assert_eq!(FactKey::decode(&key.encode()), Some(key));
@@ -382,6 +399,7 @@ mod tests {
         let prefixes = [
             FactPrefix::RoutesOfPeer(Family::IPV4_UNICAST, PEER),
             FactPrefix::SessionsOfReplica(9),
+            FactPrefix::Balance,
         ];
         for prefix in prefixes {
             assert_eq!(FactPrefix::decode(&prefix.encode()), Some(prefix));

@@ -1,6 +1,7 @@
 //! What people and machines ask of weft: gRPC, and the metrics page. Knows words and pages; the
 //! answers are the reflector's, the speaker's, the store's and the balancer's.
 
+mod balance;
 pub(crate) mod config;
 mod explain;
 pub mod fabric;
@@ -8,6 +9,7 @@ pub mod metrics;
 mod moves;
 mod neighbors;
 mod peers;
+mod plans;
 mod replicas;
 pub mod requests;
 mod rib;

@@ -32,6 +32,7 @@ use weft_evpn::moves::{self, Moves, Place};
 use weft_evpn::vtep::Vteps;
 use weft_store::{Applied, Change};
 
+use crate::fabric::mode::{Mode, Modes};
 use crate::ledger::{self, FactKey, FactPrefix, Owner};
 use families::{FamilyState, GroupId, Image, LastValue};
 use freezes::Freezes;
@@ -83,6 +84,8 @@ pub struct Control {
     pub allocation: bool,
     /// Incarnation of the replicas.
     pub incarnation: Option<u64>,
+    /// What weft does with the switches.
+    pub modes: Modes,
 }
 
 /// What a poll produced.
@@ -204,7 +207,9 @@ impl Reflector {
         ];
         let frozen = self.freezes.iter();
         let frozen = frozen.map(|frozen| FactKey::Freeze(frozen.place).encode());
-        let single = single.into_iter().flatten().chain(frozen);
+        let modes = control.modes.declared();
+        let modes = modes.map(|(leaf, _)| FactKey::Balance(leaf).encode());
+        let single = single.into_iter().flatten().chain(frozen).chain(modes);
         let routes = route_keys(&self.evpn)
             .chain(route_keys(&self.ipv4))
             .chain(route_keys(&self.ipv6))
@@ -239,6 +244,7 @@ impl Reflector {
                         .map(|octets| u64::from_be_bytes(*octets));
                 }
                 Some(FactKey::Freeze(place)) => self.put_freeze(place, value),
+                Some(FactKey::Balance(leaf)) => self.put_mode(leaf, value),
                 None => tracing::error!(?key, "a committed key is not understood"),
             }
             at += 1;
@@ -315,6 +321,17 @@ impl Reflector {
         self.control_touched = true;
     }
 
+    fn put_mode(&mut self, leaf: &str, value: &[u8]) {
+        match ledger::decode_mode(value) {
+            Some(mode) => self.control_mut().modes.set(leaf, Some(mode)),
+            None => {
+                // A later release may know more modes; what this one cannot read, it must not act upon.
+                tracing::error!(leaf, "a committed mode is not understood; it counts as off");
+                self.control_mut().modes.set(leaf, Some(Mode::Off));
+            }
+        }
+    }
+
     /// The address is free, and its moves count anew, on every replica.
     fn thaw(&mut self, place: Place) {
         self.freezes.delete(place, &mut self.evpn.table);
@@ -355,6 +372,7 @@ impl Reflector {
             Some(FactKey::Allocation) => self.control_mut().allocation = false,
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
             Some(FactKey::Freeze(place)) => self.thaw(place),
+            Some(FactKey::Balance(leaf)) => self.control_mut().modes.set(leaf, None),
             None => {}
         }
     }
@@ -383,6 +401,7 @@ impl Reflector {
                     .iter()
                     .for_each(|peer| self.delete(&FactKey::Session(replica, *peer).encode()));
             }
+            Some(FactPrefix::Balance) => self.control_mut().modes = Modes::default(),
             None => tracing::error!(?prefix, "a committed deletion is not understood"),
         }
     }

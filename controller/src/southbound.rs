@@ -22,6 +22,7 @@ use self::answers::Answers;
 use self::gribi::{Counted, Device, Wanted, connect_tcp};
 use self::intent::{Mode, SwitchIntent};
 use self::observe::{Changes, Observer};
+use crate::daemon::supervision::supervised;
 use crate::fabric::topology::SwitchName;
 
 pub use self::gribi::{Connect, Connecting};
@@ -304,7 +305,10 @@ impl Southbound {
             wanted,
             status,
             observed,
-            tasks: [tokio::spawn(device.run()), tokio::spawn(observer.run())],
+            tasks: [
+                tokio::spawn(supervised("gRIBI client", device.run())),
+                tokio::spawn(supervised("agent observer", observer.run())),
+            ],
         };
         self.running.insert(agent, running);
     }

@@ -37,6 +37,7 @@ use weft_bgp::reflect::Local;
 
 use crate::config::{Bgp, Config};
 use crate::consensus::Consensus;
+use crate::daemon::supervision::supervised;
 use crate::monitoring::tap::Taps;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
@@ -321,7 +322,10 @@ impl Speaker {
         self.sign(&self.shared.config().bgp);
         self.start_remembered().await;
         for listener in listeners {
-            listening.spawn(accept(listener, accepted.clone()));
+            listening.spawn(supervised(
+                "BGP listener",
+                accept(listener, accepted.clone()),
+            ));
         }
         let mut audit = tokio::time::interval(AUDIT_EVERY);
         tokio::pin!(stop);

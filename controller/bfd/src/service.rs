@@ -14,6 +14,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -135,7 +136,17 @@ impl Service {
         let (ready, begun) = std::sync::mpsc::sync_channel(1);
         std::thread::Builder::new()
             .name("weft-bfd".to_owned())
-            .spawn(move || run(driver, &ready))?;
+            .spawn(move || {
+                let drive = AssertUnwindSafe(|| run(driver, &ready));
+                if catch_unwind(drive).is_err() {
+                    // Sessions that nobody runs would look as they did last.
+                    tracing::error!(
+                        thread = "weft-bfd",
+                        "the thread panicked; so ends the process"
+                    );
+                    std::process::abort();
+                }
+            })?;
         begun.recv().map_err(io::Error::other)??;
         Ok(Self {
             commands: sender,

@@ -8,11 +8,18 @@ use crate::dialog::Dialog;
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
 
+mod detail;
+
 /// What can be asked of agents.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Every switch with a gRIBI server: what it should have and what it says it has.
     List,
+    /// One switch: what weft-agent does there, on whose behalf, and what is not as wanted.
+    Show {
+        /// Name of the switch.
+        switch: String,
+    },
 }
 
 impl Command {
@@ -20,6 +27,7 @@ impl Command {
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
             Self::List => list(dialog).await,
+            Self::Show { switch } => detail::show(switch, dialog).await,
         }
     }
 }
@@ -65,6 +73,29 @@ impl From<proto::Agent> for Agent {
             last_error: agent.last_error,
             last_ack_secs: agent.last_ack_secs,
         }
+    }
+}
+
+impl Agent {
+    /// Every value with its name, for a switch that is shown alone.
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let names = <Self as output::Row>::HEADER.iter();
+        let names = names.map(|name| match *name {
+            "SWITCH" => "switch",
+            "ADDRESS" => "address",
+            "MODE" => "mode",
+            "STATE" => "session",
+            "REVISION" => "plan",
+            "ENTRIES" => "entries",
+            "PENDING" => "pending",
+            "HELD" => "held",
+            "DRIFT" => "drift",
+            "FAILED" => "failed",
+            "LAST-ACK" => "last acknowledgement",
+            "LAST-ERROR" => "last error",
+            name => name,
+        });
+        names.zip(output::Row::cells(self)).collect()
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Failure {
         /// What came instead of an answer.
         reason: String,
     },
+    /// The answer is there, and things are not as they should be.
+    Unmet(String),
     /// Standard output does not take the answer.
     Unwritten(io::Error),
     /// Whoever read the answer has read enough.
@@ -29,6 +31,7 @@ impl Failure {
         match self {
             Self::Refused(_) | Self::Unwritten(_) => REFUSED,
             Self::Unanswered { .. } => UNANSWERED,
+            Self::Unmet(_) => UNMET,
             Self::Unread => 0,
         }
     }
@@ -62,7 +65,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(reason) => f.write_str(reason),
+            Self::Refused(reason) | Self::Unmet(reason) => f.write_str(reason),
             Self::Unanswered { address, reason } => write!(f, "no answer from {address}: {reason}"),
             Self::Unwritten(error) => write!(f, "standard output: {error}"),
             Self::Unread => f.write_str("standard output: closed"),
@@ -97,3 +100,5 @@ pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
 pub(crate) const REFUSED: u8 = 1;
 /// Exit code of a request that nobody answered.
 pub(crate) const UNANSWERED: u8 = 2;
+/// Exit code of an answer that says that something differs, or is not done in time.
+pub(crate) const UNMET: u8 = 3;

@@ -14,6 +14,7 @@ use failure::Failure;
 use output::{Format, printable_lines};
 
 mod agent;
+mod balance;
 mod config;
 mod connection;
 mod dialog;
@@ -99,6 +100,9 @@ enum Noun {
     /// How each leaf should spread its traffic, and why.
     #[command(subcommand)]
     Plan(plan::Command),
+    /// What weft does with the routes of each leaf: off, shadow or on.
+    #[command(subcommand)]
+    Balance(balance::Command),
     /// The configuration of a replica; each has its own file.
     #[command(subcommand)]
     Config(config::Command),
@@ -171,6 +175,7 @@ async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
         Noun::Replica(command) => command.run(&mut dialog).await,
         Noun::Fabric(command) => command.run(&mut dialog).await,
         Noun::Plan(command) => command.run(&mut dialog).await,
+        Noun::Balance(command) => command.run(&mut dialog).await,
         Noun::Config(command) => command.run(&mut dialog).await,
         Noun::Agent(command) => command.run(&mut dialog).await,
     }
@@ -180,7 +185,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  ok
   1  refused: an argument, a file, or the replica's answer says why
-  2  no answer: no weft listens, nothing comes in time, or no majority of replicas agrees";
+  2  no answer: no weft listens, nothing comes in time, or no majority of replicas agrees
+  3  not so: plan and routing differ, or a table is not empty in time";
 
 /// A day; more is no timeout.
 const TIMEOUT_MAX_SECS: u64 = 86_400;

@@ -10,11 +10,15 @@ use crate::dialog::Dialog;
 use crate::failure::Failure;
 use crate::output::{self, Table, printable};
 
+mod diff;
+
 /// What can be asked of the plan.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Shares by leaf and destination, each with its reason.
     Show(Wanted),
+    /// What the leaves' own routing has, what weft plans, and what the uplinks carry. Exit code 3: they differ.
+    Diff(Wanted),
 }
 
 /// Whose plan is wanted.
@@ -30,6 +34,7 @@ impl Command {
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
             Self::Show(wanted) => show(wanted, dialog).await,
+            Self::Diff(wanted) => diff::diff(wanted, dialog).await,
         }
     }
 }

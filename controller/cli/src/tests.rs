@@ -169,6 +169,62 @@ impl operator_server::Operator for Replica {
         )))
     }
 
+    async fn diff_plan(
+        &self,
+        request: Request<operator::DiffPlanRequest>,
+    ) -> Result<Response<operator::PlanDiff>, Status> {
+        let leaf = request.into_inner().leaf;
+        if leaf.is_empty() {
+            return Err(Status::failed_precondition(
+                "only the leader knows: ask replica 2",
+            ));
+        }
+        let differs = leaf == "leaf2";
+        let prefix = operator::PrefixDiff {
+            differs,
+            ..operator::PrefixDiff::default()
+        };
+        let leaf = operator::LeafDiff {
+            leaf,
+            prefixes: vec![prefix],
+            ..operator::LeafDiff::default()
+        };
+        Ok(Response::new(operator::PlanDiff {
+            revision: 7,
+            leaves: vec![leaf],
+        }))
+    }
+
+    async fn get_agent(
+        &self,
+        _: Request<operator::GetAgentRequest>,
+    ) -> Result<Response<operator::AgentDetail>, Status> {
+        Ok(Response::new(operator::AgentDetail::default()))
+    }
+
+    async fn set_balance(
+        &self,
+        request: Request<operator::SetBalanceRequest>,
+    ) -> Result<Response<operator::Balance>, Status> {
+        let leaf = operator::LeafBalance {
+            leaf: request.get_ref().leaf.clone(),
+            mode: request.get_ref().mode,
+            own: true,
+            agent_address: "192.0.2.11:9340".to_owned(),
+        };
+        Ok(Response::new(operator::Balance {
+            leaves: vec![leaf],
+            ..operator::Balance::default()
+        }))
+    }
+
+    async fn get_balance(
+        &self,
+        _: Request<operator::GetBalanceRequest>,
+    ) -> Result<Response<operator::Balance>, Status> {
+        Ok(Response::new(operator::Balance::default()))
+    }
+
     async fn list_agents(
         &self,
         _: Request<operator::ListAgentsRequest>,
@@ -689,4 +745,38 @@ async fn one_peer_and_views_are_asked_for() {
     for words in [["flood", "list"], ["mac", "moves"]] {
         assert_eq!(typed(&words).await.0.lines().count(), 1);
     }
+}
+
+#[tokio::test]
+async fn a_plan_that_differs_is_printed_and_ends_with_its_own_code() {
+    let (printed, result) = typed(&["plan", "diff", "--leaf", "leaf1", "-o", "json"]).await;
+    result.unwrap();
+    let diff: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(diff["leaves"][0]["prefixes"][0]["differs"], false);
+    let (printed, result) = typed(&["plan", "diff", "--leaf", "leaf2"]).await;
+    assert!(printed.starts_with("plan 7, 1 leaf\n"), "{printed}");
+    let failure = result.unwrap_err();
+    assert_eq!(
+        (failure.to_string().as_str(), failure.exit_code()),
+        ("1 prefix differs", 3)
+    );
+    let said = refused(&["plan", "diff"]).await;
+    assert_eq!(said, ("only the leader knows: ask replica 2".to_owned(), 1));
+}
+
+#[tokio::test]
+async fn a_table_that_is_not_empty_in_time_is_named() {
+    let (printed, result) = typed(&["balance", "off", "--leaf", "leaf1", "--wait", "0"]).await;
+    result.unwrap();
+    assert!(printed.contains("leaf1  off"), "{printed}");
+    let said = refused(&["balance", "off", "--leaf", "leaf1", "--wait", "1"]).await;
+    let expected = "off: 0 of 1 tables are empty; not those of leaf1 (not known yet)";
+    assert_eq!(said, (expected.to_owned(), 3));
+}
+
+#[tokio::test]
+async fn a_mode_is_set_and_shown() {
+    let (printed, result) = typed(&["balance", "on", "--leaf", "leaf1"]).await;
+    result.unwrap();
+    assert!(printed.contains("leaf1  on"), "{printed}");
 }

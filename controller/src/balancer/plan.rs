@@ -1,26 +1,17 @@
-//! A plan: per leaf and remote VTEP the next hops, their weights and why; as intent and as text.
+//! The plan of one leaf: per remote VTEP the next hops, their weights and why; as routes and as text.
 //!
 //! It refuses to know how it was made and how it is sent.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use weft_proto::operator::v1;
 use weft_weights::explain::{Exclusion, Reason};
 
+use crate::fabric::live::Unusable;
 use crate::fabric::topology::{LinkName, SwitchName};
-use crate::southbound::intent::{Intent, Members, Mode, NextHop, Routes, SwitchIntent};
-
-/// How every leaf spreads what it sends.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Plan {
-    /// Grows with every plan that differs from the one before; 0 for none.
-    pub revision: u64,
-    /// Every leaf of the topology.
-    pub leaves: BTreeMap<SwitchName, LeafPlan>,
-}
+use crate::southbound::intent::NextHop;
 
 /// How one leaf spreads what it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,58 +59,19 @@ pub struct Excluded {
     pub link: LinkName,
     /// Why.
     pub reason: Exclusion,
+    /// Who says so of which link.
+    pub seen: Option<Unusable>,
 }
 
-impl Plan {
-    /// What the leaves with a gRIBI server should have, in the mode that `mode` says for each.
-    pub fn intent(&self, mode: impl Fn(&SwitchName) -> Mode) -> Intent {
-        let switches = self.leaves.iter().filter_map(|(leaf, plan)| {
-            let prefixes = plan.entries.iter();
-            let routes = Routes {
-                prefixes: prefixes
-                    .map(|(prefix, entry)| (*prefix, Arc::new(entry.weights())))
-                    .collect(),
-            };
-            let intent = SwitchIntent {
-                agent: plan.agent.clone()?,
-                mode: mode(leaf),
-                routes: Arc::new(routes),
-            };
-            Some((leaf.clone(), intent))
-        });
-        Intent {
-            revision: self.revision,
-            switches: switches.collect(),
-        }
-    }
-
-    /// As the operator's API shows it, of one leaf or of all.
-    pub fn to_message(&self, leaf: Option<&SwitchName>) -> v1::Plan {
-        let entries = self
-            .leaves
-            .iter()
-            .filter(|(name, _)| leaf.is_none_or(|leaf| leaf == *name))
-            .flat_map(|(name, plan)| {
-                plan.entries
-                    .iter()
-                    .map(|(prefix, entry)| entry.to_message(name, prefix))
-            });
-        v1::Plan {
-            revision: self.revision,
-            entries: entries.collect(),
-        }
+impl LeafPlan {
+    /// As the operator's API shows it.
+    pub fn to_messages(&self, leaf: &SwitchName) -> impl Iterator<Item = v1::PlanEntry> {
+        let entries = self.entries.iter();
+        entries.map(|(prefix, entry)| entry.to_message(leaf, prefix))
     }
 }
 
 impl Entry {
-    /// The weight of each next hop.
-    pub fn weights(&self) -> Members {
-        self.members
-            .iter()
-            .map(|member| (member.next_hop.clone(), member.weight))
-            .collect()
-    }
-
     /// Why these shares, in words: what is used, how exact it is, what is not used.
     pub fn reason(&self) -> String {
         let uplinks = self.members.len() + self.excluded.len();
@@ -142,6 +94,9 @@ impl Entry {
         }
         for excluded in &self.excluded {
             reason += &format!("; {}: {}", excluded.link, excluded.reason);
+            if let Some(seen) = &excluded.seen {
+                reason += &format!(" ({seen})");
+            }
         }
         reason
     }
@@ -168,29 +123,5 @@ fn parts(count: u32) -> String {
     match count {
         1 => "1 part".to_owned(),
         count => format!("{count} parts"),
-    }
-}
-
-impl fmt::Display for Plan {
-    /// One line per entry and one per member.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "plan {}", self.revision)?;
-        for (leaf, plan) in &self.leaves {
-            for (prefix, entry) in &plan.entries {
-                writeln!(f, "{leaf} to {} ({prefix}): {}", entry.to, entry.reason())?;
-                for member in &entry.members {
-                    writeln!(
-                        f,
-                        "  {:>3}  {} by {} over {}: {}",
-                        member.weight,
-                        member.via,
-                        member.next_hop.address,
-                        member.next_hop.interface,
-                        member.reason
-                    )?;
-                }
-            }
-        }
-        Ok(())
     }
 }

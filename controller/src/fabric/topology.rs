@@ -3,7 +3,7 @@
 //! Built from `weft.fabric.v1` and given back as it; everything that is wrong with a declaration is found here, at once,
 //! with the field and the reason. It refuses to know weights, plans and where the declaration came from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -201,6 +201,11 @@ impl Topology {
         self.links.values()
     }
 
+    /// A link by its name, as the topology writes it.
+    pub fn link_named(&self, name: &LinkName) -> Option<&Link> {
+        self.links.get(name)
+    }
+
     /// A link by its name; the ends may be given in either order.
     pub fn link(&self, name: &str) -> Option<&Link> {
         let turned = name.split_once("--").map(|(a, b)| format!("{b}--{a}"));
@@ -287,33 +292,6 @@ impl HostPort {
     }
 }
 
-/// What is seen of the links now, beside what is declared: soft, never in the log.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Live {
-    down: BTreeSet<LinkName>,
-}
-
-impl Live {
-    /// Notes what a switch says of a link. True if that is new.
-    pub fn set(&mut self, link: &LinkName, up: bool) -> bool {
-        if up {
-            self.down.remove(link)
-        } else {
-            self.down.insert(link.clone())
-        }
-    }
-
-    /// Whether a link can carry traffic: neither set down nor seen down. A link that nobody speaks of is up.
-    pub fn carries(&self, link: &Link) -> bool {
-        !link.down && !self.down.contains(&link.name)
-    }
-
-    /// Forgets links that the topology does not have any more.
-    pub fn retain(&mut self, topology: &Topology) {
-        self.down.retain(|name| topology.links.contains_key(name));
-    }
-}
-
 /// Everything that is wrong with a declaration; at least one fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidFabric {
@@ -361,3 +339,72 @@ impl fmt::Display for UnknownLink {
 }
 
 impl std::error::Error for UnknownLink {}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The VTEP address of a leaf of [`leaf_spine`].
+    pub(crate) fn vtep(leaf: u8) -> IpAddr {
+        IpAddr::from([198, 51, 100, leaf])
+    }
+
+    /// Every leaf with one link to every spine, 100 Gb/s each: `leaf2:eth1--spine1:eth2`. Every leaf has an agent; on the
+    /// link between leaf and spine the spine is 192.0.`leaf`.`spine`, the leaf 192.0.`leaf`.`100 + spine`.
+    pub(crate) fn declared(leaves: u8, spines: u8) -> v1::Fabric {
+        let leaf = |leaf: u8| v1::Switch {
+            name: format!("leaf{leaf}"),
+            role: v1::Role::Leaf.into(),
+            vtep_address: vtep(leaf).to_string(),
+            agent_address: format!("192.0.2.{leaf}:9340"),
+            peer_address: String::new(),
+        };
+        let spine = |spine: u8| v1::Switch {
+            name: format!("spine{spine}"),
+            role: v1::Role::Spine.into(),
+            ..v1::Switch::default()
+        };
+        let end = |switch: String, port: u8, address: String| {
+            Some(v1::LinkEnd {
+                switch,
+                interface: format!("eth{port}"),
+                address,
+            })
+        };
+        let link = |leaf: u8, spine: u8| v1::Link {
+            a: end(
+                format!("leaf{leaf}"),
+                spine,
+                format!("192.0.{leaf}.{}", 100 + spine),
+            ),
+            b: end(
+                format!("spine{spine}"),
+                leaf,
+                format!("192.0.{leaf}.{spine}"),
+            ),
+            capacity_bps: 100_000_000_000,
+            down: false,
+        };
+        let links = (1..=leaves).flat_map(|leaf| (1..=spines).map(move |spine| (leaf, spine)));
+        v1::Fabric {
+            name: "example".to_owned(),
+            switches: (1..=leaves)
+                .map(leaf)
+                .chain((1..=spines).map(spine))
+                .collect(),
+            links: links.map(|(leaf, spine)| link(leaf, spine)).collect(),
+            ..v1::Fabric::default()
+        }
+    }
+
+    /// [`declared`], validated.
+    pub(crate) fn leaf_spine(leaves: u8, spines: u8) -> Topology {
+        Topology::new(&declared(leaves, spines)).unwrap()
+    }
+
+    #[test]
+    fn a_topology_reads_back_what_it_wrote() {
+        let topology = leaf_spine(3, 2);
+        assert_eq!(Topology::new(&topology.to_fabric()), Ok(topology));
+    }
+}

@@ -75,7 +75,8 @@ fn family(key: &[u8]) -> Option<Family> {
         | FactKey::Fabric
         | FactKey::Allocation
         | FactKey::Incarnation
-        | FactKey::Freeze(_) => None,
+        | FactKey::Freeze(_)
+        | FactKey::Balance(_) => None,
     }
 }
 

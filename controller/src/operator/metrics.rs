@@ -23,7 +23,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
 
 pub use super::requests::Requests;
-use crate::daemon::leadership::Led;
+use crate::daemon::switches::led::Led;
 use crate::ledger::Phase;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tonic::Status;
 use weft_proto::operator::v1 as proto;
 
 use crate::consensus::Group;
@@ -52,6 +53,28 @@ pub(super) fn rows(group: &Group, replicas: &BTreeMap<u64, String>) -> proto::Li
         replica: status.id,
         term: status.term,
     }
+}
+
+/// Refuses what this replica does not know since it does not lead, and says who does.
+pub(super) fn only_the_leader(
+    group: &Group,
+    replicas: &BTreeMap<u64, String>,
+) -> Result<(), Status> {
+    if group.leads() {
+        return Ok(());
+    }
+    let own = group.status.id;
+    let leader = group.status.leader.filter(|leader| *leader != own);
+    Err(match leader {
+        Some(leader) => {
+            let address = replicas.get(&leader).map(String::as_str);
+            Status::failed_precondition(format!(
+                "only the leader knows: ask replica {leader} ({}); this is replica {own}",
+                address.unwrap_or("of an unknown address"),
+            ))
+        }
+        None => Status::unavailable("only the leader knows, and there is none"),
+    })
 }
 
 /// The role of another replica, and when it was heard of. All others speak to the leader; two that follow

@@ -16,8 +16,9 @@ use super::explain::{Asked, Found};
 use super::neighbors::{self, Claims, Wanted};
 use super::peers::{self, Counted};
 use super::routes::{self, Page, Row};
-use super::{config, moves, replicas, rib, views};
-use crate::daemon::leadership::Led;
+use super::{balance, config, moves, plans, replicas, rib, views};
+use crate::daemon::switches::led::Led;
+use crate::fabric::topology::SwitchName;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
 use crate::speaker::reload::Reloader;
@@ -113,6 +114,21 @@ impl Service {
             applied_index.get_or_insert(applied);
         }
         Ok((found, applied_index.unwrap_or(index)))
+    }
+
+    /// The leaf of that name; None if no leaf was named.
+    fn leaf(&self, name: &str) -> Result<Option<SwitchName>, Status> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        balance::known(self.led.topology().as_deref(), name)?;
+        Ok(Some(name.into()))
+    }
+
+    /// Who leads, if it is another replica.
+    fn only_the_leader(&self) -> Result<(), Status> {
+        let group = self.shared.consensus.group().borrow().clone();
+        replicas::only_the_leader(&group, &self.replicas)
     }
 
     /// A page's claims to IP addresses.
@@ -419,22 +435,21 @@ impl operator_server::Operator for Service {
         &self,
         request: Request<proto::GetPlanRequest>,
     ) -> Result<Response<proto::Plan>, Status> {
-        let leaf = request.into_inner().leaf;
-        let mut plan = self.led.plan();
-        if !leaf.is_empty() {
-            let known = self.led.topology().is_some_and(|topology| {
-                topology
-                    .switches()
-                    .any(|switch| switch.name.as_str() == leaf)
-            });
-            if !known {
-                return Err(Status::not_found(format!(
-                    "leaf: the fabric has no switch named {leaf:?}"
-                )));
-            }
-            plan.entries.retain(|entry| entry.leaf == leaf);
-        }
-        Ok(Response::new(plan))
+        let leaf = self.leaf(&request.into_inner().leaf)?;
+        let plan = self.led.plan();
+        let shown = off_the_runtime(move || plans::show(&plan, leaf.as_ref())).await?;
+        shown.map(Response::new)
+    }
+
+    async fn diff_plan(
+        &self,
+        request: Request<proto::DiffPlanRequest>,
+    ) -> Result<Response<proto::PlanDiff>, Status> {
+        self.only_the_leader()?;
+        let leaf = self.leaf(&request.into_inner().leaf)?;
+        let led = self.led.clone();
+        let diff = off_the_runtime(move || plans::diff(&led, leaf.as_ref())).await?;
+        diff.map(Response::new)
     }
 
     async fn list_agents(
@@ -453,6 +468,46 @@ impl operator_server::Operator for Service {
             agents: self.led.agents(),
             leader,
         }))
+    }
+
+    async fn get_agent(
+        &self,
+        request: Request<proto::GetAgentRequest>,
+    ) -> Result<Response<proto::AgentDetail>, Status> {
+        self.only_the_leader()?;
+        let switch = request.into_inner().switch;
+        let agents = self.led.agents();
+        let agent = agents.into_iter().find(|agent| agent.switch == switch);
+        let agent = agent
+            .ok_or_else(|| Status::not_found(format!("switch: there is no agent of {switch:?}")))?;
+        let status = self.led.status(&switch.as_str().into());
+        Ok(Response::new(proto::AgentDetail {
+            agent: Some(agent),
+            status: status.map(Arc::unwrap_or_clone),
+        }))
+    }
+
+    async fn set_balance(
+        &self,
+        request: Request<proto::SetBalanceRequest>,
+    ) -> Result<Response<proto::Balance>, Status> {
+        let topology = self.led.topology();
+        let topology = topology.as_deref();
+        balance::set(&self.shared.consensus, topology, request.get_ref()).await?;
+        let modes = balance::modes(&self.shared.consensus).await?;
+        Ok(Response::new(balance::to_message(&modes, topology)))
+    }
+
+    async fn get_balance(
+        &self,
+        _: Request<proto::GetBalanceRequest>,
+    ) -> Result<Response<proto::Balance>, Status> {
+        let modes = balance::modes(&self.shared.consensus).await?;
+        let topology = self.led.topology();
+        Ok(Response::new(balance::to_message(
+            &modes,
+            topology.as_deref(),
+        )))
     }
 
     async fn reload_config(

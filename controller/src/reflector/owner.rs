@@ -889,7 +889,7 @@ mod tests {
         };
         let family = |prefix| match prefix {
             FactPrefix::RoutesOfPeer(family, _) => family,
-            FactPrefix::SessionsOfReplica(_) => panic!("{prefix:?}"),
+            FactPrefix::SessionsOfReplica(_) | FactPrefix::Balance => panic!("{prefix:?}"),
         };
         ops.iter().filter_map(prefix).map(family).collect()
     }

@@ -235,7 +235,7 @@ pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::Joi
     };
     std::thread::Builder::new()
         .name("reflector".to_owned())
-        .spawn(move || crate::daemon::or_abort("reflector", || edge.drive()))
+        .spawn(move || crate::daemon::supervision::or_abort("reflector", || edge.drive()))
         .expect("the system can start a thread at startup")
 }
 

@@ -61,7 +61,33 @@ impl Validator {
                 topology.host_ports.push(port);
             }
         }
+        self.ways(&topology);
         topology
+    }
+
+    /// What planning costs: every leaf compares its uplinks for every other leaf. Nothing that exhausts the replicas may
+    /// become a fact.
+    fn ways(&mut self, topology: &Topology) {
+        let switches = topology.switches.values();
+        let leaves = switches.filter(|switch| switch.role == Role::Leaf).count();
+        let ends = |link: &Link| {
+            [&link.a, &link.b]
+                .into_iter()
+                .filter_map(|end| topology.switches.get(&end.switch))
+                .filter(|switch| switch.role == Role::Leaf)
+                .count()
+        };
+        let uplinks: usize = topology.links.values().map(ends).sum();
+        let ways = (leaves + uplinks).saturating_mul(leaves.saturating_sub(1));
+        if ways > WAYS_MAX {
+            self.fault(
+                "switches",
+                format_args!(
+                    "{leaves} leaves with {uplinks} uplinks are {ways} ways to plan, at most {WAYS_MAX}: fewer leaves, \
+                     or fewer links"
+                ),
+            );
+        }
     }
 
     fn switch(&mut self, field: &str, switch: &v1::Switch, known: &Topology) -> Switch {
@@ -296,6 +322,9 @@ fn is_name(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
+/// Every way from a leaf over one of its uplinks to another leaf, and one for each pair of leaves: 512 leaves with 256
+/// uplinks each are 67,239,424.
+const WAYS_MAX: usize = 70_000_000;
 /// Above what one controller plans for; a declaration beyond it is a mistake.
 const SWITCHES_MAX: usize = 10_000;
 /// 10,000 switches with 64 ports each, both ends counted once.
@@ -475,6 +504,27 @@ mod tests {
             // Others may follow from the first: what does not exist cannot be named.
             assert_eq!(faults(change)[0], *fault);
         }
+    }
+
+    /// 400 kB that took more memory than a replica has, at each start.
+    #[test]
+    fn ten_thousand_leaves_without_links_are_refused() {
+        let leaf = |leaf: usize| v1::Switch {
+            name: format!("leaf{leaf}"),
+            role: v1::Role::Leaf.into(),
+            vtep_address: format!("198.18.{}.{}", leaf / 256, leaf % 256),
+            ..v1::Switch::default()
+        };
+        let fabric = v1::Fabric {
+            name: "example".to_owned(),
+            switches: (0..10_000).map(leaf).collect(),
+            ..v1::Fabric::default()
+        };
+        let refused = Topology::new(&fabric).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "switches: 10000 leaves with 0 uplinks are 99990000 ways to plan, at most 70000000: fewer leaves, or fewer links"
+        );
     }
 
     #[test]

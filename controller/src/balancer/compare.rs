@@ -1,0 +1,204 @@
+//! The plan of a leaf beside what the leaf's own routing has and what its uplinks carry.
+//!
+//! Pure. It refuses to know streams and time.
+
+use std::collections::BTreeMap;
+
+use weft_proto::agent::v1 as agent;
+use weft_proto::operator::v1;
+
+use super::measured::Sent;
+use super::plan::{Entry, LeafPlan};
+
+/// Compares the plan of a leaf with what its agent says.
+pub fn compare(plan: &LeafPlan, status: &agent::Status, sent: &Sent) -> v1::LeafDiff {
+    let own: BTreeMap<&str, &agent::Prefix> = status
+        .prefixes
+        .iter()
+        .map(|prefix| (prefix.prefix.as_str(), prefix))
+        .collect();
+    let prefixes = plan.entries.iter().map(|(prefix, entry)| {
+        let prefix = prefix.to_string();
+        let own = own.get(prefix.as_str()).map(|prefix| prefix.own.as_slice());
+        let (own, planned) = (
+            own_next_hops(own.unwrap_or_default()),
+            planned_next_hops(entry),
+        );
+        v1::PrefixDiff {
+            prefix,
+            to: entry.to.to_string(),
+            // An entry without a member is left to the switch's own routing.
+            differs: !planned.is_empty() && differ(&own, &planned),
+            own,
+            planned,
+        }
+    });
+    v1::LeafDiff {
+        prefixes: prefixes.collect(),
+        uplinks: uplinks(plan, sent),
+        ..v1::LeafDiff::default()
+    }
+}
+
+fn own_next_hops(own: &[agent::NextHop]) -> Vec<v1::WeightedNextHop> {
+    let own = own.iter().map(|next_hop| v1::WeightedNextHop {
+        address: next_hop.address.clone(),
+        interface: next_hop.interface.clone(),
+        weight: next_hop.weight.max(1),
+    });
+    own.collect()
+}
+
+fn planned_next_hops(entry: &Entry) -> Vec<v1::WeightedNextHop> {
+    let members = entry.members.iter().map(|member| v1::WeightedNextHop {
+        address: member.next_hop.address.to_string(),
+        interface: member.next_hop.interface.to_string(),
+        weight: member.weight,
+    });
+    members.collect()
+}
+
+/// Whether two sets of next hops divide traffic in different ways.
+fn differ(own: &[v1::WeightedNextHop], planned: &[v1::WeightedNextHop]) -> bool {
+    let (own, planned) = (shares(own), shares(planned));
+    own.len() != planned.len()
+        || planned.iter().any(|(next_hop, share)| {
+            let own = own.get(next_hop);
+            own.is_none_or(|own| own.abs_diff(*share) > TOLERATED_PPM)
+        })
+}
+
+/// The share of each next hop in millionths.
+fn shares(next_hops: &[v1::WeightedNextHop]) -> BTreeMap<(&str, &str), u64> {
+    let parts: u64 = next_hops.iter().map(|it| u64::from(it.weight)).sum();
+    let share = |it: &v1::WeightedNextHop| u64::from(it.weight) * MILLION / parts.max(1);
+    next_hops
+        .iter()
+        .map(|it| ((it.address.as_str(), it.interface.as_str()), share(it)))
+        .collect()
+}
+
+/// What each uplink should carry, if the leaf sends as much to every leaf, and what it carried.
+fn uplinks(plan: &LeafPlan, sent: &Sent) -> Vec<v1::UplinkShare> {
+    let mut planned: BTreeMap<&str, u64> = BTreeMap::new();
+    let routed = || {
+        plan.entries
+            .values()
+            .filter(|entry| !entry.members.is_empty())
+    };
+    let entries = (routed().count() as u64).max(1);
+    for entry in routed() {
+        for member in &entry.members {
+            let share = u64::from(member.weight) * MILLION / u64::from(entry.parts.max(1));
+            *planned.entry(&*member.next_hop.interface).or_default() += share;
+        }
+    }
+    let all: u64 = planned
+        .keys()
+        .filter_map(|interface| sent.octets(interface))
+        .fold(0, u64::saturating_add);
+    let ppm = |part: u128, all: u64| (part * u128::from(MILLION)).checked_div(u128::from(all));
+    let uplinks = planned.iter().map(|(interface, share)| {
+        let octets = sent.octets(interface);
+        let measured = octets.and_then(|octets| ppm(octets.into(), all));
+        v1::UplinkShare {
+            interface: (*interface).to_owned(),
+            planned_ppm: u32::try_from(share / entries).unwrap_or(u32::MAX),
+            measured_ppm: measured.and_then(|ppm| u32::try_from(ppm).ok()),
+            octets: octets.unwrap_or(0),
+        }
+    });
+    uplinks.collect()
+}
+
+const MILLION: u64 = 1_000_000;
+/// FRR rounds weights to 255 parts, so that shares differ a little though nobody wants them to.
+const TOLERATED_PPM: u64 = MILLION / 100;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::balancer::{Balancer, Inputs};
+    use crate::fabric::topology::Topology;
+    use crate::fabric::topology::tests::declared;
+
+    /// Leaf 1, whose second uplink is three times as fast.
+    fn plan() -> LeafPlan {
+        let mut fabric = declared(2, 2);
+        for link in &mut fabric.links {
+            let spine2 = link.b.as_ref().is_some_and(|end| end.switch == "spine2");
+            link.capacity_bps *= if spine2 { 3 } else { 1 };
+        }
+        let mut balancer = Balancer::default();
+        let inputs = Inputs {
+            topology: Arc::new(Topology::new(&fabric).unwrap()),
+            ..Inputs::default()
+        };
+        balancer.handle(&inputs).unwrap();
+        balancer.plan().leaf(&"leaf1".into()).unwrap().unwrap()
+    }
+
+    fn status(weights: &[(&str, &str, u32)]) -> agent::Status {
+        let own = weights
+            .iter()
+            .map(|(address, interface, weight)| agent::NextHop {
+                address: (*address).to_owned(),
+                interface: (*interface).to_owned(),
+                weight: *weight,
+                in_use: true,
+            });
+        agent::Status {
+            prefixes: vec![agent::Prefix {
+                prefix: "198.51.100.2/32".to_owned(),
+                own: own.collect(),
+                ..agent::Prefix::default()
+            }],
+            ..agent::Status::default()
+        }
+    }
+
+    fn differs(weights: &[(&str, &str, u32)]) -> bool {
+        compare(&plan(), &status(weights), &Sent::default()).prefixes[0].differs
+    }
+
+    #[test]
+    fn plain_ecmp_differs_from_weights_and_weights_in_another_scale_do_not() {
+        assert!(differs(&[
+            ("192.0.1.1", "eth1", 1),
+            ("192.0.1.2", "eth2", 1)
+        ]));
+        assert!(differs(&[("192.0.1.2", "eth2", 1)]));
+        assert!(differs(&[]));
+        assert!(!differs(&[
+            ("192.0.1.1", "eth1", 1),
+            ("192.0.1.2", "eth2", 3)
+        ]));
+        // As FRR writes 1 to 3.
+        assert!(!differs(&[
+            ("192.0.1.1", "eth1", 85),
+            ("192.0.1.2", "eth2", 255)
+        ]));
+    }
+
+    #[test]
+    fn shares_are_planned_and_measured_by_uplink() {
+        let mut sent = Sent::default();
+        sent.sample([("eth1", 0), ("eth2", 0), ("eth3", 0)]);
+        sent.sample([("eth1", 300), ("eth2", 700), ("eth3", 1_000)]);
+        let diff = compare(&plan(), &status(&[]), &sent);
+        let shares: Vec<_> = diff
+            .uplinks
+            .iter()
+            .map(|it| (it.interface.as_str(), it.planned_ppm, it.measured_ppm))
+            .collect();
+        let expected = [
+            ("eth1", 250_000, Some(300_000)),
+            ("eth2", 750_000, Some(700_000)),
+        ];
+        assert_eq!(shares, expected);
+        let idle = compare(&plan(), &status(&[]), &Sent::default());
+        assert_eq!(idle.uplinks[0].measured_ppm, None);
+    }
+}

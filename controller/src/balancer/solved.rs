@@ -1,0 +1,294 @@
+//! A topology as a problem of numbers, solved, and the answer with the names put back.
+//!
+//! There are two problems of one topology: for leaves that compare next hops with their own routing a link counts unless
+//! somebody says that it is down; for others only if somebody says that it carries traffic.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use weft_weights::check::Checker;
+use weft_weights::explain::Exclusion;
+use weft_weights::fabric::Fabric;
+use weft_weights::leaf::LeafSolution;
+use weft_weights::problem::{self, LinkId, Problem, SwitchId};
+use weft_weights::quantize::Limits;
+use weft_weights::spread;
+
+use super::plan::{Entry, Excluded, LeafPlan, Member};
+use super::{Inputs, Rejected};
+use crate::fabric::live::{Live, Unusable};
+use crate::fabric::topology::{Link, LinkName, Role, Switch, SwitchName, Topology};
+use crate::southbound::intent::{Members, NextHop, Routes};
+
+/// A topology at one moment, ready to answer for each leaf.
+pub(super) struct Solved {
+    topology: Arc<Topology>,
+    live: Live,
+    foreign: BTreeSet<SwitchName>,
+    limits: Limits,
+    names: Names,
+    /// For leaves that look themselves.
+    trusting: Question,
+    /// For those that do not; None without any.
+    strict: Option<Question>,
+}
+
+/// A problem, indexed for its solver and its checker.
+struct Question {
+    problem: Problem,
+    fabric: Fabric,
+    checker: Checker,
+}
+
+impl Solved {
+    /// Indexes the problems; leaves are solved one by one.
+    pub(super) fn new(inputs: &Inputs, live: Live, limits: Limits) -> Result<Self, Rejected> {
+        let topology = Arc::clone(&inputs.topology);
+        let names = Names::new(&topology);
+        let ask = |alive: &dyn Fn(&Link) -> bool| -> Result<Question, Rejected> {
+            let problem = names.problem(&topology, alive)?;
+            Ok(Question {
+                fabric: Fabric::new(&problem),
+                checker: Checker::new(&problem),
+                problem,
+            })
+        };
+        let trusting = ask(&|link| live.unusable(link).is_none())?;
+        let strict = match inputs.foreign.is_empty() {
+            true => None,
+            false => Some(ask(&|link| live.unconfirmed(link).is_none())?),
+        };
+        Ok(Self {
+            foreign: inputs.foreign.clone(),
+            limits,
+            topology,
+            live,
+            names,
+            trusting,
+            strict,
+        })
+    }
+
+    /// Whether the answer would be the same, with every reason.
+    pub(super) fn is_for(&self, inputs: &Inputs, live: &Live) -> bool {
+        (&self.topology, &self.live, &self.foreign) == (&inputs.topology, live, &inputs.foreign)
+    }
+
+    /// Whether the numbers are the same; reasons may differ.
+    pub(super) fn is_same_problem(&self, other: &Self) -> bool {
+        let strict = |solved: &Self| solved.strict.as_ref().map(|strict| strict.problem.clone());
+        self.trusting.problem == other.trusting.problem && strict(self) == strict(other)
+    }
+
+    /// Whether equal weights are equal routes: switches and links are the same, whatever the links carry.
+    pub(super) fn is_named_as(&self, other: &Self) -> bool {
+        let switches = self.topology.switches().eq(other.topology.switches());
+        let ends = |topology: &Arc<Topology>| {
+            let ends = |link: &Link| (link.a.clone(), link.b.clone());
+            topology.links().map(ends).collect::<Vec<_>>()
+        };
+        switches && ends(&self.topology) == ends(&other.topology)
+    }
+
+    pub(super) fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+
+    /// Every leaf, in order of its name.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = &SwitchName> {
+        let leaves = self.topology.switches();
+        let leaves = leaves.filter(|switch| switch.role == Role::Leaf);
+        leaves.map(|switch| &switch.name)
+    }
+
+    /// Whether weft programs a switch.
+    pub(super) fn has_agent(&self, switch: &SwitchName) -> bool {
+        let switch = self.topology.switch(switch);
+        switch.is_some_and(|switch| switch.agent.is_some())
+    }
+
+    /// The weights of one leaf, checked; None if there is no such leaf.
+    pub(super) fn solution(&self, leaf: &SwitchName) -> Option<Result<LeafSolution, Rejected>> {
+        let source = *self.names.numbers.get(leaf)?;
+        let question = self.question(leaf);
+        let solution = question.fabric.leaf(source, self.limits)?;
+        let checked = question.checker.check_leaf(self.limits, &solution);
+        Some(checked.map(|()| solution).map_err(Rejected::from))
+    }
+
+    /// What a leaf should have. Entries without a member are left out: plain routing decides.
+    pub(super) fn routes(&self, leaf: &SwitchName, solution: &LeafSolution) -> Routes {
+        let next_hops: Vec<Option<NextHop>> = solution
+            .uplinks()
+            .iter()
+            .map(|uplink| self.next_hop(leaf, uplink.link))
+            .collect();
+        let members = |group| -> Arc<Members> {
+            let weights = solution.weights(group).weights.iter();
+            let weighted = next_hops
+                .iter()
+                .zip(weights)
+                .filter(|(_, weight)| **weight > 0);
+            let members = weighted
+                .filter_map(|(next_hop, weight)| Some((next_hop.clone()?, u32::from(*weight))));
+            Arc::new(members.collect())
+        };
+        let groups: Vec<_> = (0..solution.groups()).map(members).collect();
+        let prefixes = solution.destinations().filter_map(|(to, group)| {
+            let members = groups.get(group).filter(|members| !members.is_empty())?;
+            let vtep = self.switch(to)?.vtep?;
+            Some((IpNet::from(vtep), Arc::clone(members)))
+        });
+        Routes {
+            prefixes: prefixes.collect(),
+        }
+    }
+
+    /// How one leaf spreads what it sends, and why; None if there is no such leaf.
+    pub(super) fn leaf(&self, leaf: &SwitchName) -> Option<Result<LeafPlan, Rejected>> {
+        let solution = match self.solution(leaf)? {
+            Ok(solution) => solution,
+            Err(rejected) => return Some(Err(rejected)),
+        };
+        let switch = self.topology.switch(leaf)?;
+        let fabric = &self.question(leaf).fabric;
+        let mut explained: BTreeMap<usize, spread::Group> = BTreeMap::new();
+        let entries = solution.destinations().filter_map(|(to, group)| {
+            let to = self.switch(to)?;
+            let explain = || fabric.explain(&solution, group);
+            let group = explained.entry(group).or_insert_with(explain);
+            Some((IpNet::from(to.vtep?), self.entry(switch, to, group)))
+        });
+        Some(Ok(LeafPlan {
+            agent: switch.agent.clone(),
+            entries: entries.collect(),
+        }))
+    }
+
+    fn question(&self, leaf: &SwitchName) -> &Question {
+        let strict = self.strict.as_ref();
+        strict
+            .filter(|_| self.foreign.contains(leaf))
+            .unwrap_or(&self.trusting)
+    }
+
+    fn switch(&self, switch: SwitchId) -> Option<&Switch> {
+        let name = self.names.switches.get(switch.0 as usize)?;
+        self.topology.switch(name)
+    }
+
+    fn next_hop(&self, leaf: &SwitchName, link: LinkId) -> Option<NextHop> {
+        let (near, far) = self.link(link)?.ends_from(leaf)?;
+        Some(NextHop {
+            address: far.address,
+            interface: Arc::clone(&near.interface),
+        })
+    }
+
+    fn entry(&self, leaf: &Switch, to: &Switch, group: &spread::Group) -> Entry {
+        let members = group.members.iter().filter_map(|member| {
+            Some(Member {
+                next_hop: self.next_hop(&leaf.name, member.link)?,
+                via: self.names.switches.get(member.via.0 as usize)?.clone(),
+                link: self.link(member.link)?.name.clone(),
+                weight: member.weight,
+                reason: member.reason,
+            })
+        });
+        let excluded = group.excluded.iter().filter_map(|excluded| {
+            let link = self.link(excluded.link)?;
+            Some(Excluded {
+                link: link.name.clone(),
+                reason: excluded.reason,
+                seen: self.seen(leaf, to, link, excluded.reason),
+            })
+        });
+        Entry {
+            to: to.name.clone(),
+            members: members.collect(),
+            excluded: excluded.collect(),
+            parts: group.parts,
+            delta_ppm: group.delta_ppm,
+        }
+    }
+
+    /// What is known of the link that an exclusion is about: of the uplink itself, or of the way on from the switch
+    /// behind it.
+    fn seen(&self, leaf: &Switch, to: &Switch, link: &Link, why: Exclusion) -> Option<Unusable> {
+        let unusable = |link: &Link| match self.foreign.contains(&leaf.name) {
+            true => self.live.unconfirmed(link),
+            false => self.live.unusable(link),
+        };
+        match why {
+            Exclusion::LinkDown => unusable(link),
+            Exclusion::NoWayOn => {
+                let (_, far) = link.ends_from(&leaf.name)?;
+                let between = (far.switch.clone(), to.name.clone());
+                let onward = self.names.between.get(&between)?;
+                onward.iter().find_map(|link| unusable(self.link(*link)?))
+            }
+            Exclusion::TooSmall { .. } => None,
+        }
+    }
+
+    fn link(&self, link: LinkId) -> Option<&Link> {
+        let name = self.names.links.get(link.0 as usize)?;
+        self.topology.link_named(name)
+    }
+}
+
+/// Switches and links by the numbers that the solver knows them by: their places in order of their names, so that ties
+/// break the same way on every replica.
+struct Names {
+    switches: Vec<SwitchName>,
+    numbers: BTreeMap<SwitchName, SwitchId>,
+    links: Vec<LinkName>,
+    /// Links from a spine to a leaf.
+    between: BTreeMap<(SwitchName, SwitchName), Vec<LinkId>>,
+}
+
+impl Names {
+    fn new(topology: &Topology) -> Self {
+        let switches: Vec<_> = topology.switches().map(|it| it.name.clone()).collect();
+        let numbers = switches.iter().cloned().zip((0..).map(SwitchId)).collect();
+        let mut between: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (link, number) in topology.links().zip((0..).map(LinkId)) {
+            let (a, b) = (link.a.switch.clone(), link.b.switch.clone());
+            between
+                .entry((a.clone(), b.clone()))
+                .or_default()
+                .push(number);
+            between.entry((b, a)).or_default().push(number);
+        }
+        Self {
+            switches,
+            numbers,
+            links: topology.links().map(|link| link.name.clone()).collect(),
+            between,
+        }
+    }
+
+    fn problem(
+        &self,
+        topology: &Topology,
+        alive: &dyn Fn(&Link) -> bool,
+    ) -> Result<Problem, problem::ProblemError> {
+        let number = |name: &SwitchName| self.numbers[name];
+        let switches = topology.switches().map(|switch| problem::Switch {
+            id: number(&switch.name),
+            tier: match switch.role {
+                Role::Leaf => 0,
+                Role::Spine => 1,
+            },
+        });
+        let links = topology.links().zip((0..).map(LinkId));
+        let links = links.map(|(link, id)| problem::Link {
+            id,
+            ends: (number(&link.a.switch), number(&link.b.switch)),
+            capacity_bps: link.capacity_bps,
+            alive: alive(link),
+        });
+        Problem::new(switches.collect(), links.collect())
+    }
+}

@@ -1,0 +1,201 @@
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::*;
+use crate::fabric::live::SpineRoutes;
+use crate::fabric::topology::tests::{declared, leaf_spine, vtep};
+
+const FAR: &str = "leaf2:eth1--spine1:eth2";
+
+fn inputs(topology: Topology) -> Inputs {
+    Inputs {
+        topology: Arc::new(topology),
+        ..Inputs::default()
+    }
+}
+
+fn weights(plan: &Plan, leaf: &str, to: u8) -> Vec<(String, u32)> {
+    let plan = plan.leaf(&leaf.into()).unwrap().unwrap();
+    let members = plan.entries[&IpNet::from(vtep(to))].members.iter();
+    members
+        .map(|member| (member.next_hop.address.to_string(), member.weight))
+        .collect()
+}
+
+fn reason(plan: &Plan, leaf: &str, to: u8) -> String {
+    let plan = plan.leaf(&leaf.into()).unwrap().unwrap();
+    plan.entries[&IpNet::from(vtep(to))].reason()
+}
+
+fn announced(to: &[(&str, &[u8])]) -> Arc<Announced> {
+    let routes = |leaves: &[u8]| SpineRoutes::To(leaves.iter().map(|leaf| vtep(*leaf)).collect());
+    let announced = to.iter();
+    Arc::new(
+        announced
+            .map(|(spine, to)| ((*spine).into(), routes(to)))
+            .collect(),
+    )
+}
+
+#[test]
+fn a_healthy_fabric_gets_an_even_plan() {
+    let mut fabric = declared(3, 2);
+    fabric.switches[2].agent_address.clear();
+    fabric.revision = 3;
+    let mut balancer = Balancer::new(Limits::default());
+    let inputs = inputs(Topology::new(&fabric).unwrap());
+    assert_eq!(balancer.handle(&inputs), Ok(true));
+    let plan = balancer.plan();
+    assert_eq!((plan.revision, plan.leaves().count()), (3, 3));
+    let even = [("192.0.1.1".to_owned(), 1), ("192.0.1.2".to_owned(), 1)];
+    assert_eq!(weights(plan, "leaf1", 2), even);
+    // Leaf 3 has no agent; the others need two prefixes each.
+    assert_eq!(plan.routes.len(), 2);
+    assert_eq!(plan.routes[&"leaf1".into()].prefixes.len(), 2);
+    assert!(plan.leaf(&"spine1".into()).is_none());
+    assert_eq!(balancer.handle(&inputs), Ok(false));
+}
+
+#[test]
+fn a_link_set_down_changes_the_plan_at_once_and_back() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut topology = leaf_spine(3, 2);
+    balancer.handle(&inputs(topology.clone())).unwrap();
+    let before = balancer.plan().clone();
+    assert_eq!(
+        topology.set_link_down("spine1:eth2--leaf2:eth1", true),
+        Ok(true)
+    );
+    assert_eq!(balancer.handle(&inputs(topology.clone())), Ok(true));
+    let plan = balancer.plan();
+    assert_eq!(plan.revision, 2);
+    assert_eq!(weights(plan, "leaf1", 2), [("192.0.1.2".to_owned(), 1)]);
+    assert_eq!(weights(plan, "leaf1", 3).len(), 2);
+    assert_eq!(
+        reason(plan, "leaf2", 1),
+        "1 part over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down (an operator set it down)"
+    );
+    topology.set_link_down(FAR, false).unwrap();
+    balancer.handle(&inputs(topology)).unwrap();
+    assert_eq!(balancer.plan().routes, before.routes);
+    assert_eq!(balancer.plan().revision, 3);
+}
+
+#[test]
+fn a_spine_that_lost_a_vtep_gets_no_part_towards_it() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut inputs = inputs(leaf_spine(3, 2));
+    inputs.announced = announced(&[("spine1", &[1, 3]), ("spine2", &[1, 2, 3])]);
+    balancer.handle(&inputs).unwrap();
+    let plan = balancer.plan();
+    assert_eq!(weights(plan, "leaf1", 2), [("192.0.1.2".to_owned(), 1)]);
+    assert_eq!(weights(plan, "leaf1", 3).len(), 2);
+    assert_eq!(
+        reason(plan, "leaf1", 2),
+        "1 part over 1 of 2 uplinks; leaf1:eth1--spine1:eth1: no part: the next switch has no live link towards the \
+         destination (spine1 announces no route to 198.51.100.2)"
+    );
+}
+
+#[test]
+fn a_foreign_switch_gets_ways_that_somebody_confirms_and_no_others() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut inputs = inputs(leaf_spine(3, 2));
+    inputs.foreign = ["leaf1".into()].into();
+    balancer.handle(&inputs).unwrap();
+    let none = balancer.plan().routes[&"leaf1".into()].prefixes.len();
+    assert_eq!(none, 0);
+    assert_eq!(balancer.plan().routes[&"leaf2".into()].prefixes.len(), 2);
+    assert!(reason(balancer.plan(), "leaf1", 2).contains("nobody announces the way"));
+
+    inputs.announced = announced(&[("spine2", &[1, 2, 3])]);
+    balancer.handle(&inputs).unwrap();
+    assert_eq!(
+        weights(balancer.plan(), "leaf1", 2),
+        [("192.0.1.2".to_owned(), 1)]
+    );
+    assert_eq!(weights(balancer.plan(), "leaf2", 1).len(), 2);
+}
+
+#[test]
+fn what_a_switch_sees_counts_as_much_as_what_an_operator_sets() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut topology = leaf_spine(3, 2);
+    topology.set_link_down(FAR, true).unwrap();
+    balancer.handle(&inputs(topology.clone())).unwrap();
+    let before = balancer.plan().clone();
+    topology.set_link_down(FAR, false).unwrap();
+    let mut seen = inputs(topology);
+    let leaf2: Interfaces = [("eth1".to_owned(), false), ("eth2".to_owned(), true)].into();
+    seen.interfaces = [("leaf2".into(), Arc::new(leaf2))].into();
+    // The same weights for another reason: it is the same plan.
+    assert_eq!(balancer.handle(&seen), Ok(true));
+    assert_eq!(balancer.plan().revision, before.revision);
+    assert!(Arc::ptr_eq(&balancer.plan().routes, &before.routes));
+    assert!(reason(balancer.plan(), "leaf2", 1).contains("leaf2: eth1 is down"));
+}
+
+#[test]
+fn a_change_at_one_leaf_leaves_the_routes_of_others_as_they_are() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut topology = leaf_spine(3, 2);
+    balancer.handle(&inputs(topology.clone())).unwrap();
+    let before = balancer.plan().clone();
+    for spine in 1..=2 {
+        let name = format!("leaf2:eth{spine}--spine{spine}:eth2");
+        topology.set_link_down(&name, true).unwrap();
+    }
+    topology
+        .set_link_down("leaf1:eth1--spine1:eth1", true)
+        .unwrap();
+    topology
+        .set_link_down("leaf1:eth2--spine2:eth1", true)
+        .unwrap();
+    balancer.handle(&inputs(topology)).unwrap();
+    let plan = balancer.plan();
+    assert_eq!(plan.routes[&"leaf2".into()].prefixes.len(), 0);
+    assert!(reason(plan, "leaf3", 2).starts_with("no live way over 2 uplinks"));
+    let leaf3: SwitchName = "leaf3".into();
+    assert!(!Arc::ptr_eq(&plan.routes[&leaf3], &before.routes[&leaf3]));
+    let again = balancer.plan().clone();
+    let mut changed = plan.topology().unwrap().as_ref().clone();
+    changed
+        .set_link_down("leaf2:eth1--spine1:eth2", false)
+        .unwrap();
+    balancer.handle(&inputs(changed)).unwrap();
+    let leaf1: SwitchName = "leaf1".into();
+    assert!(Arc::ptr_eq(
+        &balancer.plan().routes[&leaf1],
+        &again.routes[&leaf1]
+    ));
+}
+
+#[test]
+fn the_same_inputs_in_another_order_give_the_same_plan() {
+    let mut turned = declared(3, 2);
+    turned.switches.reverse();
+    turned.links.reverse();
+    let plan = |topology: Topology| {
+        let mut balancer = Balancer::new(Limits::default());
+        balancer.handle(&inputs(topology)).unwrap();
+        let leaves = balancer.plan().leaves().cloned().collect::<Vec<_>>();
+        leaves
+            .iter()
+            .map(|leaf| balancer.plan().leaf(leaf))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        plan(leaf_spine(3, 2)),
+        plan(Topology::new(&turned).unwrap())
+    );
+}
+
+#[test]
+fn a_prefix_is_the_address_of_a_vtep_alone() {
+    let mut balancer = Balancer::new(Limits::default());
+    balancer.handle(&inputs(leaf_spine(2, 1))).unwrap();
+    let prefixes = &balancer.plan().routes[&"leaf1".into()].prefixes;
+    let address = IpAddr::from([198, 51, 100, 2]);
+    assert_eq!(prefixes.keys().collect::<Vec<_>>(), [&IpNet::from(address)]);
+}

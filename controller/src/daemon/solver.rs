@@ -1,0 +1,121 @@
+//! The thread that makes plans: it may take a second for a large fabric, and nothing waits for it.
+//!
+//! ```text
+//! switches task --inputs, the latest wins--> balancer thread (1x per daemon) --plan, the latest wins--> switches task
+//! ```
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use tokio::sync::watch;
+use weft_weights::quantize::Limits;
+
+use super::supervision::or_abort;
+use crate::balancer::{Balancer, Inputs, Plan};
+
+/// A handle on the thread, which ends with it.
+pub(super) struct Solver {
+    inbox: Arc<Inbox>,
+    plans: watch::Receiver<Plan>,
+}
+
+/// At most one order waits: a newer one replaces it.
+#[derive(Default)]
+struct Inbox {
+    next: Mutex<Option<Order>>,
+    arrived: Condvar,
+}
+
+enum Order {
+    Solve(Box<Inputs>),
+    Stop,
+}
+
+impl Inbox {
+    fn put(&self, order: Order) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(order);
+        self.arrived.notify_one();
+    }
+
+    fn take(&self) -> Order {
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let empty = |next: &mut Option<Order>| next.is_none();
+        let next = self.arrived.wait_while(next, empty);
+        let mut next = next.unwrap_or_else(PoisonError::into_inner);
+        next.take().expect("it waited until there was one")
+    }
+}
+
+impl Solver {
+    /// Starts the thread. There is no plan yet.
+    pub(super) fn start() -> Self {
+        let inbox = Arc::new(Inbox::default());
+        let (publish, plans) = watch::channel(Plan::default());
+        let orders = Arc::clone(&inbox);
+        std::thread::Builder::new()
+            .name("balancer".to_owned())
+            .spawn(move || or_abort("balancer", || drive(&orders, &publish)))
+            .expect("the system can start a thread at startup");
+        Self { inbox, plans }
+    }
+
+    /// Hands over what the next plan follows from. What was handed over before and was not begun is forgotten.
+    pub(super) fn solve(&self, inputs: Inputs) {
+        self.inbox.put(Order::Solve(Box::new(inputs)));
+    }
+
+    /// The plan in force, now and later.
+    pub(super) fn plans(&self) -> watch::Receiver<Plan> {
+        self.plans.clone()
+    }
+}
+
+impl Drop for Solver {
+    fn drop(&mut self) {
+        self.inbox.put(Order::Stop);
+    }
+}
+
+fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>) {
+    let mut balancer = Balancer::new(Limits::default());
+    loop {
+        let inputs = match inbox.take() {
+            Order::Solve(inputs) => inputs,
+            Order::Stop => return,
+        };
+        match balancer.handle(&inputs) {
+            Ok(true) => drop(publish.send_replace(balancer.plan().clone())),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "no new plan; the one in force stays"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::topology::tests::leaf_spine;
+
+    #[tokio::test]
+    async fn the_last_of_many_inputs_is_the_one_that_is_planned() {
+        let solver = Solver::start();
+        let mut plans = solver.plans();
+        for leaves in 2..=20 {
+            solver.solve(Inputs {
+                topology: Arc::new(leaf_spine(leaves, 2)),
+                ..Inputs::default()
+            });
+        }
+        let planned = plans.wait_for(|plan| plan.leaves().count() == 20).await;
+        assert_eq!(planned.unwrap().routes.len(), 20);
+    }
+
+    #[test]
+    fn the_thread_ends_with_its_handle() {
+        let solver = Solver::start();
+        let plans = solver.plans();
+        drop(solver);
+        while plans.has_changed().is_ok() {
+            std::thread::yield_now();
+        }
+    }
+}

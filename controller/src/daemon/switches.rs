@@ -1,0 +1,384 @@
+//! From the declared fabric to the switches: what is seen of it goes to the balancer, and what the balancer plans goes to
+//! the switches, if this replica leads and the operator wants it.
+//!
+//! ```text
+//! reflector --fabric, modes--> switches (1x) --inputs--> balancer thread (1x)
+//! announced (1x) --spines' routes--^   ^  |  <--plan--
+//! southbound --interfaces, counters----+  +--intents--> southbound
+//! ```
+//!
+//! Every replica plans; only the leader hears of switches and writes to them. It refuses to know BGP peers and replicas.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use weft_proto::fabric::v1::Fabric;
+use weft_store::{Batch, Condition, Outcome};
+
+use self::agents::Agents;
+use self::led::Led;
+use super::solver::Solver;
+use super::supervision::supervised;
+use crate::balancer::{Inputs, Plan};
+use crate::consensus::Group;
+use crate::fabric::live::Announced;
+use crate::fabric::mode::{Mode, Modes};
+use crate::fabric::topology::{Role, SwitchName, Topology};
+use crate::ledger::{self, FactKey};
+use crate::southbound::intent::SwitchIntent;
+use crate::southbound::{Election, Southbound};
+use crate::speaker::Shared;
+
+mod agents;
+mod announced;
+pub mod led;
+
+/// Plans and programs until it is aborted.
+pub async fn program(shared: Arc<Shared>, led: Led) {
+    let (fabric, declared) = watch::channel(None);
+    let (publish, announced) = watch::channel(Arc::default());
+    let follow = announced::follow(Arc::clone(&shared), declared, publish);
+    let switches = Switches::new(shared, led, fabric, announced);
+    tokio::join!(supervised("announced", follow), switches.run());
+}
+
+struct Switches {
+    shared: Arc<Shared>,
+    led: Led,
+    solver: Solver,
+    plans: watch::Receiver<Plan>,
+    southbound: Southbound,
+    /// Grows whenever an agent says something new.
+    spoken: watch::Receiver<u64>,
+    /// The fabric's octets that the topology was read from.
+    octets: Option<Bytes>,
+    topology: watch::Sender<Option<Arc<Topology>>>,
+    announced: watch::Receiver<Arc<Announced>>,
+    modes: Modes,
+    incarnation: Option<u64>,
+    /// Whether gRIBI ids are there that an earlier release agreed on.
+    allocation: bool,
+    agents: Agents,
+    /// What the balancer was given last.
+    inputs: Inputs,
+    /// What the intents were made from last.
+    intended: Option<Intended>,
+    /// The term in which an entry of our own was applied.
+    confirmed: Option<u64>,
+}
+
+/// What the last intents were made from.
+struct Intended {
+    plan: Plan,
+    modes: Modes,
+    unheard: BTreeSet<SwitchName>,
+}
+
+impl Intended {
+    fn is_from(&self, plan: &Plan, modes: &Modes, unheard: &BTreeSet<SwitchName>) -> bool {
+        let topology = |plan: &Plan| plan.topology().map(Arc::as_ptr);
+        Arc::ptr_eq(&self.plan.routes, &plan.routes)
+            && topology(&self.plan) == topology(plan)
+            && (&self.modes, &self.unheard) == (modes, unheard)
+    }
+}
+
+impl Switches {
+    fn new(
+        shared: Arc<Shared>,
+        led: Led,
+        topology: watch::Sender<Option<Arc<Topology>>>,
+        announced: watch::Receiver<Arc<Announced>>,
+    ) -> Self {
+        let solver = Solver::start();
+        let southbound = Southbound::new();
+        led.set_answers(southbound.answers());
+        Self {
+            shared,
+            led,
+            plans: solver.plans(),
+            solver,
+            spoken: southbound.changed(),
+            southbound,
+            octets: None,
+            topology,
+            announced,
+            modes: Modes::default(),
+            incarnation: None,
+            allocation: false,
+            agents: Agents::default(),
+            inputs: Inputs::default(),
+            intended: None,
+            confirmed: None,
+        }
+    }
+
+    async fn run(mut self) {
+        let mut control = self.shared.reflection.control();
+        let mut group = self.shared.consensus.group();
+        control.mark_changed();
+        loop {
+            if control.has_changed().unwrap_or(true) {
+                control.mark_unchanged();
+                if self.look().await.is_none() {
+                    return;
+                }
+            }
+            self.turn().await;
+            tokio::select! {
+                changed = control.changed() => match changed {
+                    Ok(()) => control.mark_changed(),
+                    Err(_) => return,
+                },
+                changed = group.changed() => if changed.is_err() { return },
+                Ok(()) = self.announced.changed() => {}
+                Ok(()) = self.plans.changed() => {}
+                // Agents speak many times a second, each for itself.
+                Ok(()) = self.spoken.changed() => tokio::time::sleep(GATHER).await,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    /// Reads the facts that concern switches; None while the daemon stops.
+    async fn look(&mut self) -> Option<()> {
+        let control = self
+            .shared
+            .reflection
+            .query(|reflector| reflector.control().clone());
+        let control = control.await?;
+        (self.modes, self.incarnation) = (control.modes, control.incarnation);
+        self.allocation = control.allocation;
+        self.led.set_modes(&self.modes);
+        if self.octets != control.fabric {
+            self.octets = control.fabric;
+            let topology = self.octets.as_ref().and_then(topology).map(Arc::new);
+            self.led.set_topology(topology.clone());
+            self.topology.send_replace(topology);
+        }
+        Some(())
+    }
+
+    async fn turn(&mut self) {
+        let now = Instant::now();
+        let group = self.shared.consensus.group().borrow().clone();
+        self.observe(group.leads(), now);
+        self.solve(now);
+        self.intend(now);
+        if group.leads() {
+            self.program(&group).await;
+        } else {
+            self.confirmed = None;
+            self.southbound.yield_();
+        }
+        self.led.set_agents(self.southbound.statuses());
+    }
+
+    /// Takes what agents said since, at the leader.
+    fn observe(&mut self, leads: bool, now: Instant) {
+        let topology = self.topology.borrow().clone().filter(|_| leads);
+        let Some(topology) = topology else {
+            return self.agents.forget(&self.led);
+        };
+        self.agents.watch(&topology, &self.modes, now);
+        for switch in topology.switches().filter(|switch| switch.agent.is_some()) {
+            let status = self.southbound.observed(&switch.name);
+            self.agents.observe(&switch.name, status, &self.led, now);
+        }
+    }
+
+    /// Gives the balancer what there is to plan from, if it changed.
+    fn solve(&mut self, now: Instant) {
+        let Some(topology) = self.topology.borrow().clone() else {
+            return;
+        };
+        let announced = Arc::clone(&self.announced.borrow_and_update());
+        let inputs = Inputs {
+            announced,
+            interfaces: self.agents.interfaces(),
+            foreign: self.agents.foreign(now),
+            topology,
+        };
+        if inputs != self.inputs {
+            self.inputs = inputs.clone();
+            self.solver.solve(inputs);
+        }
+    }
+
+    /// Says what every switch should have, if that changed.
+    fn intend(&mut self, now: Instant) {
+        let plan = self.plans.borrow_and_update().clone();
+        let Some(topology) = plan.topology() else {
+            return;
+        };
+        // Reasons may be new where routes are not.
+        self.led.set_plan(&plan);
+        let unheard = self.agents.unheard(topology, now);
+        let intended = self.intended.as_ref();
+        if intended.is_some_and(|it| it.is_from(&plan, &self.modes, &unheard)) {
+            return;
+        }
+        self.southbound
+            .set_intent(intents(&plan, &self.modes, &unheard), plan.revision);
+        self.intended = Some(Intended {
+            modes: self.modes.clone(),
+            unheard,
+            plan,
+        });
+    }
+
+    /// Sees to it that the replicas have a name for switches, and that the switches get what is intended.
+    async fn program(&mut self, group: &Group) {
+        let Some(incarnation) = self.incarnation else {
+            return self.found().await;
+        };
+        if self.allocation {
+            // The ids are chosen at each switch's stream now.
+            let ops = vec![ledger::delete(&FactKey::Allocation)];
+            let conditions = Vec::new();
+            self.shared
+                .consensus
+                .propose(Batch { conditions, ops })
+                .await;
+        }
+        if self.intended.is_none() {
+            return;
+        }
+        let term = group.status.term;
+        if self.confirmed != Some(term) {
+            // A majority confirms that this replica leads, and that it has applied an entry of its term.
+            if self.shared.consensus.read_index().await.is_none() {
+                return;
+            }
+            self.confirmed = Some(term);
+        }
+        self.southbound.lead(Election { incarnation, term });
+    }
+
+    /// The first leader of a new group names it: by the clock, so that a later group of the same
+    /// replicas is later for every switch.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "read once in the life of a group, and committed"
+    )]
+    async fn found(&self) {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let incarnation = since.map_or(1, |since| since.as_secs().max(1));
+        let value = Bytes::copy_from_slice(&incarnation.to_be_bytes());
+        let key = FactKey::Incarnation;
+        let conditions = vec![Condition::Equals {
+            key: key.encode(),
+            value: None,
+        }];
+        let batch = Batch {
+            conditions,
+            ops: vec![ledger::put(&key, value)],
+        };
+        match self.shared.consensus.propose(batch).await {
+            // The change comes back through the reflector and wakes this task.
+            Outcome::Applied { .. } | Outcome::ConditionFailed { .. } => {}
+            Outcome::Superseded | Outcome::Dropped => {
+                tracing::debug!(?key, "not agreed; trying again")
+            }
+        }
+    }
+}
+
+/// What every switch with an agent should have. One that nobody has heard of yet is only watched: whether it looks at its
+/// own routing decides what it may have.
+fn intents(
+    plan: &Plan,
+    modes: &Modes,
+    unheard: &BTreeSet<SwitchName>,
+) -> BTreeMap<SwitchName, SwitchIntent> {
+    let switches = plan.topology().into_iter().flat_map(|it| it.switches());
+    let intents = switches.filter_map(|switch| {
+        let agent = switch.agent.clone()?;
+        let name = &switch.name;
+        let mode = match (switch.role, modes.of(name.as_str())) {
+            // A spine gets no routes; what its agent sees of its links counts.
+            (Role::Spine, _) => Mode::Shadow,
+            (Role::Leaf, Mode::On) if unheard.contains(name) => Mode::Shadow,
+            (Role::Leaf, mode) => mode,
+        };
+        let routes = plan.routes.get(name).cloned().unwrap_or_default();
+        let intent = SwitchIntent {
+            agent,
+            mode,
+            routes,
+        };
+        Some((name.clone(), intent))
+    });
+    intents.collect()
+}
+
+fn topology(octets: &Bytes) -> Option<Topology> {
+    let fabric = Fabric::decode(&octets[..]).map_err(|error| error.to_string());
+    let topology =
+        fabric.and_then(|fabric| Topology::new(&fabric).map_err(|error| error.to_string()));
+    topology
+        .inspect_err(|error| tracing::error!(%error, "the committed fabric is not understood"))
+        .ok()
+}
+
+/// Looks again now and then, whatever happens: time passes for switches that are silent.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// What many agents say at once is looked at once.
+const GATHER: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balancer::Balancer;
+    use crate::fabric::topology::tests::declared;
+
+    fn plan() -> Plan {
+        let mut fabric = declared(3, 2);
+        fabric.switches[2].agent_address.clear();
+        fabric.switches[3].agent_address = "192.0.2.100:9340".to_owned();
+        let mut balancer = Balancer::default();
+        let inputs = Inputs {
+            topology: Arc::new(Topology::new(&fabric).unwrap()),
+            ..Inputs::default()
+        };
+        balancer.handle(&inputs).unwrap();
+        balancer.plan().clone()
+    }
+
+    #[test]
+    fn a_declared_fabric_is_watched_and_not_touched_until_somebody_says_on() {
+        let plan = plan();
+        let modes_of = |modes: &Modes, unheard: &[&str]| {
+            let unheard = unheard.iter().map(|name| (*name).into()).collect();
+            let intents = intents(&plan, modes, &unheard).into_iter();
+            intents
+                .map(|(name, intent)| (name.to_string(), intent.mode))
+                .collect::<Vec<_>>()
+        };
+        let named = |modes: [Mode; 3]| {
+            let names = ["leaf1", "leaf2", "spine1"].map(str::to_owned);
+            names.into_iter().zip(modes).collect::<Vec<_>>()
+        };
+        let mut modes = Modes::default();
+        assert_eq!(modes_of(&modes, &[]), named([Mode::Shadow; 3]));
+        modes.set("", Some(Mode::On));
+        modes.set("leaf2", Some(Mode::Off));
+        assert_eq!(
+            modes_of(&modes, &[]),
+            named([Mode::On, Mode::Off, Mode::Shadow])
+        );
+        // Nobody knows yet what kind of switch leaf 1 is.
+        let unheard = modes_of(&modes, &["leaf1"]);
+        assert_eq!(unheard, named([Mode::Shadow, Mode::Off, Mode::Shadow]));
+    }
+
+    #[test]
+    fn a_fabric_that_is_not_understood_is_none() {
+        assert!(topology(&Bytes::from_static(b"\xff\xff")).is_none());
+    }
+}

@@ -1,0 +1,211 @@
+//! What the agents of switches said last, and which leaves have none that says anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use weft_proto::agent::v1 as agent;
+
+use super::led::Led;
+use crate::fabric::live::Interfaces;
+use crate::fabric::mode::{Mode, Modes};
+use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
+
+/// What this replica knows of agents while it leads.
+#[derive(Default)]
+pub(super) struct Agents {
+    /// Since when each leaf with an agent is watched.
+    watched: BTreeMap<SwitchName, Instant>,
+    observed: BTreeMap<SwitchName, Observed>,
+}
+
+/// What a switch's agent said.
+struct Observed {
+    status: Arc<agent::Status>,
+    /// Empty while the agent is silent: it has no say then.
+    interfaces: Arc<Interfaces>,
+    heard: Instant,
+    /// When its counters were sampled last.
+    sampled: Instant,
+}
+
+impl Agents {
+    /// Forgets everything: this replica does not lead.
+    pub(super) fn forget(&mut self, led: &Led) {
+        if !self.watched.is_empty() || !self.observed.is_empty() {
+            *self = Self::default();
+            led.forget_agents();
+        }
+    }
+
+    /// Notes which leaves are watched from now on: those that are not off.
+    pub(super) fn watch(&mut self, topology: &Topology, modes: &Modes, now: Instant) {
+        let watched: BTreeSet<&SwitchName> = programmed(topology)
+            .filter(|leaf| modes.of(leaf.as_str()) != Mode::Off)
+            .collect();
+        self.watched.retain(|leaf, _| watched.contains(leaf));
+        for leaf in watched {
+            if !self.watched.contains_key(leaf) {
+                self.watched.insert(leaf.clone(), now);
+            }
+        }
+    }
+
+    /// Takes the latest word of an agent; None: it is silent.
+    pub(super) fn observe(
+        &mut self,
+        switch: &SwitchName,
+        status: Option<Arc<agent::Status>>,
+        led: &Led,
+        now: Instant,
+    ) {
+        let before = self.observed.get_mut(switch);
+        let Some(status) = status else {
+            if let Some(before) = before.filter(|before| !before.interfaces.is_empty()) {
+                before.interfaces = Arc::default();
+                led.set_status(switch, None);
+            }
+            return;
+        };
+        let mut sampled = None;
+        let mut interfaces = Arc::new(interfaces(&status));
+        if let Some(before) = before {
+            before.heard = now;
+            if Arc::ptr_eq(&before.status, &status) && !before.interfaces.is_empty() {
+                return;
+            }
+            sampled = Some(before.sampled);
+            if before.interfaces == interfaces {
+                interfaces = Arc::clone(&before.interfaces);
+            }
+        }
+        let fresh = sampled.filter(|at| now < *at + SAMPLE_EVERY);
+        if fresh.is_none() {
+            led.sample(switch, &status);
+        }
+        led.set_status(switch, Some(Arc::clone(&status)));
+        let observed = Observed {
+            status,
+            interfaces,
+            heard: now,
+            sampled: fresh.unwrap_or(now),
+        };
+        self.observed.insert(switch.clone(), observed);
+    }
+
+    /// The interfaces of every switch whose agent speaks.
+    pub(super) fn interfaces(&self) -> BTreeMap<SwitchName, Arc<Interfaces>> {
+        let observed = self.observed.iter();
+        let known = observed.filter(|(_, observed)| !observed.interfaces.is_empty());
+        known
+            .map(|(switch, observed)| (switch.clone(), Arc::clone(&observed.interfaces)))
+            .collect()
+    }
+
+    /// Leaves whose gRIBI server is not a weft-agent, as far as one can tell: it said nothing for a while.
+    pub(super) fn foreign(&self, now: Instant) -> BTreeSet<SwitchName> {
+        let heard = |leaf: &SwitchName| {
+            let observed = self.observed.get(leaf);
+            observed.is_some_and(|observed| now < observed.heard + FORGOTTEN_AFTER)
+        };
+        let watched = self.watched.iter();
+        let silent = watched.filter(|(leaf, since)| now >= **since + HEARD_WITHIN && !heard(leaf));
+        silent.map(|(leaf, _)| leaf.clone()).collect()
+    }
+
+    /// Leaves of which nobody knows yet whether their gRIBI server is a weft-agent.
+    pub(super) fn unheard(&self, topology: &Topology, now: Instant) -> BTreeSet<SwitchName> {
+        let young = |leaf: &SwitchName| {
+            let since = self.watched.get(leaf);
+            since.is_none_or(|since| now < *since + HEARD_WITHIN)
+        };
+        programmed(topology)
+            .filter(|leaf| young(leaf) && !self.observed.contains_key(*leaf))
+            .cloned()
+            .collect()
+    }
+}
+
+/// Leaves with an agent.
+fn programmed(topology: &Topology) -> impl Iterator<Item = &SwitchName> {
+    let programmed = |switch: &&Switch| switch.role == Role::Leaf && switch.agent.is_some();
+    topology.switches().filter(programmed).map(|it| &it.name)
+}
+
+fn interfaces(status: &agent::Status) -> Interfaces {
+    let interfaces = status.interfaces.iter();
+    interfaces.map(|it| (it.name.clone(), it.up)).collect()
+}
+
+/// Counters are compared over seconds; shorter differences are noise.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// A weft-agent speaks as soon as it is asked. A switch that has said nothing for so long is taken for another kind of
+/// gRIBI server, which gets ways that somebody confirms.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
+/// A weft-agent that is silent for so long may have been replaced.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::topology::tests::leaf_spine;
+
+    fn status(up: bool, tx_octets: u64) -> Arc<agent::Status> {
+        Arc::new(agent::Status {
+            interfaces: vec![agent::Interface {
+                name: "eth1".to_owned(),
+                up,
+                tx_octets,
+                ..agent::Interface::default()
+            }],
+            ..agent::Status::default()
+        })
+    }
+
+    #[test]
+    fn a_silent_switch_is_unheard_first_and_foreign_later() {
+        let (topology, led) = (leaf_spine(2, 1), Led::new());
+        let (mut agents, start) = (Agents::default(), Instant::now());
+        agents.watch(&topology, &Modes::default(), start);
+        agents.observe(&"leaf1".into(), Some(status(true, 0)), &led, start);
+        assert_eq!(agents.unheard(&topology, start), ["leaf2".into()].into());
+        assert!(agents.foreign(start).is_empty());
+        let later = start + HEARD_WITHIN;
+        assert!(agents.unheard(&topology, later).is_empty());
+        assert_eq!(agents.foreign(later), ["leaf2".into()].into());
+        agents.observe(&"leaf2".into(), Some(status(true, 0)), &led, later);
+        assert!(agents.foreign(later).is_empty());
+        let silent = later + FORGOTTEN_AFTER;
+        agents.observe(&"leaf2".into(), Some(status(true, 9)), &led, silent);
+        assert_eq!(agents.foreign(silent), ["leaf1".into()].into());
+    }
+
+    #[test]
+    fn a_leaf_that_is_off_is_not_watched() {
+        let (topology, mut modes) = (leaf_spine(1, 1), Modes::default());
+        let (mut agents, start) = (Agents::default(), Instant::now());
+        modes.set("leaf1", Some(Mode::Off));
+        agents.watch(&topology, &modes, start);
+        let later = start + FORGOTTEN_AFTER;
+        assert!(agents.foreign(later).is_empty());
+        modes.set("leaf1", Some(Mode::On));
+        agents.watch(&topology, &modes, later);
+        assert_eq!(agents.unheard(&topology, later), ["leaf1".into()].into());
+    }
+
+    #[test]
+    fn a_silent_agent_has_no_say_and_its_counters_are_forgotten() {
+        let (led, leaf) = (Led::new(), SwitchName::from("leaf1"));
+        let (mut agents, start) = (Agents::default(), Instant::now());
+        agents.observe(&leaf, Some(status(false, 1_000)), &led, start);
+        let second = start + SAMPLE_EVERY;
+        agents.observe(&leaf, Some(status(false, 1_600)), &led, second);
+        assert_eq!(led.sent(&leaf).octets("eth1"), Some(600));
+        assert_eq!(agents.interfaces()[&leaf].get("eth1"), Some(&false));
+        agents.observe(&leaf, None, &led, second);
+        assert!(agents.interfaces().is_empty());
+        assert_eq!(led.sent(&leaf).octets("eth1"), None);
+        assert!(led.status(&leaf).is_none());
+    }
+}

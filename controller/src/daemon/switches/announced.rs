@@ -1,0 +1,289 @@
+//! Follows what the spines announce of the declared VTEPs.
+//!
+//! It looks at the tables a few times a second, and only when something was applied since: each look costs one lookup for
+//! each declared VTEP, and one comparison for each of its paths.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use weft_bgp::nlri::Nlri;
+use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
+use weft_bgp::table::Table;
+
+use crate::fabric::live::{Announced, SpineRoutes};
+use crate::fabric::topology::{Role, SwitchName, Topology};
+use crate::reflector::Reflector;
+use crate::speaker::Shared;
+
+/// Publishes what the spines of the fabric announce, until the daemon stops.
+pub(super) async fn follow(
+    shared: Arc<Shared>,
+    mut topology: watch::Receiver<Option<Arc<Topology>>>,
+    announced: watch::Sender<Arc<Announced>>,
+) {
+    loop {
+        let wanted = topology.borrow_and_update().as_deref().map(Wanted::new);
+        let wanted = Arc::new(wanted.unwrap_or_default());
+        let mut applied = None;
+        while !topology.has_changed().unwrap_or(true) {
+            if wanted.spines.is_empty() {
+                publish(&announced, Announced::new());
+                break;
+            }
+            let (look, since) = (Arc::clone(&wanted), applied);
+            let looked = shared.reflection.query(move |reflector| {
+                let index = reflector.index();
+                (since != Some(index)).then(|| (index, look.announced(reflector)))
+            });
+            match looked.await {
+                None => return,
+                Some(None) => {}
+                Some(Some((index, now))) => {
+                    applied = Some(index);
+                    publish(&announced, now);
+                }
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        if wanted.spines.is_empty() && topology.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn publish(announced: &watch::Sender<Arc<Announced>>, now: Announced) {
+    announced.send_if_modified(|before| {
+        let changed = **before != now;
+        if changed {
+            *before = Arc::new(now);
+        }
+        changed
+    });
+}
+
+/// Of whom something is wanted, and of what.
+#[derive(Default)]
+struct Wanted {
+    /// By the address of their sessions.
+    spines: BTreeMap<IpAddr, SwitchName>,
+    vteps: BTreeSet<IpAddr>,
+}
+
+impl Wanted {
+    fn new(topology: &Topology) -> Self {
+        let spines = topology
+            .switches()
+            .filter(|switch| switch.role == Role::Spine);
+        let leaves = topology
+            .switches()
+            .filter(|switch| switch.role == Role::Leaf);
+        Self {
+            spines: spines
+                .filter_map(|spine| Some((spine.peer?, spine.name.clone())))
+                .collect(),
+            vteps: leaves.filter_map(|leaf| leaf.vtep).collect(),
+        }
+    }
+
+    fn announced(&self, reflector: &Reflector) -> Announced {
+        let mut to: BTreeMap<IpAddr, BTreeSet<IpAddr>> = BTreeMap::new();
+        for (_, agreed) in reflector.peers() {
+            if let Some(owner) = agreed
+                .owner
+                .as_ref()
+                .filter(|_| !agreed.sessions.is_empty())
+                && self.spines.contains_key(&owner.address)
+            {
+                to.entry(owner.address).or_default();
+            }
+        }
+        for vtep in &self.vteps {
+            let announcers = match vtep {
+                IpAddr::V4(vtep) => {
+                    let prefix = Prefix4 {
+                        addr: *vtep,
+                        len: 32,
+                    };
+                    announcers(reflector.ipv4(), &prefix)
+                }
+                IpAddr::V6(vtep) => {
+                    let prefix = Prefix6 {
+                        addr: *vtep,
+                        len: 128,
+                    };
+                    announcers(reflector.ipv6(), &prefix)
+                }
+            };
+            for announcer in announcers {
+                if let Some(to) = to.get_mut(&announcer) {
+                    to.insert(*vtep);
+                }
+            }
+        }
+        let routes = |address: &IpAddr| match to.get(address) {
+            Some(vteps) => SpineRoutes::To(vteps.clone()),
+            None => SpineRoutes::NoSession,
+        };
+        let spines = self.spines.iter();
+        spines
+            .map(|(address, spine)| (spine.clone(), routes(address)))
+            .collect()
+    }
+}
+
+/// Addresses of the peers that announce a prefix.
+fn announcers<N: Nlri<Key = N>>(table: &Table<N>, prefix: &N) -> Vec<IpAddr> {
+    let paths = table.get(prefix).map(|destination| destination.paths);
+    let paths = paths.unwrap_or_default().iter();
+    paths.map(|path| path.source.address).collect()
+}
+
+/// A way that is lost is known that soon after its withdrawal was applied.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use weft_bgp::attribute::{AsPath, Attributes, NextHop};
+    use weft_bgp::family::Family;
+    use weft_bgp::peer::{ClusterId, PeerId, RouterId};
+    use weft_bgp::reflect::Local;
+    use weft_bgp::table::PeerKind;
+    use weft_store::{Applied, Change};
+
+    use super::*;
+    use crate::fabric::topology::tests::{declared, vtep};
+    use crate::ledger::{self, FactKey, Owner};
+
+    fn wanted() -> Wanted {
+        let mut fabric = declared(2, 2);
+        for (switch, spine) in fabric.switches.iter_mut().skip(2).zip(1..) {
+            switch.peer_address = format!("203.0.113.{spine}");
+        }
+        Wanted::new(&Topology::new(&fabric).unwrap())
+    }
+
+    fn peer(spine: u8) -> PeerId {
+        PeerId {
+            router_id: RouterId(spine.into()),
+            asn: 64_496 + u32::from(spine),
+        }
+    }
+
+    struct Facts(Reflector);
+
+    impl Facts {
+        fn new() -> Self {
+            Self(Reflector::new(Local {
+                asn: 64_496,
+                router_id: RouterId(100),
+                cluster_id: ClusterId(100),
+            }))
+        }
+
+        fn apply(&mut self, change: Change) {
+            let index = self.0.index() + 1;
+            let changes = vec![change];
+            self.0.handle(&Applied {
+                index,
+                term: 1,
+                changes,
+            });
+            self.0.poll(&mut Vec::new());
+        }
+
+        fn put(&mut self, key: &FactKey<'_>, value: Bytes) {
+            let keys = vec![key.encode()];
+            self.apply(Change::Put { value, keys });
+        }
+
+        fn session(&mut self, spine: u8) {
+            let owner = Owner {
+                replica: 1,
+                epoch: 1,
+                address: IpAddr::from([203, 0, 113, spine]),
+                kind: PeerKind::Ebgp,
+                fresh_from: 0,
+                returned: None,
+                retention: None,
+            };
+            self.put(&FactKey::Owner(peer(spine)), owner.encode());
+            self.put(&FactKey::Session(1, peer(spine)), Bytes::new());
+        }
+
+        fn prefix(leaf: u8) -> Prefix4 {
+            let IpAddr::V4(addr) = vtep(leaf) else {
+                unreachable!("the VTEPs of this fabric are IPv4")
+            };
+            Prefix4 { addr, len: 32 }
+        }
+
+        fn route(spine: u8, leaf: u8) -> Bytes {
+            let mut octets = Vec::new();
+            Prefix4::key_octets(&Self::prefix(leaf), &mut octets);
+            let mut nlri = Vec::new();
+            ledger::write_path(0, &octets, &mut nlri);
+            FactKey::Route(Family::IPV4_UNICAST, peer(spine), &nlri).encode()
+        }
+
+        fn announce(&mut self, spine: u8, leaf: u8) {
+            let attributes = Attributes {
+                as_path: AsPath::sequence(&[64_496]),
+                next_hop: Some(NextHop::V4([203, 0, 113, spine].into())),
+                ..Attributes::default()
+            };
+            let octets = attributes.to_octets();
+            let value = ledger::encode_path(&Self::prefix(leaf), &octets, &mut Vec::new());
+            let keys = vec![Self::route(spine, leaf)];
+            self.apply(Change::Put { value, keys });
+        }
+
+        fn withdraw(&mut self, spine: u8, leaf: u8) {
+            let keys = vec![Self::route(spine, leaf)];
+            self.apply(Change::Delete { keys });
+        }
+    }
+
+    #[test]
+    fn a_spine_announces_what_its_own_session_brought() {
+        let (wanted, mut facts) = (wanted(), Facts::new());
+        assert!(
+            wanted
+                .announced(&facts.0)
+                .values()
+                .all(|routes| *routes == SpineRoutes::NoSession)
+        );
+        facts.session(1);
+        facts.session(2);
+        facts.announce(1, 1);
+        facts.announce(1, 2);
+        facts.announce(2, 2);
+        let announced = wanted.announced(&facts.0);
+        let to = |leaves: &[u8]| SpineRoutes::To(leaves.iter().map(|leaf| vtep(*leaf)).collect());
+        assert_eq!(announced[&"spine1".into()], to(&[1, 2]));
+        assert_eq!(announced[&"spine2".into()], to(&[2]));
+    }
+
+    #[test]
+    fn a_withdrawal_that_changes_no_best_path_is_seen() {
+        let (wanted, mut facts) = (wanted(), Facts::new());
+        for spine in 1..=2 {
+            facts.session(spine);
+            facts.announce(spine, 1);
+            facts.announce(spine, 2);
+        }
+        facts.withdraw(2, 2);
+        let announced = wanted.announced(&facts.0);
+        assert_eq!(
+            announced[&"spine2".into()],
+            SpineRoutes::To([vtep(1)].into())
+        );
+        let gone = FactKey::Session(1, peer(1)).encode();
+        facts.apply(Change::Delete { keys: vec![gone] });
+        let announced = wanted.announced(&facts.0);
+        assert_eq!(announced[&"spine1".into()], SpineRoutes::NoSession);
+    }
+}

@@ -1,0 +1,143 @@
+//! What the task knows of the fabric and its switches, for those who ask.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use weft_proto::agent::v1 as agent;
+use weft_proto::operator::v1 as proto;
+
+use crate::balancer::Plan;
+use crate::balancer::measured::Sent;
+use crate::fabric::mode::Modes;
+use crate::fabric::topology::{SwitchName, Topology};
+use crate::southbound::AgentStatus;
+use crate::southbound::answers::Answers;
+
+/// What the task knows. Cheap to clone; all clones are one.
+#[derive(Clone, Default)]
+pub struct Led(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    topology: Option<Arc<Topology>>,
+    plan: Plan,
+    planned_at: Option<Instant>,
+    modes: Modes,
+    agents: Vec<AgentStatus>,
+    observed: BTreeMap<SwitchName, Arc<agent::Status>>,
+    sent: BTreeMap<SwitchName, Sent>,
+    answers: Answers,
+}
+
+impl Led {
+    /// Nothing known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The declared fabric, if it is valid.
+    pub fn topology(&self) -> Option<Arc<Topology>> {
+        self.lock().topology.clone()
+    }
+
+    /// The plan in force.
+    pub fn plan(&self) -> Plan {
+        self.lock().plan.clone()
+    }
+
+    /// Since the plan changed.
+    pub fn plan_age(&self) -> Option<Duration> {
+        self.lock().planned_at.map(|at| at.elapsed())
+    }
+
+    /// What weft does with each leaf.
+    pub fn modes(&self) -> Modes {
+        self.lock().modes.clone()
+    }
+
+    /// What the switches answered.
+    pub fn answers(&self) -> Answers {
+        self.lock().answers.clone()
+    }
+
+    /// The switches that weft programs.
+    pub fn agents(&self) -> Vec<proto::Agent> {
+        let now = Instant::now();
+        self.lock()
+            .agents
+            .iter()
+            .map(|status| status.to_message(now))
+            .collect()
+    }
+
+    /// What a switch's weft-agent said last; None if it is silent.
+    pub fn status(&self, switch: &SwitchName) -> Option<Arc<agent::Status>> {
+        self.lock().observed.get(switch).cloned()
+    }
+
+    /// What a switch's interfaces sent lately.
+    pub fn sent(&self, switch: &SwitchName) -> Sent {
+        self.lock().sent.get(switch).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn set_topology(&self, topology: Option<Arc<Topology>>) {
+        self.lock().topology = topology;
+    }
+
+    pub(super) fn set_plan(&self, plan: &Plan) {
+        let mut known = self.lock();
+        if known.plan.revision != plan.revision {
+            known.planned_at = Some(Instant::now());
+        }
+        known.plan = plan.clone();
+    }
+
+    pub(super) fn set_modes(&self, modes: &Modes) {
+        self.lock().modes.clone_from(modes);
+    }
+
+    pub(super) fn set_agents(&self, agents: Vec<AgentStatus>) {
+        self.lock().agents = agents;
+    }
+
+    pub(super) fn set_answers(&self, answers: Answers) {
+        self.lock().answers = answers;
+    }
+
+    /// Keeps what an agent says now; None: it is silent, and its counters are worth nothing.
+    pub(super) fn set_status(&self, switch: &SwitchName, status: Option<Arc<agent::Status>>) {
+        let mut known = self.lock();
+        match status {
+            Some(status) => drop(known.observed.insert(switch.clone(), status)),
+            None => {
+                known.observed.remove(switch);
+                known.sent.remove(switch);
+            }
+        }
+    }
+
+    /// Takes a sample of an agent's counters.
+    pub(super) fn sample(&self, switch: &SwitchName, status: &agent::Status) {
+        let interfaces = status.interfaces.iter();
+        let counters = interfaces.map(|it| (it.name.as_str(), it.tx_octets));
+        let mut known = self.lock();
+        known
+            .sent
+            .entry(switch.clone())
+            .or_default()
+            .sample(counters);
+    }
+
+    /// Forgets what agents said: this replica does not lead.
+    pub(super) fn forget_agents(&self) {
+        let mut known = self.lock();
+        known.observed.clear();
+        known.sent.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,229 @@
+//! Which links carry traffic now, as far as anybody says: soft, never in the log.
+//!
+//! A link is down when a switch at one end says that its interface is, or when the spine at one end has lost its session to
+//! weft, or its route to the VTEP at the other end. It is *confirmed* when the spine announces that route. A switch that
+//! compares each next hop with its own routing (weft-agent) needs no confirmation; another may send a packet only where
+//! somebody vouches for the rest of the way.
+//!
+//! Pure. It refuses to know how routes and interfaces come to be known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::topology::{Link, LinkEnd, LinkName, Role, SwitchName, Topology};
+
+/// What the spines with a declared `peer_address` announce to weft.
+pub type Announced = BTreeMap<SwitchName, SpineRoutes>;
+
+/// What one spine announces to weft.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpineRoutes {
+    /// It has no session to any replica.
+    NoSession,
+    /// The VTEPs of this fabric that it has a route to. Empty: its routes say nothing of VTEPs.
+    To(BTreeSet<IpAddr>),
+}
+
+/// The interfaces of a switch by name: whether each is up.
+pub type Interfaces = BTreeMap<String, bool>;
+
+/// Why a link does not count as one that carries traffic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// An operator set it down.
+    SetDown,
+    /// A switch says that its interface is down.
+    InterfaceDown(SwitchName, Arc<str>),
+    /// A switch has no such interface.
+    InterfaceMissing(SwitchName, Arc<str>),
+    /// The spine has no session to weft.
+    SpineSilent(SwitchName),
+    /// The spine announces routes to other VTEPs, and none to this.
+    NotAnnounced(SwitchName, IpAddr),
+    /// Nobody says that the link carries traffic.
+    Unconfirmed,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SetDown => f.write_str("an operator set it down"),
+            Self::InterfaceDown(switch, interface) => write!(f, "{switch}: {interface} is down"),
+            Self::InterfaceMissing(switch, interface) => {
+                write!(f, "{switch}: there is no interface {interface}")
+            }
+            Self::SpineSilent(spine) => write!(f, "{spine} has no BGP session to weft"),
+            Self::NotAnnounced(spine, vtep) => write!(f, "{spine} announces no route to {vtep}"),
+            Self::Unconfirmed => f.write_str("nobody announces the way"),
+        }
+    }
+}
+
+/// What is known of every link of a topology.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Live {
+    down: BTreeMap<LinkName, Unusable>,
+    confirmed: BTreeSet<LinkName>,
+}
+
+impl Live {
+    /// Puts together what spines announce and what switches say of their interfaces. A switch that says nothing has no
+    /// say.
+    pub fn new(
+        topology: &Topology,
+        announced: &Announced,
+        interfaces: &BTreeMap<SwitchName, Arc<Interfaces>>,
+    ) -> Self {
+        let mut live = Self::default();
+        for link in topology.links() {
+            let unusable = unusable(link, interfaces);
+            let way = Way::new(topology, link).map(|way| way.look(announced));
+            if let Some(Ok(true)) = way {
+                live.confirmed.insert(link.name.clone());
+            }
+            if let Some(why) = unusable.or_else(|| way.and_then(Result::err)) {
+                live.down.insert(link.name.clone(), why);
+            }
+        }
+        live
+    }
+
+    /// Why a link does not carry traffic; None if it does, or if nobody says anything of it.
+    pub fn unusable(&self, link: &Link) -> Option<Unusable> {
+        match link.down {
+            true => Some(Unusable::SetDown),
+            false => self.down.get(&link.name).cloned(),
+        }
+    }
+
+    /// The same, and a link that nobody says anything of carries nothing.
+    pub fn unconfirmed(&self, link: &Link) -> Option<Unusable> {
+        let confirmed = self.confirmed.contains(&link.name);
+        self.unusable(link)
+            .or_else(|| (!confirmed).then_some(Unusable::Unconfirmed))
+    }
+}
+
+/// What the switches at the two ends say of their interfaces, if it is bad.
+fn unusable(link: &Link, interfaces: &BTreeMap<SwitchName, Arc<Interfaces>>) -> Option<Unusable> {
+    let end = |end: &LinkEnd| {
+        let known = interfaces.get(&end.switch)?;
+        let (switch, interface) = (end.switch.clone(), Arc::clone(&end.interface));
+        match known.get(&*end.interface) {
+            Some(true) => None,
+            Some(false) => Some(Unusable::InterfaceDown(switch, interface)),
+            None => Some(Unusable::InterfaceMissing(switch, interface)),
+        }
+    };
+    end(&link.a).or_else(|| end(&link.b))
+}
+
+/// The way down from a spine to a VTEP over one link.
+struct Way<'a> {
+    spine: &'a SwitchName,
+    vtep: IpAddr,
+}
+
+impl<'a> Way<'a> {
+    /// None for a link that does not join a leaf to a spine.
+    fn new(topology: &'a Topology, link: &'a Link) -> Option<Self> {
+        let [a, b] = [&link.a, &link.b].map(|end| topology.switch(&end.switch));
+        let (spine, leaf) = match (a?, b?) {
+            (spine, leaf) if (spine.role, leaf.role) == (Role::Spine, Role::Leaf) => (spine, leaf),
+            (leaf, spine) if (spine.role, leaf.role) == (Role::Spine, Role::Leaf) => (spine, leaf),
+            _ => return None,
+        };
+        Some(Self {
+            spine: &spine.name,
+            vtep: leaf.vtep?,
+        })
+    }
+
+    /// Whether the spine confirms the way; an error if it denies it.
+    fn look(&self, announced: &Announced) -> Result<bool, Unusable> {
+        match announced.get(self.spine) {
+            None => Ok(false),
+            Some(SpineRoutes::NoSession) => Err(Unusable::SpineSilent(self.spine.clone())),
+            Some(SpineRoutes::To(vteps)) if vteps.is_empty() => Ok(false),
+            Some(SpineRoutes::To(vteps)) if vteps.contains(&self.vtep) => Ok(true),
+            Some(SpineRoutes::To(_)) => Err(Unusable::NotAnnounced(self.spine.clone(), self.vtep)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::topology::tests::{leaf_spine, vtep};
+
+    const FAR: &str = "leaf2:eth1--spine1:eth2";
+
+    fn why(live: &Live, topology: &Topology, link: &str) -> Option<String> {
+        let link = topology.link(link).unwrap();
+        live.unusable(link).map(|why| why.to_string())
+    }
+
+    fn announced(spine: &str, leaves: &[u8]) -> Announced {
+        let vteps = leaves.iter().map(|leaf| vtep(*leaf)).collect();
+        [(spine.into(), SpineRoutes::To(vteps))].into()
+    }
+
+    #[test]
+    fn a_link_that_nobody_speaks_of_is_up_and_unconfirmed() {
+        let topology = leaf_spine(3, 2);
+        let live = Live::new(&topology, &Announced::new(), &BTreeMap::new());
+        assert_eq!(why(&live, &topology, FAR), None);
+        let link = topology.link(FAR).unwrap();
+        assert_eq!(live.unconfirmed(link), Some(Unusable::Unconfirmed));
+    }
+
+    #[test]
+    fn a_spine_that_lost_its_route_to_a_vtep_has_lost_the_links_to_it() {
+        let topology = leaf_spine(3, 2);
+        let live = Live::new(&topology, &announced("spine1", &[1, 3]), &BTreeMap::new());
+        let said = why(&live, &topology, FAR);
+        assert_eq!(
+            said.as_deref(),
+            Some("spine1 announces no route to 198.51.100.2")
+        );
+        assert_eq!(why(&live, &topology, "leaf1:eth1--spine1:eth1"), None);
+        assert_eq!(why(&live, &topology, "leaf2:eth2--spine2:eth2"), None);
+        let near = topology.link("leaf1:eth1--spine1:eth1").unwrap();
+        assert_eq!(live.unconfirmed(near), None);
+    }
+
+    #[test]
+    fn a_spine_without_a_session_has_lost_all_its_links() {
+        let topology = leaf_spine(2, 2);
+        let announced = [("spine1".into(), SpineRoutes::NoSession)].into();
+        let live = Live::new(&topology, &announced, &BTreeMap::new());
+        let said = why(&live, &topology, FAR);
+        assert_eq!(said.as_deref(), Some("spine1 has no BGP session to weft"));
+    }
+
+    #[test]
+    fn a_spine_that_announces_no_vtep_at_all_denies_nothing() {
+        let topology = leaf_spine(2, 2);
+        let live = Live::new(&topology, &announced("spine1", &[]), &BTreeMap::new());
+        assert_eq!(why(&live, &topology, FAR), None);
+        let link = topology.link(FAR).unwrap();
+        assert_eq!(live.unconfirmed(link), Some(Unusable::Unconfirmed));
+    }
+
+    #[test]
+    fn an_interface_that_is_down_or_missing_at_either_end_takes_the_link_down() {
+        let topology = leaf_spine(2, 2);
+        let leaf2: Interfaces = [("eth1".to_owned(), false)].into();
+        let interfaces = [("leaf2".into(), Arc::new(leaf2))].into();
+        let live = Live::new(&topology, &announced("spine1", &[1, 2]), &interfaces);
+        let said = |link| why(&live, &topology, link);
+        assert_eq!(said(FAR).as_deref(), Some("leaf2: eth1 is down"));
+        assert_eq!(
+            said("leaf2:eth2--spine2:eth2").as_deref(),
+            Some("leaf2: there is no interface eth2")
+        );
+        assert_eq!(said("leaf1:eth1--spine1:eth1"), None);
+    }
+}
