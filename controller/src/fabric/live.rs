@@ -1,9 +1,10 @@
 //! Which links carry traffic now, as far as anybody says: soft, never in the log.
 //!
-//! A link is down when a switch at one end says that its interface is, or when the spine at one end has lost its session to
-//! weft, or its route to the VTEP at the other end. It is *confirmed* when the spine announces that route. A switch that
-//! compares each next hop with its own routing (weft-agent) needs no confirmation; another may send a packet only where
-//! somebody vouches for the rest of the way.
+//! A link is down when a switch at one end says that its interface is, or when the spine at one end has lost its route to
+//! the VTEP at the other end. It is *confirmed* when the spine announces that route. A switch that compares each next hop
+//! with its own routing (weft-agent) needs no confirmation: a spine that weft does not hear may forward as ever, and
+//! without weft the switch would use it. Another switch may send a packet only where somebody vouches for the rest of
+//! the way.
 //!
 //! Pure. It refuses to know how routes and interfaces come to be known.
 
@@ -66,6 +67,8 @@ impl fmt::Display for Unusable {
 pub struct Live {
     down: BTreeMap<LinkName, Unusable>,
     confirmed: BTreeSet<LinkName>,
+    /// Why a link that is neither is not confirmed, where more is known than that nobody speaks of it.
+    unheard: BTreeMap<LinkName, Unusable>,
 }
 
 impl Live {
@@ -83,7 +86,14 @@ impl Live {
             if let Some(Ok(true)) = way {
                 live.confirmed.insert(link.name.clone());
             }
-            if let Some(why) = unusable.or_else(|| way.and_then(Result::err)) {
+            let said = match way.and_then(Result::err) {
+                Some(why @ Unusable::SpineSilent(_)) => {
+                    live.unheard.insert(link.name.clone(), why);
+                    None
+                }
+                said => said,
+            };
+            if let Some(why) = unusable.or(said) {
                 live.down.insert(link.name.clone(), why);
             }
         }
@@ -101,7 +111,9 @@ impl Live {
     /// The same, and a link that nobody says anything of carries nothing.
     pub fn unconfirmed(&self, link: &Link) -> Option<Unusable> {
         let confirmed = self.confirmed.contains(&link.name);
+        let unheard = || self.unheard.get(&link.name).cloned();
         self.unusable(link)
+            .or_else(unheard)
             .or_else(|| (!confirmed).then_some(Unusable::Unconfirmed))
     }
 }
@@ -195,11 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn a_spine_without_a_session_has_lost_all_its_links() {
+    fn a_spine_without_a_session_confirms_nothing_and_denies_nothing() {
         let topology = leaf_spine(2, 2);
         let announced = [("spine1".into(), SpineRoutes::NoSession)].into();
         let live = Live::new(&topology, &announced, &BTreeMap::new());
-        let said = why(&live, &topology, FAR);
+        assert_eq!(why(&live, &topology, FAR), None);
+        let said = live.unconfirmed(topology.link(FAR).unwrap());
+        let said = said.map(|why| why.to_string());
         assert_eq!(said.as_deref(), Some("spine1 has no BGP session to weft"));
     }
 
