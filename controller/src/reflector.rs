@@ -665,4 +665,18 @@ mod tests {
         };
         assert_eq!([put(1), put(513), put(2)], [1, 0, 1]);
     }
+    #[test]
+    fn ids_that_an_earlier_release_agreed_on_are_noticed_until_they_are_deleted() {
+        let mut reflector = Reflector::new(Local {
+            asn: 64_496,
+            router_id: RouterId(1),
+            cluster_id: ClusterId(2),
+        });
+        let key = Bytes::from_static(b"a");
+        reflector.reset(1, vec![(key.clone(), Bytes::from_static(&[1, 0, 0, 0, 0]))]);
+        assert!(reflector.control().allocation);
+        assert!(reflector.keys().eq([key.clone()]));
+        reflector.delete(&key);
+        assert!(!reflector.control().allocation);
+    }
 }

@@ -10,7 +10,7 @@
 //! It refuses to know why a weight is what it is, and to write for a leader that is not the leader any more: every
 //! operation carries the election id, which a switch compares itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,6 +59,8 @@ pub struct Southbound {
     intents: BTreeMap<SwitchName, SwitchIntent>,
     /// Switches without an intent that may still have something of ours, by the address of their gRIBI server.
     leaving: BTreeMap<Arc<str>, SwitchName>,
+    /// Switches that were on since they were last known to be empty, whoever programmed them.
+    touched: BTreeSet<Arc<str>>,
     /// By the address of the gRIBI server.
     running: BTreeMap<Arc<str>, Running>,
     answers: Answers,
@@ -82,6 +84,12 @@ impl Running {
             intended_revision: wanted.revision,
             ..self.status.borrow().clone()
         }
+    }
+
+    /// Whether the switch has nothing of ours, and is to have nothing.
+    fn is_empty(&self) -> bool {
+        let resting = [AgentState::Off, AgentState::Shadow];
+        self.wanted.borrow().mode != Mode::On && resting.contains(&self.status.borrow().state)
     }
 
     fn want(&self, wanted: Wanted) {
@@ -120,6 +128,7 @@ impl Southbound {
             revision: 0,
             intents: BTreeMap::new(),
             leaving: BTreeMap::new(),
+            touched: BTreeSet::new(),
             running: BTreeMap::new(),
             answers: Answers::new(),
             changes: Arc::new(watch::Sender::new(0)),
@@ -152,24 +161,27 @@ impl Southbound {
         let before = std::mem::replace(&mut self.intents, intents);
         self.revision = revision;
         for (switch, intent) in before {
-            if intent.mode != Mode::Shadow || self.is_turning_off(&intent.agent) {
+            if intent.mode != Mode::Shadow || self.touched.contains(&intent.agent) {
                 self.leaving.insert(intent.agent, switch);
             }
         }
         for intent in self.intents.values() {
             self.leaving.remove(&intent.agent);
+            if intent.mode == Mode::On {
+                self.touched.insert(intent.agent.clone());
+            }
         }
         while self.leaving.len() > LEAVING_MAX
             && let Some((agent, switch)) = self.leaving.pop_first()
         {
             tracing::warn!(%agent, %switch, "too many switches left; this one is not emptied");
         }
+        let intended: BTreeSet<&Arc<str>> =
+            self.intents.values().map(|intent| &intent.agent).collect();
+        let leaving = &self.leaving;
+        self.touched
+            .retain(|agent| intended.contains(agent) || leaving.contains_key(agent));
         self.align();
-    }
-
-    fn is_turning_off(&self, agent: &Arc<str>) -> bool {
-        let running = self.running.get(agent);
-        running.is_some_and(|running| running.status.borrow().state != AgentState::Shadow)
     }
 
     /// The election under which this replica writes; None while it does not lead.
@@ -221,11 +233,12 @@ impl Southbound {
         if self.election.is_none() {
             return;
         }
-        let running = &self.running;
-        self.leaving.retain(|agent, _| {
-            let running = running.get(agent);
-            running.is_none_or(|running| running.status.borrow().state != AgentState::Off)
-        });
+        let empty = |agent: &Arc<str>| {
+            let running = self.running.get(agent);
+            running.is_some_and(Running::is_empty)
+        };
+        self.touched.retain(|agent| !empty(agent));
+        self.leaving.retain(|agent, _| !empty(agent));
         let revision = self.revision;
         let intended = self.intents.iter().map(|(switch, intent)| {
             let wanted = Wanted {
@@ -277,6 +290,7 @@ impl Southbound {
             changes: self.changes.clone(),
         };
         let connect = self.connect.clone();
+        let touched = self.touched.contains(&agent);
         let device = Device::new(
             agent.clone(),
             connect,
@@ -284,6 +298,7 @@ impl Southbound {
             wanted_in,
             status_out,
             counted,
+            touched,
         );
         let running = Running {
             switch,

@@ -435,6 +435,24 @@ async fn shadow_touches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_next_leader_empties_what_went_from_on_to_shadow() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut first = Replica::new(&switch);
+    let mut second = Replica::new(&switch);
+    first.intend(1, &[(1, EVEN)]);
+    second.intend(1, &[(1, EVEN)]);
+    first.lead(1, 1);
+    first.in_sync(1).await;
+    first.southbound.yield_();
+    second.mode = Mode::Shadow;
+    second.intend(2, &[(1, EVEN)]);
+    second.lead(1, 2);
+    second.is(AgentState::Shadow).await;
+    assert_eq!(switch.plane.installed(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_switch_that_is_no_longer_declared_is_emptied_and_then_forgotten() {
     let mut switch = Switch::new();
     switch.on().await;

@@ -74,9 +74,9 @@ pub(super) struct Device {
 /// What this client left at the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
-    /// It never wrote; whoever led before may have.
+    /// Nothing that it knows of; whoever led before may have written.
     Unknown,
-    /// It wrote.
+    /// It wrote, or whoever led before.
     Something,
     /// It read that nothing is there.
     Nothing,
@@ -102,7 +102,13 @@ impl Device {
         wanted: watch::Receiver<Wanted>,
         status: watch::Sender<AgentStatus>,
         counted: Counted,
+        touched: bool,
     ) -> Self {
+        let written = if touched {
+            Written::Something
+        } else {
+            Written::Unknown
+        };
         Self {
             agent,
             connect,
@@ -110,7 +116,7 @@ impl Device {
             wanted,
             status,
             counted,
-            written: Written::Unknown,
+            written,
         }
     }
 

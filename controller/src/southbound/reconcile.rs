@@ -13,8 +13,6 @@ use self::assign::assign;
 use super::intent::{Entry, Installed, Key, Routes, Tables};
 
 mod assign;
-#[cfg(test)]
-mod tests;
 
 /// One change of one entry, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -290,3 +288,6 @@ impl Installed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
