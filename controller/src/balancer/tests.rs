@@ -1,3 +1,5 @@
+//! What is planned from which inputs, and what two plans share.
+
 use std::net::IpAddr;
 
 use ipnet::IpNet;

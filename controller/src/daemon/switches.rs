@@ -176,7 +176,21 @@ impl Switches {
             self.confirmed = None;
             self.southbound.yield_();
         }
-        self.led.set_agents(self.southbound.statuses());
+        let mut agents = self.southbound.statuses();
+        for agent in &mut agents {
+            // As the operator set it, also where a leaf is only watched until it was heard.
+            if self.is_set_to(&agent.switch, Mode::On) {
+                agent.mode = Mode::On;
+            }
+        }
+        self.led.set_agents(agents);
+    }
+
+    /// Whether a switch is a leaf that the operator set to this mode.
+    fn is_set_to(&self, switch: &SwitchName, mode: Mode) -> bool {
+        let topology = self.topology.borrow();
+        let declared = topology.as_ref().and_then(|it| it.switch(switch));
+        declared.is_some_and(|it| it.role == Role::Leaf) && self.modes.of(switch.as_str()) == mode
     }
 
     /// Takes what agents said since, at the leader.
