@@ -328,8 +328,11 @@ fn contents(told: &[Operation]) -> BTreeMap<String, Vec<(u32, u16)>> {
             }
             Operation::PutRoute(prefix, group) => drop(routes.insert(prefix.to_string(), *group)),
             Operation::DeleteRoute(prefix) => drop(routes.remove(&prefix.to_string())),
-            Operation::PutNextHop(..) | Operation::DeleteNextHop(_) | Operation::DeleteGroup(_) => {
-            }
+            Operation::PutNextHop(..)
+            | Operation::DeleteNextHop(_)
+            | Operation::DeleteGroup(_)
+            | Operation::PutRule(_)
+            | Operation::DeleteRule(_) => {}
         }
     }
     routes

@@ -37,7 +37,7 @@ struct Arguments {
     #[arg(long = "prefix", value_parser = network, required_unless_present = "clean")]
     prefixes: Vec<IpNet>,
     /// Who programs the switch must be heard this often; weft speaks every second.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=3600))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=3600))]
     lease_secs: u16,
     #[command(flatten)]
     numbers: KernelNumbers,
