@@ -11,19 +11,23 @@
 //! its own changes in the kernel, and a change of primary takes effect between two operations.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use ipnet::IpNet;
 use tonic::Code;
+use weft_proto::agent::v1::ConditionType;
 use weft_proto::gribi::aft_result::Status;
 use weft_proto::gribi::{
     AftOperation, AftResult, FlushRequest, FlushResponse, ModifyRequest, ModifyResponse,
     SessionParametersResult, flush_response, flush_response_error,
 };
 
+use crate::conditions::Conditions;
 use crate::election::{Acknowledge, Client, Election, ElectionId};
 use crate::entry::{self, Key};
 use crate::fib::{Fib, Ids};
 use crate::forwarding::{Observed, Operation};
-use crate::refusal::Refusal;
+use crate::refusal::{Detail, Refusal};
 use crate::rib::Rib;
 
 mod answer;
@@ -36,6 +40,19 @@ pub struct Config {
     pub network_instance: String,
     /// The range of next-hop ids in the kernel.
     pub ids: Ids,
+    /// Orders for prefixes inside of these are taken, others are refused.
+    pub prefixes: Vec<IpNet>,
+    /// Who programs the switch must speak this often; else everything is removed.
+    pub lease: Duration,
+}
+
+/// The time of an input.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Nanoseconds since the Unix epoch, for results. The clock may jump.
+    pub unix_ns: i64,
+    /// Since the agent began, by a clock that does not jump.
+    pub uptime: Duration,
 }
 
 /// Names a `Flush` call until it is answered.
@@ -45,16 +62,18 @@ pub struct Ticket(pub u64);
 /// What happens to the agent.
 #[derive(Debug)]
 pub enum Input {
-    /// A `Modify` stream begins.
-    Opened(Client),
+    /// A `Modify` stream begins, from this address.
+    Opened(Client, String),
     /// It says something.
     Request(Client, ModifyRequest),
     /// It is over; operations that have not begun are dropped.
     Closed(Client),
     /// A `Flush` call.
     Flush(Ticket, FlushRequest),
-    /// Remove everything, as at the end of an agent that shall leave nothing behind.
+    /// Remove everything, as at the end of the agent.
     Clear,
+    /// Time has passed: a lease may be over.
+    Tick,
     /// The switch as it is. Given only while no operation is out.
     Observed(Observed),
     /// The outcome of the operation that was given out last.
@@ -87,6 +106,7 @@ pub struct Agent {
     current: Option<Current>,
     results: Vec<(Client, AftResult)>,
     outputs: VecDeque<Output>,
+    conditions: Conditions,
 }
 
 #[derive(Debug)]
@@ -118,32 +138,35 @@ enum Reply {
 }
 
 impl Agent {
-    /// An agent that takes over what an earlier one left in the kernel.
+    /// An agent of a switch that nobody programs yet. What an earlier one left is removed: who
+    /// programs it says again what it wants.
     #[must_use]
-    pub fn adopt(config: Config, observed: Observed) -> Self {
-        let rib = Rib::adopt(&observed, config.ids);
+    pub fn new(config: Config, observed: Observed) -> Self {
+        let rib = Rib::default();
         let mut fib = Fib::new(config.ids);
         fib.observe(observed, &rib);
         let mut agent = Self {
+            election: Election::new(config.lease),
             config,
-            election: Election::default(),
             rib,
             fib,
             jobs: VecDeque::from([Job::Settle]),
             current: None,
             results: Vec::new(),
             outputs: VecDeque::new(),
+            conditions: Conditions::default(),
         };
-        agent.advance(0);
+        agent.advance(Now::default());
         agent
     }
 
-    /// Takes one input. `now_ns`: nanoseconds since the Unix epoch, for results.
-    pub fn handle(&mut self, input: Input, now_ns: i64) {
+    /// Takes one input.
+    pub fn handle(&mut self, input: Input, now: Now) {
         match input {
-            Input::Opened(client) => self.election.open(client),
+            Input::Opened(client, address) => self.election.open(client, address, now.uptime),
             Input::Request(client, request) => {
-                if let Err(refusal) = self.request(client, request) {
+                self.election.hear(client, now.uptime);
+                if let Err(refusal) = self.request(client, request, now) {
                     self.end(client, refusal);
                 }
             }
@@ -158,13 +181,21 @@ impl Agent {
                 self.rib_cleared();
                 self.jobs.push_back(Job::Settle);
             }
-            Input::Observed(observed) => {
-                self.fib.observe(observed, &self.rib);
-                self.jobs.push_back(Job::Settle);
-            }
-            Input::Acknowledged(outcome) => self.acknowledged(outcome),
+            Input::Tick => self.expire(now),
+            Input::Observed(observed) => self.observe(observed, now),
+            Input::Acknowledged(outcome) => self.acknowledged(outcome, now),
         }
-        self.advance(now_ns);
+        self.advance(now);
+    }
+
+    /// Something that is wrong with the switch, seen by who drives the agent.
+    pub fn note(&mut self, kind: ConditionType, text: String, now: Now) {
+        self.conditions.note(kind, text, now.uptime);
+    }
+
+    /// It is not wrong any more.
+    pub fn mend(&mut self, kind: ConditionType) {
+        self.conditions.mend(kind);
     }
 
     /// The next thing to do, until `None`.
@@ -184,13 +215,58 @@ impl Agent {
         &self.fib
     }
 
+    /// Who programs the switch.
+    #[must_use]
+    pub fn election(&self) -> &Election {
+        &self.election
+    }
+
+    /// What is wrong, as noted.
+    #[must_use]
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
     /// What the network instance is called.
     #[must_use]
     pub fn network_instance(&self) -> &str {
         &self.config.network_instance
     }
 
-    fn request(&mut self, client: Client, request: ModifyRequest) -> Result<(), Refusal> {
+    fn observe(&mut self, observed: Observed, now: Now) {
+        let before = &self.fib.installed().rules;
+        if let Some(family) = before.difference(&observed.installed.rules).next() {
+            let text = format!("the {family:?} rule was gone and is put back");
+            self.note(ConditionType::RuleRemoved, text, now);
+        }
+        self.conditions.mend(ConditionType::KernelRefused);
+        self.fib.observe(observed, &self.rib);
+        self.jobs.push_back(Job::Settle);
+    }
+
+    /// Ends streams that were silent for too long, and what the last of them programmed.
+    fn expire(&mut self, now: Now) {
+        for client in self.election.silent(now.uptime) {
+            let refusal = Refusal {
+                code: Code::DeadlineExceeded,
+                text: format!(
+                    "nothing was heard on this stream for {} s: send the election id again to stay",
+                    self.config.lease.as_secs_f32()
+                ),
+                detail: Detail::None,
+            };
+            self.end(client, refusal);
+        }
+        if self.election.lapse(now.uptime) {
+            let text = "whoever programmed the switch was silent past the lease";
+            tracing::warn!("{text}; everything goes");
+            self.note(ConditionType::LeaseExpired, text.into(), now);
+            self.rib_cleared();
+            self.jobs.push_back(Job::Settle);
+        }
+    }
+
+    fn request(&mut self, client: Client, request: ModifyRequest, now: Now) -> Result<(), Refusal> {
         if !self.election.knows(client) {
             return Ok(());
         }
@@ -210,7 +286,11 @@ impl Agent {
                 Ok(())
             }
             (None, Some(id), true) => {
-                let highest = self.election.elect(client, ElectionId::from(&id))?;
+                let id = ElectionId::from(&id);
+                let highest = self.election.elect(client, id, now.uptime)?;
+                if self.election.primary() == Some(client) {
+                    self.conditions.mend(ConditionType::LeaseExpired);
+                }
                 let response = ModifyResponse {
                     election_id: Some(highest.into()),
                     ..ModifyResponse::default()
@@ -233,13 +313,13 @@ impl Agent {
     }
 
     /// Begins jobs until one has to wait for the kernel.
-    fn advance(&mut self, now_ns: i64) {
+    fn advance(&mut self, now: Now) {
         loop {
             match &mut self.current {
                 Some(current) if !current.operations.is_empty() => break,
-                Some(_) => self.finish(now_ns),
+                Some(_) => self.finish(now),
                 None => match self.jobs.pop_front() {
-                    Some(job) => self.begin(job, now_ns),
+                    Some(job) => self.begin(job, now),
                     None => break,
                 },
             }
@@ -249,9 +329,9 @@ impl Agent {
         }
     }
 
-    fn begin(&mut self, job: Job, now_ns: i64) {
+    fn begin(&mut self, job: Job, now: Now) {
         let reply = match job {
-            Job::Operation(client, operation) => match self.operate(client, *operation, now_ns) {
+            Job::Operation(client, operation) => match self.operate(client, *operation, now) {
                 Some(reply) => reply,
                 None => return,
             },
@@ -270,7 +350,7 @@ impl Agent {
     }
 
     /// Brings one operation into the RIB. `None`: it is answered already.
-    fn operate(&mut self, client: Client, operation: AftOperation, now_ns: i64) -> Option<Reply> {
+    fn operate(&mut self, client: Client, operation: AftOperation, now: Now) -> Option<Reply> {
         let acknowledge = match self.election.acknowledge(client) {
             Ok(acknowledge) => acknowledge,
             Err(_gone) => return None,
@@ -283,7 +363,7 @@ impl Agent {
             return None;
         }
         let id = operation.id;
-        match self.change(client, operation) {
+        match self.change(client, operation, now) {
             Ok(key) => Some(Reply::Operation {
                 client,
                 id,
@@ -291,13 +371,13 @@ impl Agent {
                 acknowledge,
             }),
             Err(text) => {
-                self.answer(client, id, Status::Failed, Some(text), now_ns);
+                self.answer(client, id, Status::Failed, Some(text), now.unix_ns);
                 None
             }
         }
     }
 
-    fn change(&mut self, client: Client, operation: AftOperation) -> Result<Key, String> {
+    fn change(&mut self, client: Client, operation: AftOperation, now: Now) -> Result<Key, String> {
         let election = operation.election_id.as_ref().map(ElectionId::from);
         self.election.admit(client, election)?;
         if operation.network_instance != self.config.network_instance {
@@ -306,9 +386,30 @@ impl Agent {
                 operation.network_instance
             ));
         }
-        let key = self.rib.apply(entry::read(operation)?)?;
+        let change = entry::read(operation)?;
+        if let Err(text) = self.may_change(change.key()) {
+            self.note(ConditionType::PrefixesRefused, text.clone(), now);
+            return Err(text);
+        }
+        let key = self.rib.apply(change)?;
         self.fib.touch(key);
         Ok(key)
+    }
+
+    /// The switch's own command line says for which prefixes orders are taken.
+    fn may_change(&self, key: Key) -> Result<(), String> {
+        let Key::Prefix(prefix) = key else {
+            return Ok(());
+        };
+        let allowed = &self.config.prefixes;
+        if allowed.iter().any(|outer| outer.contains(&prefix)) {
+            return Ok(());
+        }
+        let allowed: Vec<String> = allowed.iter().map(IpNet::to_string).collect();
+        Err(format!(
+            "{prefix} is outside of what this agent was started for: {}",
+            allowed.join(", ")
+        ))
     }
 
     fn settle(&mut self) {
@@ -320,7 +421,7 @@ impl Agent {
         }
     }
 
-    fn acknowledged(&mut self, outcome: Result<(), String>) {
+    fn acknowledged(&mut self, outcome: Result<(), String>, now: Now) {
         let Some(current) = &mut self.current else {
             return;
         };
@@ -329,6 +430,8 @@ impl Agent {
         };
         if let Err(error) = outcome {
             self.fib.failed(&operation, &self.rib);
+            let kind = ConditionType::KernelRefused;
+            self.conditions.note(kind, error.clone(), now.uptime);
             self.outputs
                 .push_back(Output::Unsettled(operation, error.clone()));
             current.error.get_or_insert(error);
@@ -340,7 +443,7 @@ impl Agent {
         }
     }
 
-    fn finish(&mut self, now_ns: i64) {
+    fn finish(&mut self, now: Now) {
         let Some(current) = self.current.take() else {
             return;
         };
@@ -352,12 +455,12 @@ impl Agent {
                 acknowledge,
             } => {
                 let (status, text) = self.outcome(key, acknowledge, current.error);
-                self.answer(client, id, status, text, now_ns);
+                self.answer(client, id, status, text, now.unix_ns);
             }
             Reply::Flush(ticket) => {
                 let result = match current.error {
                     None => Ok(FlushResponse {
-                        timestamp: now_ns,
+                        timestamp: now.unix_ns,
                         result: flush_response::Result::Ok.into(),
                     }),
                     Some(error) => {

@@ -2,26 +2,36 @@
 //! clock, makes the changes, and looks at the switch again when something changed. Knows no gRPC
 //! beyond the messages. One per daemon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic::Code;
+use weft_proto::agent::v1::{ConditionType, Status};
 use weft_proto::gribi::{
     AftEntry, FlushRequest, FlushResponse, GetRequest, ModifyRequest, ModifyResponse,
 };
 
-use crate::agent::{Agent, Config, Input, Output, Ticket};
+use self::watchers::Watchers;
+use crate::agent::{Agent, Config, Input, Now, Output, Ticket};
 use crate::election::Client;
 use crate::forwarding::Forwarding;
+use crate::forwarding::kernel::Numbers;
+use crate::guardian::Guardian;
+use crate::marks::Marks;
 use crate::refusal::{Detail, Refusal};
+
+mod watchers;
 
 /// What a stream or a call asks of the driver.
 #[derive(Debug)]
 pub enum Command {
-    /// A `Modify` stream begins. Responses go where this says.
+    /// A `Modify` stream begins, from this address. Responses go where this says.
     Open(
+        String,
         mpsc::Sender<Result<ModifyResponse, Refusal>>,
         oneshot::Sender<Result<Client, Refusal>>,
     ),
@@ -36,44 +46,69 @@ pub enum Command {
         FlushRequest,
         oneshot::Sender<Result<FlushResponse, Refusal>>,
     ),
+    /// Somebody wants the status, with these prefixes, from now on.
+    Watch(BTreeSet<IpNet>, mpsc::Sender<Status>),
+    /// A connection from this address was refused.
+    Refused(IpAddr),
+}
+
+/// What makes a kernel's switch safe, and a recorded one does without.
+#[derive(Debug)]
+pub struct Safety {
+    /// Marks the packets that the rule is for.
+    pub marks: Marks,
+    /// Takes the rule away when the agent is gone.
+    pub guardian: Guardian,
 }
 
 /// Owns the agent.
 pub struct Driver<F> {
     agent: Agent,
     forwarding: F,
+    safety: Option<Safety>,
+    numbers: Numbers,
     clients: BTreeMap<Client, mpsc::Sender<Result<ModifyResponse, Refusal>>>,
     flushes: BTreeMap<u64, oneshot::Sender<Result<FlushResponse, Refusal>>>,
+    watchers: Watchers,
     opened: u64,
     flushed: u64,
+    began: Instant,
+    /// How far the clock of day was from the uptime when it was read last.
+    began_unix_ns: i64,
 }
 
 impl<F: Forwarding> Driver<F> {
-    /// Reads what an earlier agent left on the switch, and takes it over.
+    /// Looks at the switch, and removes what an earlier agent left.
     ///
     /// # Errors
     ///
     /// When the switch can not be read.
     pub async fn start(config: Config, mut forwarding: F) -> Result<Self, String> {
         let observed = forwarding.observe().await?;
-        tracing::info!(
-            next_hops = observed.installed.next_hops.len(),
-            groups = observed.installed.groups.len(),
-            routes = observed.installed.routes.len(),
-            "took over what is installed"
-        );
-        let agent = Agent::adopt(config, observed);
-        let (clients, flushes) = (BTreeMap::new(), BTreeMap::new());
+        let agent = Agent::new(config, observed);
         let mut driver = Self {
             agent,
             forwarding,
-            clients,
-            flushes,
+            safety: None,
+            numbers: Numbers::default(),
+            clients: BTreeMap::new(),
+            flushes: BTreeMap::new(),
+            watchers: Watchers::default(),
             opened: 0,
             flushed: 0,
+            began: Instant::now(),
+            began_unix_ns: unix_ns(),
         };
         driver.drain().await;
         Ok(driver)
+    }
+
+    /// With marks and a guardian, under these numbers.
+    #[must_use]
+    pub fn safe(mut self, safety: Safety, numbers: Numbers) -> Self {
+        self.safety = Some(safety);
+        self.numbers = numbers;
+        self
     }
 
     /// Serves until `stop` completes or every sender of commands is gone. Stops between commands,
@@ -86,42 +121,46 @@ impl<F: Forwarding> Driver<F> {
         tokio::pin!(stop);
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut beat = interval(BEAT_EVERY);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let tell_at = self.watchers.next();
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.serve(command).await,
                     None => return,
                 },
                 () = self.forwarding.changed() => self.look().await,
-                _ = look.tick() => self.look().await,
+                _ = look.tick() => {
+                    self.look().await;
+                    self.check().await;
+                }
+                _ = beat.tick() => self.beat().await,
+                () = async {
+                    match tell_at {
+                        Some(at) => tokio::time::sleep_until(at).await,
+                        None => std::future::pending().await,
+                    }
+                } => self.tell(),
                 () = &mut stop => return,
             }
         }
     }
 
-    /// Removes everything that the agent installed.
+    /// Removes everything that the agent installed, the rules first.
     pub async fn clear(&mut self) {
         self.handle(Input::Clear).await;
+        if let Some(Safety { marks, guardian }) = self.safety.take() {
+            let mut marks = marks;
+            marks.remove().await;
+            guardian.end().await;
+        }
     }
 
     async fn serve(&mut self, command: Command) {
         match command {
-            Command::Open(responses, opened) => {
-                if self.clients.len() >= CLIENTS_MAX {
-                    let (code, text) = (Code::ResourceExhausted, "too many Modify streams".into());
-                    drop(opened.send(Err(Refusal {
-                        code,
-                        text,
-                        detail: Detail::None,
-                    })));
-                    return;
-                }
-                self.opened += 1;
-                let client = Client(self.opened);
-                if opened.send(Ok(client)).is_ok() {
-                    self.clients.insert(client, responses);
-                    self.handle(Input::Opened(client)).await;
-                }
+            Command::Open(address, responses, opened) => {
+                self.open(address, responses, opened).await;
             }
             Command::Request(client, request, done) => {
                 self.handle(Input::Request(client, request)).await;
@@ -139,6 +178,38 @@ impl<F: Forwarding> Driver<F> {
                 self.handle(Input::Flush(Ticket(self.flushed), request))
                     .await;
             }
+            Command::Watch(prefixes, statuses) => {
+                if self.watchers.add(prefixes, statuses) {
+                    self.tell();
+                }
+            }
+            Command::Refused(address) => {
+                let text = format!("{address} is not a --controller address");
+                self.note(ConditionType::CallersRefused, text);
+            }
+        }
+    }
+
+    async fn open(
+        &mut self,
+        address: String,
+        responses: mpsc::Sender<Result<ModifyResponse, Refusal>>,
+        opened: oneshot::Sender<Result<Client, Refusal>>,
+    ) {
+        if self.clients.len() >= CLIENTS_MAX {
+            let (code, text) = (Code::ResourceExhausted, "too many Modify streams".into());
+            drop(opened.send(Err(Refusal {
+                code,
+                text,
+                detail: Detail::None,
+            })));
+            return;
+        }
+        self.opened += 1;
+        let client = Client(self.opened);
+        if opened.send(Ok(client)).is_ok() {
+            self.clients.insert(client, responses);
+            self.handle(Input::Opened(client, address)).await;
         }
     }
 
@@ -149,9 +220,101 @@ impl<F: Forwarding> Driver<F> {
         }
     }
 
+    /// The agent lives: its guardian hears so, marks are renewed, leases may be over.
+    async fn beat(&mut self) {
+        self.watch_clock();
+        self.handle(Input::Tick).await;
+        let Some(safety) = &mut self.safety else {
+            return;
+        };
+        match safety.guardian.beat().await {
+            Ok(false) => {}
+            Ok(true) => {
+                let text = "the guardian was gone and was started again".to_owned();
+                tracing::warn!("{text}");
+                self.note(ConditionType::GuardianLost, text);
+            }
+            Err(error) => {
+                tracing::error!(%error, "no guardian; everything goes until there is one");
+                self.note(ConditionType::GuardianLost, error);
+                self.handle(Input::Clear).await;
+            }
+        }
+        self.mark().await;
+    }
+
+    /// Packets are marked while there is a rule for them.
+    async fn mark(&mut self) {
+        let Some(Safety { marks, .. }) = &mut self.safety else {
+            return;
+        };
+        if self.agent.fib().installed().rules.is_empty() {
+            if marks.are_on() {
+                marks.remove().await;
+            }
+            self.agent.mend(ConditionType::MarksUnavailable);
+            return;
+        }
+        let outcome = marks.renew(self.agent.fib().links()).await;
+        self.marked(outcome);
+    }
+
+    async fn check(&mut self) {
+        if let Some(Safety { marks, .. }) = &mut self.safety {
+            let outcome = marks.check().await;
+            if marks.are_on() || outcome.is_err() {
+                self.marked(outcome);
+            }
+        }
+    }
+
+    fn marked(&mut self, outcome: Result<(), String>) {
+        match outcome {
+            Ok(()) => self.agent.mend(ConditionType::MarksUnavailable),
+            Err(error) => {
+                let text = format!("packets are not marked, FRR alone routes them: {error}");
+                self.note(ConditionType::MarksUnavailable, text);
+            }
+        }
+    }
+
+    /// Leases and renewals run on a clock that does not jump; that of day is for results only.
+    fn watch_clock(&mut self) {
+        let expected = self.began_unix_ns + nanos(self.began.elapsed());
+        let now = unix_ns();
+        let off = now - expected;
+        if off.unsigned_abs() > JUMP_MIN.as_nanos().try_into().unwrap_or(u64::MAX) {
+            self.began_unix_ns += off;
+            let text = format!("the clock of day jumped by {} ms", off / 1_000_000);
+            self.note(ConditionType::ClockJumped, text);
+        }
+    }
+
+    fn note(&mut self, kind: ConditionType, text: String) {
+        self.agent.note(kind, text, self.now());
+        self.watchers.changed();
+    }
+
+    fn tell(&mut self) {
+        let (agent, numbers, uptime) = (&self.agent, self.numbers, self.began.elapsed());
+        self.watchers
+            .tell(|asked| crate::status::status(agent, numbers, asked, uptime));
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            unix_ns: unix_ns(),
+            uptime: self.began.elapsed(),
+        }
+    }
+
     async fn handle(&mut self, input: Input) {
-        self.agent.handle(input, now_ns());
+        let tells = !matches!(input, Input::Tick);
+        self.agent.handle(input, self.now());
         self.drain().await;
+        if tells {
+            self.watchers.changed();
+        }
     }
 
     async fn drain(&mut self) {
@@ -160,7 +323,7 @@ impl<F: Forwarding> Driver<F> {
                 Output::Program(operation) => {
                     let outcome = self.forwarding.apply(&operation).await;
                     tracing::debug!(?operation, ?outcome, "programmed");
-                    self.agent.handle(Input::Acknowledged(outcome), now_ns());
+                    self.agent.handle(Input::Acknowledged(outcome), self.now());
                 }
                 Output::Respond(client, response) => self.send(client, Ok(response)),
                 Output::End(client, refusal) => {
@@ -196,15 +359,25 @@ impl<F: Forwarding> Driver<F> {
     clippy::disallowed_methods,
     reason = "an edge file: time stamps of results"
 )]
-fn now_ns() -> i64 {
+fn unix_ns() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    nanos(since)
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// How long a change that no event told of (another hand in the agent's objects) may last.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How often the guardian hears of the agent and marks are renewed, which last a second: two may fail.
+const BEAT_EVERY: Duration = Duration::from_millis(250);
+
+/// What a clock is off after a step, and not by its slewing.
+const JUMP_MIN: Duration = Duration::from_secs(2);
 
 /// `Modify` streams at one time: far above any number of controllers. One more is refused.
 const CLIENTS_MAX: usize = 64;

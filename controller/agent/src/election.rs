@@ -2,6 +2,7 @@
 //! entries. One instance per agent.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weft_proto::gribi::modify_rpc_error_details::Reason;
 use weft_proto::gribi::session_parameters::{
@@ -60,24 +61,91 @@ pub enum Acknowledge {
 struct Session {
     acknowledge: Option<Acknowledge>,
     election: Option<ElectionId>,
+    address: String,
+    heard: Duration,
 }
 
 /// All streams and the highest id.
 #[derive(Clone, Debug, Default)]
 pub struct Election {
     sessions: BTreeMap<Client, Session>,
-    /// Survives every disconnect, §4.1.2.1; not a restart of the agent.
+    /// Survives a disconnect, §4.1.2.1, for as long as the lease of who sent it: an id whose holder
+    /// is silent keeps nobody out for longer.
     highest: Option<ElectionId>,
     primary: Option<Client>,
+    lease: Duration,
+    /// When the lease of the primary ends, or of the last one.
+    until: Duration,
 }
 
 impl Election {
-    /// A stream begins.
-    pub fn open(&mut self, client: Client) {
-        self.sessions.insert(client, Session::default());
+    /// Nobody leads. Whoever is silent for the lease is not there any more.
+    #[must_use]
+    pub fn new(lease: Duration) -> Self {
+        Self {
+            lease,
+            ..Self::default()
+        }
     }
 
-    /// A stream is over. What it wrote stays, and so does the highest id (PRESERVE).
+    /// A stream begins.
+    pub fn open(&mut self, client: Client, address: String, uptime: Duration) {
+        let session = Session {
+            address,
+            heard: uptime,
+            ..Session::default()
+        };
+        self.sessions.insert(client, session);
+    }
+
+    /// A stream says something: its lease, and the primary's, begins anew.
+    pub fn hear(&mut self, client: Client, uptime: Duration) {
+        if let Some(session) = self.sessions.get_mut(&client) {
+            session.heard = uptime;
+        }
+        if self.primary == Some(client) {
+            self.until = uptime + self.lease;
+        }
+    }
+
+    /// The streams that were silent for the lease.
+    #[must_use]
+    pub fn silent(&self, uptime: Duration) -> Vec<Client> {
+        let sessions = self.sessions.iter();
+        let silent = sessions.filter(|(_, session)| uptime >= session.heard + self.lease);
+        silent.map(|(client, _)| *client).collect()
+    }
+
+    /// Whether the lease of who led is over now: the highest id is forgotten then.
+    pub fn lapse(&mut self, uptime: Duration) -> bool {
+        let over = self.highest.is_some() && uptime >= self.until;
+        if over {
+            self.highest = None;
+            self.primary = None;
+        }
+        over
+    }
+
+    /// Who leads.
+    #[must_use]
+    pub fn primary(&self) -> Option<Client> {
+        self.primary
+    }
+
+    /// The address of a stream's other end.
+    #[must_use]
+    pub fn address(&self, client: Client) -> &str {
+        let session = self.sessions.get(&client);
+        session.map_or("", |session| &session.address)
+    }
+
+    /// What is left of the lease of who leads, or led last.
+    #[must_use]
+    pub fn remaining(&self, uptime: Duration) -> Duration {
+        self.until.saturating_sub(uptime)
+    }
+
+    /// A stream is over. What it wrote stays for its lease, and so does the highest id (PRESERVE).
     pub fn close(&mut self, client: Client) {
         self.sessions.remove(&client);
         if self.primary == Some(client) {
@@ -131,7 +199,12 @@ impl Election {
     /// # Errors
     ///
     /// What ends the stream: zero, lower than before, or no single-primary session.
-    pub fn elect(&mut self, client: Client, id: ElectionId) -> Result<ElectionId, Refusal> {
+    pub fn elect(
+        &mut self,
+        client: Client,
+        id: ElectionId,
+        uptime: Duration,
+    ) -> Result<ElectionId, Refusal> {
         let Some(session) = self.sessions.get_mut(&client) else {
             return Ok(id);
         };
@@ -151,6 +224,7 @@ impl Election {
         if self.highest.is_none_or(|highest| id >= highest) {
             self.highest = Some(id);
             self.primary = Some(client);
+            self.until = uptime + self.lease;
         }
         Ok(self.highest.unwrap_or(id))
     }

@@ -96,6 +96,17 @@ pub enum Change {
     Delete(Key),
 }
 
+impl Change {
+    /// What it changes.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Add(entry) | Self::Replace(entry) => entry.key(),
+            Self::Delete(key) => *key,
+        }
+    }
+}
+
 /// Reads an operation. The error is what the client is told with FAILED.
 ///
 /// # Errors

@@ -1,24 +1,30 @@
 //! From the RIB and the state of the links to what the kernel should have, and from there to the
 //! operations that get it there without a black hole on the way. Knows nothing of clients.
 //!
-//! ```text
-//! put next hops -> put groups -> put routes -> delete routes -> delete groups -> delete next hops
-//! ```
-//!
-//! A group leaves the kernel, with its routes, when it has no usable next hop: the switch's own
-//! routes, at a higher metric, take over.
+//! A next hop is used for a prefix only while the switch's own routing has it for that prefix. Where
+//! it has some of a group, the prefix uses a subset of the group; where it has none, the prefix is
+//! left to the switch's own routing: the table has no route, and the lookup goes on to the main one.
+//! The order of operations is in [`order`]: a prefix has its old or its new next hops, no others.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use self::order::Steps;
+use self::subset::Subsets;
 use crate::entry::{Key, NextHop};
-use crate::forwarding::{Installed, Link, Member, Observed, Operation, Path, WEIGHT_MAX};
+use crate::forwarding::{
+    Family, Installed, Link, Member, Observed, Operation, Own, Path, WEIGHT_MAX,
+};
 use crate::rib::Rib;
 
-/// The part of the kernel's next-hop ids that is ours: the lower half for next hops, the upper half
-/// for groups. The client's number is the offset, so that a dump says which entry an object is.
+pub mod order;
+mod subset;
+
+/// The part of the kernel's next-hop ids that is ours: the lower half for next hops, then a quarter
+/// for groups, and a quarter for subsets of groups. The client's number is the offset of the first
+/// two, so that a dump says which entry an object is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Ids {
     base: u32,
@@ -40,10 +46,10 @@ impl Ids {
     /// The kernel's id of an entry; `None` for a prefix or a number that does not fit.
     #[must_use]
     pub fn id(self, key: Key) -> Option<u32> {
-        let fits = |number: u64| u32::try_from(number).ok().filter(|number| *number < HALF);
+        let below = |number: u64, end| u32::try_from(number).ok().filter(|number| *number < end);
         match key {
-            Key::NextHop(index) => Some(self.base + fits(index)?),
-            Key::Group(id) => Some(self.base + HALF + fits(id)?),
+            Key::NextHop(index) => Some(self.base + below(index, HALF)?),
+            Key::Group(id) => Some(self.base + HALF + below(id, QUARTER)?),
             Key::Prefix(_) => None,
         }
     }
@@ -55,9 +61,14 @@ impl Ids {
         match offset {
             1..HALF => Some(Key::NextHop(u64::from(offset))),
             0 | HALF => None,
-            _ if offset < 2 * HALF => Some(Key::Group(u64::from(offset - HALF))),
+            _ if offset < HALF + QUARTER => Some(Key::Group(u64::from(offset - HALF))),
             _ => None,
         }
+    }
+
+    /// The ids of subsets of groups.
+    pub(crate) fn subsets(self) -> std::ops::Range<u32> {
+        self.base + HALF + QUARTER..self.base + 2 * HALF
     }
 }
 
@@ -75,21 +86,29 @@ pub enum Unusable {
 pub struct Fib {
     ids: Ids,
     links: Vec<Link>,
+    own: Own,
+    foreign: BTreeSet<Family>,
     /// As observed, and changed with each operation that was given out.
     expected: Installed,
+    subsets: Subsets,
     touched: BTreeSet<Key>,
+    /// Seen under the agent's protocol number, and of no entry.
+    strays: Vec<Operation>,
 }
 
 impl Fib {
     /// Nothing installed, no links.
     #[must_use]
     pub fn new(ids: Ids) -> Self {
-        let (links, expected, touched) = (Vec::new(), Installed::default(), BTreeSet::new());
         Self {
             ids,
-            links,
-            expected,
-            touched,
+            links: Vec::new(),
+            own: Own::default(),
+            foreign: BTreeSet::new(),
+            expected: Installed::default(),
+            subsets: Subsets::new(ids),
+            touched: BTreeSet::new(),
+            strays: Vec::new(),
         }
     }
 
@@ -97,15 +116,24 @@ impl Fib {
     /// no entry any more, is compared again at the next [`settle`](Self::settle).
     pub fn observe(&mut self, observed: Observed, rib: &Rib) {
         self.links = observed.links;
+        self.own = observed.own;
+        self.foreign = observed.foreign.into_iter().map(Family::of).collect();
         self.expected = observed.installed;
         self.touched.extend(rib.keys());
-        let objects = self
-            .expected
-            .next_hops
-            .keys()
-            .chain(self.expected.groups.keys());
-        self.touched
-            .extend(objects.filter_map(|id| self.ids.key(*id)));
+        self.strays.clear();
+        for id in self.expected.next_hops.keys() {
+            match self.ids.key(*id) {
+                Some(key @ Key::NextHop(_)) => drop(self.touched.insert(key)),
+                _ => self.strays.push(Operation::DeleteNextHop(*id)),
+            }
+        }
+        for id in self.expected.groups.keys() {
+            match self.ids.key(*id) {
+                Some(key @ Key::Group(_)) => drop(self.touched.insert(key)),
+                _ if self.subsets.contains(*id) => {}
+                _ => self.strays.push(Operation::DeleteGroup(*id)),
+            }
+        }
         let prefixes = self.expected.routes.keys().copied();
         self.touched.extend(prefixes.map(Key::Prefix));
     }
@@ -134,28 +162,65 @@ impl Fib {
             Operation::PutRoute(prefix, _) | Operation::DeleteRoute(prefix) => {
                 self.expected.routes.remove(prefix);
             }
+            Operation::PutRule(family) => {
+                self.expected.rules.remove(family);
+            }
+            // Still there as far as anybody knows; the next look tells.
+            Operation::DeleteRule(_) => {}
         }
     }
 
-    /// The operations that bring what was touched, and what depends on it, to what the RIB wants.
+    /// The operations that bring what was touched, and what depends on it, to what the RIB, the
+    /// links and the switch's own routing want.
     pub fn settle(&mut self, rib: &Rib) -> Vec<Operation> {
-        let mut puts = Vec::new();
-        let mut deletes = Vec::new();
+        let mut steps = Steps::default();
         // Keys are ordered: next hops, groups, prefixes; users come after what they use.
         while let Some(key) = self.touched.pop_first() {
-            let before = self.has(key);
-            match self.step(key, rib) {
-                Some(Step::Put(operation)) => puts.push(operation),
-                Some(Step::Delete(operation)) => deletes.push(operation),
-                None => {}
-            }
-            if before != self.has(key) {
+            let changed = match key {
+                Key::NextHop(index) => self.settle_next_hop(index, rib, &mut steps),
+                Key::Group(group) => self.settle_group(group, rib, &mut steps),
+                Key::Prefix(prefix) => {
+                    self.settle_prefix(prefix, rib, &mut steps);
+                    false
+                }
+            };
+            // A next hop may mean another path now: whose prefixes have it is to be asked again.
+            if changed || matches!(key, Key::NextHop(_)) {
                 self.touched.extend(rib.users(key));
             }
         }
-        deletes.reverse();
-        puts.extend(deletes);
-        puts
+        for id in self.subsets.take_unused() {
+            if self.expected.groups.remove(&id).is_some() {
+                steps.gone_groups.push(Operation::DeleteGroup(id));
+            }
+        }
+        self.settle_strays(&mut steps);
+        self.settle_rules(&mut steps);
+        steps.into_order()
+    }
+
+    /// What the switch's own routing has.
+    #[must_use]
+    pub fn own(&self) -> &Own {
+        &self.own
+    }
+
+    /// The links of the switch.
+    #[must_use]
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// What is installed.
+    #[must_use]
+    pub fn installed(&self) -> &Installed {
+        &self.expected
+    }
+
+    /// Whether somebody else has routes in the agent's table: its rule is away then.
+    #[must_use]
+    pub fn has_foreign(&self, family: Family) -> bool {
+        self.foreign.contains(&family)
     }
 
     /// Whether the kernel has what the RIB wants of this entry, or why it is not meant to.
@@ -174,83 +239,179 @@ impl Fib {
                 Ok(self.expected.groups.get(&id) == Some(&members))
             }
             Key::Prefix(prefix) => {
-                let group = self.route(prefix, rib)?;
-                Ok(self.expected.routes.get(&prefix) == Some(&group))
+                let usable = self.usable(prefix, rib)?;
+                let id = self.group_id(&usable, rib);
+                let members = self.members(&usable, rib);
+                Ok(id.is_some()
+                    && self.expected.routes.get(&prefix) == id.as_ref()
+                    && id.and_then(|id| self.expected.groups.get(&id)) == Some(&members))
             }
         }
     }
 
-    fn has(&self, key: Key) -> bool {
-        match key {
-            Key::NextHop(_) => self
-                .ids
-                .id(key)
-                .is_some_and(|id| self.expected.next_hops.contains_key(&id)),
-            Key::Group(_) => self
-                .ids
-                .id(key)
-                .is_some_and(|id| self.expected.groups.contains_key(&id)),
-            Key::Prefix(prefix) => self.expected.routes.contains_key(&prefix),
+    /// Whether the entry's next hops are usable in part only: for a prefix, text that says why.
+    #[must_use]
+    pub fn partly(&self, prefix: IpNet, rib: &Rib) -> Option<String> {
+        let group = rib.group(rib.prefix(prefix)?.group)?;
+        let usable = self.usable(prefix, rib).ok()?;
+        let kept = self.members(&usable, rib).len();
+        if kept == group.members.len() {
+            return None;
+        }
+        let why = group.members.iter().find_map(|(index, _)| {
+            let why = self.obstacle(*index, prefix, rib)?;
+            Some(format!("next hop {index}: {why}"))
+        });
+        Some(why.unwrap_or_else(|| "a next hop is not in the kernel".into()))
+    }
+
+    /// Why a next hop is not used for a prefix; `None` if it is.
+    #[must_use]
+    pub fn obstacle(&self, index: u64, prefix: IpNet, rib: &Rib) -> Option<String> {
+        let (id, path) = match self.next_hop(index, rib) {
+            Ok(found) => found,
+            Err(Unusable::Inactive(why) | Unusable::Refused(why)) => return Some(why),
+        };
+        match self.own.route(prefix) {
+            Err(why) => Some(why),
+            Ok(Some(route)) if !route.uses(path.gateway, path.interface) => {
+                Some("the switch's own routing does not use it".into())
+            }
+            Ok(_) if !self.expected.next_hops.contains_key(&id) => {
+                Some("the kernel refused it".into())
+            }
+            Ok(_) => None,
         }
     }
 
-    fn step(&mut self, key: Key, rib: &Rib) -> Option<Step> {
-        match key {
-            Key::NextHop(index) => {
-                let installed = &mut self.expected.next_hops;
-                match Self::wanted_next_hop(&self.links, self.ids, index, rib) {
-                    Ok((id, path)) if installed.get(&id) != Some(&path) => {
-                        installed.insert(id, path.clone());
-                        Some(Step::Put(Operation::PutNextHop(id, path)))
-                    }
-                    Ok(_) => None,
-                    Err(_) => {
-                        let id = self.ids.id(key)?;
-                        installed.remove(&id)?;
-                        Some(Step::Delete(Operation::DeleteNextHop(id)))
-                    }
+    fn settle_next_hop(&mut self, index: u64, rib: &Rib, steps: &mut Steps) -> bool {
+        match self.next_hop(index, rib) {
+            Ok((id, path)) => {
+                let before = self.expected.next_hops.insert(id, path.clone());
+                match before {
+                    Some(before) if before == path => return false,
+                    Some(_) => steps
+                        .changed_next_hops
+                        .push(Operation::PutNextHop(id, path)),
+                    None => steps.new_next_hops.push(Operation::PutNextHop(id, path)),
+                }
+                true
+            }
+            Err(_) => {
+                let id = self.ids.id(Key::NextHop(index));
+                let gone = id.filter(|id| self.expected.next_hops.remove(id).is_some());
+                steps
+                    .gone_next_hops
+                    .extend(gone.map(Operation::DeleteNextHop));
+                gone.is_some()
+            }
+        }
+    }
+
+    /// The whole group, and those subsets of it that are still subsets.
+    fn settle_group(&mut self, group: u64, rib: &Rib, steps: &mut Steps) -> bool {
+        let mut changed = true;
+        match self.group(group, rib) {
+            Ok((id, members)) => changed = self.put_group(id, members, steps),
+            Err(_) => {
+                let id = self.ids.id(Key::Group(group));
+                let gone = id.filter(|id| self.expected.groups.remove(id).is_some());
+                steps.gone_groups.extend(gone.map(Operation::DeleteGroup));
+            }
+        }
+        let Some(entry) = rib.group(group) else {
+            return changed;
+        };
+        let indexes: BTreeSet<u64> = entry.members.iter().map(|(index, _)| *index).collect();
+        for (id, subset) in self.subsets.of(group) {
+            if subset.is_subset(&indexes) {
+                let members = self.members(&Usable { group, subset }, rib);
+                if !members.is_empty() {
+                    self.put_group(id, members, steps);
                 }
             }
-            Key::Group(group) => match self.group(group, rib) {
-                Ok((id, members)) if self.expected.groups.get(&id) != Some(&members) => {
-                    self.expected.groups.insert(id, members.clone());
-                    Some(Step::Put(Operation::PutGroup(id, members)))
+        }
+        // Which next hops the group has may be another now, with the same members in the kernel.
+        true
+    }
+
+    fn put_group(&mut self, id: u32, members: Vec<Member>, steps: &mut Steps) -> bool {
+        match self.expected.groups.insert(id, members.clone()) {
+            Some(before) if before == members => return false,
+            Some(_) => steps
+                .changed_groups
+                .push((id, Operation::PutGroup(id, members))),
+            None => steps.new_groups.push(Operation::PutGroup(id, members)),
+        }
+        true
+    }
+
+    fn settle_prefix(&mut self, prefix: IpNet, rib: &Rib, steps: &mut Steps) {
+        let wanted = self.usable(prefix, rib).ok().and_then(|usable| {
+            let members = self.members(&usable, rib);
+            let whole = self.group_id(&usable, rib);
+            let id = match whole {
+                Some(id) if self.subsets.is_whole(id) => {
+                    self.subsets.leave(prefix);
+                    id
                 }
-                Ok(_) => None,
-                Err(_) => {
-                    let id = self.ids.id(key)?;
-                    self.expected.groups.remove(&id)?;
-                    Some(Step::Delete(Operation::DeleteGroup(id)))
+                _ => {
+                    let id = self.subsets.join(prefix, usable.group, usable.subset)?;
+                    self.put_group(id, members, steps);
+                    id
                 }
-            },
-            Key::Prefix(prefix) => match self.route(prefix, rib) {
-                Ok(group) if self.expected.routes.get(&prefix) != Some(&group) => {
-                    self.expected.routes.insert(prefix, group);
-                    Some(Step::Put(Operation::PutRoute(prefix, group)))
+            };
+            Some(id)
+        });
+        match wanted {
+            Some(id) => {
+                if self.expected.routes.insert(prefix, id) != Some(id) {
+                    steps.routes.push((prefix, id));
                 }
-                Ok(_) => None,
-                Err(_) => {
-                    self.expected.routes.remove(&prefix)?;
-                    Some(Step::Delete(Operation::DeleteRoute(prefix)))
+            }
+            None => {
+                self.subsets.leave(prefix);
+                if self.expected.routes.remove(&prefix).is_some() {
+                    steps.gone_routes.push(Operation::DeleteRoute(prefix));
                 }
-            },
+            }
+        }
+    }
+
+    fn settle_strays(&mut self, steps: &mut Steps) {
+        for operation in self.strays.drain(..) {
+            match &operation {
+                Operation::DeleteGroup(id) if self.expected.groups.remove(id).is_some() => {
+                    steps.gone_groups.push(operation);
+                }
+                Operation::DeleteNextHop(id) if self.expected.next_hops.remove(id).is_some() => {
+                    steps.gone_next_hops.push(operation);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The rule is there while there is a route behind it, and nobody else's.
+    fn settle_rules(&mut self, steps: &mut Steps) {
+        for family in [Family::V4, Family::V6] {
+            let routes = self.expected.routes.keys();
+            let wanted = !self.foreign.contains(&family)
+                && routes.copied().any(|prefix| Family::of(prefix) == family);
+            if wanted && self.expected.rules.insert(family) {
+                steps.new_rules.push(Operation::PutRule(family));
+            }
+            if !wanted && self.expected.rules.remove(&family) {
+                steps.gone_rules.push(Operation::DeleteRule(family));
+            }
         }
     }
 
     fn next_hop(&self, index: u64, rib: &Rib) -> Result<(u32, Path), Unusable> {
-        Self::wanted_next_hop(&self.links, self.ids, index, rib)
-    }
-
-    fn wanted_next_hop(
-        links: &[Link],
-        ids: Ids,
-        index: u64,
-        rib: &Rib,
-    ) -> Result<(u32, Path), Unusable> {
         let key = Key::NextHop(index);
         let next_hop = rib.next_hop(index).ok_or_else(|| absent(key))?;
-        let id = ids.id(key).ok_or_else(|| too_large(key))?;
-        let link = resolve(links, next_hop)?;
+        let id = self.ids.id(key).ok_or_else(|| too_large(key))?;
+        let link = resolve(&self.links, next_hop)?;
         if !link.up {
             return Err(Unusable::Inactive(format!(
                 "interface {} is down",
@@ -273,10 +434,7 @@ impl Fib {
         let mut members = Vec::with_capacity(entry.members.len());
         let mut why = None;
         for (index, weight) in &entry.members {
-            let weight = u16::try_from(*weight)
-                .ok()
-                .filter(|weight| (1..=WEIGHT_MAX).contains(weight))
-                .ok_or_else(|| bad_weight(*index, *weight))?;
+            let weight = usable_weight(*index, *weight)?;
             match self.next_hop(*index, rib) {
                 Ok((next_hop, _)) if self.expected.next_hops.contains_key(&next_hop) => {
                     members.push(Member { next_hop, weight });
@@ -298,23 +456,67 @@ impl Fib {
         }
     }
 
-    fn route(&self, prefix: IpNet, rib: &Rib) -> Result<u32, Unusable> {
+    /// Which next hops of its group the switch's own routing has for a prefix too.
+    fn usable(&self, prefix: IpNet, rib: &Rib) -> Result<Usable, Unusable> {
         let entry = rib
             .prefix(prefix)
             .ok_or_else(|| absent(Key::Prefix(prefix)))?;
-        match self.group(entry.group, rib) {
-            Ok((id, _)) => Ok(id),
-            Err(Unusable::Inactive(why) | Unusable::Refused(why)) => {
-                let why = format!("next-hop group {} is not in the kernel: {why}", entry.group);
-                Err(Unusable::Inactive(why))
-            }
+        let group = entry.group;
+        if let Err(Unusable::Inactive(why) | Unusable::Refused(why)) = self.group(group, rib) {
+            let why = format!("next-hop group {group} is not in the kernel: {why}");
+            return Err(Unusable::Inactive(why));
         }
+        let members = rib.group(group).ok_or_else(|| absent(Key::Group(group)))?;
+        let members = members.members.iter().map(|(index, _)| *index);
+        let own = self.own.route(prefix).map_err(Unusable::Inactive)?;
+        let subset: BTreeSet<u64> = match own {
+            None => members.collect(),
+            // A next hop whose link is down stays: the link says so by itself, for all prefixes.
+            Some(own) => members
+                .filter(|index| match self.next_hop(*index, rib) {
+                    Ok((_, path)) => own.uses(path.gateway, path.interface),
+                    Err(_) => true,
+                })
+                .collect(),
+        };
+        let usable = Usable { group, subset };
+        if self.members(&usable, rib).is_empty() {
+            return Err(Unusable::Inactive(format!(
+                "the switch's own routing uses none of the next hops of group {group}"
+            )));
+        }
+        Ok(usable)
+    }
+
+    /// The kernel's members of part of a group.
+    fn members(&self, usable: &Usable, rib: &Rib) -> Vec<Member> {
+        match self.group(usable.group, rib) {
+            Ok((_, members)) => members
+                .into_iter()
+                .filter(|member| match self.ids.key(member.next_hop) {
+                    Some(Key::NextHop(index)) => usable.subset.contains(&index),
+                    _ => false,
+                })
+                .collect(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The kernel's group that a prefix is to use, if there is one already: the whole group where
+    /// all of it is usable.
+    fn group_id(&self, usable: &Usable, rib: &Rib) -> Option<u32> {
+        let entry = rib.group(usable.group)?;
+        if entry.members.len() == usable.subset.len() {
+            return self.ids.id(Key::Group(usable.group));
+        }
+        self.subsets.id(usable.group, &usable.subset)
     }
 }
 
-enum Step {
-    Put(Operation),
-    Delete(Operation),
+/// The part of a group that a prefix may use.
+struct Usable {
+    group: u64,
+    subset: BTreeSet<u64>,
 }
 
 /// The link of a next hop: the named one, or the one with the longest connected subnet that has
@@ -350,16 +552,24 @@ fn absent(key: Key) -> Unusable {
 fn too_large(key: Key) -> Unusable {
     Unusable::Refused(format!(
         "the number of {key} is above {}, the last of the agent's id range",
-        HALF - 1
+        match key {
+            Key::NextHop(_) => HALF - 1,
+            Key::Group(_) | Key::Prefix(_) => QUARTER - 1,
+        }
     ))
 }
 
-fn bad_weight(index: u64, weight: u64) -> Unusable {
-    Unusable::Refused(format!(
-        "weight {weight} of next hop {index} is not in 1..={WEIGHT_MAX}"
-    ))
+fn usable_weight(index: u64, weight: u64) -> Result<u16, Unusable> {
+    let fits = u16::try_from(weight).ok();
+    fits.filter(|weight| (1..=WEIGHT_MAX).contains(weight))
+        .ok_or_else(|| {
+            Unusable::Refused(format!(
+                "weight {weight} of next hop {index} is not in 1..={WEIGHT_MAX}"
+            ))
+        })
 }
 
-/// Ids for next hops, and as many for groups: far above what a switch has, and a range that a
-/// person recognises in `ip nexthop`. A number above it is refused.
+/// Ids for next hops, and as many for groups and their subsets together: far above what a switch
+/// has, and a range that a person recognises in `ip nexthop`. A number above it is refused.
 const HALF: u32 = 0x0080_0000;
+const QUARTER: u32 = HALF / 2;

@@ -1,14 +1,18 @@
-//! What a switch can be told, and what it can be asked: next hops, weighted groups, routes, links.
+//! What a switch can be told, and what it can be asked: next hops, weighted groups, routes in a
+//! table of their own, the rule that looks it up, links, and what the switch's own routing has.
 //! Knows nothing of gRIBI, of elections, or of why a group has the weights it has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+pub use self::own::{Own, OwnHop, OwnRoute};
+
 pub mod kernel;
 mod netlink;
+mod own;
 pub mod recorded;
 
 /// Where packets that use one next hop go.
@@ -44,6 +48,30 @@ pub enum Operation {
     DeleteGroup(u32),
     /// Removes a next hop.
     DeleteNextHop(u32),
+    /// Has packets of this family look up the agent's table before the main one.
+    PutRule(Family),
+    /// Leaves packets of this family to the main table.
+    DeleteRule(Family),
+}
+
+/// A family of addresses: each has tables and rules of its own.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// The family of a prefix.
+    #[must_use]
+    pub fn of(prefix: IpNet) -> Self {
+        match prefix {
+            IpNet::V4(_) => Self::V4,
+            IpNet::V6(_) => Self::V6,
+        }
+    }
 }
 
 /// The agent's own objects, as the switch has them.
@@ -55,6 +83,8 @@ pub struct Installed {
     pub groups: BTreeMap<u32, Vec<Member>>,
     /// The group that each prefix uses.
     pub routes: BTreeMap<IpNet, u32>,
+    /// The families whose packets look up the agent's table.
+    pub rules: BTreeSet<Family>,
 }
 
 /// A link of the switch.
@@ -68,6 +98,12 @@ pub struct Link {
     pub up: bool,
     /// Its addresses, with the length of the connected subnet.
     pub addresses: Vec<IpNet>,
+    /// Whether it is a VXLAN device: what leaves through it is encapsulated.
+    pub vxlan: bool,
+    /// Octets sent since it came into being, as the kernel counts.
+    pub tx_octets: u64,
+    /// Octets received, likewise.
+    pub rx_octets: u64,
 }
 
 /// Everything that the agent wants to know of a switch, at one moment.
@@ -77,6 +113,10 @@ pub struct Observed {
     pub installed: Installed,
     /// All links.
     pub links: Vec<Link>,
+    /// What the switch's own routing has.
+    pub own: Own,
+    /// Routes of others in the agent's table.
+    pub foreign: Vec<IpNet>,
 }
 
 /// A forwarding plane. The kernel ships; the recorded one stands in for it in tests.

@@ -21,11 +21,16 @@ pub struct Service {
     commands: mpsc::Sender<Command>,
 }
 
-/// The service, and the commands for a [`Driver`](crate::driver::Driver) to run.
+/// The service over the commands of a driver.
 #[must_use]
-pub fn service() -> (GRibiServer<Service>, mpsc::Receiver<Command>) {
-    let (commands, queue) = mpsc::channel(COMMANDS_MAX);
-    (GRibiServer::new(Service { commands }), queue)
+pub fn service(commands: mpsc::Sender<Command>) -> GRibiServer<Service> {
+    GRibiServer::new(Service { commands })
+}
+
+/// Commands for a [`Driver`](crate::driver::Driver) to run.
+#[must_use]
+pub fn commands() -> (mpsc::Sender<Command>, mpsc::Receiver<Command>) {
+    mpsc::channel(COMMANDS_MAX)
 }
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -41,10 +46,12 @@ impl GRibi for Service {
     ) -> Result<Response<Self::ModifyStream>, Status> {
         let (responses, queue) = mpsc::channel(RESPONSES_MAX);
         let (opened, client) = oneshot::channel();
-        self.command(Command::Open(responses.clone(), opened))
+        let address = request.remote_addr().map(|address| address.to_string());
+        let address = address.unwrap_or_default();
+        self.command(Command::Open(address.clone(), responses.clone(), opened))
             .await?;
         let client = client.await.map_err(|_| stopped())??;
-        tracing::info!(client = client.0, peer = ?request.remote_addr(), "stream opened");
+        tracing::info!(client = client.0, address, "stream opened");
         tokio::spawn(read(
             client,
             request.into_inner(),

@@ -12,14 +12,19 @@
 //! ```
 
 pub mod agent;
+pub mod conditions;
 mod contents;
+pub mod door;
 pub mod driver;
 pub mod election;
 pub mod entry;
 pub mod fib;
 pub mod forwarding;
 pub mod gribi;
+pub mod guardian;
+pub mod marks;
 pub mod refusal;
 pub mod rib;
+pub mod status;
 
 pub use agent::Agent;

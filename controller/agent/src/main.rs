@@ -1,49 +1,129 @@
 //! weft-agent: command line, logging, signals. What it does is in the library.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
+use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use weft_agent::agent::Config;
-use weft_agent::driver::Driver;
+use weft_agent::door::connections;
+use weft_agent::driver::{Driver, Safety};
 use weft_agent::fib::Ids;
-use weft_agent::forwarding::kernel::{Kernel, hash_ports_too};
+use weft_agent::forwarding::kernel::{Kernel, Numbers, Setting, hash_ports_too, put_back};
 use weft_agent::gribi;
+use weft_agent::guardian::{Guardian, guard, take_name};
+use weft_agent::marks::Marks;
 
-/// Programs this Linux switch as a gRIBI controller says.
+/// Programs this Linux switch as weft says, beside FRR and never against it.
 ///
-/// Next hops, groups and routes carry a protocol number of their own (name it in
-/// /etc/iproute2/rt_protos: "155 weft"), and stay in the kernel when the agent stops.
+/// Routes live in a table of their own, behind a rule for marked packets; a next hop is used only while
+/// FRR's route has it. Everything goes when the agent stops, dies or hangs, or when nobody programs it
+/// any more. Names for `ip`: "155 weft" in /etc/iproute2/rt_protos and rt_tables.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, subcommand_negates_reqs = true)]
 struct Arguments {
-    /// Where to serve gRIBI, without TLS: keep it on the management network.
-    #[arg(long, default_value = "0.0.0.0:9340")]
+    #[command(subcommand)]
+    command: Option<Internal>,
+    /// Where to serve gRIBI and the agent's status, without TLS: keep it on the management network.
+    #[arg(long, default_value = "127.0.0.1:9340")]
     listen: SocketAddr,
-    /// The protocol number of routes and next hops.
-    #[arg(long, default_value_t = 155, value_parser = clap::value_parser!(u8).range(5..))]
-    route_protocol: u8,
-    /// The metric of routes; below the one of the switch's own routing (zebra: 20).
-    #[arg(long, default_value_t = 10)]
-    metric: u32,
+    /// Who may connect: an address or a network; may be given several times.
+    #[arg(long = "controller", value_parser = network, default_values = ["127.0.0.0/8", "::1"])]
+    controllers: Vec<IpNet>,
+    /// Routes are taken for prefixes inside of this only (the VTEPs of the fabric); may be given several times.
+    #[arg(long = "prefix", value_parser = network, required_unless_present = "clean")]
+    prefixes: Vec<IpNet>,
+    /// Who programs the switch must be heard this often; weft speaks every second.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=3600))]
+    lease_secs: u16,
+    #[command(flatten)]
+    numbers: KernelNumbers,
     /// The first of 2^24 kernel next-hop ids.
     #[arg(long, default_value = "0x57000000", value_parser = number)]
     id_base: u32,
-    /// What clients call the main routing table.
+    /// What clients call the routing table.
     #[arg(long, default_value = "DEFAULT")]
     network_instance: String,
     /// Leave net.ipv4.fib_multipath_hash_policy and its IPv6 sister as they are.
     #[arg(long)]
     keep_hash_policy: bool,
-    /// Remove everything from the kernel when told to stop.
+    /// Remove all that an agent ever left on this switch, and end.
     #[arg(long)]
-    flush_on_exit: bool,
+    clean: bool,
     /// The format of log lines, on standard error.
     #[arg(long, value_enum, default_value_t = Log::Text)]
     log: Log,
+}
+
+/// What the agent starts by itself.
+#[derive(Debug, Subcommand)]
+enum Internal {
+    /// Takes the rule away when the agent that started it is gone.
+    #[command(hide = true)]
+    Guardian {
+        #[command(flatten)]
+        numbers: KernelNumbers,
+        /// Settings to write back at the end: PATH=VALUE.
+        #[arg(long)]
+        restore: Vec<Setting>,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+struct KernelNumbers {
+    /// The protocol number of routes, next hops and rules.
+    #[arg(long, default_value_t = 155, value_parser = clap::value_parser!(u8).range(5..))]
+    route_protocol: u8,
+    /// The routing table; 253 to 255 are the kernel's.
+    #[arg(long, default_value_t = 155, value_parser = clap::value_parser!(u8).range(1..=252))]
+    table: u8,
+    /// The priority of the rule that looks the table up, before the main table's 32766.
+    #[arg(long, default_value_t = 1550, value_parser = clap::value_parser!(u32).range(1..=32765))]
+    rule_priority: u32,
+    /// The mark of packets that look the table up.
+    #[arg(long, default_value = "0x57000000", value_parser = number)]
+    mark: u32,
+    /// Which bits of a packet's mark are weft's.
+    #[arg(long, default_value = "0xff000000", value_parser = number)]
+    mark_mask: u32,
+}
+
+impl KernelNumbers {
+    fn numbers(&self) -> Result<Numbers, String> {
+        if self.mark == 0 || self.mark & !self.mark_mask != 0 {
+            return Err(format!(
+                "--mark {:#x} is 0 or has bits outside of --mark-mask {:#x}",
+                self.mark, self.mark_mask
+            ));
+        }
+        Ok(Numbers {
+            protocol: self.route_protocol,
+            table: self.table,
+            priority: self.rule_priority,
+            mark: self.mark,
+            mask: self.mark_mask,
+        })
+    }
+
+    fn guardian(&self, restore: &[Setting]) -> Vec<String> {
+        let mut arguments = vec!["guardian".to_owned()];
+        for (name, value) in [
+            ("--route-protocol", self.route_protocol.to_string()),
+            ("--table", self.table.to_string()),
+            ("--rule-priority", self.rule_priority.to_string()),
+            ("--mark", format!("{:#x}", self.mark)),
+            ("--mark-mask", format!("{:#x}", self.mark_mask)),
+        ] {
+            arguments.extend([name.to_owned(), value]);
+        }
+        for setting in restore {
+            arguments.extend(["--restore".to_owned(), setting.to_string()]);
+        }
+        arguments
+    }
 }
 
 #[derive(Copy, Clone, Debug, ValueEnum)]
@@ -58,6 +138,13 @@ fn number(text: &str) -> Result<u32, String> {
         None => text.parse(),
     };
     parsed.map_err(|error| error.to_string())
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let host = text.parse::<IpAddr>().map(IpNet::from);
+    let network = host.or_else(|_| text.parse::<IpNet>());
+    let network = network.map_err(|_| format!("{text:?} is neither an address nor a network"))?;
+    Ok(network.trunc())
 }
 
 fn log(format: Log) {
@@ -77,31 +164,77 @@ fn log(format: Log) {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
     log(arguments.log);
-    if !arguments.keep_hash_policy {
-        hash_ports_too()?;
+    match &arguments.command {
+        Some(Internal::Guardian { numbers, restore }) => {
+            let outcome = guard(numbers.numbers()?, || put_back(restore)).await;
+            if let Err(error) = &outcome {
+                // The agent that started it reads this.
+                let mut stdout = tokio::io::stdout();
+                stdout.write_all(format!("{error}\n").as_bytes()).await?;
+                stdout.flush().await?;
+            }
+            Ok(outcome?)
+        }
+        None if arguments.clean => clean(&arguments).await,
+        None => serve(arguments).await,
     }
-    let kernel = Kernel::open(arguments.route_protocol, arguments.metric)?;
+}
+
+async fn clean(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let numbers = arguments.numbers.numbers()?;
+    let _name = take_name(numbers).await?;
+    let objects = Kernel::open(numbers)?.clean().await?;
+    weft_agent::marks::remove().await;
+    tracing::info!(
+        objects,
+        protocol = numbers.protocol,
+        "removed rules, routes, groups, next hops and marks"
+    );
+    Ok(())
+}
+
+async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let numbers = arguments.numbers.numbers()?;
+    let restore = if arguments.keep_hash_policy {
+        Vec::new()
+    } else {
+        hash_ports_too()?
+    };
+    let guardian = Guardian::start(arguments.numbers.guardian(&restore)).await?;
+    let mut kernel = Kernel::open(numbers)?;
+    let left = kernel.clean().await?;
+    weft_agent::marks::remove().await;
+    if left > 0 {
+        tracing::warn!(objects = left, "removed what an earlier agent left");
+    }
     let config = Config {
         network_instance: arguments.network_instance,
         ids: Ids::new(arguments.id_base)?,
+        prefixes: arguments.prefixes,
+        lease: Duration::from_secs(arguments.lease_secs.into()),
     };
-    let mut driver = Driver::start(config, kernel).await?;
+    let marks = Marks::new(numbers.mark, numbers.mask);
+    let mut driver = Driver::start(config, kernel)
+        .await?
+        .safe(Safety { marks, guardian }, numbers);
 
-    let (service, commands) = gribi::service();
+    let (commands, queue) = gribi::commands();
     let (health, health_service) = tonic_health::server::health_reporter();
-    health
-        .set_service_status("gribi.gRIBI", tonic_health::ServingStatus::Serving)
-        .await;
+    for service in ["gribi.gRIBI", "weft.agent.v1.AgentService"] {
+        let serving = tonic_health::ServingStatus::Serving;
+        health.set_service_status(service, serving).await;
+    }
     let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
     tracing::info!(listen = %listener.local_addr()?, "serving gRIBI");
     let server = Server::builder()
-        .tcp_nodelay(true)
-        // A controller that vanished without a word does not keep its stream.
+        // A controller that vanished without a word does not keep its connection.
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
-        .add_service(service)
+        .max_concurrent_streams(Some(STREAMS_MAX))
+        .add_service(gribi::service(commands.clone()))
+        .add_service(weft_agent::status::service(commands.clone()))
         .add_service(health_service)
-        .serve_with_incoming(TcpListenerStream::new(listener));
+        .serve_with_incoming(connections(listener, arguments.controllers, commands));
 
     let server = tokio::spawn(server);
     let mut terminate = signal(SignalKind::terminate())?;
@@ -113,13 +246,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             outcome = server => tracing::error!(?outcome, "the server ended"),
         }
     };
-    driver.run(commands, stop).await;
-    if arguments.flush_on_exit {
-        driver.clear().await;
-        tracing::info!("removed everything from the kernel");
-    }
-    tracing::info!("stopped");
+    driver.run(queue, stop).await;
+    driver.clear().await;
+    put_back(&restore);
+    tracing::info!("stopped; everything is removed from the kernel");
     Ok(())
 }
 
 const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// Calls at one time over one connection: far above what a controller has.
+const STREAMS_MAX: u32 = 64;

@@ -4,12 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use weft_proto::gribi_aft::afts;
-use weft_proto::ywrapper::{StringValue, UintValue};
 
 use crate::entry::{Change, Entry, Group, Key, NextHop, Prefix};
-use crate::fib::Ids;
-use crate::forwarding::Observed;
 
 /// Entries of the one network instance, and who refers to whom.
 #[derive(Clone, Debug, Default)]
@@ -95,68 +91,11 @@ impl Rib {
         *self = Self::default();
     }
 
-    /// What the kernel has of us, as entries: gRIBI ids come out of the kernel's ids. What hangs in
-    /// the air is left out. Metadata, unusable members and group names are not in the kernel.
-    #[must_use]
-    pub fn adopt(observed: &Observed, ids: Ids) -> Self {
-        let mut rib = Self::default();
-        let installed = &observed.installed;
-        for (id, path) in &installed.next_hops {
-            let link = observed
-                .links
-                .iter()
-                .find(|link| link.index == path.interface);
-            let (Some(Key::NextHop(index)), Some(link)) = (ids.key(*id), link) else {
-                continue;
-            };
-            let message = afts::NextHop {
-                ip_address: path.gateway.map(|address| StringValue {
-                    value: address.to_string(),
-                }),
-                interface_ref: Some(afts::next_hop::InterfaceRef {
-                    interface: Some(StringValue {
-                        value: link.name.clone(),
-                    }),
-                    subinterface: None,
-                }),
-                ..afts::NextHop::default()
-            };
-            let interface = Some(link.name.clone());
-            let next_hop = NextHop {
-                address: path.gateway,
-                interface,
-                message,
-            };
-            rib.next_hops.insert(index, next_hop);
-        }
-        for (id, members) in &installed.groups {
-            let Some(Key::Group(id)) = ids.key(*id) else {
-                continue;
-            };
-            let known = members
-                .iter()
-                .filter_map(|member| match ids.key(member.next_hop) {
-                    Some(Key::NextHop(index)) => Some((index, u64::from(member.weight))),
-                    Some(Key::Group(_) | Key::Prefix(_)) | None => None,
-                });
-            // An error leaves it out; the kernel's object is then a stray, and removed.
-            let _left_out = rib.put(Entry::Group(id, Group::of(known.collect())));
-        }
-        for (prefix, id) in &installed.routes {
-            if let Some(Key::Group(group)) = ids.key(*id) {
-                let entry = Prefix {
-                    group,
-                    metadata: None,
-                    group_network_instance: None,
-                };
-                let _left_out = rib.put(Entry::Prefix(*prefix, entry));
-            }
-        }
-        rib
-    }
-
     fn put(&mut self, entry: Entry) -> Result<Key, String> {
         let key = entry.key();
+        if !self.contains(key) {
+            self.has_room(key)?;
+        }
         match entry {
             Entry::NextHop(index, next_hop) => {
                 self.next_hops.insert(index, next_hop);
@@ -204,6 +143,20 @@ impl Rib {
         Ok(key)
     }
 
+    /// A table that is full takes nothing new; what is there can be replaced.
+    fn has_room(&self, key: Key) -> Result<(), String> {
+        let (count, most) = match key {
+            Key::NextHop(_) => (self.next_hops.len(), NEXT_HOPS_MAX),
+            Key::Group(_) => (self.groups.len(), GROUPS_MAX),
+            Key::Prefix(_) => (self.prefixes.len(), PREFIXES_MAX),
+        };
+        if count < most {
+            Ok(())
+        } else {
+            Err(format!("no room for {key}: there are {most} already"))
+        }
+    }
+
     fn refers(&self, key: Key) -> Result<(), String> {
         if self.contains(key) {
             Ok(())
@@ -239,21 +192,9 @@ impl Rib {
     }
 }
 
-impl Group {
-    /// A group of these members and nothing else.
-    #[must_use]
-    pub fn of(members: Vec<(u64, u64)>) -> Self {
-        let member = |(index, weight): &(u64, u64)| afts::next_hop_group::NextHopKey {
-            index: *index,
-            next_hop: Some(afts::next_hop_group::NextHop {
-                weight: Some(UintValue { value: *weight }),
-            }),
-        };
-        let next_hop = members.iter().map(member).collect();
-        let message = afts::NextHopGroup {
-            next_hop,
-            ..afts::NextHopGroup::default()
-        };
-        Self { members, message }
-    }
-}
+/// Far above what a leaf has uplinks; bounds what a client can make the agent keep.
+const NEXT_HOPS_MAX: usize = 16_384;
+/// As many as the largest switch chips have.
+const GROUPS_MAX: usize = 4_096;
+/// One for each VTEP of the largest fabric, and room.
+const PREFIXES_MAX: usize = 65_536;

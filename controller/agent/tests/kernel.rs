@@ -8,11 +8,12 @@ mod session;
 #[path = "kernel/switch.rs"]
 mod switch;
 
+use nix::sys::signal::Signal;
 use serde_json::json;
 use weft_proto::gribi::aft_operation::Operation;
 
 use self::session::{Session, group, next_hop, prefix, prefix6, status};
-use self::switch::on_switch;
+use self::switch::{Daemon, Switch, on_switch};
 
 #[test]
 fn weights_reach_the_kernel() {
@@ -53,31 +54,18 @@ fn a_weight_change_replaces_the_group_in_place() {
 }
 
 #[test]
-fn a_restarted_agent_finds_its_entries_in_the_kernel() {
+fn a_restarted_agent_removes_what_the_last_one_left() {
     on_switch(async |switch| {
         let agent = switch.agent().await;
         drop(Session::with_two_paths(agent.channel()).await);
         agent.stop().await;
-        assert_ne!(switch.groups(), json!([]), "the state outlives the agent");
-
+        assert!(switch.has_rule(), "nobody removed it");
         let agent = switch.agent().await;
         let entries = Session::entries(agent.channel()).await;
-        assert_eq!(
-            entries,
-            [
-                "next hop 1 192.0.2.2 up1",
-                "next hop 2 198.51.100.2 up2",
-                "group 1 1:3 2:1",
-                "203.0.113.0/24 1"
-            ]
-        );
-        let mut session = Session::primary(agent.channel(), 2).await;
-        session.delete(prefix("203.0.113.0/24", 1)).await;
-        session.delete(group(1, &[])).await;
-        session.delete(next_hop(1, "", None)).await;
-        session.delete(next_hop(2, "", None)).await;
+        assert_eq!(entries, [""; 0]);
         assert_eq!(switch.next_hops(), json!([]));
         assert_eq!(switch.route("203.0.113.0/24"), None);
+        assert!(!switch.has_rule());
     });
 }
 
@@ -136,7 +124,6 @@ fn a_link_that_is_taken_down_comes_back() {
 fn without_a_usable_next_hop_the_switchs_own_route_takes_over() {
     on_switch(async |switch| {
         let agent = switch.agent().await;
-        switch.ip("route add 203.0.113.0/24 via 192.0.2.9 metric 20");
         let _session = Session::with_one_path(agent.channel()).await;
         assert_eq!(switch.forwards("203.0.113.1"), Some("up2".into()));
         switch.ip("link set far2 down");
@@ -219,10 +206,10 @@ fn ten_thousand_prefixes_are_programmed_and_flushed() {
                 .iter()
                 .all(|result| status(result) == "FIB_PROGRAMMED")
         );
-        let routes = switch.ip("route show proto 155");
+        let routes = switch.ip("route show table 155");
         assert_eq!(routes.matches("nhid").count(), 10_001);
         session.flush().await;
-        assert_eq!(switch.ip("route show proto 155"), "");
+        assert_eq!(switch.ip("route show table 155"), "");
     });
 }
 
@@ -293,30 +280,278 @@ fn a_weight_above_256_is_refused_in_words() {
 }
 
 #[test]
-fn the_hash_policy_is_set_unless_it_is_to_be_kept() {
+fn the_hash_policy_is_set_and_put_back_unless_it_is_to_be_kept() {
     on_switch(async |switch| {
         assert_eq!(switch.hash_policy(), "0");
-        switch.daemon(&["--keep-hash-policy"]).stop().await;
+        let daemon = switch.daemon(&["--keep-hash-policy"]);
+        daemon.ready().await;
         assert_eq!(switch.hash_policy(), "0");
-        switch.daemon(&[]).stop().await;
+        daemon.stop().await;
+        let daemon = switch.daemon(&[]);
+        daemon.ready().await;
         assert_eq!(switch.hash_policy(), "1");
+        daemon.stop().await;
+        assert_eq!(switch.hash_policy(), "0");
     });
 }
 
 #[test]
-fn the_daemon_leaves_its_state_behind_unless_told_to_flush() {
+fn a_next_hop_that_the_switch_does_not_use_itself_is_not_used() {
     on_switch(async |switch| {
-        let daemon = switch.daemon(&["--log", "json"]);
-        daemon.ready().await;
-        drop(Session::with_two_paths(daemon.channel()).await);
-        daemon.stop().await;
-        assert!(switch.route("203.0.113.0/24").is_some());
-        let daemon = switch.daemon(&["--flush-on-exit"]);
-        daemon.ready().await;
-        daemon.stop().await;
-        assert_eq!(switch.route("203.0.113.0/24"), None);
-        assert_eq!(switch.next_hops(), json!([]));
+        let agent = switch.agent().await;
+        let _session = Session::with_two_paths(agent.channel()).await;
+        let whole = switch.route("203.0.113.0/24").expect("installed");
+        // A far link dies: FRR takes one next hop away from one prefix.
+        switch.ip("route replace 203.0.113.0/24 metric 20 via 192.0.2.2");
+        switch
+            .until(|switch| {
+                switch
+                    .route("203.0.113.0/24")
+                    .is_some_and(|route| route["nhid"] != whole["nhid"])
+            })
+            .await;
+        assert_eq!(switch.forwards("203.0.113.1"), Some("up1".into()));
+        // FRR has none of them: its own way is taken, whatever that is.
+        switch.ip("route replace 203.0.113.0/24 metric 20 via 192.0.2.9");
+        switch
+            .until(|switch| switch.route("203.0.113.0/24").is_none() && !switch.has_rule())
+            .await;
+        switch.ip("route del 203.0.113.0/24 metric 20");
+        switch.ip(
+            "route add 203.0.113.0/24 metric 20 nexthop via 192.0.2.2 nexthop via 198.51.100.2",
+        );
+        switch
+            .until(|switch| switch.route("203.0.113.0/24").as_ref() == Some(&whole))
+            .await;
+        assert_eq!(switch.groups().as_array().map(Vec::len), Some(1));
     });
+}
+
+#[test]
+fn what_the_switch_does_not_route_itself_is_never_routed() {
+    on_switch(async |switch| {
+        let agent = switch.agent().await;
+        let mut session = Session::with_two_paths(agent.channel()).await;
+        let text = "the switch's own routing has no route to 198.18.0.1/32";
+        session
+            .add_with(prefix("198.18.0.1/32", 1), "RIB_PROGRAMMED", text)
+            .await;
+        assert_eq!(switch.route("198.18.0.1/32"), None);
+        // A part of the prefix goes another way.
+        switch.ip("route add 203.0.113.9/32 via 192.0.2.9");
+        switch
+            .until(|switch| switch.route("203.0.113.0/24").is_none())
+            .await;
+    });
+}
+
+#[test]
+fn next_hops_of_frrs_own_objects_are_understood() {
+    on_switch(async |switch| {
+        switch.ip("nexthop add id 21 via 192.0.2.2 dev up1 proto zebra");
+        switch.ip("nexthop add id 22 via 198.51.100.2 dev up2 proto zebra");
+        switch.ip("nexthop add id 23 group 21/22 proto zebra");
+        switch.ip("route replace 203.0.113.0/24 metric 20 nhid 23 proto bgp");
+        std::fs::write("/proc/sys/net/ipv4/nexthop_compat_mode", "0").expect("writable");
+        let agent = switch.agent().await;
+        let _session = Session::with_two_paths(agent.channel()).await;
+        let whole = switch.route("203.0.113.0/24").expect("installed");
+        // The group changes, the route does not.
+        switch.ip("nexthop replace id 23 group 22 proto zebra");
+        switch
+            .until(|switch| {
+                switch
+                    .route("203.0.113.0/24")
+                    .is_some_and(|route| route["nhid"] != whole["nhid"])
+            })
+            .await;
+        assert_eq!(switch.forwards("203.0.113.1"), Some("up2".into()));
+    });
+}
+
+#[test]
+fn routes_of_others_in_the_table_take_the_rule_away() {
+    on_switch(async |switch| {
+        let agent = switch.agent().await;
+        let mut session = Session::with_two_paths(agent.channel()).await;
+        assert!(switch.has_rule());
+        switch.ip("route add 198.18.0.0/24 via 192.0.2.9 table 155");
+        switch.until(|switch| !switch.has_rule()).await;
+        // One in the place of ours is not replaced.
+        session.delete(prefix("203.0.113.0/24", 1)).await;
+        switch.ip("route add 203.0.113.0/24 via 192.0.2.9 metric 10 table 155");
+        session
+            .add_with(prefix("203.0.113.0/24", 1), "FIB_FAILED", "File exists")
+            .await;
+        switch.ip("route del 203.0.113.0/24 table 155");
+        switch.ip("route del 198.18.0.0/24 table 155");
+        switch.until(|switch| switch.has_rule()).await;
+    });
+}
+
+#[test]
+fn a_rule_that_another_hand_removes_is_put_back() {
+    on_switch(async |switch| {
+        let agent = switch.agent().await;
+        let _session = Session::with_two_paths(agent.channel()).await;
+        switch.ip("rule del priority 1550");
+        switch.until(|switch| switch.has_rule()).await;
+        agent.stop().await;
+    });
+}
+
+#[test]
+fn a_stopped_daemon_leaves_nothing() {
+    on_switch(async |switch| {
+        let daemon = programmed(switch, &["--log", "json"]).await.0;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn a_killed_daemon_leaves_nothing() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, &[]).await;
+        daemon.kill();
+        switch.until(is_clean).await;
+        // The next one begins at once.
+        programmed(switch, &[]).await.0.stop().await;
+    });
+}
+
+#[test]
+fn a_daemon_that_hangs_is_bypassed_until_it_goes_on() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, &[]).await;
+        daemon.signal(Signal::SIGSTOP);
+        switch
+            .until(|switch| !switch.has_rule() && !switch.marked())
+            .await;
+        daemon.signal(Signal::SIGCONT);
+        switch
+            .until(|switch| switch.has_rule() && switch.marked())
+            .await;
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn a_guardian_that_dies_is_followed_by_another() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, &[]).await;
+        let first = daemon.guardian().expect("started");
+        nix::sys::signal::kill(first, Signal::SIGKILL).expect("alive");
+        let next = || daemon.guardian().filter(|guardian| *guardian != first);
+        switch.until(|_| next().is_some()).await;
+        assert!(switch.has_rule());
+        daemon.kill();
+        switch.until(is_clean).await;
+    });
+}
+
+#[test]
+fn without_agent_and_guardian_the_kernel_ends_the_marking() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, &[]).await;
+        let guardian = daemon.guardian().expect("started");
+        nix::sys::signal::kill(guardian, Signal::SIGKILL).expect("alive");
+        daemon.kill();
+        switch.until(|switch| !switch.marked()).await;
+        assert!(
+            switch.has_rule(),
+            "nobody is left to remove it; no packet has its mark"
+        );
+        switch.daemon(&["--clean"]).ended();
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn a_controller_that_is_silent_loses_what_it_programmed() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = programmed(switch, &["--lease-secs", "2"]).await;
+        for _ in 0..6 {
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            assert_eq!(session.elect(1).await.expect("a lease"), 1);
+        }
+        assert!(switch.has_rule());
+        switch
+            .until(|switch| switch.route("203.0.113.0/24").is_none() && !switch.has_rule())
+            .await;
+        assert!(session.receive().await.is_err(), "the stream has ended");
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn the_greatest_election_id_keeps_nobody_out_for_longer_than_its_lease() {
+    on_switch(async |switch| {
+        let daemon = switch.daemon(&["--lease-secs", "2"]);
+        daemon.ready().await;
+        let _silent = Session::primary(daemon.channel(), u64::MAX).await;
+        let mut session = Session::open(daemon.channel()).await;
+        session
+            .parameters(session::PARAMETERS)
+            .await
+            .expect("supported");
+        assert_eq!(session.elect(1).await.expect("valid"), u64::MAX);
+        for _ in 0..5 {
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            session.elect(1).await.expect("a lease");
+        }
+        assert_eq!(session.elect(1).await.expect("valid"), 1);
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn the_daemon_takes_orders_for_its_prefixes_from_its_controllers_only() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = programmed(switch, &[]).await;
+        let text = "198.51.100.7/32 is outside of what this agent was started for: 203.0.113.0/24";
+        session
+            .add_with(prefix("198.51.100.7/32", 1), "FAILED", text)
+            .await;
+        daemon.stop().await;
+        let daemon = switch.daemon(&["--controller", "192.0.2.0/24"]);
+        daemon.ready().await;
+        assert!(Session::refused(daemon.channel()).await);
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn a_second_daemon_does_not_work_beside_the_first() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, &[]).await;
+        assert!(!switch.daemon(&["--listen", "127.0.0.1:9341"]).ended());
+        assert!(switch.has_rule());
+        daemon.stop().await;
+    });
+}
+
+/// A daemon with a route, and VXLAN packets that are marked.
+async fn programmed(switch: &Switch, arguments: &[&str]) -> (Daemon, Session) {
+    let known = switch.ip("link show type vxlan");
+    if known.is_empty() {
+        switch.ip("link add vxlan100 type vxlan id 100 local 192.0.2.1 dstport 4789 nolearning");
+    }
+    let daemon = switch.daemon(arguments);
+    daemon.ready().await;
+    let session = Session::with_two_paths(daemon.channel()).await;
+    switch
+        .until(|switch| switch.has_rule() && switch.marked())
+        .await;
+    (daemon, session)
+}
+
+/// Nothing in the kernel says that there ever was an agent.
+fn is_clean(switch: &Switch) -> bool {
+    switch.route("203.0.113.0/24").is_none()
+        && switch.next_hops() == json!([])
+        && !switch.has_rule()
+        && !switch.has_marks()
 }
 
 const NEXT_HOP_1: u32 = 0x5700_0001;

@@ -2,15 +2,16 @@
 //! that the kernel's rules forbid, and ends with exactly what the RIB and the links allow.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use proptest::prelude::*;
 use tokio::runtime::Builder;
-use weft_agent::agent::{Agent, Config, Input, Output};
+use weft_agent::agent::{Agent, Config, Input, Now, Output};
 use weft_agent::election::Client;
 use weft_agent::fib::Ids;
 use weft_agent::forwarding::recorded::Recorded;
-use weft_agent::forwarding::{Forwarding, Installed, Link, Member, Path};
+use weft_agent::forwarding::{Family, Forwarding, Installed, Link, Member, Path};
 use weft_proto::gribi::aft_operation::Entry;
 use weft_proto::gribi::{AftOperation, ModifyRequest, SessionParameters, Uint128};
 use weft_proto::gribi_aft::afts;
@@ -79,6 +80,9 @@ impl World {
             name: format!("up{link}"),
             up: true,
             addresses: vec![subnet(link)],
+            vxlan: false,
+            tx_octets: 0,
+            rx_octets: 0,
         });
         let recorded = Recorded::new(links.collect());
         let agent = start(&mut recorded.clone()).await;
@@ -104,7 +108,7 @@ impl World {
             ack_type: 1,
         });
         let election_id = Some(Uint128 { high: 0, low: 1 });
-        self.handle(Input::Opened(CLIENT)).await;
+        self.handle(Input::Opened(CLIENT, String::new())).await;
         self.handle(Input::Request(
             CLIENT,
             ModifyRequest {
@@ -137,22 +141,12 @@ impl World {
         assert_eq!(self.recorded.installed(), self.wanted());
     }
 
-    /// What is not in the kernel at that moment is forgotten.
+    /// A new agent removes what the last one left.
     async fn restart(&mut self) {
         self.agent = start(&mut self.recorded.clone()).await;
-        let Self {
-            next_hops,
-            groups,
-            prefixes,
-            up,
-            ..
-        } = self;
-        next_hops.retain(|_, link| up[*link]);
-        for members in groups.values_mut() {
-            members.retain(|index, _| next_hops.contains_key(index));
-        }
-        groups.retain(|_, members| !members.is_empty());
-        prefixes.retain(|_, group| groups.contains_key(group));
+        self.next_hops.clear();
+        self.groups.clear();
+        self.prefixes.clear();
         self.elect().await;
     }
 
@@ -247,19 +241,21 @@ impl World {
         for (prefix, group) in &self.prefixes {
             if wanted.groups.contains_key(&group_id(group)) {
                 wanted.routes.insert(destination(*prefix), group_id(group));
+                wanted.rules.insert(Family::V4);
             }
         }
         wanted
     }
 
     async fn handle(&mut self, input: Input) {
-        self.agent.handle(input, 1);
+        self.agent.handle(input, Now::default());
         while let Some(output) = self.agent.poll_output() {
             match output {
                 Output::Program(operation) => {
                     let outcome = self.recorded.apply(&operation).await;
                     assert_eq!(outcome, Ok(()), "{operation:?}");
-                    self.agent.handle(Input::Acknowledged(outcome), 1);
+                    let acknowledged = Input::Acknowledged(outcome);
+                    self.agent.handle(acknowledged, Now::default());
                 }
                 Output::Respond(_, response) => {
                     self.accepted = response.result.iter().any(|result| result.status != 2);
@@ -276,8 +272,22 @@ async fn start(recorded: &mut Recorded) -> Agent {
     let config = Config {
         network_instance: "DEFAULT".into(),
         ids: Ids::new(BASE).expect("a range"),
+        prefixes: vec![
+            "0.0.0.0/0".parse().expect("a prefix"),
+            "::/0".parse().expect("a prefix"),
+        ],
+        lease: Duration::from_secs(3600),
     };
-    Agent::adopt(config, recorded.observe().await.expect("readable"))
+    let mut agent = Agent::new(config, recorded.observe().await.expect("readable"));
+    while let Some(output) = agent.poll_output() {
+        let Output::Program(operation) = output else {
+            panic!("{output:?}");
+        };
+        let outcome = recorded.apply(&operation).await;
+        assert_eq!(outcome, Ok(()), "{operation:?}");
+        agent.handle(Input::Acknowledged(outcome), Now::default());
+    }
+    agent
 }
 
 fn entry(target: &Target) -> Entry {

@@ -1,14 +1,46 @@
-//! The Linux kernel as a forwarding plane: next-hop objects, groups, and routes that name a group.
+//! The Linux kernel as a forwarding plane: next-hop objects, groups, routes in a table of their own
+//! that name a group, and the rule by which marked packets look that table up before the main one.
 //! Knows nothing of gRIBI, and touches only what has its own protocol number.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::io;
+use std::str::FromStr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use tokio::sync::Notify;
 
-use super::netlink::{Mark, Netlink};
+use super::netlink::{Mark, Netlink, Put, Tables};
 use super::{Forwarding, Observed, Operation};
+
+/// The numbers by which the agent's objects are known in the kernel.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// The protocol number of routes, next hops and rules.
+    pub protocol: u8,
+    /// The routing table; neither main, local nor default.
+    pub table: u8,
+    /// The priority of the rules; below 32766, the main table's.
+    pub priority: u32,
+    /// The mark of packets that look the table up.
+    pub mark: u32,
+    /// Which bits of a packet's mark are the agent's.
+    pub mask: u32,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self {
+            protocol: 155,
+            table: 155,
+            priority: 1550,
+            mark: 0x5700_0000,
+            mask: 0xff00_0000,
+        }
+    }
+}
 
 /// The kernel of this network namespace.
 #[derive(Debug)]
@@ -16,54 +48,116 @@ pub struct Kernel {
     netlink: Netlink,
     changed: Arc<Notify>,
     mark: Mark,
+    /// What the kernel has of ours, by id and by prefix: only that is ever replaced.
+    ids: BTreeSet<u32>,
+    prefixes: BTreeSet<IpNet>,
 }
 
 impl Kernel {
-    /// Opens the sockets. `protocol` marks next hops and routes as the agent's; `metric` is below
-    /// that of the switch's own routing (zebra: 20), so that the agent's routes win while they are
-    /// there.
+    /// Opens the sockets.
     ///
     /// # Errors
     ///
     /// When the kernel does not give netlink sockets.
-    pub fn open(protocol: u8, metric: u32) -> io::Result<Self> {
+    pub fn open(numbers: Numbers) -> io::Result<Self> {
         let netlink = Netlink::open()?;
-        let changed = Netlink::watch()?;
+        let changed = netlink.watch()?;
         Ok(Self {
             netlink,
             changed,
-            mark: Mark { protocol, metric },
+            mark: Mark {
+                protocol: numbers.protocol,
+                table: numbers.table,
+                priority: numbers.priority,
+                packets: numbers.mark,
+                mask: numbers.mask,
+            },
+            ids: BTreeSet::new(),
+            prefixes: BTreeSet::new(),
+        })
+    }
+
+    /// Removes the rules: packets take the main table from now on. How many there were.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub async fn bypass(&mut self) -> io::Result<usize> {
+        self.netlink.delete_rules(self.mark).await
+    }
+
+    /// Removes everything with the protocol number, the rules first. How many objects there were.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub async fn clean(&mut self) -> io::Result<usize> {
+        let rules = self.bypass().await?;
+        self.ids.clear();
+        self.prefixes.clear();
+        Ok(rules + self.netlink.delete_all(self.mark).await?)
+    }
+
+    async fn change(&mut self, operation: &Operation) -> io::Result<()> {
+        let (netlink, mark) = (&self.netlink, self.mark);
+        let put = |known| if known { Put::Over } else { Put::New };
+        match operation {
+            Operation::PutNextHop(id, path) => {
+                let put = put(self.ids.contains(id));
+                netlink.put_next_hop(*id, path, put, mark).await?;
+                self.ids.insert(*id);
+            }
+            Operation::PutGroup(id, members) => {
+                let put = put(self.ids.contains(id));
+                netlink.put_group(*id, members, put, mark).await?;
+                self.ids.insert(*id);
+            }
+            Operation::PutRoute(prefix, group) => {
+                let put = put(self.prefixes.contains(prefix));
+                netlink.put_route(*prefix, *group, put, mark).await?;
+                self.prefixes.insert(*prefix);
+            }
+            Operation::DeleteRoute(prefix) => {
+                netlink.delete_route(*prefix, mark).await?;
+                self.prefixes.remove(prefix);
+            }
+            Operation::DeleteGroup(id) | Operation::DeleteNextHop(id) => {
+                netlink.delete_next_hop(*id).await?;
+                self.ids.remove(id);
+            }
+            Operation::PutRule(family) => netlink.put_rule(*family, mark).await?,
+            Operation::DeleteRule(family) => netlink.delete_rule(*family, mark).await?,
+        }
+        Ok(())
+    }
+
+    async fn look(&mut self) -> io::Result<Observed> {
+        let links = self.netlink.links().await?;
+        let Tables {
+            installed,
+            own,
+            foreign,
+        } = self.netlink.tables(self.mark).await?;
+        let ids = installed.next_hops.keys().chain(installed.groups.keys());
+        self.ids = ids.copied().collect();
+        self.prefixes = installed.routes.keys().copied().collect();
+        Ok(Observed {
+            installed,
+            links,
+            own,
+            foreign,
         })
     }
 }
 
 impl Forwarding for Kernel {
     async fn apply(&mut self, operation: &Operation) -> Result<(), String> {
-        let (netlink, mark) = (&self.netlink, self.mark);
-        let outcome = match operation {
-            Operation::PutNextHop(id, path) => netlink.put_next_hop(*id, path, mark).await,
-            Operation::PutGroup(id, members) => netlink.put_group(*id, members, mark).await,
-            Operation::PutRoute(prefix, group) => netlink.put_route(*prefix, *group, mark).await,
-            Operation::DeleteRoute(prefix) => netlink.delete_route(*prefix, mark).await,
-            Operation::DeleteGroup(id) | Operation::DeleteNextHop(id) => {
-                netlink.delete_next_hop(*id).await
-            }
-        };
+        let outcome = self.change(operation).await;
         outcome.map_err(|error| format!("the kernel refused {operation:?}: {error}"))
     }
 
     async fn observe(&mut self) -> Result<Observed, String> {
-        let links = self
-            .netlink
-            .links()
-            .await
-            .map_err(|error| error.to_string())?;
-        let installed = self
-            .netlink
-            .installed(self.mark)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok(Observed { installed, links })
+        self.look().await.map_err(|error| error.to_string())
     }
 
     async fn changed(&mut self) {
@@ -71,13 +165,41 @@ impl Forwarding for Kernel {
     }
 }
 
+/// A setting of the kernel, by its path below /proc/sys, and a value of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    path: String,
+    value: String,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.path, self.value)
+    }
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (path, value) = text
+            .split_once('=')
+            .ok_or_else(|| format!("{text:?} is not PATH=VALUE"))?;
+        Ok(Self {
+            path: path.into(),
+            value: value.into(),
+        })
+    }
+}
+
 /// Makes the kernel spread flows by addresses and ports, not by addresses alone: the entropy of
-/// RoCE is in the UDP source port.
+/// VXLAN and RoCE is in the UDP source port. What was there before, if that was something else.
 ///
 /// # Errors
 ///
 /// When the kernel's settings can not be written.
-pub fn hash_ports_too() -> io::Result<()> {
+pub fn hash_ports_too() -> io::Result<Vec<Setting>> {
+    let mut changed = Vec::new();
     for family in ["ipv4", "ipv6"] {
         let path = format!("/proc/sys/net/{family}/fib_multipath_hash_policy");
         let before = match fs::read_to_string(&path) {
@@ -86,20 +208,29 @@ pub fn hash_ports_too() -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        let before = before.trim();
-        if before == LAYER_4 {
-            tracing::info!(path, "multipath hash policy is layer 4 already");
-        } else {
-            fs::write(&path, LAYER_4)?;
-            tracing::info!(
-                path,
-                before,
-                after = LAYER_4,
-                "set the multipath hash policy"
-            );
+        let value = before.trim().to_owned();
+        if value == LAYER_4 {
+            continue;
+        }
+        fs::write(&path, LAYER_4)?;
+        tracing::info!(
+            path,
+            before = value,
+            after = LAYER_4,
+            "set the multipath hash policy"
+        );
+        changed.push(Setting { path, value });
+    }
+    Ok(changed)
+}
+
+/// Writes settings back, as the last thing that the agent or its guardian does.
+pub fn put_back(settings: &[Setting]) {
+    for Setting { path, value } in settings {
+        if let Err(error) = fs::write(path, value) {
+            tracing::warn!(path, %error, "could not put back");
         }
     }
-    Ok(())
 }
 
 const LAYER_4: &str = "1";

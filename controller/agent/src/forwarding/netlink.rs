@@ -8,23 +8,26 @@ use std::sync::Arc;
 use futures::StreamExt;
 use ipnet::IpNet;
 use netlink_packet_core::{
-    DecodeError, Emitable, ErrorMessage, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE,
-    NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-    NetlinkSerializable, NlasIterator, Parseable, parse_string,
+    DecodeError, Emitable, ErrorMessage, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL,
+    NLM_F_REPLACE, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable, NlasIterator, Parseable, parse_string,
 };
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteScope, RouteType,
 };
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_proto::{ConnectionHandle, new_connection};
 use netlink_sys::{AsyncSocket, SocketAddr, protocols::NETLINK_ROUTE};
 use tokio::sync::Notify;
 
 use self::nexthop::{Attribute, NextHopMessage};
-use self::read::{collect, read_address, read_link, read_route};
-use super::{Installed, Link, Member, Path};
+use self::read::{
+    InTable, Objects, is_ours, read_address, read_link, read_own, read_route, read_rule,
+};
+use super::{Family, Installed, Link, Member, Own, Path};
 
 mod nexthop;
 mod read;
@@ -33,15 +36,43 @@ mod read;
 #[derive(Clone, Debug)]
 pub(super) struct Netlink {
     handle: ConnectionHandle<Message>,
+    /// The port number by which the kernel tells others who made a change.
+    port: u32,
 }
 
 /// How the agent marks what it makes.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Mark {
-    /// Of routes and next hops.
+    /// Of routes, next hops and rules.
     pub(super) protocol: u8,
-    /// Of routes.
-    pub(super) metric: u32,
+    /// The table of routes.
+    pub(super) table: u8,
+    /// Of the rule that looks up the table.
+    pub(super) priority: u32,
+    /// Of the packets that the rule is for.
+    pub(super) packets: u32,
+    /// Which bits of the packets' mark the rule compares.
+    pub(super) mask: u32,
+}
+
+/// Whether an object is made, or replaces one of ours. What others made is never replaced.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    /// There is none yet.
+    New,
+    /// Ours is there.
+    Over,
+}
+
+/// What the tables of the switch say.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    /// The agent's own.
+    pub(super) installed: Installed,
+    /// The main table.
+    pub(super) own: Own,
+    /// Routes of others in the agent's table.
+    pub(super) foreign: Vec<IpNet>,
 }
 
 /// Everything on the route socket: what the crate knows, and next-hop objects.
@@ -69,32 +100,46 @@ impl Netlink {
         socket.set_netlink_get_strict_chk(true)?;
         socket.set_ext_ack(true)?;
         socket.set_cap_ack(true)?;
+        let port = socket.bind_auto()?.port_number();
         tokio::spawn(connection);
-        Ok(Self { handle })
+        Ok(Self { handle, port })
     }
 
-    /// Notifies when a link or an address changes. A socket of its own, so that a storm of events
-    /// does not cost an acknowledgement.
-    pub(super) fn watch() -> io::Result<Arc<Notify>> {
+    /// Notifies when somebody else changes a link, an address, a route, a rule or a next hop. A
+    /// socket of its own, so that a storm of events does not cost an acknowledgement.
+    pub(super) fn watch(&self) -> io::Result<Arc<Notify>> {
         let (mut connection, _handle, mut events) = new_connection::<Message>(NETLINK_ROUTE)?;
         let socket = connection.socket_mut().socket_mut();
-        for group in [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR] {
-            socket.add_membership(group)?;
+        // The kernel passes over sockets without a port number.
+        socket.bind_auto()?;
+        for group in WATCHED {
+            // A kernel without IPv6 does not have its groups.
+            if let Err(error) = socket.add_membership(group) {
+                tracing::warn!(group, %error, "the kernel does not tell of these changes");
+            }
         }
         tokio::spawn(connection);
         let changed = Arc::new(Notify::new());
-        let notify = Arc::clone(&changed);
+        let (notify, own) = (Arc::clone(&changed), self.port);
         tokio::spawn(async move {
             // However many events: one permit, one look.
-            while events.next().await.is_some() {
-                notify.notify_one();
+            while let Some((message, _)) = events.next().await {
+                if message.header.port_number != own {
+                    notify.notify_one();
+                }
             }
-            tracing::error!("link events ended; the agent looks at the links periodically only");
+            tracing::error!("route events ended; the agent looks at the switch periodically only");
         });
         Ok(changed)
     }
 
-    pub(super) async fn put_next_hop(&self, id: u32, path: &Path, mark: Mark) -> io::Result<()> {
+    pub(super) async fn put_next_hop(
+        &self,
+        id: u32,
+        path: &Path,
+        put: Put,
+        mark: Mark,
+    ) -> io::Result<()> {
         let mut attributes = vec![Attribute::Id(id), Attribute::Interface(path.interface)];
         attributes.extend(path.gateway.map(Attribute::Gateway));
         let family = match path.gateway {
@@ -108,13 +153,14 @@ impl Netlink {
             flags: 0,
             attributes,
         };
-        self.put(Message::NextHop(Verb::New, message)).await
+        self.put(Message::NextHop(Verb::New, message), put).await
     }
 
     pub(super) async fn put_group(
         &self,
         id: u32,
         members: &[Member],
+        put: Put,
         mark: Mark,
     ) -> io::Result<()> {
         let attributes = vec![Attribute::Id(id), Attribute::Group(members.to_vec())];
@@ -123,7 +169,7 @@ impl Netlink {
             attributes,
             ..Default::default()
         };
-        self.put(Message::NextHop(Verb::New, message)).await
+        self.put(Message::NextHop(Verb::New, message), put).await
     }
 
     /// Deletes a next hop or a group; one that does not exist is deleted already.
@@ -136,12 +182,66 @@ impl Netlink {
         self.delete(Message::NextHop(Verb::Delete, message)).await
     }
 
-    pub(super) async fn put_route(&self, prefix: IpNet, group: u32, mark: Mark) -> io::Result<()> {
+    pub(super) async fn put_route(
+        &self,
+        prefix: IpNet,
+        group: u32,
+        put: Put,
+        mark: Mark,
+    ) -> io::Result<()> {
         let mut message = route(prefix, mark);
         message.header.kind = RouteType::Unicast;
         message.attributes.push(RouteAttribute::NhId(group));
-        self.put(Message::Route(RouteNetlinkMessage::NewRoute(message)))
-            .await
+        let message = Message::Route(RouteNetlinkMessage::NewRoute(message));
+        self.put(message, put).await
+    }
+
+    /// Has marked packets look up the agent's table.
+    pub(super) async fn put_rule(&self, family: Family, mark: Mark) -> io::Result<()> {
+        let message = Message::Route(RouteNetlinkMessage::NewRule(rule(family, mark)));
+        match self.put(message, Put::New).await {
+            Err(error) if number(&error) == Some(EEXIST) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Deletes the rule; one that does not exist is deleted already.
+    pub(super) async fn delete_rule(&self, family: Family, mark: Mark) -> io::Result<()> {
+        let message = RouteNetlinkMessage::DelRule(rule(family, mark));
+        self.delete(Message::Route(message)).await
+    }
+
+    /// Deletes every rule with the protocol number, whatever it says.
+    pub(super) async fn delete_rules(&self, mark: Mark) -> io::Result<usize> {
+        let mut deleted = 0;
+        for family in FAMILIES {
+            let rules = self.rules(family).await?;
+            for rule in rules.into_iter().filter(|rule| is_ours(rule, mark)) {
+                let message = RouteNetlinkMessage::DelRule(rule);
+                self.delete(Message::Route(message)).await?;
+                deleted += 1;
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes every route, group and next hop with the protocol number, in whatever table.
+    pub(super) async fn delete_all(&self, mark: Mark) -> io::Result<usize> {
+        let mut deleted = 0;
+        for family in FAMILIES {
+            for route in self.routes(family, None, Some(mark.protocol)).await? {
+                let message = RouteNetlinkMessage::DelRoute(route);
+                self.delete(Message::Route(message)).await?;
+                deleted += 1;
+            }
+        }
+        let mut installed = Installed::default();
+        self.objects().await?.install(mark.protocol, &mut installed);
+        for id in installed.groups.keys().chain(installed.next_hops.keys()) {
+            self.delete_next_hop(*id).await?;
+            deleted += 1;
+        }
+        Ok(deleted)
     }
 
     /// Deletes a route; one that does not exist is deleted already.
@@ -153,30 +253,77 @@ impl Netlink {
             .await
     }
 
-    /// The agent's next hops, groups and routes.
-    pub(super) async fn installed(&self, mark: Mark) -> io::Result<Installed> {
-        let mut installed = Installed::default();
-        let request = Message::NextHop(Verb::Dump, NextHopMessage::default());
-        for message in self.dump(request).await? {
-            if let Message::NextHop(Verb::New, message) = message
-                && message.protocol == mark.protocol
-            {
-                collect(message, &mut installed);
-            }
-        }
-        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-            let mut request = RouteMessage::default();
-            request.header.address_family = family;
-            request.header.table = RouteHeader::RT_TABLE_MAIN;
-            request.header.protocol = mark.protocol.into();
-            let request = Message::Route(RouteNetlinkMessage::GetRoute(request));
-            for message in self.dump(request).await? {
-                if let Message::Route(RouteNetlinkMessage::NewRoute(message)) = message {
-                    installed.routes.extend(read_route(&message, mark));
+    /// The agent's table and rules, the main table, and all next hops.
+    pub(super) async fn tables(&self, mark: Mark) -> io::Result<Tables> {
+        let objects = self.objects().await?;
+        let mut tables = Tables::default();
+        objects.install(mark.protocol, &mut tables.installed);
+        for family in FAMILIES {
+            for route in self.routes(family, Some(mark.table), None).await? {
+                match read_route(&route, mark) {
+                    Some(InTable::Ours(prefix, group)) => {
+                        tables.installed.routes.insert(prefix, group);
+                    }
+                    Some(InTable::Foreign(prefix)) => tables.foreign.push(prefix),
+                    None => {}
                 }
             }
+            let main = Some(RouteHeader::RT_TABLE_MAIN);
+            for route in self.routes(family, main, None).await? {
+                if let Some((prefix, route)) = read_own(&route, mark, &objects) {
+                    tables.own.insert(prefix, route);
+                }
+            }
+            let rules = self.rules(family).await?;
+            let right = rules.iter().filter_map(|rule| read_rule(rule, mark));
+            tables.installed.rules.extend(right);
         }
-        Ok(installed)
+        Ok(tables)
+    }
+
+    async fn objects(&self) -> io::Result<Objects> {
+        let mut objects = Objects::default();
+        let request = Message::NextHop(Verb::Dump, NextHopMessage::default());
+        for message in self.dump(request).await? {
+            if let Message::NextHop(Verb::New, message) = message {
+                objects.collect(message);
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Routes of one table or of all, of one protocol number or of all.
+    async fn routes(
+        &self,
+        family: Family,
+        table: Option<u8>,
+        protocol: Option<u8>,
+    ) -> io::Result<Vec<RouteMessage>> {
+        let mut request = RouteMessage::default();
+        request.header.address_family = address_family(family);
+        request.header.table = table.unwrap_or_default();
+        request.header.protocol = protocol.unwrap_or_default().into();
+        let request = Message::Route(RouteNetlinkMessage::GetRoute(request));
+        let messages = self.dump(request).await?.into_iter();
+        Ok(messages
+            .filter_map(|message| match message {
+                Message::Route(RouteNetlinkMessage::NewRoute(route)) => Some(route),
+                Message::Route(_) | Message::NextHop(..) => None,
+            })
+            .collect())
+    }
+
+    async fn rules(&self, family: Family) -> io::Result<Vec<RuleMessage>> {
+        let mut request = RuleMessage::default();
+        request.header.family = address_family(family);
+        let request = Message::Route(RouteNetlinkMessage::GetRule(request));
+        let messages = self.dump(request).await?.into_iter();
+        Ok(messages
+            .filter_map(|message| match message {
+                Message::Route(RouteNetlinkMessage::NewRule(rule)) => Some(rule),
+                Message::Route(_) | Message::NextHop(..) => None,
+            })
+            .collect())
     }
 
     pub(super) async fn links(&self) -> io::Result<Vec<Link>> {
@@ -200,9 +347,13 @@ impl Netlink {
         Ok(links)
     }
 
-    async fn put(&self, message: Message) -> io::Result<()> {
-        let flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-        self.request(message, flags).await.map(drop)
+    async fn put(&self, message: Message, put: Put) -> io::Result<()> {
+        let flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE;
+        let kind = match put {
+            Put::New => NLM_F_EXCL,
+            Put::Over => NLM_F_REPLACE,
+        };
+        self.request(message, flags | kind).await.map(drop)
     }
 
     async fn delete(&self, message: Message) -> io::Result<()> {
@@ -246,29 +397,54 @@ impl Netlink {
     }
 }
 
+fn address_family(family: Family) -> AddressFamily {
+    match family {
+        Family::V4 => AddressFamily::Inet,
+        Family::V6 => AddressFamily::Inet6,
+    }
+}
+
+fn rule(family: Family, mark: Mark) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = address_family(family);
+    message.header.table = mark.table;
+    message.header.action = RuleAction::ToTable;
+    message.attributes = vec![
+        RuleAttribute::Priority(mark.priority),
+        RuleAttribute::FwMark(mark.packets),
+        RuleAttribute::FwMask(mark.mask),
+        RuleAttribute::Protocol(mark.protocol.into()),
+    ];
+    message
+}
+
 fn route(prefix: IpNet, mark: Mark) -> RouteMessage {
     let mut message = RouteMessage::default();
-    message.header.address_family = match prefix {
-        IpNet::V4(_) => AddressFamily::Inet,
-        IpNet::V6(_) => AddressFamily::Inet6,
-    };
+    message.header.address_family = address_family(Family::of(prefix));
     message.header.destination_prefix_length = prefix.prefix_len();
-    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.table = mark.table;
     message.header.protocol = mark.protocol.into();
     message.header.scope = RouteScope::Universe;
     let destination = RouteAddress::from(prefix.network());
     message
         .attributes
         .push(RouteAttribute::Destination(destination));
-    message
-        .attributes
-        .push(RouteAttribute::Priority(mark.metric));
+    message.attributes.push(RouteAttribute::Priority(METRIC));
     message
 }
 
 fn absent(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(ENOENT | ESRCH | ENODEV))
-        || matches!(error.get_ref().and_then(|error| error.downcast_ref::<Refused>()), Some(refused) if refused.absent())
+    matches!(
+        number(error),
+        Some(ENOENT | ESRCH | ENODEV | EAFNOSUPPORT | EOPNOTSUPP)
+    )
+}
+
+/// The kernel's number of an error, with a text or without.
+fn number(error: &io::Error) -> Option<i32> {
+    let refused = error.get_ref().and_then(|error| error.downcast_ref());
+    let inner = refused.map(|refused: &Refused| &refused.error);
+    inner.unwrap_or(error).raw_os_error()
 }
 
 /// A refusal with the kernel's own words, when it has some.
@@ -277,12 +453,6 @@ fn absent(error: &io::Error) -> bool {
 struct Refused {
     error: io::Error,
     text: String,
-}
-
-impl Refused {
-    fn absent(&self) -> bool {
-        matches!(self.error.raw_os_error(), Some(ENOENT | ESRCH | ENODEV))
-    }
 }
 
 /// After the repeated header come attributes; NLMSGERR_ATTR_MSG is a text.
@@ -340,10 +510,18 @@ impl NetlinkDeserializable for Message {
 const HEADER_LEN: usize = 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-const RTNLGRP_LINK: u32 = 1;
-const RTNLGRP_IPV4_IFADDR: u32 = 5;
-const RTNLGRP_IPV6_IFADDR: u32 = 9;
+/// The groups of `linux/rtnetlink.h` with the changes that matter: links, addresses, routes and rules
+/// of IPv4 and of IPv6, next hops.
+const WATCHED: [u32; 8] = [1, 5, 9, 7, 11, 8, 19, 32];
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// Of all the agent's routes. They are alone in their table, so that any number does.
+const METRIC: u32 = 10;
 
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
+const EEXIST: i32 = 17;
 const ENODEV: i32 = 19;
+const EOPNOTSUPP: i32 = 95;
+const EAFNOSUPPORT: i32 = 97;

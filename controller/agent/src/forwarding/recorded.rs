@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ipnet::IpNet;
 use tokio::sync::Notify;
 
-use super::{Forwarding, Installed, Link, Observed, Operation};
+use super::{Forwarding, Installed, Link, Observed, Operation, Own};
 
 /// A handle to the recorded plane; clones share it.
 #[derive(Clone, Default)]
@@ -23,12 +24,31 @@ struct Plane {
 }
 
 impl Recorded {
-    /// A plane with these links and nothing installed.
+    /// A plane with these links and nothing installed, and without a routing of its own.
     #[must_use]
     pub fn new(links: Vec<Link>) -> Self {
         let recorded = Self::default();
         recorded.plane().observed.links = links;
+        recorded.plane().observed.own = Own::Everything;
         recorded
+    }
+
+    /// Gives the switch a routing of its own, or changes it.
+    pub fn route(&self, own: Own) {
+        self.plane().observed.own = own;
+        self.changed.notify_one();
+    }
+
+    /// Puts a route of somebody else into the agent's table, or takes all of them away.
+    pub fn trespass(&self, prefix: Option<IpNet>) {
+        self.plane().observed.foreign = prefix.into_iter().collect();
+        self.changed.notify_one();
+    }
+
+    /// Takes the rules away, as another hand does.
+    pub fn remove_rules(&self) {
+        self.plane().observed.installed.rules.clear();
+        self.changed.notify_one();
     }
 
     /// Every operation so far, the refused ones included.
@@ -68,7 +88,9 @@ impl Recorded {
 
 impl Plane {
     fn turn(&mut self, name: &str, up: bool) {
-        let Observed { installed, links } = &mut self.observed;
+        let Observed {
+            installed, links, ..
+        } = &mut self.observed;
         let Some(link) = links.iter_mut().find(|link| link.name == name) else {
             return;
         };
@@ -119,6 +141,12 @@ impl Plane {
                 installed.next_hops.remove(id);
                 installed.drop_dangling();
             }
+            Operation::PutRule(family) => {
+                installed.rules.insert(*family);
+            }
+            Operation::DeleteRule(family) => {
+                installed.rules.remove(family);
+            }
         }
         Ok(())
     }
@@ -130,6 +158,7 @@ impl Installed {
             next_hops,
             groups,
             routes,
+            rules: _,
         } = self;
         for members in groups.values_mut() {
             members.retain(|member| next_hops.contains_key(&member.next_hop));

@@ -53,6 +53,13 @@ impl Session {
         }
     }
 
+    /// Whether no stream can be opened.
+    pub(crate) async fn refused(channel: Channel) -> bool {
+        let (_requests, queue) = mpsc::channel(1);
+        let mut client = GRibiClient::new(channel);
+        client.modify(ReceiverStream::new(queue)).await.is_err()
+    }
+
     /// A stream that is primary with this election id.
     pub(crate) async fn primary(channel: Channel, election: u64) -> Self {
         let mut session = Self::open(channel).await;

@@ -2,6 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use ipnet::IpNet;
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Server};
-use weft_agent::agent::{Agent, Config, Input, Output, Ticket};
+use weft_agent::agent::{Agent, Config, Input, Now, Output, Ticket};
 use weft_agent::driver::Driver;
 use weft_agent::election::Client;
 use weft_agent::fib::Ids;
@@ -47,10 +48,13 @@ pub(crate) struct Streams {
 impl Target {
     pub(crate) fn core() -> Self {
         let observed = recorded_plane();
-        let links = links();
-        let installed = observed.installed();
-        let first = weft_agent::forwarding::Observed { installed, links };
-        let agent = Agent::adopt(config(), first);
+        let first = weft_agent::forwarding::Observed {
+            installed: observed.installed(),
+            links: links(),
+            own: weft_agent::forwarding::Own::Everything,
+            foreign: Vec::new(),
+        };
+        let agent = Agent::new(config(), first);
         let (responses, flushed) = (BTreeMap::new(), None);
         Self::Core(Box::new(Core {
             agent,
@@ -65,8 +69,9 @@ impl Target {
         let mut driver = Driver::start(config(), recorded.clone())
             .await
             .expect("readable");
-        let (service, commands) = gribi::service();
-        tokio::spawn(async move { driver.run(commands, std::future::pending()).await });
+        let (commands, queue) = gribi::commands();
+        let service = gribi::service(commands);
+        tokio::spawn(async move { driver.run(queue, std::future::pending()).await });
         let (dial, dialled) = mpsc::channel(1);
         let incoming =
             tokio_stream::StreamExt::map(ReceiverStream::new(dialled), Ok::<_, std::io::Error>);
@@ -109,7 +114,7 @@ impl Target {
             Self::Core(core) => {
                 if let Entry::Vacant(vacant) = core.responses.entry(client) {
                     vacant.insert(VecDeque::new());
-                    core.handle(Input::Opened(client)).await;
+                    core.handle(Input::Opened(client, String::new())).await;
                 }
                 core.handle(Input::Request(client, request)).await;
                 let responses = core.responses.get_mut(&client).expect("opened");
@@ -203,12 +208,12 @@ impl Core {
     }
 
     async fn handle(&mut self, input: Input) {
-        self.agent.handle(input, 1);
+        self.agent.handle(input, NOW);
         while let Some(output) = self.agent.poll_output() {
             match output {
                 Output::Program(operation) => {
                     let outcome = self.recorded.apply(&operation).await;
-                    self.agent.handle(Input::Acknowledged(outcome), 1);
+                    self.agent.handle(Input::Acknowledged(outcome), NOW);
                 }
                 Output::Respond(client, response) => self.push(client, Ok(response)),
                 Output::End(client, refusal) => self.push(client, Err(refusal.into())),
@@ -234,6 +239,11 @@ fn config() -> Config {
     Config {
         network_instance: "DEFAULT".into(),
         ids: Ids::new(BASE).expect("a range"),
+        prefixes: vec![
+            "0.0.0.0/0".parse().expect("a prefix"),
+            "::/0".parse().expect("a prefix"),
+        ],
+        lease: LEASE,
     }
 }
 
@@ -245,6 +255,9 @@ fn links() -> Vec<Link> {
         addresses: addresses
             .map(|text| text.parse::<IpNet>().expect("an address"))
             .to_vec(),
+        vxlan: false,
+        tx_octets: 0,
+        rx_octets: 0,
     };
     vec![
         link(1, ["192.0.2.1/24", "2001:db8:1::1/64"]),
@@ -253,3 +266,8 @@ fn links() -> Vec<Link> {
 }
 
 pub(crate) const BASE: u32 = 0x5700_0000;
+const LEASE: Duration = Duration::from_secs(3600);
+const NOW: Now = Now {
+    unix_ns: 1,
+    uptime: Duration::ZERO,
+};

@@ -10,6 +10,8 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -20,7 +22,7 @@ use tonic::transport::{Channel, Endpoint, Server};
 use weft_agent::agent::Config;
 use weft_agent::driver::Driver;
 use weft_agent::fib::Ids;
-use weft_agent::forwarding::kernel::Kernel;
+use weft_agent::forwarding::kernel::{Kernel, Numbers};
 use weft_agent::gribi;
 
 /// The network namespace of this thread.
@@ -90,18 +92,30 @@ impl Switch {
             let path = format!("/proc/sys/net/ipv6/conf/up{link}/keep_addr_on_down");
             fs::write(path, "1").expect("writable");
         }
+        // What the switch's own routing has.
+        for prefix in ["203.0.113.0/24", "10.0.0.0/8"] {
+            self.ip(&format!(
+                "route add {prefix} metric 20 nexthop via 192.0.2.2 nexthop via 198.51.100.2"
+            ));
+        }
+        self.ip("-6 route add 2001:db8:f::/48 metric 20 nexthop via 2001:db8:1::2 nexthop via 2001:db8:2::2");
     }
 
     /// An agent in this namespace, over the kernel's netlink.
     pub(crate) async fn agent(&self) -> Agent {
-        let kernel = Kernel::open(155, 10).expect("netlink");
+        let kernel = Kernel::open(Numbers::default()).expect("netlink");
         let ids = Ids::new(0x5700_0000).expect("a range");
         let config = Config {
             network_instance: "DEFAULT".into(),
             ids,
+            prefixes: ["0.0.0.0/0", "::/0"]
+                .map(|prefix| prefix.parse().expect("a prefix"))
+                .to_vec(),
+            lease: Duration::from_secs(3600),
         };
         let mut driver = Driver::start(config, kernel).await.expect("readable");
-        let (service, commands) = gribi::service();
+        let (commands, queue) = gribi::commands();
+        let service = gribi::service(commands);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("bound"));
         let (stop, stopped) = oneshot::channel();
@@ -112,7 +126,7 @@ impl Switch {
                     .add_service(service)
                     .serve_with_incoming(incoming),
             );
-            driver.run(commands, async { drop(stopped.await) }).await;
+            driver.run(queue, async { drop(stopped.await) }).await;
             server.abort();
         });
         let channel = Endpoint::from_shared(address)
@@ -128,7 +142,7 @@ impl Switch {
     /// The binary, in this namespace.
     pub(crate) fn daemon(&self, arguments: &[&str]) -> Daemon {
         let child = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
-            .args(["--listen", "127.0.0.1:9340"])
+            .args(["--listen", "127.0.0.1:9340", "--prefix", "203.0.113.0/24"])
             .args(arguments)
             .stderr(Stdio::inherit())
             .spawn()
@@ -167,17 +181,38 @@ impl Switch {
     }
 
     pub(crate) fn route(&self, prefix: &str) -> Option<Value> {
-        self.first(&format!("-j route show {prefix} proto 155"))
+        self.first(&format!("-j route show table 155 {prefix}"))
     }
 
     pub(crate) fn route6(&self, prefix: &str) -> Option<Value> {
-        self.first(&format!("-6 -j route show {prefix} proto 155"))
+        self.first(&format!("-6 -j route show table 155 {prefix}"))
     }
 
-    /// The link that a packet to this address leaves by.
+    /// The link that a marked packet to this address leaves by.
     pub(crate) fn forwards(&self, address: &str) -> Option<String> {
-        let route = self.first(&format!("-j route get {address}"))?;
+        let route = self.first(&format!("-j route get {address} mark 0x57000000"))?;
         route["dev"].as_str().map(str::to_owned)
+    }
+
+    /// Whether marked packets look up the agent's table.
+    pub(crate) fn has_rule(&self) -> bool {
+        let rules = self.ip("rule show");
+        rules.contains("1550:\tfrom all fwmark 0x57000000/0xff000000 lookup 155 proto 155")
+    }
+
+    /// Whether packets through a VXLAN device are marked now.
+    pub(crate) fn marked(&self) -> bool {
+        self.nft("list set bridge weft vxlan").contains("expires")
+    }
+
+    /// Whether there is a table of marks.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.nft("list tables").contains("bridge weft")
+    }
+
+    fn nft(&self, arguments: &str) -> String {
+        let output = Command::new("nft").arg(arguments).output();
+        String::from_utf8_lossy(&output.expect("nft runs").stdout).into_owned()
     }
 
     pub(crate) fn hash_policy(&self) -> String {
@@ -243,8 +278,38 @@ impl Daemon {
     /// SIGTERM, and waits for the end.
     pub(crate) async fn stop(mut self) {
         self.ready().await;
-        let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().expect("a pid"));
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("alive");
+        self.signal(Signal::SIGTERM);
         assert!(self.child.wait().expect("ended").success());
+    }
+
+    /// Waits for the end; whether it was a good one.
+    pub(crate) fn ended(mut self) -> bool {
+        self.child.wait().expect("ended").success()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.signal(Signal::SIGKILL);
+        self.child.wait().expect("ended");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        nix::sys::signal::kill(self.pid(), signal).expect("alive");
+    }
+
+    /// The process that watches over this one.
+    pub(crate) fn guardian(&self) -> Option<Pid> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let children = fs::read_to_string(path).expect("readable");
+        let mut pids = children.split_whitespace();
+        let guardian = pids.find(|pid| {
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command.contains("guardian")
+        })?;
+        guardian.parse().map(Pid::from_raw).ok()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().try_into().expect("a pid"))
     }
 }

@@ -1,82 +1,251 @@
 //! From messages of a dump to the agent's words. Knows no socket.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType, RouteVia,
+};
+use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 
-use super::Mark;
 use super::nexthop::{Attribute, NextHopMessage};
-use crate::forwarding::{Installed, Link, Path};
+use super::{METRIC, Mark};
+use crate::forwarding::{Family, Installed, Link, Member, OwnHop, OwnRoute, Path};
 
-/// Adds a next hop or a group.
-pub(super) fn collect(message: NextHopMessage, installed: &mut Installed) {
-    let (mut id, mut group, mut interface, mut gateway) = (None, None, None, None);
-    for attribute in message.attributes {
-        match attribute {
-            Attribute::Id(value) => id = Some(value),
-            Attribute::Group(members) => group = Some(members),
-            Attribute::Interface(index) => interface = Some(index),
-            Attribute::Gateway(address) => gateway = Some(address),
-            Attribute::Unknown(_) => {}
+/// All next-hop objects of the switch, of whoever made them.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    next_hops: BTreeMap<u32, (u8, Path)>,
+    groups: BTreeMap<u32, (u8, Vec<Member>)>,
+    /// Next hops whose link is down.
+    dead: BTreeSet<u32>,
+}
+
+impl Objects {
+    /// Adds a next hop or a group.
+    pub(super) fn collect(&mut self, message: NextHopMessage) {
+        let (protocol, flags) = (message.protocol, message.flags);
+        let (mut id, mut group, mut interface, mut gateway) = (None, None, None, None);
+        for attribute in message.attributes {
+            match attribute {
+                Attribute::Id(value) => id = Some(value),
+                Attribute::Group(members) => group = Some(members),
+                Attribute::Interface(index) => interface = Some(index),
+                Attribute::Gateway(address) => gateway = Some(address),
+                Attribute::Unknown(_) => {}
+            }
+        }
+        match (id, group, interface) {
+            (Some(id), Some(members), _) => drop(self.groups.insert(id, (protocol, members))),
+            (Some(id), None, Some(interface)) => {
+                let path = Path { gateway, interface };
+                self.next_hops.insert(id, (protocol, path));
+                if flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN) != 0 {
+                    self.dead.insert(id);
+                }
+            }
+            (_, _, _) => {}
         }
     }
-    match (id, group, interface) {
-        (Some(id), Some(members), _) => drop(installed.groups.insert(id, members)),
-        (Some(id), None, Some(interface)) => {
-            installed.next_hops.insert(id, Path { gateway, interface });
+
+    /// Adds those of one protocol number to what is installed.
+    pub(super) fn install(&self, protocol: u8, installed: &mut Installed) {
+        let ours = |made_by: &u8| *made_by == protocol;
+        for (id, (_, path)) in self.next_hops.iter().filter(|(_, (by, _))| ours(by)) {
+            installed.next_hops.insert(*id, path.clone());
         }
-        (_, _, _) => {}
+        for (id, (_, members)) in self.groups.iter().filter(|(_, (by, _))| ours(by)) {
+            installed.groups.insert(*id, members.clone());
+        }
+    }
+
+    /// Where a route by this object sends packets.
+    fn hops(&self, id: u32) -> Vec<OwnHop> {
+        let alive = |id: u32| {
+            let (_, path) = self.next_hops.get(&id)?;
+            (!self.dead.contains(&id)).then(|| path.clone())
+        };
+        let hop = |id, weight| {
+            let path = alive(id)?;
+            Some(OwnHop { path, weight })
+        };
+        match self.groups.get(&id) {
+            Some((_, members)) => members
+                .iter()
+                .filter_map(|member| hop(member.next_hop, member.weight))
+                .collect(),
+            None => hop(id, 1).into_iter().collect(),
+        }
     }
 }
 
-/// A route of ours, with its group.
-pub(super) fn read_route(message: &RouteMessage, mark: Mark) -> Option<(IpNet, u32)> {
-    let (mut address, mut group, mut metric) = (None, None, 0);
+/// A route of the agent's table.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum InTable {
+    /// The agent's, with its group.
+    Ours(IpNet, u32),
+    /// Somebody else's.
+    Foreign(IpNet),
+}
+
+/// Whose a route of the agent's table is.
+pub(super) fn read_route(message: &RouteMessage, mark: Mark) -> Option<InTable> {
+    let (mut group, mut metric) = (None, 0);
     for attribute in &message.attributes {
         match attribute {
-            RouteAttribute::Destination(RouteAddress::Inet(ipv4)) => {
-                address = Some(IpAddr::V4(*ipv4))
-            }
-            RouteAttribute::Destination(RouteAddress::Inet6(ipv6)) => {
-                address = Some(IpAddr::V6(*ipv6))
-            }
             RouteAttribute::NhId(id) => group = Some(*id),
             RouteAttribute::Priority(value) => metric = *value,
             _ => {}
         }
     }
+    let ours = u8::from(message.header.protocol) == mark.protocol && metric == METRIC;
+    let prefix = prefix(message)?;
+    Some(match group {
+        Some(group) if ours => InTable::Ours(prefix, group),
+        _ => InTable::Foreign(prefix),
+    })
+}
+
+/// A route of the main table. Routes of the agent's own protocol number do not count, nor do those
+/// for one type of service only.
+pub(super) fn read_own(
+    message: &RouteMessage,
+    mark: Mark,
+    objects: &Objects,
+) -> Option<(IpNet, OwnRoute)> {
+    if u8::from(message.header.protocol) == mark.protocol || message.header.tos != 0 {
+        return None;
+    }
+    let prefix = prefix(message)?;
+    let (mut object, mut metric, mut hops) = (None, 0, Vec::new());
+    let (mut interface, mut gateway) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::NhId(id) => object = Some(*id),
+            RouteAttribute::Priority(value) => metric = *value,
+            RouteAttribute::Oif(index) => interface = Some(*index),
+            RouteAttribute::MultiPath(paths) => {
+                for path in paths.iter().filter(|path| alive(path.flags)) {
+                    let gateway = path.attributes.iter().find_map(read_gateway);
+                    let interface = path.interface_index;
+                    hops.push(OwnHop {
+                        path: Path { gateway, interface },
+                        weight: u16::from(path.hops) + 1,
+                    });
+                }
+            }
+            other => gateway = read_gateway(other).or(gateway),
+        }
+    }
+    let flags = u8::try_from(message.header.flags.bits() & 0xff).unwrap_or(0);
+    match (object, interface) {
+        (Some(id), _) => hops = objects.hops(id),
+        (None, Some(interface))
+            if hops.is_empty() && alive(RouteNextHopFlags::from_bits_retain(flags)) =>
+        {
+            hops.push(OwnHop {
+                path: Path { gateway, interface },
+                weight: 1,
+            });
+        }
+        (None, _) => {}
+    }
+    if message.header.kind != RouteType::Unicast {
+        hops.clear();
+    }
+    Some((prefix, OwnRoute { metric, hops }))
+}
+
+fn alive(flags: RouteNextHopFlags) -> bool {
+    !flags.intersects(RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown)
+}
+
+fn read_gateway(attribute: &RouteAttribute) -> Option<IpAddr> {
+    match attribute {
+        RouteAttribute::Gateway(RouteAddress::Inet(address)) => Some((*address).into()),
+        RouteAttribute::Gateway(RouteAddress::Inet6(address)) => Some((*address).into()),
+        RouteAttribute::Via(RouteVia::Inet(address)) => Some((*address).into()),
+        RouteAttribute::Via(RouteVia::Inet6(address)) => Some((*address).into()),
+        _ => None,
+    }
+}
+
+fn prefix(message: &RouteMessage) -> Option<IpNet> {
+    let given = message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => Some(IpAddr::V4(*address)),
+            RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some(IpAddr::V6(*address)),
+            _ => None,
+        });
     // The default route has no destination.
-    let address = address.unwrap_or(match message.header.address_family {
+    let address = given.unwrap_or(match message.header.address_family {
         AddressFamily::Inet6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     });
-    let ours = u8::from(message.header.protocol) == mark.protocol && metric == mark.metric;
-    let prefix = IpNet::new(address, message.header.destination_prefix_length).ok()?;
-    if ours { Some((prefix, group?)) } else { None }
+    IpNet::new(address, message.header.destination_prefix_length).ok()
+}
+
+/// Whether a rule has the agent's protocol number.
+pub(super) fn is_ours(message: &RuleMessage, mark: Mark) -> bool {
+    let protocol = RuleAttribute::Protocol(mark.protocol.into());
+    message.attributes.contains(&protocol)
+}
+
+/// The family of a rule that is as the agent puts it.
+pub(super) fn read_rule(message: &RuleMessage, mark: Mark) -> Option<Family> {
+    let wanted = [
+        RuleAttribute::Priority(mark.priority),
+        RuleAttribute::FwMark(mark.packets),
+        RuleAttribute::FwMask(mark.mask),
+    ];
+    let right = is_ours(message, mark)
+        && message.header.table == mark.table
+        && wanted
+            .iter()
+            .all(|wanted| message.attributes.contains(wanted));
+    match message.header.family {
+        AddressFamily::Inet if right => Some(Family::V4),
+        AddressFamily::Inet6 if right => Some(Family::V6),
+        _ => None,
+    }
 }
 
 /// A link, without its addresses.
 pub(super) fn read_link(message: LinkMessage) -> Option<Link> {
     let flags = message.header.flags;
-    let index = message.header.index;
-    let up = flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::LowerUp);
-    let name = message
-        .attributes
-        .into_iter()
-        .find_map(|attribute| match attribute {
-            LinkAttribute::IfName(name) => Some(name),
-            _ => None,
-        })?;
-    Some(Link {
-        index,
-        name,
-        up,
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        up: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::LowerUp),
         addresses: Vec::new(),
-    })
+        vxlan: false,
+        tx_octets: 0,
+        rx_octets: 0,
+    };
+    for attribute in message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name = name,
+            LinkAttribute::LinkInfo(infos) => {
+                link.vxlan = infos.contains(&LinkInfo::Kind(InfoKind::Vxlan));
+            }
+            LinkAttribute::Stats64(stats) => {
+                link.tx_octets = stats.tx_bytes;
+                link.rx_octets = stats.rx_bytes;
+            }
+            _ => {}
+        }
+    }
+    if link.name.is_empty() {
+        None
+    } else {
+        Some(link)
+    }
 }
 
 /// IFA_LOCAL is the own address; without it (IPv6) IFA_ADDRESS is.
@@ -91,3 +260,7 @@ pub(super) fn read_address(message: &AddressMessage) -> Option<IpNet> {
     }
     IpNet::new(local.or(address)?, message.header.prefix_len).ok()
 }
+
+/// `linux/rtnetlink.h`.
+const RTNH_F_DEAD: u32 = 1;
+const RTNH_F_LINKDOWN: u32 = 16;

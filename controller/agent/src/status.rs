@@ -1,0 +1,240 @@
+//! What the agent says of itself and of its switch: `weft.agent.v1`. Reads, changes nothing.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use ipnet::IpNet;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status as Refused};
+use weft_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
+use weft_proto::agent::v1::{
+    Condition, ConditionType, Interface, NextHop, Prefix, PrefixState, Primary, State, Status,
+    WatchStatusRequest,
+};
+
+use crate::agent::Agent;
+use crate::driver::Command;
+use crate::entry::Key;
+use crate::fib::Unusable;
+use crate::forwarding::kernel::Numbers;
+use crate::forwarding::{Family, OwnHop};
+
+/// The service; clones share the driver.
+#[derive(Clone, Debug)]
+pub struct Service {
+    commands: mpsc::Sender<Command>,
+}
+
+/// The service over the commands of a driver.
+#[must_use]
+pub fn service(commands: mpsc::Sender<Command>) -> AgentServiceServer<Service> {
+    AgentServiceServer::new(Service { commands })
+}
+
+#[tonic::async_trait]
+impl AgentService for Service {
+    type WatchStatusStream = Pin<Box<dyn Stream<Item = Result<Status, Refused>> + Send>>;
+
+    async fn watch_status(
+        &self,
+        request: Request<WatchStatusRequest>,
+    ) -> Result<Response<Self::WatchStatusStream>, Refused> {
+        let prefixes = request.into_inner().prefixes;
+        if prefixes.len() > PREFIXES_MAX {
+            return Err(Refused::invalid_argument(format!(
+                "{} prefixes, at most {PREFIXES_MAX}",
+                prefixes.len()
+            )));
+        }
+        let parsed: Result<BTreeSet<IpNet>, Refused> = prefixes
+            .iter()
+            .map(|text| {
+                let bad = |_| Refused::invalid_argument(format!("{text:?} is not a prefix"));
+                text.parse::<IpNet>().map_err(bad)
+            })
+            .collect();
+        let (statuses, queue) = mpsc::channel(STATUSES_MAX);
+        let watch = Command::Watch(parsed?, statuses);
+        let stopped = |_| Refused::unavailable("the agent is stopping");
+        self.commands.send(watch).await.map_err(stopped)?;
+        Ok(Response::new(Box::pin(ReceiverStream::new(queue).map(Ok))))
+    }
+}
+
+/// The state of the agent and of its switch, with these prefixes beside those that are programmed.
+#[must_use]
+pub fn status(
+    agent: &Agent,
+    numbers: Numbers,
+    asked: &BTreeSet<IpNet>,
+    uptime: Duration,
+) -> Status {
+    let installed = agent.fib().installed();
+    let prefixes = prefixes(agent, asked);
+    let conditions = conditions(agent, &prefixes, uptime);
+    let bypassed = conditions
+        .iter()
+        .any(|condition| condition.r#type() == ConditionType::MarksUnavailable);
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    Status {
+        version: env!("CARGO_PKG_VERSION").into(),
+        state: match (agent.rib().keys().next(), installed.rules.is_empty()) {
+            (None, true) => State::Idle,
+            (_, false) if !bypassed => State::Active,
+            (_, _) => State::Bypassed,
+        }
+        .into(),
+        conditions,
+        table: numbers.table.into(),
+        rule_priority: numbers.priority,
+        rule_installed: !installed.rules.is_empty(),
+        mark: numbers.mark,
+        mark_mask: numbers.mask,
+        primary: primary(agent, uptime),
+        interfaces: interfaces(agent),
+        prefixes,
+        routes: count(installed.routes.len()),
+        groups: count(installed.groups.len()),
+        next_hops: count(installed.next_hops.len()),
+    }
+}
+
+fn primary(agent: &Agent, uptime: Duration) -> Option<Primary> {
+    let election = agent.election();
+    let id = election.highest()?;
+    let address = election.primary().map(|client| election.address(client));
+    let remaining = election.remaining(uptime).as_millis();
+    Some(Primary {
+        address: address.unwrap_or_default().to_owned(),
+        election_high: id.high,
+        election_low: id.low,
+        lease_remaining_ms: u32::try_from(remaining).unwrap_or(u32::MAX),
+    })
+}
+
+fn interfaces(agent: &Agent) -> Vec<Interface> {
+    let links = agent.fib().links().iter();
+    links
+        .map(|link| Interface {
+            name: link.name.clone(),
+            up: link.up,
+            tx_octets: link.tx_octets,
+            rx_octets: link.rx_octets,
+            addresses: link.addresses.iter().map(IpNet::to_string).collect(),
+        })
+        .collect()
+}
+
+fn conditions(agent: &Agent, prefixes: &[Prefix], uptime: Duration) -> Vec<Condition> {
+    let mut conditions: Vec<(ConditionType, String)> = agent.conditions().shown(uptime).collect();
+    for family in [Family::V4, Family::V6] {
+        if agent.fib().has_foreign(family) {
+            let text = format!("the table has {family:?} routes of somebody else");
+            conditions.push((ConditionType::ForeignRoutes, text));
+        }
+    }
+    for (state, kind) in [
+        (PrefixState::Partial, ConditionType::NextHopsUnused),
+        (PrefixState::Bypassed, ConditionType::PrefixesBypassed),
+    ] {
+        let mut of_state = prefixes.iter().filter(|prefix| prefix.state() == state);
+        if let Some(first) = of_state.next() {
+            let text = format!("{}: {}", first.prefix, first.reason);
+            let others = of_state.count();
+            conditions.push((
+                kind,
+                match others {
+                    0 => text,
+                    others => format!("{text} (and {others} more)"),
+                },
+            ));
+        }
+    }
+    let condition = |(kind, message): (ConditionType, String)| Condition {
+        r#type: kind.into(),
+        message,
+    };
+    conditions.into_iter().map(condition).collect()
+}
+
+fn prefixes(agent: &Agent, asked: &BTreeSet<IpNet>) -> Vec<Prefix> {
+    let programmed = agent.rib().keys().filter_map(|key| match key {
+        Key::Prefix(prefix) => Some(prefix),
+        Key::NextHop(_) | Key::Group(_) => None,
+    });
+    let all: BTreeSet<IpNet> = programmed.chain(asked.iter().copied()).collect();
+    all.into_iter().map(|prefix| one(agent, prefix)).collect()
+}
+
+fn one(agent: &Agent, prefix: IpNet) -> Prefix {
+    let (rib, fib) = (agent.rib(), agent.fib());
+    let (state, reason) = if rib.prefix(prefix).is_none() {
+        (PrefixState::Absent, String::new())
+    } else {
+        match (fib.state(Key::Prefix(prefix), rib), fib.partly(prefix, rib)) {
+            _ if fib.has_foreign(Family::of(prefix)) => (
+                PrefixState::Bypassed,
+                "the table has routes of somebody else".into(),
+            ),
+            (Err(Unusable::Inactive(why) | Unusable::Refused(why)), _) => {
+                (PrefixState::Bypassed, why)
+            }
+            (Ok(false), _) => (PrefixState::Bypassed, "the kernel does not have it".into()),
+            (Ok(true), Some(why)) => (PrefixState::Partial, why),
+            (Ok(true), None) => (PrefixState::Forwarding, String::new()),
+        }
+    };
+    let own = fib.own().hops(prefix).iter();
+    Prefix {
+        prefix: prefix.to_string(),
+        state: state.into(),
+        reason,
+        wanted: wanted(agent, prefix, state),
+        own: own.map(|hop| own_hop(agent, hop)).collect(),
+    }
+}
+
+fn wanted(agent: &Agent, prefix: IpNet, state: PrefixState) -> Vec<NextHop> {
+    let (rib, fib) = (agent.rib(), agent.fib());
+    let group = rib.prefix(prefix).and_then(|entry| rib.group(entry.group));
+    let forwarded = matches!(state, PrefixState::Forwarding | PrefixState::Partial);
+    let members = group.into_iter().flat_map(|group| &group.members);
+    members
+        .filter_map(|(index, weight)| {
+            let next_hop = rib.next_hop(*index)?;
+            Some(NextHop {
+                address: next_hop
+                    .address
+                    .map(|address| address.to_string())
+                    .unwrap_or_default(),
+                interface: next_hop.interface.clone().unwrap_or_default(),
+                weight: u32::try_from(*weight).unwrap_or(u32::MAX),
+                in_use: forwarded && fib.obstacle(*index, prefix, rib).is_none(),
+            })
+        })
+        .collect()
+}
+
+fn own_hop(agent: &Agent, hop: &OwnHop) -> NextHop {
+    let mut links = agent.fib().links().iter();
+    let link = links.find(|link| link.index == hop.path.interface);
+    NextHop {
+        address: hop
+            .path
+            .gateway
+            .map(|address| address.to_string())
+            .unwrap_or_default(),
+        interface: link.map(|link| link.name.clone()).unwrap_or_default(),
+        weight: hop.weight.into(),
+        in_use: true,
+    }
+}
+
+/// As many as the agent programs at most.
+const PREFIXES_MAX: usize = 65_536;
+
+/// Statuses that a slow reader has not taken. It gets the next one when it has room.
+const STATUSES_MAX: usize = 2;
