@@ -20,6 +20,7 @@ use crate::{
     flows::Route,
     lab::Lab,
     sabotage::Break,
+    tables::AGENT_TABLE as TABLE,
 };
 
 use fault::Row;
@@ -147,9 +148,6 @@ const REPLICAS: [(&str, Ipv4Addr); 3] = [
     ("weft2", Ipv4Addr::new(10, 255, 1, 2)),
     ("weft3", Ipv4Addr::new(10, 255, 1, 3)),
 ];
-
-/// weft-agent's routing table.
-const TABLE: &str = "155";
 
 /// The lab's own packet marks.
 const SPREAD: &str = "spread.nft";
