@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! weft-agent --- a word every 250 ms, over a pipe ---> weft-agent guardian
-//!   silent for 700 ms (hangs, is stopped): rules and marks go; they come back when it does
+//!   silent for 700 ms (hangs, is stopped): the rules go; they come back when it does
 //!   the pipe ends (it died): rules, marks, routes, groups, next hops go, and the guardian ends
 //! ```
 //!
@@ -117,8 +117,8 @@ pub async fn guard(numbers: Numbers, at_end: impl FnOnce()) -> Result<(), String
             Err(_) if bypassed => {}
             Err(_) => {
                 tracing::error!("the agent is silent; packets are left to the main table");
+                // The marks end by themselves, and go on with the agent.
                 log(kernel.bypass().await);
-                marks::remove().await;
                 bypassed = true;
             }
         }

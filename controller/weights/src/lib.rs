@@ -31,9 +31,40 @@
 //! );
 //! check::check(&problem, Limits::default(), &solution).unwrap();
 //! ```
+//!
+//! A large fabric is indexed once, solved and checked leaf by leaf, and explained when somebody asks:
+//!
+//! ```
+//! # use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
+//! use weft_weights::check::Checker;
+//! use weft_weights::fabric::Fabric;
+//! use weft_weights::quantize::Limits;
+//! # let switch = |id, tier| Switch { id: SwitchId(id), tier };
+//! # let link = |id, a| Link {
+//! #     id: LinkId(id),
+//! #     ends: (SwitchId(a), SwitchId(10)),
+//! #     capacity_bps: 100_000_000_000,
+//! #     alive: true,
+//! # };
+//! # let problem = Problem::new(vec![switch(1, 0), switch(2, 0), switch(10, 1)], vec![link(0, 1), link(1, 2)]).unwrap();
+//!
+//! let fabric = Fabric::new(&problem);
+//! let checker = Checker::new(&problem);
+//! for source in fabric.leaves() {
+//!     let leaf = fabric.leaf(source, Limits::default()).unwrap();
+//!     checker.check_leaf(Limits::default(), &leaf).unwrap();
+//!     for (_destination, group) in leaf.destinations() {
+//!         let weights = leaf.weights(group);
+//!         assert_eq!((weights.weights, weights.parts), (&[1][..], 1));
+//!         assert_eq!(fabric.explain(&leaf, group).members[0].via, SwitchId(10));
+//!     }
+//! }
+//! ```
 
 pub mod check;
 pub mod explain;
+pub mod fabric;
+pub mod leaf;
 pub mod problem;
 pub mod quantize;
 pub mod spread;

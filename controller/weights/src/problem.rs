@@ -2,7 +2,6 @@
 //!
 //! It refuses to know names, addresses and why a link is dead.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// A switch, by a number that the caller chooses.
@@ -38,35 +37,31 @@ pub struct Link {
 /// A validated problem. Equal contents in another order make an equal problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    switches: BTreeMap<SwitchId, u8>,
-    links: BTreeMap<LinkId, Link>,
-    neighbours: BTreeMap<SwitchId, BTreeMap<SwitchId, Vec<LinkId>>>,
+    /// In order of their numbers.
+    switches: Vec<Switch>,
+    /// In order of their numbers.
+    links: Vec<Link>,
 }
 
 impl Problem {
     /// Builds a problem. Links between switches of one tier are kept and never used.
-    pub fn new(switches: Vec<Switch>, links: Vec<Link>) -> Result<Self, ProblemError> {
-        let mut problem = Self {
-            switches: BTreeMap::new(),
-            links: BTreeMap::new(),
-            neighbours: BTreeMap::new(),
-        };
-        for switch in switches {
-            if problem.switches.insert(switch.id, switch.tier).is_some() {
-                return Err(ProblemError::DuplicateSwitch(switch.id));
-            }
-            problem.neighbours.insert(switch.id, BTreeMap::new());
+    pub fn new(mut switches: Vec<Switch>, mut links: Vec<Link>) -> Result<Self, ProblemError> {
+        switches.sort_unstable_by_key(|switch| switch.id);
+        links.sort_unstable_by_key(|link| link.id);
+        if let Some(pair) = switches.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            return Err(ProblemError::DuplicateSwitch(pair[0].id));
         }
-        for link in links {
-            problem.insert_link(link)?;
+        if let Some(pair) = links.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            return Err(ProblemError::DuplicateLink(pair[0].id));
         }
-        for by_switch in problem.neighbours.values_mut() {
-            by_switch.values_mut().for_each(|ids| ids.sort_unstable());
+        let problem = Self { switches, links };
+        for link in &problem.links {
+            problem.validate(link)?;
         }
         Ok(problem)
     }
 
-    fn insert_link(&mut self, link: Link) -> Result<(), ProblemError> {
+    fn validate(&self, link: &Link) -> Result<(), ProblemError> {
         let (a, b) = link.ends;
         if a == b {
             return Err(ProblemError::EndsEqual(link.id));
@@ -74,66 +69,55 @@ impl Problem {
         if link.capacity_bps == 0 {
             return Err(ProblemError::CapacityZero(link.id));
         }
-        for (here, there) in [(a, b), (b, a)] {
-            let Some(neighbours) = self.neighbours.get_mut(&here) else {
-                return Err(ProblemError::UnknownSwitch(link.id, here));
-            };
-            neighbours.entry(there).or_default().push(link.id);
+        match [a, b].into_iter().find(|end| self.place(*end).is_none()) {
+            Some(end) => Err(ProblemError::UnknownSwitch(link.id, end)),
+            None => Ok(()),
         }
-        if self.links.insert(link.id, link).is_some() {
-            return Err(ProblemError::DuplicateLink(link.id));
-        }
-        Ok(())
     }
 
     /// The leaves (tier 0), in order.
     pub fn leaves(&self) -> impl Iterator<Item = SwitchId> + '_ {
         self.switches
             .iter()
-            .filter(|(_, tier)| **tier == 0)
-            .map(|(id, _)| *id)
+            .filter(|switch| switch.tier == 0)
+            .map(|switch| switch.id)
     }
 
     /// Every switch with its tier, in order of its number.
-    pub fn switches(&self) -> impl Iterator<Item = (SwitchId, u8)> + '_ {
-        self.switches.iter().map(|(id, tier)| (*id, *tier))
+    pub fn switches(&self) -> impl ExactSizeIterator<Item = (SwitchId, u8)> + '_ {
+        self.switches.iter().map(|switch| (switch.id, switch.tier))
     }
 
     /// The tier of a switch; None if it is not part of the problem.
     pub fn tier(&self, switch: SwitchId) -> Option<u8> {
-        self.switches.get(&switch).copied()
+        self.place(switch).map(|place| self.switches[place].tier)
     }
 
     /// A link by its number.
     pub fn link(&self, link: LinkId) -> Option<&Link> {
-        self.links.get(&link)
+        let found = self.links.binary_search_by_key(&link, |link| link.id);
+        found.ok().map(|place| &self.links[place])
     }
 
     /// Every link, in order of its number.
-    pub fn links(&self) -> impl Iterator<Item = &Link> + '_ {
-        self.links.values()
+    pub fn links(&self) -> impl ExactSizeIterator<Item = &Link> + '_ {
+        self.links.iter()
     }
 
-    /// The neighbours of a switch with a higher tier, each with the links to it.
-    pub(crate) fn above(&self, switch: SwitchId) -> impl Iterator<Item = (SwitchId, &[LinkId])> {
-        let tier = self.tier(switch);
-        self.adjacent(switch)
-            .filter(move |(there, _)| self.tier(*there) > tier)
-    }
-
-    /// The neighbours of a switch with a lower tier, each with the links to it.
-    pub(crate) fn below(&self, switch: SwitchId) -> impl Iterator<Item = (SwitchId, &[LinkId])> {
-        let tier = self.tier(switch);
-        self.adjacent(switch)
-            .filter(move |(there, _)| self.tier(*there) < tier)
-    }
-
-    fn adjacent(&self, switch: SwitchId) -> impl Iterator<Item = (SwitchId, &[LinkId])> {
-        self.neighbours
-            .get(&switch)
-            .into_iter()
-            .flatten()
-            .map(|(there, ids)| (*there, ids.as_slice()))
+    /// The place of a switch in [`Self::switches`]. Numbers that are places already, the usual case, need no search.
+    pub(crate) fn place(&self, switch: SwitchId) -> Option<usize> {
+        let guess = switch.0 as usize;
+        if self
+            .switches
+            .get(guess)
+            .is_some_and(|there| there.id == switch)
+        {
+            return Some(guess);
+        }
+        let found = self
+            .switches
+            .binary_search_by_key(&switch, |there| there.id);
+        found.ok()
     }
 }
 

@@ -1,255 +1,365 @@
-//! Shares to small integers: what a hardware table or a kernel's next-hop group can hold.
+//! Amounts to small integers: what a hardware table or a kernel's next-hop group can hold.
 //!
-//! Largest remainder, over every sum of parts that is allowed, keeping the one that overloads its worst member least
-//! (Zhou et al., "WCMP", EuroSys 2014: Delta = max over members of given fraction / wanted fraction). It refuses to
-//! know what a share means.
+//! A divisor method: one part each, then one more at a time to the member that it overloads least, that with the least
+//! (weight + 1) / amount. For every sum of parts on the way this gives the least overload of the worst member that any
+//! weights of that sum can have (Zhou et al., "WCMP", EuroSys 2014: Delta = max over members of given fraction / wanted
+//! fraction); the best sum is kept. Comparisons are exact. It refuses to know what an amount means.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::{Div, Rem};
 
-use crate::problem::LinkId;
-
-/// What a weight must stay within.
+/// What the weights of a group must stay within.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     parts_max: u32,
+    parts_per_member: u32,
 }
 
 impl Limits {
-    /// Groups of at most `parts_max` parts in all, 1 to [`PARTS_MAX`]; what is outside is brought inside.
+    /// Groups of at most `parts_max` parts in all, 1 to [`PARTS_MAX`]; what is outside is brought inside. For a table
+    /// that spends an entry per part: a group of more members than that leaves some out.
     pub fn new(parts_max: u32) -> Self {
         Self {
             parts_max: parts_max.clamp(1, PARTS_MAX),
+            parts_per_member: 0,
         }
     }
 
-    /// The largest sum of the weights of a group.
-    pub fn parts_max(self) -> u32 {
+    /// The largest sum of the weights of a group of so many usable members.
+    pub fn parts_max(self, members: usize) -> u32 {
+        let members = u32::try_from(members).unwrap_or(u32::MAX);
         self.parts_max
+            .max(self.parts_per_member.saturating_mul(members))
     }
 }
 
+/// At most [`PARTS_DEFAULT`] parts, and [`PARTS_PER_MEMBER`] for each member where that is more: no member is left out
+/// for want of parts, however many there are.
 impl Default for Limits {
     fn default() -> Self {
-        Self::new(PARTS_DEFAULT)
+        Self {
+            parts_max: PARTS_DEFAULT,
+            parts_per_member: PARTS_PER_MEMBER,
+        }
     }
 }
 
-/// What one member should carry, in any unit that is the same for all members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// The first-hop link.
-    pub link: LinkId,
-    /// How much; 0 means no member. At most [`AMOUNT_MAX`].
-    pub amount: u128,
-}
-
-/// Weights for shares.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Quantized {
-    /// One weight of at least 1 per kept member.
-    pub weights: BTreeMap<LinkId, u32>,
-    /// Members whose share is less than one part of the largest sum allowed: named, never silently 0.
-    pub dropped: Vec<LinkId>,
+/// What the weights of one group come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Rounding {
     /// The sum of the weights.
     pub parts: u32,
     /// Delta in millionths, rounded up: 1,000,000 is exact, 1,100,000 gives some member 10 % more than its share.
     pub delta_ppm: u64,
-    /// What Delta cannot exceed for these shares and this limit, in millionths:
-    /// (all shares / kept shares) x (1 + 1 / parts of the smallest kept share at the limit).
-    pub bound_ppm: u64,
 }
 
-/// Weights whose proportions are as near to the shares as the limits allow.
-///
-/// Exact when the shares, reduced by their greatest common divisor, fit. Equal shares in another order give equal
-/// weights. Amounts above [`AMOUNT_MAX`] count as that.
-pub fn quantize(shares: &[Share], limits: Limits) -> Quantized {
-    let mut wanted: Vec<Share> = shares
-        .iter()
-        .filter(|share| share.amount > 0)
-        .map(|share| Share {
-            amount: share.amount.min(AMOUNT_MAX),
-            ..*share
+/// Rounds amounts to weights; keeps its buffers from group to group.
+#[derive(Debug, Default)]
+pub struct Quantizer {
+    kept: Vec<Share>,
+    /// Ranks of those that may have to be left out.
+    small: Vec<(u64, Reverse<u32>)>,
+    /// Who would get the next part, the least overloaded first.
+    next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Who got the parts after the first weights, in order.
+    given: Vec<u32>,
+}
+
+/// What one member should carry, at most [`AMOUNT_MAX`], and what it gets.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    amount: u64,
+    place: u32,
+    weight: u16,
+}
+
+impl Quantizer {
+    /// Writes a weight for every amount, as near to their proportions as the limits allow.
+    ///
+    /// Exact when the amounts, reduced by their greatest common divisor, fit. 0 for the amount 0, and for amounts of
+    /// less than one part of the largest sum allowed. Of equal amounts that cannot weigh the same the first weighs more.
+    pub fn quantize(&mut self, amounts: &[u64], limits: Limits, weights: &mut [u16]) -> Rounding {
+        assert_eq!(amounts.len(), weights.len(), "a weight for every amount");
+        let counted = Counted::new(amounts);
+        let parts_max = limits.parts_max(counted.members);
+        if let Some(rounding) = counted.exact(parts_max, amounts, weights) {
+            return rounding;
+        }
+        self.keep(amounts);
+        let total = self.total();
+        self.drop_smallest(parts_max);
+        let rounding = self.exact(parts_max, total);
+        let rounding = rounding.unwrap_or_else(|| self.nearest(parts_max, total));
+        weights.fill(0);
+        for share in &self.kept {
+            weights[share.place as usize] = share.weight;
+        }
+        rounding
+    }
+
+    /// The amounts above 0, reduced, and where they are still too large scaled down.
+    fn keep(&mut self, amounts: &[u64]) {
+        let divisor = divisor(amounts.iter().copied()).max(1);
+        let largest = amounts.iter().fold(0, |most, amount| *amount.max(&most)) / divisor;
+        let shift = (u64::BITS - largest.leading_zeros()).saturating_sub(AMOUNT_MAX.ilog2());
+        self.kept.clear();
+        let shares = amounts.iter().zip(0..).filter(|(amount, _)| **amount > 0);
+        self.kept.extend(shares.map(|(amount, place)| {
+            Share {
+                amount: match divisor {
+                    1 => amount >> shift,
+                    _ => (amount / divisor) >> shift,
+                }
+                .max(1),
+                place,
+                weight: 0,
+            }
+        }));
+    }
+
+    fn total(&self) -> u64 {
+        self.kept.iter().map(|share| share.amount).sum()
+    }
+
+    /// Leaves out, smallest first, what is less than one part of the largest sum.
+    fn drop_smallest(&mut self, parts_max: u32) {
+        let mut total = self.total();
+        let less_than = |total: u64| total.div_ceil(u64::from(parts_max));
+        let small = self.kept.iter().map(Share::rank);
+        self.small.clear();
+        self.small
+            .extend(small.filter(|(amount, _)| *amount < less_than(total)));
+        self.small.sort_unstable();
+        let mut last = None;
+        for rank in &self.small {
+            if rank.0 >= less_than(total) {
+                break;
+            }
+            total -= rank.0;
+            last = Some(*rank);
+        }
+        if let Some(last) = last {
+            self.kept.retain(|share| share.rank() > last);
+        }
+    }
+
+    /// The amounts themselves, when they are small enough after reduction.
+    fn exact(&mut self, parts_max: u32, total: u64) -> Option<Rounding> {
+        let kept = self.total();
+        let divisor = divisor(self.kept.iter().map(|share| share.amount));
+        let largest = self.kept.iter().map(|share| share.amount).max()?;
+        if kept / divisor > u64::from(parts_max) || largest / divisor > u64::from(WEIGHT_MAX) {
+            return None;
+        }
+        for share in &mut self.kept {
+            share.weight = narrow(share.amount / divisor);
+        }
+        Some(Rounding {
+            parts: u32::try_from(kept / divisor).ok()?,
+            delta_ppm: ratio_ppm(total.into(), kept.into()),
         })
-        .collect();
-    if wanted.is_empty() {
-        return Quantized::default();
     }
-    wanted.sort_unstable_by_key(|share| (Reverse(share.amount), share.link));
-    let divisor = wanted
-        .iter()
-        .fold(0, |divisor, share| gcd(divisor, share.amount));
-    wanted.iter_mut().for_each(|share| share.amount /= divisor);
 
-    let total = sum(&wanted);
-    let dropped = drop_smallest(&mut wanted, limits);
-    wanted.sort_unstable_by_key(|share| share.link);
-    let weights = exact(&wanted, limits).unwrap_or_else(|| nearest(&wanted, limits));
-    let parts = weights.iter().sum();
-    Quantized {
-        delta_ppm: delta_ppm(&wanted, &weights, parts, total),
-        bound_ppm: bound_ppm(&wanted, limits, total),
-        weights: wanted.iter().map(|share| share.link).zip(weights).collect(),
-        dropped,
-        parts,
-    }
-}
-
-/// Removes, smallest first, what is less than one part of the largest sum; the order of `wanted` is descending.
-fn drop_smallest(wanted: &mut Vec<Share>, limits: Limits) -> Vec<LinkId> {
-    let mut dropped = Vec::new();
-    let mut total = sum(wanted);
-    while let Some(last) = wanted.last().copied() {
-        if last.amount * u128::from(limits.parts_max) >= total {
-            break;
+    /// The best weights over all allowed sums; of equally good ones those with the fewest parts.
+    fn nearest(&mut self, parts_max: u32, total: u64) -> Rounding {
+        let smallest = self.kept.iter().map(|share| share.amount).min();
+        let smallest = smallest.expect("what is left out is less than what is kept");
+        // One part for the smallest overloads it so much that all others can have as many as that allows.
+        let mut parts = 0;
+        for share in &mut self.kept {
+            share.weight = narrow((share.amount / smallest).min(WEIGHT_MAX.into()));
+            parts += u32::from(share.weight);
         }
-        total -= last.amount;
-        dropped.push(last.link);
-        wanted.pop();
-    }
-    dropped.sort_unstable();
-    dropped
-}
-
-/// The shares themselves, when they are small enough after reduction.
-fn exact(wanted: &[Share], limits: Limits) -> Option<Vec<u32>> {
-    let divisor = wanted
-        .iter()
-        .fold(0, |divisor, share| gcd(divisor, share.amount));
-    if sum(wanted) / divisor > u128::from(limits.parts_max) {
-        return None;
-    }
-    wanted
-        .iter()
-        .map(|share| u32::try_from(share.amount / divisor).ok())
-        .collect()
-}
-
-/// The best apportionment over all allowed sums; of equally good ones that with the fewest parts.
-fn nearest(wanted: &[Share], limits: Limits) -> Vec<u32> {
-    let fewest = u32::try_from(wanted.len()).unwrap_or(limits.parts_max);
-    let total = sum(wanted);
-    let mut best: Option<(Overload, Vec<u32>)> = None;
-    for parts in fewest..=limits.parts_max {
-        let weights = apportion(wanted, total, parts);
-        if weights.contains(&0) {
-            continue;
+        let mut best = Overload {
+            weight: 1,
+            amount: smallest,
+            parts,
+        };
+        let mut best_given = 0;
+        self.given.clear();
+        self.next.clear();
+        let next = self
+            .kept
+            .iter()
+            .zip(0..)
+            .map(|(share, at)| Reverse((share.next(), at)));
+        self.next.extend(next);
+        while parts < parts_max
+            && let Some(mut least) = self.next.peek_mut()
+        {
+            let at = least.0.1;
+            let share = &mut self.kept[at as usize];
+            if share.weight == WEIGHT_MAX {
+                break;
+            }
+            share.weight += 1;
+            least.0.0 = share.next();
+            parts += 1;
+            self.given.push(at);
+            let overload = Overload {
+                weight: share.weight,
+                amount: share.amount,
+                parts,
+            };
+            if overload.is_less(best) {
+                best = overload;
+                best_given = self.given.len();
+            }
         }
-        let overload = Overload::worst(wanted, &weights, parts);
-        if best.as_ref().is_none_or(|(least, _)| overload < *least) {
-            best = Some((overload, weights));
+        for at in &self.given[best_given..] {
+            self.kept[*at as usize].weight -= 1;
+        }
+        Rounding {
+            parts: best.parts,
+            delta_ppm: best.delta_ppm(total),
         }
     }
-    best.map(|(_, weights)| weights)
-        .expect("at the largest sum every kept share is worth at least one part")
 }
 
-/// Largest remainder (Hamilton): the whole parts, then one more each for the largest remainders, lowest link first.
-fn apportion(wanted: &[Share], total: u128, parts: u32) -> Vec<u32> {
-    let mut weights = Vec::with_capacity(wanted.len());
-    let mut order = Vec::with_capacity(wanted.len());
-    for (at, share) in wanted.iter().enumerate() {
-        let quota = share.amount * u128::from(parts);
-        weights.push(u32::try_from(quota / total).expect("a quota is at most the parts"));
-        order.push((Reverse(quota % total), share.link, at));
+impl Share {
+    /// The order of leaving out: the smallest first, of equal ones the last.
+    fn rank(&self) -> (u64, Reverse<u32>) {
+        (self.amount, Reverse(self.place))
     }
-    let left = (parts - weights.iter().sum::<u32>()) as usize;
-    if left > 0 {
-        // Fewer are left than there are members: each remainder is less than one part.
-        order.select_nth_unstable(left);
+
+    /// (weight + 1) / amount as a number that sorts as the fraction does. The numerator has 8 bits and the denominator
+    /// 42, so that two different fractions differ by more than 2^-51 of themselves and never round to one `f64`, and
+    /// equal ones always do; the bits of a positive `f64` sort as it does.
+    fn next(&self) -> u64 {
+        (f64::from(self.weight + 1) / self.amount as f64).to_bits()
     }
-    for (_, _, at) in &order[..left] {
-        weights[*at] += 1;
-    }
-    weights
 }
 
-/// weight / (amount x parts): Delta without the factor that all candidates have in common.
+/// weight / (amount x parts) of the worst member: Delta without the factor that all sums have in common.
+#[derive(Clone, Copy, Debug)]
 struct Overload {
-    weight: u128,
-    amount: u128,
-    parts: u128,
+    weight: u16,
+    amount: u64,
+    parts: u32,
 }
 
 impl Overload {
-    fn worst(wanted: &[Share], weights: &[u32], parts: u32) -> Self {
-        wanted
+    fn is_less(self, other: Self) -> bool {
+        // 8 + 32 + 43 bits: fits.
+        let product = |weight: u16, parts: u32, amount: u64| {
+            u128::from(u64::from(weight) * u64::from(parts)) * u128::from(amount)
+        };
+        product(self.weight, other.parts, other.amount)
+            < product(other.weight, self.parts, self.amount)
+    }
+
+    fn delta_ppm(self, total: u64) -> u64 {
+        ratio_ppm(
+            u128::from(self.weight) * u128::from(total),
+            u128::from(self.amount) * u128::from(self.parts),
+        )
+    }
+}
+
+/// What one look at all amounts finds.
+#[derive(Default)]
+struct Counted {
+    /// How many are above 0.
+    members: usize,
+    largest: u64,
+    /// Stops at the largest number.
+    total: u64,
+}
+
+impl Counted {
+    fn new(amounts: &[u64]) -> Self {
+        amounts
             .iter()
-            .zip(weights)
-            .map(|(share, weight)| Self {
-                weight: u128::from(*weight),
-                amount: share.amount,
-                parts: u128::from(parts),
+            .fold(Self::default(), |counted, amount| Self {
+                members: counted.members + usize::from(*amount > 0),
+                largest: counted.largest.max(*amount),
+                total: counted.total.saturating_add(*amount),
             })
-            .max_by(Self::compare)
-            .expect("a group that is apportioned has members")
     }
 
-    fn compare(&self, other: &Self) -> Ordering {
-        // 9 + 90 + 9 bits: fits.
-        (self.weight * other.amount * other.parts).cmp(&(other.weight * self.amount * self.parts))
+    /// Writes the amounts themselves, when they are small enough after reduction: nothing is left out then.
+    fn exact(&self, parts_max: u32, amounts: &[u64], weights: &mut [u16]) -> Option<Rounding> {
+        if self.members == 0 {
+            weights.fill(0);
+            return Some(Rounding::default());
+        }
+        if self.total == u64::MAX {
+            return None;
+        }
+        // Equal amounts are the usual case and need no divisor.
+        let even = u128::from(self.largest) * self.members as u128 == u128::from(self.total);
+        let divisor = if even {
+            self.largest
+        } else {
+            divisor(amounts.iter().copied())
+        };
+        let (parts, largest) = (self.total / divisor, self.largest / divisor);
+        if parts > u64::from(parts_max) || largest > u64::from(WEIGHT_MAX) {
+            return None;
+        }
+        for (weight, amount) in weights.iter_mut().zip(amounts) {
+            *weight = match (even, divisor) {
+                (true, _) => u16::from(*amount > 0),
+                // At most the largest, as was just seen.
+                (false, 1) => *amount as u16,
+                (false, _) => (amount / divisor) as u16,
+            };
+        }
+        Some(Rounding {
+            parts: u32::try_from(parts).ok()?,
+            delta_ppm: PPM,
+        })
     }
 }
 
-impl PartialEq for Overload {
-    fn eq(&self, other: &Self) -> bool {
-        self.compare(other) == Ordering::Equal
+fn divisor(mut amounts: impl Iterator<Item = u64>) -> u64 {
+    let mut divisor = 0;
+    while divisor != 1
+        && let Some(amount) = amounts.next()
+    {
+        divisor = gcd(divisor, amount);
     }
-}
-
-impl PartialOrd for Overload {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.compare(other))
-    }
-}
-
-fn delta_ppm(wanted: &[Share], weights: &[u32], parts: u32, total: u128) -> u64 {
-    let worst = Overload::worst(wanted, weights, parts);
-    ratio_ppm(worst.weight * total, worst.amount * worst.parts)
-}
-
-fn bound_ppm(wanted: &[Share], limits: Limits, total: u128) -> u64 {
-    let kept = sum(wanted);
-    let smallest = wanted.iter().map(|share| share.amount).min().unwrap_or(1);
-    // total / kept x (1 + kept / (parts_max x smallest)) = total x (parts_max x smallest + kept) / (kept x parts_max x
-    // smallest), taken factor by factor, each rounded up, so as not to overflow.
-    let scaled = smallest * u128::from(limits.parts_max);
-    let kept_factor = u128::from(ratio_ppm(total, kept));
-    let rounding_factor = u128::from(ratio_ppm(scaled + kept, scaled));
-    u64::try_from((kept_factor * rounding_factor).div_ceil(PPM)).unwrap_or(u64::MAX)
-}
-
-/// over / under in millionths, rounded up; both are halved until the product fits.
-fn ratio_ppm(mut over: u128, mut under: u128) -> u64 {
-    while over > u128::MAX / PPM {
-        over = over.div_ceil(2);
-        under /= 2;
-    }
-    u64::try_from((over * PPM).div_ceil(under.max(1))).unwrap_or(u64::MAX)
-}
-
-fn sum(shares: &[Share]) -> u128 {
-    shares.iter().map(|share| share.amount).sum()
+    divisor
 }
 
 /// The greatest common divisor; gcd(0, b) = b.
-pub(crate) fn gcd(a: u128, b: u128) -> u128 {
+pub(crate) fn gcd<T>(a: T, b: T) -> T
+where
+    T: Copy + Default + PartialOrd + Rem<Output = T> + Div<Output = T>,
+{
     let (mut a, mut b) = (a, b);
-    while b > 0 {
+    while b > T::default() {
         (a, b) = (b, a % b);
     }
     a
 }
 
+fn narrow(weight: u64) -> u16 {
+    u16::try_from(weight).expect("at most the largest weight")
+}
+
+/// over / under in millionths, rounded up; both have at most 100 bits.
+fn ratio_ppm(over: u128, under: u128) -> u64 {
+    u64::try_from((over * u128::from(PPM)).div_ceil(under)).unwrap_or(u64::MAX)
+}
+
 /// The default sum of a group: the kernel's weight is 8 bits wide, SONiC normalises to 255, and 255 keeps any single
 /// weight within both.
 pub const PARTS_DEFAULT: u32 = 255;
-/// The largest sum that can be asked for: a Linux next-hop weight is 1 to 256 before Linux 6.12.
+/// What each member adds to the default sum where that is more than [`PARTS_DEFAULT`], that is from 64 members on: the
+/// kernel bounds single weights, not their sum, and with as many parts for 256 members as for 64 those with the
+/// smallest shares would get none. Links of 100, 200 and 400 Gb/s in any mixture are exact with four each.
+pub const PARTS_PER_MEMBER: u32 = 4;
+/// The largest sum that can be asked for: that of a table that spends an entry per part.
 pub const PARTS_MAX: u32 = 256;
-/// The largest amount of one share: what keeps every product here within 128 bits.
-pub const AMOUNT_MAX: u128 = 1 << 90;
-const PPM: u128 = 1_000_000;
+/// The largest weight: a Linux next-hop weight is 1 to 256 before Linux 6.12, and 256 wraps to 0 where SONiC keeps it in
+/// 8 bits. A member that should have more gets this and is underloaded.
+pub const WEIGHT_MAX: u16 = 255;
+/// The largest amount that is taken as it is after reduction; larger ones are scaled to it, to within 1 in 2^41 of the
+/// largest.
+pub const AMOUNT_MAX: u64 = 1 << 42;
+const PPM: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -257,120 +367,146 @@ mod tests {
 
     use super::*;
 
-    fn shares(amounts: &[u128]) -> Vec<Share> {
-        amounts
-            .iter()
-            .zip(0..)
-            .map(|(amount, id)| Share {
-                link: LinkId(id),
-                amount: *amount,
-            })
-            .collect()
+    fn quantize(amounts: &[u64], limits: Limits) -> (Vec<u16>, Rounding) {
+        let mut weights = vec![0; amounts.len()];
+        let rounding = Quantizer::default().quantize(amounts, limits, &mut weights);
+        (weights, rounding)
     }
 
-    fn weights(amounts: &[u128], parts_max: u32) -> Vec<u32> {
-        quantize(&shares(amounts), Limits::new(parts_max))
-            .weights
-            .into_values()
-            .collect()
+    fn weights(amounts: &[u64], parts_max: u32) -> Vec<u16> {
+        quantize(amounts, Limits::new(parts_max)).0
     }
 
     #[test]
     fn proportions_that_fit_are_exact_and_reduced() {
         assert_eq!(weights(&[100, 100, 100, 100], 255), [1, 1, 1, 1]);
         assert_eq!(weights(&[100_000, 50_000], 255), [2, 1]);
-        assert_eq!(weights(&[63, 1], 255), [63, 1]);
-        assert_eq!(
-            quantize(&shares(&[400, 100]), Limits::default()).delta_ppm,
-            1_000_000
-        );
+        assert_eq!(weights(&[63, 0, 1], 255), [63, 0, 1]);
+        let (_, rounding) = quantize(&[400, 100], Limits::default());
+        assert_eq!(rounding.delta_ppm, 1_000_000);
     }
 
     #[test]
     fn sixty_two_to_thirty_eight_in_ten_parts_is_five_to_three() {
-        assert_eq!(weights(&[62, 38], 10), [5, 3]);
-        let quantized = quantize(&shares(&[62, 38]), Limits::new(10));
-        assert_eq!(quantized.delta_ppm, 1_008_065);
+        let (weights, rounding) = quantize(&[62, 38], Limits::new(10));
+        assert_eq!(weights, [5, 3]);
+        assert_eq!(rounding.delta_ppm, 1_008_065);
     }
 
     #[test]
-    fn a_member_below_one_part_is_named_as_dropped() {
-        let quantized = quantize(&shares(&[100_000, 100_000, 1]), Limits::default());
-        assert_eq!(quantized.dropped, [LinkId(2)]);
-        assert_eq!(quantized.weights.len(), 2);
-        assert_eq!(quantized.parts, 2);
-        assert!(quantized.delta_ppm > 1_000_000);
+    fn a_member_below_one_part_gets_none() {
+        let (weights, rounding) = quantize(&[100_000, 100_000, 1], Limits::default());
+        assert_eq!(weights, [1, 1, 0]);
+        assert_eq!(rounding.parts, 2);
+        assert!(rounding.delta_ppm > 1_000_000);
     }
 
     #[test]
-    fn more_members_than_parts_drop_the_highest_links() {
-        let quantized = quantize(&shares(&[1; 300]), Limits::default());
-        assert_eq!(quantized.parts, 255);
-        assert_eq!(quantized.dropped.len(), 45);
-        assert_eq!(quantized.dropped[0], LinkId(255));
+    fn equal_members_all_keep_a_part_however_many() {
+        for members in [255, 256, 257, 1_024] {
+            let (weights, rounding) = quantize(&vec![7; members], Limits::default());
+            assert_eq!(weights, vec![1; members]);
+            assert_eq!(rounding.parts as usize, members);
+            assert_eq!(rounding.delta_ppm, 1_000_000);
+        }
+    }
+
+    #[test]
+    fn one_speed_among_four_keeps_its_part_in_a_wide_group() {
+        let amounts: Vec<u64> = (0..256).map(|place| 100 * (1 + place % 4)).collect();
+        let (weights, rounding) = quantize(&amounts, Limits::default());
+        let wanted = (0..256).map(|place| 1 + place % 4);
+        assert!(weights.into_iter().eq(wanted));
+        assert_eq!(rounding.delta_ppm, 1_000_000);
+    }
+
+    #[test]
+    fn a_strict_limit_leaves_out_the_last_of_too_many_equal_members() {
+        let (weights, rounding) = quantize(&[1; 300], Limits::new(255));
+        assert_eq!(rounding.parts, 255);
+        assert!(weights[..255].iter().all(|weight| *weight == 1));
+        assert!(weights[255..].iter().all(|weight| *weight == 0));
+    }
+
+    #[test]
+    fn no_weight_is_above_the_largest_however_wide_the_group() {
+        let mut amounts = vec![1; 1_024];
+        amounts[0] = 1_000;
+        let (weights, rounding) = quantize(&amounts, Limits::default());
+        assert_eq!(weights[0], WEIGHT_MAX);
+        assert!(weights[1..].iter().all(|weight| *weight == 1));
+        assert_eq!(rounding.parts, 255 + 1_023);
     }
 
     #[test]
     fn nothing_wanted_gives_nothing() {
         assert_eq!(
-            quantize(&shares(&[0, 0]), Limits::default()),
-            Quantized::default()
+            quantize(&[0, 0], Limits::default()),
+            (vec![0, 0], Rounding::default())
         );
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
+        #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
         fn the_sum_the_bound_and_the_members_hold(
-            amounts in prop::collection::vec(0_u128..2_000_000_000_000, 1..40),
+            amounts in prop::collection::vec(0_u64..2_000_000_000_000, 1..40),
             parts_max in 1_u32..=256,
         ) {
-            let shares = shares(&amounts);
-            let quantized = quantize(&shares, Limits::new(parts_max));
-            let sum: u32 = quantized.weights.values().sum();
-            prop_assert_eq!(sum, quantized.parts);
+            let (weights, rounding) = quantize(&amounts, Limits::new(parts_max));
+            let sum: u32 = weights.iter().map(|weight| u32::from(*weight)).sum();
+            prop_assert_eq!(sum, rounding.parts);
             prop_assert!(sum <= parts_max);
-            prop_assert!(quantized.weights.values().all(|weight| (1..=256).contains(weight)));
-            prop_assert!(quantized.delta_ppm <= quantized.bound_ppm + 1);
-            for share in &shares {
-                let kept = quantized.weights.contains_key(&share.link);
-                let dropped = quantized.dropped.contains(&share.link);
-                prop_assert_eq!(share.amount > 0, kept != dropped);
-                prop_assert!(!(kept && dropped));
+            let all: u64 = amounts.iter().sum();
+            let kept = || amounts.iter().zip(&weights).filter(|(_, weight)| **weight > 0);
+            let kept_all: u64 = kept().map(|(amount, _)| amount).sum();
+            let Some(smallest) = kept().map(|(amount, _)| amount).min() else {
+                prop_assert_eq!(all, 0);
+                return Ok(());
+            };
+            for (amount, weight) in amounts.iter().zip(&weights) {
+                prop_assert!(*amount > 0 || *weight == 0);
+                prop_assert!(*weight > 0 || amount <= smallest);
             }
+            let bound = all as f64 / kept_all as f64
+                * (1.0 + kept_all as f64 / (f64::from(parts_max) * *smallest as f64));
+            prop_assert!(rounding.delta_ppm as f64 <= bound * 1e6 + 2.0);
         }
 
         #[test]
         fn order_and_unit_do_not_matter(
-            amounts in prop::collection::vec(1_u128..100_000, 1..20),
-            unit in 1_u128..1_000_000,
+            amounts in prop::collection::vec(1_u64..100_000, 1..20),
+            unit in 1_u64..1_000_000,
             turn in 0_usize..20,
         ) {
-            let plain = shares(&amounts);
-            let mut turned: Vec<Share> = plain
-                .iter()
-                .map(|share| Share { amount: share.amount * unit, ..*share })
-                .collect();
+            let plain = quantize(&amounts, Limits::default());
+            let mut turned: Vec<u64> = amounts.iter().map(|amount| amount * unit).collect();
+            prop_assert_eq!(&plain, &quantize(&turned, Limits::default()));
             let middle = turn % turned.len();
             turned.rotate_left(middle);
-            prop_assert_eq!(
-                quantize(&plain, Limits::default()),
-                quantize(&turned, Limits::default())
-            );
+            prop_assert_eq!(plain.1, quantize(&turned, Limits::default()).1);
         }
 
         #[test]
-        fn a_larger_share_never_weighs_less(amounts in prop::collection::vec(1_u128..1_000, 2..12)) {
-            let quantized = quantize(&shares(&amounts), Limits::default());
-            for (a, one) in amounts.iter().zip(0..) {
-                for (b, other) in amounts.iter().zip(0..) {
-                    let weight = |id| quantized.weights.get(&LinkId(id)).copied().unwrap_or(0);
-                    if a > b {
-                        prop_assert!(weight(one) >= weight(other));
-                    }
+        fn a_larger_share_never_weighs_less(amounts in prop::collection::vec(1_u64..1_000, 2..12)) {
+            let (weights, _) = quantize(&amounts, Limits::default());
+            for (a, one) in amounts.iter().zip(&weights) {
+                for (b, other) in amounts.iter().zip(&weights) {
+                    prop_assert!(a <= b || one >= other);
                 }
             }
+        }
+
+        #[test]
+        fn any_amounts_are_rounded(
+            amounts in prop::collection::vec(prop_oneof![Just(u64::MAX), any::<u64>(), 0_u64..9], 1..300),
+        ) {
+            let (weights, rounding) = quantize(&amounts, Limits::default());
+            let sum: u32 = weights.iter().map(|weight| u32::from(*weight)).sum();
+            prop_assert_eq!(sum, rounding.parts);
+            prop_assert!(weights.iter().all(|weight| *weight <= WEIGHT_MAX));
+            prop_assert_eq!(sum == 0, amounts.iter().all(|amount| *amount == 0));
         }
     }
 }

@@ -1,36 +1,50 @@
-//! Water-filling: every live way from a leaf to a leaf takes a share in proportion to what it can carry end to end.
+//! The answer for all pairs of leaves at once, with the reasons of every member: what a small fabric can afford.
 //!
-//! A next switch carries min(live capacity up to it, live capacity from it to the destination); parallel links to it
-//! divide that in proportion to their own capacity. This is the answer when demand is unknown. Exact for two tiers; in
-//! three tiers the capacity from a switch to the destination is counted tier by tier, which is an upper bound where
-//! several ways meet again. It refuses to know demand.
+//! Destinations that a source need not tell apart share one group. A large fabric is solved leaf by leaf and explained
+//! when somebody asks: [`Fabric::leaf`], [`Fabric::explain`]. It refuses to know demand.
 
 use std::collections::BTreeMap;
 
 use crate::explain::{Exclusion, Reason};
+use crate::fabric::Fabric;
+use crate::leaf::LeafSolution;
 use crate::problem::{LinkId, Problem, SwitchId};
-use crate::quantize::{AMOUNT_MAX, Limits, Quantized, Share, gcd, quantize};
+use crate::quantize::Limits;
 
 /// For every ordered pair of leaves: how the source divides its traffic to the destination.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Solution {
-    groups: BTreeMap<(SwitchId, SwitchId), Group>,
+    leaves: BTreeMap<SwitchId, Explained>,
+}
+
+/// The weights of one source, and its groups with their reasons, by their places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Explained {
+    leaf: LeafSolution,
+    groups: Vec<Group>,
 }
 
 impl Solution {
     /// The group of a source for a destination; None for a pair that is not two different leaves.
     pub fn group(&self, source: SwitchId, destination: SwitchId) -> Option<&Group> {
-        self.groups.get(&(source, destination))
+        let explained = self.leaves.get(&source)?;
+        let group = explained.leaf.group_of(destination)?;
+        Some(&explained.groups[group])
     }
 
     /// Every pair of source and destination with its group, in order.
     pub fn groups(&self) -> impl Iterator<Item = ((SwitchId, SwitchId), &Group)> + '_ {
-        self.groups.iter().map(|(pair, group)| (*pair, group))
+        self.leaves.iter().flat_map(|(source, explained)| {
+            let destinations = explained.leaf.destinations();
+            destinations.map(|(to, group)| ((*source, to), &explained.groups[group]))
+        })
     }
 
     #[cfg(test)]
     pub(crate) fn groups_mut(&mut self) -> impl Iterator<Item = &mut Group> + '_ {
-        self.groups.values_mut()
+        self.leaves
+            .values_mut()
+            .flat_map(|leaf| leaf.groups.iter_mut())
     }
 }
 
@@ -73,221 +87,16 @@ pub struct Excluded {
 
 /// Solves for all pairs of leaves. Equal problems give equal solutions.
 pub fn solve(problem: &Problem, limits: Limits) -> Solution {
-    let mut solution = Solution::default();
-    for destination in problem.leaves() {
-        let alive = toward(problem, destination, false);
-        let declared = toward(problem, destination, true);
-        for source in problem.leaves().filter(|leaf| *leaf != destination) {
-            let ways = ways(problem, source, &alive, &declared);
-            let group = group(&ways, limits);
-            solution.groups.insert((source, destination), group);
-        }
+    let fabric = Fabric::new(problem);
+    let leaves = fabric.leaves().filter_map(|source| {
+        let leaf = fabric.leaf(source, limits)?;
+        let groups = (0..leaf.groups()).map(|group| fabric.explain(&leaf, group));
+        let groups = groups.collect();
+        Some((source, Explained { leaf, groups }))
+    });
+    Solution {
+        leaves: leaves.collect(),
     }
-    solution
-}
-
-/// A next switch of one source towards one destination.
-struct Way {
-    via: SwitchId,
-    /// Every link to it: number, capacity, alive.
-    links: Vec<(LinkId, u64, bool)>,
-    up_bps: u128,
-    down_bps: u128,
-    down_declared_bps: u128,
-}
-
-impl Way {
-    fn end_to_end_bps(&self) -> u128 {
-        self.up_bps.min(self.down_bps)
-    }
-
-    fn live(&self) -> impl Iterator<Item = (LinkId, u64)> + '_ {
-        self.links
-            .iter()
-            .filter(|(_, _, alive)| *alive)
-            .map(|(link, capacity_bps, _)| (*link, *capacity_bps))
-    }
-}
-
-type Capacities = BTreeMap<SwitchId, u128>;
-
-/// What every switch can carry to the destination: straight down where a way down exists, else by way of the tier
-/// above. With `all`, as if every link were alive.
-fn toward(problem: &Problem, destination: SwitchId, all: bool) -> Capacities {
-    let mut by_tier: Vec<(u8, SwitchId)> = problem
-        .switches()
-        .map(|(switch, tier)| (tier, switch))
-        .collect();
-    by_tier.sort_unstable();
-    let mut known = Capacities::from([(destination, u128::MAX)]);
-    for (_, switch) in by_tier.iter().filter(|(tier, _)| *tier > 0) {
-        let down = onward(problem, problem.below(*switch), &known, all);
-        known.insert(*switch, down);
-    }
-    for (_, switch) in by_tier.iter().rev().filter(|(tier, _)| *tier > 0) {
-        if known.get(switch) == Some(&0) {
-            let up = onward(problem, problem.above(*switch), &known, all);
-            known.insert(*switch, up);
-        }
-    }
-    known
-}
-
-fn onward<'a>(
-    problem: &Problem,
-    neighbours: impl Iterator<Item = (SwitchId, &'a [LinkId])>,
-    known: &Capacities,
-    all: bool,
-) -> u128 {
-    neighbours
-        .map(|(neighbour, links)| {
-            let beyond = known.get(&neighbour).copied().unwrap_or(0);
-            capacity(problem, links, all).min(beyond)
-        })
-        .sum()
-}
-
-fn capacity(problem: &Problem, links: &[LinkId], all: bool) -> u128 {
-    links
-        .iter()
-        .filter_map(|link| problem.link(*link))
-        .filter(|link| all || link.alive)
-        .map(|link| u128::from(link.capacity_bps))
-        .sum()
-}
-
-fn ways(
-    problem: &Problem,
-    source: SwitchId,
-    alive: &Capacities,
-    declared: &Capacities,
-) -> Vec<Way> {
-    problem
-        .above(source)
-        .map(|(via, links)| Way {
-            via,
-            links: links
-                .iter()
-                .filter_map(|link| problem.link(*link))
-                .map(|link| (link.id, link.capacity_bps, link.alive))
-                .collect(),
-            up_bps: capacity(problem, links, false),
-            down_bps: alive.get(&via).copied().unwrap_or(0),
-            down_declared_bps: declared.get(&via).copied().unwrap_or(0),
-        })
-        .collect()
-}
-
-fn group(ways: &[Way], limits: Limits) -> Group {
-    let quantized = quantize(&shares(ways), limits);
-    let mut group = Group {
-        parts: quantized.parts,
-        delta_ppm: quantized.delta_ppm,
-        ..Group::default()
-    };
-    for way in ways {
-        for (link, capacity_bps, alive) in &way.links {
-            match verdict(way, *capacity_bps, *alive, *link, &quantized, limits) {
-                Ok(reason) => group.members.push(Member {
-                    link: *link,
-                    via: way.via,
-                    weight: reason.weight,
-                    reason,
-                }),
-                Err(reason) => group.excluded.push(Excluded {
-                    link: *link,
-                    via: way.via,
-                    reason,
-                }),
-            }
-        }
-    }
-    group.members.sort_unstable_by_key(|member| member.link);
-    group
-        .excluded
-        .sort_unstable_by_key(|excluded| excluded.link);
-    group
-}
-
-fn verdict(
-    way: &Way,
-    capacity_bps: u64,
-    alive: bool,
-    link: LinkId,
-    quantized: &Quantized,
-    limits: Limits,
-) -> Result<Reason, Exclusion> {
-    if !alive {
-        return Err(Exclusion::LinkDown);
-    }
-    if way.down_bps == 0 {
-        return Err(Exclusion::NoWayOn);
-    }
-    let end_to_end_bps = as_bps(u128::from(capacity_bps) * way.end_to_end_bps() / way.up_bps);
-    let Some(weight) = quantized.weights.get(&link) else {
-        return Err(Exclusion::TooSmall {
-            end_to_end_bps,
-            parts_max: limits.parts_max(),
-        });
-    };
-    Ok(Reason {
-        weight: *weight,
-        parts: quantized.parts,
-        end_to_end_bps,
-        up_bps: as_bps(way.up_bps),
-        up_links: way.live().count(),
-        down_bps: as_bps(way.down_bps),
-        down_declared_bps: as_bps(way.down_declared_bps),
-    })
-}
-
-/// The exact shares over one common denominator; where that would not fit, bits per second rounded down.
-fn shares(ways: &[Way]) -> Vec<Share> {
-    let usable: Vec<&Way> = ways.iter().filter(|way| way.end_to_end_bps() > 0).collect();
-    exact_shares(&usable).unwrap_or_else(|| rounded_shares(&usable))
-}
-
-fn exact_shares(ways: &[&Way]) -> Option<Vec<Share>> {
-    let divisor = ways
-        .iter()
-        .flat_map(|way| {
-            way.live()
-                .map(|(_, capacity_bps)| u128::from(capacity_bps))
-                .chain([way.end_to_end_bps()])
-        })
-        .fold(0, gcd);
-    let denominator = ways.iter().try_fold(1_u128, |denominator, way| {
-        let up = way.up_bps / divisor;
-        (denominator / gcd(denominator, up)).checked_mul(up)
-    })?;
-    let mut shares = Vec::new();
-    for way in ways {
-        let per_unit = denominator / (way.up_bps / divisor);
-        for (link, capacity_bps) in way.live() {
-            let amount = (u128::from(capacity_bps) / divisor)
-                .checked_mul(way.end_to_end_bps() / divisor)?
-                .checked_mul(per_unit)
-                .filter(|amount| *amount <= AMOUNT_MAX)?;
-            shares.push(Share { link, amount });
-        }
-    }
-    Some(shares)
-}
-
-fn rounded_shares(ways: &[&Way]) -> Vec<Share> {
-    ways.iter()
-        .flat_map(|way| {
-            way.live().map(|(link, capacity_bps)| Share {
-                link,
-                amount: (u128::from(capacity_bps) * way.end_to_end_bps() / way.up_bps).max(1),
-            })
-        })
-        .collect()
-}
-
-/// Sums of capacities are wider than one capacity; what a reason shows stops at the widest number it has.
-fn as_bps(bps: u128) -> u64 {
-    u64::try_from(bps).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

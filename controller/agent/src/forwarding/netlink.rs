@@ -229,7 +229,16 @@ impl Netlink {
     pub(super) async fn delete_all(&self, mark: Mark) -> io::Result<usize> {
         let mut deleted = 0;
         for family in FAMILIES {
-            for route in self.routes(family, None, Some(mark.protocol)).await? {
+            for mut route in self.routes(family, None, Some(mark.protocol)).await? {
+                // What names the route; the kernel takes either its group or the group's next hops.
+                route.attributes.retain(|attribute| {
+                    matches!(
+                        attribute,
+                        RouteAttribute::Destination(_)
+                            | RouteAttribute::Priority(_)
+                            | RouteAttribute::Table(_)
+                    )
+                });
                 let message = RouteNetlinkMessage::DelRoute(route);
                 self.delete(Message::Route(message)).await?;
                 deleted += 1;

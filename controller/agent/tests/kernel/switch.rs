@@ -142,12 +142,14 @@ impl Switch {
     /// The binary, in this namespace.
     pub(crate) fn daemon(&self, arguments: &[&str]) -> Daemon {
         let child = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
-            .args(["--listen", "127.0.0.1:9340", "--prefix", "203.0.113.0/24"])
+            .args(["--listen", LISTEN, "--prefix", "203.0.113.0/24"])
             .args(arguments)
             .stderr(Stdio::inherit())
             .spawn()
             .expect("started");
-        let channel = Endpoint::from_static("http://127.0.0.1:9340").connect_lazy();
+        let channel = Endpoint::from_shared(format!("http://{LISTEN}"))
+            .expect("an address")
+            .connect_lazy();
         Daemon { channel, child }
     }
 
@@ -255,6 +257,14 @@ impl Agent {
     }
 }
 
+impl Drop for Daemon {
+    /// A test that fails leaves no process behind.
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ended = self.child.kill();
+    }
+}
+
 impl Daemon {
     pub(crate) fn channel(&self) -> Channel {
         self.channel.clone()
@@ -263,10 +273,7 @@ impl Daemon {
     /// Waits until it serves.
     pub(crate) async fn ready(&self) {
         let wait = async {
-            while tokio::net::TcpStream::connect("127.0.0.1:9340")
-                .await
-                .is_err()
-            {
+            while tokio::net::TcpStream::connect(LISTEN).await.is_err() {
                 sleep(Duration::from_millis(20)).await;
             }
         };
@@ -313,3 +320,6 @@ impl Daemon {
         Pid::from_raw(self.child.id().try_into().expect("a pid"))
     }
 }
+
+/// Where the binary serves.
+const LISTEN: &str = "127.0.0.1:9340";
