@@ -199,6 +199,7 @@ fn count(socket: &UdpSocket, flows: usize, sent_all: &AtomicBool) -> io::Result<
                 }
                 seen[number] = true;
             }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if sent_all.load(Ordering::Relaxed) {
                     return Ok(arrived);

@@ -102,6 +102,9 @@ fn with_weft(
         println!("  run {run}, with weft: {}: {cost}", row.name);
         tally.with_weft.entry(number).or_default().push(cost);
         row.before.undo(lab, &faults.traffic.agent)?;
+        if row.before == Before::ReplicasKilled {
+            mode::peered(lab, &faults.traffic.leaf, checks)?;
+        }
     }
     Ok(())
 }
@@ -114,10 +117,18 @@ fn measure(lab: &mut Lab, faults: &Faults, row: &Row, mode: Mode) -> Result<Cost
     let ports = paths::spread(traffic, &leaf, &route)?;
     let flows = Flows::start(&route, &ports, traffic.packets_per_second)?;
     clock::pause(STEADY)?;
-    let begun = flows.now();
+    let happened = flows.now();
     if mode == Mode::Weft {
         row.before.happen(lab, &traffic.agent)?;
     }
+    let begun = match row.before {
+        Before::ReplicasKilled => {
+            // EVPN leaves them for the spines, which is not what is compared here.
+            clock::pause(STEADY)?;
+            flows.now()
+        }
+        Before::Nothing | Before::AgentKilled | Before::DeclaredOtherwise => happened,
+    };
     row.fault.begin(lab)?;
     clock::pause(BROKEN)?;
     let mended = flows.now();
@@ -129,7 +140,7 @@ fn measure(lab: &mut Lab, faults: &Faults, row: &Row, mode: Mode) -> Result<Cost
     answer.map_err(|rest| Failure::new(format!("{} is not mended: {rest}", row.name)))?;
     clock::pause(STEADY)?;
     let count = flows.stop()?;
-    let before = count.lost(Duration::ZERO, begun);
+    let before = count.lost(Duration::ZERO, happened);
     if before > 0 {
         let said = format!(
             "{before} of {} packets lost before {}",
@@ -146,8 +157,9 @@ fn measure(lab: &mut Lab, faults: &Faults, row: &Row, mode: Mode) -> Result<Cost
     })
 }
 
-/// Whether weft lost at most `ratio` times what FRR alone lost, and beyond it one packet per run: what is on a wire
-/// when it is cut is lost in any case, and may be none or one.
+/// Whether weft lost at most `ratio` times what FRR alone lost, and beyond it a packet or a few per run: what is on its
+/// way when links go down one after another is lost in any case. FRR's own time from a link to its routes differs by a
+/// tenth from run to run, so a few runs are compared less strictly.
 fn verdict(alone: &[Cost], with_weft: &[Cost], ratio: f64) -> Result<String, String> {
     let sum = |costs: &[Cost]| costs.iter().map(|cost| cost.lost).sum::<usize>();
     let each = |costs: &[Cost]| {
@@ -162,11 +174,15 @@ fn verdict(alone: &[Cost], with_weft: &[Cost], ratio: f64) -> Result<String, Str
         weft as f64 / (frr as f64).max(1.0)
     );
     let measured = !with_weft.is_empty() && with_weft.len() == alone.len();
-    match measured && weft as f64 <= ratio * frr as f64 + with_weft.len() as f64 {
-        true => Ok(said),
-        false => Err(format!(
-            "expected: with weft at most {ratio} times FRR alone, and a packet per run\nactual:   {said}"
-        )),
+    let runs = with_weft.len() as f64;
+    let (limit, packets) = match with_weft.len() {
+        few if few < ENOUGH_RUNS => (ratio + SPREAD / runs.sqrt(), PACKETS_OF_FEW),
+        _ => (ratio, PACKETS),
+    };
+    let limits = format!("limit {limit:.2} times and {packets} per run");
+    match measured && weft as f64 <= limit * frr as f64 + packets * runs {
+        true => Ok(format!("{said}, {limits}")),
+        false => Err(format!("expected: {limits}\nactual:   {said}")),
     }
 }
 
@@ -191,6 +207,16 @@ const BROKEN: Duration = Duration::from_millis(1_500);
 /// A bgpd that was killed is back with all sessions after 6 s.
 const MENDED_WITHIN: Duration = Duration::from_secs(30);
 
+/// Two and a half standard deviations of the ratio of one run to another, each with one of a tenth.
+const SPREAD: f64 = 0.35;
+
+/// Packets per run that are no difference: one of 800 in a second; of a few runs five milliseconds' worth.
+const PACKETS: f64 = 1.0;
+const PACKETS_OF_FEW: f64 = 4.0;
+
+/// From here on the sums speak for themselves.
+const ENOUGH_RUNS: usize = 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,15 +231,25 @@ mod tests {
 
     #[test]
     fn sums_over_all_runs_are_compared() {
-        assert!(verdict(&costs(&[100, 100]), &costs(&[90, 130]), 1.1).is_ok());
-        let said = verdict(&costs(&[100, 100]), &costs(&[90, 133]), 1.1).unwrap_err();
-        assert!(said.contains("FRR alone 200 (100 100), with weft 223 (90 133): 1.11 times"));
+        let (alone, mut with_weft) = (costs(&[100; 20]), [111; 20]);
+        assert!(verdict(&alone, &costs(&with_weft), 1.1).is_ok());
+        with_weft[0] = 131;
+        let said = verdict(&alone, &costs(&with_weft), 1.1).unwrap_err();
+        assert!(said.contains("FRR alone 2000 ("), "{said}");
+        assert!(said.contains("with weft 2240 (131 111 "), "{said}");
+    }
+
+    #[test]
+    fn a_few_runs_are_compared_less_strictly() {
+        assert!(verdict(&costs(&[100; 3]), &costs(&[134; 3]), 1.1).is_ok());
+        assert!(verdict(&costs(&[100; 3]), &costs(&[136; 3]), 1.1).is_err());
     }
 
     #[test]
     fn a_packet_per_run_is_no_difference_and_no_run_is_no_answer() {
-        assert!(verdict(&costs(&[0, 0]), &costs(&[1, 1]), 1.1).is_ok());
-        assert!(verdict(&costs(&[0, 0]), &costs(&[1, 2]), 1.1).is_err());
+        assert!(verdict(&costs(&[0, 0]), &costs(&[4, 4]), 1.1).is_ok());
+        assert!(verdict(&costs(&[0, 0]), &costs(&[4, 5]), 1.1).is_err());
+        assert!(verdict(&costs(&[0; 20]), &costs(&[1; 20]), 1.1).is_ok());
         assert!(verdict(&[], &[], 1.1).is_err());
         assert!(verdict(&costs(&[9, 9]), &costs(&[9]), 1.1).is_err());
     }

@@ -1,9 +1,9 @@
 //! With weft or with FRR alone, and when the change is complete.
 
-use std::time::Duration;
+use std::{net::Ipv4Addr, time::Duration};
 
 use super::{Faults, LEAVES, REPLICAS, TABLE, switch};
-use crate::{check::Checks, expect::Lines, failure::Failure, lab::Lab, weft::Client};
+use crate::{check::Checks, clock, expect::Lines, failure::Failure, lab::Lab, weft::Client};
 
 /// Who routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,17 +45,39 @@ pub(super) fn enter(
         }
         Mode::Weft => {
             said(lab, &["balance", "on"])?;
-            let all: Lines = ["all".to_owned()].into();
-            checks.agree("with weft: every leaf routes by it", PATIENCE, &all, || {
-                Ok(unready(lab, faults)?.unwrap_or_else(|| all.clone()))
+            let traffic = &faults.traffic;
+            let name = format!("with weft: {} routes by it", traffic.leaf);
+            checks.agree(&name, PATIENCE, &expected(faults), || {
+                let vtep = traffic.vtep.to_string();
+                let found = switch::ways(lab, &traffic.leaf, TABLE, &vtep)?;
+                Ok([found.join(" ")].into())
             })
         }
     }
 }
 
-/// What keeps the leaves from routing by weft's tables. None: nothing.
-pub(super) fn unready(lab: &Lab, faults: &Faults) -> Result<Option<Lines>, Failure> {
-    switch::lacking(lab, TABLE, &faults.traffic.uplinks)
+/// All ways to the VTEP of the leaf that receives.
+fn expected(faults: &Faults) -> Lines {
+    [faults.traffic.uplinks.join(" ")].into()
+}
+
+/// Waits until a leaf peers with every replica and has from each what the others announce.
+pub(super) fn peered(lab: &Lab, leaf: &str, checks: &mut Checks) -> Result<bool, Failure> {
+    let all: Lines = REPLICAS
+        .iter()
+        .map(|(_, at)| format!("{at}: all"))
+        .collect();
+    let name = format!("{leaf} hears EVPN from every replica again");
+    let heard = checks.agree(&name, checks.patience(), &all, || {
+        let summary = lab.frr(leaf)?.json("show bgp l2vpn evpn summary json")?;
+        let said = |at: &Ipv4Addr| match summary["peers"][at.to_string()]["pfxRcd"].as_u64() {
+            Some(received) if received >= EVPN_ROUTES => format!("{at}: all"),
+            received => format!("{at}: {}", received.unwrap_or_default()),
+        };
+        Ok(REPLICAS.iter().map(|(_, at)| said(at)).collect())
+    })?;
+    clock::pause(SETTLED)?;
+    Ok(heard)
 }
 
 fn traces(lab: &Lab) -> Result<Lines, Failure> {
@@ -78,6 +100,12 @@ pub(super) fn said(lab: &Lab, arguments: &[&str]) -> Result<String, Failure> {
     }
     Err(refused)
 }
+
+/// Of three other leaves: a multicast route each, and a host each.
+const EVPN_ROUTES: u64 = 6;
+
+/// Until zebra has written what EVPN changed.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// A change of who routes takes a second; a machine that does other things is given longer.
 const PATIENCE: Duration = Duration::from_secs(20);
