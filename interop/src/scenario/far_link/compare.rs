@@ -94,6 +94,9 @@ fn with_weft(
     for (number, row) in faults.faults.iter().enumerate() {
         mode::declare(lab, row.before.declared(), checks)?;
         mode::enter(lab, faults, Mode::Weft, checks)?;
+        if number == 0 || row.before == Before::DeclaredOtherwise {
+            clock::pause(PLANNED)?;
+        }
         if sabotage == Some(Break::FarLinkBlind) {
             let (leaf, vtep) = (&faults.traffic.leaf, faults.traffic.vtep);
             sabotage::blind(lab, leaf, &vtep.to_string())?;
@@ -198,6 +201,9 @@ impl fmt::Display for Cost {
         }
     }
 }
+
+/// A fabric that was declared anew is planned and installed by then; flows are looked at afterwards.
+const PLANNED: Duration = Duration::from_secs(1);
 
 const STEADY: Duration = Duration::from_millis(400);
 
