@@ -64,13 +64,12 @@ pub(crate) fn introduce(lab: &Lab, expect: &Expect, checks: &mut Checks) -> Resu
         let file = lab.files.join("fabric.yaml").display().to_string();
         let accepted: Lines = ["accepted".to_owned()].into();
         checks.agree(
-            "weft accepts fabric.yaml",
+            "weft accepts fabric.yaml, and programs its leaves",
             checks.patience(),
             &accepted,
             || {
-                client
-                    .text(&["fabric", "apply", &file])
-                    .map(|_| accepted.clone())
+                client.text(&["fabric", "apply", &file])?;
+                client.text(&["balance", "on"]).map(|_| accepted.clone())
             },
         )?;
     }

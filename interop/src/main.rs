@@ -21,6 +21,7 @@ mod demo;
 mod evpn;
 mod expect;
 mod failure;
+mod flows;
 mod frr;
 mod lab;
 mod namespace;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
 use crate::{expect::Expect, failure::Failure, lab::Lab, tables};
 
 /// What `cargo interop --break` breaks.
@@ -13,6 +15,20 @@ pub(crate) enum Break {
     Withdraw,
     /// A weight in the first leaf's kernel is doubled
     Weight,
+    /// far-link: what a leaf sends to another has one next hop, which nobody takes away
+    FarLinkBlind,
+    /// far-link: what leaves through VXLAN loses its packet mark
+    Marks,
+    /// far-link: the process that takes the rule away stands still when the agent is killed
+    Guardian,
+}
+
+impl Break {
+    /// Whether a lab has what is broken.
+    pub(crate) fn fits(self, lab: &str) -> bool {
+        let of_far_link = matches!(self, Self::FarLinkBlind | Self::Marks | Self::Guardian);
+        of_far_link == (lab == FAR_LINK)
+    }
 }
 
 /// The leaf of the last host exports that host's VNI with another route target.
@@ -95,3 +111,44 @@ pub(crate) fn weight(lab: &Lab, expect: &Expect) -> Result<(), Failure> {
 /// runs out earlier than six seconds after; and what was swallowed since less than six seconds does not
 /// end the first leaf's own sessions before its answer counts.
 pub(crate) const BEFORE_THE_FIRST_WITHDRAW: Duration = Duration::from_millis(5_500);
+
+/// A rule before all others, with one way that follows nobody: what a route of weft's beside FRR's used to be.
+pub(crate) fn blind(lab: &Lab, leaf: &str, vtep: &str) -> Result<(), Failure> {
+    let (table, prefix) = ("999", format!("{vtep}/32"));
+    println!("  break {leaf}: {prefix} over eth1, whatever FRR finds");
+    let gateway = "10.0.1.0";
+    let route = [
+        "ip", "route", "replace", &prefix, "via", gateway, "dev", "eth1", "table", table,
+    ];
+    lab.run(leaf, &route)?;
+    let _none_before = lab.run(leaf, &["ip", "rule", "del", "priority", "100"]);
+    let rule = ["ip", "rule", "add", "priority", "100", "lookup", table];
+    lab.run(leaf, &rule).map(drop)
+}
+
+/// A chain after all others sets every mark of what leaves through VXLAN to nothing.
+pub(crate) fn marks(lab: &Lab, leaf: &str) -> Result<(), Failure> {
+    println!("  break {leaf}: nothing that leaves through VXLAN has a packet mark");
+    let chain = "{ type filter hook postrouting priority 2000; }";
+    lab.run(leaf, &["nft", "add", "table", "bridge", "broken"])?;
+    lab.run(
+        leaf,
+        &["nft", "add", "chain", "bridge", "broken", "last", chain],
+    )?;
+    let rule = [
+        "nft", "add", "rule", "bridge", "broken", "last", "meta", "mark", "set", "0",
+    ];
+    lab.run(leaf, &rule).map(drop)
+}
+
+/// SIGSTOP to the guardian of a leaf's agent.
+pub(crate) fn guardian(lab: &Lab, leaf: &str) -> Result<(), Failure> {
+    println!("  break {leaf}: the guardian of weft-agent stands still");
+    let stopped = lab.namespace(leaf)?.signal("guardian", Signal::SIGSTOP)?;
+    match stopped {
+        0 => Err(Failure::new(format!("no guardian in {leaf}"))),
+        _ => Ok(()),
+    }
+}
+
+const FAR_LINK: &str = "far-link";

@@ -1,6 +1,7 @@
 //! `cargo interop`: which labs there are, and running them one after another.
 
 mod bad_input;
+mod far_link;
 
 use std::{
     fs,
@@ -37,6 +38,9 @@ pub(crate) struct Arguments {
     /// Who reflects the routes
     #[arg(long, value_enum, default_value = "weft")]
     reflector: Reflector,
+    /// How often far-link repeats each fault [default: 3]
+    #[arg(long)]
+    runs: Option<u32>,
     /// Use the programs that were built before
     #[arg(long)]
     no_build: bool,
@@ -73,11 +77,16 @@ enum Plot {
     Story(Story),
     /// Rows of bad input.
     BadInput,
+    /// Faults, with weft and with FRR alone.
+    FarLink(far_link::Faults),
 }
 
 impl Plot {
     fn read(lab: &str) -> Result<Self, Failure> {
         let folder = folder(lab);
+        if let Some(faults) = far_link::Faults::read(&folder)? {
+            return Ok(Self::FarLink(faults));
+        }
         if !folder.join("expect.yaml").is_file() {
             return Ok(Self::BadInput);
         }
@@ -111,8 +120,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
 fn wanted(all: &[String], arguments: &Arguments) -> Result<Vec<String>, Failure> {
     let mut fitting = Vec::new();
     for name in all {
-        let breakable = || Ok::<_, Failure>(matches!(Plot::read(name)?, Plot::Fabric(_)));
-        if arguments.reflector.stands_in(name) && (arguments.sabotage.is_none() || breakable()?) {
+        let breakable = |sabotage: Break| {
+            let plot = Plot::read(name)?;
+            let named = matches!(plot, Plot::Fabric(_) | Plot::FarLink(_));
+            Ok::<_, Failure>(named && sabotage.fits(name))
+        };
+        if arguments.reflector.stands_in(name) && arguments.sabotage.map_or(Ok(true), breakable)? {
             fitting.push(name.clone());
         }
     }
@@ -165,6 +178,12 @@ fn run_lab(
         Plot::Fabric(expect) => evpn::check(&mut lab, expect, arguments.sabotage),
         Plot::Story(story) => story.told(&mut lab),
         Plot::BadInput => bad_input::check(&mut lab),
+        Plot::FarLink(faults) => far_link::check(
+            &mut lab,
+            faults,
+            arguments.runs.unwrap_or(RUNS),
+            arguments.sabotage,
+        ),
     };
     if !clock::interrupted() && !matches!(&checks, Ok(checks) if checks.failed == 0) {
         lab.fallen()
@@ -177,6 +196,7 @@ fn run_lab(
             Plot::Fabric(expect) => evpn::hint(&lab, expect)?,
             Plot::Story(_) => "to look around: ip netns list".to_owned(),
             Plot::BadInput => bad_input::hint(&lab)?,
+            Plot::FarLink(_) => far_link::hint(&lab)?,
         };
         println!("  up until Ctrl-C; {hint}");
         while !clock::interrupted() {
@@ -233,6 +253,9 @@ fn topology_in(labs: &Path, name: &str) -> PathBuf {
 fn labs() -> PathBuf {
     programs::root().join("interop/labs")
 }
+
+/// Enough to see an answer, in four minutes.
+const RUNS: u32 = 3;
 
 /// What labs share.
 const PARTS: &str = "parts";

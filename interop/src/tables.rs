@@ -223,17 +223,16 @@ pub(crate) fn ratios(client: &Client<'_>) -> Result<Lines, Failure> {
 }
 
 /// What each kernel does with what it sends to another leaf's VTEP address, in the words of `planned`:
-/// the route with the lowest metric, its next-hop group, the group's members and weights.
+/// the route in weft-agent's table, its next-hop group, the group's members and weights.
 pub(crate) fn installed(lab: &Lab, expect: &Expect) -> Result<Lines, Failure> {
     let mut lines = Lines::new();
     for leaf in expect.vteps.keys() {
         let hops = next_hops(lab, leaf)?;
         for (other, vtep) in expect.vteps.iter().filter(|(other, _)| *other != leaf) {
             let prefix = format!("{}/32", expect.vteps[other]);
-            let text = lab.run(leaf, &["ip", "-j", "route", "show", &prefix])?;
-            let mut routes: Vec<Value> =
-                serde_json::from_str(&text).context(|| format!("{prefix} of {leaf}"))?;
-            routes.sort_by_key(|route| route["metric"].as_u64().unwrap_or_default());
+            let show = ["ip", "-j", "route", "show", "table", AGENT_TABLE, &prefix];
+            let routes: Vec<Value> = serde_json::from_str(&lab.run(leaf, &show)?)
+                .context(|| format!("{prefix} of {leaf}"))?;
             let group = routes.first().and_then(|route| route["nhid"].as_u64());
             let mut shares = group.map(|group| shares(&hops, group)).unwrap_or_default();
             shares.sort();
@@ -289,6 +288,9 @@ fn flat(value: &Value) -> impl Iterator<Item = &Value> {
             other => vec![other],
         })
 }
+
+/// The routing table of weft-agent.
+pub(crate) const AGENT_TABLE: &str = "155";
 
 #[cfg(test)]
 mod tests {

@@ -19,10 +19,10 @@ pub(super) fn declared(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
     let file = lab.files.join("fabric.yaml").display().to_string();
     let accepted: Lines = ["accepted".to_owned()].into();
     let patience = checks.patience();
-    checks.agree("weft accepts fabric.yaml", patience, &accepted, || {
-        client
-            .text(&["fabric", "apply", &file])
-            .map(|_| accepted.clone())
+    let name = "weft accepts fabric.yaml, and programs its leaves";
+    checks.agree(name, patience, &accepted, || {
+        client.text(&["fabric", "apply", &file])?;
+        client.text(&["balance", "on"]).map(|_| accepted.clone())
     })?;
     Ok(())
 }
