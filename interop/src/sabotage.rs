@@ -121,9 +121,14 @@ pub(crate) fn blind(lab: &Lab, leaf: &str, vtep: &str) -> Result<(), Failure> {
         "ip", "route", "replace", &prefix, "via", gateway, "dev", "eth1", "table", table,
     ];
     lab.run(leaf, &route)?;
-    let _none_before = lab.run(leaf, &["ip", "rule", "del", "priority", "100"]);
-    let rule = ["ip", "rule", "add", "priority", "100", "lookup", table];
+    let rule = ["ip", "rule", "add", "priority", BLIND, "lookup", table];
     lab.run(leaf, &rule).map(drop)
+}
+
+/// Takes that rule away.
+pub(crate) fn seeing(lab: &Lab, leaf: &str) -> Result<(), Failure> {
+    lab.run(leaf, &["ip", "rule", "del", "priority", BLIND])
+        .map(drop)
 }
 
 /// A chain after all others sets every mark of what leaves through VXLAN to nothing.
@@ -150,5 +155,8 @@ pub(crate) fn guardian(lab: &Lab, leaf: &str) -> Result<(), Failure> {
         _ => Ok(()),
     }
 }
+
+/// The priority of the rule that leaves a leaf one way.
+const BLIND: &str = "100";
 
 const FAR_LINK: &str = "far-link";

@@ -76,7 +76,7 @@ fn alone(
     mode::enter(lab, faults, Mode::Frr, checks)?;
     let rows = faults.faults.iter();
     for row in rows.filter(|row| row.before == Before::Nothing) {
-        let cost = measure(lab, faults, row, Mode::Frr)?;
+        let cost = measure(lab, faults, row, Mode::Frr, false)?;
         println!("  run {run}, FRR alone: {}: {cost}", row.name);
         tally.alone.entry(row.fault).or_default().push(cost);
     }
@@ -97,11 +97,8 @@ fn with_weft(
         if number == 0 || row.before == Before::DeclaredOtherwise {
             clock::pause(PLANNED)?;
         }
-        if sabotage == Some(Break::FarLinkBlind) {
-            let (leaf, vtep) = (&faults.traffic.leaf, faults.traffic.vtep);
-            sabotage::blind(lab, leaf, &vtep.to_string())?;
-        }
-        let cost = measure(lab, faults, row, Mode::Weft)?;
+        let blind = sabotage == Some(Break::FarLinkBlind);
+        let cost = measure(lab, faults, row, Mode::Weft, blind)?;
         println!("  run {run}, with weft: {}: {cost}", row.name);
         tally.with_weft.entry(number).or_default().push(cost);
         row.before.undo(lab, &faults.traffic.agent)?;
@@ -112,12 +109,21 @@ fn with_weft(
     Ok(())
 }
 
-/// Breaks and mends something under traffic.
-fn measure(lab: &mut Lab, faults: &Faults, row: &Row, mode: Mode) -> Result<Cost, Failure> {
+/// Breaks and mends something under traffic. `blind`: the leaf that sends has one way, which follows nobody.
+fn measure(
+    lab: &mut Lab,
+    faults: &Faults,
+    row: &Row,
+    mode: Mode,
+    blind: bool,
+) -> Result<Cost, Failure> {
     let traffic = &faults.traffic;
     let route = traffic.route(lab)?;
     let leaf = lab.namespace(&traffic.leaf)?.clone();
     let ports = paths::spread(traffic, &leaf, &route)?;
+    if blind {
+        sabotage::blind(lab, &traffic.leaf, &traffic.vtep.to_string())?;
+    }
     let flows = Flows::start(&route, &ports, traffic.packets_per_second)?;
     clock::pause(STEADY)?;
     let happened = flows.now();
@@ -143,6 +149,9 @@ fn measure(lab: &mut Lab, faults: &Faults, row: &Row, mode: Mode) -> Result<Cost
     answer.map_err(|rest| Failure::new(format!("{} is not mended: {rest}", row.name)))?;
     clock::pause(STEADY)?;
     let count = flows.stop()?;
+    if blind {
+        sabotage::seeing(lab, &traffic.leaf)?;
+    }
     let before = count.lost(Duration::ZERO, happened);
     if before > 0 {
         let said = format!(
