@@ -141,7 +141,7 @@ fn spread(
 }
 
 /// Of weft-agent: after so long without a word from weft it removes what it installed.
-const LEASE: Duration = Duration::from_secs(5);
+const LEASE: Duration = Duration::from_secs(10);
 
 const A_SECOND: Duration = Duration::from_secs(1);
 
