@@ -92,7 +92,8 @@ impl Balancer {
     }
 
     /// Looks at the inputs. Ok(true): there is another plan, perhaps with new reasons only, and then under the same
-    /// revision. Ok(false): nothing changed. On an error the plan in force stays.
+    /// revision. Ok(false): nothing changed. On an error there is an empty plan: what was right for other inputs may send
+    /// packets where they are lost now, and the switches' own routing does not.
     ///
     /// # Errors
     /// Why there is no new plan; none is tried until the inputs change again.
@@ -101,6 +102,16 @@ impl Balancer {
             return Ok(false);
         }
         self.inputs = Some(inputs.clone());
+        self.plan_for(inputs).inspect_err(|_| {
+            self.solutions.clear();
+            self.plan = Plan {
+                revision: self.plan.revision + 1,
+                ..Plan::default()
+            };
+        })
+    }
+
+    fn plan_for(&mut self, inputs: &Inputs) -> Result<bool, Rejected> {
         let live = Live::new(&inputs.topology, &inputs.announced, &inputs.interfaces);
         let old = self.plan.solved.as_ref();
         if old.is_some_and(|old| old.is_for(inputs, &live)) {

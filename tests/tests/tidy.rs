@@ -130,6 +130,7 @@ const BANNED: &[Banned] = &[
         within: &[""],
         except: &[
             "controller/agent/src/driver.rs",
+            "controller/agent/src/guardian.rs",
             "controller/bfd/src/service",
             "controller/cli/src",
             "controller/src/consensus.rs",

@@ -257,7 +257,7 @@ impl Agent {
             };
             self.end(client, refusal);
         }
-        if self.election.lapse(now.uptime) {
+        if self.election.lapse(now.uptime) && self.rib.keys().next().is_some() {
             let text = "whoever programmed the switch was silent past the lease";
             tracing::warn!("{text}; everything goes");
             self.note(ConditionType::LeaseExpired, text.into(), now);

@@ -2,11 +2,13 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 use tokio_stream::wrappers::TcpListenerStream;
 
 use crate::driver::Command;
@@ -17,12 +19,17 @@ pub fn connections(
     allowed: Vec<IpNet>,
     commands: mpsc::Sender<Command>,
 ) -> impl Stream<Item = io::Result<TcpStream>> {
-    TcpListenerStream::new(listener).filter_map(move |connection| {
-        let accepted = match connection {
-            Ok(stream) => admit(stream, &allowed, &commands).map(Ok),
-            Err(error) => Some(Err(error)),
-        };
-        std::future::ready(accepted)
+    let connections = TcpListenerStream::new(listener).then(|connection| async {
+        if let Err(error) = &connection {
+            // No descriptors left, say: they come back when somebody goes.
+            tracing::warn!(%error, "a connection was not accepted");
+            sleep(PAUSE).await;
+        }
+        connection.ok()
+    });
+    connections.filter_map(move |connection| {
+        let admitted = connection.and_then(|stream| admit(stream, &allowed, &commands));
+        std::future::ready(admitted.map(Ok))
     })
 }
 
@@ -48,6 +55,9 @@ fn admit(
 fn may(allowed: &[IpNet], address: IpAddr) -> bool {
     allowed.iter().any(|network| network.contains(&address))
 }
+
+/// After a connection that was not accepted: the next attempt may fail in the same way.
+const PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {

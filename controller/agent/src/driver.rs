@@ -72,6 +72,8 @@ pub struct Driver<F> {
     watchers: Watchers,
     opened: u64,
     flushed: u64,
+    /// When packets could not be marked last.
+    marks_failed: Option<Instant>,
     began: Instant,
     /// How far the clock of day was from the uptime when it was read last.
     began_unix_ns: i64,
@@ -96,6 +98,7 @@ impl<F: Forwarding> Driver<F> {
             watchers: Watchers::default(),
             opened: 0,
             flushed: 0,
+            marks_failed: None,
             began: Instant::now(),
             began_unix_ns: unix_ns(),
         };
@@ -113,11 +116,16 @@ impl<F: Forwarding> Driver<F> {
 
     /// Serves until `stop` completes or every sender of commands is gone. Stops between commands,
     /// never with a change half made.
+    ///
+    /// # Errors
+    ///
+    /// When the switch can not be read any more: an agent that does not see what FRR changes must
+    /// not stay in force. Its guardian cleans up.
     pub async fn run(
         &mut self,
         mut commands: mpsc::Receiver<Command>,
         stop: impl Future<Output = ()>,
-    ) {
+    ) -> Result<(), String> {
         tokio::pin!(stop);
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -128,11 +136,11 @@ impl<F: Forwarding> Driver<F> {
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.serve(command).await,
-                    None => return,
+                    None => return Ok(()),
                 },
-                () = self.forwarding.changed() => self.look().await,
+                () = self.forwarding.changed() => self.look().await?,
                 _ = look.tick() => {
-                    self.look().await;
+                    self.look().await?;
                     self.check().await;
                 }
                 _ = beat.tick() => self.beat().await,
@@ -142,7 +150,7 @@ impl<F: Forwarding> Driver<F> {
                         None => std::future::pending().await,
                     }
                 } => self.tell(),
-                () = &mut stop => return,
+                () = &mut stop => return Ok(()),
             }
         }
     }
@@ -213,11 +221,14 @@ impl<F: Forwarding> Driver<F> {
         }
     }
 
-    async fn look(&mut self) {
-        match self.forwarding.observe().await {
-            Ok(observed) => self.handle(Input::Observed(observed)).await,
-            Err(error) => tracing::warn!(%error, "could not read the state of the switch"),
+    async fn look(&mut self) -> Result<(), String> {
+        let mut observed = self.forwarding.observe().await;
+        if let Err(error) = &observed {
+            tracing::warn!(%error, "could not read the state of the switch; once more");
+            observed = self.forwarding.observe().await;
         }
+        self.handle(Input::Observed(observed?)).await;
+        Ok(())
     }
 
     /// The agent lives: its guardian hears so, marks are renewed, leases may be over.
@@ -249,13 +260,19 @@ impl<F: Forwarding> Driver<F> {
             return;
         };
         if self.agent.fib().installed().rules.is_empty() {
+            self.marks_failed = None;
             if marks.are_on() {
                 marks.remove().await;
             }
             self.agent.mend(ConditionType::MarksUnavailable);
             return;
         }
+        let waits = |at: Instant| at.elapsed() < LOOK_EVERY;
+        if self.marks_failed.is_some_and(waits) {
+            return;
+        }
         let outcome = marks.renew(self.agent.fib().links()).await;
+        self.marks_failed = outcome.is_err().then(Instant::now);
         self.marked(outcome);
     }
 
@@ -297,8 +314,9 @@ impl<F: Forwarding> Driver<F> {
 
     fn tell(&mut self) {
         let (agent, numbers, uptime) = (&self.agent, self.numbers, self.began.elapsed());
-        self.watchers
-            .tell(|asked| crate::status::status(agent, numbers, asked, uptime));
+        self.watchers.tell(self.began + uptime, |asked| {
+            crate::status::status(agent, numbers, asked, uptime)
+        });
     }
 
     fn now(&self) -> Now {

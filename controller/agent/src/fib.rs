@@ -94,6 +94,8 @@ pub struct Fib {
     touched: BTreeSet<Key>,
     /// Seen under the agent's protocol number, and of no entry.
     strays: Vec<Operation>,
+    /// Prefixes whose change was refused: their routes go.
+    revoked: BTreeSet<IpNet>,
 }
 
 impl Fib {
@@ -109,6 +111,7 @@ impl Fib {
             subsets: Subsets::new(ids),
             touched: BTreeSet::new(),
             strays: Vec::new(),
+            revoked: BTreeSet::new(),
         }
     }
 
@@ -144,7 +147,8 @@ impl Fib {
     }
 
     /// The operation did not succeed: its object is taken as absent until the next look. Groups go
-    /// on without a next hop that was refused.
+    /// on without a next hop that was refused. A prefix whose route or group was refused is left to
+    /// the switch's own routing: what it had before may not be right any more.
     pub fn failed(&mut self, operation: &Operation, rib: &Rib) {
         match operation {
             Operation::PutNextHop(id, _) => {
@@ -156,10 +160,17 @@ impl Fib {
             Operation::DeleteNextHop(id) => {
                 self.expected.next_hops.remove(id);
             }
-            Operation::PutGroup(id, _) | Operation::DeleteGroup(id) => {
+            Operation::PutGroup(id, _) => {
+                self.expected.groups.remove(id);
+                let users = self.expected.routes.iter();
+                let users = users.filter(|(_, group)| *group == id);
+                self.revoked.extend(users.map(|(prefix, _)| *prefix));
+            }
+            Operation::PutRoute(prefix, _) => drop(self.revoked.insert(*prefix)),
+            Operation::DeleteGroup(id) => {
                 self.expected.groups.remove(id);
             }
-            Operation::PutRoute(prefix, _) | Operation::DeleteRoute(prefix) => {
+            Operation::DeleteRoute(prefix) => {
                 self.expected.routes.remove(prefix);
             }
             Operation::PutRule(family) => {
@@ -363,6 +374,11 @@ impl Fib {
     }
 
     fn settle_strays(&mut self, steps: &mut Steps) {
+        for prefix in std::mem::take(&mut self.revoked) {
+            self.expected.routes.remove(&prefix);
+            self.subsets.leave(prefix);
+            steps.gone_routes.push(Operation::DeleteRoute(prefix));
+        }
         for operation in self.strays.drain(..) {
             match &operation {
                 Operation::DeleteGroup(id) if self.expected.groups.remove(id).is_some() => {

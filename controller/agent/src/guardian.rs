@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::forwarding::kernel::{Kernel, Numbers};
@@ -99,7 +100,16 @@ impl Guardian {
 ///
 /// When another agent works in this network namespace, or the kernel gives no netlink socket.
 pub async fn guard(numbers: Numbers, at_end: impl FnOnce()) -> Result<(), String> {
-    let _name = take_name(numbers).await?;
+    let _name = take_name().await?;
+    // Whoever ends the agent's whole group sends these to its guardian too, which has to clean up first.
+    let mut ignored = Vec::new();
+    for kind in [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+    ] {
+        ignored.push(signal(kind).map_err(|error| error.to_string())?);
+    }
     let mut kernel = Kernel::open(numbers).map_err(|error| error.to_string())?;
     let mut stdout = tokio::io::stdout();
     let ready = async {
@@ -144,9 +154,9 @@ fn log(outcome: io::Result<usize>) {
 /// # Errors
 ///
 /// When somebody else has it.
-pub async fn take_name(numbers: Numbers) -> Result<UnixListener, String> {
-    let name = format!("weft-agent/{}/{}", numbers.protocol, numbers.table);
-    let address = SocketAddr::from_abstract_name(&name).map_err(|error| error.to_string())?;
+pub async fn take_name() -> Result<UnixListener, String> {
+    let address = SocketAddr::from_abstract_name("weft-agent");
+    let address = address.map_err(|error| error.to_string())?;
     let since = Instant::now();
     loop {
         match UnixListener::bind_addr(&address) {
@@ -154,7 +164,7 @@ pub async fn take_name(numbers: Numbers) -> Result<UnixListener, String> {
             Err(_) if since.elapsed() < NAME_MAX => sleep(Duration::from_millis(20)).await,
             Err(error) => {
                 return Err(format!(
-                    "another weft-agent works in this network namespace, with the same table and protocol: {error}"
+                    "another weft-agent works in this network namespace: {error}"
                 ));
             }
         }

@@ -182,7 +182,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn clean(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let numbers = arguments.numbers.numbers()?;
-    let _name = take_name(numbers).await?;
+    let _name = take_name().await?;
     let objects = Kernel::open(numbers)?.clean().await?;
     weft_agent::marks::remove().await;
     tracing::info!(
@@ -195,6 +195,8 @@ async fn clean(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> 
 
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let numbers = arguments.numbers.numbers()?;
+    // The guardian of an agent that has just died may still be putting the hash policy back.
+    drop(take_name().await?);
     let restore = if arguments.keep_hash_policy {
         Vec::new()
     } else {
@@ -246,7 +248,8 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
             outcome = server => tracing::error!(?outcome, "the server ended"),
         }
     };
-    driver.run(queue, stop).await;
+    // After an error the guardian cleans up, over a socket of its own.
+    driver.run(queue, stop).await?;
     driver.clear().await;
     put_back(&restore);
     tracing::info!("stopped; everything is removed from the kernel");

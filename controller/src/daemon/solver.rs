@@ -85,7 +85,10 @@ fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>) {
         match balancer.handle(&inputs) {
             Ok(true) => drop(publish.send_replace(balancer.plan().clone())),
             Ok(false) => {}
-            Err(error) => tracing::error!(%error, "no new plan; the one in force stays"),
+            Err(error) => {
+                tracing::error!(%error, "no plan; switches are left to their own routing");
+                publish.send_replace(balancer.plan().clone());
+            }
         }
     }
 }

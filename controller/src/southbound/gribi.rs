@@ -258,5 +258,5 @@ impl Device {
 /// Between attempts: doubled from the first to the second.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Between attempts at a switch that obeys another writer: twice the 5 s after which weft-agent forgets a silent one.
+/// Between attempts at a switch that obeys another writer: weft-agent forgets a silent one after as long.
 const OUTRANKED_PAUSE: Duration = Duration::from_secs(10);

@@ -98,9 +98,9 @@ impl Switch {
             .add_service(service)
             .serve_with_incoming(arriving);
         self.tasks.push(tokio::spawn(async move {
-            tokio::join!(driver.run(queue, std::future::pending()), async {
-                server.await.unwrap();
-            });
+            let serve = async { server.await.unwrap() };
+            let drive = async { driver.run(queue, std::future::pending()).await.unwrap() };
+            tokio::join!(drive, serve);
         }));
     }
 

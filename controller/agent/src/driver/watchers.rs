@@ -39,9 +39,9 @@ impl Watchers {
     }
 
     /// Tells everybody. Who has not taken the last ones gets the next one instead of this.
-    pub(super) fn tell(&mut self, status: impl Fn(&BTreeSet<IpNet>) -> Status) {
+    pub(super) fn tell(&mut self, now: Instant, status: impl Fn(&BTreeSet<IpNet>) -> Status) {
         self.changed = false;
-        self.told = Some(Instant::now());
+        self.told = Some(now);
         self.all.retain(|(_, to)| !to.is_closed());
         for (asked, to) in &self.all {
             if to.capacity() > 0 {

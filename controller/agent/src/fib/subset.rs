@@ -17,6 +17,8 @@ type Part = (u64, Vec<Member>);
 #[derive(Debug)]
 pub(super) struct Subsets {
     range: Range<u32>,
+    /// Where the search for a free id begins.
+    next: u32,
     ids: BTreeMap<Part, u32>,
     parts: BTreeMap<u32, Part>,
     users: BTreeMap<u32, BTreeSet<IpNet>>,
@@ -28,6 +30,7 @@ impl Subsets {
     pub(super) fn new(ids: Ids) -> Self {
         Self {
             range: ids.subsets(),
+            next: ids.subsets().start,
             ids: BTreeMap::new(),
             parts: BTreeMap::new(),
             users: BTreeMap::new(),
@@ -52,7 +55,7 @@ impl Subsets {
         let id = match self.ids.get(&part) {
             Some(id) => *id,
             None => {
-                let id = self.range.clone().find(|id| !self.parts.contains_key(id))?;
+                let id = self.free()?;
                 self.ids.insert(part.clone(), id);
                 self.parts.insert(id, part);
                 id
@@ -64,6 +67,15 @@ impl Subsets {
             self.users.entry(id).or_default().insert(prefix);
             self.unused.remove(&id);
         }
+        Some(id)
+    }
+
+    /// The next id in turn that nobody uses.
+    fn free(&mut self) -> Option<u32> {
+        let (start, end) = (self.range.start, self.range.end);
+        let mut ids = (self.next..end).chain(start..self.next);
+        let id = ids.find(|id| !self.parts.contains_key(id))?;
+        self.next = if id + 1 < end { id + 1 } else { start };
         Some(id)
     }
 

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use ipnet::IpNet;
@@ -22,6 +23,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_proto::{ConnectionHandle, new_connection};
 use netlink_sys::{AsyncSocket, SocketAddr, protocols::NETLINK_ROUTE};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use self::nexthop::{Attribute, NextHopMessage};
 use self::read::{
@@ -391,18 +393,25 @@ impl Netlink {
             .handle
             .request(message, kernel)
             .map_err(io::Error::other)?;
-        let mut messages = Vec::new();
-        while let Some(answer) = answers.next().await {
-            match answer.payload {
-                NetlinkPayload::InnerMessage(message) => messages.push(message),
-                NetlinkPayload::Error(error) if error.code.is_some() => {
-                    return Err(explain(&error));
+        let read = async {
+            let mut messages = Vec::new();
+            while let Some(answer) = answers.next().await {
+                match answer.payload {
+                    NetlinkPayload::InnerMessage(message) => messages.push(message),
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(explain(&error));
+                    }
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(messages),
+                    NetlinkPayload::Overrun(_) => return Err(io::Error::other("netlink overrun")),
+                    _ => {}
                 }
-                NetlinkPayload::Overrun(_) => return Err(io::Error::other("netlink overrun")),
-                _ => {}
             }
+            Err(io::Error::other("the netlink socket is closed"))
+        };
+        match timeout(ANSWER_MAX, read).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(io::Error::other("the kernel does not answer")),
         }
-        Ok(messages)
     }
 }
 
@@ -524,6 +533,9 @@ const NLMSGERR_ATTR_MSG: u16 = 1;
 const WATCHED: [u32; 8] = [1, 5, 9, 7, 11, 8, 19, 32];
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// The kernel answers at once; an answer that was lost does not come.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Of all the agent's routes. They are alone in their table, so that any number does.
 const METRIC: u32 = 10;

@@ -126,7 +126,8 @@ impl Switch {
                     .add_service(service)
                     .serve_with_incoming(incoming),
             );
-            driver.run(queue, async { drop(stopped.await) }).await;
+            let served = driver.run(queue, async { drop(stopped.await) }).await;
+            served.expect("readable");
             server.abort();
         });
         let channel = Endpoint::from_shared(address)

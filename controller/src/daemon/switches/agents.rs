@@ -69,17 +69,19 @@ impl Agents {
             return;
         };
         let mut sampled = None;
-        let mut interfaces = Arc::new(interfaces(&status));
+        let mut kept = None;
         if let Some(before) = before {
             before.heard = now;
             if Arc::ptr_eq(&before.status, &status) && !before.interfaces.is_empty() {
                 return;
             }
             sampled = Some(before.sampled);
-            if before.interfaces == interfaces {
-                interfaces = Arc::clone(&before.interfaces);
-            }
+            kept = Some(Arc::clone(&before.interfaces));
         }
+        let interfaces = Arc::new(interfaces(&status));
+        let interfaces = kept
+            .filter(|kept| *kept == interfaces)
+            .unwrap_or(interfaces);
         let fresh = sampled.filter(|at| now < *at + SAMPLE_EVERY);
         if fresh.is_none() {
             led.sample(switch, &status);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
-use weft_bgp::table::Table;
+use weft_bgp::table::{Stale, Table};
 
 use crate::fabric::live::{Announced, SpineRoutes};
 use crate::fabric::topology::{Role, SwitchName, Topology};
@@ -48,7 +48,8 @@ pub(super) async fn follow(
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        if wanted.spines.is_empty() && topology.changed().await.is_err() {
+        let none = wanted.spines.is_empty();
+        if topology.has_changed().is_err() || (none && topology.changed().await.is_err()) {
             return;
         }
     }
@@ -134,11 +135,14 @@ impl Wanted {
     }
 }
 
-/// Addresses of the peers that announce a prefix.
+/// Addresses of the peers that announce a prefix now: what is stale is what they announced before they restarted.
 fn announcers<N: Nlri<Key = N>>(table: &Table<N>, prefix: &N) -> Vec<IpAddr> {
     let paths = table.get(prefix).map(|destination| destination.paths);
     let paths = paths.unwrap_or_default().iter();
-    paths.map(|path| path.source.address).collect()
+    paths
+        .filter(|path| path.source.stale == Stale::No)
+        .map(|path| path.source.address)
+        .collect()
 }
 
 /// A way that is lost is known that soon after its withdrawal was applied.

@@ -132,6 +132,8 @@ impl<'a> Session<'a> {
             Mode::Off | Mode::Shadow => Arc::<Routes>::default(),
         };
         self.push = Push::new(reconcile(&routes, installed), self.push.next_id());
+        // Nothing is in flight; what was held is asked for under new ids.
+        self.sent.clear();
         self.outdated = false;
         self.settled = false;
         self.progress_at = Instant::now();
@@ -288,7 +290,7 @@ async fn arrival(look: &mut Option<Look>) -> Result<Installed, Ended> {
     }
 }
 
-/// How often the lease is renewed: weft-agent takes 5 s of silence as its end.
+/// How often the lease is renewed: weft-agent takes 10 s of silence as its end.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 /// How often a switch is read while nothing changes: entries that it lost are missed for so long, and reading 1,000
 /// entries costs it some 100 kB each time.
