@@ -145,6 +145,7 @@ fn intents(broken: Option<u8>) -> BTreeMap<SwitchName, SwitchIntent> {
     };
     let intent = |leaf: u8| {
         let intent = SwitchIntent {
+            hold: false,
             agent: address(leaf).into(),
             mode: Mode::On,
             routes: routes(leaf),

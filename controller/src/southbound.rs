@@ -244,6 +244,7 @@ impl Southbound {
             let wanted = Wanted {
                 revision,
                 mode: intent.mode,
+                hold: intent.hold,
                 routes: intent.routes.clone(),
             };
             (intent.agent.clone(), (switch.clone(), wanted))
@@ -252,6 +253,7 @@ impl Southbound {
             let wanted = Wanted {
                 revision,
                 mode: Mode::Off,
+                hold: false,
                 routes: Arc::default(),
             };
             (agent.clone(), (switch.clone(), wanted))

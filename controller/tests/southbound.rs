@@ -548,3 +548,27 @@ async fn what_the_agent_says_is_known_while_it_is_fresh() {
     changed.changed().await.unwrap();
     assert!(replica.southbound.observed(&leaf).is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_switch_on_hold_is_not_written_to_and_is_emptied_when_it_leaves() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut first = Replica::new(&switch);
+    first.intend(1, &[(1, EVEN)]);
+    first.lead(1, 1);
+    first.in_sync(1).await;
+    first.southbound.yield_();
+    // The next leader has not heard of the switch, and it goes from on to shadow.
+    let mut next = Replica::new(&switch);
+    next.hold = true;
+    next.intend(1, &[(1, UNEVEN)]);
+    next.lead(1, 2);
+    let before = switch.told();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(switch.told(), before);
+    next.hold = false;
+    next.mode = Mode::Shadow;
+    next.intend(2, &[(1, UNEVEN)]);
+    next.is(AgentState::Shadow).await;
+    assert!(switch.plane.installed().routes.is_empty());
+}

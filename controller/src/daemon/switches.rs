@@ -317,13 +317,13 @@ fn intents(
         let mode = match (switch.role, modes.of(name.as_str())) {
             // A spine gets no routes; what its agent sees of its links counts.
             (Role::Spine, _) => Mode::Shadow,
-            (Role::Leaf, Mode::On) if unheard.contains(name) => Mode::Shadow,
             (Role::Leaf, mode) => mode,
         };
         let routes = plan.routes.get(name).cloned().unwrap_or_default();
         let intent = SwitchIntent {
             agent,
             mode,
+            hold: unheard.contains(name),
             routes,
         };
         Some((name.clone(), intent))
@@ -367,9 +367,8 @@ mod tests {
     #[test]
     fn a_declared_fabric_is_watched_and_not_touched_until_somebody_says_on() {
         let plan = plan();
-        let modes_of = |modes: &Modes, unheard: &[&str]| {
-            let unheard = unheard.iter().map(|name| (*name).into()).collect();
-            let intents = intents(&plan, modes, &unheard).into_iter();
+        let modes_of = |modes: &Modes| {
+            let intents = intents(&plan, modes, &BTreeSet::new()).into_iter();
             intents
                 .map(|(name, intent)| (name.to_string(), intent.mode))
                 .collect::<Vec<_>>()
@@ -379,16 +378,18 @@ mod tests {
             names.into_iter().zip(modes).collect::<Vec<_>>()
         };
         let mut modes = Modes::default();
-        assert_eq!(modes_of(&modes, &[]), named([Mode::Shadow; 3]));
+        assert_eq!(modes_of(&modes), named([Mode::Shadow; 3]));
         modes.set("", Some(Mode::On));
         modes.set("leaf2", Some(Mode::Off));
-        assert_eq!(
-            modes_of(&modes, &[]),
-            named([Mode::On, Mode::Off, Mode::Shadow])
-        );
+        assert_eq!(modes_of(&modes), named([Mode::On, Mode::Off, Mode::Shadow]));
         // Nobody knows yet what kind of switch leaf 1 is.
-        let unheard = modes_of(&modes, &["leaf1"]);
-        assert_eq!(unheard, named([Mode::Shadow, Mode::Off, Mode::Shadow]));
+        let unheard = ["leaf1".into()].into();
+        let held: Vec<_> = intents(&plan, &modes, &unheard)
+            .into_iter()
+            .filter(|(_, intent)| intent.hold)
+            .map(|(name, intent)| (name.to_string(), intent.mode))
+            .collect();
+        assert_eq!(held, [("leaf1".to_owned(), Mode::On)]);
     }
 
     #[test]

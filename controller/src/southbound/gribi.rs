@@ -48,6 +48,8 @@ pub(super) struct Wanted {
     pub(super) revision: u64,
     /// Whether it is programmed.
     pub(super) mode: Mode,
+    /// Whether that has to wait.
+    pub(super) hold: bool,
     /// What with.
     pub(super) routes: Arc<Routes>,
 }
@@ -166,8 +168,12 @@ impl Device {
 
     /// The state in which the mode needs no session.
     fn resting(&mut self) -> Option<AgentState> {
-        let mode = self.wanted.borrow_and_update().mode;
+        let (mode, hold) = {
+            let wanted = self.wanted.borrow_and_update();
+            (wanted.mode, wanted.hold)
+        };
         match (mode, self.written) {
+            (Mode::On, _) if hold => Some(AgentState::Connecting),
             (Mode::Shadow, Written::Unknown | Written::Nothing) => Some(AgentState::Shadow),
             (Mode::Off, Written::Nothing) => Some(AgentState::Off),
             (Mode::Shadow, Written::Something)

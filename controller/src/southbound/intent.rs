@@ -11,8 +11,6 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::fabric::topology::SwitchName;
-
 /// Where a switch sends a packet next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHop {
@@ -53,15 +51,6 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What all switches should have.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Intent {
-    /// Of the plan that it comes from.
-    pub revision: u64,
-    /// Per switch that has a gRIBI server.
-    pub switches: BTreeMap<SwitchName, SwitchIntent>,
-}
-
 /// What one switch should have. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchIntent {
@@ -71,6 +60,8 @@ pub struct SwitchIntent {
     pub mode: Mode,
     /// What it should have when it is.
     pub routes: Arc<Routes>,
+    /// On, and to be watched only for now: nobody knows yet whether it looks at its own routing.
+    pub hold: bool,
 }
 
 /// Routes of the default network instance, by address.

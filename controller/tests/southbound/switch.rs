@@ -170,6 +170,7 @@ pub(crate) fn routes(rows: Rows<'_>) -> Routes {
 pub(crate) struct Replica {
     pub(crate) southbound: Southbound,
     pub(crate) mode: Mode,
+    pub(crate) hold: bool,
 }
 
 impl Replica {
@@ -181,11 +182,13 @@ impl Replica {
         Self {
             southbound: Southbound::over(connect),
             mode: Mode::On,
+            hold: false,
         }
     }
 
     pub(crate) fn intend(&mut self, revision: u64, rows: Rows<'_>) {
         let intent = SwitchIntent {
+            hold: self.hold,
             agent: "switch.example:9340".into(),
             mode: self.mode,
             routes: Arc::new(routes(rows)),
