@@ -401,12 +401,13 @@ impl Netlink {
                     NetlinkPayload::Error(error) if error.code.is_some() => {
                         return Err(explain(&error));
                     }
-                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(messages),
                     NetlinkPayload::Overrun(_) => return Err(io::Error::other("netlink overrun")),
                     _ => {}
                 }
             }
-            Err(io::Error::other("the netlink socket is closed"))
+            // The acknowledgement, or the end of a dump, ends the answers without a message; so does a
+            // socket that closes, and then the next request is refused.
+            Ok(messages)
         };
         match timeout(ANSWER_MAX, read).await {
             Ok(outcome) => outcome,
