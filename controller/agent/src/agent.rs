@@ -193,7 +193,7 @@ impl Agent {
         self.conditions.note(kind, text, now.uptime);
     }
 
-    /// It is not wrong any more.
+    /// Forgets what was noted under this kind.
     pub fn mend(&mut self, kind: ConditionType) {
         self.conditions.mend(kind);
     }

@@ -45,13 +45,13 @@ pub(super) struct Netlink {
 /// How the agent marks what it makes.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Mark {
-    /// Of routes, next hops and rules.
+    /// Protocol number of routes, next hops and rules.
     pub(super) protocol: u8,
-    /// The table of routes.
+    /// Routing table of the routes.
     pub(super) table: u8,
-    /// Of the rule that looks up the table.
+    /// Priority of the rule that looks the table up.
     pub(super) priority: u32,
-    /// Of the packets that the rule is for.
+    /// Mark of the packets that the rule is for.
     pub(super) packets: u32,
     /// Which bits of the packets' mark the rule compares.
     pub(super) mask: u32,
@@ -538,7 +538,7 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// The kernel answers at once; an answer that was lost does not come.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Of all the agent's routes. They are alone in their table, so that any number does.
+/// Metric of all the agent's routes. They are alone in their table, so that any number does.
 const METRIC: u32 = 10;
 
 const ENOENT: i32 = 2;

@@ -20,7 +20,7 @@ pub enum Own {
 /// A route of the main table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnRoute {
-    /// Of two routes to one prefix the lower one is used.
+    /// Metric; of two routes to one prefix the one with the lower metric is used.
     pub metric: u32,
     /// Where it sends packets; empty for a route that drops them.
     pub hops: Vec<OwnHop>,

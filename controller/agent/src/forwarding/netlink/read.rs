@@ -92,7 +92,7 @@ pub(super) enum InTable {
     Foreign(IpNet),
 }
 
-/// Whose a route of the agent's table is.
+/// Reads a route of the agent's table, and tells the agent's from those of others.
 pub(super) fn read_route(message: &RouteMessage, mark: Mark) -> Option<InTable> {
     let (mut group, mut metric) = (None, 0);
     for attribute in &message.attributes {
