@@ -37,8 +37,22 @@ const TSHARK: Need = Need {
     found: || command::exists("tshark"),
 };
 
-/// To run tests beside the labs: readers and speakers of other authors.
-pub(crate) const TEST: [Need; 5] = [
+/// Namespaces, links, routes and rules by hand.
+const IPROUTE: Need = Need {
+    package: "iproute2",
+    found: || command::exists("ip") && command::exists("bridge"),
+};
+
+/// What weft-agent marks packets with.
+const NFTABLES: Need = Need {
+    package: "nftables",
+    found: || command::exists("nft"),
+};
+
+/// To run tests beside the labs: readers and speakers of other authors, and a switch in a namespace.
+pub(crate) const TEST: [Need; 7] = [
+    IPROUTE,
+    NFTABLES,
     FRR,
     PMACCT,
     BGPDUMP,
@@ -51,17 +65,11 @@ pub(crate) const TEST: [Need; 5] = [
 
 /// To run labs.
 pub(crate) const LAB: [Need; 13] = [
-    Need {
-        package: "iproute2",
-        found: || command::exists("ip") && command::exists("bridge"),
-    },
+    IPROUTE,
+    NFTABLES,
     Need {
         package: "iputils-ping",
         found: || command::exists("ping"),
-    },
-    Need {
-        package: "nftables",
-        found: || command::exists("nft"),
     },
     Need {
         package: "procps",
