@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Show,
 }
 
-/// Whose routes.
+/// Which leaves a mode is set for.
 #[derive(Args)]
 pub(crate) struct Scope {
     /// Only this leaf; without it all, also those that have a mode of their own.

@@ -21,7 +21,7 @@ pub type Announced = BTreeMap<SwitchName, SpineRoutes>;
 /// What one spine announces to weft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpineRoutes {
-    /// It has no session to any replica.
+    /// The spine has no session to any replica.
     NoSession,
     /// The VTEPs of this fabric that it has a route to. Empty: its routes say nothing of VTEPs.
     To(BTreeSet<IpAddr>),
@@ -108,7 +108,7 @@ impl Live {
         }
     }
 
-    /// The same, and a link that nobody says anything of carries nothing.
+    /// Why a link does not carry traffic, where a link that nobody says anything of carries none.
     pub fn unconfirmed(&self, link: &Link) -> Option<Unusable> {
         let confirmed = self.confirmed.contains(&link.name);
         let unheard = || self.unheard.get(&link.name).cloned();

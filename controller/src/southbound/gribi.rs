@@ -78,7 +78,7 @@ pub(super) struct Device {
 enum Written {
     /// Nothing that it knows of; whoever led before may have written.
     Unknown,
-    /// It wrote, or whoever led before.
+    /// Entries that this client wrote, or the leader before it.
     Something,
     /// It read that nothing is there.
     Nothing,

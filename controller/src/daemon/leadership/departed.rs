@@ -78,7 +78,7 @@ impl Departed {
             && heard.is_none_or(|at| Instant::now() >= at + DEAD_AFTER)
     }
 
-    /// For how long nobody serves a peer. Time passes only while somebody leads, and a replica that was
+    /// Counts for how long nobody serves each peer. Time passes only while somebody leads, and a replica that was
     /// paused does not take its own absence for that of a peer.
     pub(super) fn count(&mut self, group: &Group, peers: &BTreeMap<PeerId, Agreed>, now: Instant) {
         let elapsed = now - std::mem::replace(&mut self.counted, now);

@@ -15,7 +15,7 @@ use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
 /// What this replica knows of agents while it leads.
 #[derive(Default)]
 pub(super) struct Agents {
-    /// Since when each leaf with an agent is watched.
+    /// Time at which this replica began to watch each leaf that has an agent.
     watched: BTreeMap<SwitchName, Instant>,
     observed: BTreeMap<SwitchName, Observed>,
 }

@@ -1,6 +1,6 @@
 //! Follows what the spines announce of the declared VTEPs.
 //!
-//! It looks at the tables a few times a second, and only when something was applied since: each look costs one lookup for
+//! The task looks at the tables a few times a second, and only when something was applied since: each look costs one lookup for
 //! each declared VTEP, and one comparison for each of its paths.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ fn publish(announced: &watch::Sender<Arc<Announced>>, now: Announced) {
     });
 }
 
-/// Of whom something is wanted, and of what.
+/// Spines whose routes are looked at, and the VTEPs that are looked for.
 #[derive(Default)]
 struct Wanted {
     /// By the address of their sessions.
