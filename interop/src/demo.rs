@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::{
     check::Checks, clock, evpn, expect::Expect, failure::Failure, lab::Lab, packages,
-    programs::Programs, resilience, scenario, tables, topology::Topology, weft::Client,
+    programs::Programs, resilience, scenario, speakers::Suite, tables, topology::Topology,
+    weft::Client,
 };
 
 #[derive(clap::Args)]
@@ -37,6 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
         &folder,
         &Topology::read(&scenario::topology_file(LAB))?,
         Some(programs),
+        Suite::Installed,
     )?;
     let shown = show(&mut lab, &expect, start);
     if !clock::interrupted() && !matches!(shown, Ok(true)) {

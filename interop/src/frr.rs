@@ -14,18 +14,22 @@ use crate::{
     daemon::Daemon,
     failure::{Context, Failure},
     namespace::Namespace,
+    speakers::Speakers,
 };
 
-/// Where FRR keeps what belongs to one path space.
-pub(crate) struct PathSpace<'a>(pub(crate) &'a Namespace);
+/// Where FRR keeps what belongs to one path space, and whose FRR runs there.
+pub(crate) struct PathSpace<'a> {
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) speakers: &'a Speakers,
+}
 
 impl PathSpace<'_> {
     fn configuration(&self) -> PathBuf {
-        Path::new("/etc/frr").join(&self.0.0)
+        Path::new("/etc/frr").join(&self.namespace.0)
     }
 
     fn sockets(&self) -> PathBuf {
-        Path::new("/run/frr").join(&self.0.0)
+        Path::new("/run/frr").join(&self.namespace.0)
     }
 
     /// Makes the folders, and puts the files that a container would find in /etc/frr there.
@@ -53,10 +57,12 @@ impl PathSpace<'_> {
                 let mut argv = vec![
                     format!("/usr/lib/frr/{name}"),
                     "-N".to_owned(),
-                    self.0.0.clone(),
+                    self.namespace.0.clone(),
                 ];
                 argv.extend(command::words(&options)?);
-                Ok(Daemon::new(&name, self.0, argv, folder.to_path_buf()))
+                let argv = self.speakers.own(argv);
+                let folder = folder.to_path_buf();
+                Ok(Daemon::new(&name, self.namespace, argv, folder))
             })
             .collect()
     }
@@ -67,7 +73,7 @@ impl PathSpace<'_> {
             let socket = format!("{}.vty", daemon.name);
             self.wait_for(&socket, daemon)?;
         }
-        self.0.run(&["vtysh", "-N", &self.0.0, "-b"]).map(drop)
+        self.shell(&["-b"]).map(drop)
     }
 
     /// Starts a daemon. The others wait for zebra's socket: one that finds none tries again after 10 s.
@@ -88,7 +94,7 @@ impl PathSpace<'_> {
                 let said = daemon.output();
                 return Err(Failure::new(format!(
                     "{} of {} does not start: {said}",
-                    daemon.name, self.0.0
+                    daemon.name, self.namespace.0
                 )));
             }
             clock::pause(Duration::from_millis(20))?;
@@ -107,16 +113,21 @@ impl PathSpace<'_> {
     }
 
     pub(crate) fn vtysh(&self, commands: &[&str]) -> Result<String, Failure> {
-        let mut argv = vec!["vtysh", "-N", self.0.0.as_str()];
-        for command in commands {
-            argv.extend(["-c", command]);
-        }
-        self.0.run(&argv)
+        let commands: Vec<&str> = commands.iter().flat_map(|&line| ["-c", line]).collect();
+        self.shell(&commands)
+    }
+
+    fn shell(&self, options: &[&str]) -> Result<String, Failure> {
+        let argv = ["vtysh", "-N", &self.namespace.0].into_iter();
+        let argv = argv.chain(options.iter().copied());
+        let argv = self.speakers.own(argv.map(str::to_owned).collect());
+        let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+        self.namespace.run(&argv)
     }
 
     pub(crate) fn json(&self, command: &str) -> Result<Value, Failure> {
         let text = self.vtysh(&[command])?;
-        serde_json::from_str(&text).context(|| format!("`{command}` of {}", self.0.0))
+        serde_json::from_str(&text).context(|| format!("`{command}` of {}", self.namespace.0))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     frr::PathSpace,
     namespace::{self, Namespace},
     programs::Programs,
+    speakers::{Speakers, Suite},
     topology::{Image, Topology},
 };
 
@@ -40,12 +41,20 @@ struct Node {
     /// Shares its namespace with a parent.
     sidecar: bool,
     runs_frr: bool,
+    speakers: Speakers,
     daemons: Vec<Daemon>,
     /// (path here, path in the container) of its files.
     bound: Vec<(PathBuf, String)>,
 }
 
 impl Node {
+    fn frr(&self) -> PathSpace<'_> {
+        PathSpace {
+            namespace: &self.namespace,
+            speakers: &self.speakers,
+        }
+    }
+
     fn named<'a>(&'a mut self, program: Option<&'a str>) -> impl Iterator<Item = &'a mut Daemon> {
         let all = self.daemons.iter_mut();
         all.filter(move |daemon| program.is_none_or(|program| daemon.name == program))
@@ -53,11 +62,13 @@ impl Node {
 }
 
 impl Lab {
-    /// Brings a lab up. What went up is taken down again when an error ends this early.
+    /// Brings a lab up, with the speakers of a suite where a node does not name its own. What went up is taken down
+    /// again when an error ends this early.
     pub(crate) fn up(
         files: &Path,
         topology: &Topology,
         programs: Option<Programs>,
+        suite: Suite,
     ) -> Result<Self, Failure> {
         let run = Run::begin(&topology.name, topology)?;
         let mut lab = Self {
@@ -66,7 +77,7 @@ impl Lab {
             nodes: BTreeMap::new(),
             run,
         };
-        lab.create_namespaces(topology)?;
+        lab.create_namespaces(topology, suite)?;
         for [a, b] in &topology.links {
             let (near, far) = (lab.namespace(&a.node)?, lab.namespace(&b.node)?);
             namespace::link((near, &a.interface), (far, &b.interface))?;
@@ -90,7 +101,7 @@ impl Lab {
     }
 
     pub(crate) fn frr(&self, node: &str) -> Result<PathSpace<'_>, Failure> {
-        self.namespace(node).map(PathSpace)
+        self.node(node).map(Node::frr)
     }
 
     /// Runs a program in a node and returns what it printed.
@@ -101,7 +112,7 @@ impl Lab {
     /// Runs a line as a person in the node would type it, in the node's own folder, and returns what it
     /// printed.
     pub(crate) fn ask(&self, node: &str, line: &str) -> Result<String, Failure> {
-        let words = self.words(node, line)?;
+        let words = self.node(node)?.speakers.own(self.words(node, line)?);
         let argv: Vec<&str> = words.iter().map(String::as_str).collect();
         self.namespace(node)?
             .run_in(&self.run.folder.join(node), &argv)
@@ -148,18 +159,21 @@ impl Lab {
     /// Starts those of the node's programs that do not run: at the beginning, and after `end`.
     pub(crate) fn start(&mut self, name: &str) -> Result<(), Failure> {
         let node = self.node_mut(name)?;
-        let path_space = node.runs_frr.then(|| node.namespace.clone());
+        let path_space = node.runs_frr.then_some(PathSpace {
+            namespace: &node.namespace,
+            speakers: &node.speakers,
+        });
         for daemon in &mut node.daemons {
             if daemon.running() {
                 continue;
             }
             match &path_space {
-                Some(namespace) => PathSpace(namespace).start(daemon)?,
+                Some(path_space) => path_space.start(daemon)?,
                 None => daemon.start()?,
             }
         }
         match &path_space {
-            Some(namespace) => PathSpace(namespace).load(&mut node.daemons),
+            Some(path_space) => path_space.load(&mut node.daemons),
             None => Ok(()),
         }
     }
@@ -268,8 +282,9 @@ impl Lab {
             .ok_or_else(|| Failure::new(format!("no node {name} in this lab")))
     }
 
-    fn create_namespaces(&mut self, topology: &Topology) -> Result<(), Failure> {
+    fn create_namespaces(&mut self, topology: &Topology, suite: Suite) -> Result<(), Failure> {
         for (name, node) in &topology.nodes {
+            let speakers = Speakers::obtain(node.speakers().unwrap_or(suite))?;
             let namespace = self.run.namespace(node.parent().unwrap_or(name));
             let sidecar = node.parent().is_some();
             if !sidecar {
@@ -281,6 +296,7 @@ impl Lab {
                 namespace,
                 sidecar,
                 runs_frr: false,
+                speakers,
                 daemons: Vec::new(),
                 bound: node
                     .bound_files()
@@ -369,6 +385,7 @@ impl Lab {
         if let (Image::Weft, Some(programs)) = (node.image(), &self.programs) {
             *program = programs.path(program)?;
         }
+        let argv = self.node(name)?.speakers.own(argv);
         let mut daemon = Daemon::new(&title, self.namespace(name)?, argv, folder);
         let env = node.env.iter();
         daemon.env = env

@@ -30,6 +30,7 @@ mod programs;
 mod resilience;
 mod sabotage;
 mod scenario;
+mod speakers;
 mod story;
 mod tables;
 mod topology;

@@ -101,6 +101,12 @@ pub(crate) const LAB: [Need; 13] = [
     BGPDUMP,
 ];
 
+/// To unpack another release of Debian.
+pub(crate) const UNPACK: [Need; 1] = [Need {
+    package: "mmdebstrap",
+    found: || command::exists("mmdebstrap"),
+}];
+
 /// To build weftd: bindgen wants libclang, RocksDB a C++ compiler, the raft crate's build `protoc`.
 pub(crate) const BUILD: [Need; 4] = [
     Need {

@@ -18,6 +18,7 @@ use crate::{
     packages,
     programs::{self, Programs},
     sabotage::Break,
+    speakers::Suite,
     story::Story,
     topology::Topology,
 };
@@ -38,6 +39,9 @@ pub(crate) struct Arguments {
     /// Who reflects the routes
     #[arg(long, value_enum, default_value = "weft")]
     reflector: Reflector,
+    /// Whose speakers run, by release of Debian, where a lab does not say so itself
+    #[arg(long, value_enum, default_value = "installed")]
+    speakers: Suite,
     /// How often far-link repeats each fault [default: 3]
     #[arg(long)]
     runs: Option<u32>,
@@ -172,7 +176,12 @@ fn run_lab(
     println!("lab {name}");
     let folder = folder(name);
     let plot = Plot::read(name)?;
-    let mut lab = Lab::up(&folder, &Topology::read(&topology_file(name))?, programs)?;
+    let mut lab = Lab::up(
+        &folder,
+        &Topology::read(&topology_file(name))?,
+        programs,
+        arguments.speakers,
+    )?;
     println!("  up    after {}", clock::since(start));
     let checks = match &plot {
         Plot::Fabric(expect) => evpn::check(&mut lab, expect, arguments.sabotage),

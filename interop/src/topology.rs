@@ -9,7 +9,10 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::failure::{Context, Failure};
+use crate::{
+    failure::{Context, Failure},
+    speakers::Suite,
+};
 
 /// A topology with defaults and kinds already folded into the nodes.
 #[derive(Debug)]
@@ -108,7 +111,21 @@ impl Topology {
             links,
         };
         topology.check_parents()?;
+        topology.check_speakers()?;
         Ok(topology)
+    }
+
+    fn check_speakers(&self) -> Result<(), Failure> {
+        for (name, node) in &self.nodes {
+            if let Some(suite) = node.labels.get(SPEAKERS)
+                && node.speakers().is_none()
+            {
+                return Err(Failure::new(format!(
+                    "node {name}: speakers of no suite that we know: {suite}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn check_parents(&self) -> Result<(), Failure> {
@@ -167,6 +184,11 @@ impl Node {
         }
     }
 
+    /// The suite that its label `speakers` names: whose programs run there, whatever the rest of the lab runs.
+    pub(crate) fn speakers(&self) -> Option<Suite> {
+        Suite::named(&self.labels.get(SPEAKERS)?.to_string())
+    }
+
     /// The node whose network this one shares.
     pub(crate) fn parent(&self) -> Option<&str> {
         self.network_mode.as_deref()?.strip_prefix("container:")
@@ -200,6 +222,9 @@ impl std::fmt::Display for Scalar {
         }
     }
 }
+
+/// The label that chooses between releases of a speaker.
+const SPEAKERS: &str = "speakers";
 
 fn endpoint(text: &str, nodes: &BTreeMap<String, Node>) -> Result<Endpoint, Failure> {
     match text.split_once(':') {

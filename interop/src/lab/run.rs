@@ -9,6 +9,7 @@ use crate::{
     failure::{Context, Failure},
     frr::PathSpace,
     namespace::Namespace,
+    speakers::Speakers,
     topology::Topology,
 };
 
@@ -77,7 +78,13 @@ impl Run {
         for name in fs::read_to_string(self.list()).unwrap_or_default().lines() {
             let namespace = Namespace(name.to_owned());
             namespace.remove();
-            PathSpace(&namespace).remove();
+            let speakers = &Speakers::default();
+            let namespace = &namespace;
+            PathSpace {
+                namespace,
+                speakers,
+            }
+            .remove();
         }
         let Ok(entries) = fs::read_dir(&self.folder) else {
             return;
