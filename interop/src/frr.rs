@@ -47,15 +47,16 @@ impl PathSpace<'_> {
         Ok(())
     }
 
-    /// The daemons that the `daemons` file says yes to, zebra first, with their options.
+    /// The daemons that the `daemons` file says yes to and this FRR has, with their options.
     pub(crate) fn daemons(&self, folder: &Path) -> Result<Vec<Daemon>, Failure> {
         let path = self.configuration().join("daemons");
         let text = fs::read_to_string(&path).context(|| path.display().to_string())?;
         enabled(&text)
             .into_iter()
+            .filter(|(name, _)| self.speakers.bring(&program(name)))
             .map(|(name, options)| {
                 let mut argv = vec![
-                    format!("/usr/lib/frr/{name}"),
+                    program(&name).display().to_string(),
                     "-N".to_owned(),
                     self.namespace.0.clone(),
                 ];
@@ -76,7 +77,7 @@ impl PathSpace<'_> {
         self.shell(&["-b"]).map(drop)
     }
 
-    /// Starts a daemon. The others wait for zebra's socket: one that finds none tries again after 10 s.
+    /// Starts a daemon. The others wait for zebra's socket: one that finds none tries again after 10 s. mgmtd is first.
     pub(crate) fn start(&self, daemon: &mut Daemon) -> Result<(), Failure> {
         let _gone_already = fs::remove_file(self.sockets().join(format!("{}.vty", daemon.name)));
         if daemon.name != "zebra" {
@@ -151,10 +152,15 @@ fn enabled(daemons: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// In the order in which FRR starts them.
-const KNOWN: [&str; 4] = ["zebra", "bgpd", "bfdd", "staticd"];
+fn program(daemon: &str) -> PathBuf {
+    Path::new("/usr/lib/frr").join(daemon)
+}
 
-const ALWAYS: [&str; 2] = ["zebra", "staticd"];
+/// In the order in which FRR starts them.
+const KNOWN: [&str; 5] = ["mgmtd", "zebra", "bgpd", "bfdd", "staticd"];
+
+/// mgmtd came with FRR 9; interfaces and filters are configured through it.
+const ALWAYS: [&str; 3] = ["mgmtd", "zebra", "staticd"];
 
 /// What zebra listens on for the other daemons.
 const ZEBRA_SOCKET: &str = "zserv.api";
@@ -170,7 +176,7 @@ mod tests {
     fn the_daemons_file_decides_what_runs() {
         let text = "zebra=yes\nbgpd=yes\nbfdd=no\nbgpd_options=\"-A 127.0.0.1 -p 1179\"\n";
         let names: Vec<String> = enabled(text).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["zebra", "bgpd", "staticd"]);
-        assert_eq!(enabled(text)[1].1, "-A 127.0.0.1 -p 1179");
+        assert_eq!(names, ["mgmtd", "zebra", "bgpd", "staticd"]);
+        assert_eq!(enabled(text)[2].1, "-A 127.0.0.1 -p 1179");
     }
 }

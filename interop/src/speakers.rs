@@ -63,6 +63,15 @@ impl Speakers {
         Ok(Self(Some(root)))
     }
 
+    /// Whether a program of this path is there.
+    pub(crate) fn bring(&self, program: &Path) -> bool {
+        let inside = program.strip_prefix("/").unwrap_or(program);
+        match &self.0 {
+            Some(root) => root.join(inside).exists(),
+            None => program.exists(),
+        }
+    }
+
     /// What to run in a network namespace for `argv` to be the suite's own program.
     ///
     /// `ip netns exec` has made a mount namespace: what is bound there is seen by this program alone. /etc, /run and

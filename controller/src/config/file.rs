@@ -180,6 +180,7 @@ pub(super) struct FileBfd {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FileGracefulRestart {
     pub(super) restart_secs: Option<u32>,
+    pub(super) redundant_restart_secs: Option<u32>,
 }
 
 #[derive(Deserialize, Default)]

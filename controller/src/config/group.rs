@@ -219,13 +219,19 @@ impl Default for Bfd {
 /// What is offered of RFC 4724.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GracefulRestart {
-    /// How long the peer may wait for us to come back: up to 4095 s.
+    /// How long the peer may wait for us to come back where no other replica serves it: up to 4095 s.
     pub restart: Duration,
+    /// The same where another replica may serve it too: up to 4095 s. What the peer keeps of a replica that is
+    /// gone, it keeps although the others withdraw it.
+    pub redundant: Duration,
 }
 
 impl Default for GracefulRestart {
     fn default() -> Self {
-        Self { restart: RESTART }
+        Self {
+            restart: RESTART,
+            redundant: REDUNDANT_RESTART,
+        }
     }
 }
 
@@ -373,6 +379,8 @@ const CONNECT_RETRY: Duration = Duration::from_secs(10);
 const BFD_INTERVAL: Duration = Duration::from_millis(300);
 /// FRR's default.
 const RESTART: Duration = Duration::from_secs(120);
+/// Longer than a replica takes to be back after its process was killed.
+const REDUNDANT_RESTART: Duration = Duration::from_secs(2);
 /// Several times what any fabric needs, and small enough that a million of them are not the end.
 const ATTRIBUTE_OCTETS: u32 = 16_384;
 /// A person may have to look at the peer first.

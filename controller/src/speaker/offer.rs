@@ -5,16 +5,32 @@ use weft_bgp::family::Family;
 use weft_bgp::reflect::Local;
 use weft_bgp::session::SessionConfig;
 
-use crate::config::PeerGroup;
+use crate::config::{self, PeerGroup};
+
+/// Who else serves a peer, as far as that changes what it is asked to keep while we are gone.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// Nobody: it is to keep our routes for the whole restart time, whatever ends the session (RFC 8538).
+    Alone,
+    /// Another replica, by its own session. A path that we told and cannot withdraw any more must not outlive what
+    /// that one withdraws: the peer keeps ours for a moment, and not at all after a hold time or a NOTIFICATION.
+    Redundant,
+}
 
 /// The offer to a peer of this group. `seed` spreads the retries of many peers.
-pub fn session(group: &PeerGroup, local: &Local, hostname: &str, seed: u64) -> SessionConfig {
+pub fn session(
+    group: &PeerGroup,
+    local: &Local,
+    hostname: &str,
+    seed: u64,
+    company: Company,
+) -> SessionConfig {
     let asn = group.local_as.map_or(local.asn, |local_as| local_as.asn);
     let families = group.offered();
     let graceful_restart = group.graceful_restart.map(|restart| GracefulRestart {
         restarted: false,
-        notification: true,
-        restart_secs: u16::try_from(restart.restart.as_secs()).unwrap_or(RESTART_SECS_MAX),
+        notification: company == Company::Alone,
+        restart_secs: restart_secs(restart, company),
         // F always: a reflector is not on the forwarding path, so its restart breaks none.
         families: families.iter().map(|family| (*family, true)).collect(),
     });
@@ -40,6 +56,14 @@ pub fn session(group: &PeerGroup, local: &Local, hostname: &str, seed: u64) -> S
         families,
         ..SessionConfig::new(asn, local.router_id, group.remote_asn)
     }
+}
+
+fn restart_secs(restart: config::GracefulRestart, company: Company) -> u16 {
+    let time = match company {
+        Company::Alone => restart.restart,
+        Company::Redundant => restart.restart.min(restart.redundant),
+    };
+    u16::try_from(time.as_secs()).unwrap_or(RESTART_SECS_MAX)
 }
 
 fn add_path(group: &PeerGroup, families: &[Family]) -> Vec<AddPath> {

@@ -76,6 +76,11 @@ impl Ownership {
         self.stopped || self.stake.is_done()
     }
 
+    /// Replicas that say they serve the peer.
+    pub fn sessions(&self) -> std::collections::BTreeSet<u64> {
+        self.agreed.borrow().sessions.clone()
+    }
+
     /// As [`Stake::resume`].
     pub fn resume(&mut self, terms: Terms, now: Instant) {
         let view = Arc::clone(&self.view.borrow_and_update());

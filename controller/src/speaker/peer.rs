@@ -2,6 +2,7 @@
 //! ownership. Knows sockets and clocks; the rules of BGP are the session's.
 
 mod asking;
+mod company;
 mod exporting;
 mod inbound;
 mod joining;
@@ -34,12 +35,13 @@ use weft_bgp::message::{Message, MessageKind, RouteRefresh};
 use weft_bgp::session::{DownReason, Input, Negotiated, Output, Session, SessionConfig, Side};
 use weft_bgp::{error::DecodeError, frame};
 
+use super::offer::Company;
 use super::ownership::Ownership;
 use super::report::{Direction, Report};
 use super::restart::{self, Intent};
 use super::socket::{self, Protection};
 use super::writer::{self, Event, Order};
-use super::{Shared, keys, offer};
+use super::{Shared, keys, offer, remembered};
 use crate::config::{Config, PeerGroup, Ttl};
 use crate::monitoring::tap::Tap;
 use crate::reflector::learn::Learned;
@@ -47,6 +49,7 @@ use crate::reflector::learn::rate::Budget;
 use crate::reflector::owner::Parting;
 
 use asking::Asking;
+use company::Companions;
 use exporting::Exporting;
 use joining::{Answer, Why};
 use liveness::Liveness;
@@ -101,6 +104,10 @@ pub struct Peer {
     joining: Option<BoxFuture<'static, Answer>>,
     /// Families whose End-of-RIB waits for a majority.
     owed: Owed,
+    /// Who else serves it, by what its OPEN was offered for that.
+    companions: Companions,
+    /// We end the session to begin another one at once.
+    renewing: bool,
     /// Why we ended the session ourselves.
     grievance: Option<String>,
     /// The limit beyond which the peer went, if that ends the session.
@@ -110,7 +117,7 @@ pub struct Peer {
     stopping: Option<Instant>,
     /// Not configured any more: the task ends when nothing of the peer is left.
     leaving: bool,
-    /// Not listed, and dialed all the same until then or until it has a session.
+    /// Was served a moment ago: dialed often until then or until it has a session, and also if it is not listed.
     dialed_until: Option<Instant>,
     /// We ended the session for a reason that may pass: begin again then.
     restart: Option<Instant>,
@@ -199,7 +206,10 @@ impl Peer {
         words: mpsc::Receiver<Word>,
         report: Report,
     ) -> Self {
-        let session = Session::new(session_config(&shared, &setup, dialed_until));
+        let companions = Companions::expected(shared.members.len(), now());
+        let company = companions.offered();
+        let config = session_config(&shared, &setup, dialed_until, company);
+        let session = Session::new(config);
         Self {
             stop: shared.stop.subscribe(),
             config: shared.follow_config(),
@@ -219,6 +229,8 @@ impl Peer {
             wanted: BTreeMap::new(),
             joining: None,
             owed: Owed::default(),
+            companions,
+            renewing: false,
             grievance: None,
             exceeded: None,
             asking: Asking::default(),
@@ -253,7 +265,7 @@ impl Peer {
         let deadline = timers
             .into_iter()
             .chain([self.resting, self.dialed_until, self.lingers_until])
-            .chain([self.asking.deadline()])
+            .chain([self.asking.deadline(), self.company_deadline()])
             .flatten()
             .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
@@ -290,6 +302,7 @@ impl Peer {
             self.stop_dialing();
             self.report.failed("it has not come back".to_owned());
         }
+        self.mind_company().await;
         self.forget();
         for family in self.owed.due(now()) {
             self.want(family, Why::End, 0);
@@ -523,6 +536,9 @@ impl Peer {
                 self.linger(&reason);
                 let up = self.up.take();
                 let parting = self.parting(up.as_ref(), &reason);
+                if up.is_some() {
+                    self.dial_again(&reason);
+                }
                 let reason = self.grievance.take().unwrap_or_else(|| reason.to_string());
                 self.report.down(reason);
                 self.joining = None;
@@ -555,7 +571,32 @@ impl Peer {
         self.dialing = Some(dialing);
     }
 
-    /// A peer that is not listed dials us from now on.
+    /// The session was lost for `reason`, which the peer may not have noticed yet, or it waits to be dialed.
+    fn dial_again(&mut self, reason: &DownReason) {
+        let serves = self.stopping.is_none() && !self.leaving;
+        let group = &self.setup.group;
+        let may = !group.passive && group.shutdown.is_none();
+        let waits = !self.setup.dynamic || remembered::is_to_be_dialed(&self.setup);
+        if serves && may && waits && may_be_back(reason) {
+            self.dialed_until = Some(now() + DIALED_FOR);
+            self.offer();
+        }
+    }
+
+    /// Ends the session without a NOTIFICATION, as a restart would, and begins another one at once. RFC 4724 §4.2: the
+    /// peer keeps our routes meanwhile.
+    async fn renew(&mut self) {
+        let Some(side) = self.up.as_ref().map(|up| up.side) else {
+            return;
+        };
+        self.renewing = true;
+        self.close(side);
+        self.input(Input::Disconnected(side)).await;
+        self.renewing = false;
+        self.input(Input::Start).await;
+    }
+
+    /// A peer that is not listed dials us from now on, and one that is listed is not dialed often any more.
     fn stop_dialing(&mut self) {
         if self.dialed_until.take().is_some() {
             self.offer();
@@ -660,6 +701,9 @@ impl Peer {
         let negotiated = up.map(|up| &up.negotiated);
         let parting = restart::ended(intent, &self.setup.group, negotiated, reason);
         let ours = up.is_some() && self.shared.losses.lose(reason, now());
+        if self.renewing {
+            return Some((Parting::OurDoing, false));
+        }
         let ours = ours && intent == Intent::Serve;
         if ours {
             tracing::error!(peer = %self.setup.address, "most peers fell silent at once: this one need not be dead");
@@ -706,12 +750,36 @@ impl Peer {
     }
 }
 
-fn session_config(shared: &Shared, setup: &Setup, dialed_until: Option<Instant>) -> SessionConfig {
+fn session_config(
+    shared: &Shared,
+    setup: &Setup,
+    dialed_until: Option<Instant>,
+    company: Company,
+) -> SessionConfig {
     let seed = super::seed(setup.address, shared.replica);
-    let config = offer::session(&setup.group, &shared.local, &shared.hostname, seed);
+    let config = offer::session(&setup.group, &shared.local, &shared.hostname, seed, company);
+    let connect_retry = match dialed_until {
+        Some(_) => config.connect_retry.min(DIAL_AGAIN),
+        None => config.connect_retry,
+    };
     SessionConfig {
         passive: config.passive || (setup.dynamic && dialed_until.is_none()),
+        connect_retry,
         ..config
+    }
+}
+
+/// Whether a peer that we lost for `reason` is expected back: nobody at either end meant it to go.
+fn may_be_back(reason: &DownReason) -> bool {
+    match reason {
+        DownReason::HoldTimerExpired
+        | DownReason::SendHoldTimerExpired
+        | DownReason::PeerClosed
+        | DownReason::Replaced
+        | DownReason::Stopped(Cease::BfdDown, _) => true,
+        // It waits for nobody who told it that it made a mistake, nor does it come back to whom it left.
+        DownReason::NotificationReceived(said) => said.code == HOLD_TIMER_EXPIRED,
+        DownReason::NotificationSent(_) | DownReason::Stopped(..) => false,
     }
 }
 
@@ -776,5 +844,11 @@ const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
 /// Connections that get so much time at once; whoever dials more often than that hears less.
 const ENDING_MAX: usize = 8;
+/// A peer that is not back by then has gone. FRR waits to be dialed for the restart time that we told it.
+const DIALED_FOR: std::time::Duration = std::time::Duration::from_secs(300);
+/// Between two dials of it: a path that is back is used within three seconds.
+const DIAL_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// RFC 4271 §4.5.
+const HOLD_TIMER_EXPIRED: u8 = 4;
 /// How long the daemon waits for the last words.
 const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);

@@ -1,6 +1,6 @@
-//! Whom a replica dials after it restarted although nobody lists them: peers of listen ranges that somebody
-//! served before. One that keeps our routes over our restart may wait to be dialed (FRR 8.4.4 does, for as long
-//! as our restart time). Knows the configuration and addresses; who dials is the peer's task.
+//! Whom a replica dials although nobody lists them: peers of listen ranges that somebody served before, after it
+//! restarted and after a session was lost. One that keeps our routes meanwhile may wait to be dialed (FRR does, for
+//! as long as our restart time). Knows the configuration and addresses; who dials is the peer's task.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ pub fn setups(bgp: &Bgp, addresses: impl IntoIterator<Item = IpAddr>, room: usiz
     setups.filter(is_to_be_dialed).take(room).collect()
 }
 
-/// Whether a peer that dialed us before our restart is to be dialed after it.
+/// Whether a peer that dialed us is to be dialed after our restart, or after the session was lost.
 pub fn is_to_be_dialed(setup: &Setup) -> bool {
     let group = &setup.group;
     let promised = group.graceful_restart.is_some();

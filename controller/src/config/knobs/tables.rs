@@ -62,13 +62,22 @@ impl FileBfd {
 
 impl FileGracefulRestart {
     pub(super) fn check(&self, place: &str) -> Result<GracefulRestart, Invalid> {
-        let Some(restart_secs) = self.restart_secs else {
-            return Ok(GracefulRestart::default());
+        let default = GracefulRestart::default();
+        let time = |given: Option<u32>, field, default| match given {
+            None => Ok(default),
+            // Twelve bits, RFC 4724 §3.
+            Some(given) => {
+                let field = format!("{place}.graceful_restart.{field}");
+                within(field, given, 0, 4095).map(secs)
+            }
         };
-        let field = format!("{place}.graceful_restart.restart_secs");
-        // Twelve bits, RFC 4724 §3.
-        let restart = secs(within(field, restart_secs, 0, 4095)?);
-        Ok(GracefulRestart { restart })
+        let restart = time(self.restart_secs, "restart_secs", default.restart)?;
+        let redundant = time(
+            self.redundant_restart_secs,
+            "redundant_restart_secs",
+            default.redundant,
+        )?;
+        Ok(GracefulRestart { restart, redundant })
     }
 }
 

@@ -103,8 +103,9 @@ pub(super) fn bfd_table(bfd: &Bfd, ttl: Ttl) -> String {
 }
 
 pub(super) fn restart(graceful_restart: GracefulRestart) -> String {
-    let GracefulRestart { restart } = graceful_restart;
-    format!("{{ restart_secs = {} }}", secs(restart))
+    let GracefulRestart { restart, redundant } = graceful_restart;
+    let (restart, redundant) = (secs(restart), secs(redundant));
+    format!("{{ restart_secs = {restart}, redundant_restart_secs = {redundant} }}")
 }
 
 pub(super) fn word<T: PartialEq>(meant: T, words: &[(&'static str, T)]) -> &'static str {

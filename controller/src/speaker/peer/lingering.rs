@@ -15,7 +15,6 @@ impl Peer {
         match self.stopping {
             Some(deadline) => is_idle || now() >= deadline,
             None if self.leaving => is_idle,
-            None if self.dialed_until.is_some() => false,
             None => self.setup.dynamic && is_idle && self.report.served() && !self.remembers(),
         }
     }
@@ -26,9 +25,9 @@ impl Peer {
         closed && self.ownership.as_ref().is_none_or(Ownership::is_done)
     }
 
-    /// The peer has to wait, or what it did is not forgotten yet.
+    /// The peer has to wait, what it did is not forgotten yet, or it is dialed since it was lost.
     fn remembers(&self) -> bool {
-        self.restart.is_some() || self.lingers_until.is_some()
+        self.restart.is_some() || self.lingers_until.is_some() || self.dialed_until.is_some()
     }
 
     /// The session ended for `reason`.
@@ -45,7 +44,7 @@ impl Peer {
 
     /// Says whether the task does nothing but remember: it may have to make room for others.
     pub(super) fn report_lingering(&self) {
-        let serves = self.stopping.is_some() || self.leaving || self.dialed_until.is_some();
+        let serves = self.stopping.is_some() || self.leaving;
         let lingers = self.setup.dynamic && !serves && self.is_idle() && self.remembers();
         self.report.lingering(lingers.then(now));
     }

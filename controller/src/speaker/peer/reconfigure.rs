@@ -96,7 +96,10 @@ impl Peer {
 
     /// Hands the session what it offers from now on.
     pub(super) fn offer(&mut self) -> Effect {
-        let mut config = session_config(&self.shared, &self.setup, self.dialed_until);
+        let mut config = {
+            let company = self.companions.offered();
+            session_config(&self.shared, &self.setup, self.dialed_until, company)
+        };
         // Whether we have restarted is no matter of the configuration.
         let restart = self.session.config().graceful_restart.as_ref();
         let restarted = restart.is_some_and(|restart| restart.restarted);

@@ -33,12 +33,14 @@ use crate::reflector::thread;
 /// 192.0.2.1, which the replica does not list.
 pub(super) const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
+/// From a loopback address nobody outside is dialed.
 const CONFIG: &str = r#"
     [bgp]
     asn = 64496
     router_id = "192.0.2.254"
     [[bgp.peer_group]]
     name = "leaves"
+    source_address = "127.0.0.1"
     limits = { action = "reset", restart_secs = 10 }
     [[bgp.listen_range]]
     prefix = "192.0.2.0/28"

@@ -53,11 +53,27 @@ async fn a_peer_that_fails_again_and_again_waits_longer_each_time() {
     assert!(bench.peer.is_over());
 }
 
+/// RFC 4724 §4.2: who keeps our routes meanwhile may wait to be dialed.
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_goes_by_itself_is_not_remembered() {
+async fn a_peer_that_was_lost_is_dialed_for_a_while() {
     let mut bench = Bench::new().await;
-    let remote = bench.session().await.unwrap();
-    drop(remote);
+    assert!(bench.peer.session.config().passive, "it dials us");
+    drop(bench.session().await.unwrap());
+    bench.pass(Duration::from_secs(1)).await;
+    let config = bench.peer.session.config();
+    assert!(!config.passive && config.connect_retry == DIAL_AGAIN);
+    bench.pass(DIALED_FOR - Duration::from_secs(2)).await;
+    assert!(!bench.peer.is_over());
+    bench.pass(Duration::from_secs(2)).await;
+    assert!(bench.peer.is_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_takes_its_leave_is_not_dialed() {
+    let mut bench = Bench::new().await;
+    let mut remote = bench.session().await.unwrap();
+    let goodbye = Message::Notification(Notification::cease(Cease::Shutdown));
+    bench.until(async move { remote.say(&goodbye).await }).await;
     bench.pass(Duration::from_secs(1)).await;
     assert!(bench.peer.is_over());
 }
