@@ -9,12 +9,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::transport::Server;
 use weft_agent::agent::Config;
-use weft_agent::door::connections;
 use weft_agent::driver::{Driver, Safety};
 use weft_agent::fib::Ids;
 use weft_agent::forwarding::kernel::{Kernel, Numbers, Setting, hash_ports_too, put_back};
 use weft_agent::gribi;
 use weft_agent::guardian::{Guardian, guard, take_name};
+use weft_agent::listener::connections;
 use weft_agent::marks::Marks;
 
 /// Programs this Linux switch as weft says, beside FRR and never against it.
