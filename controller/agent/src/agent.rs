@@ -72,6 +72,8 @@ pub enum Input {
     Flush(Ticket, FlushRequest),
     /// Remove everything, as at the end of the agent.
     Clear,
+    /// Remove everything, and end every stream with this error: nobody can program the switch now.
+    Suspended(Refusal),
     /// Time has passed: a lease may be over.
     Tick,
     /// The switch as it is. Given only while no operation is out.
@@ -178,6 +180,13 @@ impl Agent {
                     .push_back(Output::Flushed(ticket, Err(refusal))),
             },
             Input::Clear => {
+                self.rib_cleared();
+                self.jobs.push_back(Job::Settle);
+            }
+            Input::Suspended(refusal) => {
+                for client in self.election.clients() {
+                    self.end(client, refusal.clone());
+                }
                 self.rib_cleared();
                 self.jobs.push_back(Job::Settle);
             }

@@ -108,6 +108,12 @@ impl Election {
         }
     }
 
+    /// Every stream that is open.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Client> {
+        self.sessions.keys().copied().collect()
+    }
+
     /// The streams that were silent for the lease.
     #[must_use]
     pub fn silent(&self, uptime: Duration) -> Vec<Client> {

@@ -215,7 +215,7 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         prefixes: arguments.prefixes,
         lease: Duration::from_secs(arguments.lease_secs.into()),
     };
-    let marks = Marks::new(numbers.mark, numbers.mask);
+    let marks = Marks::start(numbers.mark, numbers.mask);
     let mut driver = Driver::start(config, kernel)
         .await?
         .safe(Safety { marks, guardian }, numbers);

@@ -8,12 +8,23 @@ mod session;
 #[path = "kernel/switch.rs"]
 mod switch;
 
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use serde_json::json;
+use tokio::time::Instant;
+use tonic::Code;
+use weft_agent::driver::clock::Clock;
 use weft_proto::gribi::aft_operation::Operation;
 
 use self::session::{Session, group, next_hop, prefix, prefix6, status};
-use self::switch::{Daemon, Switch, on_switch};
+use self::switch::{Daemon, FakeNft, LISTEN, Switch, on_switch};
 
 #[test]
 fn weights_reach_the_kernel() {
@@ -421,6 +432,31 @@ fn a_killed_daemon_leaves_nothing() {
 }
 
 #[test]
+fn a_clock_of_day_that_jumps_ends_nothing() {
+    on_switch(async |switch| {
+        let day = Arc::new(AtomicI64::new(1_700_000_000_000_000_000));
+        let (read, began) = (Arc::clone(&day), Instant::now());
+        let read = move || {
+            let since = i64::try_from(began.elapsed().as_nanos()).expect("years");
+            read.load(Ordering::Relaxed) + since
+        };
+        let agent = switch.agent_by(Clock::new(read)).await;
+        let mut session = Session::with_two_paths(agent.channel()).await;
+        let year: i64 = 365 * 86_400 * 1_000_000_000;
+        for (jump, text) in [(year, "by 3153"), (-2 * year, "by -6307")] {
+            day.fetch_add(jump, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let told = agent.condition("CLOCK_JUMPED").await.expect("told");
+            assert!(told.contains(text), "{told}");
+            assert!(switch.has_rule() && switch.route("203.0.113.0/24").is_some());
+            assert_eq!(session.elect(1).await.expect("a lease"), 1);
+        }
+        assert_eq!(agent.condition("LEASE_EXPIRED").await, None);
+        agent.stop().await;
+    });
+}
+
+#[test]
 fn a_daemon_that_hangs_is_bypassed_until_it_goes_on() {
     on_switch(async |switch| {
         let (daemon, _session) = programmed(switch, &[]).await;
@@ -472,7 +508,7 @@ fn a_controller_that_is_silent_loses_what_it_programmed() {
     on_switch(async |switch| {
         let (daemon, mut session) = programmed(switch, &["--lease-secs", "2"]).await;
         for _ in 0..6 {
-            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
             assert_eq!(session.elect(1).await.expect("a lease"), 1);
         }
         assert!(switch.has_rule());
@@ -497,7 +533,7 @@ fn the_greatest_election_id_keeps_nobody_out_for_longer_than_its_lease() {
             .expect("supported");
         assert_eq!(session.elect(1).await.expect("valid"), u64::MAX);
         for _ in 0..5 {
-            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
             session.elect(1).await.expect("a lease");
         }
         assert_eq!(session.elect(1).await.expect("valid"), 1);
@@ -531,13 +567,195 @@ fn a_second_daemon_does_not_work_beside_the_first() {
     });
 }
 
-/// A daemon with a route, and VXLAN packets that are marked.
-async fn programmed(switch: &Switch, arguments: &[&str]) -> (Daemon, Session) {
+#[test]
+fn without_an_nft_of_the_bridge_family_frr_alone_routes() {
+    on_switch(async |switch| {
+        let routes = switch.ip("route show");
+        let refusing = FakeNft::new("refuse");
+        refusing.does("refuse");
+        for path in [refusing.path(), "/nonexistent"] {
+            add_vxlan(switch);
+            let daemon = switch.daemon_with_path(&[], path);
+            daemon.ready().await;
+            let _session = Session::with_two_paths(daemon.channel()).await;
+            let text = daemon.until_condition("MARKS_UNAVAILABLE").await;
+            assert!(text.contains("packets are not marked, FRR alone routes them: nft: "));
+            let status = daemon.status().await;
+            assert_eq!(status.state().as_str_name(), "STATE_BYPASSED");
+            assert!(!switch.has_marks());
+            assert_eq!(switch.ip("route show"), routes);
+            daemon.stop().await;
+            assert!(is_clean(switch));
+            assert_eq!(switch.ip("route show"), routes);
+        }
+    });
+}
+
+#[test]
+fn an_nft_that_hangs_does_not_delay_what_frr_changes() {
+    on_switch(async |switch| {
+        let nft = FakeNft::new("hang");
+        let (daemon, _session) = programmed_with_path(switch, LONG_LEASE, nft.path()).await;
+        nft.does("hang");
+        let running = daemon.started("-i").expect("started");
+        nix::sys::signal::kill(running, Signal::SIGSTOP).expect("alive");
+        let whole = switch.route("203.0.113.0/24").expect("installed")["nhid"].clone();
+        let mut delays = Vec::new();
+        for _ in 0..25 {
+            switch.ip("route replace 203.0.113.0/24 metric 20 via 192.0.2.2");
+            let changed = Instant::now();
+            switch.at_once(|switch| nhid(switch).is_some_and(|nhid| nhid != whole));
+            delays.push(changed.elapsed());
+            switch.ip("route replace 203.0.113.0/24 metric 20 nexthop via 192.0.2.2 nexthop via 198.51.100.2");
+            switch.at_once(|switch| nhid(switch).as_ref() == Some(&whole));
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        delays.sort();
+        assert!(delays[12] < Duration::from_millis(50), "{delays:?}");
+        // The machine may be busy for a moment; a wait for nft is longer.
+        assert!(delays[24] < Duration::from_millis(500), "{delays:?}");
+        let text = daemon.until_condition("MARKS_UNAVAILABLE").await;
+        assert!(text.contains("nft does not answer"), "{text}");
+        assert!(!switch.marked(), "the kernel ended it");
+        nft.does("work");
+        switch.until(|switch| switch.marked()).await;
+        daemon.until_mended("MARKS_UNAVAILABLE").await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn an_interactive_nft_that_hangs_is_replaced() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, LONG_LEASE).await;
+        let first = daemon.started("-i").expect("started");
+        nix::sys::signal::kill(first, Signal::SIGSTOP).expect("alive");
+        switch.until(|switch| !switch.marked()).await;
+        switch.until(|switch| switch.marked()).await;
+        assert_ne!(daemon.started("-i"), Some(first));
+        let text = daemon.until_condition("MARKS_REMOVED").await;
+        assert!(text.contains("nft does not answer"), "{text}");
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn marks_that_another_hand_removes_are_put_back() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, LONG_LEASE).await;
+        switch.nft("delete table bridge weft");
+        switch.until(|switch| switch.marked()).await;
+        let text = daemon.until_condition("MARKS_REMOVED").await;
+        assert!(text.contains("No such file or directory"), "{text}");
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn a_guardian_that_stands_still_is_replaced() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, LONG_LEASE).await;
+        let first = daemon.guardian().expect("started");
+        nix::sys::signal::kill(first, Signal::SIGSTOP).expect("alive");
+        let next = || daemon.guardian().filter(|guardian| *guardian != first);
+        switch.until(|_| next().is_some()).await;
+        assert!(switch.has_rule());
+        let text = daemon.until_condition("GUARDIAN_LOST").await;
+        assert!(text.contains("did not answer"), "{text}");
+        daemon.kill();
+        switch.until(is_clean).await;
+    });
+}
+
+#[test]
+fn an_agent_that_was_stopped_does_not_blame_its_guardian() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, LONG_LEASE).await;
+        let guardian = daemon.guardian();
+        daemon.signal(Signal::SIGSTOP);
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        daemon.signal(Signal::SIGCONT);
+        switch
+            .until(|switch| switch.has_rule() && switch.marked())
+            .await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(daemon.guardian(), guardian);
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn without_a_guardian_nobody_programs_the_switch() {
+    on_switch(async |switch| {
+        let routes = switch.ip("route show");
+        let (daemon, mut session) = programmed(switch, LONG_LEASE).await;
+        // Somebody else has the name that a guardian needs.
+        daemon.signal(Signal::SIGSTOP);
+        let first = daemon.guardian().expect("started");
+        nix::sys::signal::kill(first, Signal::SIGKILL).expect("alive");
+        let name = SocketAddr::from_abstract_name("weft-agent").expect("a name");
+        let mut taken = None;
+        switch
+            .until(|_| {
+                taken = UnixListener::bind_addr(&name).ok();
+                taken.is_some()
+            })
+            .await;
+        daemon.signal(Signal::SIGCONT);
+        let text = daemon.until_condition("GUARDIAN_UNAVAILABLE").await;
+        assert!(text.contains("another weft-agent works"), "{text}");
+        switch
+            .until(|switch| !switch.has_rule() && switch.next_hops() == json!([]))
+            .await;
+        let ended = session.receive().await.expect_err("ended");
+        assert_eq!(ended.code(), Code::Unavailable);
+        assert!(ended.message().contains("nobody can program this switch"));
+        assert!(Session::refused(daemon.channel()).await);
+        assert_eq!(switch.ip("route show"), routes);
+        drop(taken);
+        let wait = async {
+            while Session::refused(daemon.channel()).await {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
+        waited.expect("a guardian in time");
+        daemon.until_mended("GUARDIAN_UNAVAILABLE").await;
+        let _session = Session::with_two_paths(daemon.channel()).await;
+        assert!(switch.has_rule());
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+/// For tests that take longer than the usual lease.
+const LONG_LEASE: &[&str] = &["--lease-secs", "60"];
+
+fn nhid(switch: &Switch) -> Option<serde_json::Value> {
+    Some(switch.route("203.0.113.0/24")?["nhid"].clone())
+}
+
+fn add_vxlan(switch: &Switch) {
     let known = switch.ip("link show type vxlan");
     if known.is_empty() {
         switch.ip("link add vxlan100 type vxlan id 100 local 192.0.2.1 dstport 4789 nolearning");
     }
-    let daemon = switch.daemon(arguments);
+}
+
+/// A daemon with a route, and VXLAN packets that are marked.
+async fn programmed(switch: &Switch, arguments: &[&str]) -> (Daemon, Session) {
+    let path = std::env::var("PATH").expect("set");
+    programmed_with_path(switch, arguments, &path).await
+}
+
+async fn programmed_with_path(
+    switch: &Switch,
+    arguments: &[&str],
+    path: &str,
+) -> (Daemon, Session) {
+    add_vxlan(switch);
+    let daemon = switch.daemon_with_path(arguments, path);
     daemon.ready().await;
     let session = Session::with_two_paths(daemon.channel()).await;
     switch
