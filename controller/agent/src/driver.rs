@@ -4,7 +4,6 @@
 //! daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -23,6 +22,7 @@ use crate::election::Client;
 use crate::forwarding::Forwarding;
 use crate::forwarding::kernel::Numbers;
 use crate::guardian::{self, Guardian};
+use crate::listener::Refused;
 use crate::marks::{self, Marks};
 use crate::refusal::{Detail, Refusal};
 
@@ -51,8 +51,8 @@ pub enum Command {
     ),
     /// Somebody wants the status, with these prefixes, from now on.
     Watch(BTreeSet<IpNet>, mpsc::Sender<Status>),
-    /// A connection from this address was refused.
-    Refused(IpAddr),
+    /// A connection was closed at once.
+    Refused(Refused),
 }
 
 /// What makes a kernel's switch safe, and a recorded one does without.
@@ -196,9 +196,13 @@ impl<F: Forwarding> Driver<F> {
                     self.tell();
                 }
             }
-            Command::Refused(address) => {
+            Command::Refused(Refused::Address(address)) => {
                 let text = format!("{address} is not a --controller address");
                 self.note(ConditionType::CallersRefused, text);
+            }
+            Command::Refused(Refused::Exceeded(address)) => {
+                let text = format!("{address} was refused: too many connections");
+                self.note(ConditionType::ConnectionsExceeded, text);
             }
         }
     }

@@ -729,6 +729,34 @@ fn without_a_guardian_nobody_programs_the_switch() {
     });
 }
 
+#[test]
+fn too_many_connections_of_a_controller_are_closed() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = programmed(switch, &[]).await;
+        let mut mute = Vec::new();
+        let mut closed = 0;
+        for _ in 0..100 {
+            let mut connection = TcpStream::connect(LISTEN).expect("listening");
+            let patience = Some(Duration::from_millis(100));
+            connection.set_read_timeout(patience).expect("a socket");
+            match connection.read(&mut [0; 64]) {
+                Ok(0) => closed += 1,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => closed += 1,
+                // It speaks, or waits for what is said.
+                Ok(_) | Err(_) => mute.push(connection),
+            }
+        }
+        assert!((1..64).contains(&mute.len()), "{} are open", mute.len());
+        assert_eq!(closed + mute.len(), 100);
+        let text = daemon.until_condition("CONNECTIONS_EXCEEDED").await;
+        assert!(text.contains("times"), "{text}");
+        assert_eq!(session.elect(1).await.expect("a lease"), 1);
+        drop(mute);
+        daemon.ready().await;
+        daemon.stop().await;
+    });
+}
+
 /// For tests that take longer than the usual lease.
 const LONG_LEASE: &[&str] = &["--lease-secs", "60"];
 
