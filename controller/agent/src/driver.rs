@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tonic::Code;
 use weft_proto::agent::v1::{ConditionType, Status};
 use weft_proto::gribi::{
-    AftEntry, FlushRequest, FlushResponse, GetRequest, ModifyRequest, ModifyResponse,
+    AftEntry, AftOperation, FlushRequest, FlushResponse, GetRequest, ModifyRequest, ModifyResponse,
 };
 
 use self::clock::Clock;
@@ -64,6 +64,15 @@ pub struct Safety {
     pub guardian: Guardian,
 }
 
+/// The operations of a request that are still to be done.
+struct Pending {
+    client: Client,
+    operations: std::vec::IntoIter<AftOperation>,
+    part: usize,
+    /// Dropped when all are done.
+    _done: oneshot::Sender<()>,
+}
+
 /// Owns the agent.
 pub struct Driver<F> {
     agent: Agent,
@@ -75,6 +84,8 @@ pub struct Driver<F> {
     watchers: Watchers,
     opened: u64,
     flushed: u64,
+    /// A large request, of which a part is done.
+    pending: Option<Pending>,
     /// Why nobody can program the switch now.
     unguarded: Option<String>,
     clock: Clock,
@@ -108,6 +119,7 @@ impl<F: Forwarding> Driver<F> {
             watchers: Watchers::default(),
             opened: 0,
             flushed: 0,
+            pending: None,
             unguarded: None,
             clock,
         };
@@ -143,7 +155,8 @@ impl<F: Forwarding> Driver<F> {
         loop {
             let tell_at = self.watchers.next();
             tokio::select! {
-                command = commands.recv() => match command {
+                () = std::future::ready(()), if self.pending.is_some() => self.go_on().await,
+                command = commands.recv(), if self.pending.is_none() => match command {
                     Some(command) => self.serve(command).await,
                     None => return Ok(()),
                 },
@@ -175,10 +188,7 @@ impl<F: Forwarding> Driver<F> {
             Command::Open(address, responses, opened) => {
                 self.open(address, responses, opened).await;
             }
-            Command::Request(client, request, done) => {
-                self.handle(Input::Request(client, request)).await;
-                drop(done);
-            }
+            Command::Request(client, request, done) => self.request(client, request, done).await,
             Command::Close(client) => {
                 self.clients.remove(&client);
                 self.handle(Input::Closed(client)).await;
@@ -205,6 +215,46 @@ impl<F: Forwarding> Driver<F> {
                 self.note(ConditionType::ConnectionsExceeded, text);
             }
         }
+    }
+
+    /// Serves a request. A large one is served a part at a time, so that neither what FRR changes nor the
+    /// next heartbeat waits for the end of it.
+    async fn request(
+        &mut self,
+        client: Client,
+        mut request: ModifyRequest,
+        done: oneshot::Sender<()>,
+    ) {
+        let operations = request.operation.len();
+        let is_alone = request.params.is_none() && request.election_id.is_none();
+        if operations <= PART_MIN || !is_alone {
+            self.handle(Input::Request(client, request)).await;
+            return;
+        }
+        self.pending = Some(Pending {
+            client,
+            operations: std::mem::take(&mut request.operation).into_iter(),
+            part: PART_MIN.max(operations.div_ceil(PARTS_MAX)),
+            _done: done,
+        });
+    }
+
+    /// Serves the next part of a large request.
+    async fn go_on(&mut self) {
+        let Some(pending) = &mut self.pending else {
+            return;
+        };
+        let operation: Vec<_> = pending.operations.by_ref().take(pending.part).collect();
+        if operation.is_empty() {
+            self.pending = None;
+            return;
+        }
+        let client = pending.client;
+        let request = ModifyRequest {
+            operation,
+            ..ModifyRequest::default()
+        };
+        self.handle(Input::Request(client, request)).await;
     }
 
     async fn open(
@@ -385,6 +435,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// How often the guardian hears of the agent and marks are renewed, which last a second: two may fail.
 const BEAT_EVERY: Duration = Duration::from_millis(250);
+
+/// Operations of a request that are served together: the kernel takes some ten milliseconds for them.
+const PART_MIN: usize = 128;
+
+/// Parts of a request. Each has a response, and a stream has room for
+/// [`RESPONSES_MAX`](crate::gribi::RESPONSES_MAX).
+const PARTS_MAX: usize = 512;
 
 /// `Modify` streams at one time: far above any number of controllers. One more is refused.
 const CLIENTS_MAX: usize = 64;
