@@ -22,6 +22,7 @@ use weft_proto::gribi::{
     SessionParametersResult, flush_response, flush_response_error,
 };
 
+use self::counters::Counters;
 use crate::conditions::Conditions;
 use crate::election::{Acknowledge, Client, Election, ElectionId};
 use crate::entry::{self, Key};
@@ -31,6 +32,7 @@ use crate::refusal::{Detail, Refusal};
 use crate::rib::Rib;
 
 mod answer;
+mod counters;
 mod flush;
 
 /// What the agent must know from the start.
@@ -109,6 +111,7 @@ pub struct Agent {
     results: Vec<(Client, AftResult)>,
     outputs: VecDeque<Output>,
     conditions: Conditions,
+    counters: Counters,
 }
 
 #[derive(Debug)]
@@ -157,6 +160,7 @@ impl Agent {
             results: Vec::new(),
             outputs: VecDeque::new(),
             conditions: Conditions::default(),
+            counters: Counters::default(),
         };
         agent.advance(Now::default());
         agent
@@ -247,6 +251,9 @@ impl Agent {
         if let Some(family) = before.difference(&observed.installed.rules).next() {
             let text = format!("the {family:?} rule was gone and is put back");
             self.note(ConditionType::RuleRemoved, text, now);
+        }
+        if let Some(text) = self.counters.observe(&observed.links) {
+            self.note(ConditionType::CountersWentBack, text, now);
         }
         self.conditions.mend(ConditionType::KernelRefused);
         self.fib.observe(observed, &self.rib);
