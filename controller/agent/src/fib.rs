@@ -87,6 +87,8 @@ pub struct Fib {
     ids: Ids,
     links: Vec<Link>,
     own: Own,
+    /// The addresses of the switch itself.
+    addresses: BTreeSet<IpAddr>,
     foreign: BTreeSet<Family>,
     /// As observed, and changed with each operation that was given out.
     expected: Installed,
@@ -106,6 +108,7 @@ impl Fib {
             ids,
             links: Vec::new(),
             own: Own::default(),
+            addresses: BTreeSet::new(),
             foreign: BTreeSet::new(),
             expected: Installed::default(),
             subsets: Subsets::new(ids),
@@ -118,6 +121,8 @@ impl Fib {
     /// Replaces what was believed by what was seen. Every entry, and every object of ours that has
     /// no entry any more, is compared again at the next [`settle`](Self::settle).
     pub fn observe(&mut self, observed: Observed, rib: &Rib) {
+        let addresses = observed.links.iter().flat_map(|link| &link.addresses);
+        self.addresses = addresses.map(IpNet::addr).collect();
         self.links = observed.links;
         self.own = observed.own;
         self.foreign = observed.foreign.into_iter().map(Family::of).collect();
@@ -462,10 +467,17 @@ impl Fib {
             .prefix(prefix)
             .ok_or_else(|| absent(Key::Prefix(prefix)))?;
         let group = entry.group;
-        if let Err(Unusable::Inactive(why) | Unusable::Refused(why)) = self.group(group, rib) {
-            let why = format!("next-hop group {group} is not in the kernel: {why}");
+        if prefix.prefix_len() == prefix.max_prefix_len() && self.addresses.contains(&prefix.addr())
+        {
+            let why = format!("{} is an address of this switch itself", prefix.addr());
             return Err(Unusable::Inactive(why));
         }
+        let (_, mut usable) = self.group(group, rib).map_err(|unusable| {
+            let (Unusable::Inactive(why) | Unusable::Refused(why)) = unusable;
+            Unusable::Inactive(format!(
+                "next-hop group {group} is not in the kernel: {why}"
+            ))
+        })?;
         let members = rib.group(group).ok_or_else(|| absent(Key::Group(group)))?;
         let members = members.members.iter().map(|(index, _)| *index);
         let own = self.own.route(prefix).map_err(Unusable::Inactive)?;
@@ -474,10 +486,10 @@ impl Fib {
             (Some(own), Ok((_, path))) => own.uses(path.gateway, path.interface),
             (None, _) | (_, Err(_)) => true,
         };
-        let whole = members.clone().all(allowed);
-        let (_, mut usable) = self.group(group, rib)?;
+        let denied: BTreeSet<u64> = members.filter(|index| !allowed(*index)).collect();
+        let whole = denied.is_empty();
         usable.retain(|member| match self.ids.key(member.next_hop) {
-            Some(Key::NextHop(index)) => allowed(index),
+            Some(Key::NextHop(index)) => !denied.contains(&index),
             _ => false,
         });
         if usable.is_empty() {

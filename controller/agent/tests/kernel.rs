@@ -357,6 +357,25 @@ fn what_the_switch_does_not_route_itself_is_never_routed() {
 }
 
 #[test]
+fn an_address_of_the_switch_itself_is_not_routed() {
+    on_switch(async |switch| {
+        // A VTEP that was declared at another leaf, and is here.
+        switch.ip("addr add 203.0.113.7/32 dev lo");
+        let agent = switch.agent().await;
+        let mut session = Session::with_two_paths(agent.channel()).await;
+        let text = "203.0.113.7 is an address of this switch itself";
+        session
+            .add_with(prefix("203.0.113.7/32", 1), "RIB_PROGRAMMED", text)
+            .await;
+        assert_eq!(switch.route("203.0.113.7/32"), None);
+        switch.ip("addr del 203.0.113.7/32 dev lo");
+        switch
+            .until(|switch| switch.route("203.0.113.7/32").is_some())
+            .await;
+    });
+}
+
+#[test]
 fn next_hops_of_frrs_own_objects_are_understood() {
     on_switch(async |switch| {
         switch.ip("nexthop add id 21 via 192.0.2.2 dev up1 proto zebra");
