@@ -6,7 +6,7 @@
 //! left to the switch's own routing: the table has no route, and the lookup goes on to the main one.
 //! The order of operations is in [`order`]: a prefix has its old or its new next hops, no others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -87,6 +87,8 @@ pub struct Fib {
     ids: Ids,
     links: Vec<Link>,
     own: Own,
+    /// The gateways by which the switch's own routes of each family send packets to each interface.
+    gateways: BTreeMap<(Family, u32), BTreeSet<IpAddr>>,
     /// The addresses of the switch itself.
     addresses: BTreeSet<IpAddr>,
     foreign: BTreeSet<Family>,
@@ -108,6 +110,7 @@ impl Fib {
             ids,
             links: Vec::new(),
             own: Own::default(),
+            gateways: BTreeMap::new(),
             addresses: BTreeSet::new(),
             foreign: BTreeSet::new(),
             expected: Installed::default(),
@@ -124,6 +127,7 @@ impl Fib {
         let addresses = observed.links.iter().flat_map(|link| &link.addresses);
         self.addresses = addresses.map(IpNet::addr).collect();
         self.links = observed.links;
+        self.gateways = observed.own.gateways();
         self.own = observed.own;
         self.foreign = observed.foreign.into_iter().map(Family::of).collect();
         self.expected = observed.installed;
@@ -426,10 +430,26 @@ impl Fib {
         Ok((
             id,
             Path {
-                gateway: next_hop.address,
+                gateway: self.gateway(next_hop, link.index),
                 interface: link.index,
             },
         ))
+    }
+
+    /// The address of a next hop on its link. Where the switch's own routing does not use the declared
+    /// one, and knows one neighbour only behind the named interface, by an IPv6 link-local address (BGP
+    /// unnumbered), it is that one: packets go where the switch itself sends them.
+    fn gateway(&self, next_hop: &NextHop, interface: u32) -> Option<IpAddr> {
+        let declared = next_hop.address?;
+        if next_hop.interface.is_none() {
+            return Some(declared);
+        }
+        let key = (Family::of(declared.into()), interface);
+        let mut used = self.gateways.get(&key).into_iter().flatten();
+        match (used.next(), used.next()) {
+            (Some(IpAddr::V6(only)), None) if only.is_unicast_link_local() => Some((*only).into()),
+            _ => Some(declared),
+        }
     }
 
     fn group(&self, group: u64, rib: &Rib) -> Result<(u32, Vec<Member>), Unusable> {

@@ -357,6 +357,48 @@ fn what_the_switch_does_not_route_itself_is_never_routed() {
 }
 
 #[test]
+fn a_neighbour_that_frr_knows_by_its_link_local_address_is_used_by_that() {
+    on_switch(async |switch| {
+        // BGP unnumbered: FRR's next hops are link-local.
+        let both = "nexthop via inet6 fe80::1 dev up1 nexthop via inet6 fe80::2 dev up2";
+        switch.ip("route del 203.0.113.0/24 metric 20");
+        switch.ip("route del 10.0.0.0/8 metric 20");
+        switch.ip(&format!("route add 203.0.113.7/32 metric 20 {both}"));
+        let agent = switch.agent().await;
+        let mut session = Session::primary(agent.channel(), 1).await;
+        session.add(next_hop(1, "192.0.2.2", Some("up1"))).await;
+        session.add(next_hop(2, "198.51.100.2", Some("up2"))).await;
+        session.add(group(1, &[(1, 3), (2, 1)])).await;
+        session.add(prefix("203.0.113.7/32", 1)).await;
+        let shown = switch.next_hops();
+        assert_eq!(shown[0]["gateway"], "fe80::1");
+        assert_eq!(shown[0]["dev"], "up1");
+        assert_eq!(shown[1]["gateway"], "fe80::2");
+        assert_eq!(shown[1]["dev"], "up2");
+        let whole = switch.route("203.0.113.7/32").expect("installed");
+        assert_eq!(whole["nhid"], GROUP_1);
+        // FRR takes a neighbour away, and gets it back.
+        switch.ip("route replace 203.0.113.7/32 metric 20 nexthop via inet6 fe80::1 dev up1");
+        switch
+            .until(|switch| switch.forwards("203.0.113.7") == Some("up1".into()))
+            .await;
+        switch.ip(&format!("route replace 203.0.113.7/32 metric 20 {both}"));
+        switch
+            .until(|switch| switch.route("203.0.113.7/32").as_ref() == Some(&whole))
+            .await;
+        // Another neighbour on the interface: nobody knows which of them was declared.
+        switch.ip("route add 203.0.113.8/32 metric 20 nexthop via inet6 fe80::3 dev up1");
+        switch
+            .until(|switch| switch.forwards("203.0.113.7") == Some("up2".into()))
+            .await;
+        switch.ip("route del 203.0.113.7/32 metric 20");
+        switch
+            .until(|switch| switch.route("203.0.113.7/32").is_none() && !switch.has_rule())
+            .await;
+    });
+}
+
+#[test]
 fn an_address_of_the_switch_itself_is_not_routed() {
     on_switch(async |switch| {
         // A VTEP that was declared at another leaf, and is here.
