@@ -376,6 +376,7 @@ impl<F: Forwarding> Driver<F> {
         self.watchers.tell(self.clock.instant(uptime), |asked| {
             crate::status::status(agent, numbers, asked, uptime)
         });
+        self.watchers.took(self.clock.uptime() - uptime);
     }
 
     async fn handle(&mut self, input: Input) {
