@@ -89,6 +89,8 @@ pub struct Driver<F> {
     /// Why nobody can program the switch now.
     unguarded: Option<String>,
     clock: Clock,
+    /// When the last heartbeat was sent, as an uptime.
+    beat_at: Duration,
 }
 
 impl<F: Forwarding> Driver<F> {
@@ -122,6 +124,7 @@ impl<F: Forwarding> Driver<F> {
             pending: None,
             unguarded: None,
             clock,
+            beat_at: Duration::ZERO,
         };
         driver.drain().await;
         Ok(driver)
@@ -294,12 +297,36 @@ impl<F: Forwarding> Driver<F> {
             tracing::warn!(%error, "could not read the state of the switch; once more");
             observed = self.forwarding.observe().await;
         }
+        self.alive();
         self.handle(Input::Observed(observed?)).await;
+        self.alive();
         Ok(())
+    }
+
+    /// Sends a heartbeat in the middle of something long, if it is due: to look at a full switch may take
+    /// longer than the guardian waits.
+    fn alive(&mut self) {
+        if self.clock.uptime().saturating_sub(self.beat_at) >= BEAT_EVERY {
+            self.heartbeat();
+        }
+    }
+
+    /// Sends a heartbeat to the guardian and asks for the marks to be renewed.
+    fn heartbeat(&mut self) {
+        self.beat_at = self.clock.uptime();
+        if let Some(Safety { marks, guardian }) = &self.safety {
+            guardian.beat();
+            if self.agent.fib().installed().rules.is_empty() {
+                marks.stop();
+            } else {
+                marks.renew(self.agent.fib().links());
+            }
+        }
     }
 
     /// The agent lives: its guardian is told so, marks are renewed, leases may be over.
     async fn beat(&mut self) {
+        self.heartbeat();
         if let Some(jump_ms) = self.clock.jumped() {
             let text = format!("the clock of day jumped by {jump_ms} ms");
             tracing::warn!("{text}");
@@ -315,7 +342,6 @@ impl<F: Forwarding> Driver<F> {
         let Some(Safety { guardian, .. }) = &mut self.safety else {
             return;
         };
-        guardian.beat();
         match guardian.report() {
             None | Some(guardian::Report::Present) => {}
             Some(guardian::Report::Replaced(lost)) => {
@@ -337,16 +363,11 @@ impl<F: Forwarding> Driver<F> {
         }
     }
 
-    /// Packets are marked while there is a rule for them.
+    /// Says what became of the marks.
     fn mark(&mut self) {
         let Some(Safety { marks, .. }) = &mut self.safety else {
             return;
         };
-        if self.agent.fib().installed().rules.is_empty() {
-            marks.stop();
-        } else {
-            marks.renew(self.agent.fib().links());
-        }
         match marks.report() {
             None => {}
             Some(marks::Report::On | marks::Report::Off) => {
@@ -394,6 +415,7 @@ impl<F: Forwarding> Driver<F> {
                 Output::Program(operation) => {
                     let outcome = self.forwarding.apply(&operation).await;
                     tracing::debug!(?operation, ?outcome, "programmed");
+                    self.alive();
                     self.agent
                         .handle(Input::Acknowledged(outcome), self.clock.now());
                 }
