@@ -172,7 +172,7 @@ impl Agent {
         match input {
             Input::Opened(client, address) => self.election.open(client, address, now.uptime),
             Input::Request(client, request) => {
-                self.election.hear(client, now.uptime);
+                self.election.receive(client, now.uptime);
                 if let Err(refusal) = self.request(client, request, now) {
                     self.end(client, refusal);
                 }

@@ -36,7 +36,7 @@ struct Arguments {
     /// Routes are taken for prefixes inside of this only (the VTEPs of the fabric); may be given several times.
     #[arg(long = "prefix", value_parser = network, required_unless_present = "clean")]
     prefixes: Vec<IpNet>,
-    /// Who programs the switch must be heard this often; weft speaks every second.
+    /// Who programs the switch must send something this often; weft does so every second.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=3600))]
     lease_secs: u16,
     #[command(flatten)]

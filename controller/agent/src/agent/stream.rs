@@ -15,7 +15,7 @@ impl Agent {
             let refusal = Refusal {
                 code: Code::DeadlineExceeded,
                 text: format!(
-                    "nothing was heard on this stream for {} s: send the election id again to stay",
+                    "nothing was received on this stream for {} s: send the election id again to stay",
                     self.config.lease.as_secs_f32()
                 ),
                 detail: Detail::None,
