@@ -77,7 +77,7 @@ const PURE_AGENT: &[&str] = &[
     "controller/agent/src/agent",
     "controller/agent/src/election.rs",
     "controller/agent/src/entry.rs",
-    "controller/agent/src/fib.rs",
+    "controller/agent/src/fib",
     "controller/agent/src/rib.rs",
 ];
 
