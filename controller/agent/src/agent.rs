@@ -19,19 +19,22 @@ use weft_proto::agent::v1::ConditionType;
 use weft_proto::gribi::aft_result::Status;
 use weft_proto::gribi::{
     AftOperation, AftResult, FlushRequest, FlushResponse, ModifyRequest, ModifyResponse,
-    SessionParametersResult, flush_response, flush_response_error,
+    flush_response, flush_response_error,
 };
 
+use self::counters::Counters;
 use crate::conditions::Conditions;
 use crate::election::{Acknowledge, Client, Election, ElectionId};
 use crate::entry::{self, Key};
 use crate::fib::{Fib, Ids};
 use crate::forwarding::{Observed, Operation};
-use crate::refusal::{Detail, Refusal};
+use crate::refusal::Refusal;
 use crate::rib::Rib;
 
 mod answer;
+mod counters;
 mod flush;
+mod stream;
 
 /// What the agent must know from the start.
 #[derive(Clone, Debug)]
@@ -72,6 +75,8 @@ pub enum Input {
     Flush(Ticket, FlushRequest),
     /// Remove everything, as at the end of the agent.
     Clear,
+    /// Remove everything, and end every stream with this error: nobody can program the switch now.
+    Suspended(Refusal),
     /// Time has passed: a lease may be over.
     Tick,
     /// The switch as it is. Given only while no operation is out.
@@ -107,6 +112,7 @@ pub struct Agent {
     results: Vec<(Client, AftResult)>,
     outputs: VecDeque<Output>,
     conditions: Conditions,
+    counters: Counters,
 }
 
 #[derive(Debug)]
@@ -155,6 +161,7 @@ impl Agent {
             results: Vec::new(),
             outputs: VecDeque::new(),
             conditions: Conditions::default(),
+            counters: Counters::default(),
         };
         agent.advance(Now::default());
         agent
@@ -165,7 +172,7 @@ impl Agent {
         match input {
             Input::Opened(client, address) => self.election.open(client, address, now.uptime),
             Input::Request(client, request) => {
-                self.election.hear(client, now.uptime);
+                self.election.receive(client, now.uptime);
                 if let Err(refusal) = self.request(client, request, now) {
                     self.end(client, refusal);
                 }
@@ -178,6 +185,13 @@ impl Agent {
                     .push_back(Output::Flushed(ticket, Err(refusal))),
             },
             Input::Clear => {
+                self.rib_cleared();
+                self.jobs.push_back(Job::Settle);
+            }
+            Input::Suspended(refusal) => {
+                for client in self.election.clients() {
+                    self.end(client, refusal.clone());
+                }
                 self.rib_cleared();
                 self.jobs.push_back(Job::Settle);
             }
@@ -239,77 +253,12 @@ impl Agent {
             let text = format!("the {family:?} rule was gone and is put back");
             self.note(ConditionType::RuleRemoved, text, now);
         }
+        if let Some(text) = self.counters.observe(&observed.links) {
+            self.note(ConditionType::CountersWentBack, text, now);
+        }
         self.conditions.mend(ConditionType::KernelRefused);
         self.fib.observe(observed, &self.rib);
         self.jobs.push_back(Job::Settle);
-    }
-
-    /// Ends streams that were silent for too long, and what the last of them programmed.
-    fn expire(&mut self, now: Now) {
-        for client in self.election.silent(now.uptime) {
-            let refusal = Refusal {
-                code: Code::DeadlineExceeded,
-                text: format!(
-                    "nothing was heard on this stream for {} s: send the election id again to stay",
-                    self.config.lease.as_secs_f32()
-                ),
-                detail: Detail::None,
-            };
-            self.end(client, refusal);
-        }
-        if self.election.lapse(now.uptime) && self.rib.keys().next().is_some() {
-            let text = "whoever programmed the switch was silent past the lease";
-            tracing::warn!("{text}; everything goes");
-            self.note(ConditionType::LeaseExpired, text.into(), now);
-            self.rib_cleared();
-            self.jobs.push_back(Job::Settle);
-        }
-    }
-
-    fn request(&mut self, client: Client, request: ModifyRequest, now: Now) -> Result<(), Refusal> {
-        if !self.election.knows(client) {
-            return Ok(());
-        }
-        match (
-            request.params,
-            request.election_id,
-            request.operation.is_empty(),
-        ) {
-            (Some(given), None, true) => {
-                self.election.parameters(client, &given)?;
-                let result = SessionParametersResult::default();
-                let response = ModifyResponse {
-                    session_params_result: Some(result),
-                    ..ModifyResponse::default()
-                };
-                self.outputs.push_back(Output::Respond(client, response));
-                Ok(())
-            }
-            (None, Some(id), true) => {
-                let id = ElectionId::from(&id);
-                let highest = self.election.elect(client, id, now.uptime)?;
-                if self.election.primary() == Some(client) {
-                    self.conditions.mend(ConditionType::LeaseExpired);
-                }
-                let response = ModifyResponse {
-                    election_id: Some(highest.into()),
-                    ..ModifyResponse::default()
-                };
-                self.outputs.push_back(Output::Respond(client, response));
-                Ok(())
-            }
-            (None, None, false) => {
-                self.election.acknowledge(client)?;
-                let operations = request.operation.into_iter();
-                self.jobs.extend(
-                    operations.map(|operation| Job::Operation(client, Box::new(operation))),
-                );
-                Ok(())
-            }
-            (_, _, _) => Err(Refusal::invalid(
-                "a request has exactly one of operation, params and election_id",
-            )),
-        }
     }
 
     /// Begins jobs until one has to wait for the kernel.

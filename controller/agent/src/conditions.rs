@@ -59,6 +59,7 @@ fn lasts(kind: ConditionType) -> bool {
         ConditionType::MarksUnavailable
             | ConditionType::LeaseExpired
             | ConditionType::KernelRefused
+            | ConditionType::GuardianUnavailable
     )
 }
 

@@ -1,29 +1,32 @@
 //! The task that owns the agent and its forwarding plane: takes commands of the streams, reads the
-//! clock, makes the changes, and looks at the switch again when something changed. Knows no gRPC
-//! beyond the messages. One per daemon.
+//! clock, makes the changes, and looks at the switch again when something changed. Waits for nobody
+//! but the kernel, so that nothing delays what FRR changes. Knows no gRPC beyond the messages. One per
+//! daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval};
 use tonic::Code;
 use weft_proto::agent::v1::{ConditionType, Status};
 use weft_proto::gribi::{
-    AftEntry, FlushRequest, FlushResponse, GetRequest, ModifyRequest, ModifyResponse,
+    AftEntry, AftOperation, FlushRequest, FlushResponse, GetRequest, ModifyRequest, ModifyResponse,
 };
 
+use self::clock::Clock;
 use self::watchers::Watchers;
-use crate::agent::{Agent, Config, Input, Now, Output, Ticket};
+use crate::agent::{Agent, Config, Input, Output, Ticket};
 use crate::election::Client;
 use crate::forwarding::Forwarding;
 use crate::forwarding::kernel::Numbers;
-use crate::guardian::Guardian;
-use crate::marks::Marks;
+use crate::guardian::{self, Guardian};
+use crate::listener::Refused;
+use crate::marks::{self, Marks};
 use crate::refusal::{Detail, Refusal};
 
+pub mod clock;
 mod watchers;
 
 /// What a stream or a call asks of the driver.
@@ -48,8 +51,8 @@ pub enum Command {
     ),
     /// Somebody wants the status, with these prefixes, from now on.
     Watch(BTreeSet<IpNet>, mpsc::Sender<Status>),
-    /// A connection from this address was refused.
-    Refused(IpAddr),
+    /// A connection was closed at once.
+    Refused(Refused),
 }
 
 /// What makes a kernel's switch safe, and a recorded one does without.
@@ -59,6 +62,15 @@ pub struct Safety {
     pub marks: Marks,
     /// Takes the rule away when the agent is gone.
     pub guardian: Guardian,
+}
+
+/// The operations of a request that are still to be done.
+struct Pending {
+    client: Client,
+    operations: std::vec::IntoIter<AftOperation>,
+    part: usize,
+    /// Dropped when all are done.
+    _done: oneshot::Sender<()>,
 }
 
 /// Owns the agent.
@@ -72,11 +84,13 @@ pub struct Driver<F> {
     watchers: Watchers,
     opened: u64,
     flushed: u64,
-    /// When packets could not be marked last.
-    marks_failed: Option<Instant>,
-    began: Instant,
-    /// How far the clock of day was from the uptime when it was read last.
-    began_unix_ns: i64,
+    /// A large request, of which a part is done.
+    pending: Option<Pending>,
+    /// Why nobody can program the switch now.
+    unguarded: Option<String>,
+    clock: Clock,
+    /// When the last heartbeat was sent, as an uptime.
+    beat_at: Duration,
 }
 
 impl<F: Forwarding> Driver<F> {
@@ -85,7 +99,16 @@ impl<F: Forwarding> Driver<F> {
     /// # Errors
     ///
     /// When the switch can not be read.
-    pub async fn start(config: Config, mut forwarding: F) -> Result<Self, String> {
+    pub async fn start(config: Config, forwarding: F) -> Result<Self, String> {
+        Self::start_by(Clock::system(), config, forwarding).await
+    }
+
+    /// [`start`](Self::start) with these clocks.
+    ///
+    /// # Errors
+    ///
+    /// When the switch can not be read.
+    pub async fn start_by(clock: Clock, config: Config, mut forwarding: F) -> Result<Self, String> {
         let observed = forwarding.observe().await?;
         let agent = Agent::new(config, observed);
         let mut driver = Self {
@@ -98,9 +121,10 @@ impl<F: Forwarding> Driver<F> {
             watchers: Watchers::default(),
             opened: 0,
             flushed: 0,
-            marks_failed: None,
-            began: Instant::now(),
-            began_unix_ns: unix_ns(),
+            pending: None,
+            unguarded: None,
+            clock,
+            beat_at: Duration::ZERO,
         };
         driver.drain().await;
         Ok(driver)
@@ -134,15 +158,13 @@ impl<F: Forwarding> Driver<F> {
         loop {
             let tell_at = self.watchers.next();
             tokio::select! {
-                command = commands.recv() => match command {
+                () = std::future::ready(()), if self.pending.is_some() => self.go_on().await,
+                command = commands.recv(), if self.pending.is_none() => match command {
                     Some(command) => self.serve(command).await,
                     None => return Ok(()),
                 },
                 () = self.forwarding.changed() => self.look().await?,
-                _ = look.tick() => {
-                    self.look().await?;
-                    self.check().await;
-                }
+                _ = look.tick() => self.look().await?,
                 _ = beat.tick() => self.beat().await,
                 () = async {
                     match tell_at {
@@ -159,8 +181,7 @@ impl<F: Forwarding> Driver<F> {
     pub async fn clear(&mut self) {
         self.handle(Input::Clear).await;
         if let Some(Safety { marks, guardian }) = self.safety.take() {
-            let mut marks = marks;
-            marks.remove().await;
+            marks.end().await;
             guardian.end().await;
         }
     }
@@ -170,10 +191,7 @@ impl<F: Forwarding> Driver<F> {
             Command::Open(address, responses, opened) => {
                 self.open(address, responses, opened).await;
             }
-            Command::Request(client, request, done) => {
-                self.handle(Input::Request(client, request)).await;
-                drop(done);
-            }
+            Command::Request(client, request, done) => self.request(client, request, done).await,
             Command::Close(client) => {
                 self.clients.remove(&client);
                 self.handle(Input::Closed(client)).await;
@@ -191,11 +209,55 @@ impl<F: Forwarding> Driver<F> {
                     self.tell();
                 }
             }
-            Command::Refused(address) => {
+            Command::Refused(Refused::Address(address)) => {
                 let text = format!("{address} is not a --controller address");
                 self.note(ConditionType::CallersRefused, text);
             }
+            Command::Refused(Refused::Exceeded(address)) => {
+                let text = format!("{address} was refused: too many connections");
+                self.note(ConditionType::ConnectionsExceeded, text);
+            }
         }
+    }
+
+    /// Serves a request. A large one is served a part at a time, so that neither what FRR changes nor the
+    /// next heartbeat waits for the end of it.
+    async fn request(
+        &mut self,
+        client: Client,
+        mut request: ModifyRequest,
+        done: oneshot::Sender<()>,
+    ) {
+        let operations = request.operation.len();
+        let is_alone = request.params.is_none() && request.election_id.is_none();
+        if operations <= PART_MIN || !is_alone {
+            self.handle(Input::Request(client, request)).await;
+            return;
+        }
+        self.pending = Some(Pending {
+            client,
+            operations: std::mem::take(&mut request.operation).into_iter(),
+            part: PART_MIN.max(operations.div_ceil(PARTS_MAX)),
+            _done: done,
+        });
+    }
+
+    /// Serves the next part of a large request.
+    async fn go_on(&mut self) {
+        let Some(pending) = &mut self.pending else {
+            return;
+        };
+        let operation: Vec<_> = pending.operations.by_ref().take(pending.part).collect();
+        if operation.is_empty() {
+            self.pending = None;
+            return;
+        }
+        let client = pending.client;
+        let request = ModifyRequest {
+            operation,
+            ..ModifyRequest::default()
+        };
+        self.handle(Input::Request(client, request)).await;
     }
 
     async fn open(
@@ -204,13 +266,8 @@ impl<F: Forwarding> Driver<F> {
         responses: mpsc::Sender<Result<ModifyResponse, Refusal>>,
         opened: oneshot::Sender<Result<Client, Refusal>>,
     ) {
-        if self.clients.len() >= CLIENTS_MAX {
-            let (code, text) = (Code::ResourceExhausted, "too many Modify streams".into());
-            drop(opened.send(Err(Refusal {
-                code,
-                text,
-                detail: Detail::None,
-            })));
+        if let Some(refusal) = self.refuses() {
+            drop(opened.send(Err(refusal)));
             return;
         }
         self.opened += 1;
@@ -221,114 +278,131 @@ impl<F: Forwarding> Driver<F> {
         }
     }
 
+    /// Why no stream can be opened now.
+    fn refuses(&self) -> Option<Refusal> {
+        let (code, text) = match &self.unguarded {
+            Some(why) => (Code::Unavailable, unguarded(why)),
+            None if self.clients.len() >= CLIENTS_MAX => {
+                (Code::ResourceExhausted, "too many Modify streams".into())
+            }
+            None => return None,
+        };
+        let detail = Detail::None;
+        Some(Refusal { code, text, detail })
+    }
+
     async fn look(&mut self) -> Result<(), String> {
         let mut observed = self.forwarding.observe().await;
         if let Err(error) = &observed {
             tracing::warn!(%error, "could not read the state of the switch; once more");
             observed = self.forwarding.observe().await;
         }
+        self.alive();
         self.handle(Input::Observed(observed?)).await;
+        self.alive();
         Ok(())
     }
 
-    /// The agent lives: its guardian hears so, marks are renewed, leases may be over.
-    async fn beat(&mut self) {
-        self.watch_clock();
-        self.handle(Input::Tick).await;
-        let Some(safety) = &mut self.safety else {
-            return;
-        };
-        match safety.guardian.beat().await {
-            Ok(false) => {}
-            Ok(true) => {
-                let text = "the guardian was gone and was started again".to_owned();
-                tracing::warn!("{text}");
-                self.note(ConditionType::GuardianLost, text);
-            }
-            Err(error) => {
-                tracing::error!(%error, "no guardian; everything goes until there is one");
-                self.note(ConditionType::GuardianLost, error);
-                self.handle(Input::Clear).await;
-            }
+    /// Sends a heartbeat in the middle of something long, if it is due: to look at a full switch may take
+    /// longer than the guardian waits.
+    fn alive(&mut self) {
+        if self.clock.uptime().saturating_sub(self.beat_at) >= BEAT_EVERY {
+            self.heartbeat();
         }
-        self.mark().await;
     }
 
-    /// Packets are marked while there is a rule for them.
-    async fn mark(&mut self) {
+    /// Sends a heartbeat to the guardian and asks for the marks to be renewed.
+    fn heartbeat(&mut self) {
+        self.beat_at = self.clock.uptime();
+        if let Some(Safety { marks, guardian }) = &self.safety {
+            guardian.beat();
+            if self.agent.fib().installed().rules.is_empty() {
+                marks.stop();
+            } else {
+                marks.renew(self.agent.fib().links());
+            }
+        }
+    }
+
+    /// The agent lives: its guardian is told so, marks are renewed, leases may be over.
+    async fn beat(&mut self) {
+        self.heartbeat();
+        if let Some(jump_ms) = self.clock.jumped() {
+            let text = format!("the clock of day jumped by {jump_ms} ms");
+            tracing::warn!("{text}");
+            self.note(ConditionType::ClockJumped, text);
+        }
+        self.handle(Input::Tick).await;
+        self.guard().await;
+        self.mark();
+    }
+
+    /// Without a guardian nothing is programmed.
+    async fn guard(&mut self) {
+        let Some(Safety { guardian, .. }) = &mut self.safety else {
+            return;
+        };
+        match guardian.report() {
+            None | Some(guardian::Report::Present) => {}
+            Some(guardian::Report::Replaced(lost)) => {
+                self.unguarded = None;
+                self.agent.mend(ConditionType::GuardianUnavailable);
+                let text = format!("{lost}, and another one was started");
+                self.note(ConditionType::GuardianLost, text);
+            }
+            Some(guardian::Report::Absent(why)) => {
+                self.note(ConditionType::GuardianUnavailable, unguarded(&why));
+                let refusal = Refusal {
+                    code: Code::Unavailable,
+                    text: unguarded(&why),
+                    detail: Detail::None,
+                };
+                self.unguarded = Some(why);
+                self.handle(Input::Suspended(refusal)).await;
+            }
+        }
+    }
+
+    /// Says what became of the marks.
+    fn mark(&mut self) {
         let Some(Safety { marks, .. }) = &mut self.safety else {
             return;
         };
-        if self.agent.fib().installed().rules.is_empty() {
-            self.marks_failed = None;
-            if marks.are_on() {
-                marks.remove().await;
+        match marks.report() {
+            None => {}
+            Some(marks::Report::On | marks::Report::Off) => {
+                self.agent.mend(ConditionType::MarksUnavailable);
+                self.watchers.changed();
             }
-            self.agent.mend(ConditionType::MarksUnavailable);
-            return;
-        }
-        let waits = |at: Instant| at.elapsed() < LOOK_EVERY;
-        if self.marks_failed.is_some_and(waits) {
-            return;
-        }
-        let outcome = marks.renew(self.agent.fib().links()).await;
-        self.marks_failed = outcome.is_err().then(Instant::now);
-        self.marked(outcome);
-    }
-
-    async fn check(&mut self) {
-        if let Some(Safety { marks, .. }) = &mut self.safety {
-            let outcome = marks.check().await;
-            if marks.are_on() || outcome.is_err() {
-                self.marked(outcome);
+            Some(marks::Report::Restored(why)) => {
+                self.agent.mend(ConditionType::MarksUnavailable);
+                let text = format!("the table of the marks was put back: {why}");
+                tracing::warn!("{text}");
+                self.note(ConditionType::MarksRemoved, text);
             }
-        }
-    }
-
-    fn marked(&mut self, outcome: Result<(), String>) {
-        match outcome {
-            Ok(()) => self.agent.mend(ConditionType::MarksUnavailable),
-            Err(error) => {
-                let text = format!("packets are not marked, FRR alone routes them: {error}");
+            Some(marks::Report::Failed(why)) => {
+                let text = format!("packets are not marked, FRR alone routes them: {why}");
                 self.note(ConditionType::MarksUnavailable, text);
             }
         }
     }
 
-    /// Leases and renewals run on a clock that does not jump; that of day is for results only.
-    fn watch_clock(&mut self) {
-        let expected = self.began_unix_ns + nanos(self.began.elapsed());
-        let now = unix_ns();
-        let off = now - expected;
-        if off.unsigned_abs() > JUMP_MIN.as_nanos().try_into().unwrap_or(u64::MAX) {
-            self.began_unix_ns += off;
-            let text = format!("the clock of day jumped by {} ms", off / 1_000_000);
-            self.note(ConditionType::ClockJumped, text);
-        }
-    }
-
     fn note(&mut self, kind: ConditionType, text: String) {
-        self.agent.note(kind, text, self.now());
+        self.agent.note(kind, text, self.clock.now());
         self.watchers.changed();
     }
 
     fn tell(&mut self) {
-        let (agent, numbers, uptime) = (&self.agent, self.numbers, self.began.elapsed());
-        self.watchers.tell(self.began + uptime, |asked| {
+        let (agent, numbers, uptime) = (&self.agent, self.numbers, self.clock.uptime());
+        self.watchers.tell(self.clock.instant(uptime), |asked| {
             crate::status::status(agent, numbers, asked, uptime)
         });
-    }
-
-    fn now(&self) -> Now {
-        Now {
-            unix_ns: unix_ns(),
-            uptime: self.began.elapsed(),
-        }
+        self.watchers.took(self.clock.uptime() - uptime);
     }
 
     async fn handle(&mut self, input: Input) {
         let tells = !matches!(input, Input::Tick);
-        self.agent.handle(input, self.now());
+        self.agent.handle(input, self.clock.now());
         self.drain().await;
         if tells {
             self.watchers.changed();
@@ -341,7 +415,9 @@ impl<F: Forwarding> Driver<F> {
                 Output::Program(operation) => {
                     let outcome = self.forwarding.apply(&operation).await;
                     tracing::debug!(?operation, ?outcome, "programmed");
-                    self.agent.handle(Input::Acknowledged(outcome), self.now());
+                    self.alive();
+                    self.agent
+                        .handle(Input::Acknowledged(outcome), self.clock.now());
                 }
                 Output::Respond(client, response) => self.send(client, Ok(response)),
                 Output::End(client, refusal) => {
@@ -373,19 +449,8 @@ impl<F: Forwarding> Driver<F> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an edge file: time stamps of results"
-)]
-fn unix_ns() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    nanos(since)
-}
-
-fn nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+fn unguarded(why: &str) -> String {
+    format!("nobody can program this switch, for no guardian can be started: {why}")
 }
 
 /// How long a change that no event told of (another hand in the agent's objects) may last.
@@ -394,8 +459,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often the guardian hears of the agent and marks are renewed, which last a second: two may fail.
 const BEAT_EVERY: Duration = Duration::from_millis(250);
 
-/// What a clock is off after a step, and not by its slewing.
-const JUMP_MIN: Duration = Duration::from_secs(2);
+/// Operations of a request that are served together: the kernel takes some ten milliseconds for them.
+const PART_MIN: usize = 128;
+
+/// Parts of a request. Each has a response, and a stream has room for
+/// [`RESPONSES_MAX`](crate::gribi::RESPONSES_MAX).
+const PARTS_MAX: usize = 512;
 
 /// `Modify` streams at one time: far above any number of controllers. One more is refused.
 const CLIENTS_MAX: usize = 64;

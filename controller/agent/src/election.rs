@@ -62,7 +62,7 @@ struct Session {
     acknowledge: Option<Acknowledge>,
     election: Option<ElectionId>,
     address: String,
-    heard: Duration,
+    received: Duration,
 }
 
 /// All streams and the highest id.
@@ -92,27 +92,33 @@ impl Election {
     pub fn open(&mut self, client: Client, address: String, uptime: Duration) {
         let session = Session {
             address,
-            heard: uptime,
+            received: uptime,
             ..Session::default()
         };
         self.sessions.insert(client, session);
     }
 
     /// A stream says something: its lease, and the primary's, begins anew.
-    pub fn hear(&mut self, client: Client, uptime: Duration) {
+    pub fn receive(&mut self, client: Client, uptime: Duration) {
         if let Some(session) = self.sessions.get_mut(&client) {
-            session.heard = uptime;
+            session.received = uptime;
         }
         if self.primary == Some(client) {
             self.until = uptime + self.lease;
         }
     }
 
+    /// Every stream that is open.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Client> {
+        self.sessions.keys().copied().collect()
+    }
+
     /// The streams that were silent for the lease.
     #[must_use]
     pub fn silent(&self, uptime: Duration) -> Vec<Client> {
         let sessions = self.sessions.iter();
-        let silent = sessions.filter(|(_, session)| uptime >= session.heard + self.lease);
+        let silent = sessions.filter(|(_, session)| uptime >= session.received + self.lease);
         silent.map(|(client, _)| *client).collect()
     }
 

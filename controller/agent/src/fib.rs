@@ -6,80 +6,24 @@
 //! left to the switch's own routing: the table has no route, and the lookup goes on to the main one.
 //! The order of operations is in [`order`]: a prefix has its old or its new next hops, no others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use self::order::Steps;
 use self::subset::Subsets;
-use crate::entry::{Key, NextHop};
-use crate::forwarding::{
-    Family, Installed, Link, Member, Observed, Operation, Own, Path, WEIGHT_MAX,
-};
+use crate::entry::Key;
+use crate::forwarding::{Family, Installed, Link, Member, Observed, Operation, Own};
 use crate::rib::Rib;
 
+mod ids;
 pub mod order;
 mod subset;
+mod usable;
 
-/// The part of the kernel's next-hop ids that is ours: the lower half for next hops, then a quarter
-/// for groups, and a quarter for subsets of groups. The client's number is the offset of the first
-/// two, so that a dump says which entry an object is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Ids {
-    base: u32,
-}
-
-impl Ids {
-    /// The range that begins at `base` and has 2^24 ids.
-    ///
-    /// # Errors
-    ///
-    /// When the range does not fit into 32 bits, or begins at zero.
-    pub fn new(base: u32) -> Result<Self, String> {
-        if base == 0 || base.checked_add(2 * HALF - 1).is_none() {
-            return Err(format!("{base:#x} leaves no room for {:#x} ids", 2 * HALF));
-        }
-        Ok(Self { base })
-    }
-
-    /// The kernel's id of an entry; `None` for a prefix or a number that does not fit.
-    #[must_use]
-    pub fn id(self, key: Key) -> Option<u32> {
-        let below = |number: u64, end| u32::try_from(number).ok().filter(|number| *number < end);
-        match key {
-            Key::NextHop(index) => Some(self.base + below(index, HALF)?),
-            Key::Group(id) => Some(self.base + HALF + below(id, QUARTER)?),
-            Key::Prefix(_) => None,
-        }
-    }
-
-    /// The entry of a kernel's id, if it is in the range.
-    #[must_use]
-    pub fn key(self, id: u32) -> Option<Key> {
-        let offset = id.checked_sub(self.base)?;
-        match offset {
-            1..HALF => Some(Key::NextHop(u64::from(offset))),
-            0 | HALF => None,
-            _ if offset < HALF + QUARTER => Some(Key::Group(u64::from(offset - HALF))),
-            _ => None,
-        }
-    }
-
-    /// The ids of subsets of groups.
-    pub(crate) fn subsets(self) -> std::ops::Range<u32> {
-        self.base + HALF + QUARTER..self.base + 2 * HALF
-    }
-}
-
-/// Why an entry is in the RIB and not in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unusable {
-    /// Nothing is wrong with it: a link is down or missing. It comes back by itself.
-    Inactive(String),
-    /// The kernel has no way to do it.
-    Refused(String),
-}
+pub use self::ids::Ids;
+pub use self::usable::Unusable;
 
 /// What the kernel has, as far as the agent knows, and what of it may be out of date.
 #[derive(Debug)]
@@ -87,6 +31,10 @@ pub struct Fib {
     ids: Ids,
     links: Vec<Link>,
     own: Own,
+    /// The gateways by which the switch's own routes of each family send packets to each interface.
+    gateways: BTreeMap<(Family, u32), BTreeSet<IpAddr>>,
+    /// The addresses of the switch itself.
+    addresses: BTreeSet<IpAddr>,
     foreign: BTreeSet<Family>,
     /// As observed, and changed with each operation that was given out.
     expected: Installed,
@@ -106,6 +54,8 @@ impl Fib {
             ids,
             links: Vec::new(),
             own: Own::default(),
+            gateways: BTreeMap::new(),
+            addresses: BTreeSet::new(),
             foreign: BTreeSet::new(),
             expected: Installed::default(),
             subsets: Subsets::new(ids),
@@ -118,7 +68,10 @@ impl Fib {
     /// Replaces what was believed by what was seen. Every entry, and every object of ours that has
     /// no entry any more, is compared again at the next [`settle`](Self::settle).
     pub fn observe(&mut self, observed: Observed, rib: &Rib) {
+        let addresses = observed.links.iter().flat_map(|link| &link.addresses);
+        self.addresses = addresses.map(IpNet::addr).collect();
         self.links = observed.links;
+        self.gateways = observed.own.gateways();
         self.own = observed.own;
         self.foreign = observed.foreign.into_iter().map(Family::of).collect();
         self.expected = observed.installed;
@@ -406,152 +359,4 @@ impl Fib {
             }
         }
     }
-
-    fn next_hop(&self, index: u64, rib: &Rib) -> Result<(u32, Path), Unusable> {
-        let key = Key::NextHop(index);
-        let next_hop = rib.next_hop(index).ok_or_else(|| absent(key))?;
-        let id = self.ids.id(key).ok_or_else(|| too_large(key))?;
-        let link = resolve(&self.links, next_hop)?;
-        if !link.up {
-            return Err(Unusable::Inactive(format!(
-                "interface {} is down",
-                link.name
-            )));
-        }
-        Ok((
-            id,
-            Path {
-                gateway: next_hop.address,
-                interface: link.index,
-            },
-        ))
-    }
-
-    fn group(&self, group: u64, rib: &Rib) -> Result<(u32, Vec<Member>), Unusable> {
-        let key = Key::Group(group);
-        let entry = rib.group(group).ok_or_else(|| absent(key))?;
-        let id = self.ids.id(key).ok_or_else(|| too_large(key))?;
-        let mut members = Vec::with_capacity(entry.members.len());
-        let mut why = None;
-        for (index, weight) in &entry.members {
-            let weight = usable_weight(*index, *weight)?;
-            match self.next_hop(*index, rib) {
-                Ok((next_hop, _)) if self.expected.next_hops.contains_key(&next_hop) => {
-                    members.push(Member { next_hop, weight });
-                }
-                Ok(_) => {
-                    why = Some(Unusable::Inactive(format!(
-                        "the kernel refused next hop {index}"
-                    )))
-                }
-                Err(unusable) => why = Some(unusable),
-            }
-        }
-        match why {
-            Some(Unusable::Inactive(why) | Unusable::Refused(why)) if members.is_empty() => {
-                let why = format!("no next hop of the group is usable: {why}");
-                Err(Unusable::Inactive(why))
-            }
-            Some(_) | None => Ok((id, members)),
-        }
-    }
-
-    /// Which next hops of its group the switch's own routing has for a prefix too.
-    fn usable(&self, prefix: IpNet, rib: &Rib) -> Result<Usable, Unusable> {
-        let entry = rib
-            .prefix(prefix)
-            .ok_or_else(|| absent(Key::Prefix(prefix)))?;
-        let group = entry.group;
-        if let Err(Unusable::Inactive(why) | Unusable::Refused(why)) = self.group(group, rib) {
-            let why = format!("next-hop group {group} is not in the kernel: {why}");
-            return Err(Unusable::Inactive(why));
-        }
-        let members = rib.group(group).ok_or_else(|| absent(Key::Group(group)))?;
-        let members = members.members.iter().map(|(index, _)| *index);
-        let own = self.own.route(prefix).map_err(Unusable::Inactive)?;
-        // A next hop whose link is down stays: the link says so by itself, for all prefixes.
-        let allowed = |index: u64| match (own, self.next_hop(index, rib)) {
-            (Some(own), Ok((_, path))) => own.uses(path.gateway, path.interface),
-            (None, _) | (_, Err(_)) => true,
-        };
-        let whole = members.clone().all(allowed);
-        let (_, mut usable) = self.group(group, rib)?;
-        usable.retain(|member| match self.ids.key(member.next_hop) {
-            Some(Key::NextHop(index)) => allowed(index),
-            _ => false,
-        });
-        if usable.is_empty() {
-            return Err(Unusable::Inactive(format!(
-                "the switch's own routing uses none of the next hops of group {group}"
-            )));
-        }
-        Ok(Usable {
-            group,
-            whole,
-            members: usable,
-        })
-    }
 }
-
-/// The part of a group that a prefix may use.
-struct Usable {
-    group: u64,
-    /// Nothing of the group is left out but for links that are down.
-    whole: bool,
-    members: Vec<Member>,
-}
-
-/// The link of a next hop: the named one, or the one with the longest connected subnet that has
-/// the address, those that are up first.
-fn resolve<'a>(links: &'a [Link], next_hop: &NextHop) -> Result<&'a Link, Unusable> {
-    if let Some(name) = &next_hop.interface {
-        return links
-            .iter()
-            .find(|link| link.name == *name)
-            .ok_or_else(|| Unusable::Inactive(format!("there is no interface {name}")));
-    }
-    let address = next_hop.address.ok_or_else(|| absent(Key::NextHop(0)))?;
-    links
-        .iter()
-        .filter_map(|link| Some((link.up, connected(link, address)?, link)))
-        .max_by_key(|(up, len, _)| (*up, *len))
-        .map(|(_, _, link)| link)
-        .ok_or_else(|| Unusable::Inactive(format!("{address} is on no connected subnet")))
-}
-
-/// The length of the longest subnet of the link that has the neighbour's address.
-fn connected(link: &Link, neighbour: IpAddr) -> Option<u8> {
-    let subnets = link.addresses.iter();
-    let on_link =
-        subnets.filter(|subnet| subnet.contains(&neighbour) && subnet.addr() != neighbour);
-    on_link.map(IpNet::prefix_len).max()
-}
-
-fn absent(key: Key) -> Unusable {
-    Unusable::Inactive(format!("there is no {key}"))
-}
-
-fn too_large(key: Key) -> Unusable {
-    Unusable::Refused(format!(
-        "the number of {key} is above {}, the last of the agent's id range",
-        match key {
-            Key::NextHop(_) => HALF - 1,
-            Key::Group(_) | Key::Prefix(_) => QUARTER - 1,
-        }
-    ))
-}
-
-fn usable_weight(index: u64, weight: u64) -> Result<u16, Unusable> {
-    let fits = u16::try_from(weight).ok();
-    fits.filter(|weight| (1..=WEIGHT_MAX).contains(weight))
-        .ok_or_else(|| {
-            Unusable::Refused(format!(
-                "weight {weight} of next hop {index} is not in 1..={WEIGHT_MAX}"
-            ))
-        })
-}
-
-/// Ids for next hops, and as many for groups and their subsets together: far above what a switch
-/// has, and a range that a person recognises in `ip nexthop`. A number above it is refused.
-const HALF: u32 = 0x0080_0000;
-const QUARTER: u32 = HALF / 2;

@@ -133,10 +133,11 @@ fn stopped() -> Status {
 /// it, by flow control, its client.
 const COMMANDS_MAX: usize = 64;
 
-/// Responses to one request. A request has at most 4 MiB, an operation at least some 40 octets, so
-/// 25 responses of [`RESULTS_MAX`](crate::agent::RESULTS_MAX) results are enough; a client that
-/// does not read keeps its own stream waiting.
-const RESPONSES_MAX: usize = 128;
+/// Responses to one request. The driver serves a request in at most 512 parts, each with a response. A
+/// request has at most 4 MiB, an operation at least some 40 octets, so 25 more responses of
+/// [`RESULTS_MAX`](crate::agent::RESULTS_MAX) results are enough; a client that does not read keeps its
+/// own stream waiting.
+pub(crate) const RESPONSES_MAX: usize = 1024;
 
 /// Entries in one message of `Get`: far below 4 MiB.
 const ENTRIES_MAX: usize = 1000;

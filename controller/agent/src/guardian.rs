@@ -2,14 +2,19 @@
 //! agent is not there any more, however it went. Knows nothing of why there are routes.
 //!
 //! ```text
-//! weft-agent --- a word every 250 ms, over a pipe ---> weft-agent guardian
+//! weft-agent --- an octet every 250 ms, over a pipe ---> weft-agent guardian
+//!            <-- an octet for each, over another --------
 //!   silent for 700 ms (hangs, is stopped): the rules go; they come back when it does
 //!   the pipe ends (it died): rules, marks, routes, groups, next hops go, and the guardian ends
+//!   no answer to eight in a row (the guardian hangs, is stopped): the agent kills it and starts another
 //! ```
 //!
 //! The guardian holds the name by which one agent at a time works in a network namespace. Should it
 //! die itself, the agent starts another; should both die at once, the kernel ends the marking (see
 //! [`crate::marks`]) and the rule matches nothing.
+//!
+//! Starting a guardian may take seconds, so that a task of the agent looks after it. The task sends a
+//! heartbeat when the agent asks for it and never by itself: an agent that hangs sends none.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -18,78 +23,190 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::forwarding::kernel::{Kernel, Numbers};
 use crate::marks;
 
-/// The agent's end.
+/// The agent's end. One task.
 #[derive(Debug)]
 pub struct Guardian {
-    arguments: Vec<String>,
-    child: Child,
-    words: ChildStdin,
+    /// Each value is one heartbeat.
+    beats: watch::Sender<()>,
+    reports: watch::Receiver<Report>,
+    task: JoinHandle<()>,
+}
+
+/// Whether there is a guardian.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The first one is there.
+    Present,
+    /// Another one is there, since this happened to the last.
+    Replaced(String),
+    /// There is none, and none can be started for this reason.
+    Absent(String),
 }
 
 impl Guardian {
-    /// Starts a guardian: this program with these arguments.
+    /// Starts a guardian, this program with these arguments, and the task that looks after it.
     ///
     /// # Errors
     ///
     /// When it cannot be started, or another agent works in this network namespace.
     pub async fn start(arguments: Vec<String>) -> Result<Self, String> {
+        let process = Process::start(&arguments).await?;
+        let (beats, asked) = watch::channel(());
+        let (outcomes, reports) = watch::channel(Report::Present);
+        let task = tokio::spawn(look_after(process, arguments, asked, outcomes));
+        Ok(Self {
+            beats,
+            reports,
+            task,
+        })
+    }
+
+    /// Says that the agent lives.
+    pub fn beat(&self) {
+        self.beats.send_replace(());
+    }
+
+    /// Whether there is a guardian, if that is news since this was asked last.
+    pub fn report(&mut self) -> Option<Report> {
+        let news = self.reports.has_changed().unwrap_or(false);
+        news.then(|| self.reports.borrow_and_update().clone())
+    }
+
+    /// Ends it, and waits until it has removed what it watches over.
+    pub async fn end(self) {
+        let Self { beats, task, .. } = self;
+        drop(beats);
+        // The task ends in its own time; it has a bound for each step.
+        let _panicked = task.await;
+    }
+}
+
+/// Passes heartbeats on and replaces a guardian that is lost, until the agent ends.
+async fn look_after(
+    mut process: Process,
+    arguments: Vec<String>,
+    mut beats: watch::Receiver<()>,
+    reports: watch::Sender<Report>,
+) {
+    while let Some(lost) = process.watch(&mut beats).await {
+        tracing::warn!("{lost}; another one is started");
+        process.kill().await;
+        process = loop {
+            // A start that is given up leaves a guardian without an agent, which ends by itself.
+            let started = tokio::select! {
+                started = Process::start(&arguments) => started,
+                () = ended(&mut beats) => return,
+            };
+            match started {
+                Ok(process) => break process,
+                Err(error) => {
+                    tracing::error!(%error, "no guardian can be started");
+                    reports.send_replace(Report::Absent(error));
+                }
+            }
+            tokio::select! {
+                () = sleep(START_AGAIN) => {}
+                () = ended(&mut beats) => return,
+            }
+        };
+        reports.send_replace(Report::Replaced(lost));
+    }
+    process.end().await;
+}
+
+/// Returns when nobody is left to send heartbeats.
+async fn ended(beats: &mut watch::Receiver<()>) {
+    while beats.changed().await.is_ok() {}
+}
+
+/// A guardian as the agent has it.
+struct Process {
+    child: Child,
+    beats: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Process {
+    async fn start(arguments: &[String]) -> Result<Self, String> {
         // The same program, even where its file was replaced meanwhile.
         let mut child = Command::new("/proc/self/exe")
             .arg0("weft-agent")
-            .args(&arguments)
+            .args(arguments)
             // What ends the agent's group, a terminal's Ctrl-C for one, does not end its guardian.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| format!("the guardian was not started: {error}"))?;
-        let words = child.stdin.take().ok_or("the guardian has no input")?;
+        let beats = child.stdin.take().ok_or("the guardian has no input")?;
         let output = child.stdout.take().ok_or("the guardian has no output")?;
         let mut line = String::new();
-        let mut output = BufReader::new(output);
-        match timeout(START_MAX, output.read_line(&mut line)).await {
-            Ok(Ok(_)) if line == READY => Ok(Self {
-                arguments,
+        let mut answers = BufReader::new(output);
+        let outcome = timeout(START_MAX, answers.read_line(&mut line)).await;
+        if matches!(outcome, Ok(Ok(_))) && line == READY {
+            return Ok(Self {
                 child,
-                words,
-            }),
+                beats,
+                answers,
+            });
+        }
+        // One that did not begin holds nothing that anybody needs, and may hold the name.
+        let _ended_already = child.kill().await;
+        match outcome {
             Ok(Ok(_)) if !line.is_empty() => Err(line.trim().to_owned()),
             outcome => Err(format!("the guardian did not begin: {outcome:?}")),
         }
     }
 
-    /// Says that the agent lives. A guardian that is gone is started again: `Ok(true)`.
-    ///
-    /// # Errors
-    ///
-    /// When it is gone and cannot be started.
-    pub async fn beat(&mut self) -> Result<bool, String> {
-        let ended = !matches!(self.child.try_wait(), Ok(None));
-        let said = timeout(SILENCE_MAX, self.words.write_all(b".")).await;
-        if !ended && matches!(said, Ok(Ok(()))) {
-            return Ok(false);
+    /// Sends a heartbeat for each of the agent's and reads the answers, until the guardian is lost:
+    /// why; None: the agent ends.
+    async fn watch(&mut self, beats: &mut watch::Receiver<()>) -> Option<String> {
+        let mut buffer = [0; 64];
+        let mut unanswered = 0;
+        loop {
+            tokio::select! {
+                beat = beats.changed() => {
+                    beat.ok()?;
+                    if unanswered >= UNANSWERED_MAX {
+                        return Some("the guardian did not answer".into());
+                    }
+                    // So few octets always fit into the pipe.
+                    if let Err(error) = self.beats.write_all(BEAT).await {
+                        return Some(format!("the guardian was gone: {error}"));
+                    }
+                    unanswered += 1;
+                }
+                answer = self.answers.read(&mut buffer) => match answer {
+                    Ok(octets) if octets > 0 => unanswered = 0,
+                    _ => return Some("the guardian was gone".into()),
+                },
+            }
         }
-        // One that stands still holds the name; the next one cannot begin before it is gone.
-        let _ended_already = self.child.kill().await;
-        *self = Self::start(self.arguments.clone()).await?;
-        Ok(true)
     }
 
-    /// Ends it, and waits until it has removed what it watches over.
-    pub async fn end(self) {
+    async fn kill(mut self) {
+        if let Err(error) = self.child.kill().await {
+            tracing::debug!(%error, "the guardian was gone already");
+        }
+    }
+
+    async fn end(self) {
         let Self {
-            mut child, words, ..
+            mut child, beats, ..
         } = self;
-        drop(words);
+        drop(beats);
         if timeout(START_MAX, child.wait()).await.is_err() {
-            tracing::warn!("the guardian does not end");
+            tracing::warn!("the guardian does not end; it is killed");
+            let _ended_already = child.kill().await;
         }
     }
 }
@@ -117,12 +234,15 @@ pub async fn guard(numbers: Numbers, at_end: impl FnOnce()) -> Result<(), String
         stdout.flush().await
     };
     ready.await.map_err(|error| error.to_string())?;
-    let mut words = tokio::io::stdin();
+    let mut beats = tokio::io::stdin();
     let mut buffer = [0; 256];
     let mut bypassed = false;
     loop {
-        match timeout(SILENCE_MAX, words.read(&mut buffer)).await {
-            Ok(Ok(octets)) if octets > 0 => bypassed = false,
+        match timeout(SILENCE_MAX, beats.read(&mut buffer)).await {
+            Ok(Ok(octets)) if octets > 0 => {
+                bypassed = false;
+                answer(&mut stdout).await;
+            }
             Ok(_) => break,
             Err(_) if bypassed => {}
             Err(_) => {
@@ -138,6 +258,17 @@ pub async fn guard(numbers: Numbers, at_end: impl FnOnce()) -> Result<(), String
     log(kernel.clean().await);
     at_end();
     Ok(())
+}
+
+/// Tells the agent that the guardian lives. An agent that does not read has other troubles.
+async fn answer(stdout: &mut tokio::io::Stdout) {
+    let answer = async {
+        stdout.write_all(BEAT).await?;
+        stdout.flush().await
+    };
+    if let Ok(Err(error)) = timeout(SILENCE_MAX, answer).await {
+        tracing::debug!(%error, "the agent takes no answer");
+    }
 }
 
 fn log(outcome: io::Result<usize>) {
@@ -173,7 +304,17 @@ pub async fn take_name() -> Result<UnixListener, String> {
 
 const READY: &str = "ready\n";
 
-/// The agent speaks every 250 ms: two words may be late before it counts as gone. With what the
+/// A heartbeat and its answer.
+const BEAT: &[u8] = b".";
+
+/// The agent sends four heartbeats a second: a guardian that answers none for two seconds is replaced.
+/// The count begins anew with each answer, so that an agent that was stopped itself does not blame it.
+const UNANSWERED_MAX: u32 = 8;
+
+/// After a start that failed: the next one may fail in the same way.
+const START_AGAIN: Duration = Duration::from_secs(1);
+
+/// The agent sends a heartbeat every 250 ms: two may be late before it counts as gone. With what the
 /// kernel needs to change, packets are on the main table within a second.
 const SILENCE_MAX: Duration = Duration::from_millis(700);
 

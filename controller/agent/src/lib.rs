@@ -14,7 +14,6 @@
 pub mod agent;
 pub mod conditions;
 mod contents;
-pub mod door;
 pub mod driver;
 pub mod election;
 pub mod entry;
@@ -22,6 +21,7 @@ pub mod fib;
 pub mod forwarding;
 pub mod gribi;
 pub mod guardian;
+pub mod listener;
 pub mod marks;
 pub mod refusal;
 pub mod rib;

@@ -9,12 +9,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::transport::Server;
 use weft_agent::agent::Config;
-use weft_agent::door::connections;
 use weft_agent::driver::{Driver, Safety};
 use weft_agent::fib::Ids;
 use weft_agent::forwarding::kernel::{Kernel, Numbers, Setting, hash_ports_too, put_back};
 use weft_agent::gribi;
 use weft_agent::guardian::{Guardian, guard, take_name};
+use weft_agent::listener::connections;
 use weft_agent::marks::Marks;
 
 /// Programs this Linux switch as weft says, beside FRR and never against it.
@@ -36,7 +36,7 @@ struct Arguments {
     /// Routes are taken for prefixes inside of this only (the VTEPs of the fabric); may be given several times.
     #[arg(long = "prefix", value_parser = network, required_unless_present = "clean")]
     prefixes: Vec<IpNet>,
-    /// Who programs the switch must be heard this often; weft speaks every second.
+    /// Who programs the switch must send something this often; weft does so every second.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=3600))]
     lease_secs: u16,
     #[command(flatten)]
@@ -215,7 +215,7 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         prefixes: arguments.prefixes,
         lease: Duration::from_secs(arguments.lease_secs.into()),
     };
-    let marks = Marks::new(numbers.mark, numbers.mask);
+    let marks = Marks::start(numbers.mark, numbers.mask);
     let mut driver = Driver::start(config, kernel)
         .await?
         .safe(Safety { marks, guardian }, numbers);

@@ -14,101 +14,235 @@
 //! VXLAN caches its route to each VTEP for packets without a mark, so that weights would move
 //! nothing. And whatever becomes of the agent and of its guardian, the kernel itself ends the marking
 //! a second after the last renewal: without the mark the rule matches nothing.
+//!
+//! `nft` may be slow or hang, so that a task of its own talks to it. The task renews the marks when the
+//! agent asks for it and never by itself: an agent that hangs does not go on marking.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::forwarding::Link;
 
-/// The marks of one switch.
+/// The marks of one switch. One task.
 #[derive(Debug)]
 pub struct Marks {
-    mark: u32,
-    mask: u32,
-    /// `nft -i`, which takes a transaction a line; None while nothing is marked.
-    nft: Option<(Child, ChildStdin)>,
+    /// Devices to mark for one second from now on; None: nothing is to be marked.
+    wanted: watch::Sender<Option<BTreeSet<String>>>,
+    reports: watch::Receiver<Report>,
+    task: JoinHandle<()>,
+}
+
+/// What became of the marks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Nothing is to be marked.
+    Off,
+    /// Packets are marked.
+    On,
+    /// Packets are marked again after this went wrong.
+    Restored(String),
+    /// Packets are not marked, for this reason.
+    Failed(String),
 }
 
 impl Marks {
-    /// Nothing is marked yet.
+    /// Starts the task. Nothing is marked yet.
     #[must_use]
-    pub fn new(mark: u32, mask: u32) -> Self {
-        let nft = None;
-        Self { mark, mask, nft }
-    }
-
-    /// Whether the table was put and not removed since.
-    #[must_use]
-    pub fn are_on(&self) -> bool {
-        self.nft.is_some()
-    }
-
-    /// Marks what leaves through these devices for one second from now on.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing is marked, for a person: there is no `nft`, or the kernel refuses.
-    pub async fn renew(&mut self, links: &[Link]) -> Result<(), String> {
-        if self.nft.is_none() {
-            self.put().await?;
-        }
-        let Some((_, stdin)) = &mut self.nft else {
-            return Ok(());
+    pub fn start(mark: u32, mask: u32) -> Self {
+        let (wanted, devices) = watch::channel(None);
+        let (outcomes, reports) = watch::channel(Report::Off);
+        let table = Table {
+            mark,
+            mask,
+            nft: None,
         };
-        let line = renewal(&devices(links));
-        let written = timeout(ANSWER_MAX, stdin.write_all(line.as_bytes())).await;
-        if !matches!(written, Ok(Ok(()))) {
-            // Put anew at the next renewal.
-            self.nft = None;
-            return Err("nft ended".into());
+        let task = tokio::spawn(keep(table, devices, outcomes));
+        Self {
+            wanted,
+            reports,
+            task,
         }
-        Ok(())
     }
 
-    /// Puts the table again if somebody removed it.
-    ///
-    /// # Errors
-    ///
-    /// As [`renew`](Self::renew).
-    pub async fn check(&mut self) -> Result<(), String> {
-        if self.are_on() && run("list table bridge weft").await.is_err() {
-            self.nft = None;
-            tracing::warn!("nftables table bridge weft was gone and is put back");
-            self.put().await?;
+    /// Asks for the VXLAN devices among these links to be marked for one second from now on.
+    pub fn renew(&self, links: &[Link]) {
+        self.wanted.send_replace(Some(devices(links)));
+    }
+
+    /// Asks for the table to be removed.
+    pub fn stop(&self) {
+        self.wanted
+            .send_if_modified(|wanted| wanted.take().is_some());
+    }
+
+    /// What became of the marks since this was asked last; None: nothing new.
+    pub fn report(&mut self) -> Option<Report> {
+        let news = self.reports.has_changed().unwrap_or(false);
+        news.then(|| self.reports.borrow_and_update().clone())
+    }
+
+    /// Removes the table and ends the task.
+    pub async fn end(self) {
+        let Self { wanted, task, .. } = self;
+        drop(wanted);
+        if timeout(END_MAX, task).await.is_err() {
+            tracing::warn!("nft does not answer; the kernel ends the marking");
         }
-        Ok(())
+    }
+}
+
+/// Does what is wanted until nobody is left who wants something.
+async fn keep(
+    mut table: Table,
+    mut wanted: watch::Receiver<Option<BTreeSet<String>>>,
+    reports: watch::Sender<Report>,
+) {
+    let mut pause = 0;
+    while wanted.changed().await.is_ok() {
+        let devices = wanted.borrow_and_update().clone();
+        let report = match devices {
+            None => {
+                table.remove().await;
+                pause = 0;
+                Report::Off
+            }
+            Some(_) if pause > 0 => {
+                pause -= 1;
+                continue;
+            }
+            Some(devices) => table.renew(&devices).await,
+        };
+        if let Report::Failed(_) = report {
+            pause = PAUSE;
+        }
+        reports.send_if_modified(|last| {
+            let same = match (&*last, &report) {
+                (Report::On | Report::Restored(_), Report::On) => true,
+                (last, report) => last == report && *report == Report::Off,
+            };
+            if !same {
+                *last = report;
+            }
+            !same
+        });
+    }
+    table.remove().await;
+}
+
+/// The nftables table.
+struct Table {
+    mark: u32,
+    mask: u32,
+    /// None while nothing is marked.
+    nft: Option<Interactive>,
+}
+
+impl Table {
+    /// Renews the devices; puts the table first if it is not there, or is not there any more.
+    async fn renew(&mut self, devices: &BTreeSet<String>) -> Report {
+        let mut refused = None;
+        if let Some(nft) = &mut self.nft {
+            match nft.renew(devices).await {
+                Ok(()) => return Report::On,
+                Err(why) => refused = Some(why),
+            }
+            self.nft = None;
+        }
+        match (self.put(devices).await, refused) {
+            (Ok(nft), None) => {
+                self.nft = Some(nft);
+                Report::On
+            }
+            (Ok(nft), Some(why)) => {
+                self.nft = Some(nft);
+                Report::Restored(why)
+            }
+            (Err(why), _) => Report::Failed(why),
+        }
     }
 
-    /// Removes the table. One that is not there is removed already.
-    pub async fn remove(&mut self) {
-        self.nft = None;
-        remove().await;
-    }
-
-    async fn put(&mut self) -> Result<(), String> {
+    async fn put(&self, devices: &BTreeSet<String>) -> Result<Interactive, String> {
         // "add" first: what is not there cannot be deleted.
         run(&format!(
             "add table bridge weft; delete table bridge weft; {}",
             table(self.mark, self.mask)
         ))
         .await?;
+        let mut nft = Interactive::start()?;
+        nft.renew(devices).await?;
+        Ok(nft)
+    }
+
+    /// Removes the table. One that is not there is removed already.
+    async fn remove(&mut self) {
+        self.nft = None;
+        remove().await;
+    }
+}
+
+/// `nft -i`, which takes a transaction a line.
+struct Interactive {
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: Lines<BufReader<ChildStderr>>,
+    /// Killed when this is dropped.
+    _child: Child,
+}
+
+impl Interactive {
+    fn start() -> Result<Self, String> {
         let spawned = Command::new("nft")
             .arg("-i")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn();
         let mut child = spawned.map_err(|error| format!("nft: {error}"))?;
         let stdin = child.stdin.take().ok_or("nft has no standard input")?;
-        self.nft = Some((child, stdin));
-        Ok(())
+        let stdout = child.stdout.take().ok_or("nft has no standard output")?;
+        let stderr = child.stderr.take().ok_or("nft has no standard error")?;
+        Ok(Self {
+            stdin,
+            stdout: BufReader::new(stdout).lines(),
+            stderr: BufReader::new(stderr).lines(),
+            _child: child,
+        })
+    }
+
+    /// Renews the devices and waits until the kernel has them.
+    async fn renew(&mut self, devices: &BTreeSet<String>) -> Result<(), String> {
+        let line = renewal(devices);
+        let answer = async {
+            let ended = |_| "nft ended".to_owned();
+            self.stdin.write_all(line.as_bytes()).await.map_err(ended)?;
+            loop {
+                // An error is written before the answer that follows it.
+                tokio::select! {
+                    biased;
+                    line = self.stderr.next_line() => match line.map_err(ended)? {
+                        Some(text) if text.contains("Error") => return Err(format!("nft: {text}")),
+                        Some(_) => {}
+                        None => return Err("nft ended".to_owned()),
+                    },
+                    line = self.stdout.next_line() => match line.map_err(ended)?.as_deref() {
+                        Some(LISTED) => return Ok(()),
+                        Some(_) => {}
+                        None => return Err("nft ended".to_owned()),
+                    },
+                }
+            }
+        };
+        let answer = timeout(ANSWER_MAX, answer).await;
+        answer.unwrap_or_else(|_| Err(SILENT.to_owned()))
     }
 }
 
@@ -120,9 +254,14 @@ pub async fn remove() {
 }
 
 async fn run(commands: &str) -> Result<(), String> {
-    let output = timeout(ANSWER_MAX, Command::new("nft").arg(commands).output())
+    let output = Command::new("nft")
+        .arg(commands)
+        // One that hangs does not stay behind.
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(ANSWER_MAX, output)
         .await
-        .map_err(|_| "nft does not answer".to_owned())?
+        .map_err(|_| SILENT.to_owned())?
         .map_err(|error: io::Error| format!("nft: {error}"))?;
     if output.status.success() {
         return Ok(());
@@ -142,7 +281,8 @@ fn table(mark: u32, mask: u32) -> String {
     )
 }
 
-fn renewal(devices: &BTreeSet<&str>) -> String {
+/// A transaction, and a request to list what it led to, which is the answer.
+fn renewal(devices: &BTreeSet<String>) -> String {
     let elements: Vec<String> = devices
         .iter()
         .map(|name| format!("\"{name}\" timeout {TIMEOUT_MS}ms"))
@@ -154,25 +294,39 @@ fn renewal(devices: &BTreeSet<&str>) -> String {
             elements.join(", ")
         );
     }
-    line.push('\n');
-    line
+    line + "\nlist set bridge weft vxlan\n"
 }
 
 /// VXLAN devices by name. Names that nftables cannot read are left out: nobody gives such.
-fn devices(links: &[Link]) -> BTreeSet<&str> {
-    let plain = |name: &&str| {
+fn devices(links: &[Link]) -> BTreeSet<String> {
+    let plain = |name: &&String| {
         let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\' | '*');
         !name.contains(odd)
     };
     let vxlan = links.iter().filter(|link| link.vxlan);
-    vxlan.map(|link| link.name.as_str()).filter(plain).collect()
+    vxlan
+        .map(|link| &link.name)
+        .filter(plain)
+        .cloned()
+        .collect()
 }
 
-/// A second after the agent's last word the kernel marks nothing any more.
+/// The last line of what `nft` lists.
+const LISTED: &str = "}";
+
+const SILENT: &str = "nft does not answer";
+
+/// A second after the agent's last renewal the kernel marks nothing any more.
 const TIMEOUT_MS: u32 = 1_000;
 
 /// `nft` is a transaction with the kernel; on a busy switch it may have to wait.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// A renewal, a table that is put anew, its first renewal and the removal: each may take its time.
+const END_MAX: Duration = Duration::from_secs(8);
+
+/// Renewals that are left out after one that failed, four a second: the next one may fail in the same way.
+const PAUSE: u32 = 20;
 
 #[cfg(test)]
 mod tests {
@@ -191,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn vxlan_devices_are_renewed_in_one_transaction() {
+    fn vxlan_devices_are_renewed_in_one_transaction_and_listed() {
         let links = [
             link("eth1", false),
             link("vxlan200", true),
@@ -200,11 +354,12 @@ mod tests {
         assert_eq!(
             renewal(&devices(&links)),
             "flush set bridge weft vxlan; add element bridge weft vxlan \
-             { \"vxlan100\" timeout 1000ms, \"vxlan200\" timeout 1000ms }\n"
+             { \"vxlan100\" timeout 1000ms, \"vxlan200\" timeout 1000ms }\n\
+             list set bridge weft vxlan\n"
         );
         assert_eq!(
             renewal(&devices(&links[..1])),
-            "flush set bridge weft vxlan\n"
+            "flush set bridge weft vxlan\nlist set bridge weft vxlan\n"
         );
     }
 

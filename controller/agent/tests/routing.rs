@@ -1,6 +1,9 @@
 //! Random orders and random changes of the switch's own routing: at every operation each prefix has
 //! its old or its new next hops, and in the end none that the switch's own routing does not have.
 
+#[path = "client/session.rs"]
+mod session;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -13,9 +16,7 @@ use weft_agent::fib::Ids;
 use weft_agent::forwarding::recorded::Recorded;
 use weft_agent::forwarding::{Family, Forwarding, Link, Own, OwnHop, OwnRoute, Path};
 use weft_proto::gribi::aft_operation::Entry;
-use weft_proto::gribi::{AftOperation, ModifyRequest, SessionParameters, Uint128};
-use weft_proto::gribi_aft::afts;
-use weft_proto::ywrapper::{StringValue, UintValue};
+use weft_proto::gribi::{AftOperation, ModifyRequest, Uint128};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -103,34 +104,12 @@ impl World {
     /// A primary client, a next hop for each link, and a group.
     async fn begin(&mut self) {
         self.handle(Input::Opened(CLIENT, String::new())).await;
-        let params = Some(SessionParameters {
-            redundancy: 1,
-            persistence: 1,
-            ack_type: 1,
-        });
-        let election_id = Some(ELECTION);
-        for request in [
-            ModifyRequest {
-                params,
-                ..Default::default()
-            },
-            ModifyRequest {
-                election_id,
-                ..Default::default()
-            },
-        ] {
+        for request in session::opening(1) {
             self.handle(Input::Request(CLIENT, request)).await;
         }
         for index in 1..=LINKS {
-            let ip_address = Some(StringValue {
-                value: format!("198.18.{index}.2"),
-            });
-            let next_hop = Some(afts::NextHop {
-                ip_address,
-                ..Default::default()
-            });
-            self.order(Entry::NextHop(afts::NextHopKey { index, next_hop }))
-                .await;
+            let address = format!("198.18.{index}.2");
+            self.order(session::next_hop(index, &address, None)).await;
         }
         for group in 1..4 {
             self.order(group_entry(group, &BTreeMap::from([(group, 1)])))
@@ -142,13 +121,8 @@ impl World {
         match step {
             Step::Group(group, members) => self.order(group_entry(group, &members)).await,
             Step::Prefix(prefix, group) => {
-                let ipv4_entry = Some(afts::Ipv4Entry {
-                    next_hop_group: Some(UintValue { value: group }),
-                    ..Default::default()
-                });
                 let prefix = net(prefix).to_string();
-                self.order(Entry::Ipv4(afts::Ipv4EntryKey { prefix, ipv4_entry }))
-                    .await;
+                self.order(session::prefix(&prefix, group)).await;
             }
             Step::Route(prefix, links) => {
                 self.own.insert(prefix, links);
@@ -303,21 +277,8 @@ impl World {
 }
 
 fn group_entry(id: u64, members: &BTreeMap<u64, u64>) -> Entry {
-    let member = |(index, weight): (&u64, &u64)| afts::next_hop_group::NextHopKey {
-        index: *index,
-        next_hop: Some(afts::next_hop_group::NextHop {
-            weight: Some(UintValue { value: *weight }),
-        }),
-    };
-    let next_hop = members.iter().map(member).collect();
-    let group = afts::NextHopGroup {
-        next_hop,
-        ..Default::default()
-    };
-    Entry::NextHopGroup(afts::NextHopGroupKey {
-        id,
-        next_hop_group: Some(group),
-    })
+    let members: Vec<_> = members.clone().into_iter().collect();
+    session::group(id, &members)
 }
 
 fn net(prefix: u8) -> IpNet {

@@ -1,6 +1,9 @@
 //! Random operations, link flaps and refusals: whatever happens, the agent never gives an operation
 //! that the kernel's rules forbid, and ends with exactly what the RIB and the links allow.
 
+#[path = "client/session.rs"]
+mod session;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,9 +16,7 @@ use weft_agent::fib::Ids;
 use weft_agent::forwarding::recorded::Recorded;
 use weft_agent::forwarding::{Family, Forwarding, Installed, Link, Member, Path};
 use weft_proto::gribi::aft_operation::Entry;
-use weft_proto::gribi::{AftOperation, ModifyRequest, SessionParameters, Uint128};
-use weft_proto::gribi_aft::afts;
-use weft_proto::ywrapper::{StringValue, UintValue};
+use weft_proto::gribi::{AftOperation, ModifyRequest, Uint128};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -102,29 +103,10 @@ impl World {
     }
 
     async fn elect(&mut self) {
-        let params = Some(SessionParameters {
-            redundancy: 1,
-            persistence: 1,
-            ack_type: 1,
-        });
-        let election_id = Some(Uint128 { high: 0, low: 1 });
         self.handle(Input::Opened(CLIENT, String::new())).await;
-        self.handle(Input::Request(
-            CLIENT,
-            ModifyRequest {
-                params,
-                ..Default::default()
-            },
-        ))
-        .await;
-        self.handle(Input::Request(
-            CLIENT,
-            ModifyRequest {
-                election_id,
-                ..Default::default()
-            },
-        ))
-        .await;
+        for request in session::opening(1) {
+            self.handle(Input::Request(CLIENT, request)).await;
+        }
     }
 
     async fn step(&mut self, step: Step) {
@@ -293,44 +275,13 @@ async fn start(recorded: &mut Recorded) -> Agent {
 fn entry(target: &Target) -> Entry {
     match target {
         Target::NextHop(index, link) => {
-            let ip_address = Some(StringValue {
-                value: gateway(*link).to_string(),
-            });
-            let next_hop = Some(afts::NextHop {
-                ip_address,
-                ..Default::default()
-            });
-            Entry::NextHop(afts::NextHopKey {
-                index: *index,
-                next_hop,
-            })
+            session::next_hop(*index, &gateway(*link).to_string(), None)
         }
         Target::Group(id, members) => {
-            let member = |(index, weight): (&u64, &u64)| afts::next_hop_group::NextHopKey {
-                index: *index,
-                next_hop: Some(afts::next_hop_group::NextHop {
-                    weight: Some(UintValue { value: *weight }),
-                }),
-            };
-            let next_hop = members.iter().map(member).collect();
-            let group = afts::NextHopGroup {
-                next_hop,
-                ..Default::default()
-            };
-            Entry::NextHopGroup(afts::NextHopGroupKey {
-                id: *id,
-                next_hop_group: Some(group),
-            })
+            let members: Vec<_> = members.clone().into_iter().collect();
+            session::group(*id, &members)
         }
-        Target::Prefix(prefix, group) => {
-            let next_hop_group = Some(UintValue { value: *group });
-            let ipv4_entry = Some(afts::Ipv4Entry {
-                next_hop_group,
-                ..Default::default()
-            });
-            let prefix = destination(*prefix).to_string();
-            Entry::Ipv4(afts::Ipv4EntryKey { prefix, ipv4_entry })
-        }
+        Target::Prefix(prefix, group) => session::prefix(&destination(*prefix).to_string(), *group),
     }
 }
 

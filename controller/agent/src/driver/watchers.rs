@@ -1,6 +1,6 @@
 //! Who wants the status, and when they are told. Knows nothing of what a status says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -13,6 +13,8 @@ use weft_proto::agent::v1::Status;
 pub(super) struct Watchers {
     all: Vec<(BTreeSet<IpNet>, mpsc::Sender<Status>)>,
     told: Option<Instant>,
+    /// How long it took to make what was told last.
+    cost: Duration,
     changed: bool,
 }
 
@@ -35,20 +37,30 @@ impl Watchers {
     /// When they are to be told next; None while nobody watches.
     pub(super) fn next(&self) -> Option<Instant> {
         let told = self.told.filter(|_| !self.all.is_empty())?;
-        Some(told + if self.changed { NEWS_EVERY } else { TOLD_EVERY })
+        let every = if self.changed { NEWS_EVERY } else { TOLD_EVERY };
+        Some(told + every.max((self.cost * REST).min(TOLD_EVERY)))
     }
 
-    /// Tells everybody. Who has not taken the last ones gets the next one instead of this.
+    /// Tells everybody. Who has not taken the last ones gets the next one instead of this. Those who ask
+    /// for the same get the same, which is made once.
     pub(super) fn tell(&mut self, now: Instant, status: impl Fn(&BTreeSet<IpNet>) -> Status) {
         self.changed = false;
         self.told = Some(now);
         self.all.retain(|(_, to)| !to.is_closed());
+        let mut made: BTreeMap<&BTreeSet<IpNet>, Status> = BTreeMap::new();
         for (asked, to) in &self.all {
             if to.capacity() > 0 {
+                let status = made.entry(asked).or_insert_with(|| status(asked));
                 // There is room: only this task sends.
-                let _sent = to.try_send(status(asked));
+                let _sent = to.try_send(status.clone());
             }
         }
+    }
+
+    /// What was told last took so long to make: what is told next waits for ten times that, a second at
+    /// most.
+    pub(super) fn took(&mut self, cost: Duration) {
+        self.cost = cost;
     }
 }
 
@@ -60,3 +72,59 @@ const NEWS_EVERY: Duration = Duration::from_millis(50);
 
 /// Counters, and that the agent lives.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// A status of a full switch has many thousand prefixes: while making one takes less than a tenth of a
+/// second, the agent spends a tenth of its time on them at most, and a burst of news is told as one.
+const REST: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_asks_for_the_same_gets_the_same_and_it_is_made_once() {
+        let mut watchers = Watchers::default();
+        let mut queues = Vec::new();
+        for asked in ["198.51.100.1/32", "198.51.100.1/32", "198.51.100.2/32"] {
+            let (to, queue) = mpsc::channel(1);
+            let asked = asked.parse().expect("a prefix");
+            assert!(watchers.add(BTreeSet::from([asked]), to));
+            queues.push(queue);
+        }
+        let made = Cell::new(0);
+        watchers.tell(Instant::now(), |asked| {
+            made.set(made.get() + 1);
+            let version = asked.iter().map(IpNet::to_string).collect();
+            Status {
+                version,
+                ..Status::default()
+            }
+        });
+        assert_eq!(made.get(), 2);
+        let told = queues.iter_mut().map(|queue| queue.try_recv());
+        let told: Vec<_> = told.map(|status| status.expect("told").version).collect();
+        assert_eq!(
+            told,
+            ["198.51.100.1/32", "198.51.100.1/32", "198.51.100.2/32"]
+        );
+    }
+
+    #[test]
+    fn what_takes_long_is_told_less_often() {
+        let (to, _queue) = mpsc::channel(1);
+        let mut watchers = Watchers::default();
+        assert!(watchers.add(BTreeSet::new(), to));
+        let now = Instant::now();
+        watchers.tell(now, |_| Status::default());
+        watchers.took(Duration::from_millis(1));
+        assert_eq!(watchers.next(), Some(now + TOLD_EVERY));
+        watchers.changed();
+        assert_eq!(watchers.next(), Some(now + NEWS_EVERY));
+        watchers.took(Duration::from_millis(20));
+        assert_eq!(watchers.next(), Some(now + Duration::from_millis(200)));
+        watchers.took(Duration::from_millis(200));
+        assert_eq!(watchers.next(), Some(now + TOLD_EVERY));
+    }
+}

@@ -1,12 +1,12 @@
 //! What the switch's own routing (FRR, by the main table) has for a prefix. Knows nothing of who
 //! wrote it, nor of what the agent wants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::Path;
+use super::{Family, Path};
 
 /// The main table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,21 @@ impl Own {
             around = covering.supernet();
         }
         Err(format!("the switch's own routing has no route to {prefix}"))
+    }
+
+    /// The gateways of all routes by the family of their prefixes and by interface.
+    #[must_use]
+    pub fn gateways(&self) -> BTreeMap<(Family, u32), BTreeSet<IpAddr>> {
+        let mut gateways: BTreeMap<_, BTreeSet<IpAddr>> = BTreeMap::new();
+        if let Self::Routes(routes) = self {
+            for (prefix, route) in routes {
+                for path in route.hops.iter().map(|hop| &hop.path) {
+                    let key = (Family::of(*prefix), path.interface);
+                    gateways.entry(key).or_default().extend(path.gateway);
+                }
+            }
+        }
+        gateways
     }
 
     /// What the switch's own routing has for a prefix, if anything.

@@ -34,6 +34,19 @@ pub(crate) const PARAMETERS: SessionParameters = SessionParameters {
     ack_type: 1,
 };
 
+/// What makes a stream primary with this election id.
+pub(crate) fn opening(low: u64) -> [ModifyRequest; 2] {
+    let parameters = ModifyRequest {
+        params: Some(PARAMETERS),
+        ..Default::default()
+    };
+    let election = ModifyRequest {
+        election_id: Some(Uint128 { high: 0, low }),
+        ..Default::default()
+    };
+    [parameters, election]
+}
+
 impl Session {
     /// A stream on which nothing was said.
     pub(crate) async fn open(channel: Channel) -> Self {

@@ -5,6 +5,8 @@
 //! up2 198.51.100.1/24 2001:db8:2::1/64 ---- far2
 //! ```
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, thread};
@@ -21,9 +23,12 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Channel, Endpoint, Server};
 use weft_agent::agent::Config;
 use weft_agent::driver::Driver;
+use weft_agent::driver::clock::Clock;
 use weft_agent::fib::Ids;
 use weft_agent::forwarding::kernel::{Kernel, Numbers};
 use weft_agent::gribi;
+use weft_proto::agent::v1::agent_service_client::AgentServiceClient;
+use weft_proto::agent::v1::{Status, WatchStatusRequest};
 
 /// The network namespace of this thread.
 pub(crate) struct Switch;
@@ -103,6 +108,11 @@ impl Switch {
 
     /// An agent in this namespace, over the kernel's netlink.
     pub(crate) async fn agent(&self) -> Agent {
+        self.agent_by(Clock::system()).await
+    }
+
+    /// The same by these clocks.
+    pub(crate) async fn agent_by(&self, clock: Clock) -> Agent {
         let kernel = Kernel::open(Numbers::default()).expect("netlink");
         let ids = Ids::new(0x5700_0000).expect("a range");
         let config = Config {
@@ -113,9 +123,12 @@ impl Switch {
                 .to_vec(),
             lease: Duration::from_secs(3600),
         };
-        let mut driver = Driver::start(config, kernel).await.expect("readable");
+        let mut driver = Driver::start_by(clock, config, kernel)
+            .await
+            .expect("readable");
         let (commands, queue) = gribi::commands();
-        let service = gribi::service(commands);
+        let service = gribi::service(commands.clone());
+        let status = weft_agent::status::service(commands);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("bound"));
         let (stop, stopped) = oneshot::channel();
@@ -124,6 +137,7 @@ impl Switch {
             let server = tokio::spawn(
                 Server::builder()
                     .add_service(service)
+                    .add_service(status)
                     .serve_with_incoming(incoming),
             );
             let served = driver.run(queue, async { drop(stopped.await) }).await;
@@ -142,9 +156,16 @@ impl Switch {
 
     /// The binary, in this namespace.
     pub(crate) fn daemon(&self, arguments: &[&str]) -> Daemon {
+        let path = env::var("PATH").expect("set");
+        self.daemon_with_path(arguments, &path)
+    }
+
+    /// The binary, which finds programs here.
+    pub(crate) fn daemon_with_path(&self, arguments: &[&str], path: &str) -> Daemon {
         let child = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
             .args(["--listen", LISTEN, "--prefix", "203.0.113.0/24"])
             .args(arguments)
+            .env("PATH", path)
             .stderr(Stdio::inherit())
             .spawn()
             .expect("started");
@@ -213,7 +234,7 @@ impl Switch {
         self.nft("list tables").contains("bridge weft")
     }
 
-    fn nft(&self, arguments: &str) -> String {
+    pub(crate) fn nft(&self, arguments: &str) -> String {
         let output = Command::new("nft").arg(arguments).output();
         String::from_utf8_lossy(&output.expect("nft runs").stdout).into_owned()
     }
@@ -228,6 +249,16 @@ impl Switch {
 
     fn first(&self, arguments: &str) -> Option<Value> {
         self.json(arguments).as_array()?.first().cloned()
+    }
+
+    /// Waits until it holds, without a pause.
+    pub(crate) fn at_once(&self, mut holds: impl FnMut(&Self) -> bool) {
+        for _ in 0..5_000 {
+            if holds(self) {
+                return;
+            }
+        }
+        panic!("not in time; routes are\n{}", self.ip("route"));
     }
 
     /// Waits until it holds.
@@ -248,6 +279,11 @@ impl Switch {
 }
 
 impl Agent {
+    /// The text of a condition, if it has that.
+    pub(crate) async fn condition(&self, name: &str) -> Option<String> {
+        condition(self.channel(), name).await
+    }
+
     pub(crate) fn channel(&self) -> Channel {
         self.channel.clone()
     }
@@ -256,6 +292,25 @@ impl Agent {
         self.stop.send(()).expect("running");
         self.driver.await.expect("no panic");
     }
+}
+
+/// What an agent says of itself.
+async fn status(channel: Channel) -> Status {
+    let mut client = AgentServiceClient::new(channel);
+    let request = WatchStatusRequest::default();
+    let call = client.watch_status(request).await.expect("served");
+    let first = call.into_inner().message().await.expect("served");
+    first.expect("a status")
+}
+
+/// The text of a condition of an agent, if it has that.
+async fn condition(channel: Channel, name: &str) -> Option<String> {
+    let name = format!("CONDITION_TYPE_{name}");
+    let conditions = status(channel).await.conditions;
+    let mut named = conditions
+        .into_iter()
+        .filter(|condition| condition.r#type().as_str_name() == name);
+    named.next().map(|condition| condition.message)
 }
 
 impl Drop for Daemon {
@@ -307,14 +362,56 @@ impl Daemon {
 
     /// The process that watches over this one.
     pub(crate) fn guardian(&self) -> Option<Pid> {
+        self.started("guardian")
+    }
+
+    /// A process that this one started, with this word in its command line.
+    pub(crate) fn started(&self, word: &str) -> Option<Pid> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let children = fs::read_to_string(path).expect("readable");
         let mut pids = children.split_whitespace();
-        let guardian = pids.find(|pid| {
+        let found = pids.find(|pid| {
             let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            command.contains("guardian")
+            command.split('\0').any(|part| part == word)
         })?;
-        guardian.parse().map(Pid::from_raw).ok()
+        found.parse().map(Pid::from_raw).ok()
+    }
+
+    /// What it says of itself.
+    pub(crate) async fn status(&self) -> Status {
+        status(self.channel()).await
+    }
+
+    /// The text of a condition, if it has that.
+    pub(crate) async fn condition(&self, name: &str) -> Option<String> {
+        condition(self.channel(), name).await
+    }
+
+    /// Waits until it has a condition no more.
+    pub(crate) async fn until_mended(&self, name: &str) {
+        let wait = async {
+            while self.condition(name).await.is_some() {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let waited = timeout(Duration::from_secs(20), wait).await;
+        waited.expect("mended in time");
+    }
+
+    /// Waits until it has a condition; its text.
+    pub(crate) async fn until_condition(&self, name: &str) -> String {
+        let wait = async {
+            loop {
+                if let Some(text) = self.condition(name).await {
+                    break text;
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        match timeout(Duration::from_secs(20), wait).await {
+            Ok(text) => text,
+            Err(_) => panic!("no {name}: {:?}", self.status().await.conditions),
+        }
     }
 
     fn pid(&self) -> Pid {
@@ -322,5 +419,53 @@ impl Daemon {
     }
 }
 
+/// A directory with an `nft` that does as this test says.
+pub(crate) struct FakeNft(PathBuf);
+
+impl FakeNft {
+    /// Does what the real one does.
+    pub(crate) fn new(test: &str) -> Self {
+        let directory = env::temp_dir().join(format!("weft-agent-{}-{test}", std::process::id()));
+        fs::create_dir_all(&directory).expect("writable");
+        let real = env::split_paths(&env::var_os("PATH").expect("set"))
+            .map(|directory| directory.join("nft"))
+            .find(|path| path.exists())
+            .expect("nft is installed");
+        let script = format!(
+            "#!/bin/sh\n\
+             case $(/bin/cat {directory}/does) in\n\
+             hang) exec /bin/sleep 60 ;;\n\
+             refuse) echo 'Error: Could not process rule: Operation not supported' >&2; exit 1 ;;\n\
+             esac\n\
+             exec {real} \"$@\"\n",
+            directory = directory.display(),
+            real = real.display(),
+        );
+        let path = directory.join("nft");
+        fs::write(&path, script).expect("writable");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+        let fake = Self(directory);
+        fake.does("work");
+        fake
+    }
+
+    /// From now on it does this: work, hang or refuse.
+    pub(crate) fn does(&self, what: &str) {
+        fs::write(self.0.join("does"), what).expect("writable");
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for FakeNft {
+    fn drop(&mut self) {
+        // It lies in a directory for temporary files.
+        let _left = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Where the binary serves.
-const LISTEN: &str = "127.0.0.1:9340";
+pub(crate) const LISTEN: &str = "127.0.0.1:9340";

@@ -1,0 +1,163 @@
+//! Who may connect: addresses from the agent's own command line, and not too many of them at one time.
+//! Knows nothing of what is said.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use ipnet::IpNet;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::sleep;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use crate::driver::Command;
+
+/// A connection that was accepted; it makes room for another when it is dropped.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Why a connection was closed at once.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its address is not that of a controller.
+    Address(IpAddr),
+    /// There are too many connections already.
+    Exceeded(IpAddr),
+}
+
+/// Connections from addresses inside of `allowed`, while there is room. Others are closed at once, and
+/// the driver is told.
+pub fn connections(
+    listener: TcpListener,
+    allowed: Vec<IpNet>,
+    commands: mpsc::Sender<Command>,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let connections = TcpListenerStream::new(listener).then(|connection| async {
+        if let Err(error) = &connection {
+            // No descriptors left, say: they come back when somebody goes.
+            tracing::warn!(%error, "a connection was not accepted");
+            sleep(PAUSE).await;
+        }
+        connection.ok()
+    });
+    connections.filter_map(move |connection| {
+        let admitted = connection.and_then(|stream| admit(stream, &allowed, &room, &commands));
+        std::future::ready(admitted.map(Ok))
+    })
+}
+
+fn admit(
+    stream: TcpStream,
+    allowed: &[IpNet],
+    room: &Arc<Semaphore>,
+    commands: &mpsc::Sender<Command>,
+) -> Option<Connection> {
+    // Who is gone again already is not there.
+    let address = stream.peer_addr().ok()?.ip().to_canonical();
+    let admitted = if may(allowed, address) {
+        let room = Arc::clone(room).try_acquire_owned();
+        room.map_err(|_| Refused::Exceeded(address))
+    } else {
+        Err(Refused::Address(address))
+    };
+    match admitted {
+        Ok(room) => {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%address, %error, "no TCP_NODELAY");
+            }
+            let _room = room;
+            Some(Connection { stream, _room })
+        }
+        Err(refused) => {
+            tracing::warn!(?refused, "connection refused");
+            // A driver with a full queue does not need one more reason to be busy.
+            let _full = commands.try_send(Command::Refused(refused));
+            None
+        }
+    }
+}
+
+fn may(allowed: &[IpNet], address: IpAddr) -> bool {
+    allowed.iter().any(|network| network.contains(&address))
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, octets)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        octets: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, octets)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// Far above what replicas and people need, who each have one or a few. One more is closed.
+const CONNECTIONS_MAX: usize = 64;
+
+/// After a connection that was not accepted: the next attempt may fail in the same way.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_named_networks_may_connect() {
+        let allowed: Vec<IpNet> = ["192.0.2.0/24", "2001:db8::7/128"]
+            .iter()
+            .map(|text| text.parse().expect("a prefix"))
+            .collect();
+        let may = |text: &str| may(&allowed, text.parse().expect("an address"));
+        assert!(may("192.0.2.77") && may("2001:db8::7"));
+        assert!(!may("192.0.3.1") && !may("2001:db8::8") && !may("127.0.0.1"));
+    }
+}
