@@ -142,6 +142,7 @@ impl Attributes {
         match decoded
             .faults
             .drain(..)
+            .chain(decoded.bad_next_hop)
             .max_by_key(|error| error.fault.treatment())
         {
             Some(error) => Err(error),

@@ -26,7 +26,9 @@ pub(crate) struct Decoded {
     pub(crate) faults: Vec<DecodeError>,
     /// Which codes stood there, well-formed or not.
     pub(crate) seen: Seen,
-    /// And where it stood.
+    /// The value of NEXT_HOP is no host: a fault where the classic field announces routes.
+    pub(crate) bad_next_hop: Option<DecodeError>,
+    /// AS4_PATH and where it stood.
     as4_path: Option<(AsPath, u32)>,
     as4_aggregator: Option<Aggregator>,
 }
@@ -204,7 +206,11 @@ impl Decoded {
             code::NEXT_HOP => {
                 let bad = value.error(Fault::NextHop);
                 let next_hop = NextHop::V4(value.array::<4>()?.into());
-                attributes.next_hop = Some(next_hop.is_host().then_some(next_hop).ok_or(bad)?);
+                if next_hop.is_host() {
+                    attributes.next_hop = Some(next_hop);
+                } else {
+                    self.bad_next_hop = Some(bad);
+                }
             }
             code::MULTI_EXIT_DISC => attributes.med = Some(value.u32()?),
             code::LOCAL_PREF => attributes.local_pref = Some(value.u32()?),

@@ -226,6 +226,29 @@ fn a_malformed_attribute_is_treated_by_its_row() {
     }
 }
 
+/// RFC 4760 §3: who has no routes in the classic field has no use for NEXT_HOP. RFC 7606 §7.3: its length counts.
+#[test]
+fn the_value_of_next_hop_counts_for_the_classic_field_only() {
+    let unreach: &[u8] = &[0, 25, 70, 99, 1, 7];
+    let list = |multi: (u8, &[u8]), next_hop: &[u8]| {
+        let multi = octets_of((0x80, multi.0, multi.1));
+        [multi, with((0x40, 3, next_hop))].concat()
+    };
+    for bad in [[0; 4], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
+        for multi in [(14, REACH), (15, unreach)] {
+            let update = Update::decode(&body(&list(multi, &bad), &[]), &IBGP).unwrap();
+            assert_eq!((update.treatment, &update.faults[..]), (None, &[][..]));
+            assert_eq!(update.attributes.next_hop, None);
+            let both = treatment(&list(multi, &bad), NLRI, &IBGP);
+            assert_eq!(both, Some(TreatAsWithdraw));
+        }
+    }
+    let good = list((14, REACH), &[192, 0, 2, 9]);
+    assert_eq!(treatment(&good, &[], &IBGP), None);
+    let short = list((14, REACH), &[0; 3]);
+    assert_eq!(treatment(&short, &[], &IBGP), Some(TreatAsWithdraw));
+}
+
 #[test]
 fn more_as_numbers_than_we_keep_are_treated_as_withdraw() {
     let path = |counts: &[u8]| {
