@@ -2,9 +2,11 @@
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail where it stands")]
 
+use std::net::Ipv6Addr;
+
 use super::*;
-use crate::attribute::AsPath;
 use crate::attribute::row::ROWS;
+use crate::attribute::{AsPath, NextHop};
 use crate::capability::AddPathSet;
 use crate::error::Treatment::{AttributeDiscard, SessionReset, TreatAsWithdraw};
 
@@ -247,6 +249,47 @@ fn the_value_of_next_hop_counts_for_the_classic_field_only() {
     assert_eq!(treatment(&good, &[], &IBGP), None);
     let short = list((14, REACH), &[0; 3]);
     assert_eq!(treatment(&short, &[], &IBGP), Some(TreatAsWithdraw));
+}
+
+/// FRR reads next hops of 4, 12, 16, 24, 32 and 48 octets in every family. RFC 4364 §4.3.2, RFC 4659 §3.2.1.
+#[test]
+fn a_next_hop_of_evpn_may_have_a_route_distinguisher_or_a_link_local_address() {
+    let v4 = NextHop::V4([192, 0, 2, 1].into());
+    let global: Ipv6Addr = "2001:db8::1".parse().unwrap();
+    let link_local: Ipv6Addr = "fe80::1".parse().unwrap();
+    let (v6, local, rd) = (global.octets(), link_local.octets(), [0; 8]);
+    let forms: [(Vec<u8>, NextHop); 6] = [
+        (vec![192, 0, 2, 1], v4),
+        ([&rd[..], &[192, 0, 2, 1]].concat(), v4),
+        (v6.to_vec(), NextHop::V6(global)),
+        ([&rd[..], &v6].concat(), NextHop::V6(global)),
+        ([v6, local].concat(), NextHop::V6(global)),
+        ([&rd[..], &v6, &rd, &local].concat(), NextHop::V6(global)),
+    ];
+    for (next_hop, expected) in forms {
+        for (family, nlri) in [([0, 25, 70], &[99, 1, 7][..]), ([0, 1, 132], &[0])] {
+            let length = u8::try_from(next_hop.len()).unwrap();
+            let reach = [&family[..], &[length], &next_hop, &[0], nlri].concat();
+            let list = with((0x80, 14, &reach));
+            let update = Update::decode(&body(&list, &[]), &IBGP).unwrap();
+            assert_eq!((update.treatment, &update.faults[..]), (None, &[][..]));
+            let reach = update.reach.unwrap();
+            assert_eq!((reach.next_hop, &reach.nlri[..]), (expected, nlri));
+        }
+    }
+    // No global address, and an address that is none.
+    for next_hop in [[[0; 16], local].concat(), [rd, [0; 8], rd].concat()] {
+        let length = u8::try_from(next_hop.len()).unwrap();
+        let reach = [&[0, 25, 70, length][..], &next_hop, &[0, 99, 1, 7]].concat();
+        let found = treatment(&with((0x80, 14, &reach)), &[], &IBGP);
+        assert_eq!(found, Some(TreatAsWithdraw), "{next_hop:?}");
+    }
+    // Of unicast families these are no lengths.
+    for (afi, length) in [(1, 12), (1, 24), (1, 48), (2, 12), (2, 24), (2, 48)] {
+        let reach = [&[0, afi, 1, length][..], &[1; 48], &[0]].concat();
+        let found = treatment(&with((0x80, 14, &reach)), &[], &IBGP);
+        assert_eq!(found, Some(SessionReset), "{afi} {length}");
+    }
 }
 
 #[test]
