@@ -238,7 +238,12 @@ impl Fault {
             Self::NlriNotLocatable => (7606, "5.2"),
             Self::MultiProtocolTwice { .. } | Self::AttributeTwice { .. } => (7606, "3.g"),
             Self::AttributeMissing { .. } => (7606, "3.d"),
-            Self::AttributeFlags { .. } => (7606, "3.c"),
+            Self::AttributeFlags { code, .. } => match Row::of(*code) {
+                Some(row) if row.wrong_flags == Treatment::AttributeDiscard => {
+                    (row.rule.rfc, row.rule.section)
+                }
+                Some(_) | None => (7606, "3.c"),
+            },
             Self::AttributeLength { code, .. }
             | Self::AttributeValue { code }
             | Self::AttributeUnexpected { code } => {
@@ -285,9 +290,11 @@ impl Fault {
             Self::AttributeLength { code, .. } | Self::AttributeValue { code } => {
                 Row::of(*code).map_or(Treatment::AttributeDiscard, |row| row.malformed)
             }
+            Self::AttributeFlags { code, .. } => {
+                Row::of(*code).map_or(Treatment::TreatAsWithdraw, |row| row.wrong_flags)
+            }
             Self::AttributeList
             | Self::AttributeMissing { .. }
-            | Self::AttributeFlags { .. }
             | Self::AttributesTooLong
             | Self::Origin { .. }
             | Self::AsPath

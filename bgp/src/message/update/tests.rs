@@ -345,25 +345,34 @@ fn sets_of_as_numbers_are_treated_as_withdraw() {
     assert_eq!(update.treatment, withdraw);
 }
 
+/// RFC 7606 §3 (c) has the route withdrawn unless the attribute's own specification discards it alone: RFC 7311 §3.2,
+/// RFC 9552 §8.2.2 and RFC 6793 §6 do, whatever is wrong with the attribute.
 #[test]
-fn wrong_flags_are_treated_as_withdraw_for_every_row() {
+fn wrong_flags_are_treated_as_withdraw_unless_the_attribute_is_discarded_alone() {
     for row in ROWS {
         let value = match row.code {
             14 => REACH,
             15 => &[0, 25, 70],
+            26 => &[1, 0, 11, 0, 0, 0, 0, 0, 0, 0, 7],
             _ => &[0; 8],
+        };
+        let expected = match row.code {
+            17 | 18 | 26 | 29 => AttributeDiscard,
+            _ => TreatAsWithdraw,
         };
         for wrong in [0x80, 0x40] {
             let list = with((row.category.flags() ^ wrong, row.code, value));
             let found = treatment(&list, NLRI, &IBGP);
-            assert_eq!(
-                found,
-                Some(TreatAsWithdraw),
-                "{} with flags ^ {wrong:#x}",
-                row.name
-            );
+            assert_eq!(found, Some(expected), "{} ^ {wrong:#x}", row.name);
         }
     }
+    for (code, rule) in [(17, "RFC 6793 §6"), (26, "RFC 7311 §3.2")] {
+        let flags = 0x40;
+        let fault = Fault::AttributeFlags { code, flags };
+        assert_eq!(fault.rule().to_string(), rule);
+    }
+    let flags = Fault::AttributeFlags { code: 40, flags: 0 };
+    assert_eq!(flags.rule().to_string(), "RFC 7606 §3.c");
 }
 
 #[test]
