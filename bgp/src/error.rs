@@ -154,6 +154,8 @@ pub enum Fault {
     AsSet,
     /// A next hop that is not the address of a host.
     NextHop,
+    /// A next hop that is a link-local address without a global one.
+    LinkLocalNextHop,
     /// A next hop length that the family does not have, or that exceeds MP_REACH_NLRI.
     NextHopLength {
         /// The length.
@@ -262,6 +264,7 @@ impl Fault {
             Self::AsPathZero => (7607, "2"),
             Self::AsSet => (9774, "3"),
             Self::NextHop => (7606, "7.3"),
+            Self::LinkLocalNextHop => (2545, "3"),
             Self::NextHopLength { .. } => (7606, "7.11"),
             Self::FamilyUnknown { .. } => (4760, "7"),
             Self::Network => (7606, "5.3"),
@@ -301,7 +304,8 @@ impl Fault {
             | Self::AsPathZero
             | Self::AsPathTooLong
             | Self::AsSet
-            | Self::NextHop => Treatment::TreatAsWithdraw,
+            | Self::NextHop
+            | Self::LinkLocalNextHop => Treatment::TreatAsWithdraw,
             Self::Marker
             | Self::MessageLength { .. }
             | Self::MessageType { .. }

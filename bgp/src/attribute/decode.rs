@@ -275,9 +275,13 @@ impl Decoded {
         };
         match Reach::decode(&mut value, body)? {
             DecodedReach::Known(reach) => {
-                let is_host = reach.next_hop.is_host();
+                let next_hop = reach.next_hop;
                 self.reach = Some(reach);
-                is_host.then_some(()).ok_or(start)
+                if next_hop.is_link_local() {
+                    let fault = Fault::LinkLocalNextHop;
+                    return Err(DecodeError { fault, ..start });
+                }
+                next_hop.is_host().then_some(()).ok_or(start)
             }
             DecodedReach::Unknown(family) => Err(DecodeError {
                 fault: Fault::FamilyUnknown { family },

@@ -83,6 +83,15 @@ impl NextHop {
         }
     }
 
+    /// Whether it is an IPv6 address that means nothing on another link, and no global one beside it.
+    #[must_use]
+    pub fn is_link_local(self) -> bool {
+        match self {
+            Self::V4(_) => false,
+            Self::V6(address) | Self::V6LinkLocal(address, _) => address.is_unicast_link_local(),
+        }
+    }
+
     /// The same for those who may be on another link. RFC 2545 §3.
     #[must_use]
     pub fn beyond_the_link(self) -> Self {

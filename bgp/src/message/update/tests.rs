@@ -345,6 +345,30 @@ fn sets_of_as_numbers_are_treated_as_withdraw() {
     assert_eq!(update.treatment, withdraw);
 }
 
+/// RFC 2545 §3: a link-local address says nothing to those on another link, so such a route is not passed on.
+#[test]
+fn a_link_local_next_hop_without_a_global_one_is_treated_as_withdraw() {
+    let address = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+    let (global, local) = (address("2001:db8::1"), address("fe80::1"));
+    for family in [[0, 1, 1], [0, 2, 1], [0, 25, 70], [0, 1, 132]] {
+        let found = |next_hop: &[u8]| {
+            let length = u8::try_from(next_hop.len()).unwrap();
+            let reach = [&family[..], &[length], next_hop, &[0, 0]].concat();
+            treatment(&with((0x80, 14, &reach)), &[], &IBGP)
+        };
+        let withdraw = Some(TreatAsWithdraw);
+        assert_eq!(found(&[local, local].concat()), withdraw, "{family:?}");
+        assert_eq!(found(&[global, local].concat()), None, "{family:?}");
+        if family != [0, 2, 1] {
+            assert_eq!(found(&local), withdraw, "{family:?}");
+        }
+    }
+    let v6 = |octets: &[u8]| treatment(&with((0x80, 14, octets)), &[], &IBGP);
+    let reach = [&[0, 2, 1, 16][..], &local, &[0, 0]].concat();
+    assert_eq!(v6(&reach), Some(TreatAsWithdraw));
+    assert_eq!(Fault::LinkLocalNextHop.rule().to_string(), "RFC 2545 §3");
+}
+
 /// RFC 7606 §3 (c) has the route withdrawn unless the attribute's own specification discards it alone: RFC 7311 §3.2,
 /// RFC 9552 §8.2.2 and RFC 6793 §6 do, whatever is wrong with the attribute.
 #[test]
