@@ -48,9 +48,8 @@ pub enum Refusal {
     /// Type 3 without a PMSI tunnel: receivers would stop flooding (RFC 7432 §11.2). Types 9 and 10
     /// without one say nothing (RFC 9572 §3).
     PmsiMissing,
-    /// A tunnel that the type must not have: types 9 and 10 advertise any (RFC 9572 §3), a type 11 says
-    /// where to send copies or nothing (RFC 6514 §4.4), all others have ingress replication, the only one
-    /// that leaves here offer (RFC 8365 §5.1.3).
+    /// No tunnel (type 0), of a route other than types 9 to 11 (RFC 9572 §3, RFC 6514 §4.4): receivers would
+    /// stop flooding.
     PmsiTunnelType(u8),
     /// PMSI endpoint of neither 4 nor 16 octets.
     PmsiEndpointLength(usize),
@@ -91,15 +90,21 @@ pub fn check(route: &Route, attributes: &Attributes) -> Result<(), Refusal> {
     }
 }
 
-/// Of any route: FRR 8.4.4 parses the attribute before it looks at the type. RFC 6514 §5.
+/// Of any route: FRR 8.4.4 parses the attribute before it looks at the type. RFC 6514 §5. Another tunnel than ingress
+/// replication is not looked into: who can be told of it is asked when it is sent.
 fn pmsi(route: &Route, attributes: &Attributes) -> Result<(), Refusal> {
     let Some(tunnel) = &attributes.pmsi else {
         return Ok(());
     };
-    let replicates = tunnel.tunnel_type == PmsiTunnel::INGRESS_REPLICATION;
-    let advertises = matches!(route, Route::RegionPmsi(_) | Route::SelectivePmsi(_));
-    let silent = matches!(route, Route::Leaf(_)) && tunnel.tunnel_type == PmsiTunnel::NONE;
-    if !replicates && (advertises || silent) {
+    let none = tunnel.tunnel_type == PmsiTunnel::NONE;
+    let may_be_none = matches!(
+        route,
+        Route::RegionPmsi(_) | Route::SelectivePmsi(_) | Route::Leaf(_)
+    );
+    if none && !may_be_none {
+        return Err(Refusal::PmsiTunnelType(tunnel.tunnel_type));
+    }
+    if tunnel.tunnel_type != PmsiTunnel::INGRESS_REPLICATION {
         return Ok(());
     }
     let tunnel = IngressReplication::try_from(tunnel)?;
@@ -432,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn c6_type_3_needs_ingress_replication_to_a_vtep() {
+    fn c6_type_3_needs_a_tunnel_and_ingress_replication_a_vtep() {
         let with = |pmsi| Attributes { pmsi, ..good() };
         let tunnel = |tunnel_type, endpoint: &'static [u8]| {
             let endpoint = Bytes::from_static(endpoint);
@@ -443,12 +448,9 @@ mod tests {
                 endpoint,
             }))
         };
-        let vtep = &[192, 0, 2, 1];
         let cases = [
             (with(None), Refusal::PmsiMissing),
             (tunnel(0, &[]), Refusal::PmsiTunnelType(0)),
-            (tunnel(8, vtep), Refusal::PmsiTunnelType(8)),
-            (tunnel(255, vtep), Refusal::PmsiTunnelType(255)),
             (tunnel(6, &[]), Refusal::PmsiEndpointLength(0)),
             (
                 tunnel(6, &[192, 0, 2, 1, 0]),
@@ -775,9 +777,16 @@ mod tests {
         for attributes in [good(), with(None), tunnel(0, &[])] {
             assert_eq!(verdict(TYPE_11, &attributes), Ok(()));
         }
-        let refusal = Err(Refusal::PmsiTunnelType(3));
+        let refusal = Err(Refusal::PmsiTunnelType(0));
+        for digits in [TYPE_2, TYPE_3, TYPE_4] {
+            assert_eq!(verdict(digits, &tunnel(0, &[])), refusal, "{digits}");
+        }
+        // Composite (RFC 8317 §6), and a type that nobody has defined.
+        let others = [tunnel(3, ssm), tunnel(0x86, ssm), tunnel(200, &[])];
         for digits in [TYPE_2, TYPE_3, TYPE_4, TYPE_11] {
-            assert_eq!(verdict(digits, &tunnel(3, ssm)), refusal, "{digits}");
+            for attributes in &others {
+                assert_eq!(verdict(digits, attributes), Ok(()), "{digits}");
+            }
         }
         let nowhere = Refusal::PmsiEndpoint([127, 0, 0, 1].into());
         for digits in [TYPE_9, TYPE_10, TYPE_11] {

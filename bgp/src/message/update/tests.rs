@@ -150,8 +150,9 @@ const ATTRIBUTES: &[(u8, u8, &[u8], Option<Treatment>)] = &[
     ),
     (0xc0, 22, &[0, 0, 0, 0, 100], None),
     (0xc0, 22, &[0, 0, 0, 0, 100, 1], Some(TreatAsWithdraw)),
-    (0xc0, 22, &[0, 8, 0, 0, 100, 1], Some(TreatAsWithdraw)),
-    (0xc0, 22, &[0, 255, 0, 0, 100, 1], Some(TreatAsWithdraw)),
+    (0xc0, 22, &[0, 8, 0, 0, 100, 1], None),
+    (0xc0, 22, &[0, 0x86, 0, 0, 100, 0, 0, 7, 192, 0, 2, 1], None),
+    (0xc0, 22, &[0, 255, 0, 0, 100], None),
     // Not carried, but FRR would reset.
     (0xc0, 23, &[0, 8, 0, 1], Some(TreatAsWithdraw)),
     (0xc0, 23, &[0, 8, 0, 1, 7], None),
@@ -289,6 +290,24 @@ fn a_next_hop_of_evpn_may_have_a_route_distinguisher_or_a_link_local_address() {
         let reach = [&[0, afi, 1, length][..], &[1; 48], &[0]].concat();
         let found = treatment(&with((0x80, 14, &reach)), &[], &IBGP);
         assert_eq!(found, Some(SessionReset), "{afi} {length}");
+    }
+}
+
+/// RFC 8317 §6: a composite tunnel has a label before the identifier; others may come to be defined.
+#[test]
+fn a_tunnel_of_a_type_that_is_not_known_is_carried_as_it_is() {
+    for value in [
+        &[1, 0x86, 0, 0, 100, 0, 0, 7, 192, 0, 2, 1][..],
+        &[0, 200, 0, 0, 100],
+    ] {
+        let list = [with((0xc0, 22, value)), octets_of((0x80, 14, REACH))].concat();
+        let update = Update::decode(&body(&list, &[]), &IBGP).unwrap();
+        assert_eq!(update.treatment, None);
+        let stored = update.attributes.to_octets();
+        let stored = Attributes::from_octets(&stored).unwrap();
+        let mut out = Writer::new();
+        stored.pmsi.unwrap().encode(&mut out);
+        assert_eq!(out.as_slice(), value);
     }
 }
 
