@@ -16,7 +16,8 @@ use proptest::test_runner::TestRunner;
 use weft_bgp::attribute::row::ROWS;
 use weft_bgp::attribute::{
     Aggregator, AsPath, Attributes, Community, ExtendedCommunity, Ipv6ExtendedCommunity,
-    LargeCommunity, NextHop, Origin, PmsiTunnel, Reach, Segment, SegmentKind, Unreach,
+    LargeCommunity, NextHop, OpaqueAttribute, Origin, PmsiTunnel, Reach, Segment, SegmentKind,
+    Unreach,
 };
 use weft_bgp::capability::{
     AddPath, AddPathSet, Capability, ExtendedNextHop, GracefulRestart, LongLived,
@@ -78,6 +79,31 @@ fn pmsi() -> impl Strategy<Value = PmsiTunnel> {
     })
 }
 
+/// Codes between all those that are known, 23 and 40 with values that they can have.
+fn opaque_attributes() -> impl Strategy<Value = Vec<OpaqueAttribute>> {
+    let codes = prop::sample::subsequence(
+        vec![
+            0, 11, 13, 19, 21, 23, 24, 27, 31, 33, 36, 39, 40, 41, 128, 255,
+        ],
+        0..9,
+    );
+    let values = vec((any::<bool>(), vec(any::<u8>(), 0..300)), 9);
+    (codes, values).prop_map(|(codes, values)| {
+        let value = |code: u8, octets: Vec<u8>| match code {
+            23 => Bytes::from_static(&[0, 8, 0, 3, 4, 1, 7, 0, 13, 0, 0]),
+            40 => Bytes::from_static(&[1, 0, 7, 0, 0, 0, 0, 0, 0, 9]),
+            _ => octets.into(),
+        };
+        let all = codes.into_iter().zip(values);
+        all.map(|(code, (partial, octets))| OpaqueAttribute {
+            code,
+            partial,
+            value: value(code, octets),
+        })
+        .collect()
+    })
+}
+
 prop_compose! {
     fn reflection()(
         originator in option::of(any::<u32>()),
@@ -102,6 +128,7 @@ prop_compose! {
         large_communities in proptest::collection::btree_set(any::<(u32, u32, u32)>(), 0..30),
         ipv6_ext_communities in vec(any::<[u8; 20]>(), 0..4),
         pmsi in option::of(pmsi()),
+        opaque in opaque_attributes(),
     ) -> Attributes {
         let large = |(global, local1, local2)| LargeCommunity { global, local1, local2 };
         Attributes {
@@ -119,6 +146,7 @@ prop_compose! {
             originator_id,
             cluster_list,
             pmsi,
+            opaque,
             unknown: Vec::new(),
         }
     }
@@ -327,6 +355,28 @@ fn raw_attribute() -> impl Strategy<Value = (u8, u8, Vec<u8>)> {
     // Small octets, so that lengths and types inside fit now and then.
     let octet = prop_oneof![3 => 0..9_u8, 1 => any::<u8>()];
     (code, vec(octet, 0..40)).prop_map(|((flags, code), value)| (flags, code, value))
+}
+
+/// Written before attributes were carried as they came: next hop, ORIGIN, AS_PATH, LOCAL_PREF and a route target.
+#[test]
+fn what_earlier_releases_stored_is_read() {
+    let stored: &[u8] = &[
+        4, 192, 0, 2, 1, // next hop
+        0x40, 1, 1, 0, // ORIGIN
+        0x40, 2, 6, 2, 1, 0, 0, 0xfb, 0xf0, // AS_PATH
+        0x40, 5, 4, 0, 0, 0, 100, // LOCAL_PREF
+        0xc0, 16, 8, 0, 2, 0xfb, 0xf0, 0, 0, 0, 100, // EXTENDED_COMMUNITIES
+    ];
+    let attributes = Attributes::from_octets(stored).unwrap();
+    let expected = Attributes {
+        as_path: AsPath::sequence(&[64_496]),
+        next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 1))),
+        local_pref: Some(100),
+        ext_communities: vec![ExtendedCommunity::route_target_as2(64_496, 100)],
+        ..Attributes::default()
+    };
+    assert_eq!(attributes, expected);
+    assert_eq!(attributes.to_octets(), stored);
 }
 
 /// How many of the lists above reach a decoder: all attributes of a list do, whatever is wrong with the others.

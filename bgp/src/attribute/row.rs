@@ -27,6 +27,8 @@ pub mod code {
     pub const AIGP: u8 = 26;
     pub const BGP_LS: u8 = 29;
     pub const LARGE_COMMUNITIES: u8 = 32;
+    pub const D_PATH: u8 = 36;
+    pub const NEXT_HOP_CHARACTERISTICS: u8 = 39;
     pub const PREFIX_SID: u8 = 40;
 }
 

@@ -153,13 +153,15 @@ const ATTRIBUTES: &[(u8, u8, &[u8], Option<Treatment>)] = &[
     (0xc0, 22, &[0, 8, 0, 0, 100, 1], None),
     (0xc0, 22, &[0, 0x86, 0, 0, 100, 0, 0, 7, 192, 0, 2, 1], None),
     (0xc0, 22, &[0, 255, 0, 0, 100], None),
-    // Not carried, but FRR would reset.
+    // Carried as they are if nobody's session ends by them, or not carried at all.
     (0xc0, 23, &[0, 8, 0, 1], Some(TreatAsWithdraw)),
     (0xc0, 23, &[0, 8, 0, 1, 7], None),
     (0x80, 26, &[1, 0, 2], Some(AttributeDiscard)),
     (0x80, 26, &[1, 0, 3], None),
     (0x80, 29, &[1], Some(AttributeDiscard)),
     (0xc0, 40, &[1, 0, 9, 0], Some(AttributeDiscard)),
+    (0xc0, 40, &[1, 0, 3, 0, 0, 0], Some(AttributeDiscard)),
+    (0xc0, 40, &[1, 0, 7, 0, 0, 0, 0, 0, 0, 9], None),
     // Unknown ones.
     (0xc0, 77, &[1, 2, 3], None),
     (0x80, 200, &[], None),
@@ -291,6 +293,73 @@ fn a_next_hop_of_evpn_may_have_a_route_distinguisher_or_a_link_local_address() {
         let found = treatment(&with((0x80, 14, &reach)), &[], &IBGP);
         assert_eq!(found, Some(SessionReset), "{afi} {length}");
     }
+}
+
+/// RFC 4271 §5: octet for octet, whatever the lower four bits of the flags are; a malformed one of those that are checked
+/// is not.
+#[test]
+fn optional_transitive_attributes_are_carried_as_they_came() {
+    let tunnel: &[u8] = &[0, 8, 0, 3, 4, 1, 7];
+    let index: &[u8] = &[1, 0, 7, 0, 0, 0, 0, 0, 0, 9];
+    let long = [9; 300];
+    let list = [
+        octets_of((0xdf, 200, &long)),
+        octets_of((0xc0, 40, index)),
+        octets_of((0xe0, 36, &[1, 2])),
+        octets_of((0xc0, 23, tunnel)),
+        octets_of((0x80, 99, &[7])),
+        octets_of((0x80, 26, &[1, 0, 3])),
+        octets_of((0xc0, 0, &[])),
+        with(GOOD[3]),
+    ];
+    let update = Update::decode(&body(&list.concat(), NLRI), &IBGP).unwrap();
+    assert_eq!((update.treatment, &update.faults[..]), (None, &[][..]));
+    let carried = update.attributes.opaque.iter();
+    let carried: Vec<_> = carried
+        .map(|it| (it.code, it.partial, &it.value[..]))
+        .collect();
+    let expected: [(u8, bool, &[u8]); 5] = [
+        (0, false, &[]),
+        (23, false, tunnel),
+        (36, true, &[1, 2]),
+        (40, false, index),
+        (200, false, &long),
+    ];
+    assert_eq!(carried, expected);
+    let dropped = update.attributes.unknown.iter().map(|it| it.code);
+    assert_eq!(dropped.collect::<Vec<_>>(), [99, 26]);
+    let stored = Attributes::from_octets(&update.attributes.to_octets()).unwrap();
+    assert_eq!(stored.opaque, update.attributes.opaque);
+    // By their codes among all others, with flags of four bits.
+    let mut out = Writer::new();
+    update.encode(&mut out, &IBGP);
+    let written = out.finish();
+    let mut at = 4;
+    let mut codes = Vec::new();
+    while at < written.len() - NLRI.len() {
+        let (flags, code) = (written[at], written[at + 1]);
+        assert_eq!(flags & 0x0f, 0, "{code}");
+        codes.push((code, flags & 0x20 != 0));
+        at += match flags & 0x10 {
+            0 => 3 + usize::from(written[at + 2]),
+            _ => 4 + usize::from(u16::from_be_bytes([written[at + 2], written[at + 3]])),
+        };
+    }
+    let partial = codes.iter().filter(|it| it.1).map(|it| it.0);
+    assert_eq!(partial.collect::<Vec<_>>(), [36]);
+    let codes: Vec<_> = codes.iter().map(|it| it.0).collect();
+    assert_eq!(codes, [0, 1, 2, 3, 5, 23, 36, 40, 200]);
+}
+
+#[test]
+fn attributes_beyond_the_bounds_of_a_path_are_dropped_and_counted() {
+    let unknown = (100..130).flat_map(|code| octets_of((0xc0, code, &[1])));
+    let list: Vec<u8> = unknown.chain(with((0xc0, 36, &[1, 2]))).collect();
+    let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
+    assert_eq!(update.treatment, None);
+    assert_eq!(update.attributes.opaque.len(), 16);
+    assert_eq!(update.attributes.opaque[0].code, 36);
+    assert_eq!(update.attributes.unknown.len(), 15);
 }
 
 /// RFC 8317 §6: a composite tunnel has a label before the identifier; others may come to be defined.
