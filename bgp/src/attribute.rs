@@ -8,9 +8,11 @@ pub mod community;
 pub(crate) mod decode;
 mod encode;
 pub mod link_bandwidth;
+pub mod opaque;
 pub mod pmsi;
 pub mod reachability;
 pub mod row;
+mod tlv;
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -19,6 +21,7 @@ use bytes::Bytes;
 
 pub use as_path::{AsPath, Segment, SegmentKind};
 pub use community::{Community, ExtendedCommunity, Ipv6ExtendedCommunity, LargeCommunity};
+pub use opaque::{AttributeFilter, OpaqueAttribute};
 pub use pmsi::PmsiTunnel;
 pub use reachability::{NextHop, Reach, Unreach};
 
@@ -59,6 +62,8 @@ pub struct Attributes {
     pub cluster_list: Vec<ClusterId>,
     /// PMSI_TUNNEL (22). RFC 6514 §5.
     pub pmsi: Option<PmsiTunnel>,
+    /// Optional transitive attributes that are carried as they came, by code. RFC 4271 §5.
+    pub opaque: Vec<OpaqueAttribute>,
     /// What was received and is not carried: for counting, never sent or stored.
     pub unknown: Vec<UnknownAttribute>,
 }
@@ -142,6 +147,7 @@ impl Attributes {
         match decoded
             .faults
             .drain(..)
+            .chain(decoded.bad_next_hop)
             .max_by_key(|error| error.fault.treatment())
         {
             Some(error) => Err(error),

@@ -154,6 +154,8 @@ pub enum Fault {
     AsSet,
     /// A next hop that is not the address of a host.
     NextHop,
+    /// A next hop that is a link-local address without a global one.
+    LinkLocalNextHop,
     /// A next hop length that the family does not have, or that exceeds MP_REACH_NLRI.
     NextHopLength {
         /// The length.
@@ -238,7 +240,12 @@ impl Fault {
             Self::NlriNotLocatable => (7606, "5.2"),
             Self::MultiProtocolTwice { .. } | Self::AttributeTwice { .. } => (7606, "3.g"),
             Self::AttributeMissing { .. } => (7606, "3.d"),
-            Self::AttributeFlags { .. } => (7606, "3.c"),
+            Self::AttributeFlags { code, .. } => match Row::of(*code) {
+                Some(row) if row.wrong_flags == Treatment::AttributeDiscard => {
+                    (row.rule.rfc, row.rule.section)
+                }
+                Some(_) | None => (7606, "3.c"),
+            },
             Self::AttributeLength { code, .. }
             | Self::AttributeValue { code }
             | Self::AttributeUnexpected { code } => {
@@ -257,6 +264,7 @@ impl Fault {
             Self::AsPathZero => (7607, "2"),
             Self::AsSet => (9774, "3"),
             Self::NextHop => (7606, "7.3"),
+            Self::LinkLocalNextHop => (2545, "3"),
             Self::NextHopLength { .. } => (7606, "7.11"),
             Self::FamilyUnknown { .. } => (4760, "7"),
             Self::Network => (7606, "5.3"),
@@ -285,16 +293,19 @@ impl Fault {
             Self::AttributeLength { code, .. } | Self::AttributeValue { code } => {
                 Row::of(*code).map_or(Treatment::AttributeDiscard, |row| row.malformed)
             }
+            Self::AttributeFlags { code, .. } => {
+                Row::of(*code).map_or(Treatment::TreatAsWithdraw, |row| row.wrong_flags)
+            }
             Self::AttributeList
             | Self::AttributeMissing { .. }
-            | Self::AttributeFlags { .. }
             | Self::AttributesTooLong
             | Self::Origin { .. }
             | Self::AsPath
             | Self::AsPathZero
             | Self::AsPathTooLong
             | Self::AsSet
-            | Self::NextHop => Treatment::TreatAsWithdraw,
+            | Self::NextHop
+            | Self::LinkLocalNextHop => Treatment::TreatAsWithdraw,
             Self::Marker
             | Self::MessageLength { .. }
             | Self::MessageType { .. }

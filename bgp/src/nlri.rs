@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::Hash;
 
-use crate::attribute::Attributes;
+use crate::attribute::{Attributes, PmsiTunnel};
 use crate::decision::Step;
 use crate::error::{DecodeError, Fault};
 use crate::family::Family;
@@ -62,10 +62,10 @@ pub trait Nlri: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     }
 
     /// Whether a group with this filter may be told of it. The bits of a filter are the family's; one
-    /// that reads none is told to everybody.
+    /// that reads none is told to everybody, but for a PMSI tunnel that not everybody reads.
     fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {
-        let _ = (attributes, filter);
-        true
+        let _ = filter;
+        attributes.pmsi.as_ref().is_none_or(PmsiTunnel::is_plain)
     }
 
     /// Whether a group with this filter may hear that it is gone, though nobody knows whether it was told of

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::num::NonZeroU8;
 
-use crate::attribute::{Attributes, Community, NextHop, link_bandwidth};
+use crate::attribute::{AttributeFilter, Attributes, Community, NextHop, link_bandwidth};
 use crate::capability::AddPathSet;
 use crate::decision::DEFAULT_LOCAL_PREF;
 use crate::frame::{MAX_LEN, MAX_LEN_EXTENDED};
@@ -50,6 +50,8 @@ pub struct ExportKey {
     pub long_lived: bool,
     /// It shall use other paths where it has them: all that we tell it is about to go. RFC 8326.
     pub graceful_shutdown: bool,
+    /// Which of the attributes that are carried as they came it is told.
+    pub attributes: AttributeFilter,
 }
 
 /// Another AS number that we show to a peer of another AS, as after a migration. FRR's `local-as`.
@@ -110,6 +112,7 @@ impl ExportKey {
             add_path: None, // agreed per family
             long_lived: false,
             graceful_shutdown: false,
+            attributes: AttributeFilter::default(),
         }
     }
 
@@ -266,6 +269,7 @@ pub fn reflect(
         told.local_pref = told.local_pref.map(|_| 0);
     }
     link_bandwidth::with_form(&mut told.ext_communities, to.link_bandwidth);
+    to.attributes.apply(&mut told.opaque);
     Ok(told)
 }
 
@@ -359,7 +363,7 @@ fn without_internal(attributes: &Attributes) -> Attributes {
     }
 }
 
-/// Without what we cannot vouch for: unknown attributes are never encoded again.
+/// Without what is only counted.
 fn known(attributes: &Attributes) -> Attributes {
     Attributes {
         unknown: Vec::new(),

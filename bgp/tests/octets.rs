@@ -3,21 +3,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
+use weft_bgp::attribute::row::ROWS;
 use weft_bgp::attribute::{
     Aggregator, AsPath, Attributes, Community, ExtendedCommunity, Ipv6ExtendedCommunity,
-    LargeCommunity, NextHop, Origin, PmsiTunnel, Reach, Segment, SegmentKind, Unreach,
+    LargeCommunity, NextHop, OpaqueAttribute, Origin, PmsiTunnel, Reach, Segment, SegmentKind,
+    Unreach,
 };
 use weft_bgp::capability::{
     AddPath, AddPathSet, Capability, ExtendedNextHop, GracefulRestart, LongLived,
 };
-use weft_bgp::error::Treatment;
+use weft_bgp::error::{DecodeError, Fault, Treatment};
 use weft_bgp::family::Family;
 use weft_bgp::frame;
 use weft_bgp::message::{
@@ -74,6 +79,31 @@ fn pmsi() -> impl Strategy<Value = PmsiTunnel> {
     })
 }
 
+/// Codes between all those that are known, 23 and 40 with values that they can have.
+fn opaque_attributes() -> impl Strategy<Value = Vec<OpaqueAttribute>> {
+    let codes = prop::sample::subsequence(
+        vec![
+            0, 11, 13, 19, 21, 23, 24, 27, 31, 33, 36, 39, 40, 41, 128, 255,
+        ],
+        0..9,
+    );
+    let values = vec((any::<bool>(), vec(any::<u8>(), 0..300)), 9);
+    (codes, values).prop_map(|(codes, values)| {
+        let value = |code: u8, octets: Vec<u8>| match code {
+            23 => Bytes::from_static(&[0, 8, 0, 3, 4, 1, 7, 0, 13, 0, 0]),
+            40 => Bytes::from_static(&[1, 0, 7, 0, 0, 0, 0, 0, 0, 9]),
+            _ => octets.into(),
+        };
+        let all = codes.into_iter().zip(values);
+        all.map(|(code, (partial, octets))| OpaqueAttribute {
+            code,
+            partial,
+            value: value(code, octets),
+        })
+        .collect()
+    })
+}
+
 prop_compose! {
     fn reflection()(
         originator in option::of(any::<u32>()),
@@ -98,6 +128,7 @@ prop_compose! {
         large_communities in proptest::collection::btree_set(any::<(u32, u32, u32)>(), 0..30),
         ipv6_ext_communities in vec(any::<[u8; 20]>(), 0..4),
         pmsi in option::of(pmsi()),
+        opaque in opaque_attributes(),
     ) -> Attributes {
         let large = |(global, local1, local2)| LargeCommunity { global, local1, local2 };
         Attributes {
@@ -115,6 +146,7 @@ prop_compose! {
             originator_id,
             cluster_list,
             pmsi,
+            opaque,
             unknown: Vec::new(),
         }
     }
@@ -313,6 +345,71 @@ fn fit(mut message: Message, ctx: &DecodeContext) -> Message {
     message
 }
 
+/// Flags, code and value: known codes more often than not, with the flags that they have more often than not.
+fn raw_attribute() -> impl Strategy<Value = (u8, u8, Vec<u8>)> {
+    let known = (0..ROWS.len(), any::<u8>(), any::<bool>()).prop_map(|(row, flags, as_due)| {
+        let row = ROWS[row];
+        (if as_due { row.category.flags() } else { flags }, row.code)
+    });
+    let code = prop_oneof![4 => known, 1 => any::<(u8, u8)>()];
+    // Small octets, so that lengths and types inside fit now and then.
+    let octet = prop_oneof![3 => 0..9_u8, 1 => any::<u8>()];
+    (code, vec(octet, 0..40)).prop_map(|((flags, code), value)| (flags, code, value))
+}
+
+/// Written before attributes were carried as they came: next hop, ORIGIN, AS_PATH, LOCAL_PREF and a route target.
+#[test]
+fn what_earlier_releases_stored_is_read() {
+    let stored: &[u8] = &[
+        4, 192, 0, 2, 1, // next hop
+        0x40, 1, 1, 0, // ORIGIN
+        0x40, 2, 6, 2, 1, 0, 0, 0xfb, 0xf0, // AS_PATH
+        0x40, 5, 4, 0, 0, 0, 100, // LOCAL_PREF
+        0xc0, 16, 8, 0, 2, 0xfb, 0xf0, 0, 0, 0, 100, // EXTENDED_COMMUNITIES
+    ];
+    let attributes = Attributes::from_octets(stored).unwrap();
+    let expected = Attributes {
+        as_path: AsPath::sequence(&[64_496]),
+        next_hop: Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 1))),
+        local_pref: Some(100),
+        ext_communities: vec![ExtendedCommunity::route_target_as2(64_496, 100)],
+        ..Attributes::default()
+    };
+    assert_eq!(attributes, expected);
+    assert_eq!(attributes.to_octets(), stored);
+}
+
+/// How many of the lists above reach a decoder: all attributes of a list do, whatever is wrong with the others.
+#[test]
+fn framed_attributes_reach_their_decoders() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = vec(raw_attribute(), 1..8);
+    let (mut lists, mut codes) = (0, BTreeSet::new());
+    for _ in 0..2_000 {
+        let list = strategy.new_tree(&mut runner).unwrap().current();
+        let mut out = Writer::new();
+        out.u8(0);
+        for (flags, code, value) in &list {
+            out.u8(*flags & !0x10);
+            out.u8(*code);
+            out.u8(u8::try_from(value.len()).unwrap());
+            out.slice(value);
+        }
+        match Attributes::from_octets(&out.finish()) {
+            Ok(_) => lists += 1,
+            // The attribute's own rule, not the framing.
+            Err(error) => {
+                assert_ne!(error.fault, Fault::AttributeList);
+                if let Fault::AttributeValue { code } = error.fault {
+                    codes.insert(code);
+                }
+            }
+        }
+    }
+    assert!(lists > 20, "{lists}");
+    assert!(codes.contains(&22) && codes.contains(&23), "{codes:?}");
+}
+
 fn kind() -> impl Strategy<Value = MessageKind> {
     (1..=5_u8).prop_map(|code| MessageKind::from_code(code).unwrap())
 }
@@ -385,6 +482,35 @@ proptest! {
         }
         let _ = Attributes::from_octets(&octets);
         let _ = Message::decode(frame::Frame { kind, body: octets }, &ctx);
+    }
+
+    /// Framed like attributes, so that their decoders are reached: nothing panics, and a list is never lost.
+    #[test]
+    fn no_values_of_attributes_make_a_decoder_panic(
+        attributes in vec(raw_attribute(), 1..8), nlri in vec(prefix4(), 0..3), ctx in context(),
+    ) {
+        let mut out = Writer::new();
+        out.u16(0);
+        let length = out.reserve_u16();
+        for (flags, code, value) in &attributes {
+            out.u8(*flags & !0x10);
+            out.u8(*code);
+            let length = out.reserve_u8();
+            out.slice(value);
+            out.patch_u8(length);
+        }
+        out.patch_u16(length);
+        if !ctx.add_path.contains(Family::IPV4_UNICAST) {
+            nlri.iter().for_each(|prefix| prefix.encode(&mut out));
+        }
+        let body = out.finish();
+        let frame = frame::Frame { kind: MessageKind::Update, body: body.clone() };
+        if let Ok(Message::Update(update)) = Message::decode(frame, &ctx) {
+            let lost = |error: &DecodeError| error.fault == Fault::AttributeList;
+            prop_assert!(!update.faults.iter().any(lost));
+            let _ = update.attributes.to_octets();
+        }
+        let _ = Attributes::from_octets(&[&[0], &body[4..]].concat());
     }
 
     /// One octet of a good message changed: whatever comes out is either refused or canonical.

@@ -5,8 +5,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use weft_bgp::attribute::{
-    AsPath, Attributes, Community, ExtendedCommunity, NextHop, UnknownAttribute,
+    AsPath, AttributeFilter, Attributes, Community, ExtendedCommunity, NextHop, OpaqueAttribute,
+    UnknownAttribute,
 };
 use weft_bgp::capability::AddPathSet;
 use weft_bgp::constrain::Interest;
@@ -353,7 +355,7 @@ fn attributes_that_leave_no_room_are_not_reflected() {
 }
 
 #[test]
-fn unknown_attributes_are_never_sent() {
+fn attributes_that_are_only_counted_are_never_sent() {
     let unknown = UnknownAttribute {
         code: 200,
         flags: 0xe0,
@@ -375,6 +377,55 @@ fn unknown_attributes_are_never_sent() {
         table.select().is_empty(),
         "nothing that can be sent has changed"
     );
+}
+
+/// RFC 4271 §5 and §9: marked as partial where weft does not know them. The key of the group says which.
+#[test]
+fn attributes_are_passed_on_as_they_came_to_groups_that_take_them() {
+    let opaque = |code: u8, value: &'static [u8]| OpaqueAttribute {
+        code,
+        partial: false,
+        value: Bytes::from_static(value),
+    };
+    let index: &[u8] = &[1, 0, 7, 0, 0, 0, 0, 0, 0, 9];
+    let with = Attributes {
+        opaque: vec![opaque(36, &[1, 2]), opaque(40, index), opaque(200, &[7])],
+        ..attributes(100)
+    };
+    let mut table = Table::new();
+    table.learn(&source(1), 0, prefix(1), Arc::new(with));
+    let changes = table.select();
+    let sent = |filter: AttributeFilter| {
+        let key = ExportKey {
+            attributes: filter,
+            ..key(4096)
+        };
+        let segment = UpdateGroup::<Prefix4>::new(key, LOCAL).advertise(&changes);
+        segment.frames[0].octets.to_vec()
+    };
+    let has = |octets: &[u8], part: &[u8]| octets.windows(part.len()).any(|it| it == part);
+    let (path, sid) = ([0xe0, 36, 2, 1, 2], [&[0xc0, 40, 10][..], index].concat());
+    let unknown = [0xe0, 200, 1, 7];
+    let octets = sent(AttributeFilter::default());
+    assert!(has(&octets, &[&path[..], &sid].concat()) && !has(&octets, &unknown));
+    let octets = sent(AttributeFilter::new([200], [36], false));
+    assert!(has(&octets, &[&sid[..], &unknown].concat()) && !has(&octets, &path));
+    let other = ExportKey {
+        attributes: AttributeFilter::new([200], [], false),
+        ..key(4096)
+    };
+    assert_ne!(other, key(4096), "another group");
+    // Nothing but that attribute changed: who takes it is told.
+    let with = |value| Attributes {
+        opaque: vec![opaque(36, value)],
+        ..attributes(100)
+    };
+    table.learn(&source(1), 0, prefix(1), Arc::new(with(&[1, 2])));
+    table.select();
+    table.learn(&source(1), 0, prefix(1), Arc::new(with(&[1, 3])));
+    let mut group = UpdateGroup::<Prefix4>::new(key(4096), LOCAL);
+    let segment = group.advertise(&table.select());
+    assert!(has(&segment.frames[0].octets, &[0xe0, 36, 2, 1, 3]));
 }
 
 /// Invariant 5: the same facts in another order, with other hash seeds and another history, give the same octets.

@@ -18,8 +18,8 @@ use weft_evpn::moves;
 use file::File;
 
 pub use group::{
-    AddPath, Bfd, GracefulRestart, Guard, GuardMode, LimitAction, Limits, PeerGroup,
-    RouteTargetFilter, Ttl,
+    AddPath, AttributeLists, Bfd, GracefulRestart, Guard, GuardMode, LimitAction, Limits,
+    PeerGroup, RouteTargetFilter, Ttl,
 };
 pub use tcp_ao::TcpAoKey;
 

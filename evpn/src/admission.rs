@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use weft_bgp::attribute::{Attributes, PmsiTunnel};
 
-use crate::community::RouterMac;
+use crate::community::{MacMobility, RouterMac};
 use crate::esi::Esi;
 use crate::mac::Mac;
 use crate::pmsi::{IngressReplication, PmsiFault};
@@ -31,6 +31,8 @@ pub enum Refusal {
     MacZero,
     /// MAC address of a group, broadcast included: no host has it.
     MacGroup(Mac),
+    /// A type 2 with so high a sequence number that no later holder of the MAC address could have a higher one.
+    MobilitySequence(u32),
     /// IP address of a type 2 that no host has.
     HostAddress(IpAddr),
     /// Originating router of types 3, 4, 6 to 8, 10 and 11 that is not the address of a VTEP.
@@ -46,9 +48,8 @@ pub enum Refusal {
     /// Type 3 without a PMSI tunnel: receivers would stop flooding (RFC 7432 §11.2). Types 9 and 10
     /// without one say nothing (RFC 9572 §3).
     PmsiMissing,
-    /// A tunnel that the type must not have: types 9 and 10 advertise any (RFC 9572 §3), a type 11 says
-    /// where to send copies or nothing (RFC 6514 §4.4), all others have ingress replication, the only one
-    /// that leaves here offer (RFC 8365 §5.1.3).
+    /// No tunnel (type 0), of a route other than types 9 to 11 (RFC 9572 §3, RFC 6514 §4.4): receivers would
+    /// stop flooding.
     PmsiTunnelType(u8),
     /// PMSI endpoint of neither 4 nor 16 octets.
     PmsiEndpointLength(usize),
@@ -74,7 +75,7 @@ pub fn check(route: &Route, attributes: &Attributes) -> Result<(), Refusal> {
     pmsi(route, attributes)?;
     match route {
         Route::EthernetAd(route) => ethernet_ad(route, attributes),
-        Route::MacIp(route) => mac_ip(route),
+        Route::MacIp(route) => mac_ip(route, attributes),
         Route::InclusiveMulticast(route) => inclusive_multicast(route, attributes),
         Route::EthernetSegment(route) => ethernet_segment(route),
         Route::IpPrefix(route) => ip_prefix(route, attributes),
@@ -89,15 +90,21 @@ pub fn check(route: &Route, attributes: &Attributes) -> Result<(), Refusal> {
     }
 }
 
-/// Of any route: FRR 8.4.4 parses the attribute before it looks at the type. RFC 6514 §5.
+/// Of any route: FRR 8.4.4 parses the attribute before it looks at the type. RFC 6514 §5. Another tunnel than ingress
+/// replication is not looked into: who can be told of it is asked when it is sent.
 fn pmsi(route: &Route, attributes: &Attributes) -> Result<(), Refusal> {
     let Some(tunnel) = &attributes.pmsi else {
         return Ok(());
     };
-    let replicates = tunnel.tunnel_type == PmsiTunnel::INGRESS_REPLICATION;
-    let advertises = matches!(route, Route::RegionPmsi(_) | Route::SelectivePmsi(_));
-    let silent = matches!(route, Route::Leaf(_)) && tunnel.tunnel_type == PmsiTunnel::NONE;
-    if !replicates && (advertises || silent) {
+    let none = tunnel.tunnel_type == PmsiTunnel::NONE;
+    let may_be_none = matches!(
+        route,
+        Route::RegionPmsi(_) | Route::SelectivePmsi(_) | Route::Leaf(_)
+    );
+    if none && !may_be_none {
+        return Err(Refusal::PmsiTunnelType(tunnel.tunnel_type));
+    }
+    if tunnel.tunnel_type != PmsiTunnel::INGRESS_REPLICATION {
         return Ok(());
     }
     let tunnel = IngressReplication::try_from(tunnel)?;
@@ -146,7 +153,7 @@ fn is_tree(attributes: &Attributes) -> bool {
     communities.any(|community| matches!(community.0, [0x06, 0x05, ..]))
 }
 
-fn mac_ip(route: &MacIp) -> Result<(), Refusal> {
+fn mac_ip(route: &MacIp, attributes: &Attributes) -> Result<(), Refusal> {
     let mac = route.key.mac;
     if mac.is_zero() {
         return Err(Refusal::MacZero);
@@ -157,10 +164,20 @@ fn mac_ip(route: &MacIp) -> Result<(), Refusal> {
     if let Some(ip) = route.key.ip.filter(|ip| !is_host(*ip)) {
         return Err(Refusal::HostAddress(ip));
     }
+    mobility_sequence(attributes)?;
     if route.esi == Esi::MAX {
         return Err(Refusal::Segment(route.esi));
     }
     route.labels.first().map(drop).ok_or(Refusal::LabelMissing)
+}
+
+/// RFC 7432 §15: who has the MAC address next announces a higher sequence number. Behind the last ones the number would
+/// wrap, and whoever announced it would have the address for ever.
+fn mobility_sequence(attributes: &Attributes) -> Result<(), Refusal> {
+    let views = attributes.ext_communities.iter().copied();
+    let mut sequences = views.filter_map(MacMobility::of).map(MacMobility::sequence);
+    let beyond = sequences.find(|sequence| *sequence > MOBILITY_SEQUENCE_MAX);
+    beyond.map_or(Ok(()), |sequence| Err(Refusal::MobilitySequence(sequence)))
 }
 
 fn inclusive_multicast(route: &InclusiveMulticast, attributes: &Attributes) -> Result<(), Refusal> {
@@ -279,6 +296,10 @@ fn is_host(address: IpAddr) -> bool {
     !(reserved || address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
+/// Far more moves than an address can have before it is frozen (RFC 7432 §15.1) are left above it, and far more than any
+/// had are below it: a move a second for 136 years.
+const MOBILITY_SEQUENCE_MAX: u32 = u32::MAX - 0xffff;
+
 impl From<PmsiFault> for Refusal {
     fn from(fault: PmsiFault) -> Self {
         match fault {
@@ -298,6 +319,7 @@ impl Refusal {
             Self::LabelMissing => "no label",
             Self::MacZero => "zero MAC address",
             Self::MacGroup(_) => "group MAC address",
+            Self::MobilitySequence(_) => "MAC mobility sequence without room for more moves",
             Self::HostAddress(_) => "IP address that is no host",
             Self::Originator(_) => "originating router that is no VTEP",
             Self::Segment(_) => "reserved Ethernet segment",
@@ -329,6 +351,7 @@ impl fmt::Display for Refusal {
             | Self::Gateway(address) => write!(f, ": {address}"),
             Self::MacGroup(mac) | Self::RouterMac(mac) => write!(f, ": {mac}"),
             Self::Segment(esi) => write!(f, ": {esi}"),
+            Self::MobilitySequence(sequence) => write!(f, ": {sequence}"),
             Self::PmsiTunnelType(tunnel_type) => write!(f, ": {tunnel_type}"),
             Self::PmsiEndpointLength(octets) => write!(f, ": {octets} octets"),
             Self::NextHopMissing
@@ -414,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn c6_type_3_needs_ingress_replication_to_a_vtep() {
+    fn c6_type_3_needs_a_tunnel_and_ingress_replication_a_vtep() {
         let with = |pmsi| Attributes { pmsi, ..good() };
         let tunnel = |tunnel_type, endpoint: &'static [u8]| {
             let endpoint = Bytes::from_static(endpoint);
@@ -425,12 +448,9 @@ mod tests {
                 endpoint,
             }))
         };
-        let vtep = &[192, 0, 2, 1];
         let cases = [
             (with(None), Refusal::PmsiMissing),
             (tunnel(0, &[]), Refusal::PmsiTunnelType(0)),
-            (tunnel(8, vtep), Refusal::PmsiTunnelType(8)),
-            (tunnel(255, vtep), Refusal::PmsiTunnelType(255)),
             (tunnel(6, &[]), Refusal::PmsiEndpointLength(0)),
             (
                 tunnel(6, &[192, 0, 2, 1, 0]),
@@ -608,6 +628,34 @@ mod tests {
         }
     }
 
+    /// RFC 7432 §15: the next holder has to announce a higher one.
+    #[test]
+    fn a_mobility_sequence_leaves_room_for_the_moves_to_come() {
+        let with = |sequences: &[u32]| {
+            let mut attributes = good();
+            let octets = |sequence: &u32| MacMobility::new(false, *sequence).octets();
+            attributes
+                .ext_communities
+                .extend(sequences.iter().map(octets));
+            attributes
+        };
+        for bad in [u32::MAX, u32::MAX - 1, MOBILITY_SEQUENCE_MAX + 1] {
+            let refusal = Err(Refusal::MobilitySequence(bad));
+            assert_eq!(verdict(TYPE_2, &with(&[bad])), refusal);
+            // Receivers differ in which of two they read.
+            assert_eq!(verdict(TYPE_2, &with(&[3, bad])), refusal);
+            // It says something of type 2 only.
+            assert_eq!(verdict(TYPE_3, &with(&[bad])), Ok(()));
+        }
+        for good in [0, 1, MOBILITY_SEQUENCE_MAX] {
+            assert_eq!(verdict(TYPE_2, &with(&[good])), Ok(()));
+        }
+        assert_eq!(
+            Refusal::MobilitySequence(u32::MAX).to_string(),
+            "MAC mobility sequence without room for more moves: 4294967295"
+        );
+    }
+
     #[test]
     fn a_router_mac_is_a_hosts() {
         for bad in [Mac::default(), Mac::BROADCAST, Mac([1, 0, 0, 0, 0, 1])] {
@@ -729,9 +777,16 @@ mod tests {
         for attributes in [good(), with(None), tunnel(0, &[])] {
             assert_eq!(verdict(TYPE_11, &attributes), Ok(()));
         }
-        let refusal = Err(Refusal::PmsiTunnelType(3));
+        let refusal = Err(Refusal::PmsiTunnelType(0));
+        for digits in [TYPE_2, TYPE_3, TYPE_4] {
+            assert_eq!(verdict(digits, &tunnel(0, &[])), refusal, "{digits}");
+        }
+        // Composite (RFC 8317 §6), and a type that nobody has defined.
+        let others = [tunnel(3, ssm), tunnel(0x86, ssm), tunnel(200, &[])];
         for digits in [TYPE_2, TYPE_3, TYPE_4, TYPE_11] {
-            assert_eq!(verdict(digits, &tunnel(3, ssm)), refusal, "{digits}");
+            for attributes in &others {
+                assert_eq!(verdict(digits, attributes), Ok(()), "{digits}");
+            }
         }
         let nowhere = Refusal::PmsiEndpoint([127, 0, 0, 1].into());
         for digits in [TYPE_9, TYPE_10, TYPE_11] {

@@ -148,6 +148,23 @@ impl Profile {
         }
     }
 
+    /// Whether tunnel encapsulation and PREFIX_SID are sent to it only in the forms that FRR 8.4.4 and GoBGP 3.10 take
+    /// (measured; of later ones nothing is known); so too to those that end sessions on less, and to whom nobody knows.
+    #[must_use]
+    pub fn reads_plain_attributes_only(self) -> bool {
+        match self {
+            Self::Frr(_)
+            | Self::Cumulus
+            | Self::Sonic
+            | Self::GoBgp
+            | Self::ExaBgp
+            | Self::OpenBgpd
+            | Self::RustyBgp
+            | Self::Generic => true,
+            Self::Bird | Self::Eos | Self::SrLinux | Self::Junos | Self::Weft => false,
+        }
+    }
+
     /// Whether it is to be sent only the default route target of RFC 4684: EOS takes any other as all
     /// that is wanted, and keeps the rest.
     #[must_use]

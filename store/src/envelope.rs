@@ -97,7 +97,7 @@ fn read(mut reader: Reader) -> Option<(Address, Letter)> {
 const HEADER_OCTETS: usize = 34;
 /// Replicas of two formats do not hear each other: what one of them writes the other would not understand. It grows with
 /// [`identity::FORMAT`](crate::identity::FORMAT), and with the envelope.
-pub(crate) const FORMAT: u8 = 2;
+pub(crate) const FORMAT: u8 = 3;
 const KIND_RAFT: u8 = 1;
 const KIND_PROPOSE: u8 = 2;
 const KIND_TRANSFER: u8 = 3;
@@ -121,8 +121,8 @@ mod tests {
             octets[0] = format;
             read(octets.freeze())
         };
-        assert_eq!(of(1), Err(Unread::Format(1)));
-        assert_eq!(of(3), Err(Unread::Format(3)));
+        assert_eq!(of(2), Err(Unread::Format(2)));
+        assert_eq!(of(4), Err(Unread::Format(4)));
         assert_eq!(read(Bytes::new()), Err(Unread::Malformed));
         assert_eq!(read(octets.slice(..20)), Err(Unread::Malformed));
     }

@@ -6,10 +6,11 @@
 use bytes::Bytes;
 
 use crate::attribute::reachability::DecodedReach;
-use crate::attribute::row::{Row, code, flag};
+use crate::attribute::row::{Category, Row, code, flag};
 use crate::attribute::{
     Aggregator, AsPath, Attributes, Community, ExtendedCommunity, Ipv6ExtendedCommunity,
-    LargeCommunity, NextHop, Origin, PmsiTunnel, Reach, UnknownAttribute, Unreach,
+    LargeCommunity, NextHop, OpaqueAttribute, Origin, PmsiTunnel, Reach, UnknownAttribute, Unreach,
+    opaque, tlv,
 };
 use crate::error::{DecodeError, Fault, Treatment};
 use crate::message::DecodeContext;
@@ -25,17 +26,19 @@ pub(crate) struct Decoded {
     /// What was wrong but does not end the session.
     pub(crate) faults: Vec<DecodeError>,
     /// Which codes stood there, well-formed or not.
-    pub(crate) seen: Seen,
-    /// And where it stood.
+    pub(crate) seen: Codes,
+    /// The value of NEXT_HOP is no host: a fault where the classic field announces routes.
+    pub(crate) bad_next_hop: Option<DecodeError>,
+    /// AS4_PATH and where it stood.
     as4_path: Option<(AsPath, u32)>,
     as4_aggregator: Option<Aggregator>,
 }
 
 /// A set of attribute codes.
-#[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Seen(u128, u128);
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Codes(u128, u128);
 
-impl Seen {
+impl Codes {
     pub(crate) fn contains(self, code: u8) -> bool {
         let (word, bit) = self.place(code);
         word & bit != 0
@@ -49,8 +52,14 @@ impl Seen {
         others.0 | others.1 != 0
     }
 
+    /// Takes `code` out.
+    pub(crate) fn remove(&mut self, code: u8) {
+        let (_, bit) = self.place(code);
+        *self.word(code) &= !bit;
+    }
+
     /// Puts `code` in; whether it was not there yet.
-    fn insert(&mut self, code: u8) -> bool {
+    pub(crate) fn insert(&mut self, code: u8) -> bool {
         let (word, bit) = self.place(code);
         *self.word(code) |= bit;
         word & bit == 0
@@ -108,6 +117,8 @@ pub(crate) fn list(
         }
     }
     decoded.merge_four_octets();
+    let attributes = &mut decoded.attributes;
+    opaque::bound(&mut attributes.opaque, &mut attributes.unknown);
     Ok(decoded)
 }
 
@@ -156,11 +167,7 @@ impl Decoded {
             if flags & flag::OPTIONAL == 0 {
                 return fault(Fault::AttributeUnknown { code });
             }
-            self.attributes.unknown.push(UnknownAttribute {
-                code,
-                flags,
-                length,
-            });
+            self.carry(&attribute, flags & flag::TRANSITIVE != 0);
             return Ok(());
         };
         // RFC 7606 §7.5, §7.9, §7.10.
@@ -187,13 +194,9 @@ impl Decoded {
         body: Option<&Bytes>,
         ctx: &DecodeContext,
     ) -> Result<(), DecodeError> {
-        let Attribute {
-            flags,
-            code,
-            length,
-            value,
-        } = attribute;
-        let mut value = value.meaning(Fault::AttributeValue { code });
+        let code = attribute.code;
+        let meaning = Fault::AttributeValue { code };
+        let mut value = attribute.value.clone().meaning(meaning);
         let attributes = &mut self.attributes;
         match code {
             code::ORIGIN => attributes.origin = origin(&mut value)?,
@@ -204,7 +207,11 @@ impl Decoded {
             code::NEXT_HOP => {
                 let bad = value.error(Fault::NextHop);
                 let next_hop = NextHop::V4(value.array::<4>()?.into());
-                attributes.next_hop = Some(next_hop.is_host().then_some(next_hop).ok_or(bad)?);
+                if next_hop.is_host() {
+                    attributes.next_hop = Some(next_hop);
+                } else {
+                    self.bad_next_hop = Some(bad);
+                }
             }
             code::MULTI_EXIT_DISC => attributes.med = Some(value.u32()?),
             code::LOCAL_PREF => attributes.local_pref = Some(value.u32()?),
@@ -246,17 +253,44 @@ impl Decoded {
             code::LARGE_COMMUNITIES => {
                 attributes.large_communities = LargeCommunity::decode_all(value)?;
             }
-            // Checked, so that FRR's session reset is not our silence, and not carried.
-            _ => {
-                well_formed(code, &value)?;
-                attributes.unknown.push(UnknownAttribute {
-                    code,
-                    flags,
-                    length,
-                });
-            }
+            _ => return self.check(&attribute),
         }
         Ok(())
+    }
+
+    /// An attribute of which the value is not kept by parts: checked, so that nobody's session ends by what weft passes on.
+    fn check(&mut self, attribute: &Attribute<'_>) -> Result<(), DecodeError> {
+        let code = attribute.code;
+        let meaning = Fault::AttributeValue { code };
+        let good_inside = tlv::check(code, attribute.value.clone().meaning(meaning))?;
+        let row = Row::of(code);
+        let transitive = row.is_some_and(|row| row.category == Category::OptionalTransitive);
+        self.carry(attribute, transitive && good_inside);
+        Ok(())
+    }
+
+    /// An attribute that is carried as it came, or only counted.
+    fn carry(&mut self, attribute: &Attribute<'_>, carried: bool) {
+        let Attribute {
+            flags,
+            code,
+            length,
+            ref value,
+        } = *attribute;
+        if carried {
+            self.attributes.opaque.push(OpaqueAttribute {
+                code,
+                partial: flags & flag::PARTIAL != 0,
+                // Not shared with the message, which is longer and would stay for it.
+                value: Bytes::copy_from_slice(value.peek()),
+            });
+        } else {
+            self.attributes.unknown.push(UnknownAttribute {
+                code,
+                flags,
+                length,
+            });
+        }
     }
 
     fn reach(&mut self, mut value: Reader<'_>, body: Option<&Bytes>) -> Result<(), DecodeError> {
@@ -269,9 +303,13 @@ impl Decoded {
         };
         match Reach::decode(&mut value, body)? {
             DecodedReach::Known(reach) => {
-                let is_host = reach.next_hop.is_host();
+                let next_hop = reach.next_hop;
                 self.reach = Some(reach);
-                is_host.then_some(()).ok_or(start)
+                if next_hop.is_link_local() {
+                    let fault = Fault::LinkLocalNextHop;
+                    return Err(DecodeError { fault, ..start });
+                }
+                next_hop.is_host().then_some(()).ok_or(start)
             }
             DecodedReach::Unknown(family) => Err(DecodeError {
                 fault: Fault::FamilyUnknown { family },
@@ -354,36 +392,4 @@ fn items<T>(
         all.push(item(&mut value)?);
     }
     Ok(all)
-}
-
-/// Whether the TLVs of an attribute that we do not carry fill it exactly.
-fn well_formed(code: u8, value: &Reader<'_>) -> Result<(), DecodeError> {
-    let mut value = value.clone();
-    while !value.is_empty() {
-        match code {
-            // Type and length of two octets. RFC 9012 §2, RFC 9552 §5.1.
-            code::TUNNEL_ENCAPSULATION | code::BGP_LS => {
-                value.u16()?;
-                let length = value.u16()?;
-                value.take(length.into())?;
-            }
-            // Type of one octet, length of two, which counts all three. RFC 7311 §3.
-            code::AIGP => {
-                let malformed = value.error(Fault::AttributeValue { code });
-                value.u8()?;
-                let length = value.u16()?.checked_sub(3).ok_or(malformed)?;
-                value.take(length.into())?;
-            }
-            // Type of one octet, length of two. RFC 8669 §3.
-            code::PREFIX_SID => {
-                value.u8()?;
-                let length = value.u16()?;
-                value.take(length.into())?;
-            }
-            _ => {
-                value.rest();
-            }
-        }
-    }
-    Ok(())
 }

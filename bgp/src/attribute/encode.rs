@@ -3,7 +3,7 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use crate::attribute::row::{Category, code, flag};
-use crate::attribute::{Aggregator, Attributes, NextHop};
+use crate::attribute::{Aggregator, Attributes, NextHop, OpaqueAttribute};
 use crate::message::DecodeContext;
 use crate::wire::Writer;
 
@@ -18,6 +18,8 @@ pub(super) fn all(
     ctx: &DecodeContext,
     classic_next_hop: bool,
 ) {
+    let mut opaque = attributes.opaque.as_slice();
+    carried(&mut opaque, Some(code::ORIGIN), out);
     well_known(attributes, out, ctx, classic_next_hop);
     aggregator(attributes, out, ctx);
     let items = |len: usize, octets: usize| len.saturating_mul(octets);
@@ -49,6 +51,7 @@ pub(super) fn all(
             .iter()
             .for_each(|cluster| out.u32(cluster.0));
     }
+    carried(&mut opaque, Some(code::EXTENDED_COMMUNITIES), out);
     if !attributes.ext_communities.is_empty() {
         let length = items(attributes.ext_communities.len(), 8);
         header(out, Transitive, code::EXTENDED_COMMUNITIES, length);
@@ -58,11 +61,13 @@ pub(super) fn all(
             .for_each(|community| out.slice(&community.0));
     }
     as4(attributes, out, ctx);
+    carried(&mut opaque, Some(code::PMSI_TUNNEL), out);
     if let Some(pmsi) = &attributes.pmsi {
         let length = pmsi.endpoint.len().saturating_add(5);
         header(out, Transitive, code::PMSI_TUNNEL, length);
         pmsi.encode(out);
     }
+    carried(&mut opaque, Some(code::IPV6_EXTENDED_COMMUNITIES), out);
     if !attributes.ipv6_ext_communities.is_empty() {
         let length = items(attributes.ipv6_ext_communities.len(), 20);
         header(out, Transitive, code::IPV6_EXTENDED_COMMUNITIES, length);
@@ -71,6 +76,7 @@ pub(super) fn all(
             .iter()
             .for_each(|community| out.slice(&community.0));
     }
+    carried(&mut opaque, Some(code::LARGE_COMMUNITIES), out);
     if !attributes.large_communities.is_empty() {
         let length = items(attributes.large_communities.len(), 12);
         header(out, Transitive, code::LARGE_COMMUNITIES, length);
@@ -79,6 +85,18 @@ pub(super) fn all(
             out.u32(community.local1);
             out.u32(community.local2);
         }
+    }
+    carried(&mut opaque, None, out);
+}
+
+/// Those with a code below `end`, which are taken off; all without one.
+fn carried(opaque: &mut &[OpaqueAttribute], end: Option<u8>, out: &mut Writer) {
+    while let Some((first, rest)) = opaque.split_first() {
+        if end.is_some_and(|end| first.code >= end) {
+            return;
+        }
+        first.encode(out);
+        *opaque = rest;
     }
 }
 

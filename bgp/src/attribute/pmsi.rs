@@ -10,7 +10,8 @@ use crate::attribute::row::code;
 use crate::error::{DecodeError, Fault};
 use crate::wire::{Reader, Writer};
 
-/// A tunnel to several routers. RFC 6514 §5.
+/// A tunnel to several routers. RFC 6514 §5. The endpoint of a type that is not known here, and of a composite tunnel
+/// (RFC 8317 §6), is carried as it came.
 ///
 /// ```text
 /// +-- 1 --+-- 1 --+--- 3 ---+--- ... ---+
@@ -60,8 +61,15 @@ impl PmsiTunnel {
         Some(address.into())
     }
 
-    /// The value of the attribute. RFC 6514 §5: a type that is not defined, or an identifier that
-    /// does not fit the type, is malformed.
+    /// Whether it is ingress replication to an IPv4 address, which every speaker that knows the attribute reads. FRR
+    /// 8.4.4 ends the session on others, in whatever family they are.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.tunnel_type == Self::INGRESS_REPLICATION && self.endpoint.len() == 4
+    }
+
+    /// The value of the attribute. RFC 6514 §5: an identifier that does not fit the type is malformed. A type that is
+    /// not defined would be too; defined by others later, it is no fault of the route.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let malformed = reader.error(Fault::AttributeValue {
             code: code::PMSI_TUNNEL,
@@ -103,6 +111,7 @@ fn endpoint_fits(tunnel_type: u8, length: usize) -> bool {
         PmsiTunnel::INGRESS_REPLICATION => matches!(length, 4 | 16),
         // Assisted replication, RFC 9574 §4.
         10 => matches!(length, 4 | 16),
-        _ => false,
+        // Not known here, or composite.
+        _ => true,
     }
 }

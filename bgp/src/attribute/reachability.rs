@@ -28,7 +28,7 @@ pub enum NextHop {
 /// Routes announced in MP_REACH_NLRI. RFC 4760 §3.
 ///
 /// ```text
-/// +-- 2 --+-- 1 --+-- 1 --+-- 4,16,32 --+-- 1 --+-- ... --+
+/// +-- 2 --+-- 1 --+-- 1 --+-- 4 to 48 --+-- 1 --+-- ... --+
 /// |  AFI  | SAFI  |length |  next hop   |   0   |  NLRI   |
 /// +-------+-------+-------+-------------+-------+---------+
 /// ```
@@ -83,6 +83,15 @@ impl NextHop {
         }
     }
 
+    /// Whether it is an IPv6 address that means nothing on another link, and no global one beside it.
+    #[must_use]
+    pub fn is_link_local(self) -> bool {
+        match self {
+            Self::V4(_) => false,
+            Self::V6(address) | Self::V6LinkLocal(address, _) => address.is_unicast_link_local(),
+        }
+    }
+
     /// The same for those who may be on another link. RFC 2545 §3.
     #[must_use]
     pub fn beyond_the_link(self) -> Self {
@@ -116,6 +125,27 @@ impl NextHop {
                 let global = octets.array::<16>()?.into();
                 Ok(Self::V6LinkLocal(global, octets.array::<16>()?.into()))
             }
+            _ => Err(bad_length),
+        }
+    }
+
+    /// As [`NextHop::decode`]; also behind a route distinguisher, which says nothing and is skipped,
+    /// and of two addresses only the global one.
+    ///
+    /// ```text
+    /// +-- 0 or 8 --+-- 4,16 --+-- 0 or 8 --+-- 0 or 16 --+
+    /// |     RD     | address  |     RD     | link-local  |   length 4, 12, 16, 24, 32 or 48
+    /// +------------+----------+------------+-------------+
+    /// ```
+    fn decode_global(reader: &mut Reader<'_>, length: u8) -> Result<Self, DecodeError> {
+        let bad_length = reader.error(Fault::NextHopLength { length });
+        let mut octets = reader.sub(length.into()).map_err(|_| bad_length)?;
+        if matches!(length, 12 | 24 | 48) {
+            octets.take(8)?;
+        }
+        match length {
+            4 | 12 => Ok(Self::V4(octets.array::<4>()?.into())),
+            16 | 24 | 32 | 48 => Ok(Self::V6(octets.array::<16>()?.into())),
             _ => Err(bad_length),
         }
     }
@@ -183,7 +213,10 @@ impl Reach {
                 offset: length_at,
             });
         }
-        let next_hop = NextHop::decode(reader, length)?;
+        let next_hop = match family {
+            Family::IPV4_UNICAST | Family::IPV6_UNICAST => NextHop::decode(reader, length)?,
+            _ => NextHop::decode_global(reader, length)?,
+        };
         // Once the number of SNPAs; to be ignored. RFC 4760 §3.
         reader.u8()?;
         let nlri = body.slice_ref(reader.rest());
@@ -224,13 +257,14 @@ impl Unreach {
     }
 }
 
-/// Lengths of next hops. RFC 4760 §3 and RFC 8950 §3 for IPv4, RFC 2545 §3 for IPv6, RFC 7432 §7.11
-/// for EVPN, RFC 4684 §5 for route targets.
+/// Lengths of next hops. RFC 4760 §3 and RFC 8950 §3 for IPv4, RFC 2545 §3 for IPv6. RFC 7432 §7.11 for
+/// EVPN and RFC 4684 §5 for route targets have 4 and 16 only; some speakers write there what they write
+/// for VPNs, or a link-local address too, and FRR reads all of these.
 fn next_hop_lengths(family: Family) -> &'static [u8] {
     match family {
         Family::IPV4_UNICAST => &[4, 16, 32],
         Family::IPV6_UNICAST => &[16, 32],
-        Family::L2VPN_EVPN | Family::RTC => &[4, 16],
+        Family::L2VPN_EVPN | Family::RTC => &[4, 12, 16, 24, 32, 48],
         _ => &[],
     }
 }

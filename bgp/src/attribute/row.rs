@@ -27,6 +27,8 @@ pub mod code {
     pub const AIGP: u8 = 26;
     pub const BGP_LS: u8 = 29;
     pub const LARGE_COMMUNITIES: u8 = 32;
+    pub const D_PATH: u8 = 36;
+    pub const NEXT_HOP_CHARACTERISTICS: u8 = 39;
     pub const PREFIX_SID: u8 = 40;
 }
 
@@ -81,6 +83,8 @@ pub struct Row {
     pub length: LengthRule,
     /// What a wrong length or content does.
     pub malformed: Treatment,
+    /// What wrong flags do. RFC 7606 §3 (c).
+    pub wrong_flags: Treatment,
     /// Whether it is discarded when an external peer sends it.
     pub internal_only: bool,
     /// Where the treatment is written.
@@ -150,9 +154,16 @@ impl Row {
             category,
             length,
             malformed,
+            wrong_flags: Treatment::TreatAsWithdraw,
             internal_only: false,
             rule,
         }
+    }
+
+    /// Its specification has it discarded alone whatever is wrong with it, the flags too.
+    const fn discarded_alone(mut self) -> Self {
+        self.wrong_flags = Treatment::AttributeDiscard;
+        self
     }
 
     const fn internal_only(mut self) -> Self {
@@ -262,7 +273,7 @@ pub const ROWS: &[Row] = &[
         Withdraw,
         (7606, "7.14"),
     ),
-    Row::new(17, "AS4_PATH", Transitive, Any, Discard, (6793, "6")),
+    Row::new(17, "AS4_PATH", Transitive, Any, Discard, (6793, "6")).discarded_alone(),
     Row::new(
         18,
         "AS4_AGGREGATOR",
@@ -270,7 +281,8 @@ pub const ROWS: &[Row] = &[
         Exactly(8),
         Discard,
         (6793, "6"),
-    ),
+    )
+    .discarded_alone(),
     Row::new(
         22,
         "PMSI_TUNNEL",
@@ -295,8 +307,16 @@ pub const ROWS: &[Row] = &[
         Withdraw,
         (7606, "7.15"),
     ),
-    Row::new(26, "AIGP", NonTransitive, AtLeast(3), Discard, (7311, "3")),
-    Row::new(29, "BGP-LS", NonTransitive, Any, Discard, (9552, "8.2.2")),
+    Row::new(
+        26,
+        "AIGP",
+        NonTransitive,
+        AtLeast(3),
+        Discard,
+        (7311, "3.2"),
+    )
+    .discarded_alone(),
+    Row::new(29, "BGP-LS", NonTransitive, Any, Discard, (9552, "8.2.2")).discarded_alone(),
     Row::new(
         32,
         "LARGE_COMMUNITIES",

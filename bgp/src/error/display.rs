@@ -45,6 +45,7 @@ impl fmt::Display for Fault {
             Self::AsPathTooLong => f.write_str("AS_PATH too long"),
             Self::AsSet => f.write_str("AS_SET in AS_PATH"),
             Self::NextHop => f.write_str("next hop that is no host"),
+            Self::LinkLocalNextHop => f.write_str("link-local next hop without a global one"),
             Self::NextHopLength { length } => write!(f, "next hop length {length}"),
             Self::FamilyUnknown { family } => write!(f, "routes of {family}"),
             Self::Network => f.write_str("malformed prefix"),

@@ -97,6 +97,7 @@ impl Fault {
             | Self::AsSet
             // In NEXT_HOP or in MP_REACH_NLRI; it never ends a session.
             | Self::NextHop
+            | Self::LinkLocalNextHop
             | Self::FamilyUnknown { .. }
             | Self::Network
             | Self::NlriFraming
@@ -134,7 +135,7 @@ impl Fault {
             Self::AttributeFlags { .. } => (3, 4),
             Self::AttributeLength { .. } => (3, 5),
             Self::Origin { .. } => (3, 6),
-            Self::NextHop => (3, 8),
+            Self::NextHop | Self::LinkLocalNextHop => (3, 8),
             Self::AttributeValue { .. }
             | Self::AttributeUnexpected { .. }
             | Self::NextHopLength { .. }
@@ -198,6 +199,7 @@ impl Fault {
             | Self::AsPathTooLong
             | Self::AsSet
             | Self::NextHop
+            | Self::LinkLocalNextHop
             | Self::NextHopLength { .. }
             | Self::FamilyUnknown { .. }
             | Self::Network

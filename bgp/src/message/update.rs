@@ -112,6 +112,10 @@ impl Update {
             let absent = mandatory.filter(|&code| !decoded.seen.contains(code));
             faults.extend(absent.map(|code| missing(Fault::AttributeMissing { code })));
         }
+        // RFC 4760 §3: without routes in the classic field, NEXT_HOP is ignored.
+        if !announced.is_empty() {
+            faults.extend(decoded.bad_next_hop);
+        }
         if usize::from(length) > ATTRIBUTES_MAX.saturating_add(multi_protocol_len(&decoded)) {
             faults.push(missing(Fault::AttributesTooLong));
         }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::attribute::{Attributes, ExtendedCommunity};
+use crate::attribute::{Attributes, ExtendedCommunity, PmsiTunnel};
 use crate::error::{DecodeError, Fault};
 use crate::family::Family;
 use crate::nlri::{Nlri, NlriError};
@@ -143,8 +143,9 @@ impl Nlri for Membership {
     }
 
     /// The default one is never told for others: each speaker has its own, and theirs must not replace or withdraw it.
-    fn sendable(&self, _: &Attributes, filter: Filter) -> bool {
-        Self::withdrawable(self, filter)
+    fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {
+        let plain = attributes.pmsi.as_ref().is_none_or(PmsiTunnel::is_plain);
+        plain && Self::withdrawable(self, filter)
     }
 
     /// Nor is it taken back for others: the peer would take our own for gone.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::attribute::{Attributes, NextHop};
+use crate::attribute::{Attributes, NextHop, PmsiTunnel};
 use crate::error::Fault;
 use crate::family::Family;
 use crate::nlri::{Nlri, NlriError};
@@ -135,6 +135,9 @@ impl Nlri for Prefix4 {
 
     /// RFC 8950 §4: an IPv6 next hop goes only to a peer that said that it takes them.
     fn sendable(&self, attributes: &Attributes, filter: Filter) -> bool {
+        if !attributes.pmsi.as_ref().is_none_or(PmsiTunnel::is_plain) {
+            return false;
+        }
         match attributes.next_hop {
             Some(NextHop::V4(_)) | None => true,
             Some(NextHop::V6(_) | NextHop::V6LinkLocal(..)) => filter.0 & IPV4_OVER_IPV6 != 0,
@@ -253,6 +256,8 @@ impl FromStr for Prefix6 {
 #[cfg(test)]
 #[expect(clippy::indexing_slicing, reason = "a test may fail where it stands")]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::error::DecodeError;
     use crate::nlri::decode_all;
@@ -266,6 +271,35 @@ mod tests {
             |_| unreachable!(),
         )?;
         Ok(prefixes)
+    }
+
+    /// Which ends the session of an FRR 8.4.4, though the route has no use for it.
+    #[test]
+    fn a_tunnel_that_not_everybody_reads_is_not_told_beside_unicast_routes() {
+        let tunnel = |tunnel_type, endpoint: &'static [u8]| Attributes {
+            pmsi: Some(PmsiTunnel {
+                flags: 0,
+                tunnel_type,
+                label: [0; 3],
+                endpoint: Bytes::from_static(endpoint),
+            }),
+            ..Attributes::default()
+        };
+        let sendable = |attributes: &Attributes| {
+            let filter = Filter(u32::MAX);
+            let v4 = Prefix4::new([192, 0, 2, 0].into(), 24).unwrap();
+            let v6 = Prefix6::new(1.into(), 128).unwrap();
+            assert_eq!(
+                v4.sendable(attributes, filter),
+                v6.sendable(attributes, filter)
+            );
+            v4.sendable(attributes, filter)
+        };
+        assert!(sendable(&Attributes::default()));
+        assert!(sendable(&tunnel(6, &[192, 0, 2, 1])));
+        for odd in [tunnel(6, &[1; 16]), tunnel(11, &[1]), tunnel(200, &[])] {
+            assert!(!sendable(&odd));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Another decoder, by other authors: netgauze-bgp-pkt. It knows nothing of ours.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use netgauze_bgp_pkt::BgpMessage;
@@ -53,6 +54,41 @@ pub(crate) fn attributes(update: &BgpUpdateMessage) -> BTreeMap<u8, String> {
     attributes
         .map(|attribute| (code(attribute), format!("{:?}", attribute.value())))
         .collect()
+}
+
+/// What became of a message of ours.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Read, and written again octet for octet.
+    Compared,
+    /// Not taken, for one of the reasons of [`Narrower`] or for a length in bits.
+    Excused,
+}
+
+/// How many messages were compared, and how many excused.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    compared: Cell<u32>,
+    excused: Cell<u32>,
+}
+
+impl Tally {
+    pub(crate) fn count(&self, verdict: Verdict) {
+        let count = match verdict {
+            Verdict::Compared => &self.compared,
+            Verdict::Excused => &self.excused,
+        };
+        count.set(count.get() + 1);
+    }
+
+    /// So many at least, and more than were excused.
+    pub(crate) fn assert_mostly_compared(&self, least: u32) {
+        let (compared, excused) = (self.compared.get(), self.excused.get());
+        assert!(
+            compared >= least && compared > excused,
+            "compared {compared}, excused {excused}"
+        );
+    }
 }
 
 /// What weft takes and the second decoder does not.

@@ -197,6 +197,9 @@ fn attributes(attributes: &Attributes, lines: &mut Vec<String>) {
             .map_or(String::new(), |address| address.to_string());
         say(22, vec![format!("type {} to {to}", pmsi.tunnel_type)]);
     }
+    for opaque in &attributes.opaque {
+        say(opaque.code, Vec::new());
+    }
     for unknown in &attributes.unknown {
         say(unknown.code, Vec::new());
     }

@@ -143,6 +143,7 @@ pub(super) struct FileKnobs {
     pub(super) strict: Option<bool>,
     pub(super) guard: Option<FileGuard>,
     pub(super) link_bandwidth: Option<String>,
+    pub(super) attributes: Option<FileAttributes>,
     pub(super) limits: Option<FileLimits>,
 }
 
@@ -189,6 +190,13 @@ pub(super) struct FileAddPath {
     pub(super) receive: Option<Vec<String>>,
     pub(super) send: Option<Vec<String>>,
     pub(super) max: Option<u8>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct FileAttributes {
+    pub(super) pass: Option<Vec<u8>>,
+    pub(super) drop: Option<Vec<u8>>,
 }
 
 #[derive(Deserialize)]

@@ -7,6 +7,7 @@ use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weft_bgp::attribute::{AttributeFilter, Attributes, OpaqueAttribute, UnknownAttribute};
 use weft_bgp::family::Family;
 use weft_bgp::reflect::{LinkBandwidthForm, LocalAs};
 use weft_bgp::session::RemoteAsn;
@@ -82,6 +83,8 @@ pub struct PeerGroup {
     pub guard: Guard,
     /// Form of the link bandwidth community towards the peer; absent: its profile says.
     pub link_bandwidth: Option<LinkBandwidthForm>,
+    /// Which of the path attributes that are carried as they came the peer is told.
+    pub attributes: AttributeLists,
     /// What the peer may announce at most.
     pub limits: Limits,
 }
@@ -121,6 +124,7 @@ impl PeerGroup {
             strict: false,
             guard: Guard::default(),
             link_bandwidth: None,
+            attributes: AttributeLists::default(),
             limits: Limits::default(),
         }
     }
@@ -244,6 +248,39 @@ pub struct AddPath {
     pub send: Vec<Family>,
     /// At most this many paths of a destination are sent; absent: all.
     pub max: Option<NonZeroU8>,
+}
+
+/// Path attributes that are carried as they came (RFC 4271 §5), by code: what holds beside the default of
+/// [`AttributeFilter`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttributeLists {
+    /// The peer is told these too.
+    pub pass: BTreeSet<u8>,
+    /// The peer is not told these.
+    pub drop: BTreeSet<u8>,
+}
+
+impl AttributeLists {
+    /// With the forms that a peer reads: see [`AttributeFilter::plain_only`].
+    pub fn filter(&self, plain_only: bool) -> AttributeFilter {
+        AttributeFilter::new(
+            self.pass.iter().copied(),
+            self.drop.iter().copied(),
+            plain_only,
+        )
+    }
+
+    /// Of what a peer announced: what is not carried at all, and what its own group is not told.
+    pub fn dropped(&self, attributes: &Attributes) -> Vec<UnknownAttribute> {
+        let mut dropped = attributes.unknown.clone();
+        if !attributes.opaque.is_empty() {
+            let filter = self.filter(false);
+            let opaque = attributes.opaque.iter();
+            let not_told = opaque.filter(|it| !filter.passes(it.code));
+            dropped.extend(not_told.map(OpaqueAttribute::dropped));
+        }
+        dropped
+    }
 }
 
 /// Whether a peer is told only of the route targets that it imports.

@@ -230,6 +230,10 @@ impl FileKnobs {
             let field = format!("{place}.link_bandwidth");
             group.link_bandwidth = word(field, text, &LINK_BANDWIDTHS)?;
         }
+        if let Some(given) = &self.attributes {
+            let lists = std::mem::take(&mut group.attributes);
+            group.attributes = given.lay_over(lists, &format!("{place}.attributes"))?;
+        }
         Ok(())
     }
 

@@ -1,12 +1,13 @@
 //! The values of a configuration as lines of text: under which name an operator finds each, what it is,
 //! and what a change of it costs. Knows no file and no session.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use weft_bgp::family::Family;
 
 use super::check::MOVE_ACTIONS;
-use super::group::{AddPath, Guard, Limits, PeerGroup, RouteTargetFilter};
+use super::group::{AddPath, AttributeLists, Guard, Limits, PeerGroup, RouteTargetFilter};
 use super::knobs::{GUARD_MODES, LIMIT_ACTIONS, LINK_BANDWIDTHS, ROUTE_TARGET_FILTERS};
 use super::{Bgp, Bmp, Config, Moves, TcpAoKey};
 
@@ -78,6 +79,7 @@ fn of_session(group: &PeerGroup) -> Vec<Setting> {
         strict: _,
         guard: _,
         link_bandwidth: _,
+        attributes: _,
         limits: _,
     } = group;
     vec![
@@ -144,6 +146,7 @@ fn of_routes(group: &PeerGroup) -> Vec<Setting> {
         strict,
         guard: _,
         link_bandwidth,
+        attributes: AttributeLists { pass, drop },
         limits: _,
     } = group;
     vec![
@@ -162,7 +165,13 @@ fn of_routes(group: &PeerGroup) -> Vec<Setting> {
             "link_bandwidth",
             quoted(word(*link_bandwidth, &LINK_BANDWIDTHS)),
         ),
+        export("attributes.pass", codes(pass)),
+        export("attributes.drop", codes(drop)),
     ]
+}
+
+fn codes(codes: &BTreeSet<u8>) -> String {
+    array(codes.iter().map(ToString::to_string).collect())
 }
 
 fn of_add_path(add_path: &AddPath) -> [Setting; 3] {

@@ -225,6 +225,15 @@ const MISTAKES: &[(&str, &str)] = &[
         "opaque_relay: l2vpn-evpn is not among the families",
     ),
     (
+        "attributes = { pass = [5] }",
+        "attributes.pass: attribute 5 is not one that is carried as it came",
+    ),
+    (
+        "attributes = { pass = [40], drop = [40] }",
+        "attributes.drop: attribute 40 is in pass too",
+    ),
+    ("attributes = { pas = [40] }", "unknown field `pas`"),
+    (
         "guard = \"on\"",
         "guard: \"on\" is not one of \"off\", \"warn\", \"reject\"",
     ),

@@ -65,6 +65,20 @@ mod tests {
 
     use super::*;
 
+    /// Of a directory of format 2: ORIGIN, AS_PATH and LOCAL_PREF of a prefix, whose next hop is 192.0.2.1.
+    #[test]
+    fn a_fact_of_an_earlier_release_is_read() {
+        let value = [
+            0, 4, 192, 0, 2, 1, 0x40, 1, 1, 0, 0x40, 2, 0, 0x40, 5, 4, 0, 0, 0, 7,
+        ];
+        let (payload, attributes) = decode_path(&value).unwrap();
+        assert!(payload.is_empty() && attributes.opaque.is_empty());
+        assert_eq!(attributes.local_pref, Some(7));
+        let prefix = Prefix4::new([192, 0, 2, 1].into(), 32).unwrap();
+        let again = encode_path(&prefix, &attributes.to_octets(), &mut Vec::new());
+        assert_eq!(again, value[..]);
+    }
+
     #[test]
     fn an_epoch_changes_nothing_of_what_is_said() {
         let prefix = Prefix4::new([192, 0, 2, 1].into(), 32).unwrap();

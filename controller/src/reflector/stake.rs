@@ -311,10 +311,8 @@ impl Stake {
     /// The peer begins or ends to say all its routes of a family again. RFC 7313 §4.
     pub fn refreshed(&mut self, refresh: RouteRefresh, now: Duration) -> Learned {
         match refresh.subtype {
-            // A second begin changes nothing: what was not said since the first is still unsaid.
-            RouteRefresh::BEGIN if self.refreshing.contains_key(&refresh.family) => {
-                Learned::default()
-            }
+            // A second begin marks all routes again, those that were announced since the first too, and starts the
+            // time for the end anew.
             RouteRefresh::BEGIN => {
                 self.adj_rib_in.begin_refresh(refresh.family);
                 self.refreshing
@@ -735,6 +733,7 @@ const IDLE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
+    use weft_bgp::attribute::{Attributes, NextHop, Reach};
     use weft_bgp::peer::{ClusterId, RouterId};
 
     use super::*;
@@ -833,6 +832,47 @@ mod tests {
             now = stake.deadline(now);
         }
         assert_eq!(now, begun + REFRESH_DEADLINE);
+    }
+
+    /// A type 2 of this MAC address.
+    fn announced(last: u8) -> Update {
+        let head = [2, 33, 0, 1, 192, 0, 2, 9, 0, 100];
+        let rest = [48, 0, 0, 0x5e, 0, 0x53, last, 0, 0, 0, 100];
+        Update {
+            reach: Some(Reach {
+                family: Family::L2VPN_EVPN,
+                next_hop: NextHop::V4([192, 0, 2, 9].into()),
+                nlri: [&head[..], &[0; 14], &rest].concat().into(),
+            }),
+            attributes: Attributes {
+                local_pref: Some(100),
+                ..Attributes::default()
+            },
+            ..Update::default()
+        }
+    }
+
+    /// RFC 7313 §4: each begin marks all routes of the family as stale.
+    #[test]
+    fn a_second_begin_of_a_refresh_marks_all_routes_again() {
+        let mut stake = second();
+        let refresh = |subtype| RouteRefresh {
+            subtype,
+            ..RouteRefresh::request(Family::L2VPN_EVPN)
+        };
+        for last in [1, 2] {
+            assert_eq!(stake.learn(&announced(last), BEGUN).unwrap().announced, 1);
+        }
+        let later = BEGUN + Duration::from_secs(10);
+        stake.refreshed(refresh(RouteRefresh::BEGIN), BEGUN);
+        stake.learn(&announced(1), BEGUN).unwrap();
+        stake.refreshed(refresh(RouteRefresh::BEGIN), later);
+        stake.learn(&announced(2), later).unwrap();
+        assert!(stake.refresh_due(BEGUN + REFRESH_DEADLINE).is_none());
+        let learned = stake.refreshed(refresh(RouteRefresh::END), later);
+        assert_eq!((learned.withdrawn, learned.swept.len()), (1, 1));
+        let learned = stake.refreshed(refresh(RouteRefresh::END), later);
+        assert_eq!(learned.withdrawn, 0);
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl Exports {
             strict: _,
             guard: _,
             link_bandwidth,
+            attributes,
             limits: _,
         } = group;
         let (profile, why) = match profile {
@@ -85,6 +86,7 @@ impl Exports {
             local_as: local_as.filter(|_| kind == PeerKind::Ebgp),
             long_lived: negotiated.peer_capabilities.iter().any(long_lived),
             graceful_shutdown: *graceful_shutdown,
+            attributes: attributes.filter(profile.reads_plain_attributes_only()),
             ..ExportKey::new(kind, &negotiated.decode)
         };
         Self {
@@ -166,7 +168,7 @@ mod tests {
     use std::time::Duration;
 
     use bytes::BytesMut;
-    use weft_bgp::attribute::ExtendedCommunity;
+    use weft_bgp::attribute::{AttributeFilter, ExtendedCommunity};
     use weft_bgp::capability::AddPathSet;
     use weft_bgp::constrain::Interest;
     use weft_bgp::frame;
@@ -178,6 +180,7 @@ mod tests {
     use weft_bgp::update_group::UpdateGroup;
 
     use super::*;
+    use crate::config::AttributeLists;
 
     const LOCAL: Local = Local {
         asn: 64_496,
@@ -352,6 +355,29 @@ mod tests {
                 assert_eq!(filter.0 & OTHERS_MEMBERSHIPS, 0, "{family}");
             }
         }
+    }
+
+    /// By the lists of the group, and the forms that its profile reads.
+    #[test]
+    fn the_lists_of_a_group_say_which_attributes_its_peers_are_told() {
+        let negotiated = negotiated(LOCAL.asn, Vec::new());
+        let filter = |profile, pass: &[u8], drop: &[u8]| {
+            let group = PeerGroup {
+                attributes: AttributeLists {
+                    pass: pass.iter().copied().collect(),
+                    drop: drop.iter().copied().collect(),
+                },
+                ..group(Some(profile))
+            };
+            let exports = Exports::of(&group, PeerKind::IbgpClient, &LOCAL, &negotiated);
+            exports.key(Family::L2VPN_EVPN).attributes
+        };
+        let default = filter(Profile::Junos, &[], &[]);
+        assert_eq!(default, AttributeFilter::default());
+        let other = filter(Profile::Junos, &[35], &[40]);
+        assert!(other.passes(35) && other.passes(36) && !other.passes(40));
+        assert_ne!(default, other, "another group of updates");
+        assert!(filter(Profile::Generic, &[], &[]).plain_only);
     }
 
     /// RFC 4271 §5.1.2 and §5.1.5.

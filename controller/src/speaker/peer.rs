@@ -732,7 +732,8 @@ impl Peer {
                 "malformed UPDATE"
             );
         }
-        for (attribute, count) in self.report.dropped(&update.attributes.unknown) {
+        let dropped = self.setup.group.attributes.dropped(&update.attributes);
+        for (attribute, count) in self.report.dropped(&dropped) {
             tracing::info!(peer = %self.setup.address, attribute, count, "attribute dropped");
         }
         let ownership = self.ownership.as_mut()?;

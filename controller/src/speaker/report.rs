@@ -358,7 +358,7 @@ impl Report {
         }
     }
 
-    /// An UPDATE had attributes that are not passed on. Returns the codes and numbers of those whose number has doubled.
+    /// An UPDATE had attributes that are not passed on, to its peer's own group at least. Returns the codes and numbers of those whose number has doubled.
     pub fn dropped(&self, attributes: &[UnknownAttribute]) -> Vec<(u8, u64)> {
         if attributes.is_empty() {
             return Vec::new();

@@ -376,6 +376,15 @@ fn only_eos_is_sent_the_default_route_target_alone() {
 }
 
 #[test]
+fn who_is_known_to_read_all_forms_of_attributes_is_sent_them() {
+    let all = |(_, profile): &&(&str, Profile)| !profile.reads_plain_attributes_only();
+    let names: Vec<_> = NAMES.iter().filter(all).map(|(name, _)| *name).collect();
+    assert_eq!(names, ["bird", "eos", "sr-linux", "junos", "weft"]);
+    let frr = "frr-10.7".parse::<Profile>().unwrap();
+    assert!(frr.reads_plain_attributes_only());
+}
+
+#[test]
 fn an_frr_that_reads_one_form_of_link_bandwidth_is_sent_that() {
     let form = |profile: &str| profile.parse::<Profile>().unwrap().link_bandwidth();
     for profile in ["frr-10.3", "frr-10.4", "frr-10.5"] {

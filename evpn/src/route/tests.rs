@@ -453,8 +453,24 @@ proptest! {
         prop_assert_ne!(Route::key_from_octets(&octets), Some(route.key()));
     }
 
+    /// With a type and the length that is due, so that the decoders of keys and payloads are reached.
     #[test]
-    fn no_octets_panic(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn no_octets_panic(kind in 0..14_u8, body in prop::collection::vec(0..129_u8, 0..90)) {
+        let octets = nlri(kind, &body);
+        let (routes, faults, end) = decode(&octets);
+        prop_assert_eq!(end.is_ok(), !body.is_empty());
+        prop_assert_eq!(routes.len() + faults.len(), usize::from(end.is_ok()));
+        for stored in [&octets[..], &[&[kind], &body[..]].concat()] {
+            if let Some(key) = Route::key_from_octets(stored) {
+                prop_assert_eq!(Route::key_from_octets(&key_octets(&key)), Some(key.clone()));
+                Route::from_parts(key, &body);
+            }
+        }
+    }
+
+    /// No framing at all: most of these end at the first length.
+    #[test]
+    fn no_unframed_octets_panic(octets in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(decode(&octets).0.len() <= octets.len());
         if let Some(key) = Route::key_from_octets(&octets) {
             key_octets(&key);

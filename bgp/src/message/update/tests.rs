@@ -2,9 +2,11 @@
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail where it stands")]
 
+use std::net::Ipv6Addr;
+
 use super::*;
-use crate::attribute::AsPath;
 use crate::attribute::row::ROWS;
+use crate::attribute::{AsPath, NextHop};
 use crate::capability::AddPathSet;
 use crate::error::Treatment::{AttributeDiscard, SessionReset, TreatAsWithdraw};
 
@@ -148,15 +150,18 @@ const ATTRIBUTES: &[(u8, u8, &[u8], Option<Treatment>)] = &[
     ),
     (0xc0, 22, &[0, 0, 0, 0, 100], None),
     (0xc0, 22, &[0, 0, 0, 0, 100, 1], Some(TreatAsWithdraw)),
-    (0xc0, 22, &[0, 8, 0, 0, 100, 1], Some(TreatAsWithdraw)),
-    (0xc0, 22, &[0, 255, 0, 0, 100, 1], Some(TreatAsWithdraw)),
-    // Not carried, but FRR would reset.
+    (0xc0, 22, &[0, 8, 0, 0, 100, 1], None),
+    (0xc0, 22, &[0, 0x86, 0, 0, 100, 0, 0, 7, 192, 0, 2, 1], None),
+    (0xc0, 22, &[0, 255, 0, 0, 100], None),
+    // Carried as they are if nobody's session ends by them, or not carried at all.
     (0xc0, 23, &[0, 8, 0, 1], Some(TreatAsWithdraw)),
     (0xc0, 23, &[0, 8, 0, 1, 7], None),
     (0x80, 26, &[1, 0, 2], Some(AttributeDiscard)),
     (0x80, 26, &[1, 0, 3], None),
     (0x80, 29, &[1], Some(AttributeDiscard)),
     (0xc0, 40, &[1, 0, 9, 0], Some(AttributeDiscard)),
+    (0xc0, 40, &[1, 0, 3, 0, 0, 0], Some(AttributeDiscard)),
+    (0xc0, 40, &[1, 0, 7, 0, 0, 0, 0, 0, 0, 9], None),
     // Unknown ones.
     (0xc0, 77, &[1, 2, 3], None),
     (0x80, 200, &[], None),
@@ -226,6 +231,155 @@ fn a_malformed_attribute_is_treated_by_its_row() {
     }
 }
 
+/// RFC 4760 §3: who has no routes in the classic field has no use for NEXT_HOP. RFC 7606 §7.3: its length counts.
+#[test]
+fn the_value_of_next_hop_counts_for_the_classic_field_only() {
+    let unreach: &[u8] = &[0, 25, 70, 99, 1, 7];
+    let list = |multi: (u8, &[u8]), next_hop: &[u8]| {
+        let multi = octets_of((0x80, multi.0, multi.1));
+        [multi, with((0x40, 3, next_hop))].concat()
+    };
+    for bad in [[0; 4], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
+        for multi in [(14, REACH), (15, unreach)] {
+            let update = Update::decode(&body(&list(multi, &bad), &[]), &IBGP).unwrap();
+            assert_eq!((update.treatment, &update.faults[..]), (None, &[][..]));
+            assert_eq!(update.attributes.next_hop, None);
+            let both = treatment(&list(multi, &bad), NLRI, &IBGP);
+            assert_eq!(both, Some(TreatAsWithdraw));
+        }
+    }
+    let good = list((14, REACH), &[192, 0, 2, 9]);
+    assert_eq!(treatment(&good, &[], &IBGP), None);
+    let short = list((14, REACH), &[0; 3]);
+    assert_eq!(treatment(&short, &[], &IBGP), Some(TreatAsWithdraw));
+}
+
+/// FRR reads next hops of 4, 12, 16, 24, 32 and 48 octets in every family. RFC 4364 §4.3.2, RFC 4659 §3.2.1.
+#[test]
+fn a_next_hop_of_evpn_may_have_a_route_distinguisher_or_a_link_local_address() {
+    let v4 = NextHop::V4([192, 0, 2, 1].into());
+    let global: Ipv6Addr = "2001:db8::1".parse().unwrap();
+    let link_local: Ipv6Addr = "fe80::1".parse().unwrap();
+    let (v6, local, rd) = (global.octets(), link_local.octets(), [0; 8]);
+    let forms: [(Vec<u8>, NextHop); 6] = [
+        (vec![192, 0, 2, 1], v4),
+        ([&rd[..], &[192, 0, 2, 1]].concat(), v4),
+        (v6.to_vec(), NextHop::V6(global)),
+        ([&rd[..], &v6].concat(), NextHop::V6(global)),
+        ([v6, local].concat(), NextHop::V6(global)),
+        ([&rd[..], &v6, &rd, &local].concat(), NextHop::V6(global)),
+    ];
+    for (next_hop, expected) in forms {
+        for (family, nlri) in [([0, 25, 70], &[99, 1, 7][..]), ([0, 1, 132], &[0])] {
+            let length = u8::try_from(next_hop.len()).unwrap();
+            let reach = [&family[..], &[length], &next_hop, &[0], nlri].concat();
+            let list = with((0x80, 14, &reach));
+            let update = Update::decode(&body(&list, &[]), &IBGP).unwrap();
+            assert_eq!((update.treatment, &update.faults[..]), (None, &[][..]));
+            let reach = update.reach.unwrap();
+            assert_eq!((reach.next_hop, &reach.nlri[..]), (expected, nlri));
+        }
+    }
+    // No global address, and an address that is none.
+    for next_hop in [[[0; 16], local].concat(), [rd, [0; 8], rd].concat()] {
+        let length = u8::try_from(next_hop.len()).unwrap();
+        let reach = [&[0, 25, 70, length][..], &next_hop, &[0, 99, 1, 7]].concat();
+        let found = treatment(&with((0x80, 14, &reach)), &[], &IBGP);
+        assert_eq!(found, Some(TreatAsWithdraw), "{next_hop:?}");
+    }
+    // Of unicast families these are no lengths.
+    for (afi, length) in [(1, 12), (1, 24), (1, 48), (2, 12), (2, 24), (2, 48)] {
+        let reach = [&[0, afi, 1, length][..], &[1; 48], &[0]].concat();
+        let found = treatment(&with((0x80, 14, &reach)), &[], &IBGP);
+        assert_eq!(found, Some(SessionReset), "{afi} {length}");
+    }
+}
+
+/// RFC 4271 §5: octet for octet, whatever the lower four bits of the flags are; a malformed one of those that are checked
+/// is not.
+#[test]
+fn optional_transitive_attributes_are_carried_as_they_came() {
+    let tunnel: &[u8] = &[0, 8, 0, 3, 4, 1, 7];
+    let index: &[u8] = &[1, 0, 7, 0, 0, 0, 0, 0, 0, 9];
+    let long = [9; 300];
+    let list = [
+        octets_of((0xdf, 200, &long)),
+        octets_of((0xc0, 40, index)),
+        octets_of((0xe0, 36, &[1, 2])),
+        octets_of((0xc0, 23, tunnel)),
+        octets_of((0x80, 99, &[7])),
+        octets_of((0x80, 26, &[1, 0, 3])),
+        octets_of((0xc0, 0, &[])),
+        with(GOOD[3]),
+    ];
+    let update = Update::decode(&body(&list.concat(), NLRI), &IBGP).unwrap();
+    assert_eq!((update.treatment, &update.faults[..]), (None, &[][..]));
+    let carried = update.attributes.opaque.iter();
+    let carried: Vec<_> = carried
+        .map(|it| (it.code, it.partial, &it.value[..]))
+        .collect();
+    let expected: [(u8, bool, &[u8]); 5] = [
+        (0, false, &[]),
+        (23, false, tunnel),
+        (36, true, &[1, 2]),
+        (40, false, index),
+        (200, false, &long),
+    ];
+    assert_eq!(carried, expected);
+    let dropped = update.attributes.unknown.iter().map(|it| it.code);
+    assert_eq!(dropped.collect::<Vec<_>>(), [99, 26]);
+    let stored = Attributes::from_octets(&update.attributes.to_octets()).unwrap();
+    assert_eq!(stored.opaque, update.attributes.opaque);
+    // By their codes among all others, with flags of four bits.
+    let mut out = Writer::new();
+    update.encode(&mut out, &IBGP);
+    let written = out.finish();
+    let mut at = 4;
+    let mut codes = Vec::new();
+    while at < written.len() - NLRI.len() {
+        let (flags, code) = (written[at], written[at + 1]);
+        assert_eq!(flags & 0x0f, 0, "{code}");
+        codes.push((code, flags & 0x20 != 0));
+        at += match flags & 0x10 {
+            0 => 3 + usize::from(written[at + 2]),
+            _ => 4 + usize::from(u16::from_be_bytes([written[at + 2], written[at + 3]])),
+        };
+    }
+    let partial = codes.iter().filter(|it| it.1).map(|it| it.0);
+    assert_eq!(partial.collect::<Vec<_>>(), [36]);
+    let codes: Vec<_> = codes.iter().map(|it| it.0).collect();
+    assert_eq!(codes, [0, 1, 2, 3, 5, 23, 36, 40, 200]);
+}
+
+#[test]
+fn attributes_beyond_the_bounds_of_a_path_are_dropped_and_counted() {
+    let unknown = (100..130).flat_map(|code| octets_of((0xc0, code, &[1])));
+    let list: Vec<u8> = unknown.chain(with((0xc0, 36, &[1, 2]))).collect();
+    let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
+    assert_eq!(update.treatment, None);
+    assert_eq!(update.attributes.opaque.len(), 16);
+    assert_eq!(update.attributes.opaque[0].code, 36);
+    assert_eq!(update.attributes.unknown.len(), 15);
+}
+
+/// RFC 8317 §6: a composite tunnel has a label before the identifier; others may come to be defined.
+#[test]
+fn a_tunnel_of_a_type_that_is_not_known_is_carried_as_it_is() {
+    for value in [
+        &[1, 0x86, 0, 0, 100, 0, 0, 7, 192, 0, 2, 1][..],
+        &[0, 200, 0, 0, 100],
+    ] {
+        let list = [with((0xc0, 22, value)), octets_of((0x80, 14, REACH))].concat();
+        let update = Update::decode(&body(&list, &[]), &IBGP).unwrap();
+        assert_eq!(update.treatment, None);
+        let stored = update.attributes.to_octets();
+        let stored = Attributes::from_octets(&stored).unwrap();
+        let mut out = Writer::new();
+        stored.pmsi.unwrap().encode(&mut out);
+        assert_eq!(out.as_slice(), value);
+    }
+}
+
 #[test]
 fn more_as_numbers_than_we_keep_are_treated_as_withdraw() {
     let path = |counts: &[u8]| {
@@ -279,25 +433,58 @@ fn sets_of_as_numbers_are_treated_as_withdraw() {
     assert_eq!(update.treatment, withdraw);
 }
 
+/// RFC 2545 §3: a link-local address says nothing to those on another link, so such a route is not passed on.
 #[test]
-fn wrong_flags_are_treated_as_withdraw_for_every_row() {
+fn a_link_local_next_hop_without_a_global_one_is_treated_as_withdraw() {
+    let address = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+    let (global, local) = (address("2001:db8::1"), address("fe80::1"));
+    for family in [[0, 1, 1], [0, 2, 1], [0, 25, 70], [0, 1, 132]] {
+        let found = |next_hop: &[u8]| {
+            let length = u8::try_from(next_hop.len()).unwrap();
+            let reach = [&family[..], &[length], next_hop, &[0, 0]].concat();
+            treatment(&with((0x80, 14, &reach)), &[], &IBGP)
+        };
+        let withdraw = Some(TreatAsWithdraw);
+        assert_eq!(found(&[local, local].concat()), withdraw, "{family:?}");
+        assert_eq!(found(&[global, local].concat()), None, "{family:?}");
+        if family != [0, 2, 1] {
+            assert_eq!(found(&local), withdraw, "{family:?}");
+        }
+    }
+    let v6 = |octets: &[u8]| treatment(&with((0x80, 14, octets)), &[], &IBGP);
+    let reach = [&[0, 2, 1, 16][..], &local, &[0, 0]].concat();
+    assert_eq!(v6(&reach), Some(TreatAsWithdraw));
+    assert_eq!(Fault::LinkLocalNextHop.rule().to_string(), "RFC 2545 §3");
+}
+
+/// RFC 7606 §3 (c) has the route withdrawn unless the attribute's own specification discards it alone: RFC 7311 §3.2,
+/// RFC 9552 §8.2.2 and RFC 6793 §6 do, whatever is wrong with the attribute.
+#[test]
+fn wrong_flags_are_treated_as_withdraw_unless_the_attribute_is_discarded_alone() {
     for row in ROWS {
         let value = match row.code {
             14 => REACH,
             15 => &[0, 25, 70],
+            26 => &[1, 0, 11, 0, 0, 0, 0, 0, 0, 0, 7],
             _ => &[0; 8],
+        };
+        let expected = match row.code {
+            17 | 18 | 26 | 29 => AttributeDiscard,
+            _ => TreatAsWithdraw,
         };
         for wrong in [0x80, 0x40] {
             let list = with((row.category.flags() ^ wrong, row.code, value));
             let found = treatment(&list, NLRI, &IBGP);
-            assert_eq!(
-                found,
-                Some(TreatAsWithdraw),
-                "{} with flags ^ {wrong:#x}",
-                row.name
-            );
+            assert_eq!(found, Some(expected), "{} ^ {wrong:#x}", row.name);
         }
     }
+    for (code, rule) in [(17, "RFC 6793 §6"), (26, "RFC 7311 §3.2")] {
+        let flags = 0x40;
+        let fault = Fault::AttributeFlags { code, flags };
+        assert_eq!(fault.rule().to_string(), rule);
+    }
+    let flags = Fault::AttributeFlags { code: 40, flags: 0 };
+    assert_eq!(flags.rule().to_string(), "RFC 7606 §3.c");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The knobs that are tables of their own. Knows one table at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU8, NonZeroU32};
 use std::str::FromStr;
 use std::time::Duration;
 
+use weft_bgp::attribute::AttributeFilter;
 use weft_bgp::family::Family;
 use weft_bgp::reflect::LocalAs;
 
@@ -12,9 +13,9 @@ use super::{GUARD_MODES, LIMIT_ACTIONS, families};
 use crate::config::SUPPORTED;
 use crate::config::check::{Invalid, invalid, secs, within, word};
 use crate::config::file::{
-    FileAddPath, FileBfd, FileGracefulRestart, FileGuard, FileLimits, FileLocalAs,
+    FileAddPath, FileAttributes, FileBfd, FileGracefulRestart, FileGuard, FileLimits, FileLocalAs,
 };
-use crate::config::group::{AddPath, Bfd, GracefulRestart, Guard, Limits};
+use crate::config::group::{AddPath, AttributeLists, Bfd, GracefulRestart, Guard, Limits};
 
 impl FileLocalAs {
     pub(super) fn check(&self, place: &str, local_asn: u32) -> Result<LocalAs, Invalid> {
@@ -92,6 +93,40 @@ impl FileAddPath {
             send: list("send", &self.send)?,
             max: self.max.and_then(NonZeroU8::new),
         })
+    }
+}
+
+impl FileAttributes {
+    /// List by list.
+    pub(super) fn lay_over(
+        &self,
+        below: AttributeLists,
+        place: &str,
+    ) -> Result<AttributeLists, Invalid> {
+        let given = |way: &str, codes: &Option<Vec<u8>>, below: BTreeSet<u8>| {
+            let Some(codes) = codes else {
+                return Ok(below);
+            };
+            let typed = |code: &&u8| !AttributeFilter::covers(**code);
+            if let Some(code) = codes.iter().find(typed) {
+                return invalid(
+                    format!("{place}.{way}"),
+                    format!("attribute {code} is not one that is carried as it came"),
+                );
+            }
+            Ok(codes.iter().copied().collect())
+        };
+        let lists = AttributeLists {
+            pass: given("pass", &self.pass, below.pass)?,
+            drop: given("drop", &self.drop, below.drop)?,
+        };
+        if let Some(code) = lists.pass.intersection(&lists.drop).next() {
+            return invalid(
+                format!("{place}.drop"),
+                format!("attribute {code} is in pass too"),
+            );
+        }
+        Ok(lists)
     }
 }
 

@@ -122,6 +122,13 @@ const KNOBS: &[(&str, &str, &str, &str, Effect)] = &[
         Effect::Applied,
     ),
     (
+        "attributes",
+        "{ pass = [35] }",
+        "{ pass = [35], drop = [40] }",
+        "",
+        Effect::Applied,
+    ),
+    (
         "limits",
         "{ routes = 1 }",
         "{ type = { \"2\" = 3 } }",

@@ -33,7 +33,7 @@ pub(super) fn refused(lab: &mut Lab, checks: &mut Checks) -> Result<(), Failure>
 
     let identity = data.join("identity");
     let marker = read(&identity)?;
-    let newer = marker.replace("format 2", "format 3");
+    let newer = marker.replace("format 3", "format 4");
     let rows = [
         (
             "another replica's data directory",
@@ -45,7 +45,7 @@ pub(super) fn refused(lab: &mut Lab, checks: &mut Checks) -> Result<(), Failure>
             "a newer release's data directory",
             &own,
             &newer,
-            ["has format 3", "up to 2"],
+            ["has format 4", "up to 3"],
         ),
         (
             "a data directory without a cluster",
