@@ -201,8 +201,8 @@ impl Switches {
         };
         self.agents.watch(&topology, &self.modes, now);
         for switch in topology.switches().filter(|switch| switch.agent.is_some()) {
-            let status = self.southbound.observed(&switch.name);
-            self.agents.observe(&switch.name, status, &self.led, now);
+            let heard = self.southbound.observed(&switch.name);
+            self.agents.observe(&switch.name, heard, &self.led, now);
         }
     }
 
