@@ -13,7 +13,7 @@ mod pace;
 mod reconfigure;
 mod shown;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
