@@ -2,6 +2,7 @@
 //! ownership. Knows sockets and clocks; the rules of BGP are the session's.
 
 mod asking;
+mod colliding;
 mod exporting;
 mod inbound;
 mod joining;
@@ -275,6 +276,7 @@ impl Peer {
             () = tokio::time::sleep_until(deadline) => self.due().await,
         }
         self.dismiss().await;
+        self.refuse_rival().await;
         if self.ownership.as_ref().is_some_and(Ownership::is_done) && self.up.is_none() {
             self.ownership = None;
             self.shared.release_identity(self.setup.address);
@@ -610,16 +612,11 @@ impl Peer {
             .kind(negotiated.peer.asn, self.shared.local.asn);
         tracing::info!(peer = %self.setup.address, id = %negotiated.peer, %kind, "session established");
         self.report.up(&negotiated);
-        if !self
+        let claimed = self
             .shared
-            .claim_identity(negotiated.peer, self.setup.address)
-        {
-            tracing::error!(peer = %self.setup.address, id = %negotiated.peer, "another peer has this router id");
-            self.grievance = Some(format!("another peer is {}", negotiated.peer));
-            self.session
-                .handle(Input::Stop(Cease::Rejected), now().into_std());
-            self.restart = Some(now() + CONFLICT_HOLD);
-            return;
+            .claim_identity(negotiated.peer, self.setup.address);
+        if let Err(holder) = claimed {
+            return self.collide(negotiated.peer, holder);
         }
         self.pace();
         let terms = self.terms(&negotiated);
@@ -634,6 +631,9 @@ impl Peer {
                 let (peer, address) = (negotiated.peer, self.setup.address);
                 self.ownership = Ownership::begin(&self.shared, peer, address, terms, now()).await;
             }
+        }
+        if let Some(rival) = self.take_rival() {
+            return self.collide(negotiated.peer, rival);
         }
         self.shared.saw_restart(self.setup.address);
         self.stop_dialing();
@@ -766,8 +766,6 @@ const YIELD_EVERY: u32 = 64;
 const YIELD_AFTER: std::time::Duration = std::time::Duration::from_millis(5);
 /// Look again now and then, whatever happens.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
-/// How long a peer that takes another's identity has to wait.
-const CONFLICT_HOLD: std::time::Duration = std::time::Duration::from_secs(30);
 /// How long a connection may be silent before another one of the same peer replaces it.
 const SILENCE: std::time::Duration = std::time::Duration::from_secs(3);
 /// How long a peer gets to take our Cease.
