@@ -31,6 +31,8 @@ pub struct Exports {
     negotiated: Negotiated,
     opaque: bool,
     local_asn: u32,
+    /// Our end of the session, where it is known.
+    address: Option<IpAddr>,
     /// What runs on the peer.
     pub profile: Profile,
     /// How that is known.
@@ -93,8 +95,17 @@ impl Exports {
             negotiated: negotiated.clone(),
             opaque: *opaque_relay,
             local_asn: local_as.map_or(local.asn, |shown| shown.asn),
+            address: None,
             profile,
             why,
+        }
+    }
+
+    /// The same over a session that has its end at this address of ours.
+    pub fn from(self, address: IpAddr) -> Self {
+        Self {
+            address: Some(address),
+            ..self
         }
     }
 
@@ -105,7 +116,26 @@ impl Exports {
         ExportKey {
             filter: self.filter(family),
             add_path: several.then_some(told),
+            next_hop: self.next_hop(family),
             ..self.key.clone()
+        }
+    }
+
+    /// Our own address as next hop: of memberships, RFC 4684 §3.2, and of unicast routes to a peer of another AS that is
+    /// no client of a route server, RFC 4271 §5.1.3, if the family has next hops of that kind. The next hop of EVPN is a
+    /// VTEP and stays.
+    fn next_hop(&self, family: Family) -> Option<NextHop> {
+        let plain = self.key.kind == PeerKind::Ebgp;
+        let over_ipv6 = self.negotiated.ipv4_over_ipv6;
+        match (family, self.address?) {
+            (Family::RTC, IpAddr::V4(ours)) => Some(NextHop::V4(ours)),
+            (Family::RTC, IpAddr::V6(ours)) => Some(NextHop::V6(ours)),
+            (Family::IPV4_UNICAST, IpAddr::V4(ours)) if plain => Some(NextHop::V4(ours)),
+            (Family::IPV4_UNICAST, IpAddr::V6(ours)) if plain && over_ipv6 => {
+                Some(NextHop::V6(ours))
+            }
+            (Family::IPV6_UNICAST, IpAddr::V6(ours)) if plain => Some(NextHop::V6(ours)),
+            _ => None,
         }
     }
 
@@ -176,6 +206,7 @@ mod tests {
     use weft_bgp::reflect::LocalAs;
     use weft_bgp::table::{Source, Table};
     use weft_bgp::update_group::UpdateGroup;
+    use weft_evpn::profile::FrrVersion;
 
     use super::*;
 
@@ -312,6 +343,41 @@ mod tests {
             unreachable!("it is written so above");
         };
         assert_eq!(next_hop, NextHop::V6(address));
+    }
+
+    /// RFC 4684 §3.2, rule i.
+    #[test]
+    fn the_next_hop_of_others_memberships_is_our_end_of_the_session() {
+        let key = client(Profile::Frr(FrrVersion::OLD))
+            .from(OURS)
+            .key(Family::RTC);
+        assert_eq!(
+            key.next_hop,
+            Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 254)))
+        );
+    }
+
+    /// RFC 4271 §5.1.3.
+    #[test]
+    fn our_end_of_the_session_is_the_next_hop_of_unicast_routes_to_plain_peers_of_another_as() {
+        let ours6: IpAddr = "2001:db8::fe".parse().unwrap();
+        let next_hop = |kind, family, address, over_ipv6| {
+            let mut negotiated = negotiated(64_497, Vec::new());
+            negotiated.ipv4_over_ipv6 = over_ipv6;
+            let exports = Exports::of(&group(None), kind, &LOCAL, &negotiated);
+            exports.from(address).key(family).next_hop.is_some()
+        };
+        let (v4, v6) = (Family::IPV4_UNICAST, Family::IPV6_UNICAST);
+        for kind in [PeerKind::Ebgp, PeerKind::RouteServerClient] {
+            let plain = kind == PeerKind::Ebgp;
+            assert_eq!(next_hop(kind, v4, OURS, false), plain);
+            assert_eq!(next_hop(kind, v6, ours6, false), plain);
+            assert_eq!(next_hop(kind, v4, ours6, true), plain);
+            // There is no such next hop in the family: that of the route stays.
+            assert!(!next_hop(kind, v4, ours6, false));
+            assert!(!next_hop(kind, v6, OURS, false));
+            assert!(!next_hop(kind, Family::L2VPN_EVPN, OURS, false));
+        }
     }
 
     /// It would die of our own, and is told of others instead.

@@ -638,7 +638,7 @@ impl Peer {
         self.shared.saw_restart(self.setup.address);
         self.stop_dialing();
         self.watch_path(side).await;
-        let exporting = Exporting::new(self.exports(&negotiated));
+        let exporting = Exporting::new(self.exports(&negotiated, side));
         self.shared.losses.gain();
         self.up = Some(Up {
             side,
