@@ -205,7 +205,7 @@ mod tests {
     use weft_bgp::peer::{ClusterId, PeerId, RouterId};
     use weft_bgp::reflect::LocalAs;
     use weft_bgp::table::{Source, Table};
-    use weft_bgp::update_group::UpdateGroup;
+    use weft_bgp::update_group::{Frame, UpdateGroup};
     use weft_evpn::profile::FrrVersion;
 
     use super::*;
@@ -343,6 +343,50 @@ mod tests {
             unreachable!("it is written so above");
         };
         assert_eq!(next_hop, NextHop::V6(address));
+    }
+
+    /// RFC 4684 §3.2, rule ii: once a non-client wants what clients want, it must hear of the clients all the same.
+    #[test]
+    fn a_non_client_is_told_a_clients_membership_whatever_a_non_client_wants() {
+        let mut table = Table::new();
+        let target = ExtendedCommunity::route_target_as2(64_496, 100);
+        let wish = Membership::exactly(LOCAL.asn, target);
+        let next_hop = |number: u8| NextHop::V4(Ipv4Addr::new(192, 0, 2, number));
+        let mut wants = |number: u8, kind| {
+            let address = Ipv4Addr::new(192, 0, 2, number);
+            let peer = PeerId {
+                router_id: address.into(),
+                asn: LOCAL.asn,
+            };
+            let source = Arc::new(Source::new(peer, address.into(), kind));
+            let attributes = Attributes {
+                next_hop: Some(next_hop(number)),
+                // The non-client's is preferred by every other rule.
+                local_pref: Some(if number == 1 { 200 } else { 100 }),
+                ..Attributes::default()
+            };
+            table.learn(&source, 0, wish, Arc::new(attributes));
+            table.select()
+        };
+        let exports = |kind| {
+            let negotiated = negotiated(LOCAL.asn, Vec::new());
+            Exports::of(&group(Some(Profile::GoBgp)), kind, &LOCAL, &negotiated).from(OURS)
+        };
+        let mut outside = UpdateGroup::<Membership>::new(
+            exports(PeerKind::IbgpNonClient).key(Family::RTC),
+            LOCAL,
+        );
+        let first = outside.advertise(&wants(2, PeerKind::IbgpClient));
+        assert_eq!(first.frames.len(), 1, "the client's");
+        let changes = wants(1, PeerKind::IbgpNonClient);
+        let withdrawn =
+            |frames: &[Frame]| frames.iter().map(|frame| frame.withdrawals).sum::<u32>();
+        let second = outside.advertise(&changes);
+        assert_eq!(
+            withdrawn(&second.frames),
+            0,
+            "it is still told the client's"
+        );
     }
 
     /// RFC 4684 §3.2, rule i.
