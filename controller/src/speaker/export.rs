@@ -109,6 +109,23 @@ impl Exports {
         }
     }
 
+    /// The same, of a peer that ended a session over an UPDATE: what was guessed of it is not believed.
+    pub fn doubted(self) -> Self {
+        match self.why {
+            Why::Capabilities(_) => Self {
+                profile: self.profile.doubted(),
+                why: Why::Doubted,
+                ..self
+            },
+            Why::Configured | Why::SoftwareVersion(_) | Why::Doubted | Why::Unknown => self,
+        }
+    }
+
+    /// Whether an UPDATE that the peer does not take may be the fault of a guess.
+    pub fn is_guess(&self) -> bool {
+        matches!(self.why, Why::Capabilities(_))
+    }
+
     /// The key of a family.
     pub fn key(&self, family: Family) -> ExportKey {
         let several = self.negotiated.add_path_send.contains(family);
@@ -155,10 +172,9 @@ impl Exports {
     /// What we say of a family ourselves, whatever others say: of route target membership, that we want everything, with
     /// our end of the session as next hop. RFC 4684 §3.2.
     ///
-    /// Not to GoBGP: 3.10.0 reads the target of the default membership, which has none, as soon as another membership comes
-    /// or goes, and dies of that (measured: nil dereference in `propagateUpdate`). It tells us what others wish for.
+    /// Not to a peer that does not take it, such as an old GoBGP: it is told what others wish for.
     pub fn preface(&self, family: Family, address: IpAddr) -> Option<Bytes> {
-        if family != Family::RTC || self.profile == Profile::GoBgp {
+        if family != Family::RTC || !self.profile.takes_default_route_target() {
             return None;
         }
         let external = self.key.kind.is_external();
@@ -422,6 +438,39 @@ mod tests {
             assert!(!next_hop(kind, v6, OURS, false));
             assert!(!next_hop(kind, Family::L2VPN_EVPN, OURS, false));
         }
+    }
+
+    #[test]
+    fn what_an_open_shows_is_not_believed_after_a_session_that_ended_over_an_update() {
+        let frr = ["frr-10.7", "frr"].map(|name| name.parse::<Profile>().unwrap());
+        let unknown = |code| Capability::Unknown {
+            code,
+            value: Bytes::new(),
+        };
+        let (host, domain) = ("leaf1".to_owned(), String::new());
+        let offered = vec![
+            Capability::EnhancedRouteRefresh,
+            unknown(76),
+            Capability::Fqdn { host, domain },
+        ];
+        let kind = PeerKind::IbgpClient;
+        let negotiated = negotiated(LOCAL.asn, offered);
+        let guessed = Exports::of(&group(None), kind, &LOCAL, &negotiated);
+        assert_eq!((guessed.profile, guessed.is_guess()), (frr[0], true));
+        let doubted = guessed.doubted();
+        assert_eq!((doubted.profile, doubted.is_guess()), (frr[1], false));
+        // Somebody says so: that holds.
+        let configured = Exports::of(&group(Some(frr[0])), kind, &LOCAL, &negotiated);
+        assert_eq!(configured.doubted().profile, frr[0]);
+    }
+
+    #[test]
+    fn a_gobgp_that_says_that_it_is_a_new_one_is_told_the_default_membership() {
+        let version = Capability::SoftwareVersion("GoBGP/4.8.0".to_owned());
+        let negotiated = negotiated(LOCAL.asn, vec![version]);
+        let exports = Exports::of(&group(None), PeerKind::IbgpClient, &LOCAL, &negotiated);
+        let (memberships, ..) = said(&exports, OURS).unwrap();
+        assert_eq!(memberships, [Membership::DEFAULT]);
     }
 
     /// It would die of our own, and is told of others instead.

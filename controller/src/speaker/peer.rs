@@ -4,6 +4,7 @@
 mod asking;
 mod colliding;
 mod exporting;
+mod guessed;
 mod inbound;
 mod joining;
 mod lingering;
@@ -49,6 +50,7 @@ use crate::reflector::owner::Parting;
 
 use asking::Asking;
 use exporting::Exporting;
+use guessed::Guessed;
 use joining::{Answer, Why};
 use liveness::Liveness;
 use newcomer::Newcomer;
@@ -123,6 +125,7 @@ pub struct Peer {
     budget: Option<Budget>,
     /// It has spent that: nothing is read until then.
     resting: Option<Instant>,
+    guessed: Guessed,
 }
 
 /// What is known while the session is established.
@@ -231,6 +234,7 @@ impl Peer {
             ending: JoinSet::new(),
             budget: None,
             resting: None,
+            guessed: Guessed::default(),
         }
     }
 
@@ -254,7 +258,7 @@ impl Peer {
         let deadline = timers
             .into_iter()
             .chain([self.resting, self.dialed_until, self.lingers_until])
-            .chain([self.asking.deadline()])
+            .chain([self.asking.deadline(), self.guessed.look_at])
             .flatten()
             .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
@@ -267,6 +271,7 @@ impl Peer {
             happened = watch(incoming, resting) => self.happened(Side::Incoming, happened).await,
             words = newcomer::first_words(&mut self.newcomer) => self.met(words).await,
             answer = pending_or(&mut self.joining) => self.joined(answer).await,
+            withheld = pending_or(&mut self.guessed.looking) => self.say_withheld(withheld),
             learned = own(&mut self.ownership) => {
                 self.judged(&learned);
                 self.heard(&learned);
@@ -297,6 +302,7 @@ impl Peer {
             self.want(family, Why::End, 0);
         }
         self.ask_for_room();
+        self.look_withheld();
         if self.telling_deadline().is_some_and(|at| now() >= at) {
             self.telling_due();
         }
@@ -523,6 +529,7 @@ impl Peer {
                 tracing::warn!(peer = %self.setup.address, %reason, "session closed");
                 self.show_end(&reason);
                 self.linger(&reason);
+                self.doubt(&reason);
                 let up = self.up.take();
                 let parting = self.parting(up.as_ref(), &reason);
                 let reason = self.grievance.take().unwrap_or_else(|| reason.to_string());
@@ -646,6 +653,7 @@ impl Peer {
             exporting,
         });
         self.begin_telling();
+        self.begin_guessing();
         self.show_begin();
     }
 

@@ -147,11 +147,7 @@ impl Peer {
         let local = &self.shared.local;
         let kind = self.setup.group.kind(negotiated.peer.asn, local.asn);
         let exports = Exports::of(&self.setup.group, kind, local, negotiated);
-        let connection = self.connections[side as usize].as_ref();
-        let exports = match connection.and_then(|it| it.socket.local_addr().ok()) {
-            Some(address) => exports.from(address.ip().to_canonical()),
-            None => exports,
-        };
+        let exports = self.believed(exports, side);
         let why = exports.why.to_string();
         self.report.profile(exports.profile.to_string(), why);
         exports
