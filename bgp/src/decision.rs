@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::nlri::Nlri;
 use crate::peer::RouterId;
-use crate::table::Path;
+use crate::table::{Path, PeerKind};
 
 /// The rule that left one path standing.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -22,6 +22,8 @@ pub enum Step {
     Withheld,
     /// Not kept beyond its session's restart time. RFC 9494 §4.3.
     Stale,
+    /// Not from a non-client, in a family where non-clients have to hear what others announce. RFC 4684 §3.2.
+    NonClient,
     /// A rule of the family that comes before the standard ones, in its own words (EVPN: RFC 7432 §15).
     Family(&'static str),
     /// Highest LOCAL_PREF, 100 where it is absent. RFC 4271 §9.1.1.
@@ -53,6 +55,7 @@ impl fmt::Display for Step {
             Self::OnlyPath => "only path",
             Self::Withheld => "not withheld",
             Self::Stale => "not long-lived stale",
+            Self::NonClient => "not from a non-client",
             Self::Family(words) => words,
             Self::LocalPref => "highest local preference",
             Self::AsPathLength => "shortest AS path",
@@ -165,6 +168,13 @@ impl<'a, N: Nlri> Candidates<'a, N> {
             && self.keep_lowest(Step::Stale, Path::is_long_lived_stale)
         {
             return self.decided(Step::Stale);
+        }
+        if N::NON_CLIENTS_LAST
+            && self.keep_lowest(Step::NonClient, |path| {
+                path.source.kind == PeerKind::IbgpNonClient
+            })
+        {
+            return self.decided(Step::NonClient);
         }
         if let Some(decided) = self.prefer_by_family() {
             return decided;

@@ -55,6 +55,10 @@ pub trait Nlri: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Whether a client is told of its own route too, as any other: it has to know that we have it.
     const RETURNS: bool = false;
 
+    /// Whether a path that every peer may be told of is better than one of a non-client, which other non-clients are not
+    /// told of.
+    const NON_CLIENTS_LAST: bool = false;
+
     /// Whether its route targets may be others than those of the routes that they concern: then what a peer exports
     /// does not show that it does not want it.
     fn stands_apart(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What may be told to whom, and changed how: RFC 4456 inside our AS, RFC 7947 between others, RFC 1997 everywhere.
 //!
-//! The next hop is never replaced: a reflector is not on the forwarding path. It does not know tables, octets, or which
+//! The next hop is replaced only where the group says so: a reflector is not on the forwarding path. It does not know tables, octets, or which
 //! members a group has; that a path does not go back to its own peer is said by the frame's audience.
 
 use std::fmt;
@@ -46,6 +46,9 @@ pub struct ExportKey {
     pub local_as: Option<LocalAs>,
     /// How many paths of a destination it is told; `None`: the best one, without path ids.
     pub add_path: Option<PathsTold>,
+    /// Our end of the session, where it stands as next hop: RFC 4271 §5.1.3 to plain peers of another AS, RFC 4684 §3.2.
+    /// `None`: the next hop stays as it was announced.
+    pub next_hop: Option<NextHop>,
     /// It knows what a long-lived stale path is. RFC 9494 §4.3.
     pub long_lived: bool,
     /// It shall use other paths where it has them: all that we tell it is about to go. RFC 8326.
@@ -110,6 +113,7 @@ impl ExportKey {
             link_bandwidth: LinkBandwidthForm::AsIs,
             local_as: None,
             add_path: None, // agreed per family
+            next_hop: None, // as the next
             long_lived: false,
             graceful_shutdown: false,
             attributes: AttributeFilter::default(),
@@ -259,7 +263,9 @@ pub fn reflect(
             out_of_our_as(attributes, local, to.local_as)
         }
     };
-    told.next_hop = told.next_hop.map(NextHop::beyond_the_link);
+    told.next_hop = to
+        .next_hop
+        .or_else(|| told.next_hop.map(NextHop::beyond_the_link));
     if source.stale == Stale::LongLived {
         label(&mut told, Community::LLGR_STALE);
     }
@@ -428,6 +434,34 @@ mod tests {
 
     /// RFC 4456 §6 and RFC 7947: one row per source, one column per group. AS path, MED, LOCAL_PREF, ORIGINATOR_ID and
     /// length of CLUSTER_LIST.
+    #[test]
+    fn our_end_of_the_session_is_the_next_hop_where_the_group_says_so() {
+        let ours = NextHop::V4(Ipv4Addr::new(192, 0, 2, 254));
+        for kind in KINDS {
+            let group = ExportKey {
+                next_hop: Some(ours),
+                ..to(kind)
+            };
+            let next_hop = |group: &ExportKey| {
+                let told = reflect(&from(IbgpClient), &path(IbgpClient), group, &LOCAL);
+                told.unwrap().next_hop
+            };
+            assert_eq!(next_hop(&group), Some(ours));
+            assert_eq!(next_hop(&to(kind)), path(IbgpClient).next_hop);
+        }
+        // A route without any is malformed, whoever would be in the way.
+        let none = Attributes {
+            next_hop: None,
+            ..path(IbgpClient)
+        };
+        let group = ExportKey {
+            next_hop: Some(ours),
+            ..to(Ebgp)
+        };
+        let told = reflect(&from(IbgpClient), &none, &group, &LOCAL);
+        assert_eq!(told, Err(NotReflected::NoNextHop));
+    }
+
     #[test]
     fn each_kind_of_group_is_told_what_its_rfc_says() {
         type Row = (&'static [u32], Option<u32>, Option<u32>, Option<u32>, usize);

@@ -344,8 +344,7 @@ fn returns<N: Nlri>(key: &ExportKey) -> bool {
 }
 
 /// RFC 4684 §3.2: we are the originator of what goes back to its peer, which would drop it otherwise. By the cluster
-/// rather than the router id, so that all replicas say the same. The next hop stays for the same reason, although it
-/// shall be our end of the session: nothing is forwarded to it.
+/// rather than the router id, so that all replicas say the same.
 fn reflected<N: Nlri>(
     path: &Path<N>,
     key: &ExportKey,

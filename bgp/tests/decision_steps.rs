@@ -8,6 +8,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use weft_bgp::attribute::{AsPath, Attributes, Community, NextHop, Origin};
 use weft_bgp::decision::{self, Step};
+use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::Prefix4;
 use weft_bgp::peer::{ClusterId, PeerId, RouterId};
 use weft_bgp::table::{Path, PeerKind, Source, Stale, Table};
@@ -389,4 +390,28 @@ fn the_best_paths_are_the_best_of_those_that_are_left() {
     assert_eq!(decision::best(&paths, 2), [1, 2]);
     assert_eq!(decision::best(&paths, 9), [1, 2, 0]);
     assert!(decision::best::<Prefix4>(&[], 2).is_empty());
+}
+
+/// RFC 4684 §3.2: non-clients are told it, and none of theirs.
+#[test]
+fn a_clients_membership_goes_before_a_non_clients() {
+    let preferred = Attributes {
+        local_pref: Some(1000),
+        ..through(&[])
+    };
+    let outside = source(1, PeerKind::IbgpNonClient);
+    let wants = |source: &Arc<Source>, attributes: Attributes| Path {
+        source: Arc::clone(source),
+        attributes: Arc::new(attributes),
+        nlri: Membership::DEFAULT,
+    };
+    let paths = [
+        wants(&outside, preferred.clone()),
+        wants(&client(9), through(&[])),
+    ];
+    let selected = decision::select(&paths).unwrap();
+    assert_eq!((selected.index, selected.by), (1, Step::NonClient));
+    // Of other families non-clients are meshed and know the better one.
+    let other = [path(&outside, preferred), path(&client(9), through(&[]))];
+    assert_eq!(select(&other), (1, Step::LocalPref));
 }

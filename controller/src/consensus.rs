@@ -419,4 +419,4 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const TRANSFER_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -589,6 +589,11 @@ impl Reflector {
         &self.views.vteps
     }
 
+    /// EVPN destinations of which a peer is not told if nothing is known of it, by the first reason.
+    pub fn withheld(&self) -> &BTreeMap<&'static str, u64> {
+        self.views.withheld()
+    }
+
     /// EVPN destinations by route type; those of types 1 to 5 also where there are none.
     pub fn types(&self) -> &BTreeMap<u8, u64> {
         self.views.types()

@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use weft_proto::agent::v1;
 
 use self::answers::Answers;
 use self::gribi::{Counted, Device, Wanted, connect_tcp};
@@ -26,6 +25,7 @@ use crate::daemon::supervision::supervised;
 use crate::fabric::topology::SwitchName;
 
 pub use self::gribi::{Connect, Connecting};
+pub use self::observe::Heard;
 pub use self::status::{AgentState, AgentStatus};
 
 pub mod answers;
@@ -72,7 +72,7 @@ struct Running {
     switch: SwitchName,
     wanted: watch::Sender<Wanted>,
     status: watch::Receiver<AgentStatus>,
-    observed: watch::Receiver<Option<Arc<v1::Status>>>,
+    observed: watch::Receiver<Heard>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -194,11 +194,11 @@ impl Southbound {
         self.answers.clone()
     }
 
-    /// What the weft-agent of a switch said last. None if the switch has another gRIBI server, if the agent is silent,
-    /// if the mode is off, or while this replica does not lead.
-    pub fn observed(&self, switch: &SwitchName) -> Option<Arc<v1::Status>> {
-        let agent = &self.intents.get(switch)?.agent;
-        self.running.get(agent)?.observed.borrow().clone()
+    /// What is heard of the weft-agent of a switch: nothing if the mode is off, or while this replica does not lead.
+    pub fn observed(&self, switch: &SwitchName) -> Heard {
+        let intent = self.intents.get(switch);
+        let running = intent.and_then(|intent| self.running.get(&intent.agent));
+        running.map_or(Heard::Silent, |running| running.observed.borrow().clone())
     }
 
     /// Changes whenever [`observed`](Self::observed) changes for a switch in more than counters.
@@ -278,7 +278,7 @@ impl Southbound {
         let state = AgentState::Connecting;
         let status = AgentStatus::new(switch.clone(), agent.clone(), wanted.mode, state);
         let (status_out, status) = watch::channel(status);
-        let (latest, observed) = watch::channel(None);
+        let (latest, observed) = watch::channel(Heard::Silent);
         let (wanted, wanted_in) = watch::channel(wanted);
         let counted = Counted {
             switch: switch.clone(),

@@ -157,11 +157,17 @@ impl Shared {
         self.bfd.get_or_init(start).as_ref().map_err(Clone::clone)
     }
 
-    /// One identity, one address: false if another address holds it.
-    pub fn claim_identity(&self, peer: PeerId, address: IpAddr) -> bool {
+    /// One identity, one address.
+    ///
+    /// # Errors
+    /// The address that holds the identity.
+    pub fn claim_identity(&self, peer: PeerId, address: IpAddr) -> Result<(), IpAddr> {
         let mut identities = lock(&self.identities);
         identities.retain(|other, held| *other == peer || *held != address);
-        *identities.entry(peer).or_insert(address) == address
+        match *identities.entry(peer).or_insert(address) {
+            holder if holder == address => Ok(()),
+            holder => Err(holder),
+        }
     }
 
     /// The address holds no identity any more.

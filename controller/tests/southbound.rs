@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use weft_agent::forwarding::Operation;
-use weft_controller::southbound::AgentState;
 use weft_controller::southbound::intent::Mode;
+use weft_controller::southbound::{AgentState, Heard};
 
 use self::foreign::Foreign;
 use self::switch::{Replica, Switch};
@@ -534,19 +534,41 @@ async fn what_the_agent_says_is_known_while_it_is_fresh() {
     replica.intend(1, &[(1, EVEN), (2, EVEN)]);
     let leaf = "leaf1".into();
     let mut changed = replica.southbound.changed();
-    assert!(replica.southbound.observed(&leaf).is_none());
+    let heard = |replica: &Replica| match replica.southbound.observed(&leaf) {
+        Heard::Status(status) => Some(status.version.clone()),
+        Heard::Silent | Heard::Foreign => None,
+    };
+    assert!(heard(&replica).is_none());
     replica.lead(1, 1);
     changed.changed().await.unwrap();
-    let status = replica.southbound.observed(&leaf).unwrap();
-    assert_eq!(status.version, "198.51.100.1/32 198.51.100.2/32");
+    let expected = Some("198.51.100.1/32 198.51.100.2/32".to_owned());
+    assert_eq!(heard(&replica), expected);
     // Counters alone change nothing.
     sleep(Duration::from_secs(30)).await;
     assert!(!changed.has_changed().unwrap());
-    assert!(replica.southbound.observed(&leaf).is_some());
+    assert_eq!(heard(&replica), expected);
 
     foreign.fall_silent(true);
     changed.changed().await.unwrap();
-    assert!(replica.southbound.observed(&leaf).is_none());
+    assert!(heard(&replica).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_the_status_service_is_not_a_weft_agent() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    replica.mode = Mode::Shadow;
+    replica.intend(1, &[(1, EVEN)]);
+    let leaf = "leaf1".into();
+    let mut changed = replica.southbound.changed();
+    replica.lead(1, 1);
+    changed.changed().await.unwrap();
+    assert!(matches!(replica.southbound.observed(&leaf), Heard::Foreign));
+    // It is that while it is away, too.
+    switch.off();
+    sleep(Duration::from_secs(120)).await;
+    assert!(matches!(replica.southbound.observed(&leaf), Heard::Foreign));
 }
 
 #[tokio::test(start_paused = true)]

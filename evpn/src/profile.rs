@@ -34,8 +34,10 @@ pub use sendable::{Withheld, sendable, withdrawable};
 pub enum Profile {
     /// FRR, and what is built from it; the version where it is known.
     Frr(FrrVersion),
-    /// GoBGP.
+    /// GoBGP, of any version that is not said to be a later one.
     GoBgp,
+    /// GoBGP from 4.8.0 on, which lives with the default route target.
+    GoBgp48,
     /// ExaBGP.
     ExaBgp,
     /// BIRD.
@@ -104,7 +106,7 @@ impl Profile {
         match self {
             Self::Frr(version) => version.filter(),
             // Measured; see the table above.
-            Self::GoBgp => GOBGP,
+            Self::GoBgp | Self::GoBgp48 => GOBGP,
             Self::ExaBgp => EXABGP,
             // Keeps what it does not know as octets, as its source says; not measured.
             Self::Bird => union(&[MULTICAST, TUNNELS, IPV6_NEXT_HOP, ODD_SEGMENTS]),
@@ -134,6 +136,7 @@ impl Profile {
         match self {
             Self::Frr(version) => version.link_bandwidth(),
             Self::GoBgp
+            | Self::GoBgp48
             | Self::ExaBgp
             | Self::Bird
             | Self::OpenBgpd
@@ -170,6 +173,24 @@ impl Profile {
     #[must_use]
     pub fn default_route_target_only(self) -> bool {
         self == Self::Eos
+    }
+
+    /// Whether it takes the default route target of RFC 4684. GoBGP 3.10.0 reads the target of that membership, which has
+    /// none, as soon as another membership comes or goes, and dies of it (measured: nil dereference in `propagateUpdate`);
+    /// 4.8.0 lives.
+    #[must_use]
+    pub fn takes_default_route_target(self) -> bool {
+        self != Self::GoBgp
+    }
+
+    /// What it is taken for after a session that it ended over an UPDATE: what its OPEN shows may be an earlier version.
+    #[must_use]
+    pub fn doubted(self) -> Self {
+        match self {
+            Self::Frr(_) => Self::Frr(FrrVersion::OLD),
+            Self::GoBgp | Self::GoBgp48 => Self::GoBgp,
+            _ => Self::Generic,
+        }
     }
 }
 
@@ -282,9 +303,10 @@ impl fmt::Display for UnknownProfile {
 
 impl std::error::Error for UnknownProfile {}
 
-const NAMES: [(&str, Profile); 13] = [
+const NAMES: [(&str, Profile); 14] = [
     ("frr", Profile::Frr(FrrVersion::OLD)),
     ("gobgp", Profile::GoBgp),
+    ("gobgp-4.8", Profile::GoBgp48),
     ("exabgp", Profile::ExaBgp),
     ("bird", Profile::Bird),
     ("openbgpd", Profile::OpenBgpd),

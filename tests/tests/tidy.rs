@@ -138,6 +138,7 @@ const BANNED: &[Banned] = &[
             "controller/src/daemon/leadership.rs",
             "controller/src/daemon/leadership/departed.rs",
             "controller/src/daemon/switches.rs",
+            "controller/src/daemon/switches/announced.rs",
             "controller/src/daemon/switches/led.rs",
             "controller/src/monitoring.rs",
             "controller/src/monitoring",

@@ -86,6 +86,10 @@ impl Nlri for Membership {
     /// RFC 4684 §3.2: by its own wish a client knows that there is somebody to tell, such as another one with that wish.
     const RETURNS: bool = true;
 
+    /// RFC 4684 §3.2: a non-client is told a client's path where there is one. What a membership says is in its key, so it
+    /// is the best path for everybody.
+    const NON_CLIENTS_LAST: bool = true;
+
     fn family() -> Family {
         Family::RTC
     }

@@ -186,7 +186,7 @@ Exit codes:
   0  ok
   1  refused: an argument, a file, or the replica's answer says why
   2  no answer: no weft listens, nothing comes in time, or no majority of replicas agrees
-  3  not so: plan and routing differ, or a table is not empty in time";
+  3  not so: plan and routing differ or cannot be compared, or a table is not empty in time";
 
 /// A day; more is no timeout.
 const TIMEOUT_MAX_SECS: u64 = 86_400;

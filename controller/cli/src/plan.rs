@@ -17,7 +17,8 @@ mod diff;
 pub(crate) enum Command {
     /// Shares by leaf and destination, each with its reason.
     Show(Wanted),
-    /// What the leaves' own routing has, what weft plans, and what the uplinks carry. Exit code 3: they differ.
+    /// What the leaves' own routing has, what weft plans, and what the uplinks carry. Exit code 3: they differ, or a leaf
+    /// could not be compared.
     Diff(Wanted),
 }
 

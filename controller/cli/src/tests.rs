@@ -184,8 +184,13 @@ impl operator_server::Operator for Replica {
             differs,
             ..operator::PrefixDiff::default()
         };
+        let unknown = match leaf.as_str() {
+            "leaf3" => "no weft-agent there says what its own routing has",
+            _ => "",
+        };
         let leaf = operator::LeafDiff {
             leaf,
+            unknown: unknown.to_owned(),
             prefixes: vec![prefix],
             ..operator::LeafDiff::default()
         };
@@ -760,6 +765,8 @@ async fn a_plan_that_differs_is_printed_and_ends_with_its_own_code() {
         (failure.to_string().as_str(), failure.exit_code()),
         ("1 prefix differs", 3)
     );
+    let said = refused(&["plan", "diff", "--leaf", "leaf3"]).await;
+    assert_eq!(said, ("not compared: leaf3".to_owned(), 3));
     let said = refused(&["plan", "diff"]).await;
     assert_eq!(said, ("only the leader knows: ask replica 2".to_owned(), 1));
 }

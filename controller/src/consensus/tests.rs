@@ -25,6 +25,12 @@ fn world(dir: &tempfile::TempDir) -> (Consensus, Edge, mpsc::Receiver<Reflected>
     (consensus, edge, reflected)
 }
 
+/// A handle whose commands the caller takes: nobody else does.
+pub(crate) fn unheard(dir: &tempfile::TempDir) -> (Consensus, mpsc::Receiver<Command>) {
+    let (consensus, edge, _) = world(dir);
+    (consensus, edge.inbox)
+}
+
 /// To wake a proposer takes longer than to hand an entry over, and the whole fabric waits for that.
 #[test]
 fn what_is_applied_is_handed_over_before_its_proposer_is_told() {

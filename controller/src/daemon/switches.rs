@@ -43,7 +43,7 @@ pub async fn program(shared: Arc<Shared>, led: Led) {
     let (fabric, declared) = watch::channel(None);
     let (publish, announced) = watch::channel(Arc::default());
     let follow = announced::follow(Arc::clone(&shared), declared, publish);
-    let switches = Switches::new(shared, led, fabric, announced);
+    let switches = Switches::new(shared, led, fabric, announced, Southbound::new());
     tokio::join!(supervised("announced", follow), switches.run());
 }
 
@@ -94,9 +94,9 @@ impl Switches {
         led: Led,
         topology: watch::Sender<Option<Arc<Topology>>>,
         announced: watch::Receiver<Arc<Announced>>,
+        southbound: Southbound,
     ) -> Self {
         let solver = Solver::start();
-        let southbound = Southbound::new();
         led.set_answers(southbound.answers());
         Self {
             shared,
@@ -201,8 +201,8 @@ impl Switches {
         };
         self.agents.watch(&topology, &self.modes, now);
         for switch in topology.switches().filter(|switch| switch.agent.is_some()) {
-            let status = self.southbound.observed(&switch.name);
-            self.agents.observe(&switch.name, status, &self.led, now);
+            let heard = self.southbound.observed(&switch.name);
+            self.agents.observe(&switch.name, heard, &self.led, now);
         }
     }
 
@@ -224,18 +224,18 @@ impl Switches {
         }
     }
 
-    /// Says what every switch should have, if that changed.
-    fn intend(&mut self, now: Instant) {
+    /// Says what every switch should have. False: that did not change, and nothing was built.
+    fn intend(&mut self, now: Instant) -> bool {
         let plan = self.plans.borrow_and_update().clone();
         let Some(topology) = plan.topology() else {
-            return;
+            return false;
         };
         // Reasons may be new where routes are not.
         self.led.set_plan(&plan);
         let unheard = self.agents.unheard(topology, now);
         let intended = self.intended.as_ref();
         if intended.is_some_and(|it| it.is_from(&plan, &self.modes, &unheard)) {
-            return;
+            return false;
         }
         self.southbound
             .set_intent(intents(&plan, &self.modes, &unheard), plan.revision);
@@ -244,6 +244,7 @@ impl Switches {
             unheard,
             plan,
         });
+        true
     }
 
     /// Sees to it that the replicas have a name for switches, and that the switches get what is intended.
@@ -349,7 +350,11 @@ const GATHER: Duration = Duration::from_millis(5);
 mod tests {
     use super::*;
     use crate::balancer::Balancer;
-    use crate::fabric::topology::tests::declared;
+    use crate::consensus::tests::unheard;
+    use crate::fabric::live::SpineRoutes;
+    use crate::fabric::topology::tests::{declared, leaf_spine, vtep};
+    use crate::southbound::Heard;
+    use crate::speaker::peer::tests::shared_over;
 
     fn plan() -> Plan {
         let mut fabric = declared(3, 2);
@@ -390,6 +395,64 @@ mod tests {
             .map(|(name, intent)| (name.to_string(), intent.mode))
             .collect();
         assert_eq!(held, [("leaf1".to_owned(), Mode::On)]);
+    }
+
+    /// What two spines announce, but for what the first one lost.
+    fn announced(lost: &[u8]) -> Arc<Announced> {
+        let routes = |lost: &[u8]| {
+            let kept = (1..=2).filter(|leaf| !lost.contains(leaf));
+            SpineRoutes::To(kept.map(vtep).collect())
+        };
+        let spines = [
+            ("spine1".into(), routes(lost)),
+            ("spine2".into(), routes(&[])),
+        ];
+        Arc::new(spines.into())
+    }
+
+    #[tokio::test]
+    async fn a_link_event_builds_intents_once_and_proposes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (consensus, mut proposed) = unheard(&dir);
+        let (publish, spines) = watch::channel(announced(&[]));
+        let (fabric, _declared) = watch::channel(Some(Arc::new(leaf_spine(2, 2))));
+        let nobody = Southbound::over(Arc::new(|_| Box::pin(std::future::pending())));
+        let shared = Arc::new(shared_over(consensus));
+        let mut group = shared.consensus.group().borrow().clone();
+        group.status.term = 7;
+        let mut switches = Switches::new(shared, Led::new(), fabric, spines, nobody);
+        switches.modes.set("", Some(Mode::On));
+        switches.incarnation = Some(1);
+        switches.confirmed = Some(7);
+        for leaf in ["leaf1", "leaf2"] {
+            let heard = Heard::Status(Arc::default());
+            let now = Instant::now();
+            switches
+                .agents
+                .observe(&leaf.into(), heard, &switches.led, now);
+        }
+        let mut revisions = Vec::new();
+        // The first plan, a link that is lost, and the same link again.
+        for lost in [&[][..], &[2], &[]] {
+            publish.send_replace(announced(lost));
+            switches.solve(Instant::now());
+            switches.plans.changed().await.unwrap();
+            let built: Vec<_> = (0..100)
+                .filter(|_| {
+                    switches.solve(Instant::now());
+                    switches.intend(Instant::now())
+                })
+                .collect();
+            assert_eq!(built, [0], "with {lost:?} lost");
+            assert!(!switches.plans.has_changed().unwrap());
+            switches.program(&group).await;
+            revisions.extend(switches.intended.as_ref().map(|it| it.plan.revision));
+        }
+        assert!(
+            revisions.is_sorted_by(|one, next| one < next),
+            "{revisions:?}"
+        );
+        assert!(proposed.try_recv().is_err(), "nothing is agreed on");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub type Announced = BTreeMap<SwitchName, SpineRoutes>;
 pub enum SpineRoutes {
     /// The spine has no session to any replica.
     NoSession,
+    /// The session began a moment ago. The VTEPs of this fabric that it has announced a route to; others may follow.
+    Beginning(BTreeSet<IpAddr>),
     /// The VTEPs of this fabric that it has a route to. Empty: its routes say nothing of VTEPs.
     To(BTreeSet<IpAddr>),
 }
@@ -158,6 +160,7 @@ impl<'a> Way<'a> {
         match announced.get(self.spine) {
             None => Ok(false),
             Some(SpineRoutes::NoSession) => Err(Unusable::SpineSilent(self.spine.clone())),
+            Some(SpineRoutes::Beginning(vteps)) => Ok(vteps.contains(&self.vtep)),
             Some(SpineRoutes::To(vteps)) if vteps.is_empty() => Ok(false),
             Some(SpineRoutes::To(vteps)) if vteps.contains(&self.vtep) => Ok(true),
             Some(SpineRoutes::To(_)) => Err(Unusable::NotAnnounced(self.spine.clone(), self.vtep)),
@@ -215,6 +218,17 @@ mod tests {
         let said = live.unconfirmed(topology.link(FAR).unwrap());
         let said = said.map(|why| why.to_string());
         assert_eq!(said.as_deref(), Some("spine1 has no BGP session to weft"));
+    }
+
+    #[test]
+    fn a_spine_that_begins_confirms_what_it_announces_and_denies_nothing() {
+        let topology = leaf_spine(2, 2);
+        let routes = SpineRoutes::Beginning([vtep(1)].into());
+        let announced = [("spine1".into(), routes)].into();
+        let live = Live::new(&topology, &announced, &BTreeMap::new());
+        assert_eq!(why(&live, &topology, FAR), None);
+        let near = topology.link("leaf1:eth1--spine1:eth1").unwrap();
+        assert_eq!(live.unconfirmed(near), None);
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(super) fn rows(reports: &[(IpAddr, Facts)], counted: &Counted) -> Vec<proto:
     let mut rows: Vec<proto::Peer> = Vec::new();
     let mut local = BTreeSet::new();
     for (address, facts) in reports {
-        local.extend(facts.peer);
+        local.extend(served(facts));
         rows.push(row(*address, facts, counted));
     }
     let others = counted.agreed.iter();
@@ -98,8 +98,14 @@ pub(super) fn sort_key(row: &proto::Peer) -> String {
     format!("{id:08x}/{}", row.address)
 }
 
+/// Whose routes and sessions those of a peer are. One that is refused for its router id has none: what is agreed is of the
+/// peer that was first.
+fn served(facts: &Facts) -> Option<PeerId> {
+    facts.peer.filter(|_| facts.rival.is_none())
+}
+
 fn row(address: IpAddr, facts: &Facts, counted: &Counted) -> proto::Peer {
-    let agreed = facts.peer.and_then(|peer| counted.agreed.get(&peer));
+    let agreed = served(facts).and_then(|peer| counted.agreed.get(&peer));
     let owner = agreed.and_then(|agreed| agreed.owner.as_ref());
     let total = |wanted: Direction| messages(facts, wanted).map(|(_, count)| count).sum();
     proto::Peer {
@@ -113,7 +119,7 @@ fn row(address: IpAddr, facts: &Facts, counted: &Counted) -> proto::Peer {
         state: facts.state.to_owned(),
         since_secs: facts.since.elapsed().as_secs(),
         families: facts.families.iter().map(ToString::to_string).collect(),
-        routes: facts.peer.map_or(0, |peer| counted.routes(peer)),
+        routes: served(facts).map_or(0, |peer| counted.routes(peer)),
         messages_received: total(Direction::Received),
         messages_sent: total(Direction::Sent),
         owner: owner.map_or(0, |owner| owner.replica),
@@ -147,7 +153,7 @@ pub(super) fn detail(
     let negotiated = facts.negotiated.as_deref();
     let asn = facts.peer.map(|peer| peer.asn);
     let kind = settings.and_then(|settings| Some(settings.kind(asn?, local_asn)));
-    let agreed = facts.peer.and_then(|peer| counted.agreed.get(&peer));
+    let agreed = served(facts).and_then(|peer| counted.agreed.get(&peer));
     let retention = agreed.and_then(|agreed| agreed.owner.as_ref()?.retention.as_ref());
     let by_name = |counts: &BTreeMap<&'static str, u64>| {
         let pairs = counts
@@ -310,6 +316,45 @@ mod tests {
     use weft_bgp::table::PeerKind;
 
     use super::*;
+
+    #[test]
+    fn a_peer_that_is_refused_has_nothing_of_the_one_that_was_first() {
+        use crate::ledger::Owner;
+        use crate::speaker::report::Report;
+        let id = PeerId {
+            router_id: RouterId(9),
+            asn: 64_496,
+        };
+        let [first, second] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let owner = Owner {
+            replica: 1,
+            epoch: 1,
+            address: first,
+            kind: PeerKind::IbgpClient,
+            fresh_from: 0,
+            returned: None,
+            retention: None,
+        };
+        let agreed = Agreed {
+            owner: Some(owner),
+            sessions: [1].into(),
+        };
+        let counted = Counted {
+            agreed: [(id, agreed)].into(),
+            routes: [(id, 7)].into(),
+        };
+        let report = Report::new("leaves".to_owned(), false);
+        let mut facts = report.facts();
+        facts.peer = Some(id);
+        facts.rival = Some(first);
+        let of = |rows: &[proto::Peer]| {
+            let row = |row: &proto::Peer| (row.address.clone(), row.routes, row.owner);
+            rows.iter().map(row).collect::<Vec<_>>()
+        };
+        let rows = rows(&[(second, facts)], &counted);
+        let expected = [(String::new(), 7, 1), (second.to_string(), 0, 0)];
+        assert_eq!(of(&rows), expected);
+    }
 
     #[test]
     fn routes_are_counted_by_peer_over_all_parts_of_a_table() {

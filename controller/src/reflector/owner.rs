@@ -119,6 +119,22 @@ pub enum Step {
     Done,
 }
 
+/// Address of the peer's live session at the replica that owns it, where that is another replica and another address: two
+/// devices have the same router id and AS, or one has sessions from two addresses. The one that is owned was first.
+pub fn rival(replica: u64, address: IpAddr, agreed: &Agreed) -> Option<IpAddr> {
+    let owner = agreed.owner.as_ref()?;
+    let live = owner.replica != replica && agreed.sessions.contains(&owner.replica);
+    (live && owner.address != address).then_some(owner.address)
+}
+
+/// Whether a session from `address` may be of another device than the one whose paths are there and that other replicas
+/// may still serve.
+pub fn is_stranger(replica: u64, address: IpAddr, agreed: &Agreed) -> bool {
+    let owner = agreed.owner.as_ref();
+    let moved = owner.is_some_and(|owner| owner.address != address);
+    moved && agreed.sessions.iter().any(|id| *id != replica)
+}
+
 /// Decides the next step.
 pub fn next(own: &Own<'_>, agreed: &Agreed) -> Step {
     match own.established {
@@ -128,6 +144,10 @@ pub fn next(own: &Own<'_>, agreed: &Agreed) -> Step {
 }
 
 fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step {
+    if rival(own.replica, address, agreed).is_some() {
+        // Whoever drives the session ends it.
+        return Step::Wait;
+    }
     if !agreed.sessions.contains(&own.replica) {
         let key = FactKey::Session(own.replica, own.peer);
         let ops = vec![ledger::put(&key, Bytes::new())];
@@ -147,7 +167,8 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
     }
     // The record of an earlier session of ours keeps the others waiting: renew it, whoever is preferred.
     let renewed = owner.is_some_and(|owner| owner.replica == own.replica);
-    let preferred = preferred(own.peer, &agreed.sessions) == Some(own.replica);
+    let stranger = is_stranger(own.replica, address, agreed);
+    let preferred = !stranger && preferred(own.peer, &agreed.sessions) == Some(own.replica);
     if !renewed && !preferred && !own.impatient {
         return Step::Wait;
     }
@@ -498,6 +519,10 @@ mod tests {
     #[derive(Clone, Debug, Default)]
     struct Session {
         established: bool,
+        /// Of another device with the same router id and AS.
+        clone: bool,
+        /// It was ended for that, and comes again.
+        refused: bool,
         claimed: Option<Owner>,
         parting: Parting,
         left: Option<Owner>,
@@ -506,7 +531,35 @@ mod tests {
         pending: Option<(Batch, Option<Owner>, Option<Owner>)>,
     }
 
+    impl Session {
+        fn address(&self) -> IpAddr {
+            IpAddr::from([192, 0, 2, if self.clone { 2 } else { 1 }])
+        }
+
+        /// What the peer's task does.
+        fn refuse(&mut self, id: u64, facts: &Facts) {
+            let rival = rival(id, self.address(), &facts.agreed());
+            if self.established && self.pending.is_none() && rival.is_some() {
+                (self.established, self.refused) = (false, true);
+                self.claimed = None;
+            }
+        }
+
+        /// What the peer does a while later.
+        fn come_again(&mut self) {
+            if std::mem::take(&mut self.refused) {
+                self.established = true;
+                self.left = None;
+            }
+        }
+    }
+
     fn step(id: u64, session: &Session, agreed: &Agreed) -> Step {
+        step_late(id, session, agreed, false)
+    }
+
+    /// `late`: the replica that should claim had its time.
+    fn step_late(id: u64, session: &Session, agreed: &Agreed, late: bool) -> Step {
         let preserved = Preserved {
             graceful: FAMILIES.to_vec(),
             long_lived: Vec::new(),
@@ -518,10 +571,10 @@ mod tests {
             families: &FAMILIES,
             established: session
                 .established
-                .then_some(("192.0.2.1".parse().unwrap(), PeerKind::IbgpClient)),
+                .then_some((session.address(), PeerKind::IbgpClient)),
             announced: session.announced,
             claimed: session.claimed.as_ref(),
-            impatient: false,
+            impatient: late,
             parting: &session.parting,
             restarted: false,
             served_secs: 0,
@@ -533,7 +586,12 @@ mod tests {
     }
 
     fn decide(id: u64, session: &mut Session, facts: &Facts) {
-        session.pending = match step(id, session, &facts.agreed()) {
+        decide_late(id, session, facts, false);
+    }
+
+    fn decide_late(id: u64, session: &mut Session, facts: &Facts, late: bool) {
+        session.refuse(id, facts);
+        session.pending = match step_late(id, session, &facts.agreed(), late) {
             Step::Wait | Step::Done | Step::Commit => None,
             Step::Announce(batch) | Step::Release(batch) => Some((batch, None, None)),
             Step::Leave(batch, owner) => Some((batch, None, Some(owner))),
@@ -594,6 +652,99 @@ mod tests {
                 prop_assert_eq!(session.claimed.as_ref(), Some(&owner));
             }
         }
+    }
+
+    proptest! {
+        /// The third replica's session is of another device. A session that waits for what it proposed decides nothing.
+        #[test]
+        fn one_of_two_devices_with_one_identity_is_served_and_the_other_leaves_nothing(
+            events in proptest::collection::vec((0usize..3, 0u8..4), 0..120)
+        ) {
+            let mut facts = Facts::default();
+            let mut sessions = vec![Session::default(); 3];
+            sessions[2].clone = true;
+            for (at, event) in events {
+                let session = &mut sessions[at];
+                match event {
+                    0 => { session.established = true; session.left = None; session.refused = false; }
+                    1 => { session.established = false; session.claimed = None; session.refused = false; }
+                    2 if session.pending.is_some() => {}
+                    2 => decide(MEMBERS[at], session, &facts),
+                    _ => apply(session, &mut facts),
+                }
+            }
+            let served = sessions.iter().any(|session| session.established || session.refused);
+            for round in 0..60 {
+                for (at, session) in sessions.iter_mut().enumerate() {
+                    apply(session, &mut facts);
+                    if round == 20 {
+                        session.come_again();
+                    }
+                    decide_late(MEMBERS[at], session, &facts, round >= 40);
+                    apply(session, &mut facts);
+                }
+            }
+            let established = || sessions.iter().filter(|session| session.established);
+            prop_assert_eq!(established().next().is_some(), served, "somebody is served");
+            let agreed = facts.agreed();
+            match agreed.owner {
+                None => prop_assert!(!served && !facts.has_routes()),
+                Some(owner) => {
+                    prop_assert!(served);
+                    prop_assert!(established().all(|session| session.address() == owner.address));
+                    let session = &sessions[usize::try_from(owner.replica).unwrap() - 1];
+                    prop_assert_eq!(session.claimed.as_ref(), Some(&owner));
+                }
+            }
+        }
+    }
+
+    fn owned_by(replica: u64, sessions: &[u64]) -> Agreed {
+        Agreed {
+            owner: Some(Owner {
+                replica,
+                epoch: 1,
+                address: "192.0.2.1".parse().unwrap(),
+                kind: PeerKind::IbgpClient,
+                fresh_from: 0,
+                returned: None,
+                retention: None,
+            }),
+            sessions: sessions.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn a_second_device_with_the_identity_of_one_that_is_served_is_refused() {
+        let (first, second) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        let served = owned_by(1, &[1]);
+        assert_eq!(rival(3, second, &served), Some(first));
+        // The same one at another replica.
+        assert_eq!(rival(3, first, &served), None);
+        // It went, or it has moved to another address.
+        assert_eq!(rival(3, second, &owned_by(1, &[])), None);
+        assert_eq!(rival(1, second, &served), None);
+        let mut session = Session {
+            established: true,
+            clone: true,
+            ..Session::default()
+        };
+        assert!(
+            matches!(step(3, &session, &served), Step::Wait),
+            "not even announced"
+        );
+        // While its owner is dead, those at its address go first.
+        assert!(is_stranger(3, second, &owned_by(1, &[2, 3])));
+        assert!(matches!(
+            step(3, &session, &owned_by(1, &[2, 3])),
+            Step::Wait
+        ));
+        assert!(matches!(
+            step(3, &session, &owned_by(1, &[3])),
+            Step::Claim(..)
+        ));
+        session.clone = false;
+        assert!(!is_stranger(3, first, &owned_by(1, &[2, 3])));
     }
 
     /// RFC 4724 §4.2: what it did not keep goes at once, whether its absence was said or not.

@@ -115,6 +115,10 @@ pub struct Stake {
     unanswered: Option<(Owner, Option<Duration>)>,
     /// For how many seconds the last session that ended was established.
     served_secs: u32,
+    /// Address at which another replica serves the peer, while this session should not be.
+    rival: Option<IpAddr>,
+    /// The session ended for that: it says nothing of the peer.
+    refused: bool,
     /// The session is over, and before that is said, what was stale and not said again goes.
     sifting: bool,
     /// When the last UPDATE came.
@@ -196,6 +200,8 @@ impl Stake {
             restarted: false,
             unanswered: None,
             served_secs: 0,
+            rival: None,
+            refused: false,
             sifting: false,
             learned_at: None,
             look_at: None,
@@ -211,6 +217,7 @@ impl Stake {
     /// The peer came back before everything was taken away.
     pub fn resume(&mut self, terms: Terms, view: Arc<FabricView>, now: Duration) {
         self.sifting = false;
+        (self.rival, self.refused) = (None, false);
         self.adj_rib_in = adj_rib_in(&self.parties, &terms, view);
         self.kind = terms.kind;
         self.families = terms.families;
@@ -242,7 +249,9 @@ impl Stake {
         self.learned_at = None;
         self.refreshing.clear();
         self.pause = None;
+        self.refused |= self.rival.take().is_some();
         self.parting = match parting {
+            _ if self.refused => Parting::Gone,
             Parting::Gone if ours => Parting::OurDoing,
             parting => parting,
         };
@@ -282,6 +291,12 @@ impl Stake {
         // Whatever comes of them was decided by a session that is over.
         self.batches.clear();
         self.adj_rib_in.renounce();
+    }
+
+    /// Address at which another replica serves a peer of the same router id and AS: this session has to end. As of the
+    /// last [`Self::go_on`]; a session that waits for what it proposed is not judged.
+    pub fn rival(&self) -> Option<IpAddr> {
+        self.rival
     }
 
     /// Nothing of the peer is left in the facts, and no session holds it.
@@ -406,6 +421,12 @@ impl Stake {
             // What was agreed once may be agreed again, when the peer was gone meanwhile.
             Some(_) | None => self.replaced = None,
         }
+        let Parties {
+            replica, address, ..
+        } = self.parties;
+        let established = self.established.is_some();
+        let rival = owner::rival(replica, address, &agreed);
+        self.rival = rival.filter(|_| established);
         let served = |owner: &Owner| agreed.sessions.contains(&owner.replica);
         self.unserved = match agreed.owner.as_ref().is_some_and(served) {
             true => None,
@@ -481,6 +502,10 @@ impl Stake {
 
     fn decide(&self, agreed: &Agreed, now: Duration, away_secs: u32) -> Step {
         let parties = &self.parties;
+        let patience = match owner::is_stranger(parties.replica, parties.address, agreed) {
+            true => STRANGER_PATIENCE,
+            false => PATIENCE,
+        };
         let own = Own {
             replica: parties.replica,
             members: &parties.members,
@@ -489,7 +514,7 @@ impl Stake {
             established: self.established.map(|_| (parties.address, self.kind)),
             claimed: self.claimed.as_ref(),
             announced: self.announced,
-            impatient: self.unserved.is_some_and(|since| now >= since + PATIENCE),
+            impatient: self.unserved.is_some_and(|since| now >= since + patience),
             parting: &self.parting,
             restarted: self.restarted,
             served_secs: self.served_secs,
@@ -548,7 +573,7 @@ impl Stake {
             (Outcome::Applied { .. }, Proposed::Released(left)) => {
                 self.announced = false;
                 self.restarted = false;
-                let left = left.filter(|_| self.established.is_none());
+                let left = left.filter(|_| self.established.is_none() && !self.refused);
                 self.left = left.map(|owner| (owner, now + LEAVE));
                 self.await_news(now, |_| false);
             }
@@ -565,7 +590,9 @@ impl Stake {
             (Outcome::Superseded | Outcome::Dropped, proposed) => {
                 // It may have been agreed all the same, and nobody left to say so.
                 match proposed {
-                    Proposed::Released(Some(owner)) if self.established.is_none() => {
+                    Proposed::Released(Some(owner))
+                        if self.established.is_none() && !self.refused =>
+                    {
                         self.left = Some((owner, now + LEAVE));
                     }
                     Proposed::Claim(owner, _, by) => self.unanswered = Some((owner, by)),
@@ -658,10 +685,11 @@ impl Stake {
         let sync = ledger::FAMILIES
             .into_iter()
             .filter_map(|family| self.said_all_at(family));
-        let patience = self.unserved.map(|since| since + PATIENCE);
+        let patience = [PATIENCE, STRANGER_PATIENCE];
+        let patience = patience.map(|it| self.unserved.map(|since| since + it));
         let refreshed = self.refreshing.values().copied();
         let left = self.left.as_ref().map(|(_, until)| *until);
-        sync.chain(patience)
+        sync.chain(patience.into_iter().flatten())
             .chain(refreshed)
             .chain(left)
             .chain(self.look_at)
@@ -711,6 +739,8 @@ fn adj_rib_in(parties: &Parties, terms: &Terms, view: Arc<FabricView>) -> AdjRib
 const PIPELINE: usize = 4;
 /// How long the replica that should claim may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// ... and those that serve the peer at the address that it had.
+const STRANGER_PATIENCE: Duration = Duration::from_secs(4);
 /// How long a replica may be dead before everybody knows it, while the others elect a leader too.
 const LEAVE: Duration = Duration::from_secs(5);
 /// How long an applied step may take to show in what is agreed here.
@@ -873,6 +903,55 @@ mod tests {
         assert_eq!((learned.withdrawn, learned.swept.len()), (1, 1));
         let learned = stake.refreshed(refresh(RouteRefresh::END), later);
         assert_eq!(learned.withdrawn, 0);
+    }
+
+    #[test]
+    fn a_session_from_another_address_than_that_which_is_served_proposes_nothing() {
+        let rival = IpAddr::from([192, 0, 2, 1]);
+        let owned = |sessions: &[u64]| Agreed {
+            owner: Some(Owner {
+                replica: 1,
+                epoch: 1,
+                address: rival,
+                kind: PeerKind::IbgpClient,
+                fresh_from: 0,
+                returned: None,
+                retention: None,
+            }),
+            sessions: sessions.iter().copied().collect(),
+        };
+        let (mut stake, mut book) = (second(), Book::default());
+        stake.agree(owned(&[1]));
+        stake.go_on(BEGUN, &mut book);
+        assert_eq!((stake.rival(), book.0.len()), (Some(rival), 0));
+        stake.end(Parting::Gone, false, BEGUN);
+        stake.go_on(BEGUN, &mut book);
+        assert!(stake.is_done() && stake.rival().is_none());
+        // The other one claims after this session was announced: it is taken back, and says nothing of the peer.
+        let (mut stake, mut book) = (second(), Book::default());
+        stake.go_on(BEGUN, &mut book);
+        stake.agree(owned(&[1, OURS]));
+        stake.go_on(BEGUN, &mut book);
+        assert_eq!(
+            stake.rival(),
+            None,
+            "not before it is known what came of it"
+        );
+        stake.ended(1, &applied(), BEGUN);
+        stake.go_on(BEGUN, &mut book);
+        assert_eq!((stake.rival(), book.0.len()), (Some(rival), 1));
+        stake.end(Parting::Gone, false, BEGUN);
+        stake.go_on(BEGUN, &mut book);
+        assert_eq!(book.0.len(), 2, "taken back");
+        stake.ended(2, &applied(), BEGUN);
+        stake.agree(owned(&[1]));
+        stake.go_on(BEGUN, &mut book);
+        assert!(stake.is_done());
+        // The other one went: nothing is in the way.
+        let (mut stake, mut book) = (second(), Book::default());
+        stake.agree(owned(&[]));
+        stake.go_on(BEGUN, &mut book);
+        assert_eq!((stake.rival(), book.0.len()), (None, 1));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What weft-agent says of its switch, beside gRIBI: the latest status, for as long as it is fresh.
 //!
-//! It refuses to know what follows from it. A switch whose gRIBI server is not a weft-agent has none.
+//! It refuses to know what follows from it. A gRIBI server that is not a weft-agent answers UNIMPLEMENTED, as gRPC has it for
+//! a service that a server does not have.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,13 +20,24 @@ use super::intent::Mode;
 /// Grows whenever the status of a switch changes in more than counters.
 pub(super) type Changes = Arc<watch::Sender<u64>>;
 
+/// What is known of the weft-agent at the gRIBI server of a switch.
+#[derive(Clone, Debug, Default)]
+pub enum Heard {
+    /// Nothing, or nothing that is fresh.
+    #[default]
+    Silent,
+    /// The server answers, and has no such service: it is not a weft-agent.
+    Foreign,
+    /// Its latest status.
+    Status(Arc<v1::Status>),
+}
+
 /// The task that watches the agent of one switch.
 pub(super) struct Observer {
     pub(super) agent: Arc<str>,
     pub(super) connect: Connect,
     pub(super) wanted: watch::Receiver<Wanted>,
-    /// The latest; None if there is none or it is not fresh.
-    pub(super) latest: watch::Sender<Option<Arc<v1::Status>>>,
+    pub(super) latest: watch::Sender<Heard>,
     pub(super) changes: Changes,
 }
 
@@ -51,16 +63,19 @@ impl Observer {
                 return;
             }
             let ended = self.watch().await;
-            if self.latest.borrow().is_some() {
+            if matches!(*self.latest.borrow(), Heard::Status(_)) {
                 pause = PAUSE_MIN;
             }
-            let wait = match ended {
+            let foreign = matches!(*self.latest.borrow(), Heard::Foreign);
+            let (heard, wait) = match ended {
                 Ended::OtherPrefixes => continue,
-                Ended::Unwanted => Duration::ZERO,
-                Ended::Unimplemented => UNIMPLEMENTED_PAUSE,
-                Ended::Lost => pause,
+                Ended::Unwanted => (Heard::Silent, Duration::ZERO),
+                Ended::Unimplemented => (Heard::Foreign, UNIMPLEMENTED_PAUSE),
+                // A server that is away is still the one that it was.
+                Ended::Lost if foreign => (Heard::Foreign, pause),
+                Ended::Lost => (Heard::Silent, pause),
             };
-            self.publish(None);
+            self.publish(heard);
             tokio::time::sleep(wait).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -76,7 +91,7 @@ impl Observer {
         loop {
             tokio::select! {
                 status = timeout(SILENCE_MAX, stream.message()) => match status {
-                    Ok(Ok(Some(status))) => self.publish(Some(Arc::new(status))),
+                    Ok(Ok(Some(status))) => self.publish(Heard::Status(Arc::new(status))),
                     Ok(Err(status)) => return refused(&status),
                     Ok(Ok(None)) | Err(_) => return Ended::Lost,
                 },
@@ -115,13 +130,15 @@ impl Observer {
             .collect()
     }
 
-    fn publish(&self, status: Option<Arc<v1::Status>>) {
-        let before = self.latest.send_replace(status);
+    fn publish(&self, heard: Heard) {
+        let before = self.latest.send_replace(heard);
         let after = self.latest.borrow();
         let same = match (&before, &*after) {
-            (Some(before), Some(after)) => without_counters(before) == without_counters(after),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
+            (Heard::Status(before), Heard::Status(after)) => {
+                without_counters(before) == without_counters(after)
+            }
+            (Heard::Silent, Heard::Silent) | (Heard::Foreign, Heard::Foreign) => true,
+            (Heard::Silent | Heard::Foreign | Heard::Status(_), _) => false,
         };
         drop(after);
         if !same {

@@ -31,6 +31,8 @@ pub struct Exports {
     negotiated: Negotiated,
     opaque: bool,
     local_asn: u32,
+    /// Our end of the session, where it is known.
+    address: Option<IpAddr>,
     /// What runs on the peer.
     pub profile: Profile,
     /// How that is known.
@@ -95,9 +97,35 @@ impl Exports {
             negotiated: negotiated.clone(),
             opaque: *opaque_relay,
             local_asn: local_as.map_or(local.asn, |shown| shown.asn),
+            address: None,
             profile,
             why,
         }
+    }
+
+    /// The same over a session that has its end at this address of ours.
+    pub fn from(self, address: IpAddr) -> Self {
+        Self {
+            address: Some(address),
+            ..self
+        }
+    }
+
+    /// The same, of a peer that ended a session over an UPDATE: what was guessed of it is not believed.
+    pub fn doubted(self) -> Self {
+        match self.why {
+            Why::Capabilities(_) => Self {
+                profile: self.profile.doubted(),
+                why: Why::Doubted,
+                ..self
+            },
+            Why::Configured | Why::SoftwareVersion(_) | Why::Doubted | Why::Unknown => self,
+        }
+    }
+
+    /// Whether an UPDATE that the peer does not take may be the fault of a guess.
+    pub fn is_guess(&self) -> bool {
+        matches!(self.why, Why::Capabilities(_))
     }
 
     /// The key of a family.
@@ -107,7 +135,26 @@ impl Exports {
         ExportKey {
             filter: self.filter(family),
             add_path: several.then_some(told),
+            next_hop: self.next_hop(family),
             ..self.key.clone()
+        }
+    }
+
+    /// Our own address as next hop: of memberships, RFC 4684 §3.2, and of unicast routes to a peer of another AS that is
+    /// no client of a route server, RFC 4271 §5.1.3, if the family has next hops of that kind. The next hop of EVPN is a
+    /// VTEP and stays.
+    fn next_hop(&self, family: Family) -> Option<NextHop> {
+        let plain = self.key.kind == PeerKind::Ebgp;
+        let over_ipv6 = self.negotiated.ipv4_over_ipv6;
+        match (family, self.address?) {
+            (Family::RTC, IpAddr::V4(ours)) => Some(NextHop::V4(ours)),
+            (Family::RTC, IpAddr::V6(ours)) => Some(NextHop::V6(ours)),
+            (Family::IPV4_UNICAST, IpAddr::V4(ours)) if plain => Some(NextHop::V4(ours)),
+            (Family::IPV4_UNICAST, IpAddr::V6(ours)) if plain && over_ipv6 => {
+                Some(NextHop::V6(ours))
+            }
+            (Family::IPV6_UNICAST, IpAddr::V6(ours)) if plain => Some(NextHop::V6(ours)),
+            _ => None,
         }
     }
 
@@ -127,10 +174,9 @@ impl Exports {
     /// What we say of a family ourselves, whatever others say: of route target membership, that we want everything, with
     /// our end of the session as next hop. RFC 4684 §3.2.
     ///
-    /// Not to GoBGP: 3.10.0 reads the target of the default membership, which has none, as soon as another membership comes
-    /// or goes, and dies of that (measured: nil dereference in `propagateUpdate`). It tells us what others wish for.
+    /// Not to a peer that does not take it, such as an old GoBGP: it is told what others wish for.
     pub fn preface(&self, family: Family, address: IpAddr) -> Option<Bytes> {
-        if family != Family::RTC || self.profile == Profile::GoBgp {
+        if family != Family::RTC || !self.profile.takes_default_route_target() {
             return None;
         }
         let external = self.key.kind.is_external();
@@ -177,7 +223,8 @@ mod tests {
     use weft_bgp::peer::{ClusterId, PeerId, RouterId};
     use weft_bgp::reflect::LocalAs;
     use weft_bgp::table::{Source, Table};
-    use weft_bgp::update_group::UpdateGroup;
+    use weft_bgp::update_group::{Frame, UpdateGroup};
+    use weft_evpn::profile::FrrVersion;
 
     use super::*;
     use crate::config::AttributeLists;
@@ -315,6 +362,118 @@ mod tests {
             unreachable!("it is written so above");
         };
         assert_eq!(next_hop, NextHop::V6(address));
+    }
+
+    /// RFC 4684 §3.2, rule ii: once a non-client wants what clients want, it must hear of the clients all the same.
+    #[test]
+    fn a_non_client_is_told_a_clients_membership_whatever_a_non_client_wants() {
+        let mut table = Table::new();
+        let target = ExtendedCommunity::route_target_as2(64_496, 100);
+        let wish = Membership::exactly(LOCAL.asn, target);
+        let next_hop = |number: u8| NextHop::V4(Ipv4Addr::new(192, 0, 2, number));
+        let mut wants = |number: u8, kind| {
+            let address = Ipv4Addr::new(192, 0, 2, number);
+            let peer = PeerId {
+                router_id: address.into(),
+                asn: LOCAL.asn,
+            };
+            let source = Arc::new(Source::new(peer, address.into(), kind));
+            let attributes = Attributes {
+                next_hop: Some(next_hop(number)),
+                // The non-client's is preferred by every other rule.
+                local_pref: Some(if number == 1 { 200 } else { 100 }),
+                ..Attributes::default()
+            };
+            table.learn(&source, 0, wish, Arc::new(attributes));
+            table.select()
+        };
+        let exports = |kind| {
+            let negotiated = negotiated(LOCAL.asn, Vec::new());
+            Exports::of(&group(Some(Profile::GoBgp)), kind, &LOCAL, &negotiated).from(OURS)
+        };
+        let mut outside = UpdateGroup::<Membership>::new(
+            exports(PeerKind::IbgpNonClient).key(Family::RTC),
+            LOCAL,
+        );
+        let first = outside.advertise(&wants(2, PeerKind::IbgpClient));
+        assert_eq!(first.frames.len(), 1, "the client's");
+        let changes = wants(1, PeerKind::IbgpNonClient);
+        let withdrawn =
+            |frames: &[Frame]| frames.iter().map(|frame| frame.withdrawals).sum::<u32>();
+        let second = outside.advertise(&changes);
+        assert_eq!(
+            withdrawn(&second.frames),
+            0,
+            "it is still told the client's"
+        );
+    }
+
+    /// RFC 4684 §3.2, rule i.
+    #[test]
+    fn the_next_hop_of_others_memberships_is_our_end_of_the_session() {
+        let key = client(Profile::Frr(FrrVersion::OLD))
+            .from(OURS)
+            .key(Family::RTC);
+        assert_eq!(
+            key.next_hop,
+            Some(NextHop::V4(Ipv4Addr::new(192, 0, 2, 254)))
+        );
+    }
+
+    /// RFC 4271 §5.1.3.
+    #[test]
+    fn our_end_of_the_session_is_the_next_hop_of_unicast_routes_to_plain_peers_of_another_as() {
+        let ours6: IpAddr = "2001:db8::fe".parse().unwrap();
+        let next_hop = |kind, family, address, over_ipv6| {
+            let mut negotiated = negotiated(64_497, Vec::new());
+            negotiated.ipv4_over_ipv6 = over_ipv6;
+            let exports = Exports::of(&group(None), kind, &LOCAL, &negotiated);
+            exports.from(address).key(family).next_hop.is_some()
+        };
+        let (v4, v6) = (Family::IPV4_UNICAST, Family::IPV6_UNICAST);
+        for kind in [PeerKind::Ebgp, PeerKind::RouteServerClient] {
+            let plain = kind == PeerKind::Ebgp;
+            assert_eq!(next_hop(kind, v4, OURS, false), plain);
+            assert_eq!(next_hop(kind, v6, ours6, false), plain);
+            assert_eq!(next_hop(kind, v4, ours6, true), plain);
+            // There is no such next hop in the family: that of the route stays.
+            assert!(!next_hop(kind, v4, ours6, false));
+            assert!(!next_hop(kind, v6, OURS, false));
+            assert!(!next_hop(kind, Family::L2VPN_EVPN, OURS, false));
+        }
+    }
+
+    #[test]
+    fn what_an_open_shows_is_not_believed_after_a_session_that_ended_over_an_update() {
+        let frr = ["frr-10.7", "frr"].map(|name| name.parse::<Profile>().unwrap());
+        let unknown = |code| Capability::Unknown {
+            code,
+            value: Bytes::new(),
+        };
+        let (host, domain) = ("leaf1".to_owned(), String::new());
+        let offered = vec![
+            Capability::EnhancedRouteRefresh,
+            unknown(76),
+            Capability::Fqdn { host, domain },
+        ];
+        let kind = PeerKind::IbgpClient;
+        let negotiated = negotiated(LOCAL.asn, offered);
+        let guessed = Exports::of(&group(None), kind, &LOCAL, &negotiated);
+        assert_eq!((guessed.profile, guessed.is_guess()), (frr[0], true));
+        let doubted = guessed.doubted();
+        assert_eq!((doubted.profile, doubted.is_guess()), (frr[1], false));
+        // Somebody says so: that holds.
+        let configured = Exports::of(&group(Some(frr[0])), kind, &LOCAL, &negotiated);
+        assert_eq!(configured.doubted().profile, frr[0]);
+    }
+
+    #[test]
+    fn a_gobgp_that_says_that_it_is_a_new_one_is_told_the_default_membership() {
+        let version = Capability::SoftwareVersion("GoBGP/4.8.0".to_owned());
+        let negotiated = negotiated(LOCAL.asn, vec![version]);
+        let exports = Exports::of(&group(None), PeerKind::IbgpClient, &LOCAL, &negotiated);
+        let (memberships, ..) = said(&exports, OURS).unwrap();
+        assert_eq!(memberships, [Membership::DEFAULT]);
     }
 
     /// It would die of our own, and is told of others instead.

@@ -2,8 +2,10 @@
 //! ownership. Knows sockets and clocks; the rules of BGP are the session's.
 
 mod asking;
+mod colliding;
 mod company;
 mod exporting;
+mod guessed;
 mod inbound;
 mod joining;
 mod lingering;
@@ -14,7 +16,7 @@ mod pace;
 mod reconfigure;
 mod shown;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -51,6 +53,7 @@ use crate::reflector::owner::Parting;
 use asking::Asking;
 use company::Companions;
 use exporting::Exporting;
+use guessed::Guessed;
 use joining::{Answer, Why};
 use liveness::Liveness;
 use newcomer::Newcomer;
@@ -129,6 +132,7 @@ pub struct Peer {
     budget: Option<Budget>,
     /// It has spent that: nothing is read until then.
     resting: Option<Instant>,
+    guessed: Guessed,
 }
 
 /// What is known while the session is established.
@@ -242,6 +246,7 @@ impl Peer {
             ending: JoinSet::new(),
             budget: None,
             resting: None,
+            guessed: Guessed::default(),
         }
     }
 
@@ -266,6 +271,7 @@ impl Peer {
             .into_iter()
             .chain([self.resting, self.dialed_until, self.lingers_until])
             .chain([self.asking.deadline(), self.company_deadline()])
+            .chain([self.guessed.look_at])
             .flatten()
             .fold(now() + IDLE, Instant::min);
         let [outgoing, incoming] = &mut self.connections;
@@ -278,6 +284,7 @@ impl Peer {
             happened = watch(incoming, resting) => self.happened(Side::Incoming, happened).await,
             words = newcomer::first_words(&mut self.newcomer) => self.met(words).await,
             answer = pending_or(&mut self.joining) => self.joined(answer).await,
+            withheld = pending_or(&mut self.guessed.looking) => self.say_withheld(withheld),
             learned = own(&mut self.ownership) => {
                 self.judged(&learned);
                 self.heard(&learned);
@@ -287,6 +294,7 @@ impl Peer {
             () = tokio::time::sleep_until(deadline) => self.due().await,
         }
         self.dismiss().await;
+        self.refuse_rival().await;
         if self.ownership.as_ref().is_some_and(Ownership::is_done) && self.up.is_none() {
             self.ownership = None;
             self.shared.release_identity(self.setup.address);
@@ -308,6 +316,7 @@ impl Peer {
             self.want(family, Why::End, 0);
         }
         self.ask_for_room();
+        self.look_withheld();
         if self.telling_deadline().is_some_and(|at| now() >= at) {
             self.telling_due();
         }
@@ -534,6 +543,7 @@ impl Peer {
                 tracing::warn!(peer = %self.setup.address, %reason, "session closed");
                 self.show_end(&reason);
                 self.linger(&reason);
+                self.doubt(&reason);
                 let up = self.up.take();
                 let parting = self.parting(up.as_ref(), &reason);
                 if up.is_some() {
@@ -651,16 +661,11 @@ impl Peer {
             .kind(negotiated.peer.asn, self.shared.local.asn);
         tracing::info!(peer = %self.setup.address, id = %negotiated.peer, %kind, "session established");
         self.report.up(&negotiated);
-        if !self
+        let claimed = self
             .shared
-            .claim_identity(negotiated.peer, self.setup.address)
-        {
-            tracing::error!(peer = %self.setup.address, id = %negotiated.peer, "another peer has this router id");
-            self.grievance = Some(format!("another peer is {}", negotiated.peer));
-            self.session
-                .handle(Input::Stop(Cease::Rejected), now().into_std());
-            self.restart = Some(now() + CONFLICT_HOLD);
-            return;
+            .claim_identity(negotiated.peer, self.setup.address);
+        if let Err(holder) = claimed {
+            return self.collide(negotiated.peer, holder);
         }
         self.pace();
         let terms = self.terms(&negotiated);
@@ -676,10 +681,13 @@ impl Peer {
                 self.ownership = Ownership::begin(&self.shared, peer, address, terms, now()).await;
             }
         }
+        if let Some(rival) = self.take_rival() {
+            return self.collide(negotiated.peer, rival);
+        }
         self.shared.saw_restart(self.setup.address);
         self.stop_dialing();
         self.watch_path(side).await;
-        let exporting = Exporting::new(self.exports(&negotiated));
+        let exporting = Exporting::new(self.exports(&negotiated, side));
         self.shared.losses.gain();
         self.up = Some(Up {
             side,
@@ -687,6 +695,7 @@ impl Peer {
             exporting,
         });
         self.begin_telling();
+        self.begin_guessing();
         self.show_begin();
     }
 
@@ -835,8 +844,6 @@ const YIELD_EVERY: u32 = 64;
 const YIELD_AFTER: std::time::Duration = std::time::Duration::from_millis(5);
 /// Look again now and then, whatever happens.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
-/// How long a peer that takes another's identity has to wait.
-const CONFLICT_HOLD: std::time::Duration = std::time::Duration::from_secs(30);
 /// How long a connection may be silent before another one of the same peer replaces it.
 const SILENCE: std::time::Duration = std::time::Duration::from_secs(3);
 /// How long a peer gets to take our Cease.

@@ -5,7 +5,7 @@ pub mod notable;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -96,6 +96,8 @@ pub struct Facts {
     pub bfd: Option<watch::Receiver<weft_bfd::Status>>,
     /// What it was not told for want of interest.
     pub saved: BTreeMap<Family, Arc<Saved>>,
+    /// Address of the peer that has the same router id and AS, for which the last session was refused.
+    pub rival: Option<IpAddr>,
     /// Since when its task has nothing to do but to remember how its sessions ended.
     pub lingering: Option<Instant>,
 }
@@ -178,6 +180,7 @@ impl Report {
             ended: BTreeSet::new(),
             bfd: None,
             saved: BTreeMap::new(),
+            rival: None,
             lingering: None,
         };
         Self(Arc::new(Inner {
@@ -280,6 +283,12 @@ impl Report {
         facts.near.clear();
         facts.established += 1;
         facts.attempt_error.clear();
+        facts.rival = None;
+    }
+
+    /// The session is refused, since a peer at this address has the same router id and AS.
+    pub fn rival(&self, rival: IpAddr) {
+        self.lock().rival = Some(rival);
     }
 
     /// The session ended.

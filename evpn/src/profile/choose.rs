@@ -16,6 +16,8 @@ pub enum Why {
     SoftwareVersion(String),
     /// Only one known speaker offers these capabilities.
     Capabilities(&'static str),
+    /// It was taken for another one, and ended a session over an UPDATE.
+    Doubted,
     /// Nothing in its OPEN tells it from others.
     Unknown,
 }
@@ -26,6 +28,7 @@ impl fmt::Display for Why {
             Self::Configured => f.write_str("configured"),
             Self::SoftwareVersion(version) => write!(f, "software version {version:?}"),
             Self::Capabilities(of) => f.write_str(of),
+            Self::Doubted => f.write_str("it ended a session over an UPDATE"),
             Self::Unknown => f.write_str("nothing in its OPEN says what it runs"),
         }
     }
@@ -34,8 +37,10 @@ impl fmt::Display for Why {
 impl Profile {
     /// The profile of a peer that offers these capabilities, and why.
     ///
-    /// FRR since 9.1 tells its software version where "neighbor capability software-version" is
-    /// configured; without it an FRR cannot be told from an older one and is taken for one.
+    /// FRR since 9.1 tells its software version where "neighbor capability software-version" is configured. Without it, FRR
+    /// 8.4.4 offers the route refresh of before RFC 2918 and 10.7.1 a limit of paths (seen on the wire). FRR since 10.1
+    /// offers the same as 10.7.1, and before 10.6 it ends a session that names a router by IPv6: who takes a peer for
+    /// 10.7 has to look for that, see [`Profile::doubted`].
     #[must_use]
     pub fn choose(capabilities: &[Capability]) -> (Self, Why) {
         let version = capabilities.iter().find_map(|capability| match capability {
@@ -46,6 +51,11 @@ impl Profile {
             return (profile, Why::SoftwareVersion(version.clone()));
         }
         let has = |code: u8| capabilities.iter().any(|it| it.code() == code);
+        if has(FQDN) && has(ENHANCED_ROUTE_REFRESH) && has(PATHS_LIMIT) && !has(OLD_ROUTE_REFRESH) {
+            let why =
+                Why::Capabilities("host name and capabilities of FRR 10, no software version");
+            return (Self::Frr(FrrVersion::IPV6_TUNNELS), why);
+        }
         if has(FQDN) && has(ENHANCED_ROUTE_REFRESH) {
             let why = Why::Capabilities("host name and capabilities of FRR, no software version");
             return (Self::Frr(FrrVersion::OLD), why);
@@ -56,7 +66,29 @@ impl Profile {
             let why = Why::Capabilities("host name and capabilities of GoBGP, no software version");
             return (Self::GoBgp, why);
         }
+        let only = |codes: &[u8]| {
+            let offered = capabilities.iter().map(Capability::code);
+            codes.iter().all(|code| has(*code)) && offered.into_iter().all(|it| codes.contains(&it))
+        };
+        if only(&BIRD) && capabilities.iter().all(lists_no_family) {
+            let why = Why::Capabilities("the capabilities of BIRD, no software version");
+            return (Self::Bird, why);
+        }
+        // A router that offers messages of 65,535 octets knows route refresh.
+        if only(&EXABGP) {
+            let why = Why::Capabilities("the capabilities of ExaBGP, no software version");
+            return (Self::ExaBgp, why);
+        }
         (Self::Generic, Why::Unknown)
+    }
+}
+
+/// As of a speaker that helps others restart, and keeps nothing over its own: BIRD's default.
+fn lists_no_family(capability: &Capability) -> bool {
+    match capability {
+        Capability::GracefulRestart(restart) => restart.families.is_empty(),
+        Capability::LongLivedGracefulRestart(families) => families.is_empty(),
+        _ => true, // many other capabilities, of another crate
     }
 }
 
@@ -67,13 +99,14 @@ fn named(version: &str) -> Option<Profile> {
         .iter()
         .find(|(beginning, _)| lower.starts_with(beginning))?;
     Some(match profile {
-        Profile::Frr(_) => Profile::Frr(frr(&lower)),
+        Profile::Frr(_) => Profile::Frr(version_of(&lower)),
+        Profile::GoBgp if version_of(&lower) >= GOBGP_48 => Profile::GoBgp48,
         other => *other,
     })
 }
 
 /// "frrouting/10.7.0-dev" is 10.7; what is written otherwise is an old one.
-fn frr(version: &str) -> FrrVersion {
+fn version_of(version: &str) -> FrrVersion {
     let from = version.find(|letter: char| letter.is_ascii_digit());
     let digits = version.get(from.unwrap_or(version.len())..).unwrap_or("");
     let mut numbers = digits
@@ -104,5 +137,13 @@ const EXTENDED_NEXT_HOP: u8 = 5;
 const EXTENDED_MESSAGE: u8 = 6;
 const ENHANCED_ROUTE_REFRESH: u8 = 70;
 const FQDN: u8 = 73;
+/// draft-abraitis-idr-addpath-paths-limit.
+const PATHS_LIMIT: u8 = 76;
 /// Of before RFC 2918.
 const OLD_ROUTE_REFRESH: u8 = 128;
+/// What BIRD 3.4.0 offers by default, on the wire.
+const BIRD: [u8; 6] = [1, ROUTE_REFRESH, 64, 65, ENHANCED_ROUTE_REFRESH, 71];
+/// What ExaBGP 4.2.21 and 5.0.15 offer by default, on the wire.
+const EXABGP: [u8; 3] = [1, 65, EXTENDED_MESSAGE];
+/// The first GoBGP that was seen to take the default route target.
+const GOBGP_48: FrrVersion = FrrVersion { major: 4, minor: 8 };

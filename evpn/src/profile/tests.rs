@@ -46,6 +46,34 @@ fn frr_8() -> Vec<Capability> {
     ]
 }
 
+/// That of FRR 10.7.1.
+fn frr_10() -> Vec<Capability> {
+    vec![
+        Capability::MultiProtocol(Family::L2VPN_EVPN),
+        Capability::RouteRefresh,
+        Capability::EnhancedRouteRefresh,
+        Capability::FourOctetAs(64_496),
+        Capability::ExtendedMessage,
+        Capability::AddPath(Vec::new()),
+        other(76),
+        host(),
+        Capability::GracefulRestart(weft_bgp::capability::GracefulRestart::default()),
+        Capability::LongLivedGracefulRestart(Vec::new()),
+    ]
+}
+
+/// That of BIRD 3.4.0.
+fn bird_3() -> Vec<Capability> {
+    vec![
+        Capability::MultiProtocol(Family::L2VPN_EVPN),
+        Capability::RouteRefresh,
+        Capability::GracefulRestart(weft_bgp::capability::GracefulRestart::default()),
+        Capability::FourOctetAs(64_496),
+        Capability::EnhancedRouteRefresh,
+        Capability::LongLivedGracefulRestart(Vec::new()),
+    ]
+}
+
 /// That of GoBGP 3.10.0.
 fn gobgp_3() -> Vec<Capability> {
     vec![
@@ -57,7 +85,7 @@ fn gobgp_3() -> Vec<Capability> {
     ]
 }
 
-/// That of ExaBGP 4.2.21.
+/// That of ExaBGP 4.2.21 and 5.0.15.
 fn exabgp_4() -> Vec<Capability> {
     vec![
         Capability::MultiProtocol(Family::L2VPN_EVPN),
@@ -88,7 +116,27 @@ fn a_peer_is_known_by_what_it_offers() {
             "host name and capabilities of GoBGP, no software version",
         ),
         (
+            frr_10(),
+            Profile::Frr(FrrVersion::IPV6_TUNNELS),
+            "host name and capabilities of FRR 10, no software version",
+        ),
+        (
+            bird_3(),
+            Profile::Bird,
+            "the capabilities of BIRD, no software version",
+        ),
+        (
             exabgp_4(),
+            Profile::ExaBgp,
+            "the capabilities of ExaBGP, no software version",
+        ),
+        (
+            [bird_3(), vec![Capability::ExtendedMessage]].concat(),
+            Profile::Generic,
+            "nothing in its OPEN says what it runs",
+        ),
+        (
+            [exabgp_4(), vec![Capability::RouteRefresh]].concat(),
             Profile::Generic,
             "nothing in its OPEN says what it runs",
         ),
@@ -114,6 +162,7 @@ fn a_software_version_says_more() {
         ("FRRouting", frr(0, 0)),
         ("FRRouting/99999999.1", frr(0, 0)),
         ("GoBGP/3.37.0", Profile::GoBgp),
+        ("GoBGP/4.8.0", Profile::GoBgp48),
         ("ExaBGP/5.0.0", Profile::ExaBgp),
         ("weft/0.1.0", Profile::Weft),
         // Not known: what it offers speaks for itself.
@@ -124,6 +173,17 @@ fn a_software_version_says_more() {
     }
     let why = with_version("FRRouting/10.7").1;
     assert_eq!(why, "software version \"FRRouting/10.7\"");
+}
+
+#[test]
+fn a_peer_that_is_doubted_is_told_no_more_than_before() {
+    for (_, profile) in NAMES {
+        let (before, after) = (profile.filter().0, profile.doubted().filter().0);
+        assert_eq!(before & after, after, "{profile}");
+    }
+    let frr = Profile::choose(&frr_10()).0.doubted();
+    assert_eq!(frr, Profile::Frr(FrrVersion::OLD));
+    assert!(!Profile::GoBgp48.doubted().takes_default_route_target());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::dialog::Dialog;
 use crate::failure::Failure;
 use crate::output::{self, Table, printable};
 
-/// Asks, prints, and fails if there are differences.
+/// Asks, prints, and fails if there are differences or if a leaf could not be compared.
 pub(super) async fn diff(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let mut client = dialog.connection.operator().await?;
     let leaf = wanted.leaf.unwrap_or_default();
@@ -20,10 +20,9 @@ pub(super) async fn diff(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), 
     if !output::object(dialog.out, dialog.format, &diff)? {
         diff.print(dialog.out)?;
     }
-    match diff.differing() {
-        0 => Ok(()),
-        1 => Err(Failure::Unmet("1 prefix differs".to_owned())),
-        count => Err(Failure::Unmet(format!("{count} prefixes differ"))),
+    match diff.unmet() {
+        None => Ok(()),
+        Some(unmet) => Err(Failure::Unmet(unmet)),
     }
 }
 
@@ -70,6 +69,21 @@ impl Diff {
     fn differing(&self) -> usize {
         let prefixes = self.leaves.iter().flat_map(|leaf| &leaf.prefixes);
         prefixes.filter(|prefix| prefix.differs).count()
+    }
+
+    /// What keeps plan and routing from being known to be equal.
+    fn unmet(&self) -> Option<String> {
+        let differing = match self.differing() {
+            0 => None,
+            1 => Some("1 prefix differs".to_owned()),
+            count => Some(format!("{count} prefixes differ")),
+        };
+        let unknown = self.leaves.iter().filter(|leaf| !leaf.unknown.is_empty());
+        let unknown: Vec<_> = unknown.map(|leaf| printable(&leaf.leaf)).collect();
+        let compared =
+            (!unknown.is_empty()).then(|| format!("not compared: {}", unknown.join(", ")));
+        let parts: Vec<_> = differing.into_iter().chain(compared).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -261,5 +275,16 @@ leaf2 (off): no weft-agent there says what its own routing has
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert_eq!(diff.differing(), 1);
+    }
+
+    #[test]
+    fn a_leaf_of_which_nothing_is_known_is_not_as_planned() {
+        let mut diff = Diff::from(answer());
+        let expected = "1 prefix differs; not compared: leaf2";
+        assert_eq!(diff.unmet().as_deref(), Some(expected));
+        diff.leaves[0].prefixes.clear();
+        assert_eq!(diff.unmet().as_deref(), Some("not compared: leaf2"));
+        diff.leaves[1].unknown.clear();
+        assert_eq!(diff.unmet(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the agents of switches said last, and which leaves have none that says anything.
+//! What the agents of switches said last, and which leaves have another gRIBI server than weft-agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use super::led::Led;
 use crate::fabric::live::Interfaces;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
+use crate::southbound::Heard;
 
 /// What this replica knows of agents while it leads.
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub(super) struct Agents {
     /// Time at which this replica began to watch each leaf that has an agent.
     watched: BTreeMap<SwitchName, Instant>,
     observed: BTreeMap<SwitchName, Observed>,
+    /// Switches whose gRIBI server says that it is not a weft-agent.
+    foreign: BTreeSet<SwitchName>,
 }
 
 /// What a switch's agent said.
@@ -25,7 +28,6 @@ struct Observed {
     status: Arc<agent::Status>,
     /// Empty while the agent is silent: it has no say then.
     interfaces: Arc<Interfaces>,
-    heard: Instant,
     /// When its counters were sampled last.
     sampled: Instant,
 }
@@ -52,14 +54,18 @@ impl Agents {
         }
     }
 
-    /// Takes the latest word of an agent; None: it is silent.
-    pub(super) fn observe(
-        &mut self,
-        switch: &SwitchName,
-        status: Option<Arc<agent::Status>>,
-        led: &Led,
-        now: Instant,
-    ) {
+    /// Takes what was heard of the agent of a switch last.
+    pub(super) fn observe(&mut self, switch: &SwitchName, heard: Heard, led: &Led, now: Instant) {
+        let (status, foreign) = match heard {
+            Heard::Status(status) => (Some(status), false),
+            Heard::Foreign => (None, true),
+            Heard::Silent => (None, false),
+        };
+        if !foreign {
+            self.foreign.remove(switch);
+        } else if !self.foreign.contains(switch) {
+            self.foreign.insert(switch.clone());
+        }
         let before = self.observed.get_mut(switch);
         let Some(status) = status else {
             if let Some(before) = before.filter(|before| !before.interfaces.is_empty()) {
@@ -71,7 +77,6 @@ impl Agents {
         let mut sampled = None;
         let mut kept = None;
         if let Some(before) = before {
-            before.heard = now;
             if Arc::ptr_eq(&before.status, &status) && !before.interfaces.is_empty() {
                 return;
             }
@@ -90,7 +95,6 @@ impl Agents {
         let observed = Observed {
             status,
             interfaces,
-            heard: now,
             sampled: fresh.unwrap_or(now),
         };
         self.observed.insert(switch.clone(), observed);
@@ -105,25 +109,27 @@ impl Agents {
             .collect()
     }
 
-    /// Leaves whose gRIBI server is not a weft-agent, as far as one can tell: it said nothing for a while.
+    /// Leaves whose gRIBI server is not a weft-agent: it says so, or nobody has heard of it within a time that every
+    /// weft-agent keeps. One that was heard and is silent stays what it was.
     pub(super) fn foreign(&self, now: Instant) -> BTreeSet<SwitchName> {
-        let heard = |leaf: &SwitchName| {
-            let observed = self.observed.get(leaf);
-            observed.is_some_and(|observed| now < observed.heard + FORGOTTEN_AFTER)
-        };
         let watched = self.watched.iter();
-        let silent = watched.filter(|(leaf, since)| now >= **since + HEARD_WITHIN && !heard(leaf));
-        silent.map(|(leaf, _)| leaf.clone()).collect()
+        let foreign = watched.filter(|(leaf, since)| {
+            let silent = now >= **since + ANSWERED_WITHIN && !self.observed.contains_key(*leaf);
+            silent || self.foreign.contains(*leaf)
+        });
+        foreign.map(|(leaf, _)| leaf.clone()).collect()
     }
 
     /// Leaves of which nobody knows yet whether their gRIBI server is a weft-agent.
     pub(super) fn unheard(&self, topology: &Topology, now: Instant) -> BTreeSet<SwitchName> {
         let young = |leaf: &SwitchName| {
             let since = self.watched.get(leaf);
-            since.is_none_or(|since| now < *since + HEARD_WITHIN)
+            since.is_none_or(|since| now < *since + ANSWERED_WITHIN)
         };
+        let known =
+            |leaf: &SwitchName| self.observed.contains_key(leaf) || self.foreign.contains(leaf);
         programmed(topology)
-            .filter(|leaf| young(leaf) && !self.observed.contains_key(*leaf))
+            .filter(|leaf| young(leaf) && !known(leaf))
             .cloned()
             .collect()
     }
@@ -142,19 +148,17 @@ fn interfaces(status: &agent::Status) -> Interfaces {
 
 /// Counters are compared over seconds; shorter differences are noise.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// A weft-agent speaks as soon as it is asked. A switch that has said nothing for so long is taken for another kind of
-/// gRIBI server, which gets ways that somebody confirms.
-const HEARD_WITHIN: Duration = Duration::from_secs(2);
-/// A weft-agent that is silent for so long may have been replaced.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+/// A switch that neither has a weft-agent that speaks nor says that it has none within this time gets what other gRIBI
+/// servers get: ways that somebody confirms.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fabric::topology::tests::leaf_spine;
 
-    fn status(up: bool, tx_octets: u64) -> Arc<agent::Status> {
-        Arc::new(agent::Status {
+    fn status(up: bool, tx_octets: u64) -> Heard {
+        Heard::Status(Arc::new(agent::Status {
             interfaces: vec![agent::Interface {
                 name: "eth1".to_owned(),
                 up,
@@ -162,25 +166,42 @@ mod tests {
                 ..agent::Interface::default()
             }],
             ..agent::Status::default()
-        })
+        }))
     }
 
     #[test]
-    fn a_silent_switch_is_unheard_first_and_foreign_later() {
+    fn a_switch_is_foreign_once_its_server_says_so() {
         let (topology, led) = (leaf_spine(2, 1), Led::new());
         let (mut agents, start) = (Agents::default(), Instant::now());
+        let [one, two] = ["leaf1", "leaf2"].map(SwitchName::from);
         agents.watch(&topology, &Modes::default(), start);
-        agents.observe(&"leaf1".into(), Some(status(true, 0)), &led, start);
-        assert_eq!(agents.unheard(&topology, start), ["leaf2".into()].into());
-        assert!(agents.foreign(start).is_empty());
-        let later = start + HEARD_WITHIN;
-        assert!(agents.unheard(&topology, later).is_empty());
-        assert_eq!(agents.foreign(later), ["leaf2".into()].into());
-        agents.observe(&"leaf2".into(), Some(status(true, 0)), &led, later);
+        agents.observe(&one, status(true, 0), &led, start);
+        assert_eq!(agents.unheard(&topology, start), [two.clone()].into());
+        // An agent that needs a while to answer is no other server.
+        let later = start + Duration::from_secs(2);
+        assert_eq!(agents.unheard(&topology, later), [two.clone()].into());
         assert!(agents.foreign(later).is_empty());
-        let silent = later + FORGOTTEN_AFTER;
-        agents.observe(&"leaf2".into(), Some(status(true, 9)), &led, silent);
-        assert_eq!(agents.foreign(silent), ["leaf1".into()].into());
+        agents.observe(&two, Heard::Foreign, &led, later);
+        assert!(agents.unheard(&topology, later).is_empty());
+        assert_eq!(agents.foreign(later), [two.clone()].into());
+        agents.observe(&two, status(true, 0), &led, later);
+        assert!(agents.foreign(later).is_empty());
+        // One that was heard and falls silent may be replaced: the other server says so.
+        let silent = later + ANSWERED_WITHIN;
+        agents.observe(&one, Heard::Silent, &led, silent);
+        assert!(agents.foreign(silent).is_empty());
+        agents.observe(&one, Heard::Foreign, &led, silent);
+        assert_eq!(agents.foreign(silent), [one].into());
+    }
+
+    #[test]
+    fn a_switch_that_never_answers_is_treated_as_foreign_after_a_while() {
+        let (topology, start) = (leaf_spine(1, 1), Instant::now());
+        let mut agents = Agents::default();
+        agents.watch(&topology, &Modes::default(), start);
+        let later = start + ANSWERED_WITHIN;
+        assert!(agents.unheard(&topology, later).is_empty());
+        assert_eq!(agents.foreign(later), ["leaf1".into()].into());
     }
 
     #[test]
@@ -189,7 +210,7 @@ mod tests {
         let (mut agents, start) = (Agents::default(), Instant::now());
         modes.set("leaf1", Some(Mode::Off));
         agents.watch(&topology, &modes, start);
-        let later = start + FORGOTTEN_AFTER;
+        let later = start + ANSWERED_WITHIN;
         assert!(agents.foreign(later).is_empty());
         modes.set("leaf1", Some(Mode::On));
         agents.watch(&topology, &modes, later);
@@ -200,12 +221,12 @@ mod tests {
     fn a_silent_agent_has_no_say_and_its_counters_are_forgotten() {
         let (led, leaf) = (Led::new(), SwitchName::from("leaf1"));
         let (mut agents, start) = (Agents::default(), Instant::now());
-        agents.observe(&leaf, Some(status(false, 1_000)), &led, start);
+        agents.observe(&leaf, status(false, 1_000), &led, start);
         let second = start + SAMPLE_EVERY;
-        agents.observe(&leaf, Some(status(false, 1_600)), &led, second);
+        agents.observe(&leaf, status(false, 1_600), &led, second);
         assert_eq!(led.sent(&leaf).octets("eth1"), Some(600));
         assert_eq!(agents.interfaces()[&leaf].get("eth1"), Some(&false));
-        agents.observe(&leaf, None, &led, second);
+        agents.observe(&leaf, Heard::Silent, &led, second);
         assert!(agents.interfaces().is_empty());
         assert_eq!(led.sent(&leaf).octets("eth1"), None);
         assert!(led.status(&leaf).is_none());

@@ -2,6 +2,9 @@
 //!
 //! The task looks at the tables a few times a second, and only when something was applied since: each look costs one lookup for
 //! each declared VTEP, and one comparison for each of its paths.
+//!
+//! A spine whose session has just begun announces its VTEPs in several UPDATEs. What it has not announced yet is not taken
+//! for lost: End-of-RIB is no fact, so it has a time to follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::table::{Stale, Table};
@@ -24,10 +28,12 @@ pub(super) async fn follow(
     mut topology: watch::Receiver<Option<Arc<Topology>>>,
     announced: watch::Sender<Arc<Announced>>,
 ) {
+    let mut sessions = Sessions::default();
     loop {
         let wanted = topology.borrow_and_update().as_deref().map(Wanted::new);
         let wanted = Arc::new(wanted.unwrap_or_default());
         let mut applied = None;
+        let mut latest = Heard::new();
         while !topology.has_changed().unwrap_or(true) {
             if wanted.spines.is_empty() {
                 publish(&announced, Announced::new());
@@ -36,14 +42,17 @@ pub(super) async fn follow(
             let (look, since) = (Arc::clone(&wanted), applied);
             let looked = shared.reflection.query(move |reflector| {
                 let index = reflector.index();
-                (since != Some(index)).then(|| (index, look.announced(reflector)))
+                (since != Some(index)).then(|| (index, look.hear(reflector)))
             });
+            let now = Instant::now();
             match looked.await {
                 None => return,
-                Some(None) => {}
-                Some(Some((index, now))) => {
+                Some(None) if !sessions.due(now) => {}
+                Some(None) => publish(&announced, sessions.take(&latest, now)),
+                Some(Some((index, heard))) => {
                     applied = Some(index);
-                    publish(&announced, now);
+                    latest = heard;
+                    publish(&announced, sessions.take(&latest, now));
                 }
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -89,8 +98,8 @@ impl Wanted {
         }
     }
 
-    fn announced(&self, reflector: &Reflector) -> Announced {
-        let mut to: BTreeMap<IpAddr, BTreeSet<IpAddr>> = BTreeMap::new();
+    fn hear(&self, reflector: &Reflector) -> Heard {
+        let mut to: BTreeMap<IpAddr, Session> = BTreeMap::new();
         for (_, agreed) in reflector.peers() {
             if let Some(owner) = agreed
                 .owner
@@ -98,7 +107,8 @@ impl Wanted {
                 .filter(|_| !agreed.sessions.is_empty())
                 && self.spines.contains_key(&owner.address)
             {
-                to.entry(owner.address).or_default();
+                let session = to.entry(owner.address).or_default();
+                session.epoch = session.epoch.max(owner.epoch);
             }
         }
         for vtep in &self.vteps {
@@ -119,19 +129,71 @@ impl Wanted {
                 }
             };
             for announcer in announcers {
-                if let Some(to) = to.get_mut(&announcer) {
-                    to.insert(*vtep);
+                if let Some(session) = to.get_mut(&announcer) {
+                    session.vteps.insert(*vtep);
                 }
             }
         }
-        let routes = |address: &IpAddr| match to.get(address) {
-            Some(vteps) => SpineRoutes::To(vteps.clone()),
-            None => SpineRoutes::NoSession,
-        };
         let spines = self.spines.iter();
         spines
-            .map(|(address, spine)| (spine.clone(), routes(address)))
+            .map(|(address, spine)| (spine.clone(), to.get(address).cloned()))
             .collect()
+    }
+}
+
+/// What is agreed of every spine; None: it has no session to any replica.
+type Heard = BTreeMap<SwitchName, Option<Session>>;
+
+/// What is agreed of a spine that has a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Session {
+    /// Grows whenever a replica claims the spine's routes.
+    epoch: u64,
+    /// The VTEPs of the fabric that it announces.
+    vteps: BTreeSet<IpAddr>,
+}
+
+/// The sessions as of the last look, and until when each of them begins.
+#[derive(Default)]
+struct Sessions(BTreeMap<SwitchName, (Session, Option<Instant>)>);
+
+impl Sessions {
+    /// Takes what is agreed now.
+    fn take(&mut self, heard: &Heard, now: Instant) -> Announced {
+        let mut before = std::mem::take(&mut self.0);
+        let mut announced = Announced::new();
+        for (spine, session) in heard {
+            let Some(session) = session else {
+                announced.insert(spine.clone(), SpineRoutes::NoSession);
+                continue;
+            };
+            let begins = match before.remove(spine) {
+                None => Some(now + BEGINS_FOR),
+                // It has still to announce the first one.
+                Some((old, _)) if old.vteps.is_empty() => Some(now + BEGINS_FOR),
+                // It went and came back between two looks.
+                Some((old, _))
+                    if old.epoch != session.epoch && !old.vteps.is_subset(&session.vteps) =>
+                {
+                    Some(now + BEGINS_FOR)
+                }
+                Some((_, begins)) => begins.filter(|until| now < *until),
+            };
+            let vteps = session.vteps.clone();
+            let routes = match begins {
+                Some(_) => SpineRoutes::Beginning(vteps),
+                None => SpineRoutes::To(vteps),
+            };
+            announced.insert(spine.clone(), routes);
+            self.0.insert(spine.clone(), (session.clone(), begins));
+        }
+        announced
+    }
+
+    /// Whether a session does not begin any more.
+    fn due(&self, now: Instant) -> bool {
+        let mut begins = self.0.values().filter(|(it, _)| !it.vteps.is_empty());
+        begins.any(|(_, begins)| begins.is_some_and(|until| now >= until))
     }
 }
 
@@ -147,6 +209,8 @@ fn announcers<N: Nlri<Key = N>>(table: &Table<N>, prefix: &N) -> Vec<IpAddr> {
 
 /// A way that is lost is known that soon after its withdrawal was applied.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// From a spine's first VTEP to its last: a table of a few thousand routes takes a tenth of that.
+const BEGINS_FOR: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -251,12 +315,27 @@ mod tests {
         }
     }
 
+    /// What is published once no session begins any more.
+    fn settled(wanted: &Wanted, facts: &Facts) -> Announced {
+        let (mut sessions, now) = (Sessions::default(), Instant::now());
+        let heard = wanted.hear(&facts.0);
+        sessions.take(&heard, now);
+        sessions.take(&heard, now + BEGINS_FOR)
+    }
+
+    fn to(leaves: &[u8]) -> SpineRoutes {
+        SpineRoutes::To(leaves.iter().map(|leaf| vtep(*leaf)).collect())
+    }
+
+    fn beginning(leaves: &[u8]) -> SpineRoutes {
+        SpineRoutes::Beginning(leaves.iter().map(|leaf| vtep(*leaf)).collect())
+    }
+
     #[test]
     fn a_spine_announces_what_its_own_session_brought() {
         let (wanted, mut facts) = (wanted(), Facts::new());
         assert!(
-            wanted
-                .announced(&facts.0)
+            settled(&wanted, &facts)
                 .values()
                 .all(|routes| *routes == SpineRoutes::NoSession)
         );
@@ -265,8 +344,7 @@ mod tests {
         facts.announce(1, 1);
         facts.announce(1, 2);
         facts.announce(2, 2);
-        let announced = wanted.announced(&facts.0);
-        let to = |leaves: &[u8]| SpineRoutes::To(leaves.iter().map(|leaf| vtep(*leaf)).collect());
+        let announced = settled(&wanted, &facts);
         assert_eq!(announced[&"spine1".into()], to(&[1, 2]));
         assert_eq!(announced[&"spine2".into()], to(&[2]));
     }
@@ -280,14 +358,64 @@ mod tests {
             facts.announce(spine, 2);
         }
         facts.withdraw(2, 2);
-        let announced = wanted.announced(&facts.0);
-        assert_eq!(
-            announced[&"spine2".into()],
-            SpineRoutes::To([vtep(1)].into())
-        );
+        let announced = settled(&wanted, &facts);
+        assert_eq!(announced[&"spine2".into()], to(&[1]));
         let gone = FactKey::Session(1, peer(1)).encode();
         facts.apply(Change::Delete { keys: vec![gone] });
-        let announced = wanted.announced(&facts.0);
+        let announced = settled(&wanted, &facts);
         assert_eq!(announced[&"spine1".into()], SpineRoutes::NoSession);
+    }
+
+    #[test]
+    fn a_spine_whose_session_begins_has_a_while_to_announce_its_vteps() {
+        let (wanted, mut facts) = (wanted(), Facts::new());
+        let (mut sessions, start) = (Sessions::default(), Instant::now());
+        let mut look = |facts: &Facts, secs: u64| {
+            let now = start + Duration::from_secs(secs);
+            let announced = sessions.take(&wanted.hear(&facts.0), now);
+            announced[&"spine1".into()].clone()
+        };
+        facts.session(1);
+        assert_eq!(look(&facts, 0), beginning(&[]));
+        // However long it takes to announce the first one.
+        facts.announce(1, 1);
+        assert_eq!(look(&facts, 60), beginning(&[1]));
+        facts.announce(1, 2);
+        assert_eq!(look(&facts, 61), beginning(&[1, 2]));
+        assert_eq!(look(&facts, 62), to(&[1, 2]));
+        // From now on a route that is not there is lost.
+        facts.withdraw(1, 2);
+        assert_eq!(look(&facts, 62), to(&[1]));
+        // The session ends and comes back.
+        facts.announce(1, 2);
+        assert_eq!(look(&facts, 63), to(&[1, 2]));
+        let gone = FactKey::Session(1, peer(1)).encode();
+        facts.apply(Change::Delete { keys: vec![gone] });
+        facts.withdraw(1, 1);
+        facts.withdraw(1, 2);
+        assert_eq!(look(&facts, 70), SpineRoutes::NoSession);
+        facts.session(1);
+        facts.announce(1, 1);
+        assert_eq!(look(&facts, 80), beginning(&[1]));
+        assert_eq!(look(&facts, 82), to(&[1]));
+    }
+
+    #[test]
+    fn another_replica_that_claims_a_spine_begins_nothing() {
+        let spine = SwitchName::from("spine1");
+        let heard = |epoch, leaves: &[u8]| -> Heard {
+            let vteps = leaves.iter().map(|leaf| vtep(*leaf)).collect();
+            [(spine.clone(), Some(Session { epoch, vteps }))].into()
+        };
+        let (mut sessions, start) = (Sessions::default(), Instant::now());
+        sessions.take(&heard(1, &[1]), start);
+        let later = start + BEGINS_FOR;
+        assert!(sessions.due(later));
+        assert_eq!(sessions.take(&heard(1, &[1]), later)[&spine], to(&[1]));
+        assert!(!sessions.due(later));
+        assert_eq!(sessions.take(&heard(2, &[1]), later)[&spine], to(&[1]));
+        // It came back with less between two looks.
+        let announced = sessions.take(&heard(3, &[2]), later);
+        assert_eq!(announced[&spine], beginning(&[2]));
     }
 }

@@ -80,6 +80,13 @@ struct LimitLabels {
     limit: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RivalLabels {
+    peer: String,
+    id: String,
+    rival: String,
+}
+
 /// One family for each thing that is said of peers.
 #[derive(Default)]
 struct Sessions {
@@ -97,6 +104,7 @@ struct Sessions {
     unwanted: Family<FamilyLabels, Counter>,
     spared: Family<FamilyLabels, Counter>,
     bfd: Family<PeerLabel, Gauge>,
+    rivals: Family<RivalLabels, Gauge>,
 }
 
 /// Registers what the reports say.
@@ -130,6 +138,14 @@ impl Sessions {
         if let Some(bfd) = &facts.bfd {
             let up = bfd.borrow().state == weft_bfd::State::Up;
             self.bfd.get_or_create(&label).set(i64::from(up));
+        }
+        if let Some((rival, id)) = facts.rival.zip(facts.peer) {
+            let labels = RivalLabels {
+                peer: peer.clone(),
+                id: id.to_string(),
+                rival: rival.to_string(),
+            };
+            self.rivals.get_or_create(&labels).set(1);
         }
         for ((direction, kind), count) in &facts.messages {
             let labels = MessageLabels {
@@ -238,5 +254,7 @@ impl Sessions {
         registry.register_with_unit("bgp_unwanted", help, Unit::Bytes, self.spared);
         let help = "1 if BFD says that the path to the peer is up";
         registry.register("bfd_up", help, self.bfd);
+        let help = "1 if the peer is refused since another one has its router id and AS";
+        registry.register("bgp_peer_refused", help, self.rivals);
     }
 }

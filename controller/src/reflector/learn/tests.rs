@@ -755,3 +755,33 @@ fn a_peer_wants_what_it_exports_or_what_it_says() {
     rib.set_policy(Inbound::default());
     assert_eq!(rib.interest(), constrain::Interest::Everything);
 }
+
+/// The spine at one end of a link that is lost withdraws the VTEP at the other end.
+#[test]
+fn a_vtep_that_a_spine_withdraws_is_one_fact() {
+    let mut rib = rib(PeerKind::Ebgp, Inbound::default());
+    let prefix = |vtep| (0, Prefix4::new(address(vtep), 32).unwrap());
+    let announced = Update {
+        announced: (1..=100).map(prefix).collect(),
+        attributes: Attributes {
+            as_path: AsPath::sequence(&[64_499]),
+            next_hop: Some(NextHop::V4(address(9))),
+            ..Attributes::default()
+        },
+        ..Update::default()
+    };
+    assert_eq!(rib.learn(&announced).unwrap().announced, 100);
+    rib.claim(&Committed::<std::hash::RandomState>::default(), 0);
+    while rib.next_batch().is_some() {}
+    let lost = Update {
+        withdrawn: vec![prefix(7)],
+        ..Update::default()
+    };
+    assert_eq!(rib.learn(&lost).unwrap().withdrawn, 1);
+    let (ops, _) = rib.next_batch().unwrap();
+    assert!(
+        matches!(&ops[..], [Op::Delete { keys }] if keys.len() == 1),
+        "{ops:?}"
+    );
+    assert!(rib.next_batch().is_none());
+}

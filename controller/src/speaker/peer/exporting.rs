@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
-use weft_bgp::session::Negotiated;
+use weft_bgp::session::{Negotiated, Side};
 use weft_bgp::update_group::ExportKey;
 
 use super::pace::{Kind, Pace};
@@ -143,10 +143,11 @@ impl Wish {
 
 impl Peer {
     /// What of the configuration and the OPEN decides what the peer is told.
-    pub(super) fn exports(&self, negotiated: &Negotiated) -> Exports {
+    pub(super) fn exports(&self, negotiated: &Negotiated, side: Side) -> Exports {
         let local = &self.shared.local;
         let kind = self.setup.group.kind(negotiated.peer.asn, local.asn);
         let exports = Exports::of(&self.setup.group, kind, local, negotiated);
+        let exports = self.believed(exports, side);
         let why = exports.why.to_string();
         self.report.profile(exports.profile.to_string(), why);
         exports
@@ -240,7 +241,7 @@ impl Peer {
     /// The configuration changed: what the peer is told is worked out again.
     pub(super) fn retell(&mut self) {
         let Some(up) = &self.up else { return };
-        let exports = self.exports(&up.negotiated);
+        let exports = self.exports(&up.negotiated, up.side);
         let constrained = self.is_constrained();
         let news = self.interest_news();
         let Some(up) = &mut self.up else { return };

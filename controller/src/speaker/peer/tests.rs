@@ -86,6 +86,13 @@ pub(crate) fn shared(config: &str) -> (Shared, Store) {
     (shared, store)
 }
 
+/// What peers share over these replicas, where nothing is reflected.
+pub(crate) fn shared_over(consensus: consensus::Consensus) -> Shared {
+    let config = Config::parse(CONFIG, "weftd.toml".as_ref()).unwrap();
+    let (reflection, _) = thread::channel();
+    Shared::new(config, "weft".to_owned(), consensus, reflection)
+}
+
 /// A task that is driven turn by turn.
 pub(in crate::speaker::peer) struct Bench {
     pub(super) shared: Arc<Shared>,
