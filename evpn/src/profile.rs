@@ -160,6 +160,7 @@ impl Profile {
             | Self::Cumulus
             | Self::Sonic
             | Self::GoBgp
+            | Self::GoBgp48
             | Self::ExaBgp
             | Self::OpenBgpd
             | Self::RustyBgp
