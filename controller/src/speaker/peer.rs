@@ -4,6 +4,7 @@
 mod asking;
 mod colliding;
 mod company;
+mod dialing;
 mod exporting;
 mod guessed;
 mod inbound;
@@ -19,7 +20,7 @@ mod shown;
 pub(crate) mod tests;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -41,9 +42,9 @@ use super::offer::Company;
 use super::ownership::Ownership;
 use super::report::{Direction, Report};
 use super::restart::{self, Intent};
-use super::socket::{self, Protection};
+use super::socket;
 use super::writer::{self, Event, Order};
-use super::{Shared, keys, offer, remembered};
+use super::{Shared, keys, offer};
 use crate::config::{Config, PeerGroup, Ttl};
 use crate::monitoring::tap::Tap;
 use crate::reflector::learn::Learned;
@@ -365,18 +366,6 @@ impl Peer {
         }
     }
 
-    async fn dialed(&mut self, dialed: std::io::Result<TcpStream>) {
-        self.dialing = None;
-        match dialed {
-            Ok(stream) => self.connect(Side::Outgoing, stream).await,
-            Err(error) => {
-                tracing::debug!(peer = %self.setup.address, %error, "peer not reached");
-                self.report.failed(error.to_string());
-                self.input(Input::ConnectFailed).await;
-            }
-        }
-    }
-
     async fn connect(&mut self, side: Side, stream: TcpStream) {
         if self.prepare(side, &stream) {
             let heard = BytesMut::with_capacity(READ_OCTETS);
@@ -566,53 +555,6 @@ impl Peer {
         None
     }
 
-    /// Dials, signed with the key that the file holds now.
-    fn dial(&mut self) {
-        let group = &self.setup.group;
-        let to = SocketAddr::new(self.setup.address, self.setup.port);
-        let from = group
-            .source_address
-            .or_else(|| self.shared.source_address(self.setup.address));
-        let ttl = group.ttl;
-        let dialing: BoxFuture<'static, _> = match keys::load(group) {
-            Ok(secret) => Box::pin(socket::dial(to, from, Protection { secret, ttl })),
-            Err(error) => Box::pin(std::future::ready(Err(std::io::Error::other(error)))),
-        };
-        self.dialing = Some(dialing);
-    }
-
-    /// The session was lost for `reason`, which the peer may not have noticed yet, or it waits to be dialed.
-    fn dial_again(&mut self, reason: &DownReason) {
-        let serves = self.stopping.is_none() && !self.leaving;
-        let group = &self.setup.group;
-        let may = !group.passive && group.shutdown.is_none();
-        let waits = !self.setup.dynamic || remembered::is_to_be_dialed(&self.setup);
-        if serves && may && waits && may_be_back(reason) {
-            self.dialed_until = Some(now() + DIALED_FOR);
-            self.offer();
-        }
-    }
-
-    /// Ends the session without a NOTIFICATION, as a restart would, and begins another one at once. RFC 4724 §4.2: the
-    /// peer keeps our routes meanwhile.
-    async fn renew(&mut self) {
-        let Some(side) = self.up.as_ref().map(|up| up.side) else {
-            return;
-        };
-        self.renewing = true;
-        self.close(side);
-        self.input(Input::Disconnected(side)).await;
-        self.renewing = false;
-        self.input(Input::Start).await;
-    }
-
-    /// A peer that is not listed dials us from now on, and one that is listed is not dialed often any more.
-    fn stop_dialing(&mut self) {
-        if self.dialed_until.take().is_some() {
-            self.offer();
-        }
-    }
-
     fn send(&mut self, side: Side, message: &Message) {
         let (context, _) = self.session.decode_context(side);
         let Some(connection) = &mut self.connections[side as usize] else {
@@ -769,27 +711,13 @@ fn session_config(
     let seed = super::seed(setup.address, shared.replica);
     let config = offer::session(&setup.group, &shared.local, &shared.hostname, seed, company);
     let connect_retry = match dialed_until {
-        Some(_) => config.connect_retry.min(DIAL_AGAIN),
+        Some(_) => config.connect_retry.min(dialing::EVERY),
         None => config.connect_retry,
     };
     SessionConfig {
         passive: config.passive || (setup.dynamic && dialed_until.is_none()),
         connect_retry,
         ..config
-    }
-}
-
-/// Whether a peer that we lost for `reason` is expected back: nobody at either end meant it to go.
-fn may_be_back(reason: &DownReason) -> bool {
-    match reason {
-        DownReason::HoldTimerExpired
-        | DownReason::SendHoldTimerExpired
-        | DownReason::PeerClosed
-        | DownReason::Replaced
-        | DownReason::Stopped(Cease::BfdDown, _) => true,
-        // It waits for nobody who told it that it made a mistake, nor does it come back to whom it left.
-        DownReason::NotificationReceived(said) => said.code == HOLD_TIMER_EXPIRED,
-        DownReason::NotificationSent(_) | DownReason::Stopped(..) => false,
     }
 }
 
@@ -852,11 +780,5 @@ const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
 /// Connections that get so much time at once; whoever dials more often than that hears less.
 const ENDING_MAX: usize = 8;
-/// A peer that is not back by then has gone. FRR waits to be dialed for the restart time that we told it.
-const DIALED_FOR: std::time::Duration = std::time::Duration::from_secs(300);
-/// Between two dials of it: a path that is back is used within three seconds.
-const DIAL_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
-/// RFC 4271 §4.5.
-const HOLD_TIMER_EXPIRED: u8 = 4;
 /// How long the daemon waits for the last words.
 const STOP_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weft_bgp::session::Input;
 
 use super::{Peer, now};
 use crate::speaker::offer::Company;
@@ -81,6 +82,19 @@ impl Peer {
         self.companions.differs_since = None;
         self.offer();
         self.renew().await;
+    }
+
+    /// Ends the session without a NOTIFICATION, as a restart would, and begins another one at once. RFC 4724 §4.2: the
+    /// peer keeps our routes meanwhile.
+    async fn renew(&mut self) {
+        let Some(side) = self.up.as_ref().map(|up| up.side) else {
+            return;
+        };
+        self.renewing = true;
+        self.close(side);
+        self.input(Input::Disconnected(side)).await;
+        self.renewing = false;
+        self.input(Input::Start).await;
     }
 
     /// Seen with FRR 10.7, which keeps EVPN routes too, where it negotiated to restart at all. Who does not would lose

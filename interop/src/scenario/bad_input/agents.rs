@@ -55,9 +55,11 @@ pub(super) fn unreachable(lab: &Lab, checks: &mut Checks) -> Result<(), Failure>
     }
     let start = Instant::now();
     let leader = leader(lab)?;
-    let before = refused(lab, &leader)?;
+    for rule in COUNTED {
+        lab.run(&leader, &["nft", rule])?;
+    }
     clock::pause(WATCHED)?;
-    let dials = refused(lab, &leader)?.saturating_sub(before);
+    let dials = dials(lab, &leader)?;
     // The pause is 1 s at first and is doubled up to 30 s.
     let verdict = match dials <= WATCHED.as_secs() {
         true => Ok(format!("{dials} dials in {WATCHED:?}")),
@@ -106,20 +108,22 @@ fn leader(lab: &Lab) -> Result<String, Failure> {
     Err(Failure::new("no leader"))
 }
 
-/// Connections that a node's kernel could not open since it was made.
-fn refused(lab: &Lab, node: &str) -> Result<u64, Failure> {
-    let text = lab.run(node, &["cat", "/proc/net/snmp"])?;
-    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
-    let (names, values) = (lines.next(), lines.next());
-    let mut counters = names
-        .unwrap_or_default()
+/// How often a node dialed an agent since that is counted.
+fn dials(lab: &Lab, node: &str) -> Result<u64, Failure> {
+    let text = lab.run(node, &["nft", "list table inet dials"])?;
+    let mut words = text
         .split_whitespace()
-        .zip(values.unwrap_or_default().split_whitespace());
-    counters
-        .find(|(name, _)| *name == "AttemptFails")
-        .and_then(|(_, value)| value.parse().ok())
-        .ok_or_else(|| Failure::new("no AttemptFails in /proc/net/snmp"))
+        .skip_while(|word| *word != "packets");
+    let counted = words.nth(1).and_then(|word| word.parse().ok());
+    counted.ok_or_else(|| Failure::new(format!("no counter in {text}")))
 }
+
+/// SYNs to the port where no agent is.
+const COUNTED: [&str; 3] = [
+    "add table inet dials",
+    "add chain inet dials out { type filter hook output priority 0; }",
+    "add rule inet dials out tcp dport 9341 tcp flags & (syn | ack) == syn counter",
+];
 
 const WITHIN: Duration = Duration::from_secs(10);
 const WATCHED: Duration = Duration::from_secs(4);
