@@ -314,7 +314,11 @@ impl Stake {
     /// # Errors
     /// The session must end with the fault's NOTIFICATION.
     pub fn learn(&mut self, update: &Update, now: Duration) -> Result<Learned, DecodeError> {
-        self.learned_at = Some(now);
+        // What a peer says after it had the time to say everything changes nothing of that.
+        let since = self.established;
+        if since.is_none_or(|since| now < said_all_at(since, self.learned_at, false)) {
+            self.learned_at = Some(now);
+        }
         self.adj_rib_in.learn(update)
     }
 
@@ -974,6 +978,19 @@ mod tests {
         };
         assert_eq!(after(true), (2, 2), "announced, and claimed at once");
         assert_eq!(after(false), (1, 2), "announced; claimed once that shows");
+    }
+
+    #[test]
+    fn what_comes_after_everything_was_said_delays_nothing() {
+        let mut stake = second();
+        stake.ending.clear();
+        stake.learn(&announced(1), BEGUN).unwrap();
+        let said = stake.said_all_at(Family::L2VPN_EVPN).unwrap();
+        for later in [0, 100] {
+            let at = said + Duration::from_secs(later);
+            stake.learn(&announced(2), at).unwrap();
+            assert_eq!(stake.said_all_at(Family::L2VPN_EVPN), Some(said));
+        }
     }
 
     #[test]
