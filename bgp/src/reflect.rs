@@ -432,8 +432,6 @@ mod tests {
         }
     }
 
-    /// RFC 4456 §6 and RFC 7947: one row per source, one column per group. AS path, MED, LOCAL_PREF, ORIGINATOR_ID and
-    /// length of CLUSTER_LIST.
     #[test]
     fn our_end_of_the_session_is_the_next_hop_where_the_group_says_so() {
         let ours = NextHop::V4(Ipv4Addr::new(192, 0, 2, 254));
@@ -462,6 +460,8 @@ mod tests {
         assert_eq!(told, Err(NotReflected::NoNextHop));
     }
 
+    /// RFC 4456 §6 and RFC 7947: one row per source, one column per group. AS path, MED, LOCAL_PREF, ORIGINATOR_ID and
+    /// length of CLUSTER_LIST.
     #[test]
     fn each_kind_of_group_is_told_what_its_rfc_says() {
         type Row = (&'static [u32], Option<u32>, Option<u32>, Option<u32>, usize);

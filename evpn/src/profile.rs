@@ -123,7 +123,7 @@ impl Profile {
     }
 
     /// Whether it keeps EVPN routes for the restart time of a speaker whose connection ended (RFC 4724 §4.2). FRR 8.4.4
-    /// agrees to and drops them; of FRR 10.3 and 10.7 it was measured.
+    /// and 10.3 agree to and drop them, 10.7 keeps them (measured).
     #[must_use]
     pub fn keeps_evpn_over_restart(self) -> bool {
         matches!(self, Self::Frr(version) if version >= FrrVersion::KEEPS_EVPN)
@@ -211,7 +211,7 @@ impl FrrVersion {
     /// The first of which it is known that EVPN routes outlive a connection.
     const KEEPS_EVPN: Self = Self {
         major: 10,
-        minor: 3,
+        minor: 7,
     };
     /// The first that weighs paths by the transitive form of link bandwidth only; from its source, not measured.
     const ONE_LINK_BANDWIDTH: Self = Self {

@@ -57,6 +57,8 @@ pub struct Own<'a> {
     /// Families for which the peer says, in the session that is established, that it forwards as before;
     /// the retained paths of all others go at once.
     pub preserved: &'a Preserved,
+    /// The session was refused, since another device with the same identity is served: it says nothing of the peer.
+    pub refused: bool,
 }
 
 /// Families for which a peer that is back forwards as it did before it went: the F bits.
@@ -351,6 +353,8 @@ fn part(own: &Own<'_>, agreed: &Agreed) -> Vec<Op> {
             own.families,
             &lost(owner, retention, own.served_secs),
         ),
+        // What is there is of the other device.
+        (Parting::Gone, Some(_)) if own.refused => Vec::new(),
         (Parting::Gone, _) | (_, None) => ledger::forget(own.peer, own.families),
     }
 }
@@ -581,6 +585,7 @@ mod tests {
             away_secs: 0,
             left: session.left.as_ref(),
             preserved: &preserved,
+            refused: session.refused,
         };
         next(&own, agreed)
     }
@@ -791,6 +796,7 @@ mod tests {
                 served_secs: 0,
                 away_secs: 0,
                 preserved: &preserved,
+                refused: false,
             };
             let Step::Claim(batch, _) = next(&own, agreed) else {
                 panic!("nobody else serves the peer");
@@ -959,6 +965,7 @@ mod tests {
                 served_secs: self.secs,
                 away_secs: self.secs,
                 preserved,
+                refused: false,
             }
         }
 

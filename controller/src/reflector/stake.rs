@@ -314,8 +314,9 @@ impl Stake {
     /// # Errors
     /// The session must end with the fault's NOTIFICATION.
     pub fn learn(&mut self, update: &Update, now: Duration) -> Result<Learned, DecodeError> {
-        // What a peer says after it had the time to say everything changes nothing of that.
-        let since = self.established;
+        // What a peer withdraws after it had the time to say everything changes nothing of that.
+        let withdraws = update.announced.is_empty() && update.reach.is_none();
+        let since = self.established.filter(|_| withdraws);
         if since.is_none_or(|since| now < said_all_at(since, self.learned_at, false)) {
             self.learned_at = Some(now);
         }
@@ -330,12 +331,13 @@ impl Stake {
     /// The peer begins or ends to say all its routes of a family again. RFC 7313 §4.
     pub fn refreshed(&mut self, refresh: RouteRefresh, now: Duration) -> Learned {
         match refresh.subtype {
-            // A second begin marks all routes again, those that were announced since the first too, and starts the
-            // time for the end anew.
+            // A second begin marks all routes again, those that were announced since the first too; the time for the
+            // end goes on.
             RouteRefresh::BEGIN => {
                 self.adj_rib_in.begin_refresh(refresh.family);
                 self.refreshing
-                    .insert(refresh.family, now + REFRESH_DEADLINE);
+                    .entry(refresh.family)
+                    .or_insert(now + REFRESH_DEADLINE);
                 Learned::default()
             }
             RouteRefresh::END => {
@@ -525,6 +527,7 @@ impl Stake {
             away_secs,
             left: self.left_at(now),
             preserved: &self.preserved,
+            refused: self.refused,
         };
         owner::next(&own, agreed)
     }
@@ -902,7 +905,6 @@ mod tests {
         stake.learn(&announced(1), BEGUN).unwrap();
         stake.refreshed(refresh(RouteRefresh::BEGIN), later);
         stake.learn(&announced(2), later).unwrap();
-        assert!(stake.refresh_due(BEGUN + REFRESH_DEADLINE).is_none());
         let learned = stake.refreshed(refresh(RouteRefresh::END), later);
         assert_eq!((learned.withdrawn, learned.swept.len()), (1, 1));
         let learned = stake.refreshed(refresh(RouteRefresh::END), later);
@@ -981,16 +983,19 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_everything_was_said_delays_nothing() {
+    fn what_is_withdrawn_after_everything_was_said_delays_nothing() {
         let mut stake = second();
         stake.ending.clear();
         stake.learn(&announced(1), BEGUN).unwrap();
         let said = stake.said_all_at(Family::L2VPN_EVPN).unwrap();
         for later in [0, 100] {
             let at = said + Duration::from_secs(later);
-            stake.learn(&announced(2), at).unwrap();
+            stake.learn(&Update::default(), at).unwrap();
             assert_eq!(stake.said_all_at(Family::L2VPN_EVPN), Some(said));
         }
+        let later = said + Duration::from_secs(200);
+        stake.learn(&announced(2), later).unwrap();
+        assert!(stake.said_all_at(Family::L2VPN_EVPN) > Some(later));
     }
 
     #[test]

@@ -627,6 +627,7 @@ impl Peer {
             return self.collide(negotiated.peer, rival);
         }
         self.shared.saw_restart(self.setup.address);
+        self.companions.begin(now());
         self.stop_dialing();
         self.watch_path(side).await;
         let exporting = Exporting::new(self.exports(&negotiated, side));

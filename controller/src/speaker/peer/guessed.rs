@@ -2,6 +2,7 @@
 //! who is not recognised is told less, which the log says once in a session. Knows no route.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -13,6 +14,14 @@ use weft_evpn::profile::Why;
 use super::{Peer, now};
 use crate::reflector::Reflector;
 use crate::speaker::export::Exports;
+
+/// Whether a peer may be told of it as a next hop. A link-local one means something else at every other link.
+fn is_global(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(address) => !address.is_unicast_link_local(),
+    }
+}
 
 /// Routes that are withheld from a peer of which nothing is known, by reason.
 type Withheld = BTreeMap<&'static str, u64>;
@@ -36,8 +45,8 @@ impl Peer {
         };
         let connection = self.connections[side as usize].as_ref();
         match connection.and_then(|it| it.socket.local_addr().ok()) {
-            Some(address) => exports.from(address.ip().to_canonical()),
-            None => exports,
+            Some(address) if is_global(address.ip()) => exports.from(address.ip().to_canonical()),
+            Some(_) | None => exports,
         }
     }
 
