@@ -91,6 +91,8 @@ pub struct Driver<F> {
     clock: Clock,
     /// When the last heartbeat was sent, as an uptime.
     beat_at: Duration,
+    /// Since when something changed that was not looked at yet, as an uptime.
+    behind: Option<Duration>,
 }
 
 impl<F: Forwarding> Driver<F> {
@@ -125,6 +127,7 @@ impl<F: Forwarding> Driver<F> {
             unguarded: None,
             clock,
             beat_at: Duration::ZERO,
+            behind: None,
         };
         driver.drain().await;
         Ok(driver)
@@ -163,6 +166,7 @@ impl<F: Forwarding> Driver<F> {
                     Some(command) => self.serve(command).await,
                     None => return Ok(()),
                 },
+                () = std::future::ready(()), if self.behind.is_some() => self.look().await?,
                 () = self.forwarding.changed() => self.look().await?,
                 _ = look.tick() => self.look().await?,
                 _ = beat.tick() => self.beat().await,
@@ -174,6 +178,8 @@ impl<F: Forwarding> Driver<F> {
                 } => self.tell(),
                 () = &mut stop => return Ok(()),
             }
+            // The tasks that send heartbeats and renew the marks have their turn.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -292,22 +298,43 @@ impl<F: Forwarding> Driver<F> {
     }
 
     async fn look(&mut self) -> Result<(), String> {
+        self.behind = None;
         let mut observed = self.forwarding.observe().await;
         if let Err(error) = &observed {
             tracing::warn!(%error, "could not read the state of the switch; once more");
             observed = self.forwarding.observe().await;
         }
-        self.alive();
+        self.alive().await;
         self.handle(Input::Observed(observed?)).await;
-        self.alive();
+        self.alive().await;
         Ok(())
     }
 
-    /// Sends a heartbeat in the middle of something long, if it is due: to look at a full switch may take
-    /// longer than the guardian waits.
-    fn alive(&mut self) {
-        if self.clock.uptime().saturating_sub(self.beat_at) >= BEAT_EVERY {
+    /// Sends a heartbeat in the middle of something long, if it is due. Not for an agent that is behind what FRR
+    /// changed: its guardian takes over.
+    async fn alive(&mut self) {
+        let uptime = self.clock.uptime();
+        if self
+            .behind
+            .is_some_and(|at| uptime.saturating_sub(at) >= BEHIND_MAX)
+        {
+            return;
+        }
+        if uptime.saturating_sub(self.beat_at) >= BEAT_EVERY {
             self.heartbeat();
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Notices a change in the middle of something long; it is looked at after that.
+    async fn watch(&mut self) {
+        let changed = tokio::select! {
+            biased;
+            () = self.forwarding.changed() => true,
+            () = std::future::ready(()) => false,
+        };
+        if changed && self.behind.is_none() {
+            self.behind = Some(self.clock.uptime());
         }
     }
 
@@ -415,7 +442,8 @@ impl<F: Forwarding> Driver<F> {
                 Output::Program(operation) => {
                     let outcome = self.forwarding.apply(&operation).await;
                     tracing::debug!(?operation, ?outcome, "programmed");
-                    self.alive();
+                    self.watch().await;
+                    self.alive().await;
                     self.agent
                         .handle(Input::Acknowledged(outcome), self.clock.now());
                 }
@@ -456,8 +484,11 @@ fn unguarded(why: &str) -> String {
 /// How long a change that no event told of (another hand in the agent's objects) may last.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// How often the guardian hears of the agent and marks are renewed, which last a second: two may fail.
+/// How often the guardian is told that the agent lives and marks are renewed, which last a second: two may fail.
 const BEAT_EVERY: Duration = Duration::from_millis(250);
+
+/// For how long an agent may be behind what FRR changed and still say that it lives: as long as the guardian waits.
+const BEHIND_MAX: Duration = Duration::from_millis(700);
 
 /// Operations of a request that are served together: the kernel takes some ten milliseconds for them.
 const PART_MIN: usize = 128;

@@ -77,8 +77,11 @@ impl Guardian {
 
     /// Whether there is a guardian, if that is news since this was asked last.
     pub fn report(&mut self) -> Option<Report> {
-        let news = self.reports.has_changed().unwrap_or(false);
-        news.then(|| self.reports.borrow_and_update().clone())
+        match self.reports.has_changed() {
+            Ok(true) => Some(self.reports.borrow_and_update().clone()),
+            Ok(false) => None,
+            Err(_) => Some(Report::Absent(UNTENDED.to_owned())),
+        }
     }
 
     /// Ends it, and waits until it has removed what it watches over.
@@ -160,7 +163,7 @@ impl Process {
             });
         }
         // One that did not begin holds nothing that anybody needs, and may hold the name.
-        let _ended_already = child.kill().await;
+        kill(&mut child).await;
         match outcome {
             Ok(Ok(_)) if !line.is_empty() => Err(line.trim().to_owned()),
             outcome => Err(format!("the guardian did not begin: {outcome:?}")),
@@ -194,9 +197,7 @@ impl Process {
     }
 
     async fn kill(mut self) {
-        if let Err(error) = self.child.kill().await {
-            tracing::debug!(%error, "the guardian was gone already");
-        }
+        kill(&mut self.child).await;
     }
 
     async fn end(self) {
@@ -206,8 +207,18 @@ impl Process {
         drop(beats);
         if timeout(START_MAX, child.wait()).await.is_err() {
             tracing::warn!("the guardian does not end; it is killed");
-            let _ended_already = child.kill().await;
+            kill(&mut child).await;
         }
+    }
+}
+
+/// Kills a guardian and waits, but not for one that the kernel cannot end now: it keeps the name of the agent, so
+/// that no other can begin, and that is said.
+async fn kill(child: &mut Child) {
+    match timeout(START_MAX, child.kill()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the guardian was gone already"),
+        Err(_) => tracing::error!("the guardian does not die"),
     }
 }
 
@@ -320,6 +331,9 @@ const SILENCE_MAX: Duration = Duration::from_millis(700);
 
 /// For the guardian of an earlier agent to remove what that left.
 const NAME_MAX: Duration = Duration::from_secs(3);
+
+/// Of a guardian that nobody looks after any more.
+const UNTENDED: &str = "the task that looks after the guardian ended";
 
 /// Above the time for the name.
 const START_MAX: Duration = Duration::from_secs(5);

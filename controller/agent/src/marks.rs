@@ -85,8 +85,13 @@ impl Marks {
 
     /// What became of the marks since this was asked last; None: nothing new.
     pub fn report(&mut self) -> Option<Report> {
-        let news = self.reports.has_changed().unwrap_or(false);
-        news.then(|| self.reports.borrow_and_update().clone())
+        match self.reports.has_changed() {
+            Ok(true) => Some(self.reports.borrow_and_update().clone()),
+            Ok(false) => None,
+            Err(_) => Some(Report::Failed(
+                "the task that renews the marks ended".to_owned(),
+            )),
+        }
     }
 
     /// Removes the table and ends the task.
@@ -150,6 +155,11 @@ impl Table {
     async fn renew(&mut self, devices: &BTreeSet<String>) -> Report {
         let mut refused = None;
         if let Some(nft) = &mut self.nft {
+            if nft.renewed >= RENEWALS_MAX
+                && let Ok(another) = Interactive::start()
+            {
+                *nft = another;
+            }
             match nft.renew(devices).await {
                 Ok(()) => return Report::On,
                 Err(why) => refused = Some(why),
@@ -193,6 +203,8 @@ struct Interactive {
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
     stderr: Lines<BufReader<ChildStderr>>,
+    /// Renewals so far.
+    renewed: u32,
     /// Killed when this is dropped.
     _child: Child,
 }
@@ -201,6 +213,8 @@ impl Interactive {
     fn start() -> Result<Self, String> {
         let spawned = Command::new("nft")
             .arg("-i")
+            // Where it finds no file, it keeps no history of its lines over its end.
+            .env("HOME", "/dev/null")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -214,6 +228,7 @@ impl Interactive {
             stdin,
             stdout: BufReader::new(stdout).lines(),
             stderr: BufReader::new(stderr).lines(),
+            renewed: 0,
             _child: child,
         })
     }
@@ -221,6 +236,7 @@ impl Interactive {
     /// Renews the devices and waits until the kernel has them.
     async fn renew(&mut self, devices: &BTreeSet<String>) -> Result<(), String> {
         let line = renewal(devices);
+        self.renewed += 1;
         let answer = async {
             let ended = |_| "nft ended".to_owned();
             self.stdin.write_all(line.as_bytes()).await.map_err(ended)?;
@@ -270,6 +286,9 @@ async fn run(commands: &str) -> Result<(), String> {
     let line = text.lines().next().unwrap_or("no reason given");
     Err(format!("nft: {line}"))
 }
+
+/// Renewals of one `nft -i`, which keeps a history of all that it was told: some 40 minutes, 200 kB.
+const RENEWALS_MAX: u32 = 10_000;
 
 fn table(mark: u32, mask: u32) -> String {
     let others = !mask;
