@@ -143,6 +143,9 @@ pub(super) fn hint(lab: &Lab) -> Result<String, Failure> {
 
 const LEAVES: [&str; 4] = ["leaf1", "leaf2", "leaf3", "leaf4"];
 
+/// Port `ethN` of each is cabled to leaf N.
+const SPINES: [&str; 4] = ["spine1", "spine2", "spine3", "spine4"];
+
 const REPLICAS: [(&str, Ipv4Addr); 3] = [
     ("weft1", Ipv4Addr::new(10, 255, 1, 1)),
     ("weft2", Ipv4Addr::new(10, 255, 1, 2)),

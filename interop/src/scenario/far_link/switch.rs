@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{LEAVES, TABLE};
+use super::{LEAVES, SPINES, TABLE};
 use crate::{
     expect::Lines,
     failure::{Context, Failure},
@@ -42,9 +42,20 @@ fn over(route: &Value) -> Vec<String> {
     }
 }
 
-/// The VTEPs to which a leaf lacks ways in the main table. None: it has all.
+/// The VTEPs to which a leaf lacks ways in the main table, or a spine its own: one that has told a leaf of a way may not
+/// have it in its kernel yet. None: all have all.
 pub(super) fn missing(lab: &Lab, uplinks: &[String]) -> Result<Option<Lines>, Failure> {
-    lacking(lab, "main", uplinks)
+    let mut lines = lacking(lab, "main", uplinks)?.unwrap_or_default();
+    for spine in SPINES {
+        for to in 0..LEAVES.len() {
+            let vtep = format!("10.255.0.{}", 11 + to);
+            let found = ways(lab, spine, "main", &vtep)?;
+            if found != [format!("eth{}", 1 + to)] {
+                lines.insert(format!("{spine} to {vtep}: {}", found.join(" ")));
+            }
+        }
+    }
+    Ok((!lines.is_empty()).then_some(lines))
 }
 
 /// The same of a table.
