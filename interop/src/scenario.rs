@@ -276,7 +276,14 @@ fn labs() -> PathBuf {
 const RUNS: u32 = 1;
 
 /// Labs that hold with FRR 10.7 as they stand, and show most of what differs from 8.4.
-const NEWER: [&str; 5] = ["evpn-basic", "evpn-mac-move", "md5-ttl", "reload", "seeing"];
+const NEWER: [&str; 6] = [
+    "evpn-basic",
+    "evpn-mac-move",
+    "far-link",
+    "md5-ttl",
+    "reload",
+    "seeing",
+];
 
 /// What labs share.
 const PARTS: &str = "parts";
