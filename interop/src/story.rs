@@ -150,7 +150,14 @@ impl Teller<'_> {
         let line = fill(&ask.run, &self.memory);
         let answer = loop {
             match self.look(ask, node, &line)? {
-                Ok(()) => break self.stays(ask, node, &line)?,
+                Ok(answer) => {
+                    let note = match answer.lines().next() {
+                        Some(first) if ask.shows => format!("{node}: {first}"),
+                        Some(_) | None => node.to_owned(),
+                    };
+                    let stays = self.stays(ask, node, &line)?;
+                    break stays.map(|()| note);
+                }
                 Err(difference) if self.too_late(deadline) => break Err(difference),
                 Err(_) => clock::pause(BETWEEN)?,
             }
@@ -183,12 +190,7 @@ impl Teller<'_> {
     }
 
     /// Asks on for as long as the answer must stay.
-    fn stays(
-        &mut self,
-        ask: &Ask,
-        node: &str,
-        line: &str,
-    ) -> Result<Result<String, String>, Failure> {
+    fn stays(&mut self, ask: &Ask, node: &str, line: &str) -> Result<Result<(), String>, Failure> {
         let start = Instant::now();
         while start.elapsed().as_secs_f64() < ask.stays {
             clock::pause(BETWEEN)?;
@@ -200,11 +202,16 @@ impl Teller<'_> {
                 )));
             }
         }
-        Ok(Ok(node.to_owned()))
+        Ok(Ok(()))
     }
 
     /// One question. Ok(Err): the difference.
-    fn look(&mut self, ask: &Ask, node: &str, line: &str) -> Result<Result<(), String>, Failure> {
+    fn look(
+        &mut self,
+        ask: &Ask,
+        node: &str,
+        line: &str,
+    ) -> Result<Result<String, String>, Failure> {
         let answer = match (self.lab.ask(node, line), ask.fails) {
             (Err(Failure::Interrupted), _) => return Err(Failure::Interrupted),
             (Ok(answer), false) => answer,
@@ -218,10 +225,9 @@ impl Teller<'_> {
             (Err(Failure::Said(reason)), false) => return Ok(Err(format!("no answer: {reason}"))),
         };
         let memory = &mut self.memory;
-        Ok(ask
-            .expect
-            .iter()
-            .try_for_each(|expectation| expectation.check(&answer, memory)))
+        let mut expectations = ask.expect.iter();
+        let checked = expectations.try_for_each(|expectation| expectation.check(&answer, memory));
+        Ok(checked.map(|()| answer))
     }
 
     /// What does not succeed in time is a failed check.

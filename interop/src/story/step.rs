@@ -46,6 +46,9 @@ pub(super) struct Ask {
     /// The command must fail; what it says is the answer.
     #[serde(default)]
     pub(super) fails: bool,
+    /// The answer's first line is printed with the check.
+    #[serde(default)]
+    pub(super) shows: bool,
     #[serde(default)]
     pub(super) only: Only,
 }
