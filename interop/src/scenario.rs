@@ -276,8 +276,9 @@ fn labs() -> PathBuf {
 const RUNS: u32 = 1;
 
 /// Labs that hold with FRR 10.7 as they stand, and show most of what differs from 8.4.
-const NEWER: [&str; 6] = [
+const NEWER: [&str; 7] = [
     "evpn-basic",
+    "evpn-ebgp",
     "evpn-mac-move",
     "far-link",
     "md5-ttl",
