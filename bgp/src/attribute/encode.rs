@@ -89,7 +89,7 @@ pub(super) fn all(
     carried(&mut opaque, None, out);
 }
 
-/// Those with a code below `end`, which are taken off; all without one.
+/// Opaque attributes with a code below `end` are taken off and written; without an `end` all are.
 fn carried(opaque: &mut &[OpaqueAttribute], end: Option<u8>, out: &mut Writer) {
     while let Some((first, rest)) = opaque.split_first() {
         if end.is_some_and(|end| first.code >= end) {

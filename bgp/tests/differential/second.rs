@@ -81,7 +81,7 @@ impl Tally {
         count.set(count.get() + 1);
     }
 
-    /// So many at least, and more than were excused.
+    /// Panics unless at least so many were compared, and more than were excused.
     pub(crate) fn assert_mostly_compared(&self, least: u32) {
         let (compared, excused) = (self.compared.get(), self.excused.get());
         assert!(

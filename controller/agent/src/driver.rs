@@ -91,7 +91,7 @@ pub struct Driver<F> {
     clock: Clock,
     /// When the last heartbeat was sent, as an uptime.
     beat_at: Duration,
-    /// Since when something changed that was not looked at yet, as an uptime.
+    /// Uptime at which something changed that was not looked at yet.
     behind: Option<Duration>,
 }
 
@@ -487,7 +487,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often the guardian is told that the agent lives and marks are renewed, which last a second: two may fail.
 const BEAT_EVERY: Duration = Duration::from_millis(250);
 
-/// For how long an agent may be behind what FRR changed and still say that it lives: as long as the guardian waits.
+/// An agent that is behind what FRR changed for longer does not say that it lives: as long as the guardian waits.
 const BEHIND_MAX: Duration = Duration::from_millis(700);
 
 /// Operations of a request that are served together: the kernel takes some ten milliseconds for them.

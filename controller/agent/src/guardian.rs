@@ -332,7 +332,7 @@ const SILENCE_MAX: Duration = Duration::from_millis(700);
 /// For the guardian of an earlier agent to remove what that left.
 const NAME_MAX: Duration = Duration::from_secs(3);
 
-/// Of a guardian that nobody looks after any more.
+/// What is said of a guardian that nobody looks after any more.
 const UNTENDED: &str = "the task that looks after the guardian ended";
 
 /// Above the time for the name.

@@ -225,7 +225,7 @@ impl Default for Bfd {
 pub struct GracefulRestart {
     /// How long the peer may wait for us to come back where no other replica serves it: up to 4095 s.
     pub restart: Duration,
-    /// The same where another replica may serve it too: up to 4095 s. What the peer keeps of a replica that is
+    /// Restart time for a peer that another replica may serve too: up to 4095 s. What the peer keeps of a replica that is
     /// gone, it keeps although the others withdraw it.
     pub redundant: Duration,
 }
@@ -270,7 +270,7 @@ impl AttributeLists {
         )
     }
 
-    /// Of what a peer announced: what is not carried at all, and what its own group is not told.
+    /// Attributes of what a peer announced that are not carried at all, or that its own group is not told.
     pub fn dropped(&self, attributes: &Attributes) -> Vec<UnknownAttribute> {
         let mut dropped = attributes.unknown.clone();
         if !attributes.opaque.is_empty() {

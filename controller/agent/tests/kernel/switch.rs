@@ -111,7 +111,7 @@ impl Switch {
         self.agent_by(Clock::system()).await
     }
 
-    /// The same by these clocks.
+    /// Starts an agent with these clocks.
     pub(crate) async fn agent_by(&self, clock: Clock) -> Agent {
         let kernel = Kernel::open(Numbers::default()).expect("netlink");
         let ids = Ids::new(0x5700_0000).expect("a range");
