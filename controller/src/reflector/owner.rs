@@ -523,9 +523,9 @@ mod tests {
     #[derive(Clone, Debug, Default)]
     struct Session {
         established: bool,
-        /// Of another device with the same router id and AS.
+        /// The session is of another device with the same router id and AS.
         clone: bool,
-        /// It was ended for that, and comes again.
+        /// The session was refused beside another device, and comes again.
         refused: bool,
         claimed: Option<Owner>,
         parting: Parting,

@@ -103,7 +103,7 @@ impl Exports {
         }
     }
 
-    /// The same over a session that has its end at this address of ours.
+    /// What a peer is told over a session whose end is at this address of ours.
     pub fn from(self, address: IpAddr) -> Self {
         Self {
             address: Some(address),
@@ -111,7 +111,7 @@ impl Exports {
         }
     }
 
-    /// The same, of a peer that ended a session over an UPDATE: what was guessed of it is not believed.
+    /// What a peer is told that ended a session over an UPDATE: what was guessed of it is not believed.
     pub fn doubted(self) -> Self {
         match self.why {
             Why::Capabilities(_) => Self {

@@ -29,7 +29,7 @@ type Withheld = BTreeMap<&'static str, u64>;
 /// What is guessed of the peer, and whether that was said.
 #[derive(Default)]
 pub(super) struct Guessed {
-    /// It ended a session over an UPDATE.
+    /// The peer ended a session over an UPDATE.
     doubted: bool,
     /// When to look whether routes are withheld; absent once that was said, or where nobody has to be told.
     pub(super) look_at: Option<Instant>,
