@@ -100,6 +100,11 @@ impl Lab {
         Ok(&self.node(node)?.namespace)
     }
 
+    /// The suite whose speakers a node runs.
+    pub(crate) fn suite(&self, node: &str) -> Result<Suite, Failure> {
+        Ok(self.node(node)?.speakers.suite())
+    }
+
     pub(crate) fn frr(&self, node: &str) -> Result<PathSpace<'_>, Failure> {
         self.node(node).map(Node::frr)
     }

@@ -15,7 +15,10 @@ use crate::{
 };
 
 /// A release of Debian, by the name that its archive gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, clap::ValueEnum, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Suite {
     /// The speakers that this machine has installed
     #[default]
@@ -41,32 +44,46 @@ impl Suite {
     }
 }
 
-/// Where the programs of a suite are; None: where this machine has them.
+/// The programs of a suite.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Speakers(Option<PathBuf>);
+pub(crate) struct Speakers {
+    suite: Suite,
+    /// Where they are unpacked; None: this machine has them.
+    root: Option<PathBuf>,
+}
 
 impl Speakers {
     /// Unpacks a suite unless that was done before.
     pub(crate) fn obtain(suite: Suite) -> Result<Self, Failure> {
         if suite == Suite::Installed {
-            return Ok(Self(None));
+            return Ok(Self::default());
         }
         let root = cache()?.join(suite.name());
         let list = root.join(LIST);
         if fs::read_to_string(&list).is_ok_and(|had| had == PACKAGES) {
-            return Ok(Self(Some(root)));
+            return Ok(Self {
+                suite,
+                root: Some(root),
+            });
         }
         packages::install(&[&packages::UNPACK])?;
         println!("unpacking the speakers of Debian {}", suite.name());
         unpack(suite, &root)?;
         fs::write(&list, PACKAGES).context(|| list.display().to_string())?;
-        Ok(Self(Some(root)))
+        Ok(Self {
+            suite,
+            root: Some(root),
+        })
+    }
+
+    pub(crate) fn suite(&self) -> Suite {
+        self.suite
     }
 
     /// Whether a program of this path is there.
     pub(crate) fn bring(&self, program: &Path) -> bool {
         let inside = program.strip_prefix("/").unwrap_or(program);
-        match &self.0 {
+        match &self.root {
             Some(root) => root.join(inside).exists(),
             None => program.exists(),
         }
@@ -77,7 +94,7 @@ impl Speakers {
     /// `ip netns exec` has made a mount namespace: what is bound there is seen by this program alone. /etc, /run and
     /// the users stay this machine's.
     pub(crate) fn own(&self, argv: Vec<String>) -> Vec<String> {
-        let Some(root) = &self.0 else {
+        let Some(root) = &self.root else {
             return argv;
         };
         let name = argv.first().and_then(|path| path.rsplit('/').next());
@@ -175,7 +192,10 @@ mod tests {
     #[test]
     fn only_speakers_are_taken_from_a_suite() {
         let argv = |line: &str| command::words(line).unwrap();
-        let suite = Speakers(Some(PathBuf::from("/root")));
+        let suite = Speakers {
+            suite: Suite::Testing,
+            root: Some(PathBuf::from("/root")),
+        };
         let own = suite.own(argv("/usr/lib/frr/bgpd -N leaf1"));
         assert_eq!(own[2], "mount --bind /root/usr /usr && exec \"$@\"");
         assert_eq!(own[4..], argv("/usr/lib/frr/bgpd -N leaf1"));

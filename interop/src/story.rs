@@ -20,6 +20,7 @@ use crate::{
     daemon::Daemon,
     failure::{Context, Failure},
     lab::Lab,
+    speakers::Suite,
     traffic,
 };
 
@@ -97,8 +98,8 @@ impl Teller<'_> {
         }
         match step {
             Step::Ask(ask) => {
-                let mut nodes = ask.node.each().iter();
-                nodes.try_for_each(|node| self.ask(ask, node))
+                let nodes = self.with(&ask.speakers, &ask.node)?;
+                nodes.iter().try_for_each(|node| self.ask(ask, node))
             }
             Step::Run(run) => self.run(run),
             Step::Watch(watch) => self.watch(watch),
@@ -126,6 +127,17 @@ impl Teller<'_> {
             }
             Step::Pause(secs) => clock::pause(Duration::from_secs_f64(*secs)),
         }
+    }
+
+    /// Those of the nodes whose speakers are of one of these suites; of any, if none is named.
+    fn with(&self, suites: &[Suite], nodes: &Nodes) -> Result<Vec<String>, Failure> {
+        let mut fitting = Vec::new();
+        for node in nodes.each() {
+            if suites.is_empty() || suites.contains(&self.lab.suite(node)?) {
+                fitting.push(node.clone());
+            }
+        }
+        Ok(fitting)
     }
 
     /// Whether a step is for the reflector of this run.
@@ -232,7 +244,7 @@ impl Teller<'_> {
 
     /// What does not succeed in time is a failed check.
     fn run(&mut self, run: &Run) -> Result<(), Failure> {
-        for node in run.node.each() {
+        for node in &self.with(&run.speakers, &run.node)? {
             for line in run.run.each() {
                 let line = fill(line, &self.memory);
                 let start = Instant::now();

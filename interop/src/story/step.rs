@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 use serde::Deserialize;
 
 use super::expectation::Expectation;
+use crate::speakers::Suite;
 
 /// One step; as YAML a map with this one key.
 #[derive(Debug, Deserialize)]
@@ -49,6 +50,9 @@ pub(super) struct Ask {
     /// The answer's first line is printed with the check.
     #[serde(default)]
     pub(super) shows: bool,
+    /// Nodes with speakers of other suites are not asked.
+    #[serde(default)]
+    pub(super) speakers: Vec<Suite>,
     #[serde(default)]
     pub(super) only: Only,
 }
@@ -60,6 +64,9 @@ pub(super) struct Run {
     pub(super) run: Nodes,
     #[serde(default = "half_a_minute")]
     pub(super) within: f64,
+    /// Nodes with speakers of other suites run nothing.
+    #[serde(default)]
+    pub(super) speakers: Vec<Suite>,
     #[serde(default)]
     pub(super) only: Only,
 }
