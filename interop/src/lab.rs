@@ -117,10 +117,22 @@ impl Lab {
     /// Runs a line as a person in the node would type it, in the node's own folder, and returns what it
     /// printed.
     pub(crate) fn ask(&self, node: &str, line: &str) -> Result<String, Failure> {
+        self.question(node, line)?()
+    }
+
+    /// The same, to be asked as often as one likes and from any thread.
+    pub(crate) fn question(
+        &self,
+        node: &str,
+        line: &str,
+    ) -> Result<impl Fn() -> Result<String, Failure> + Send + use<>, Failure> {
         let words = self.node(node)?.speakers.own(self.words(node, line)?);
-        let argv: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.namespace(node)?
-            .run_in(&self.run.folder.join(node), &argv)
+        let namespace = self.namespace(node)?.clone();
+        let folder = self.run.folder.join(node);
+        Ok(move || {
+            let argv: Vec<&str> = words.iter().map(String::as_str).collect();
+            namespace.run_in(&folder, &argv)
+        })
     }
 
     /// The line with which a person asks the same from outside of the lab.

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Whose speakers run, by release of Debian, where a lab does not say so itself
     #[arg(long, value_enum, default_value = "installed")]
     speakers: Suite,
-    /// How often far-link repeats each fault [default: 3]
+    /// How often a lab repeats what it repeats: faults of far-link, steps under `repeat`
     #[arg(long)]
     runs: Option<u32>,
     /// Use the programs that were built before
@@ -194,7 +194,7 @@ fn run_lab(
     println!("  up    after {}", clock::since(start));
     let checks = match &plot {
         Plot::Fabric(expect) => evpn::check(&mut lab, expect, arguments.sabotage),
-        Plot::Story(story) => story.told(&mut lab),
+        Plot::Story(story) => story.told(&mut lab, arguments.runs),
         Plot::BadInput => bad_input::check(&mut lab),
         Plot::FarLink(faults) => far_link::check(
             &mut lab,

@@ -1,8 +1,10 @@
 //! A lab as a story: steps that ask, act and wait, read from its `expect.yaml`. What is asked and what
 //! must come of it stands in the file; it does not know what any speaker is.
 
+mod absence;
 mod expectation;
 mod path;
+mod record;
 mod step;
 
 use std::{
@@ -24,8 +26,10 @@ use crate::{
     traffic,
 };
 
+use absence::Absence;
 use expectation::{Memory, fill};
-use step::{Ask, How, Nodes, Only, Run, Step, Stop, Watch};
+use record::Record;
+use step::{Ask, How, Nodes, Only, Repeat, Run, Step, Stop, Watch};
 
 /// The steps of a lab, in order.
 #[derive(Debug, Deserialize)]
@@ -53,21 +57,18 @@ impl Story {
         Ok(Some(story))
     }
 
-    /// Takes every step.
-    pub(crate) fn told(&self, lab: &mut Lab) -> Result<Checks, Failure> {
+    /// Takes every step; what is to be repeated, so many times if `runs` is given.
+    pub(crate) fn told(&self, lab: &mut Lab, runs: Option<u32>) -> Result<Checks, Failure> {
         let mut teller = Teller {
             lab,
             checks: Checks::default(),
             memory: Memory::new(),
             watching: Vec::new(),
+            absences: Vec::new(),
+            runs,
+            record: Record::default(),
         };
-        for step in &self.steps {
-            teller.take(step)?;
-            clock::go_on()?;
-            if !teller.lab.fallen().is_empty() {
-                break; // what is left would only wait for what is gone
-            }
-        }
+        teller.take_all(&self.steps)?;
         let Teller {
             lab, mut checks, ..
         } = teller;
@@ -89,9 +90,34 @@ struct Teller<'a> {
     checks: Checks,
     memory: Memory,
     watching: Vec<Daemon>,
+    absences: Vec<Absence>,
+    runs: Option<u32>,
+    record: Record,
 }
 
 impl Teller<'_> {
+    fn take_all(&mut self, steps: &[Step]) -> Result<(), Failure> {
+        for step in steps {
+            self.take(step)?;
+            clock::go_on()?;
+            if !self.lab.fallen().is_empty() {
+                break; // what is left would only wait for what is gone
+            }
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, repeat: &Repeat) -> Result<(), Failure> {
+        let times = self.runs.unwrap_or(repeat.times);
+        self.record = Record::default();
+        for run in 1..=times {
+            println!("  run {run} of {times}");
+            self.take_all(&repeat.steps)?;
+        }
+        print!("{}", self.record);
+        Ok(())
+    }
+
     fn take(&mut self, step: &Step) -> Result<(), Failure> {
         if !self.fits(step) {
             return Ok(());
@@ -99,7 +125,9 @@ impl Teller<'_> {
         match step {
             Step::Ask(ask) => {
                 let nodes = self.with(&ask.speakers, &ask.node)?;
-                nodes.iter().try_for_each(|node| self.ask(ask, node))
+                let begin = Instant::now();
+                let mut nodes = nodes.iter();
+                nodes.try_for_each(|node| self.ask(ask, node, begin))
             }
             Step::Run(run) => self.run(run),
             Step::Watch(watch) => self.watch(watch),
@@ -126,6 +154,7 @@ impl Teller<'_> {
                 self.lab.signal(&of.node, of.program(), Signal::SIGCONT)
             }
             Step::Pause(secs) => clock::pause(Duration::from_secs_f64(*secs)),
+            Step::Repeat(repeat) => self.repeat(repeat),
         }
     }
 
@@ -151,12 +180,13 @@ impl Teller<'_> {
             Step::Watch(watch) => (watch.only, false),
             Step::Stop(stop) => (stop.only, false),
             Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => (of.only, false),
-            Step::Pause(_) => (Only::Any, false),
+            Step::Pause(_) | Step::Repeat(_) => (Only::Any, false),
         };
         self.lab.programs.is_some() || (only == Only::Any && !asks_weft)
     }
 
-    fn ask(&mut self, ask: &Ask, node: &str) -> Result<(), Failure> {
+    /// Asks one of the step's nodes; the step began at `begin`.
+    fn ask(&mut self, ask: &Ask, node: &str, begin: Instant) -> Result<(), Failure> {
         let start = Instant::now();
         let deadline = self.deadline(ask.within);
         let line = fill(&ask.run, &self.memory);
@@ -185,7 +215,8 @@ impl Teller<'_> {
             Nodes::One(_) => ask.name.clone(),
             Nodes::Several(_) => format!("{}: {node}", ask.name),
         };
-        self.checks.record(&name, start, answer);
+        let held = self.checks.record(&name, start, answer);
+        self.record.add(&name, held, begin.elapsed());
         Ok(())
     }
 
@@ -270,16 +301,37 @@ impl Teller<'_> {
     }
 
     fn watch(&mut self, watch: &Watch) -> Result<(), Failure> {
+        println!("  watch {}: {}", watch.node, watch.run);
+        if let Some(text) = &watch.absent {
+            let line = fill(&watch.run, &self.memory);
+            let question = self.lab.question(&watch.node, &line)?;
+            let text = fill(text, &self.memory);
+            self.absences
+                .push(Absence::watch(&watch.name, text, question));
+            return Ok(());
+        }
         let words = command::words(&fill(&watch.run, &self.memory))?;
         let argv: Vec<&str> = words.iter().map(String::as_str).collect();
         let daemon = traffic::started(self.lab, &watch.node, &watch.name, &argv)?;
         self.watching.push(daemon);
-        println!("  watch {}: {}", watch.node, watch.run);
         Ok(())
     }
 
     fn stop(&mut self, stop: &Stop) -> Result<(), Failure> {
         let start = Instant::now();
+        let mut absences = self.absences.iter();
+        if let Some(at) = absences.position(|absence| absence.name == stop.name) {
+            let absent = self.absences.remove(at).stop()?;
+            let said = format!("absent for {:.1} s", absent.as_secs_f64());
+            let most = stop.absent_at_most.unwrap_or(f64::INFINITY);
+            let answer = match absent.as_secs_f64() <= most {
+                true => Ok(said),
+                false => Err(format!("expected: at most {most} s\nactual:   {said}")),
+            };
+            let held = self.checks.record(&stop.name, start, answer);
+            self.record.add(&stop.name, held, absent);
+            return Ok(());
+        }
         let Some(at) = self
             .watching
             .iter()
@@ -326,6 +378,18 @@ mod tests {
     use super::expectation::Expectation;
     use super::*;
 
+    /// Every step, also those that are repeated.
+    fn each(steps: &[Step]) -> Vec<&Step> {
+        let mut all = Vec::new();
+        for step in steps {
+            all.push(step);
+            if let Step::Repeat(repeat) = step {
+                all.extend(each(&repeat.steps));
+            }
+        }
+        all
+    }
+
     #[test]
     fn every_story_in_the_tree_parses_and_names_nodes_of_its_topology() {
         for lab in crate::scenario::names().unwrap() {
@@ -338,7 +402,7 @@ mod tests {
             let Some(story) = Story::read(&folder).unwrap() else {
                 continue;
             };
-            for step in &story.steps {
+            for step in each(&story.steps) {
                 let nodes = match step {
                     Step::Ask(ask) => ask.node.each(),
                     Step::Run(run) => run.node.each(),
@@ -346,7 +410,7 @@ mod tests {
                     Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => {
                         std::slice::from_ref(&of.node)
                     }
-                    Step::Stop(_) | Step::Pause(_) => &[],
+                    Step::Stop(_) | Step::Pause(_) | Step::Repeat(_) => &[],
                 };
                 for node in nodes {
                     assert!(topology.nodes.contains_key(node), "{lab}: {step:?}");
@@ -390,7 +454,7 @@ mod tests {
                 continue;
             }
             let story = Story::read(&folder).unwrap();
-            for step in story.iter().flat_map(|story| &story.steps) {
+            for step in story.iter().flat_map(|story| each(&story.steps)) {
                 let Step::Ask(ask) = step else { continue };
                 let words: Vec<&str> = ask.run.split_whitespace().collect();
                 let ["weft", noun, ..] = words[..] else {

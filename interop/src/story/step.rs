@@ -28,6 +28,17 @@ pub(super) enum Step {
     Thaw(Programs),
     /// Waits.
     Pause(f64),
+    /// Takes steps several times, and says of each check how often it held and how long it took.
+    Repeat(Repeat),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Repeat {
+    /// How often, unless `--runs` says otherwise.
+    #[serde(default = "once")]
+    pub(super) times: u32,
+    pub(super) steps: Vec<Step>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -77,6 +88,9 @@ pub(super) struct Watch {
     pub(super) name: String,
     pub(super) node: String,
     pub(super) run: String,
+    /// A text: the program is one that answers, is asked ten times a second, and `stop` says for how long the answer
+    /// did not have this.
+    pub(super) absent: Option<String>,
     #[serde(default)]
     pub(super) only: Only,
 }
@@ -87,6 +101,8 @@ pub(super) struct Stop {
     pub(super) name: String,
     /// It was `ping`, and so many may be lost.
     pub(super) lost_at_most: Option<u32>,
+    /// For so many seconds the text may have been absent.
+    pub(super) absent_at_most: Option<f64>,
     #[serde(default)]
     pub(super) expect: Vec<Expectation>,
     #[serde(default)]
@@ -141,6 +157,10 @@ impl Nodes {
             Self::Several(names) => names,
         }
     }
+}
+
+fn once() -> u32 {
+    1
 }
 
 fn half_a_minute() -> f64 {
