@@ -114,6 +114,9 @@ pub enum Input {
     /// As `Stop`, with a text for the operator at the other end, at most 255 octets of which are
     /// sent. RFC 9003; only with Administrative Shutdown, Administrative Reset and Hard Reset.
     StopSaying(Cease, String),
+    /// Begin a new session, for capabilities that have changed: close the established one without a NOTIFICATION, as a
+    /// restart would, and dial at once. Nothing happens in other states, whose OPEN says them anyway.
+    Renew,
     /// The established connection took octets; nothing waits, or some progress was made. RFC 9687.
     Sent,
     /// The established connection takes no octets although some wait. RFC 9687.

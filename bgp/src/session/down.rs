@@ -20,6 +20,8 @@ pub enum DownReason {
     PeerClosed,
     /// The peer has restarted and connected anew; we closed the old connection without a NOTIFICATION. RFC 4724 §5.
     Replaced,
+    /// We began a new session for other capabilities, and closed this one without a NOTIFICATION, as a restart would.
+    Renewed,
     /// The peer ended it and said why.
     NotificationReceived(Notification),
     /// We ended it by the peer's fault.
@@ -35,6 +37,7 @@ impl fmt::Display for DownReason {
             Self::SendHoldTimerExpired => f.write_str("send hold timer expired"),
             Self::PeerClosed => f.write_str("peer closed the connection"),
             Self::Replaced => f.write_str("peer restarted and connected anew"),
+            Self::Renewed => f.write_str("new session with other capabilities"),
             Self::NotificationReceived(n) => write_notification(f, "received", n),
             Self::NotificationSent(n) => write_notification(f, "sent", n),
             Self::Stopped(_, Some(said)) => {
@@ -60,7 +63,7 @@ impl DownReason {
         }
         let through_notification = negotiated.restart_after_notification;
         match self {
-            Self::PeerClosed | Self::Replaced => true,
+            Self::PeerClosed | Self::Replaced | Self::Renewed => true,
             Self::HoldTimerExpired | Self::SendHoldTimerExpired => through_notification,
             Self::NotificationReceived(n) | Self::NotificationSent(n) => {
                 through_notification && !is_goodbye(n)
@@ -251,6 +254,7 @@ mod tests {
         let table = [
             (DownReason::PeerClosed, true, true),
             (DownReason::Replaced, true, true),
+            (DownReason::Renewed, true, true),
             (DownReason::HoldTimerExpired, false, true),
             (DownReason::SendHoldTimerExpired, false, true),
             (DownReason::NotificationSent(malformed.clone()), false, true),

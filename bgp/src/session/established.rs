@@ -76,6 +76,12 @@ impl Established {
             Input::Disconnected(side) if side == self.side => {
                 self.down(DownReason::PeerClosed, now, local)
             }
+            Input::Renew => {
+                local.close(self.side);
+                self.forgive(now, local);
+                local.emit(Output::Down(DownReason::Renewed));
+                State::begin(now, local)
+            }
             Input::Timeout => self.timeout(now, local),
             Input::Stop(cease) => self.stop(cease, "", local),
             Input::StopSaying(cease, text) => self.stop(cease, &text, local),

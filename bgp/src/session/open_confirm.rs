@@ -92,7 +92,9 @@ impl OpenConfirm {
             Input::Timeout => self.timeout(now, local),
             Input::Stop(cease) => self.stop(cease, "", local),
             Input::StopSaying(cease, text) => self.stop(cease, &text, local),
-            Input::Start | Input::Sent | Input::SendBlocked => State::OpenConfirm(self),
+            Input::Start | Input::Renew | Input::Sent | Input::SendBlocked => {
+                State::OpenConfirm(self)
+            }
         }
     }
 

@@ -71,7 +71,7 @@ impl OpenSent {
             Input::Timeout => self.timeout(now, local),
             Input::Stop(cease) => self.stop(cease, "", local),
             Input::StopSaying(cease, text) => self.stop(cease, &text, local),
-            Input::Start | Input::Sent | Input::SendBlocked => State::OpenSent(self),
+            Input::Start | Input::Renew | Input::Sent | Input::SendBlocked => State::OpenSent(self),
         }
     }
 

@@ -111,7 +111,7 @@ impl State {
     }
 
     /// Out of Idle: dial, or listen.
-    fn begin(now: Instant, local: &mut Local) -> Self {
+    pub(super) fn begin(now: Instant, local: &mut Local) -> Self {
         if local.config.passive {
             Self::listen(now, local)
         } else {
@@ -171,6 +171,7 @@ impl Idle {
             | Input::Message(..)
             | Input::Malformed(..)
             | Input::Sent
+            | Input::Renew
             | Input::SendBlocked => State::Idle(self),
         }
     }
@@ -214,6 +215,7 @@ impl Connect {
             | Input::Message(..)
             | Input::Malformed(..)
             | Input::Sent
+            | Input::Renew
             | Input::SendBlocked => State::Connect(self),
         }
     }
@@ -239,6 +241,7 @@ impl Active {
             | Input::Message(..)
             | Input::Malformed(..)
             | Input::Sent
+            | Input::Renew
             | Input::SendBlocked => State::Active(self),
         }
     }

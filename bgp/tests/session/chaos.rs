@@ -60,6 +60,7 @@ impl Edge {
             | Input::Timeout
             | Input::Stop(_)
             | Input::StopSaying(..)
+            | Input::Renew
             | Input::Sent
             | Input::SendBlocked => {}
         }
@@ -181,8 +182,10 @@ impl World {
             .iter()
             .any(|output| matches!(output, Output::Down(_)));
         let replaced = outputs.contains(&Output::Down(DownReason::Replaced));
-        assert_eq!(fell || replaced, down, "Down tells of every end");
+        let renewed = outputs.contains(&Output::Down(DownReason::Renewed));
+        assert_eq!(fell || replaced || renewed, down, "Down tells of every end");
         assert!(!replaced || self.session.state_name() == "OpenSent");
+        assert!(!renewed || ["Connect", "Active"].contains(&self.session.state_name()));
         match (stops, fell, self.session.poll_timeout()) {
             (true, _, deadline) => assert_eq!(deadline, None),
             (false, true, deadline) => {
@@ -227,6 +230,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Input(Input::Timeout)),
         1 => Just(Step::Input(Input::Stop(Cease::Shutdown))),
         1 => Just(Step::Input(Input::StopSaying(Cease::Reset, "é".repeat(200)))),
+        1 => Just(Step::Input(Input::Renew)),
         1 => Just(Step::Input(Input::Sent)),
         1 => Just(Step::Input(Input::SendBlocked)),
         4 => (0..20_000_u64).prop_map(|ms| Step::Wait(Duration::from_millis(ms))),

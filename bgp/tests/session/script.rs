@@ -189,6 +189,7 @@ fn input(words: &[&str]) -> Input {
         ["malformed", on, "type"] => malformed(on, Fault::MessageType { code: 6 }),
         ["malformed", on, "version"] => malformed(on, Fault::Version { version: 3 }),
         ["malformed", on, "nlri"] => malformed(on, Fault::NlriFraming),
+        ["renew"] => Input::Renew,
         ["sent"] => Input::Sent,
         ["send", "blocked"] => Input::SendBlocked,
         ["receive", on, message @ ..] => Input::Message(side(on), self::message(message)),

@@ -168,6 +168,7 @@ fn inputs() -> Vec<(String, Input)> {
             "stop saying".into(),
             Input::StopSaying(Cease::Reset, "back soon".into()),
         ),
+        ("renew".into(), Input::Renew),
         ("sent".into(), Input::Sent),
         ("send blocked".into(), Input::SendBlocked),
     ];

@@ -56,6 +56,7 @@ fn is_silent(reason: &DownReason) -> bool {
         // Who closes can be reached.
         | DownReason::PeerClosed
         | DownReason::Replaced
+        | DownReason::Renewed
         | DownReason::Stopped(..) => false,
     }
 }

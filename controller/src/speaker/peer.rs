@@ -110,8 +110,6 @@ pub struct Peer {
     owed: Owed,
     /// Who else serves it, by what its OPEN was offered for that.
     companions: Companions,
-    /// We end the session to begin another one at once.
-    renewing: bool,
     /// Why we ended the session ourselves.
     grievance: Option<String>,
     /// The limit beyond which the peer went, if that ends the session.
@@ -235,7 +233,6 @@ impl Peer {
             joining: None,
             owed: Owed::default(),
             companions,
-            renewing: false,
             grievance: None,
             exceeded: None,
             asking: Asking::default(),
@@ -653,9 +650,6 @@ impl Peer {
         let negotiated = up.map(|up| &up.negotiated);
         let parting = restart::ended(intent, &self.setup.group, negotiated, reason);
         let ours = up.is_some() && self.shared.losses.lose(reason, now());
-        if self.renewing {
-            return Some((Parting::OurDoing, false));
-        }
         let ours = ours && intent == Intent::Serve;
         if ours {
             tracing::error!(peer = %self.setup.address, "most peers fell silent at once: this one need not be dead");

@@ -42,8 +42,12 @@ pub fn ended(
 /// whatever the peer asks for (RFC 9494 §4.2).
 fn parting(group: &PeerGroup, negotiated: &Negotiated, reason: &DownReason) -> Parting {
     // What we end for a reason of our own says nothing about the peer.
-    let ours = [Cease::OutOfResources, Cease::ConfigurationChange];
-    if matches!(reason, DownReason::Stopped(cease, _) if ours.contains(cease)) {
+    let ours = matches!(
+        reason,
+        DownReason::Renewed
+            | DownReason::Stopped(Cease::OutOfResources | Cease::ConfigurationChange, _)
+    );
+    if ours {
         return Parting::OurDoing;
     }
     let granted = group.graceful_restart.is_some();

@@ -77,6 +77,7 @@ impl World {
                 Input::Timeout
             }
             10 => Input::Message(side, Message::Keepalive),
+            11 => Input::Renew,
             _ => self.message(side, rest)?,
         })
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use weft_bgp::session::Input;
+use weft_bgp::session::{DownReason, Input};
 
 use super::{Peer, now};
 use crate::speaker::offer::Company;
@@ -84,8 +84,8 @@ impl Peer {
         (self.up.is_some() && self.shared.members.len() > 1).then_some(self.companions.look_at)
     }
 
-    /// Offers the peer what fits who serves it now. That takes a new session, and it keeps all routes over that: either
-    /// it has them of another replica too, or we said that we would be back in a moment.
+    /// Offers the peer what fits who serves it now. That takes a new session, and it keeps all routes over that (RFC 4724
+    /// §4.2): either it has them of another replica too, or we said that we would be back in a moment.
     pub(super) async fn mind_company(&mut self) {
         if self.company_deadline().is_none_or(|at| now() < at) {
             return;
@@ -109,20 +109,8 @@ impl Peer {
             return;
         }
         tracing::info!(peer = %self.setup.address, company = ?seen, "new session: it is to keep our routes for another time");
-        self.renew().await;
-    }
-
-    /// Ends the session without a NOTIFICATION, as a restart would, and begins another one at once. RFC 4724 §4.2: the
-    /// peer keeps our routes meanwhile.
-    async fn renew(&mut self) {
-        let Some(side) = self.up.as_ref().map(|up| up.side) else {
-            return;
-        };
-        self.renewing = true;
-        self.close(side);
-        self.input(Input::Disconnected(side)).await;
-        self.renewing = false;
-        self.input(Input::Start).await;
+        self.dial_again(&DownReason::Renewed);
+        self.input(Input::Renew).await;
     }
 
     /// Seen with FRR 10.7, which keeps EVPN routes too, where it negotiated to restart at all. Who does not would lose

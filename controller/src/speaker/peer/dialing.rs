@@ -76,6 +76,7 @@ fn may_be_back(reason: &DownReason) -> bool {
         | DownReason::SendHoldTimerExpired
         | DownReason::PeerClosed
         | DownReason::Replaced
+        | DownReason::Renewed
         | DownReason::Stopped(Cease::BfdDown, _) => true,
         // It waits for nobody who told it that it made a mistake, nor does it come back to whom it left.
         DownReason::NotificationReceived(said) => said.code == HOLD_TIMER_EXPIRED,

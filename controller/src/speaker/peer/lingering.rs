@@ -59,6 +59,7 @@ fn is_its_mistake(reason: &DownReason) -> bool {
         | DownReason::SendHoldTimerExpired
         | DownReason::PeerClosed
         | DownReason::Replaced
+        | DownReason::Renewed
         | DownReason::NotificationReceived(_)
         | DownReason::Stopped(
             Cease::Shutdown

@@ -154,6 +154,7 @@ impl Peer {
             })),
             DownReason::SendHoldTimerExpired => Ended::Silent,
             DownReason::PeerClosed | DownReason::Replaced => Ended::Closed,
+            DownReason::Renewed => Ended::Silent,
             DownReason::NotificationReceived(it) => Ended::Received(said(it.clone())),
             DownReason::NotificationSent(it) => Ended::Sent(said(it.clone())),
             DownReason::Stopped(_, Some(it)) => Ended::Sent(said(it.clone())),
