@@ -166,6 +166,8 @@ pub enum NotReflected {
     Stale,
     /// The peer wants none of its route targets. RFC 4684 §6.
     Interest,
+    /// The group is not told PREFIX_SID in this form, and an SRv6 service without its SID leads nowhere. RFC 9252 §5, §6.
+    NoSid,
     /// The attributes leave no room for an NLRI in the longest message. RFC 8654 §4.
     TooLong,
 }
@@ -182,6 +184,7 @@ impl fmt::Display for NotReflected {
             Self::Filter => "withheld by the peer's profile",
             Self::Stale => "long-lived stale",
             Self::Interest => "no route target that the peer wants",
+            Self::NoSid => "SRv6 SID that the peer is not told",
             Self::TooLong => "attributes too long for a message",
         })
     }
@@ -275,8 +278,10 @@ pub fn reflect(
         told.local_pref = told.local_pref.map(|_| 0);
     }
     link_bandwidth::with_form(&mut told.ext_communities, to.link_bandwidth);
-    to.attributes.apply(&mut told.opaque);
-    Ok(told)
+    match to.attributes.apply(&mut told.opaque) {
+        true => Ok(told),
+        false => Err(NotReflected::NoSid),
+    }
 }
 
 fn permit(source: &Source, attributes: &Attributes, to: &ExportKey) -> Result<(), NotReflected> {

@@ -125,15 +125,21 @@ impl AttributeFilter {
         self.pass.contains(code)
     }
 
-    /// Leaves what is passed on, and marks as partial what weft does not know. RFC 4271 §5, §9.
-    pub(crate) fn apply(&self, opaque: &mut Vec<OpaqueAttribute>) {
+    /// Leaves what is passed on, and marks as partial what weft does not know. RFC 4271 §5, §9. False: the path leads
+    /// nowhere without what is left out, the SID of an SRv6 service (RFC 9252 §5, §6).
+    #[must_use]
+    pub(crate) fn apply(&self, opaque: &mut Vec<OpaqueAttribute>) -> bool {
+        let mut whole = true;
         opaque.retain(|it| {
             let readable = !self.plain_only || tlv::is_plain(it.code, &it.value);
-            self.passes(it.code) && readable
+            let told = self.passes(it.code) && readable;
+            whole &= told || it.code != code::PREFIX_SID || !tlv::has_srv6_service(&it.value);
+            told
         });
         for attribute in opaque {
             attribute.partial |= Row::of(attribute.code).is_none();
         }
+        whole
     }
 }
 
@@ -207,14 +213,14 @@ mod tests {
     #[test]
     fn what_is_passed_on_unknown_is_partial() {
         let mut all = vec![opaque(23, 0), opaque(36, 4), opaque(40, 4), opaque(99, 4)];
-        AttributeFilter::default().apply(&mut all);
+        assert!(AttributeFilter::default().apply(&mut all));
         let partial: Vec<_> = all.iter().map(|it| (it.code, it.partial)).collect();
         assert_eq!(partial, [(23, false), (36, true), (40, false)]);
         let mut all = vec![OpaqueAttribute {
             partial: true,
             ..opaque(40, 4)
         }];
-        AttributeFilter::default().apply(&mut all);
+        assert!(AttributeFilter::default().apply(&mut all));
         assert!(all.iter().all(|it| it.partial));
     }
 
@@ -228,8 +234,29 @@ mod tests {
         let all = [of(&tunnel), of(&[tunnel, tunnel].concat())];
         for (plain_only, expected) in [(false, 2), (true, 1)] {
             let mut told = all.to_vec();
-            AttributeFilter::new([], [], plain_only).apply(&mut told);
+            assert!(AttributeFilter::new([], [], plain_only).apply(&mut told));
             assert_eq!(told.len(), expected);
+        }
+    }
+
+    #[test]
+    fn an_srv6_service_is_not_told_without_its_sid() {
+        let of = |value: &'static [u8]| OpaqueAttribute {
+            value: Bytes::from_static(value),
+            ..opaque(40, 0)
+        };
+        let label_index: &[u8] = &[1, 0, 7, 0, 0, 0, 0, 0, 0, 1];
+        let service: &[u8] = &[1, 0, 7, 0, 0, 0, 0, 0, 0, 1, 5, 0, 1, 0];
+        for (value, drop, whole) in [
+            (label_index, &[][..], true),
+            (label_index, &[40], true),
+            (service, &[], true),
+            (service, &[40], false),
+        ] {
+            let mut told = vec![of(value)];
+            let filter = AttributeFilter::new([], drop.iter().copied(), false);
+            assert_eq!(filter.apply(&mut told), whole, "{value:?} without {drop:?}");
+            assert_eq!(told.is_empty(), !drop.is_empty());
         }
     }
 }
