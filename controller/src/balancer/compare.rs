@@ -3,6 +3,7 @@
 //! Pure. It refuses to know streams and time.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use weft_proto::agent::v1 as agent;
 use weft_proto::operator::v1;
@@ -20,10 +21,8 @@ pub fn compare(plan: &LeafPlan, status: &agent::Status, sent: &Sent) -> v1::Leaf
     let prefixes = plan.entries.iter().map(|(prefix, entry)| {
         let prefix = prefix.to_string();
         let own = own.get(prefix.as_str()).map(|prefix| prefix.own.as_slice());
-        let (own, planned) = (
-            own_next_hops(own.unwrap_or_default()),
-            planned_next_hops(entry),
-        );
+        let planned = planned_next_hops(entry);
+        let own = own_next_hops(own.unwrap_or_default(), &planned);
         v1::PrefixDiff {
             prefix,
             to: entry.to.to_string(),
@@ -40,9 +39,24 @@ pub fn compare(plan: &LeafPlan, status: &agent::Status, sent: &Sent) -> v1::Leaf
     }
 }
 
-fn own_next_hops(own: &[agent::NextHop]) -> Vec<v1::WeightedNextHop> {
+/// What the switch's own routing has. A link-local next hop (BGP unnumbered) that is alone on its interface is the planned
+/// one there, as it is for the agent.
+fn own_next_hops(
+    own: &[agent::NextHop],
+    planned: &[v1::WeightedNextHop],
+) -> Vec<v1::WeightedNextHop> {
+    let declared = |next_hop: &agent::NextHop| {
+        let address: Ipv6Addr = next_hop.address.parse().ok()?;
+        let there = |interface: &str| interface == next_hop.interface;
+        let alone = own.iter().filter(|it| there(&it.interface)).count() == 1;
+        let mut planned = planned.iter().filter(|it| there(&it.interface));
+        let (first, second) = (planned.next(), planned.next());
+        first.filter(|_| alone && second.is_none() && address.is_unicast_link_local())
+    };
     let own = own.iter().map(|next_hop| v1::WeightedNextHop {
-        address: next_hop.address.clone(),
+        address: declared(next_hop)
+            .map_or(&next_hop.address, |it| &it.address)
+            .clone(),
         interface: next_hop.interface.clone(),
         weight: next_hop.weight.max(1),
     });
@@ -161,6 +175,22 @@ mod tests {
 
     fn differs(weights: &[(&str, &str, u32)]) -> bool {
         compare(&plan(), &status(weights), &Sent::default()).prefixes[0].differs
+    }
+
+    #[test]
+    fn a_link_local_next_hop_is_the_planned_one_of_its_interface() {
+        assert!(!differs(&[("fe80::1", "eth1", 1), ("fe80::1", "eth2", 3)]));
+        assert!(differs(&[("fe80::1", "eth1", 1), ("fe80::1", "eth2", 1)]));
+        assert!(differs(&[
+            ("2001:db8::1", "eth1", 1),
+            ("fe80::1", "eth2", 3)
+        ]));
+        let two = [
+            ("fe80::1", "eth1", 1),
+            ("fe80::2", "eth1", 0),
+            ("fe80::1", "eth2", 3),
+        ];
+        assert!(differs(&two));
     }
 
     #[test]
