@@ -35,7 +35,7 @@ struct Cost {
 /// What faults cost, run after run.
 #[derive(Default)]
 struct Tally {
-    alone: BTreeMap<Fault, Vec<Cost>>,
+    alone: BTreeMap<(Fault, Before), Vec<Cost>>,
     /// By the number of the row.
     with_weft: BTreeMap<usize, Vec<Cost>>,
 }
@@ -56,16 +56,15 @@ pub(super) fn faults(
     }
     for (number, row) in faults.faults.iter().enumerate() {
         let name = format!("packets lost: {}", row.name);
-        let alone = tally.alone.remove(&row.fault).unwrap_or_default();
+        let key = (row.fault, row.before.without_weft());
+        let alone = tally.alone.get(&key).map_or(&[][..], Vec::as_slice);
         let with_weft = tally.with_weft.remove(&number).unwrap_or_default();
-        let verdict = verdict(&alone, &with_weft, faults.ratio);
-        tally.alone.insert(row.fault, alone);
-        checks.record(&name, start, verdict);
+        checks.record(&name, start, verdict(alone, &with_weft, faults.ratio));
     }
     Ok(())
 }
 
-/// Each kind of fault once, while FRR alone routes.
+/// Each kind of fault once, while FRR alone routes; after what FRR suffers from too, if that happens before.
 fn alone(
     lab: &mut Lab,
     faults: &Faults,
@@ -75,10 +74,12 @@ fn alone(
 ) -> Result<(), Failure> {
     mode::enter(lab, faults, Mode::Frr, checks)?;
     let rows = faults.faults.iter();
-    for row in rows.filter(|row| row.before == Before::Nothing) {
-        let cost = measure(lab, faults, row, Mode::Frr, false)?;
+    for row in rows.filter(|row| row.before == row.before.without_weft()) {
+        let cost = measure(lab, faults, row, false)?;
         println!("  run {run}, FRR alone: {}: {cost}", row.name);
-        tally.alone.entry(row.fault).or_default().push(cost);
+        let key = (row.fault, row.before);
+        tally.alone.entry(key).or_default().push(cost);
+        undo(lab, faults, row, checks)?;
     }
     Ok(())
 }
@@ -98,25 +99,25 @@ fn with_weft(
             clock::pause(PLANNED)?;
         }
         let blind = sabotage == Some(Break::FarLinkBlind);
-        let cost = measure(lab, faults, row, Mode::Weft, blind)?;
+        let cost = measure(lab, faults, row, blind)?;
         println!("  run {run}, with weft: {}: {cost}", row.name);
         tally.with_weft.entry(number).or_default().push(cost);
-        row.before.undo(lab, &faults.traffic.agent)?;
-        if row.before == Before::ReplicasKilled {
-            mode::peered(lab, &faults.traffic.leaf, checks)?;
-        }
+        undo(lab, faults, row, checks)?;
+    }
+    Ok(())
+}
+
+/// Makes up for what happened before a fault.
+fn undo(lab: &mut Lab, faults: &Faults, row: &Row, checks: &mut Checks) -> Result<(), Failure> {
+    row.before.undo(lab, &faults.traffic.agent)?;
+    if row.before == Before::ReplicasKilled {
+        mode::peered(lab, &faults.traffic.leaf, checks)?;
     }
     Ok(())
 }
 
 /// Breaks and mends something under traffic. `blind`: the leaf that sends has one way, which follows nobody.
-fn measure(
-    lab: &mut Lab,
-    faults: &Faults,
-    row: &Row,
-    mode: Mode,
-    blind: bool,
-) -> Result<Cost, Failure> {
+fn measure(lab: &mut Lab, faults: &Faults, row: &Row, blind: bool) -> Result<Cost, Failure> {
     let traffic = &faults.traffic;
     let route = traffic.route(lab)?;
     let leaf = lab.namespace(&traffic.leaf)?.clone();
@@ -127,9 +128,7 @@ fn measure(
     let flows = Flows::start(&route, &ports, traffic.packets_per_second)?;
     clock::pause(STEADY)?;
     let happened = flows.now();
-    if mode == Mode::Weft {
-        row.before.happen(lab, &traffic.agent)?;
-    }
+    row.before.happen(lab, &traffic.agent)?;
     let begun = match row.before {
         Before::ReplicasKilled => {
             // EVPN leaves them for the spines, which is not what is compared here.

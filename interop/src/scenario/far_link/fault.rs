@@ -30,7 +30,7 @@ pub(super) enum Fault {
 }
 
 /// What weft suffers before something breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Before {
     #[default]
@@ -87,6 +87,14 @@ impl Before {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// What of it concerns FRR too where it routes alone: replicas are also its route reflectors.
+    pub(super) fn without_weft(self) -> Self {
+        match self {
+            Self::ReplicasKilled => self,
+            Self::Nothing | Self::AgentKilled | Self::DeclaredOtherwise => Self::Nothing,
         }
     }
 
