@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod far_link;
+mod jobs;
 
 use std::{
     fs,
@@ -18,7 +19,7 @@ use crate::{
     packages,
     programs::{self, Programs},
     sabotage::Break,
-    speakers::Suite,
+    speakers::{Speakers, Suite},
     story::Story,
     topology::Topology,
 };
@@ -45,6 +46,9 @@ pub(crate) struct Arguments {
     /// How often a lab repeats what it repeats: faults of far-link, steps under `repeat`
     #[arg(long)]
     runs: Option<u32>,
+    /// How many labs run at once; those that measure run alone
+    #[arg(long, default_value_t = 1, conflicts_with_all = ["keep", "sabotage"])]
+    jobs: usize,
     /// Use the programs that were built before
     #[arg(long)]
     no_build: bool,
@@ -147,9 +151,14 @@ fn wanted(all: &[String], arguments: &Arguments) -> Result<Vec<String>, Failure>
 /// Runs all labs with the options of `cargo interop`'s defaults, and some of them with newer speakers: for
 /// `cargo verify`.
 pub(crate) fn run_all() -> Result<Checks, Failure> {
-    let mut checks = run_labs(&names()?, &Arguments::default())?;
+    let installed = Arguments {
+        jobs: AT_ONCE,
+        ..Arguments::default()
+    };
+    let mut checks = run_labs(&names()?, &installed)?;
     let newer = Arguments {
         speakers: Suite::Testing,
+        jobs: AT_ONCE,
         no_build: true,
         ..Arguments::default()
     };
@@ -169,11 +178,42 @@ fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Checks, Failure>
             Some(Programs::build()?)
         }
     };
-    let mut total = Checks::default();
-    for name in wanted {
+    let (alone, together): (Vec<&String>, Vec<&String>) = wanted
+        .iter()
+        .partition(|name| arguments.jobs <= 1 || ALONE.contains(&name.as_str()));
+    let together: Vec<String> = together.into_iter().cloned().collect();
+    for name in &together {
+        for node in Topology::read(&topology_file(name))?.nodes.values() {
+            Speakers::obtain(node.speakers().unwrap_or(arguments.speakers))?; // by one, not by all of them at once
+        }
+    }
+    let mut total = jobs::run(&together, arguments.jobs, &arguments.options())?;
+    for name in alone {
         total.add(&run_lab(name, arguments, programs.clone())?);
     }
     Ok(total)
+}
+
+impl Arguments {
+    /// Those that concern one lab, as they are typed.
+    fn options(&self) -> Vec<String> {
+        let options = [
+            ("--reflector", typed(&self.reflector)),
+            ("--speakers", typed(&self.speakers)),
+            ("--runs", self.runs.map(|runs| runs.to_string())),
+        ];
+        let given = options
+            .into_iter()
+            .filter_map(|(name, value)| value.map(|it| (name, it)));
+        given
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
+    }
+}
+
+fn typed(value: &impl clap::ValueEnum) -> Option<String> {
+    let value = value.to_possible_value()?;
+    Some(value.get_name().to_owned())
 }
 
 fn run_lab(
@@ -285,6 +325,12 @@ const NEWER: [&str; 7] = [
     "reload",
     "seeing",
 ];
+
+/// Labs that measure packets, a CPU or parts of a second: beside others they would measure those.
+const ALONE: [&str; 5] = ["balance-off", "bfd", "evpn-basic", "far-link", "idle"];
+
+/// How many labs two cores bear at once without being late.
+const AT_ONCE: usize = 3;
 
 /// What labs share.
 const PARTS: &str = "parts";
