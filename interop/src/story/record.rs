@@ -36,6 +36,9 @@ impl Record {
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
         writeln!(f, "  | check | held | median s | slowest s |")?;
         writeln!(f, "  | --- | --- | --- | --- |")?;
         for row in &self.0 {
