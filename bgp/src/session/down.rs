@@ -73,6 +73,23 @@ impl DownReason {
     }
 }
 
+impl DownReason {
+    /// Whether it says nothing of the next session: the path was lost, or somebody reset the session. The idle hold is not
+    /// lengthened by it (DampPeerOscillations of RFC 4271 §8.1.1), or a path that was lost for seconds now and then would be
+    /// without a session for longer than it was lost.
+    pub(super) fn is_passing(&self) -> bool {
+        let resets = [Cease::Reset, Cease::ConfigurationChange, Cease::BfdDown];
+        match self {
+            Self::HoldTimerExpired | Self::PeerClosed | Self::Replaced | Self::Renewed => true,
+            Self::NotificationReceived(said) if said.code == CEASE => {
+                resets.iter().any(|cease| cease.subcode() == said.subcode)
+            }
+            Self::NotificationReceived(said) => said.code == HOLD_TIMER_EXPIRED,
+            Self::SendHoldTimerExpired | Self::NotificationSent(_) | Self::Stopped(..) => false,
+        }
+    }
+}
+
 /// Who says this does not mean to be back with the same routes soon.
 fn is_goodbye(notification: &Notification) -> bool {
     let goodbyes = [Cease::HardReset, Cease::MaxPrefixes, Cease::Deconfigured];
@@ -162,6 +179,7 @@ const SAYING: [u8; 2] = [2, 4];
 
 /// RFC 4271 §4.5.
 const CEASE: u8 = 6;
+const HOLD_TIMER_EXPIRED: u8 = 4;
 
 /// RFC 9003 §2, in octets.
 const COMMUNICATION_MAX: usize = 255;

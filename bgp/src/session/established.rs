@@ -179,7 +179,12 @@ impl Established {
 
     fn down(self, reason: DownReason, now: Instant, local: &mut Local) -> State {
         self.forgive(now, local);
-        State::down(reason, now, local)
+        // One that closes at once each time may fail by what it is told.
+        let closes_at_once = reason == DownReason::PeerClosed && !self.settled_at.is_due(now);
+        match reason.is_passing() && !closes_at_once {
+            true => State::lost(reason, now, local),
+            false => State::down(reason, now, local),
+        }
     }
 
     fn forgive(&self, now: Instant, local: &mut Local) {

@@ -144,6 +144,14 @@ impl State {
         })
     }
 
+    /// Idle for the least time: what ended an established session may be over at once, and nobody's fault.
+    pub(super) fn lost(reason: DownReason, now: Instant, local: &mut Local) -> Self {
+        local.emit(Output::Down(reason));
+        Self::Idle(Idle::Held {
+            until: Deadline::after(now, local.idle_hold.least()),
+        })
+    }
+
     /// Idle until `Start`, after we said this. RFC 4271 §6.7.
     pub(super) fn stop(cease: Cease, said: Option<Notification>, local: &mut Local) -> Self {
         local.emit(Output::Down(DownReason::Stopped(cease, said)));

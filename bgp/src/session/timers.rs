@@ -90,6 +90,11 @@ impl IdleHold {
         self.jitter.shorten(doubled)
     }
 
+    /// As after a first failure; it does not count as one.
+    pub(super) fn least(&mut self) -> Duration {
+        self.jitter.shorten(IDLE_HOLD_MIN)
+    }
+
     pub(super) fn forgive(&mut self) {
         self.failures = 0;
     }
