@@ -101,8 +101,8 @@ pub struct UnknownAttribute {
 }
 
 impl Attributes {
-    /// Writes all attributes in the order of their codes, without NEXT_HOP: for routes that travel
-    /// in MP_REACH_NLRI, which stands before these (RFC 7606 §5.1; see [`Reach::encode`]).
+    /// Writes all attributes in the order of their codes, but TUNNEL_ENCAPSULATION last, without NEXT_HOP: for routes that
+    /// travel in MP_REACH_NLRI, which stands before these (RFC 7606 §5.1; see [`Reach::encode`]).
     pub fn encode(&self, out: &mut Writer, ctx: &DecodeContext) {
         self.encode_with(out, ctx, false);
     }
@@ -128,7 +128,7 @@ impl Attributes {
             None => out.u8(0),
             Some(next_hop) => next_hop.encode(&mut out),
         }
-        self.encode(&mut out, &STORAGE);
+        encode::stored(self, &mut out, &STORAGE);
         out.finish()
     }
 

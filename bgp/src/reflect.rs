@@ -83,9 +83,9 @@ pub enum LinkBandwidthForm {
     /// As it came.
     #[default]
     AsIs,
-    /// 0x40/0x04.
+    /// 0x40/0x04; 0x42/0x06 of twenty octets.
     NonTransitive,
-    /// 0x00/0x04.
+    /// 0x00/0x04; 0x02/0x06 of twenty octets.
     Transitive,
 }
 
@@ -278,6 +278,7 @@ pub fn reflect(
         told.local_pref = told.local_pref.map(|_| 0);
     }
     link_bandwidth::with_form(&mut told.ext_communities, to.link_bandwidth);
+    link_bandwidth::extended_with_form(&mut told.ipv6_ext_communities, to.link_bandwidth);
     match to.attributes.apply(&mut told.opaque) {
         true => Ok(told),
         false => Err(NotReflected::NoSid),
@@ -392,7 +393,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::attribute::{AsPath, ExtendedCommunity, UnknownAttribute};
+    use crate::attribute::{AsPath, ExtendedCommunity, Ipv6ExtendedCommunity, UnknownAttribute};
     use crate::peer::PeerId;
 
     use PeerKind::{Ebgp, IbgpClient, IbgpNonClient, RouteServerClient};
@@ -697,8 +698,14 @@ mod tests {
     #[test]
     fn link_bandwidth_is_written_as_the_group_reads_it() {
         let of = |kind| ExtendedCommunity([kind, 4, 0xfb, 0xf0, 0x47, 0xc3, 0x50, 0]);
+        let extended = |kind| {
+            let mut octets = [0; 20];
+            (octets[0], octets[1], octets[10], octets[15]) = (kind, 6, 100, 4);
+            Ipv6ExtendedCommunity(octets)
+        };
         let attributes = Attributes {
             ext_communities: vec![of(0x40), ExtendedCommunity::route_target_as2(1, 2)],
+            ipv6_ext_communities: vec![extended(0x42)],
             ..path(IbgpClient)
         };
         let told = |link_bandwidth| {
@@ -708,11 +715,13 @@ mod tests {
             };
             let told = reflect(&from(IbgpClient), &attributes, &group, &LOCAL).unwrap();
             assert_eq!(told.ext_communities[1], attributes.ext_communities[1]);
-            told.ext_communities[0]
+            (told.ext_communities[0], told.ipv6_ext_communities[0])
         };
-        assert_eq!(told(LinkBandwidthForm::AsIs), of(0x40));
-        assert_eq!(told(LinkBandwidthForm::NonTransitive), of(0x40));
-        assert_eq!(told(LinkBandwidthForm::Transitive), of(0x00));
+        let as_it_came = (of(0x40), extended(0x42));
+        assert_eq!(told(LinkBandwidthForm::AsIs), as_it_came);
+        assert_eq!(told(LinkBandwidthForm::NonTransitive), as_it_came);
+        let transitive = (of(0x00), extended(0x02));
+        assert_eq!(told(LinkBandwidthForm::Transitive), transitive);
     }
 
     #[test]

@@ -428,6 +428,42 @@ fn attributes_are_passed_on_as_they_came_to_groups_that_take_them() {
     assert!(has(&segment.frames[0].octets, &[0xe0, 36, 2, 1, 3]));
 }
 
+/// FRR 10.3 takes for sub-TLVs whatever stands behind TUNNEL_ENCAPSULATION, NLRI of IPv4 unicast too.
+#[test]
+fn nothing_stands_behind_a_tunnel_encapsulation() {
+    let opaque = |code: u8, value: &'static [u8]| OpaqueAttribute {
+        code,
+        partial: false,
+        value: Bytes::from_static(value),
+    };
+    let tunnel: &[u8] = &[0, 8, 0, 4, 4, 2, 7, 7];
+    let with = |next_hop| Attributes {
+        next_hop: Some(next_hop),
+        opaque: vec![opaque(23, tunnel), opaque(36, &[1, 2])],
+        ..attributes(100)
+    };
+    let (path, tunnel) = (&[0xe0, 36, 2, 1, 2][..], [&[0xc0, 23, 8], tunnel].concat());
+    let next_hop = NextHop::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+    let segment = told([prefix6(1)].into_iter(), &with(next_hop), 4096);
+    let last = [path, &tunnel].concat();
+    assert!(segment.frames[0].octets.ends_with(&last));
+    let next_hop = NextHop::V4(Ipv4Addr::new(192, 0, 2, 1));
+    let mut table = Table::new();
+    table.learn(&source(1), 0, prefix(1), Arc::new(with(next_hop)));
+    let changes = table.select();
+    for (plain_only, last) in [(false, &last[..]), (true, path)] {
+        let key = ExportKey {
+            attributes: AttributeFilter::new([], [], plain_only),
+            ..key(4096)
+        };
+        let segment = UpdateGroup::<Prefix4>::new(key, LOCAL).advertise(&changes);
+        let octets = &segment.frames[0].octets;
+        assert!(octets.ends_with(&[last, &[32, 10, 0, 0, 1]].concat()));
+        let tunnels = octets.windows(tunnel.len()).filter(|it| *it == tunnel);
+        assert_eq!(tunnels.count(), usize::from(!plain_only));
+    }
+}
+
 /// Invariant 5: the same facts in another order, with other hash seeds and another history, give the same octets.
 #[test]
 fn two_replicas_send_equal_octets() {

@@ -213,12 +213,13 @@ impl FrrVersion {
         major: 10,
         minor: 7,
     };
-    /// The first that weighs paths by the transitive form of link bandwidth only; from its source, not measured.
+    /// The first that weighs paths by the transitive form of link bandwidth only (10.3 measured; the first, from source).
     const ONE_LINK_BANDWIDTH: Self = Self {
         major: 10,
         minor: 3,
     };
-    /// The first that weighs them by both again. Some of 10.5 do too, and read what they are sent.
+    /// The first that weighs them by both again (10.7 measured; the first, from source). Some of 10.5 do too, and read
+    /// what they are sent.
     const BOTH_LINK_BANDWIDTHS: Self = Self {
         major: 10,
         minor: 6,

@@ -102,7 +102,8 @@ impl Speakers {
             return argv;
         }
         let bind = format!("mount --bind {}/usr /usr && exec \"$@\"", root.display());
-        let shell = ["sh", "-c", bind.as_str(), "sh"];
+        // Not sh: dash drops variables whose names have dots, and ExaBGP's have.
+        let shell = ["bash", "-c", bind.as_str(), "bash"];
         shell.map(str::to_owned).into_iter().chain(argv).collect()
     }
 }
@@ -202,6 +203,22 @@ mod tests {
         assert_eq!(suite.own(argv("ping ::1")), argv("ping ::1"));
         let installed = Speakers::default();
         assert_eq!(installed.own(argv("bird -f")), argv("bird -f"));
+    }
+
+    #[test]
+    fn a_program_of_a_suite_has_the_environment_that_its_node_names() {
+        let suite = Speakers {
+            suite: Suite::Testing,
+            root: Some(PathBuf::from("/root")),
+        };
+        let own = suite.own(vec!["exabgp".to_owned()]);
+        let seen = Command::new(&own[0])
+            .args(["-c", "exec \"$@\"", "-", "env"])
+            .env("exabgp.daemon.user", "root")
+            .output()
+            .unwrap();
+        let seen = String::from_utf8(seen.stdout).unwrap();
+        assert!(seen.contains("exabgp.daemon.user=root"), "{seen}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Attributes to octets, in the order of their codes. Knows no message.
+//! Attributes to octets, in the order of their codes, but for one in messages. Knows no message.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+use std::iter::Peekable;
 
 use crate::attribute::row::{Category, code, flag};
 use crate::attribute::{Aggregator, Attributes, NextHop, OpaqueAttribute};
@@ -11,14 +13,35 @@ use Category::{
     OptionalNonTransitive as NonTransitive, OptionalTransitive as Transitive, WellKnown,
 };
 
-/// All attributes but MP_REACH_NLRI and MP_UNREACH_NLRI.
+/// All attributes but MP_REACH_NLRI and MP_UNREACH_NLRI, as messages have them: TUNNEL_ENCAPSULATION is last. FRR 10.3
+/// takes what stands behind it for sub-TLVs, and ends the session with 3/9 (measured; 8.4.4 and 10.7.1 do not). RFC 4271
+/// §5 asks for the order of codes with a SHOULD, and for any order to be read.
 pub(super) fn all(
     attributes: &Attributes,
     out: &mut Writer,
     ctx: &DecodeContext,
     classic_next_hop: bool,
 ) {
-    let mut opaque = attributes.opaque.as_slice();
+    let is_tunnel = |it: &&OpaqueAttribute| it.code == code::TUNNEL_ENCAPSULATION;
+    let others = attributes.opaque.iter().filter(|it| !is_tunnel(it));
+    ordered(attributes, others, out, ctx, classic_next_hop);
+    let tunnels = attributes.opaque.iter().filter(is_tunnel);
+    tunnels.for_each(|tunnel| tunnel.encode(out));
+}
+
+/// The same in the order of codes, without NEXT_HOP, for storage.
+pub(super) fn stored(attributes: &Attributes, out: &mut Writer, ctx: &DecodeContext) {
+    ordered(attributes, attributes.opaque.iter(), out, ctx, false);
+}
+
+fn ordered<'a>(
+    attributes: &Attributes,
+    opaque: impl Iterator<Item = &'a OpaqueAttribute>,
+    out: &mut Writer,
+    ctx: &DecodeContext,
+    classic_next_hop: bool,
+) {
+    let mut opaque = opaque.peekable();
     carried(&mut opaque, Some(code::ORIGIN), out);
     well_known(attributes, out, ctx, classic_next_hop);
     aggregator(attributes, out, ctx);
@@ -90,13 +113,13 @@ pub(super) fn all(
 }
 
 /// Opaque attributes with a code below `end` are taken off and written; without an `end` all are.
-fn carried(opaque: &mut &[OpaqueAttribute], end: Option<u8>, out: &mut Writer) {
-    while let Some((first, rest)) = opaque.split_first() {
-        if end.is_some_and(|end| first.code >= end) {
-            return;
-        }
-        first.encode(out);
-        *opaque = rest;
+fn carried<'a>(
+    opaque: &mut Peekable<impl Iterator<Item = &'a OpaqueAttribute>>,
+    end: Option<u8>,
+    out: &mut Writer,
+) {
+    while let Some(next) = opaque.next_if(|it| end.is_none_or(|end| it.code < end)) {
+        next.encode(out);
     }
 }
 

@@ -1,10 +1,10 @@
-//! The link bandwidth community in its two forms. Knows no weight: that is the balancer's.
+//! The link bandwidth community in its forms. Knows no weight: that is the balancer's.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::fmt;
 
-use crate::attribute::ExtendedCommunity;
+use crate::attribute::{ExtendedCommunity, Ipv6ExtendedCommunity};
 use crate::reflect::LinkBandwidthForm;
 
 /// Bandwidth of a link, in octets per second. draft-ietf-idr-link-bandwidth §2.
@@ -58,21 +58,23 @@ impl LinkBandwidth {
 /// Puts the link bandwidths among `communities` into this form; the others, and all but the first
 /// octet, stay as they are. Where both forms of one bandwidth stood, one is left.
 pub fn with_form(communities: &mut Vec<ExtendedCommunity>, form: LinkBandwidthForm) {
-    let kind = match form {
-        LinkBandwidthForm::AsIs => return,
-        LinkBandwidthForm::NonTransitive => NON_TRANSITIVE,
-        LinkBandwidthForm::Transitive => TRANSITIVE,
-    };
-    let mut seen: Vec<ExtendedCommunity> = Vec::new();
-    communities.retain_mut(|community| {
-        if !is_link_bandwidth(*community) {
-            return true;
-        }
+    written(communities, form, is_link_bandwidth, |community| {
         let [first, ..] = &mut community.0;
-        *first = kind;
-        let is_new = !seen.contains(community);
-        seen.push(*community);
-        is_new
+        first
+    });
+}
+
+/// Does the same with those of twenty octets, which FRR calls extended link bandwidth (draft-li-idr-link-bandwidth-ext).
+///
+/// ```text
+/// +-- 0x02 or 0x42 --+-- 0x06 --+-- 2 --+------- 8 -------+-- 4 --+-- 4 --+
+/// | transitive?      |          |       | octets per sec. |  AS   |       |
+/// +------------------+----------+-------+-----------------+-------+-------+
+/// ```
+pub fn extended_with_form(communities: &mut Vec<Ipv6ExtendedCommunity>, form: LinkBandwidthForm) {
+    written(communities, form, is_extended, |community| {
+        let [first, ..] = &mut community.0;
+        first
     });
 }
 
@@ -80,6 +82,35 @@ pub fn with_form(communities: &mut Vec<ExtendedCommunity>, form: LinkBandwidthFo
 #[must_use]
 pub fn is_link_bandwidth(community: ExtendedCommunity) -> bool {
     matches!(community.kind(), TRANSITIVE | NON_TRANSITIVE) && community.subtype() == SUBTYPE
+}
+
+fn is_extended(community: Ipv6ExtendedCommunity) -> bool {
+    let [kind, subtype, ..] = community.0;
+    kind & !NON_TRANSITIVE == EXTENDED && subtype == EXTENDED_SUBTYPE
+}
+
+fn written<C: Copy + PartialEq>(
+    communities: &mut Vec<C>,
+    form: LinkBandwidthForm,
+    is_bandwidth: fn(C) -> bool,
+    first_octet: fn(&mut C) -> &mut u8,
+) {
+    let bit = match form {
+        LinkBandwidthForm::AsIs => return,
+        LinkBandwidthForm::NonTransitive => NON_TRANSITIVE,
+        LinkBandwidthForm::Transitive => TRANSITIVE,
+    };
+    let mut seen: Vec<C> = Vec::new();
+    communities.retain_mut(|community| {
+        if !is_bandwidth(*community) {
+            return true;
+        }
+        let first = first_octet(community);
+        *first = *first & !NON_TRANSITIVE | bit;
+        let is_new = !seen.contains(community);
+        seen.push(*community);
+        is_new
+    });
 }
 
 /// As FRR writes it: "LB:65000:1250000 (10.000 Mbps)".
@@ -96,9 +127,12 @@ impl fmt::Display for LinkBandwidth {
 
 /// Two-octet AS specific, transitive. RFC 7153 §3.
 const TRANSITIVE: u8 = 0x00;
-/// Two-octet AS specific, not transitive. RFC 7153 §3.
+/// Two-octet AS specific, not transitive. RFC 7153 §3. The bit that says so is the same in every type. RFC 4360 §2.
 const NON_TRANSITIVE: u8 = 0x40;
 const SUBTYPE: u8 = 0x04;
+/// The type and subtype of the transitive form of twenty octets.
+const EXTENDED: u8 = 0x02;
+const EXTENDED_SUBTYPE: u8 = 0x06;
 
 const UNITS: [(f64, &str); 3] = [(1e9, "Gbps"), (1e6, "Mbps"), (1e3, "Kbps")];
 
@@ -143,6 +177,32 @@ mod tests {
         assert_eq!(
             told(LinkBandwidthForm::Transitive),
             [community(0x00, 4), target]
+        );
+    }
+
+    /// As FRR 10.7 reads it: 1,250,000 octets per second, AS 65540.
+    fn extended(kind: u8, subtype: u8) -> Ipv6ExtendedCommunity {
+        Ipv6ExtendedCommunity([
+            kind, subtype, 0, 0, 0, 0, 0, 0, 0, 0x13, 0x12, 0xd0, 0, 1, 0, 4, 0, 0, 0, 0,
+        ])
+    }
+
+    #[test]
+    fn the_form_of_twenty_octets_changes_alike() {
+        let target = extended(0x00, 2);
+        let told = |form| {
+            let mut communities = vec![extended(0x42, 6), target, extended(0x02, 6)];
+            extended_with_form(&mut communities, form);
+            communities
+        };
+        assert_eq!(told(LinkBandwidthForm::AsIs).len(), 3);
+        assert_eq!(
+            told(LinkBandwidthForm::NonTransitive),
+            [extended(0x42, 6), target]
+        );
+        assert_eq!(
+            told(LinkBandwidthForm::Transitive),
+            [extended(0x02, 6), target]
         );
     }
 

@@ -89,7 +89,7 @@ pub(super) fn bound(opaque: &mut Vec<OpaqueAttribute>, dropped: &mut Vec<Unknown
 pub struct AttributeFilter {
     pass: Codes,
     /// Tunnel encapsulation and PREFIX_SID only in the forms that FRR 8.4.4 and GoBGP 3.10 take: one
-    /// tunnel with long sub-TLVs, one SRv6 service with one SID.
+    /// tunnel with long sub-TLVs, one SRv6 service with one SID. With IPv4 unicast no tunnel at all.
     pub plain_only: bool,
 }
 
@@ -123,6 +123,12 @@ impl AttributeFilter {
     #[must_use]
     pub fn passes(&self, code: u8) -> bool {
         self.pass.contains(code)
+    }
+
+    /// Leaves what is passed on where NLRI follow the attributes, as those of IPv4 unicast do: FRR 10.3 takes what stands
+    /// behind TUNNEL_ENCAPSULATION for sub-TLVs, and ends the session (measured).
+    pub(crate) fn apply_before_nlri(&self, opaque: &mut Vec<OpaqueAttribute>) {
+        opaque.retain(|it| !self.plain_only || it.code != code::TUNNEL_ENCAPSULATION);
     }
 
     /// Leaves what is passed on, and marks as partial what weft does not know. RFC 4271 §5, §9. False: the path leads

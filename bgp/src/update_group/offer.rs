@@ -36,7 +36,13 @@ impl Offer {
         let next_hop = attributes.next_hop.ok_or(NotReflected::NoNextHop)?;
         let classic = N::family() == Family::IPV4_UNICAST && matches!(next_hop, NextHop::V4(_));
         let mut out = Writer::new();
-        attributes.encode_with(&mut out, &key.context(), classic);
+        if classic && !attributes.opaque.is_empty() {
+            let mut before_nlri = attributes.clone();
+            key.attributes.apply_before_nlri(&mut before_nlri.opaque);
+            before_nlri.encode_with(&mut out, &key.context(), classic);
+        } else {
+            attributes.encode_with(&mut out, &key.context(), classic);
+        }
         let offer = Self {
             next_hop: (!classic).then_some(next_hop),
             octets: out.finish(),

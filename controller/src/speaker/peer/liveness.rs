@@ -3,12 +3,13 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
+use std::time::Duration;
 
 use weft_bfd::{Config, Watch};
 use weft_bgp::message::notification::Cease;
 use weft_bgp::session::Input;
 
-use super::{Peer, Side};
+use super::{Peer, Side, now};
 use crate::config::Ttl;
 
 /// What watches the path to a peer.
@@ -130,16 +131,33 @@ impl Peer {
         tracing::warn!(peer = %self.setup.address, %diagnostic, "BFD says that the peer is down");
         self.grievance = Some(format!("BFD down: {diagnostic}"));
         self.input(Input::Stop(Cease::BfdDown)).await;
-        self.input(Input::Start).await;
+        self.restart = Some(now() + HEARS_WHY);
     }
 }
 
+/// How long a peer whose path failed is not dialed, so that it hears why. FRR 10.7 takes a connection that comes before
+/// it has read the NOTIFICATION for a graceful restart, keeps the routes, and reads it no more.
+const HEARS_WHY: Duration = Duration::from_millis(500);
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use weft_bgp::message::Notification;
 
     use super::super::tests::Bench;
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_whose_path_failed_hears_of_it_before_it_has_another_session() {
+        let mut bench = Bench::new().await;
+        let remote = bench.session().await.unwrap();
+        bench.peer.path_failed("silence".to_owned()).await;
+        assert!(bench.peer.dialing.is_none(), "it is not dialed yet");
+        let last = bench.until(remote.hear_out()).await;
+        assert_eq!(last, Some(Notification::cease(Cease::BfdDown)));
+        assert!(bench.session().await.is_none(), "it has to wait");
+        bench.pass(HEARS_WHY).await;
+        assert!(bench.session().await.is_some());
+    }
 
     /// RFC 5882 §3.2: AdminDown is no failure, and FRR 8.4.4 takes it for one.
     #[tokio::test(start_paused = true)]
