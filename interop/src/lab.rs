@@ -117,10 +117,15 @@ impl Lab {
     /// Runs a line as a person in the node would type it, in the node's own folder, and returns what it
     /// printed.
     pub(crate) fn ask(&self, node: &str, line: &str) -> Result<String, Failure> {
-        let words = self.node(node)?.speakers.own(self.words(node, line)?);
+        let words = self.typed(node, line)?;
         let argv: Vec<&str> = words.iter().map(String::as_str).collect();
         self.namespace(node)?
             .run_in(&self.run.folder.join(node), &argv)
+    }
+
+    /// What runs in a node's namespace when a person in the node types a line.
+    pub(crate) fn typed(&self, node: &str, line: &str) -> Result<Vec<String>, Failure> {
+        Ok(self.node(node)?.speakers.own(self.words(node, line)?))
     }
 
     /// The line with which a person asks the same from outside of the lab.

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::{
     check::Checks,
-    clock, command,
+    clock,
     daemon::Daemon,
     failure::{Context, Failure},
     lab::Lab,
@@ -270,7 +270,9 @@ impl Teller<'_> {
     }
 
     fn watch(&mut self, watch: &Watch) -> Result<(), Failure> {
-        let words = command::words(&fill(&watch.run, &self.memory))?;
+        let words = self
+            .lab
+            .typed(&watch.node, &fill(&watch.run, &self.memory))?;
         let argv: Vec<&str> = words.iter().map(String::as_str).collect();
         let daemon = traffic::started(self.lab, &watch.node, &watch.name, &argv)?;
         self.watching.push(daemon);
@@ -288,6 +290,7 @@ impl Teller<'_> {
             return Err(Failure::new(format!("nobody watches {}", stop.name)));
         };
         let mut daemon = self.watching.remove(at);
+        let ended = !daemon.running();
         daemon.end(Signal::SIGINT)?;
         let output = daemon.output();
         let mut note = format!("{} lines", output.lines().count());
@@ -307,6 +310,10 @@ impl Teller<'_> {
                 }
                 None => (note, Err(format!("expected: pings\nactual:   {output}"))),
             };
+        }
+        if ended {
+            // What it did not see, it does not lack.
+            answer = Err(format!("expected: it runs\nactual:   it ended: {output}"));
         }
         self.checks.record(&stop.name, start, answer.map(|()| note));
         Ok(())
