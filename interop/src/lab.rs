@@ -126,13 +126,18 @@ impl Lab {
         node: &str,
         line: &str,
     ) -> Result<impl Fn() -> Result<String, Failure> + Send + use<>, Failure> {
-        let words = self.node(node)?.speakers.own(self.words(node, line)?);
+        let words = self.typed(node, line)?;
         let namespace = self.namespace(node)?.clone();
         let folder = self.run.folder.join(node);
         Ok(move || {
             let argv: Vec<&str> = words.iter().map(String::as_str).collect();
             namespace.run_in(&folder, &argv)
         })
+    }
+
+    /// What runs in a node's namespace when a person in the node types a line.
+    pub(crate) fn typed(&self, node: &str, line: &str) -> Result<Vec<String>, Failure> {
+        Ok(self.node(node)?.speakers.own(self.words(node, line)?))
     }
 
     /// The line with which a person asks the same from outside of the lab.

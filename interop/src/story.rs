@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::{
     check::Checks,
-    clock, command,
+    clock,
     daemon::Daemon,
     failure::{Context, Failure},
     lab::Lab,
@@ -316,7 +316,9 @@ impl Teller<'_> {
                 .push(Absence::watch(&watch.name, text, question));
             return Ok(());
         }
-        let words = command::words(&fill(&watch.run, &self.memory))?;
+        let words = self
+            .lab
+            .typed(&watch.node, &fill(&watch.run, &self.memory))?;
         let argv: Vec<&str> = words.iter().map(String::as_str).collect();
         let daemon = traffic::started(self.lab, &watch.node, &watch.name, &argv)?;
         self.watching.push(daemon);
@@ -346,6 +348,7 @@ impl Teller<'_> {
             return Err(Failure::new(format!("nobody watches {}", stop.name)));
         };
         let mut daemon = self.watching.remove(at);
+        let ended = !daemon.running();
         daemon.end(Signal::SIGINT)?;
         let output = daemon.output();
         let mut note = format!("{} lines", output.lines().count());
@@ -365,6 +368,10 @@ impl Teller<'_> {
                 }
                 None => (note, Err(format!("expected: pings\nactual:   {output}"))),
             };
+        }
+        if ended {
+            // What it did not see, it does not lack.
+            answer = Err(format!("expected: it runs\nactual:   it ended: {output}"));
         }
         self.checks.record(&stop.name, start, answer.map(|()| note));
         Ok(())
