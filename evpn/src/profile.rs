@@ -15,6 +15,8 @@
 //!
 //! Nobody is sent the last one: of a next hop with a link-local address, that half is left out.
 //!
+//! OpenBGPD 9.3 takes types 2 and 3 only: any other type ends its session with 3/9.
+//!
 //! Communities are carried as they are, so GoBGP does without the routes that have such a one: all routes in
 //! one UPDATE have the same. Segments differ within one, so that one bad one would take others with it.
 
@@ -72,7 +74,13 @@ pub struct FrrVersion {
     pub minor: u16,
 }
 
-/// May be told of type 6; the bit is the type's number, as for the others up to 11.
+/// May be told of type 1; the bit is the type's number, as for the others up to 11.
+pub const TYPE_1: Filter = Filter(1 << 1);
+/// May be told of type 4.
+pub const TYPE_4: Filter = Filter(1 << 4);
+/// May be told of type 5.
+pub const TYPE_5: Filter = Filter(1 << 5);
+/// May be told of type 6.
 pub const TYPE_6: Filter = Filter(1 << 6);
 /// May be told of type 7.
 pub const TYPE_7: Filter = Filter(1 << 7);
@@ -98,7 +106,7 @@ pub const IPV6_NEXT_HOP: Filter = Filter(1 << 16);
 pub const ODD_SEGMENTS: Filter = Filter(1 << 17);
 
 impl Profile {
-    /// What it may be told of beside types 1 to 5 of IPv4 VTEPs, which everybody may.
+    /// What it may be told of beside types 2 and 3 of IPv4 VTEPs, which everybody may.
     ///
     /// [`OPAQUE`] is in none of them: it is for a peer group to add.
     #[must_use]
@@ -108,17 +116,19 @@ impl Profile {
             // Measured; see the table above.
             Self::GoBgp | Self::GoBgp48 => GOBGP,
             Self::ExaBgp => EXABGP,
-            // Keeps what it does not know as octets, as its source says; not measured.
-            Self::Bird => union(&[MULTICAST, TUNNELS, IPV6_NEXT_HOP, ODD_SEGMENTS]),
-            // Their sources end the session on a type that they do not know; not measured.
-            Self::OpenBgpd | Self::RustyBgp => Filter(0),
+            // Keeps what it does not know as octets, types 5 to 8 after a withdrawal too; measured with 3.4.0.
+            Self::Bird => union(&[USUAL, MULTICAST, TUNNELS, IPV6_NEXT_HOP, ODD_SEGMENTS]),
+            // Ends the session on any other type than 2 and 3; measured.
+            Self::OpenBgpd => Filter(0),
+            // Its source ends the session on a type that it does not know; not measured.
+            Self::RustyBgp => USUAL,
             // RFC 9251 is in their manuals, IPv6 underlays as well; not measured.
-            Self::Eos | Self::SrLinux => union(&[MULTICAST, IPV6, ODD_SEGMENTS]),
+            Self::Eos | Self::SrLinux => union(&[USUAL, MULTICAST, IPV6, ODD_SEGMENTS]),
             // As those, and RFC 9572; not measured.
-            Self::Junos => union(&[MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
+            Self::Junos => union(&[USUAL, MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
             Self::Cumulus | Self::Sonic => FrrVersion::OLD.filter(),
-            Self::Generic => Filter(0),
-            Self::Weft => union(&[MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
+            Self::Generic => USUAL,
+            Self::Weft => union(&[USUAL, MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
         }
     }
 
@@ -190,6 +200,8 @@ impl Profile {
         match self {
             Self::Frr(_) => Self::Frr(FrrVersion::OLD),
             Self::GoBgp | Self::GoBgp48 => Self::GoBgp,
+            // Nobody is told less.
+            Self::OpenBgpd => Self::OpenBgpd,
             _ => Self::Generic,
         }
     }
@@ -235,6 +247,7 @@ impl FrrVersion {
     fn filter(self) -> Filter {
         let bits = |from: Self, filter: Filter| if self >= from { filter } else { Filter(0) };
         union(&[
+            USUAL,
             ODD_SEGMENTS,
             bits(Self::IPV6_VTEPS, union(&[IPV6_NEXT_HOP, IPV6_ORIGINATOR])),
             bits(Self::IPV6_TUNNELS, IPV6_PMSI),
@@ -242,14 +255,16 @@ impl FrrVersion {
     }
 }
 
+/// Types 1, 4 and 5: all that an EVPN speaker is taken to know beside types 2 and 3. RFC 7432, RFC 9136.
+const USUAL: Filter = Filter(TYPE_1.0 | TYPE_4.0 | TYPE_5.0);
 /// Types 6 to 8. RFC 9251.
 const MULTICAST: Filter = Filter(TYPE_6.0 | TYPE_7.0 | TYPE_8.0);
 /// Types 9 to 11. RFC 9572.
 const TUNNELS: Filter = Filter(TYPE_9.0 | TYPE_10.0 | TYPE_11.0 | OTHER_TUNNELS.0);
 /// VTEPs named by IPv6.
 const IPV6: Filter = Filter(IPV6_ORIGINATOR.0 | IPV6_PMSI.0 | IPV6_NEXT_HOP.0);
-const GOBGP: Filter = IPV6;
-const EXABGP: Filter = union(&[IPV6_ORIGINATOR, ODD_SEGMENTS]);
+const GOBGP: Filter = union(&[USUAL, IPV6]);
+const EXABGP: Filter = union(&[USUAL, IPV6_ORIGINATOR, ODD_SEGMENTS]);
 
 const fn union(filters: &[Filter]) -> Filter {
     let mut bits = 0;
