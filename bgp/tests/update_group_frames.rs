@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weft_bgp::attribute::{
-    AsPath, AttributeFilter, Attributes, Community, ExtendedCommunity, NextHop, OpaqueAttribute,
-    UnknownAttribute,
+    AsPath, AttributeFilter, AttributeForms, Attributes, Community, ExtendedCommunity, NextHop,
+    OpaqueAttribute, UnknownAttribute,
 };
 use weft_bgp::capability::AddPathSet;
 use weft_bgp::constrain::Interest;
@@ -408,10 +408,10 @@ fn attributes_are_passed_on_as_they_came_to_groups_that_take_them() {
     let unknown = [0xe0, 200, 1, 7];
     let octets = sent(AttributeFilter::default());
     assert!(has(&octets, &[&path[..], &sid].concat()) && !has(&octets, &unknown));
-    let octets = sent(AttributeFilter::new([200], [36], false));
+    let octets = sent(AttributeFilter::new([200], [36], AttributeForms::All));
     assert!(has(&octets, &[&sid[..], &unknown].concat()) && !has(&octets, &path));
     let other = ExportKey {
-        attributes: AttributeFilter::new([200], [], false),
+        attributes: AttributeFilter::new([200], [], AttributeForms::All),
         ..key(4096)
     };
     assert_ne!(other, key(4096), "another group");

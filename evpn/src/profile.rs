@@ -26,6 +26,7 @@ mod sendable;
 use std::fmt;
 use std::str::FromStr;
 
+use weft_bgp::attribute::AttributeForms;
 use weft_bgp::reflect::{Filter, LinkBandwidthForm};
 
 pub use choose::Why;
@@ -161,21 +162,24 @@ impl Profile {
         }
     }
 
-    /// Whether tunnel encapsulation and PREFIX_SID are sent to it only in the forms that FRR 8.4.4 and GoBGP 3.10 take
-    /// (measured; of later ones nothing is known); so too to those that end sessions on less, and to whom nobody knows.
+    /// In which forms tunnel encapsulation and PREFIX_SID are sent to it: those that FRR 8.4.4 and GoBGP 3.10 take
+    /// (measured; of other forms to later ones nothing is known), so too to those that end sessions on less, and to whom
+    /// nobody knows; to ExaBGP no SRv6 service, on which 4.2.21 ends its session with 3/5 (measured), and 5 offers the same.
     #[must_use]
-    pub fn reads_plain_attributes_only(self) -> bool {
+    pub fn attribute_forms(self) -> AttributeForms {
         match self {
+            Self::ExaBgp => AttributeForms::PlainWithoutServices,
             Self::Frr(_)
             | Self::Cumulus
             | Self::Sonic
             | Self::GoBgp
             | Self::GoBgp48
-            | Self::ExaBgp
             | Self::OpenBgpd
             | Self::RustyBgp
-            | Self::Generic => true,
-            Self::Bird | Self::Eos | Self::SrLinux | Self::Junos | Self::Weft => false,
+            | Self::Generic => AttributeForms::Plain,
+            Self::Bird | Self::Eos | Self::SrLinux | Self::Junos | Self::Weft => {
+                AttributeForms::All
+            }
         }
     }
 

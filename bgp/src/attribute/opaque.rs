@@ -88,9 +88,33 @@ pub(super) fn bound(opaque: &mut Vec<OpaqueAttribute>, dropped: &mut Vec<Unknown
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AttributeFilter {
     pass: Codes,
-    /// Tunnel encapsulation and PREFIX_SID only in the forms that FRR 8.4.4 and GoBGP 3.10 take: one
-    /// tunnel with long sub-TLVs, one SRv6 service with one SID.
-    pub plain_only: bool,
+    /// Of those that weft reads, in which forms.
+    pub forms: AttributeForms,
+}
+
+/// In which forms a group of peers is told tunnel encapsulation and PREFIX_SID.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum AttributeForms {
+    /// In all that are well-formed.
+    #[default]
+    All,
+    /// Only in those that FRR 8.4.4 and GoBGP 3.10 take: one tunnel with long sub-TLVs, one SRv6 service with one SID.
+    Plain,
+    /// Only in those, and without SRv6 services: ExaBGP 4.2.21 ends its session with 3/5 on the TLVs of RFC 9252.
+    PlainWithoutServices,
+}
+
+impl AttributeForms {
+    fn has(self, it: &OpaqueAttribute) -> bool {
+        let plain = || tlv::is_plain(it.code, &it.value);
+        match self {
+            Self::All => true,
+            Self::Plain => plain(),
+            Self::PlainWithoutServices => {
+                plain() && (it.code != code::PREFIX_SID || !tlv::has_srv6_service(&it.value))
+            }
+        }
+    }
 }
 
 impl AttributeFilter {
@@ -99,17 +123,14 @@ impl AttributeFilter {
     pub fn new(
         pass: impl IntoIterator<Item = u8>,
         drop: impl IntoIterator<Item = u8>,
-        plain_only: bool,
+        forms: AttributeForms,
     ) -> Self {
         let mut codes = Codes::default();
         for code in PASSED.into_iter().chain(pass) {
             codes.insert(code);
         }
         drop.into_iter().for_each(|code| codes.remove(code));
-        Self {
-            pass: codes,
-            plain_only,
-        }
+        Self { pass: codes, forms }
     }
 
     /// Whether attributes with this code are carried as they came: those that weft does not know, and two that it only
@@ -127,10 +148,7 @@ impl AttributeFilter {
 
     /// Leaves what is passed on, and marks as partial what weft does not know. RFC 4271 §5, §9.
     pub(crate) fn apply(&self, opaque: &mut Vec<OpaqueAttribute>) {
-        opaque.retain(|it| {
-            let readable = !self.plain_only || tlv::is_plain(it.code, &it.value);
-            self.passes(it.code) && readable
-        });
+        opaque.retain(|it| self.passes(it.code) && self.forms.has(it));
         for attribute in opaque {
             attribute.partial |= Row::of(attribute.code).is_none();
         }
@@ -141,7 +159,7 @@ impl AttributeFilter {
 /// easily as it passes, and ends sessions behind who passes it where somebody reads it otherwise: who wants it says so.
 impl Default for AttributeFilter {
     fn default() -> Self {
-        Self::new([], [], false)
+        Self::new([], [], AttributeForms::All)
     }
 }
 
@@ -196,7 +214,7 @@ mod tests {
             codes.collect::<Vec<_>>()
         };
         assert_eq!(passed(AttributeFilter::default()), [23, 36, 39, 40]);
-        let other = AttributeFilter::new([35, 255], [40], false);
+        let other = AttributeFilter::new([35, 255], [40], AttributeForms::All);
         assert_eq!(passed(other), [23, 35, 36, 39, 255]);
         for (code, covered) in [(5, false), (26, false), (23, true), (40, true), (99, true)] {
             assert_eq!(AttributeFilter::covers(code), covered, "{code}");
@@ -226,10 +244,37 @@ mod tests {
             ..opaque(23, 0)
         };
         let all = [of(&tunnel), of(&[tunnel, tunnel].concat())];
-        for (plain_only, expected) in [(false, 2), (true, 1)] {
+        let told = |forms, all: &[OpaqueAttribute]| {
             let mut told = all.to_vec();
-            AttributeFilter::new([], [], plain_only).apply(&mut told);
-            assert_eq!(told.len(), expected);
+            AttributeFilter::new([], [], forms).apply(&mut told);
+            told.len()
+        };
+        for (forms, expected) in [
+            (AttributeForms::All, 2),
+            (AttributeForms::Plain, 1),
+            (AttributeForms::PlainWithoutServices, 1),
+        ] {
+            assert_eq!(told(forms, &all), expected);
+        }
+        // An SRv6 service with one SID, RFC 9252 §2; the index of a label, RFC 8669 §3.1.
+        let service = [
+            &[5, 0, 25, 0, 1, 0, 21, 0][..],
+            &[0x20; 16],
+            &[0, 0, 0x13, 0],
+        ]
+        .concat();
+        let segment = |value: &[u8]| OpaqueAttribute {
+            value: Bytes::copy_from_slice(value),
+            ..opaque(40, 0)
+        };
+        let index = [1, 0, 7, 0, 0, 0, 0, 0, 0, 9];
+        for (forms, of_service) in [
+            (AttributeForms::All, 1),
+            (AttributeForms::Plain, 1),
+            (AttributeForms::PlainWithoutServices, 0),
+        ] {
+            assert_eq!(told(forms, &[segment(&service)]), of_service);
+            assert_eq!(told(forms, &[segment(&index)]), 1);
         }
     }
 }

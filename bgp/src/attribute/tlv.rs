@@ -120,6 +120,23 @@ fn has_sub_tlvs(mut value: Reader<'_>) -> bool {
     next().unwrap_or(false)
 }
 
+/// Whether a PREFIX_SID, which [`check`] took, has an SRv6 service. RFC 9252 §2.
+pub(super) fn has_srv6_service(value: &[u8]) -> bool {
+    let mut reader = Reader::new(value, 0, Fault::AttributeList);
+    let mut next = || -> Result<bool, DecodeError> {
+        while !reader.is_empty() {
+            let kind = reader.u8()?;
+            let length = reader.u16()?;
+            reader.take(length.into())?;
+            if matches!(kind, 5 | 6) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    next().unwrap_or(false)
+}
+
 /// Whether a TLV of PREFIX_SID can have this length: a label index or the blocks of an originator (RFC 8669 §3.1, §3.2),
 /// an SRv6 service with its sub-TLVs (RFC 9252 §2). Types that are not known can have any.
 fn is_segment(kind: u8, length: u16, mut value: Reader<'_>) -> bool {

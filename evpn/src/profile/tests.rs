@@ -486,11 +486,16 @@ fn only_eos_is_sent_the_default_route_target_alone() {
 
 #[test]
 fn who_is_known_to_read_all_forms_of_attributes_is_sent_them() {
-    let all = |(_, profile): &&(&str, Profile)| !profile.reads_plain_attributes_only();
-    let names: Vec<_> = NAMES.iter().filter(all).map(|(name, _)| *name).collect();
-    assert_eq!(names, ["bird", "eos", "sr-linux", "junos", "weft"]);
+    let named = |forms| {
+        let of = |(_, profile): &&(&str, Profile)| profile.attribute_forms() == forms;
+        let names = NAMES.iter().filter(of).map(|(name, _)| *name);
+        names.collect::<Vec<_>>()
+    };
+    let all = ["bird", "eos", "sr-linux", "junos", "weft"];
+    assert_eq!(named(AttributeForms::All), all);
+    assert_eq!(named(AttributeForms::PlainWithoutServices), ["exabgp"]);
     let frr = "frr-10.7".parse::<Profile>().unwrap();
-    assert!(frr.reads_plain_attributes_only());
+    assert_eq!(frr.attribute_forms(), AttributeForms::Plain);
 }
 
 #[test]
