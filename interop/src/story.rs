@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::{
     check::Checks,
-    clock, command,
+    clock,
     daemon::Daemon,
     failure::{Context, Failure},
     lab::Lab,
@@ -270,9 +270,9 @@ impl Teller<'_> {
     }
 
     fn watch(&mut self, watch: &Watch) -> Result<(), Failure> {
-        let words = command::words(&fill(&watch.run, &self.memory))?;
-        let argv: Vec<&str> = words.iter().map(String::as_str).collect();
-        let daemon = traffic::started(self.lab, &watch.node, &watch.name, &argv)?;
+        let line = fill(&watch.run, &self.memory);
+        let mut daemon = self.lab.program(&watch.node, &watch.name, &line)?;
+        daemon.start()?;
         self.watching.push(daemon);
         println!("  watch {}: {}", watch.node, watch.run);
         Ok(())
