@@ -4,6 +4,7 @@
 mod expectation;
 mod path;
 mod step;
+mod table;
 
 use std::{
     fs,
@@ -26,6 +27,7 @@ use crate::{
 
 use expectation::{Memory, fill};
 use step::{Ask, How, Nodes, Only, Run, Step, Stop, Watch};
+use table::Table;
 
 /// The steps of a lab, in order.
 #[derive(Debug, Deserialize)]
@@ -126,6 +128,7 @@ impl Teller<'_> {
                 self.lab.signal(&of.node, of.program(), Signal::SIGCONT)
             }
             Step::Pause(secs) => clock::pause(Duration::from_secs_f64(*secs)),
+            Step::Table(table) => self.table(table),
         }
     }
 
@@ -152,6 +155,7 @@ impl Teller<'_> {
             Step::Stop(stop) => (stop.only, false),
             Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => (of.only, false),
             Step::Pause(_) => (Only::Any, false),
+            Step::Table(_) => (Only::Weft, true),
         };
         self.lab.programs.is_some() || (only == Only::Any && !asks_weft)
     }
@@ -278,6 +282,20 @@ impl Teller<'_> {
         Ok(())
     }
 
+    fn table(&mut self, table: &Table) -> Result<(), Failure> {
+        let start = Instant::now();
+        let answer = match table.ask(self.lab) {
+            Ok(lines) => {
+                lines.iter().for_each(|line| println!("{line}"));
+                Ok(format!("{} of them", table.speakers.len()))
+            }
+            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(Failure::Said(reason)) => Err(reason),
+        };
+        self.checks.record(&table.name, start, answer);
+        Ok(())
+    }
+
     fn stop(&mut self, stop: &Stop) -> Result<(), Failure> {
         let start = Instant::now();
         let Some(at) = self
@@ -324,6 +342,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::expectation::Expectation;
+    use super::table::Speaker;
     use super::*;
 
     #[test]
@@ -346,6 +365,7 @@ mod tests {
                     Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => {
                         std::slice::from_ref(&of.node)
                     }
+                    Step::Table(table) => std::slice::from_ref(&table.node),
                     Step::Stop(_) | Step::Pause(_) => &[],
                 };
                 for node in nodes {
@@ -353,6 +373,46 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What labs declare of their speakers stands in this room's README too, in the same order.
+    #[test]
+    fn the_table_of_speakers_is_in_the_readme() {
+        let readme = crate::programs::root().join("interop/README.md");
+        let readme = fs::read_to_string(readme).unwrap();
+        let behind = readme.split_once(table::HEADER).unwrap().1;
+        let mut rows = behind
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with("| "));
+        let labs = crate::scenario::names().unwrap();
+        for lab in &labs {
+            let folder = crate::scenario::folder(lab);
+            let story = match folder.join("expect.yaml").is_file() {
+                true => Story::read(&folder).unwrap(),
+                false => None,
+            };
+            let steps = story.iter().flat_map(|story| &story.steps);
+            let tables = steps.filter_map(|step| match step {
+                Step::Table(table) => Some(table),
+                _ => None,
+            });
+            for (speaker, wrong, shown_by) in
+                tables.flat_map(|it| &it.speakers).map(Speaker::declared)
+            {
+                let row = rows.next().unwrap();
+                let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+                assert!(cells[0].starts_with(&format!("{speaker} ")), "{row}");
+                assert_eq!(cells[5], wrong, "{row}");
+                for lab in shown_by {
+                    assert!(
+                        labs.contains(lab) && cells[6].contains(&format!("[{lab}]")),
+                        "{row}"
+                    );
+                }
+            }
+        }
+        assert_eq!(rows.next(), None);
     }
 
     /// What the rows of a noun of `weft` have, as its files declare them.
