@@ -21,7 +21,7 @@ use bytes::Bytes;
 
 pub use as_path::{AsPath, Segment, SegmentKind};
 pub use community::{Community, ExtendedCommunity, Ipv6ExtendedCommunity, LargeCommunity};
-pub use opaque::{AttributeFilter, OpaqueAttribute};
+pub use opaque::{AttributeFilter, AttributeForms, OpaqueAttribute};
 pub use pmsi::PmsiTunnel;
 pub use reachability::{NextHop, Reach, Unreach};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weft_bgp::attribute::{
-    AsPath, AttributeFilter, Attributes, Community, ExtendedCommunity, NextHop, OpaqueAttribute,
-    UnknownAttribute,
+    AsPath, AttributeFilter, AttributeForms, Attributes, Community, ExtendedCommunity, NextHop,
+    OpaqueAttribute, UnknownAttribute,
 };
 use weft_bgp::capability::AddPathSet;
 use weft_bgp::constrain::Interest;
@@ -408,10 +408,10 @@ fn attributes_are_passed_on_as_they_came_to_groups_that_take_them() {
     let unknown = [0xe0, 200, 1, 7];
     let octets = sent(AttributeFilter::default());
     assert!(has(&octets, &[&path[..], &sid].concat()) && !has(&octets, &unknown));
-    let octets = sent(AttributeFilter::new([200], [36], false));
+    let octets = sent(AttributeFilter::new([200], [36], AttributeForms::All));
     assert!(has(&octets, &[&sid[..], &unknown].concat()) && !has(&octets, &path));
     let other = ExportKey {
-        attributes: AttributeFilter::new([200], [], false),
+        attributes: AttributeFilter::new([200], [], AttributeForms::All),
         ..key(4096)
     };
     assert_ne!(other, key(4096), "another group");
@@ -451,16 +451,19 @@ fn nothing_stands_behind_a_tunnel_encapsulation() {
     let mut table = Table::new();
     table.learn(&source(1), 0, prefix(1), Arc::new(with(next_hop)));
     let changes = table.select();
-    for (plain_only, last) in [(false, &last[..]), (true, path)] {
+    for (forms, last) in [
+        (AttributeForms::All, &last[..]),
+        (AttributeForms::Plain, path),
+    ] {
         let key = ExportKey {
-            attributes: AttributeFilter::new([], [], plain_only),
+            attributes: AttributeFilter::new([], [], forms),
             ..key(4096)
         };
         let segment = UpdateGroup::<Prefix4>::new(key, LOCAL).advertise(&changes);
         let octets = &segment.frames[0].octets;
         assert!(octets.ends_with(&[last, &[32, 10, 0, 0, 1]].concat()));
         let tunnels = octets.windows(tunnel.len()).filter(|it| *it == tunnel);
-        assert_eq!(tunnels.count(), usize::from(!plain_only));
+        assert_eq!(tunnels.count(), usize::from(forms == AttributeForms::All));
     }
 }
 

@@ -16,6 +16,8 @@
 //!
 //! Nobody is sent the last one: of a next hop with a link-local address, that half is left out.
 //!
+//! OpenBGPD 9.3 takes types 2 and 3 only: any other type ends its session with 3/9.
+//!
 //! Communities are carried as they are, so GoBGP does without the routes that have such a one: all routes in
 //! one UPDATE have the same. Segments differ within one, so that one bad one would take others with it.
 
@@ -25,6 +27,7 @@ mod sendable;
 use std::fmt;
 use std::str::FromStr;
 
+use weft_bgp::attribute::AttributeForms;
 use weft_bgp::reflect::{Filter, LinkBandwidthForm};
 
 pub use choose::Why;
@@ -73,7 +76,13 @@ pub struct FrrVersion {
     pub minor: u16,
 }
 
-/// May be told of type 6; the bit is the type's number, as for the others up to 11.
+/// May be told of type 1; the bit is the type's number, as for the others up to 11.
+pub const TYPE_1: Filter = Filter(1 << 1);
+/// May be told of type 4.
+pub const TYPE_4: Filter = Filter(1 << 4);
+/// May be told of type 5.
+pub const TYPE_5: Filter = Filter(1 << 5);
+/// May be told of type 6.
 pub const TYPE_6: Filter = Filter(1 << 6);
 /// May be told of type 7.
 pub const TYPE_7: Filter = Filter(1 << 7);
@@ -99,7 +108,7 @@ pub const IPV6_NEXT_HOP: Filter = Filter(1 << 16);
 pub const ODD_SEGMENTS: Filter = Filter(1 << 17);
 
 impl Profile {
-    /// What it may be told of beside types 1 to 5 of IPv4 VTEPs, which everybody may.
+    /// What it may be told of beside types 2 and 3 of IPv4 VTEPs, which everybody may.
     ///
     /// [`OPAQUE`] is in none of them: it is for a peer group to add.
     #[must_use]
@@ -109,17 +118,19 @@ impl Profile {
             // Measured; see the table above.
             Self::GoBgp | Self::GoBgp48 => GOBGP,
             Self::ExaBgp => EXABGP,
-            // Keeps what it does not know as octets, as its source says; not measured.
-            Self::Bird => union(&[MULTICAST, TUNNELS, IPV6_NEXT_HOP, ODD_SEGMENTS]),
-            // Their sources end the session on a type that they do not know; not measured.
-            Self::OpenBgpd | Self::RustyBgp => Filter(0),
+            // Keeps what it does not know as octets, types 5 to 8 after a withdrawal too; measured with 3.4.0.
+            Self::Bird => union(&[USUAL, MULTICAST, TUNNELS, IPV6_NEXT_HOP, ODD_SEGMENTS]),
+            // Ends the session on any other type than 2 and 3; measured.
+            Self::OpenBgpd => Filter(0),
+            // Its source ends the session on a type that it does not know; not measured.
+            Self::RustyBgp => USUAL,
             // RFC 9251 is in their manuals, IPv6 underlays as well; not measured.
-            Self::Eos | Self::SrLinux => union(&[MULTICAST, IPV6, ODD_SEGMENTS]),
+            Self::Eos | Self::SrLinux => union(&[USUAL, MULTICAST, IPV6, ODD_SEGMENTS]),
             // As those, and RFC 9572; not measured.
-            Self::Junos => union(&[MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
+            Self::Junos => union(&[USUAL, MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
             Self::Cumulus | Self::Sonic => FrrVersion::OLD.filter(),
-            Self::Generic => Filter(0),
-            Self::Weft => union(&[MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
+            Self::Generic => USUAL,
+            Self::Weft => union(&[USUAL, MULTICAST, TUNNELS, IPV6, ODD_SEGMENTS]),
         }
     }
 
@@ -152,21 +163,24 @@ impl Profile {
         }
     }
 
-    /// Whether tunnel encapsulation and PREFIX_SID are sent to it only in the forms that FRR 8.4.4 and GoBGP 3.10 take
-    /// (measured; of later ones nothing is known); so too to those that end sessions on less, and to whom nobody knows.
+    /// In which forms tunnel encapsulation and PREFIX_SID are sent to it: those that FRR 8.4.4 and GoBGP 3.10 take
+    /// (measured; of other forms to later ones nothing is known), so too to those that end sessions on less, and to whom
+    /// nobody knows; to ExaBGP no SRv6 service, on which 4.2.21 ends its session with 3/5 (measured), and 5 offers the same.
     #[must_use]
-    pub fn reads_plain_attributes_only(self) -> bool {
+    pub fn attribute_forms(self) -> AttributeForms {
         match self {
+            Self::ExaBgp => AttributeForms::PlainWithoutServices,
             Self::Frr(_)
             | Self::Cumulus
             | Self::Sonic
             | Self::GoBgp
             | Self::GoBgp48
-            | Self::ExaBgp
             | Self::OpenBgpd
             | Self::RustyBgp
-            | Self::Generic => true,
-            Self::Bird | Self::Eos | Self::SrLinux | Self::Junos | Self::Weft => false,
+            | Self::Generic => AttributeForms::Plain,
+            Self::Bird | Self::Eos | Self::SrLinux | Self::Junos | Self::Weft => {
+                AttributeForms::All
+            }
         }
     }
 
@@ -191,6 +205,8 @@ impl Profile {
         match self {
             Self::Frr(_) => Self::Frr(FrrVersion::OLD),
             Self::GoBgp | Self::GoBgp48 => Self::GoBgp,
+            // Nobody is told less.
+            Self::OpenBgpd => Self::OpenBgpd,
             _ => Self::Generic,
         }
     }
@@ -237,6 +253,7 @@ impl FrrVersion {
     fn filter(self) -> Filter {
         let bits = |from: Self, filter: Filter| if self >= from { filter } else { Filter(0) };
         union(&[
+            USUAL,
             ODD_SEGMENTS,
             bits(Self::IPV6_VTEPS, union(&[IPV6_NEXT_HOP, IPV6_ORIGINATOR])),
             bits(Self::IPV6_TUNNELS, IPV6_PMSI),
@@ -244,14 +261,16 @@ impl FrrVersion {
     }
 }
 
+/// Types 1, 4 and 5: all that an EVPN speaker is taken to know beside types 2 and 3. RFC 7432, RFC 9136.
+const USUAL: Filter = Filter(TYPE_1.0 | TYPE_4.0 | TYPE_5.0);
 /// Types 6 to 8. RFC 9251.
 const MULTICAST: Filter = Filter(TYPE_6.0 | TYPE_7.0 | TYPE_8.0);
 /// Types 9 to 11. RFC 9572.
 const TUNNELS: Filter = Filter(TYPE_9.0 | TYPE_10.0 | TYPE_11.0 | OTHER_TUNNELS.0);
 /// VTEPs named by IPv6.
 const IPV6: Filter = Filter(IPV6_ORIGINATOR.0 | IPV6_PMSI.0 | IPV6_NEXT_HOP.0);
-const GOBGP: Filter = IPV6;
-const EXABGP: Filter = union(&[IPV6_ORIGINATOR, ODD_SEGMENTS]);
+const GOBGP: Filter = union(&[USUAL, IPV6]);
+const EXABGP: Filter = union(&[USUAL, IPV6_ORIGINATOR, ODD_SEGMENTS]);
 
 const fn union(filters: &[Filter]) -> Filter {
     let mut bits = 0;

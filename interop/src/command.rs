@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
 
 use crate::failure::{Context, Failure};
@@ -15,16 +15,7 @@ pub(crate) fn answer(argv: &[&str]) -> Result<String, Failure> {
 
 /// The same, in a folder.
 pub(crate) fn answer_in(folder: Option<&Path>, argv: &[&str]) -> Result<String, Failure> {
-    let mut command = Command::new("timeout");
-    if let Some(folder) = folder {
-        command.current_dir(folder);
-    }
-    let output = command
-        .args(["-k", "1", LIMIT_SECS])
-        .args(argv)
-        .stdin(Stdio::null())
-        .output()
-        .context(|| argv.join(" "))?;
+    let output = output(folder, argv)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -37,6 +28,27 @@ pub(crate) fn answer_in(folder: Option<&Path>, argv: &[&str]) -> Result<String, 
         argv.join(" "),
         output.status
     )))
+}
+
+/// Runs a program that answers at once, and returns all that it printed, errors last.
+pub(crate) fn all_said_in(folder: &Path, argv: &[&str]) -> Result<String, Failure> {
+    let output = output(Some(folder), argv)?;
+    let [said, errors] =
+        [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    Ok(said + &errors)
+}
+
+fn output(folder: Option<&Path>, argv: &[&str]) -> Result<Output, Failure> {
+    let mut command = Command::new("timeout");
+    if let Some(folder) = folder {
+        command.current_dir(folder);
+    }
+    command
+        .args(["-k", "1", LIMIT_SECS])
+        .args(argv)
+        .stdin(Stdio::null())
+        .output()
+        .context(|| argv.join(" "))
 }
 
 /// Runs a program whose output belongs on our own terminal. Ok(false): it said no.

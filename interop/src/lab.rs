@@ -140,6 +140,24 @@ impl Lab {
         Ok(self.node(node)?.speakers.own(self.words(node, line)?))
     }
 
+    /// Runs a line as [`Self::ask`] does, and returns all that it printed, whether it succeeded or not: some programs
+    /// print their version where others print errors.
+    pub(crate) fn all_said(&self, node: &str, line: &str) -> Result<String, Failure> {
+        let words = self.node(node)?.speakers.own(self.words(node, line)?);
+        let argv: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.namespace(node)?
+            .all_said_in(&self.run.folder.join(node), &argv)
+    }
+
+    /// A program that goes on, as a person in the node would type its line; it is not started yet.
+    pub(crate) fn program(&self, node: &str, title: &str, line: &str) -> Result<Daemon, Failure> {
+        let argv = self.node(node)?.speakers.own(self.words(node, line)?);
+        let folder = self.run.folder.join(node);
+        let daemon = Daemon::new(title, self.namespace(node)?, argv, folder);
+        let _none_before = fs::remove_file(&daemon.log);
+        Ok(daemon)
+    }
+
     /// The line with which a person asks the same from outside of the lab.
     pub(crate) fn spelled(&self, node: &str, line: &str) -> Result<String, Failure> {
         let words: Vec<String> = self

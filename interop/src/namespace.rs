@@ -44,6 +44,13 @@ impl Namespace {
         command::answer_in(Some(folder), &whole)
     }
 
+    /// The same, for all that it printed.
+    pub(crate) fn all_said_in(&self, folder: &Path, argv: &[&str]) -> Result<String, Failure> {
+        let mut whole = vec!["ip", "netns", "exec", &self.0];
+        whole.extend(argv);
+        command::all_said_in(folder, &whole)
+    }
+
     /// Does something with this process's own hands in here. A socket that it makes stays in here.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
         let path = Path::new("/run/netns").join(&self.0);

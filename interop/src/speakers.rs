@@ -101,7 +101,11 @@ impl Speakers {
         if !name.is_some_and(|name| PROGRAMS.contains(&name)) {
             return argv;
         }
-        let bind = format!("mount --bind {}/usr /usr && exec \"$@\"", root.display());
+        let user = if argv[0] == OPENBGPD { USER } else { "" };
+        let bind = format!(
+            "{user}mount --bind {}/usr /usr && exec \"$@\"",
+            root.display()
+        );
         // Not sh: dash drops variables whose names have dots, and ExaBGP's have.
         let shell = ["bash", "-c", bind.as_str(), "bash"];
         shell.map(str::to_owned).into_iter().chain(argv).collect()
@@ -163,6 +167,14 @@ fn cache() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME is set"))
 }
 
+/// OpenBGPD; FRR's bgpd is elsewhere.
+const OPENBGPD: &str = "/usr/sbin/bgpd";
+
+/// The user that OpenBGPD becomes, in a folder that it can be shut in: the package would have made it.
+const USER: &str = "mount -t tmpfs none /mnt && { cat /etc/passwd; \
+                    echo '_openbgpd:x:65534:65534::/mnt:/bin/false'; } >/mnt/passwd && \
+                    mount --bind /mnt/passwd /etc/passwd && ";
+
 /// What is unpacked, as mmdebstrap wants it.
 const PACKAGES: &str = "frr,gobgpd,bird3,exabgp,openbgpd";
 
@@ -201,6 +213,8 @@ mod tests {
         assert_eq!(own[2], "mount --bind /root/usr /usr && exec \"$@\"");
         assert_eq!(own[4..], argv("/usr/lib/frr/bgpd -N leaf1"));
         assert_eq!(suite.own(argv("ping ::1")), argv("ping ::1"));
+        let openbgpd = suite.own(argv("/usr/sbin/bgpd -d"));
+        assert!(openbgpd[2].contains("_openbgpd:") && openbgpd[2].ends_with(&own[2]));
         let installed = Speakers::default();
         assert_eq!(installed.own(argv("bird -f")), argv("bird -f"));
     }

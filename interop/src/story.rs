@@ -6,6 +6,7 @@ mod expectation;
 mod path;
 mod record;
 mod step;
+mod table;
 
 use std::{
     fs,
@@ -30,6 +31,7 @@ use absence::Absence;
 use expectation::{Memory, fill};
 use record::Record;
 use step::{Ask, How, Nodes, Only, Repeat, Run, Step, Stop, Watch};
+use table::Table;
 
 /// The steps of a lab, in order.
 #[derive(Debug, Deserialize)]
@@ -160,6 +162,7 @@ impl Teller<'_> {
             }
             Step::Pause(secs) => clock::pause(Duration::from_secs_f64(*secs)),
             Step::Repeat(repeat) => self.repeat(repeat),
+            Step::Table(table) => self.table(table),
         }
     }
 
@@ -186,6 +189,7 @@ impl Teller<'_> {
             Step::Stop(stop) => (stop.only, false),
             Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => (of.only, false),
             Step::Pause(_) | Step::Repeat(_) => (Only::Any, false),
+            Step::Table(_) => (Only::Weft, true),
         };
         self.lab.programs.is_some() || (only == Only::Any && !asks_weft)
     }
@@ -316,12 +320,24 @@ impl Teller<'_> {
                 .push(Absence::watch(&watch.name, text, question));
             return Ok(());
         }
-        let words = self
-            .lab
-            .typed(&watch.node, &fill(&watch.run, &self.memory))?;
-        let argv: Vec<&str> = words.iter().map(String::as_str).collect();
-        let daemon = traffic::started(self.lab, &watch.node, &watch.name, &argv)?;
+        let line = fill(&watch.run, &self.memory);
+        let mut daemon = self.lab.program(&watch.node, &watch.name, &line)?;
+        daemon.start()?;
         self.watching.push(daemon);
+        Ok(())
+    }
+
+    fn table(&mut self, table: &Table) -> Result<(), Failure> {
+        let start = Instant::now();
+        let answer = match table.ask(self.lab) {
+            Ok(lines) => {
+                lines.iter().for_each(|line| println!("{line}"));
+                Ok(format!("{} of them", table.speakers.len()))
+            }
+            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(Failure::Said(reason)) => Err(reason),
+        };
+        self.checks.record(&table.name, start, answer);
         Ok(())
     }
 
@@ -389,6 +405,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::expectation::Expectation;
+    use super::table::Speaker;
     use super::*;
 
     /// Every step, also those that are repeated.
@@ -424,12 +441,53 @@ mod tests {
                         std::slice::from_ref(&of.node)
                     }
                     Step::Stop(_) | Step::Pause(_) | Step::Repeat(_) => &[],
+                    Step::Table(table) => std::slice::from_ref(&table.node),
                 };
                 for node in nodes {
                     assert!(topology.nodes.contains_key(node), "{lab}: {step:?}");
                 }
             }
         }
+    }
+
+    /// What labs declare of their speakers stands in this room's README too, in the same order.
+    #[test]
+    fn the_table_of_speakers_is_in_the_readme() {
+        let readme = crate::programs::root().join("interop/README.md");
+        let readme = fs::read_to_string(readme).unwrap();
+        let behind = readme.split_once(table::HEADER).unwrap().1;
+        let mut rows = behind
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with("| "));
+        let labs = crate::scenario::names().unwrap();
+        for lab in &labs {
+            let folder = crate::scenario::folder(lab);
+            let story = match folder.join("expect.yaml").is_file() {
+                true => Story::read(&folder).unwrap(),
+                false => None,
+            };
+            let steps = story.iter().flat_map(|story| &story.steps);
+            let tables = steps.filter_map(|step| match step {
+                Step::Table(table) => Some(table),
+                _ => None,
+            });
+            for (speaker, wrong, shown_by) in
+                tables.flat_map(|it| &it.speakers).map(Speaker::declared)
+            {
+                let row = rows.next().unwrap();
+                let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+                assert!(cells[0].starts_with(&format!("{speaker} ")), "{row}");
+                assert_eq!(cells[5], wrong, "{row}");
+                for lab in shown_by {
+                    assert!(
+                        labs.contains(lab) && cells[6].contains(&format!("[{lab}]")),
+                        "{row}"
+                    );
+                }
+            }
+        }
+        assert_eq!(rows.next(), None);
     }
 
     /// What the rows of a noun of `weft` have, as its files declare them.

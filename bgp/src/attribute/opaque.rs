@@ -88,9 +88,33 @@ pub(super) fn bound(opaque: &mut Vec<OpaqueAttribute>, dropped: &mut Vec<Unknown
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AttributeFilter {
     pass: Codes,
-    /// Tunnel encapsulation and PREFIX_SID only in the forms that FRR 8.4.4 and GoBGP 3.10 take: one
-    /// tunnel with long sub-TLVs, one SRv6 service with one SID. With IPv4 unicast no tunnel at all.
-    pub plain_only: bool,
+    /// Of those that weft reads, in which forms.
+    pub forms: AttributeForms,
+}
+
+/// In which forms a group of peers is told tunnel encapsulation and PREFIX_SID.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum AttributeForms {
+    /// In all that are well-formed.
+    #[default]
+    All,
+    /// Only in those that FRR 8.4.4 and GoBGP 3.10 take: one tunnel with long sub-TLVs, one SRv6 service with one SID.
+    Plain,
+    /// Only in those, and without SRv6 services: ExaBGP 4.2.21 ends its session with 3/5 on the TLVs of RFC 9252.
+    PlainWithoutServices,
+}
+
+impl AttributeForms {
+    fn has(self, it: &OpaqueAttribute) -> bool {
+        let plain = || tlv::is_plain(it.code, &it.value);
+        match self {
+            Self::All => true,
+            Self::Plain => plain(),
+            Self::PlainWithoutServices => {
+                plain() && (it.code != code::PREFIX_SID || !tlv::has_srv6_service(&it.value))
+            }
+        }
+    }
 }
 
 impl AttributeFilter {
@@ -99,17 +123,14 @@ impl AttributeFilter {
     pub fn new(
         pass: impl IntoIterator<Item = u8>,
         drop: impl IntoIterator<Item = u8>,
-        plain_only: bool,
+        forms: AttributeForms,
     ) -> Self {
         let mut codes = Codes::default();
         for code in PASSED.into_iter().chain(pass) {
             codes.insert(code);
         }
         drop.into_iter().for_each(|code| codes.remove(code));
-        Self {
-            pass: codes,
-            plain_only,
-        }
+        Self { pass: codes, forms }
     }
 
     /// Whether attributes with this code are carried as they came: those that weft does not know, and two that it only
@@ -128,7 +149,8 @@ impl AttributeFilter {
     /// Leaves what is passed on where NLRI follow the attributes, as those of IPv4 unicast do: FRR 10.3 takes what stands
     /// behind TUNNEL_ENCAPSULATION for sub-TLVs, and ends the session (measured).
     pub(crate) fn apply_before_nlri(&self, opaque: &mut Vec<OpaqueAttribute>) {
-        opaque.retain(|it| !self.plain_only || it.code != code::TUNNEL_ENCAPSULATION);
+        let all = self.forms == AttributeForms::All;
+        opaque.retain(|it| all || it.code != code::TUNNEL_ENCAPSULATION);
     }
 
     /// Leaves what is passed on, and marks as partial what weft does not know. RFC 4271 §5, §9. False: the path leads
@@ -137,8 +159,7 @@ impl AttributeFilter {
     pub(crate) fn apply(&self, opaque: &mut Vec<OpaqueAttribute>) -> bool {
         let mut whole = true;
         opaque.retain(|it| {
-            let readable = !self.plain_only || tlv::is_plain(it.code, &it.value);
-            let told = self.passes(it.code) && readable;
+            let told = self.passes(it.code) && self.forms.has(it);
             whole &= told || it.code != code::PREFIX_SID || !tlv::has_srv6_service(&it.value);
             told
         });
@@ -153,7 +174,7 @@ impl AttributeFilter {
 /// easily as it passes, and ends sessions behind who passes it where somebody reads it otherwise: who wants it says so.
 impl Default for AttributeFilter {
     fn default() -> Self {
-        Self::new([], [], false)
+        Self::new([], [], AttributeForms::All)
     }
 }
 
@@ -208,7 +229,7 @@ mod tests {
             codes.collect::<Vec<_>>()
         };
         assert_eq!(passed(AttributeFilter::default()), [23, 36, 39, 40]);
-        let other = AttributeFilter::new([35, 255], [40], false);
+        let other = AttributeFilter::new([35, 255], [40], AttributeForms::All);
         assert_eq!(passed(other), [23, 35, 36, 39, 255]);
         for (code, covered) in [(5, false), (26, false), (23, true), (40, true), (99, true)] {
             assert_eq!(AttributeFilter::covers(code), covered, "{code}");
@@ -238,10 +259,38 @@ mod tests {
             ..opaque(23, 0)
         };
         let all = [of(&tunnel), of(&[tunnel, tunnel].concat())];
-        for (plain_only, expected) in [(false, 2), (true, 1)] {
+        let told = |forms, all: &[OpaqueAttribute]| {
             let mut told = all.to_vec();
-            assert!(AttributeFilter::new([], [], plain_only).apply(&mut told));
-            assert_eq!(told.len(), expected);
+            let whole = AttributeFilter::new([], [], forms).apply(&mut told);
+            (told.len(), whole)
+        };
+        for (forms, expected) in [
+            (AttributeForms::All, 2),
+            (AttributeForms::Plain, 1),
+            (AttributeForms::PlainWithoutServices, 1),
+        ] {
+            assert_eq!(told(forms, &all), (expected, true));
+        }
+        // An SRv6 service with one SID, RFC 9252 §2; the index of a label, RFC 8669 §3.1.
+        let service = [
+            &[5, 0, 25, 0, 1, 0, 21, 0][..],
+            &[0x20; 16],
+            &[0, 0, 0x13, 0],
+        ]
+        .concat();
+        let segment = |value: &[u8]| OpaqueAttribute {
+            value: Bytes::copy_from_slice(value),
+            ..opaque(40, 0)
+        };
+        let index = [1, 0, 7, 0, 0, 0, 0, 0, 0, 9];
+        for (forms, of_service) in [
+            (AttributeForms::All, 1),
+            (AttributeForms::Plain, 1),
+            (AttributeForms::PlainWithoutServices, 0),
+        ] {
+            let whole = of_service == 1;
+            assert_eq!(told(forms, &[segment(&service)]), (of_service, whole));
+            assert_eq!(told(forms, &[segment(&index)]), (1, true));
         }
     }
 
@@ -260,7 +309,7 @@ mod tests {
             (service, &[40], false),
         ] {
             let mut told = vec![of(value)];
-            let filter = AttributeFilter::new([], drop.iter().copied(), false);
+            let filter = AttributeFilter::new([], drop.iter().copied(), AttributeForms::All);
             assert_eq!(filter.apply(&mut told), whole, "{value:?} without {drop:?}");
             assert_eq!(told.is_empty(), !drop.is_empty());
         }

@@ -7,7 +7,9 @@ use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weft_bgp::attribute::{AttributeFilter, Attributes, OpaqueAttribute, UnknownAttribute};
+use weft_bgp::attribute::{
+    AttributeFilter, AttributeForms, Attributes, OpaqueAttribute, UnknownAttribute,
+};
 use weft_bgp::family::Family;
 use weft_bgp::reflect::{LinkBandwidthForm, LocalAs};
 use weft_bgp::session::RemoteAsn;
@@ -261,20 +263,17 @@ pub struct AttributeLists {
 }
 
 impl AttributeLists {
-    /// With the forms that a peer reads: see [`AttributeFilter::plain_only`].
-    pub fn filter(&self, plain_only: bool) -> AttributeFilter {
-        AttributeFilter::new(
-            self.pass.iter().copied(),
-            self.drop.iter().copied(),
-            plain_only,
-        )
+    /// With the forms that a peer reads.
+    pub fn filter(&self, forms: AttributeForms) -> AttributeFilter {
+        let (pass, drop) = (self.pass.iter().copied(), self.drop.iter().copied());
+        AttributeFilter::new(pass, drop, forms)
     }
 
     /// Attributes of what a peer announced that are not carried at all, or that its own group is not told.
     pub fn dropped(&self, attributes: &Attributes) -> Vec<UnknownAttribute> {
         let mut dropped = attributes.unknown.clone();
         if !attributes.opaque.is_empty() {
-            let filter = self.filter(false);
+            let filter = self.filter(AttributeForms::All);
             let opaque = attributes.opaque.iter();
             let not_told = opaque.filter(|it| !filter.passes(it.code));
             dropped.extend(not_told.map(OpaqueAttribute::dropped));

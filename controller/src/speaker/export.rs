@@ -88,7 +88,7 @@ impl Exports {
             local_as: local_as.filter(|_| kind == PeerKind::Ebgp),
             long_lived: negotiated.peer_capabilities.iter().any(long_lived),
             graceful_shutdown: *graceful_shutdown,
-            attributes: attributes.filter(profile.reads_plain_attributes_only()),
+            attributes: attributes.filter(profile.attribute_forms()),
             ..ExportKey::new(kind, &negotiated.decode)
         };
         Self {
@@ -214,7 +214,7 @@ mod tests {
     use std::time::Duration;
 
     use bytes::BytesMut;
-    use weft_bgp::attribute::{AttributeFilter, ExtendedCommunity};
+    use weft_bgp::attribute::{AttributeFilter, AttributeForms, ExtendedCommunity};
     use weft_bgp::capability::AddPathSet;
     use weft_bgp::constrain::Interest;
     use weft_bgp::frame;
@@ -536,7 +536,10 @@ mod tests {
         let other = filter(Profile::Junos, &[35], &[40]);
         assert!(other.passes(35) && other.passes(36) && !other.passes(40));
         assert_ne!(default, other, "another group of updates");
-        assert!(filter(Profile::Generic, &[], &[]).plain_only);
+        assert_eq!(
+            filter(Profile::Generic, &[], &[]).forms,
+            AttributeForms::Plain
+        );
     }
 
     /// RFC 4271 §5.1.2 and §5.1.5.

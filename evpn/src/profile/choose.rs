@@ -74,6 +74,10 @@ impl Profile {
             let why = Why::Capabilities("the capabilities of BIRD, no software version");
             return (Self::Bird, why);
         }
+        if only(&OPENBGPD) && capabilities.iter().any(has_restarted_in_no_time) {
+            let why = Why::Capabilities("the capabilities of OpenBGPD, no software version");
+            return (Self::OpenBgpd, why);
+        }
         // A router that offers messages of 65,535 octets knows route refresh.
         if only(&EXABGP) {
             let why = Why::Capabilities("the capabilities of ExaBGP, no software version");
@@ -89,6 +93,16 @@ fn lists_no_family(capability: &Capability) -> bool {
         Capability::GracefulRestart(restart) => restart.families.is_empty(),
         Capability::LongLivedGracefulRestart(families) => families.is_empty(),
         _ => true, // many other capabilities, of another crate
+    }
+}
+
+/// The R bit, no restart time and no family: as OpenBGPD says that it knows End-of-RIB.
+fn has_restarted_in_no_time(capability: &Capability) -> bool {
+    match capability {
+        Capability::GracefulRestart(restart) => {
+            restart.restarted && restart.restart_secs == 0 && restart.families.is_empty()
+        }
+        _ => false, // many other capabilities, of another crate
     }
 }
 
@@ -143,6 +157,8 @@ const PATHS_LIMIT: u8 = 76;
 const OLD_ROUTE_REFRESH: u8 = 128;
 /// What BIRD 3.4.0 offers by default, on the wire.
 const BIRD: [u8; 6] = [1, ROUTE_REFRESH, 64, 65, ENHANCED_ROUTE_REFRESH, 71];
+/// What OpenBGPD 9.3 offers by default, on the wire.
+const OPENBGPD: [u8; 4] = [1, ROUTE_REFRESH, 64, 65];
 /// What ExaBGP 4.2.21 and 5.0.15 offer by default, on the wire.
 const EXABGP: [u8; 3] = [1, 65, EXTENDED_MESSAGE];
 /// The first GoBGP that was seen to take the default route target.

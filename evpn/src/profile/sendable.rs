@@ -7,8 +7,8 @@ use weft_bgp::attribute::{Attributes, NextHop, PmsiTunnel};
 use weft_bgp::reflect::Filter;
 
 use super::{
-    IPV6_NEXT_HOP, IPV6_ORIGINATOR, IPV6_PMSI, ODD_SEGMENTS, OPAQUE, OTHER_TUNNELS, TYPE_6, TYPE_7,
-    TYPE_8, TYPE_9, TYPE_10, TYPE_11,
+    IPV6_NEXT_HOP, IPV6_ORIGINATOR, IPV6_PMSI, ODD_SEGMENTS, OPAQUE, OTHER_TUNNELS, TYPE_1, TYPE_4,
+    TYPE_5, TYPE_6, TYPE_7, TYPE_8, TYPE_9, TYPE_10, TYPE_11,
 };
 use crate::esi::Esi;
 use crate::route::{PmsiKey, Route, RouteKey};
@@ -96,7 +96,10 @@ fn key(route: &Route, filter: Filter) -> Result<(), Withheld> {
 
 fn named(route_type: u8, originators: [Option<IpAddr>; 2], filter: Filter) -> Result<(), Withheld> {
     let permitted = match route_type {
-        1..=5 => true,
+        1 => permits(filter, TYPE_1),
+        2 | 3 => true,
+        4 => permits(filter, TYPE_4),
+        5 => permits(filter, TYPE_5),
         6 => permits(filter, TYPE_6),
         7 => permits(filter, TYPE_7),
         8 => permits(filter, TYPE_8),

@@ -85,6 +85,20 @@ fn gobgp_3() -> Vec<Capability> {
     ]
 }
 
+/// That of OpenBGPD 9.3, which has always restarted, and keeps nothing.
+fn openbgpd_9(restarted: bool) -> Vec<Capability> {
+    let restart = weft_bgp::capability::GracefulRestart {
+        restarted,
+        ..weft_bgp::capability::GracefulRestart::default()
+    };
+    vec![
+        Capability::MultiProtocol(Family::L2VPN_EVPN),
+        Capability::RouteRefresh,
+        Capability::GracefulRestart(restart),
+        Capability::FourOctetAs(64_496),
+    ]
+}
+
 /// That of ExaBGP 4.2.21 and 5.0.15.
 fn exabgp_4() -> Vec<Capability> {
     vec![
@@ -129,6 +143,16 @@ fn a_peer_is_known_by_what_it_offers() {
             exabgp_4(),
             Profile::ExaBgp,
             "the capabilities of ExaBGP, no software version",
+        ),
+        (
+            openbgpd_9(true),
+            Profile::OpenBgpd,
+            "the capabilities of OpenBGPD, no software version",
+        ),
+        (
+            openbgpd_9(false),
+            Profile::Generic,
+            "nothing in its OPEN says what it runs",
         ),
         (
             [bird_3(), vec![Capability::ExtendedMessage]].concat(),
@@ -205,6 +229,13 @@ fn a_profile_reads_what_it_writes() {
 fn of_type(route_type: u8) -> Route {
     let digits: &[u8] = match route_type {
         1 => &[3, 0, 0, 0x5e, 0, 0x53, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 100],
+        2 => &[
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 48, 0, 0, 0x5e, 0, 0x53, 1, 0, 0, 0, 100,
+        ],
+        4 => &[3, 0, 0, 0x5e, 0, 0x53, 1, 0, 0, 1, 32, 192, 0, 2, 1],
+        5 => &[
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 24, 198, 51, 100, 0, 0, 0, 0, 0, 0, 0, 100,
+        ],
         3 => &[0, 0, 0, 0, 32, 192, 0, 2, 1],
         6 => &[0, 0, 0, 0, 0, 32, 239, 1, 1, 1, 32, 192, 0, 2, 1, 2],
         9 => &[0, 0, 0, 0, 0, 9, 0xfb, 0xf0, 0, 0, 0, 0],
@@ -306,6 +337,24 @@ fn what_ended_a_session_is_not_sent_there_again() {
     for profile in ["weft", "bird", "junos"] {
         assert_eq!(verdict(&of_type(6), &v4, profile), Ok(()));
         assert_eq!(verdict(&of_type(9), &v4, profile), Ok(()));
+    }
+}
+
+/// On any other type OpenBGPD 9.3 ends the session with 3/9.
+#[test]
+fn openbgpd_is_told_types_2_and_3_and_everybody_else_types_1_to_5() {
+    let attributes = with_tunnel("192.0.2.1");
+    for (name, profile) in NAMES {
+        for number in 1..=5 {
+            let route = of_type(number);
+            let expected = match profile == Profile::OpenBgpd && !matches!(number, 2 | 3) {
+                true => Err(Withheld::RouteType(number)),
+                false => Ok(()),
+            };
+            let filter = profile.filter();
+            assert_eq!(sendable(&route, &attributes, filter), expected, "{name}");
+            assert_eq!(withdrawable(&route.key(), filter), expected, "{name}");
+        }
     }
 }
 
@@ -437,11 +486,16 @@ fn only_eos_is_sent_the_default_route_target_alone() {
 
 #[test]
 fn who_is_known_to_read_all_forms_of_attributes_is_sent_them() {
-    let all = |(_, profile): &&(&str, Profile)| !profile.reads_plain_attributes_only();
-    let names: Vec<_> = NAMES.iter().filter(all).map(|(name, _)| *name).collect();
-    assert_eq!(names, ["bird", "eos", "sr-linux", "junos", "weft"]);
+    let named = |forms| {
+        let of = |(_, profile): &&(&str, Profile)| profile.attribute_forms() == forms;
+        let names = NAMES.iter().filter(of).map(|(name, _)| *name);
+        names.collect::<Vec<_>>()
+    };
+    let all = ["bird", "eos", "sr-linux", "junos", "weft"];
+    assert_eq!(named(AttributeForms::All), all);
+    assert_eq!(named(AttributeForms::PlainWithoutServices), ["exabgp"]);
     let frr = "frr-10.7".parse::<Profile>().unwrap();
-    assert!(frr.reads_plain_attributes_only());
+    assert_eq!(frr.attribute_forms(), AttributeForms::Plain);
 }
 
 #[test]

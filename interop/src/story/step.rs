@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 
-use super::expectation::Expectation;
+use super::{expectation::Expectation, table::Table};
 use crate::speakers::Suite;
 
 /// One step; as YAML a map with this one key.
@@ -28,6 +28,8 @@ pub(super) enum Step {
     Thaw(Programs),
     /// Waits.
     Pause(f64),
+    /// A check: the table of speakers is complete; it is printed.
+    Table(Table),
     /// Takes steps several times, and says of each check how often it held and how long it took.
     Repeat(Repeat),
 }
