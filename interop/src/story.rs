@@ -365,7 +365,9 @@ impl Teller<'_> {
         };
         let mut daemon = self.watching.remove(at);
         let ended = !daemon.running();
-        daemon.end(Signal::SIGINT)?;
+        if !ended {
+            daemon.end(Signal::SIGINT)?;
+        }
         let output = daemon.output();
         let mut note = format!("{} lines", output.lines().count());
         let mut answer = stop
@@ -385,9 +387,15 @@ impl Teller<'_> {
                 None => (note, Err(format!("expected: pings\nactual:   {output}"))),
             };
         }
-        if ended {
+        match (ended, stop.ends) {
             // What it did not see, it does not lack.
-            answer = Err(format!("expected: it runs\nactual:   it ended: {output}"));
+            (true, false) => {
+                answer = Err(format!("expected: it runs\nactual:   it ended: {output}"))
+            }
+            (false, true) => {
+                answer = Err(format!("expected: it ends\nactual:   it runs: {output}"))
+            }
+            (true, true) | (false, false) => {}
         }
         self.checks.record(&stop.name, start, answer.map(|()| note));
         Ok(())

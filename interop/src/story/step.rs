@@ -101,6 +101,9 @@ pub(super) struct Watch {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Stop {
     pub(super) name: String,
+    /// The program ends by itself before that.
+    #[serde(default)]
+    pub(super) ends: bool,
     /// It was `ping`, and so many may be lost.
     pub(super) lost_at_most: Option<u32>,
     /// For so many seconds the text may have been absent.
