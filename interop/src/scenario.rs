@@ -315,15 +315,25 @@ fn labs() -> PathBuf {
 /// Enough to see a way that stays dead, in a minute and a half.
 const RUNS: u32 = 1;
 
-/// Labs that hold with FRR 10.7 as they stand, and show most of what differs from 8.4.
-const NEWER: [&str; 7] = [
+/// Labs that hold with the speakers of Debian testing, and show most of what differs.
+const NEWER: [&str; 17] = [
+    "add-path",
+    "bfd",
+    "capabilities",
     "evpn-basic",
     "evpn-ebgp",
+    "evpn-injectors",
+    "evpn-ipv6",
     "evpn-mac-move",
+    "evpn-multihoming",
     "far-link",
+    "graceful-restart",
     "md5-ttl",
+    "policy",
     "reload",
+    "rtc",
     "seeing",
+    "unknown-types",
 ];
 
 /// Labs that measure packets, a CPU or parts of a second: beside others they would measure those.
