@@ -120,7 +120,7 @@ impl Lab {
         self.question(node, line)?()
     }
 
-    /// The same, to be asked as often as one likes and from any thread.
+    /// A line as a person in the node would type it, to be asked as often as one likes and from any thread.
     pub(crate) fn question(
         &self,
         node: &str,

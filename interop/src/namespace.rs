@@ -44,7 +44,7 @@ impl Namespace {
         command::answer_in(Some(folder), &whole)
     }
 
-    /// The same, for all that it printed.
+    /// Runs a program in here, in a folder, that answers at once, and returns both of its outputs.
     pub(crate) fn all_said_in(&self, folder: &Path, argv: &[&str]) -> Result<String, Failure> {
         let mut whole = vec!["ip", "netns", "exec", &self.0];
         whole.extend(argv);

@@ -195,7 +195,7 @@ fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Checks, Failure>
 }
 
 impl Arguments {
-    /// Those that concern one lab, as they are typed.
+    /// The options of a run that concern one lab, as they are typed.
     fn options(&self) -> Vec<String> {
         let options = [
             ("--reflector", typed(&self.reflector)),

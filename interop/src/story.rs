@@ -166,7 +166,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Those of the nodes whose speakers are of one of these suites; of any, if none is named.
+    /// The nodes of a step whose speakers are of one of these suites; of any, if none is named.
     fn with(&self, suites: &[Suite], nodes: &Nodes) -> Result<Vec<String>, Failure> {
         let mut fitting = Vec::new();
         for node in nodes.each() {

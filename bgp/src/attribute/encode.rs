@@ -29,7 +29,7 @@ pub(super) fn all(
     tunnels.for_each(|tunnel| tunnel.encode(out));
 }
 
-/// The same in the order of codes, without NEXT_HOP, for storage.
+/// All attributes but MP_REACH_NLRI, MP_UNREACH_NLRI and NEXT_HOP, in the order of codes: the form in which they are stored.
 pub(super) fn stored(attributes: &Attributes, out: &mut Writer, ctx: &DecodeContext) {
     ordered(attributes, attributes.opaque.iter(), out, ctx, false);
 }

@@ -88,7 +88,7 @@ pub(super) fn bound(opaque: &mut Vec<OpaqueAttribute>, dropped: &mut Vec<Unknown
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AttributeFilter {
     pass: Codes,
-    /// Of those that weft reads, in which forms.
+    /// In which forms the group is told tunnel encapsulation and PREFIX_SID.
     pub forms: AttributeForms,
 }
 

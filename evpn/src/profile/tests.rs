@@ -85,7 +85,7 @@ fn gobgp_3() -> Vec<Capability> {
     ]
 }
 
-/// That of OpenBGPD 9.3, which has always restarted, and keeps nothing.
+/// The capabilities of OpenBGPD 9.3, whose graceful restart says R, no time and no family.
 fn openbgpd_9(restarted: bool) -> Vec<Capability> {
     let restart = weft_bgp::capability::GracefulRestart {
         restarted,

@@ -90,7 +90,7 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// It takes its lab down by itself, as after a Ctrl-C.
+    /// Ends a run that still goes on with SIGTERM: it takes its lab down by itself, as after a Ctrl-C.
     fn drop(&mut self) {
         if let (Ok(None), Ok(pid)) = (self.child.try_wait(), i32::try_from(self.child.id())) {
             let _gone_already = kill(Pid::from_raw(pid), Signal::SIGTERM);
