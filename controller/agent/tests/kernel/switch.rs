@@ -106,6 +106,13 @@ impl Switch {
         self.ip("-6 route add 2001:db8:f::/48 metric 20 nexthop via 2001:db8:1::2 nexthop via 2001:db8:2::2");
     }
 
+    /// Has the kernel pass over next hops whose link is down, where no routing daemon takes them away: by default it
+    /// goes on hashing flows to them.
+    pub(crate) fn pass_over_links_that_are_down(&self) {
+        let path = "/proc/sys/net/ipv4/conf/all/ignore_routes_with_linkdown";
+        fs::write(path, "1").expect("writable");
+    }
+
     /// An agent in this namespace, over the kernel's netlink.
     pub(crate) async fn agent(&self) -> Agent {
         self.agent_by(Clock::system()).await
