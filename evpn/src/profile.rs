@@ -16,7 +16,8 @@
 //!
 //! Nobody is sent the last one: of a next hop with a link-local address, that half is left out.
 //!
-//! OpenBGPD 9.3 takes types 2 and 3 only: any other type ends its session with 3/9.
+//! OpenBGPD 9.3 takes types 2 and 3 only: any other type ends its session with 3/9. BIRD 3.4.0 takes all octets of a type that
+//! it does not know for its key; a withdrawal of types 5 to 8 need not repeat all of them (RFC 9136 §3.1), and leaves the route there.
 //!
 //! Communities are carried as they are, so GoBGP does without the routes that have such a one: all routes in
 //! one UPDATE have the same. Segments differ within one, so that one bad one would take others with it.
@@ -118,8 +119,8 @@ impl Profile {
             // Measured; see the table above.
             Self::GoBgp | Self::GoBgp48 => GOBGP,
             Self::ExaBgp => EXABGP,
-            // Keeps what it does not know as octets, types 5 to 8 after a withdrawal too; measured with 3.4.0.
-            Self::Bird => union(&[USUAL, MULTICAST, TUNNELS, IPV6_NEXT_HOP, ODD_SEGMENTS]),
+            // Types 5 to 8 it would keep after their withdrawal, until its session ends; measured with 3.4.0.
+            Self::Bird => union(&[TYPE_1, TYPE_4, TUNNELS, IPV6_NEXT_HOP, ODD_SEGMENTS]),
             // Ends the session on any other type than 2 and 3; measured.
             Self::OpenBgpd => Filter(0),
             // Its source ends the session on a type that it does not know; not measured.
@@ -205,8 +206,8 @@ impl Profile {
         match self {
             Self::Frr(_) => Self::Frr(FrrVersion::OLD),
             Self::GoBgp | Self::GoBgp48 => Self::GoBgp,
-            // Nobody is told less.
-            Self::OpenBgpd => Self::OpenBgpd,
+            // Who is not known is told more: other types, and SRv6 services.
+            Self::OpenBgpd | Self::ExaBgp => self,
             _ => Self::Generic,
         }
     }
