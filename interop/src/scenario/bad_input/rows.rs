@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    REPLICAS, ROGUE, SOON,
+    LEAF, REPLICAS, ROGUE, SOON,
     acts::Act,
     counters, shown,
     table::{Answer, Case, Counts, Table, When},
@@ -32,9 +32,10 @@ struct Played {
 /// Greets, announces, says what is bad, and asks what came of it.
 pub(super) fn played(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<(), Failure> {
     let replicas = REPLICAS.map(|(_, address)| address);
+    let suite = lab.suite(LEAF)?;
     let start = Instant::now();
     let mut rows = Vec::new();
-    for case in table.cases(&replicas)? {
+    for case in table.cases(&replicas, suite)? {
         if case.when != When::Connected {
             rows.push(greet(lab, table, case)?);
         }
@@ -43,7 +44,7 @@ pub(super) fn played(lab: &Lab, table: &Table, checks: &mut Checks) -> Result<()
     said(lab, table, &mut rows)?;
     // Afterwards, since some of these take the identity of somebody who is there.
     let mut late = Vec::new();
-    for case in table.cases(&replicas)? {
+    for case in table.cases(&replicas, suite)? {
         if case.when == When::Connected {
             late.push(greet(lab, table, case)?);
         }

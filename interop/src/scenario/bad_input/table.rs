@@ -13,7 +13,10 @@ use super::{
     acts::Act,
     notation::{self, Ends, Fragments},
 };
-use crate::failure::{Context, Failure};
+use crate::{
+    failure::{Context, Failure},
+    speakers::Suite,
+};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -45,6 +48,8 @@ struct Row {
     data: Option<String>,
     routes: Option<Vec<String>>,
     leaf: Option<Vec<String>>,
+    #[serde(rename = "leaf-testing")]
+    leaf_testing: Option<Vec<String>>,
     counts: Option<Counts>,
 }
 
@@ -119,27 +124,34 @@ impl Table {
         serde_yaml_ng::from_str(&text).context(|| path.display().to_string())
     }
 
-    /// Every row, at an address of its own; they take turns at the replicas.
-    pub(super) fn cases(&self, replicas: &[Ipv4Addr]) -> Result<Vec<Case>, Failure> {
+    /// Every row, at an address of its own; they take turns at the replicas. The leaf runs the speakers of `suite`.
+    pub(super) fn cases(&self, replicas: &[Ipv4Addr], suite: Suite) -> Result<Vec<Case>, Failure> {
         let mut taken = BTreeMap::new();
         let rows = self.cases.iter().zip(replicas.iter().cycle());
         rows.map(|(row, replica)| {
             row.address(&mut taken)
-                .and_then(|own| self.case(row, own, *replica))
+                .and_then(|own| self.case(row, own, *replica, suite))
                 .context(|| format!("{} {}", row.id, row.name))
         })
         .collect()
     }
 
-    fn case(&self, row: &Row, own: Ipv4Addr, replica: Ipv4Addr) -> Result<Case, Failure> {
+    fn case(
+        &self,
+        row: &Row,
+        own: Ipv4Addr,
+        replica: Ipv4Addr,
+        suite: Suite,
+    ) -> Result<Case, Failure> {
         let answer = row.answer()?;
         let routes = match (&row.routes, &answer) {
             (Some(routes), _) => routes.clone(),
             (None, Answer::Up) => ["good", "last"].map(str::to_owned).to_vec(),
             (None, _) => Vec::new(),
         };
-        let spoken = |name: &&String| row.leaf.is_some() || *name != IPV4;
-        let at_leaf = row.leaf.as_ref().unwrap_or(&routes).iter().filter(spoken);
+        let leaf = row.leaf(suite);
+        let spoken = |name: &&String| leaf.is_some() || *name != IPV4;
+        let at_leaf = leaf.unwrap_or(&routes).iter().filter(spoken);
         let at_leaf = at_leaf.map(|name| self.key(name, own).map(|key| with_rd(key, own)));
         let keys = routes.iter().map(|name| self.key(name, own).map(bare));
         let counts = match (&row.counts, &answer) {
@@ -202,6 +214,14 @@ impl Table {
 }
 
 impl Row {
+    /// What the leaf has, where that is not what the replicas have.
+    fn leaf(&self, suite: Suite) -> Option<&Vec<String>> {
+        match suite {
+            Suite::Testing => self.leaf_testing.as_ref().or(self.leaf.as_ref()),
+            Suite::Installed | Suite::Trixie => self.leaf.as_ref(),
+        }
+    }
+
     /// The next address of the range that the row is from.
     fn address(&self, taken: &mut BTreeMap<u8, u8>) -> Result<Ipv4Addr, Failure> {
         let ends = self.answer.contains('/') || self.answer == "closed";
@@ -329,7 +349,10 @@ mod tests {
         let path = crate::scenario::folder("bad-input").join("cases.yaml");
         let table = Table::read(&path).unwrap();
         let mut wrong = String::new();
-        for case in table.cases(&[Ipv4Addr::new(192, 0, 2, 1)]).unwrap() {
+        for case in table
+            .cases(&[Ipv4Addr::new(192, 0, 2, 1)], Suite::Installed)
+            .unwrap()
+        {
             if case.answer != Answer::Up {
                 continue;
             }
@@ -349,7 +372,7 @@ mod tests {
         let path = crate::scenario::folder("bad-input").join("cases.yaml");
         let table = Table::read(&path).unwrap();
         let replicas = [Ipv4Addr::new(192, 0, 2, 1)];
-        let cases = table.cases(&replicas).unwrap();
+        let cases = table.cases(&replicas, Suite::Installed).unwrap();
         for case in &cases {
             let acts = case.acts.iter().map(|act| act.say.as_str());
             for text in acts.chain(["ANNOUNCE_FIRST"]) {
