@@ -74,7 +74,7 @@ impl Profile {
             let why = Why::Capabilities("the capabilities of BIRD, no software version");
             return (Self::Bird, why);
         }
-        if only(&OPENBGPD) && capabilities.iter().any(has_restarted_in_no_time) {
+        if only(&OPENBGPD) && capabilities.iter().any(restarts_in_no_time) {
             let why = Why::Capabilities("the capabilities of OpenBGPD, no software version");
             return (Self::OpenBgpd, why);
         }
@@ -96,11 +96,12 @@ fn lists_no_family(capability: &Capability) -> bool {
     }
 }
 
-/// The R bit, no restart time and no family: as OpenBGPD says that it knows End-of-RIB.
-fn has_restarted_in_no_time(capability: &Capability) -> bool {
+/// No restart time and no family: as OpenBGPD says that it knows End-of-RIB. It sets the R bit too, but not while it keeps
+/// routes of a peer whose connection was lost (seen on the wire with 9.3).
+fn restarts_in_no_time(capability: &Capability) -> bool {
     match capability {
         Capability::GracefulRestart(restart) => {
-            restart.restarted && restart.restart_secs == 0 && restart.families.is_empty()
+            restart.restart_secs == 0 && restart.families.is_empty()
         }
         _ => false, // many other capabilities, of another crate
     }

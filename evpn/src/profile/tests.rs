@@ -85,7 +85,7 @@ fn gobgp_3() -> Vec<Capability> {
     ]
 }
 
-/// The capabilities of OpenBGPD 9.3, whose graceful restart says R, no time and no family.
+/// The capabilities of OpenBGPD 9.3, whose graceful restart says no time and no family; and R, if it keeps nothing of ours.
 fn openbgpd_9(restarted: bool) -> Vec<Capability> {
     let restart = weft_bgp::capability::GracefulRestart {
         restarted,
@@ -151,8 +151,8 @@ fn a_peer_is_known_by_what_it_offers() {
         ),
         (
             openbgpd_9(false),
-            Profile::Generic,
-            "nothing in its OPEN says what it runs",
+            Profile::OpenBgpd,
+            "the capabilities of OpenBGPD, no software version",
         ),
         (
             [bird_3(), vec![Capability::ExtendedMessage]].concat(),
