@@ -177,6 +177,12 @@ impl Lab {
     /// A line's words, with our own programs where cargo put them and FRR's shell in the node's path space.
     fn words(&self, node: &str, line: &str) -> Result<Vec<String>, Failure> {
         let mut words = command::words(&self.outside(line, node)?)?;
+        if let Some(programs) = &self.programs {
+            // A script that starts agents is told where they are.
+            for word in words.iter_mut().filter(|word| *word == "weft-agent") {
+                *word = programs.path(word)?;
+            }
+        }
         let first = words
             .first_mut()
             .ok_or_else(|| Failure::new(format!("nothing to run at {node}")))?;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# fabric.sh LEAVES SPINES: declares so many of each, every leaf cabled to every spine. Nothing listens where agents are said to be.
+# fabric.sh LEAVES SPINES: declares so many of each, every leaf cabled to every spine, and an agent at each leaf.
 awk -v leaves=$1 -v spines=$2 'BEGIN {
     print "name: idle\nswitches:"
     for (l = 0; l < leaves; l++)
