@@ -348,12 +348,20 @@ fn what_ended_a_session_is_not_sent_there_again() {
     for profile in ["weft", "bird", "junos"] {
         assert_eq!(verdict(&of_type(9), &v4, profile), Ok(()));
     }
-    for profile in ["weft", "eos", "junos"] {
-        assert_eq!(verdict(&of_type(6), &v4, profile), Ok(()));
-    }
+}
+
+/// It would keep them after their withdrawal.
+#[test]
+fn bird_is_told_nothing_of_types_5_to_8() {
+    let attributes = with_tunnel("192.0.2.1");
     for route_type in [5, 6] {
+        let route = of_type(route_type);
+        let verdict = |profile: Profile| sendable(&route, &attributes, profile.filter());
         let withheld = Err(Withheld::RouteType(route_type));
-        assert_eq!(verdict(&of_type(route_type), &v4, "bird"), withheld);
+        assert_eq!(verdict(Profile::Bird), withheld);
+        for profile in [Profile::Weft, Profile::Eos, Profile::Junos] {
+            assert_eq!(verdict(profile), Ok(()), "{profile}");
+        }
     }
 }
 
