@@ -13,7 +13,7 @@ pub(crate) enum Break {
     RouteTarget,
     /// No withdraw reaches the first leaf
     Withdraw,
-    /// A weight in the first leaf's kernel is doubled
+    /// A weight in the first leaf's kernel is doubled, and its agent stopped
     Weight,
     /// far-link: what a leaf sends to another has one next hop, which nobody takes away
     FarLinkBlind,
@@ -70,7 +70,7 @@ pub(crate) fn swallow_withdraws(lab: &Lab, expect: &Expect, swallow: bool) -> Re
     Ok(())
 }
 
-/// Doubles the first weight of the group behind the first leaf's first route.
+/// Doubles the first weight of the group behind the first leaf's first route, and stops the agent, which would mend it.
 pub(crate) fn weight(lab: &Lab, expect: &Expect) -> Result<(), Failure> {
     let Some(leaf) = expect.vteps.keys().next() else {
         return Ok(());
@@ -96,6 +96,9 @@ pub(crate) fn weight(lab: &Lab, expect: &Expect) -> Result<(), Failure> {
             .collect();
         let (id, group) = (id.to_string(), doubled.join("/"));
         println!("  break {leaf}: ip nexthop replace id {id} group {group}");
+        for program in ["guardian", "weft-agent"] {
+            lab.namespace(leaf)?.signal(program, Signal::SIGSTOP)?;
+        }
         let protocol = hop["protocol"].as_str().unwrap_or("static").to_owned();
         let replace = [
             "ip", "nexthop", "replace", "id", &id, "group", &group, "proto", &protocol,
