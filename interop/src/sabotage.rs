@@ -96,9 +96,7 @@ pub(crate) fn weight(lab: &Lab, expect: &Expect) -> Result<(), Failure> {
             .collect();
         let (id, group) = (id.to_string(), doubled.join("/"));
         println!("  break {leaf}: ip nexthop replace id {id} group {group}");
-        for program in ["guardian", "weft-agent"] {
-            lab.namespace(leaf)?.signal(program, Signal::SIGSTOP)?;
-        }
+        stand_still(lab, leaf)?;
         let protocol = hop["protocol"].as_str().unwrap_or("static").to_owned();
         let replace = [
             "ip", "nexthop", "replace", "id", &id, "group", &group, "proto", &protocol,
@@ -149,12 +147,23 @@ pub(crate) fn marks(lab: &Lab, leaf: &str) -> Result<(), Failure> {
     lab.run(leaf, &rule).map(drop)
 }
 
-/// SIGSTOP to the guardian of a leaf's agent.
+/// Kills the guardian of a leaf's agent, which has no time to start another one before it is killed too. One that is only
+/// stopped goes on then: the kernel wakes what an orphaned process group has stopped.
 pub(crate) fn guardian(lab: &Lab, leaf: &str) -> Result<(), Failure> {
-    println!("  break {leaf}: the guardian of weft-agent stands still");
-    let stopped = lab.namespace(leaf)?.signal("guardian", Signal::SIGSTOP)?;
-    match stopped {
+    println!("  break {leaf}: the guardian of weft-agent is killed with it");
+    stand_still(lab, leaf)?;
+    let killed = lab.namespace(leaf)?.signal("guardian", Signal::SIGKILL)?;
+    match killed {
         0 => Err(Failure::new(format!("no guardian in {leaf}"))),
+        _ => Ok(()),
+    }
+}
+
+/// SIGSTOP to a leaf's agent and its guardian.
+fn stand_still(lab: &Lab, leaf: &str) -> Result<(), Failure> {
+    let stopped = lab.namespace(leaf)?.signal("weft-agent", Signal::SIGSTOP)?;
+    match stopped {
+        0 => Err(Failure::new(format!("no agent in {leaf}"))),
         _ => Ok(()),
     }
 }
