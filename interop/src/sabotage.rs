@@ -19,7 +19,7 @@ pub(crate) enum Break {
     FarLinkBlind,
     /// far-link: what leaves through VXLAN loses its packet mark
     Marks,
-    /// far-link: the process that takes the rule away stands still when the agent is killed
+    /// far-link: the process that takes the rule away is killed with the agent
     Guardian,
 }
 

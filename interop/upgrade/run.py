@@ -244,6 +244,9 @@ def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     old, new = (pathlib.Path(folder).resolve() for folder in sys.argv[1:])
+    for program in [folder / name for folder in (old, new) for name in ("weftd", "weft")]:
+        if not os.access(program, os.X_OK):
+            sys.exit(f"upgrade: there is no program {program}")
     if os.geteuid() != 0 or not shutil.which("gobgpd"):
         print("NOT RUN: it needs root and gobgpd", file=sys.stderr)
         sys.exit(75)

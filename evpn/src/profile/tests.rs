@@ -350,7 +350,7 @@ fn what_ended_a_session_is_not_sent_there_again() {
     }
 }
 
-/// It would keep them after their withdrawal.
+/// BIRD 3.4 would keep routes of types 5 to 8 after their withdrawal.
 #[test]
 fn bird_is_told_nothing_of_types_5_to_8() {
     let attributes = with_tunnel("192.0.2.1");
