@@ -13,7 +13,8 @@ use crate::{
     namespace::Namespace,
 };
 
-/// Source ports for as many flows as the traffic has, the same number over each uplink; with the uplinks' numbers.
+/// Source ports for as many flows as the traffic has, the same number over each uplink. Those of one uplink do not follow
+/// each other: packets are sent in this order, and a fault would meet all of them or none for some milliseconds.
 pub(super) fn spread(
     traffic: &Traffic,
     leaf: &Namespace,
@@ -31,7 +32,8 @@ pub(super) fn spread(
         }
         if found.len() == traffic.uplinks.len() && found.values().all(|ports| ports.len() == share)
         {
-            return Ok(found.into_values().flatten().collect());
+            let place = |place: usize| found.values().map(move |ports| ports[place]);
+            return Ok((0..share).flat_map(place).collect());
         }
     }
     let seen: Vec<String> = found
