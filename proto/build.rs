@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use prost::Message;
+use prost_types::FileDescriptorSet;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
@@ -18,11 +19,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("weft.bin"), descriptors.encode_to_vec())?;
 
     // Octets are shared, not copied: Raft messages and snapshots pass through here.
-    tonic_prost_build::configure()
-        .bytes(".")
-        .compile_fds(descriptors)?;
+    let build = || tonic_prost_build::configure().bytes(".");
+    let (api, rest): (Vec<_>, Vec<_>) = descriptors
+        .file
+        .into_iter()
+        .partition(|file| file.package() == API);
+    build().compile_fds(FileDescriptorSet { file: rest })?;
+    build()
+        // Equal messages have equal octets.
+        .btree_map(".")
+        // A replica in a test answers what the test asks; what else it is asked is UNIMPLEMENTED.
+        .generate_default_stubs(true)
+        .compile_fds(FileDescriptorSet { file: api })?;
     Ok(())
 }
+
+/// The package of what programs and operators ask.
+const API: &str = "weft.v1";
 
 /// Adds the `.proto` files below `directory`, and asks to be run again when one comes or changes.
 #[expect(

@@ -122,7 +122,7 @@ impl Balancer {
         let (routes, solutions) = self.routes(&solved, named_same)?;
         let same_problem = old.is_some_and(|old| old.is_same_problem(&solved));
         if !same_problem || routes != *self.plan.routes {
-            self.plan.revision = inputs.topology.revision().max(self.plan.revision + 1);
+            self.plan.revision = inputs.topology.generation().max(self.plan.revision + 1);
             self.plan.routes = Arc::new(routes);
         }
         self.solutions = solutions;

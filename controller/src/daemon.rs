@@ -29,13 +29,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
-use weft_proto::fabric::v1::fabric_service_server::FabricServiceServer;
 use weft_proto::operator::v1::operator_server::OperatorServer;
+use weft_proto::v1::fabric_service_server::FabricServiceServer;
 use weft_store::{OpenError, Outcome, Replica};
 
 use crate::config::Config;
-use crate::consensus::{self, Command, Consensus, transport};
+use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
 use crate::operator::{fabric, metrics, service};
@@ -262,10 +264,14 @@ fn serve_api(
         Arc::clone(reloader),
         addresses,
     );
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(weft_proto::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .expect("the descriptors that the build wrote are valid");
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(weft_proto::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let described = "the descriptors that the build wrote are valid";
+    let (health, health_service) = tonic_health::server::health_reporter();
+    tasks.spawn("health", report_health(health, shared.consensus.group()));
     let server = Server::builder()
         .layer(requests)
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -273,7 +279,9 @@ fn serve_api(
         .add_service(FabricServiceServer::new(fabric::Service::new(Arc::clone(
             shared,
         ))))
-        .add_service(reflection);
+        .add_service(health_service)
+        .add_service(reflection().build_v1().expect(described))
+        .add_service(reflection().build_v1alpha().expect(described));
     let done = until(stopped.clone());
     tasks.spawn("API listener", async move {
         let served = server
@@ -283,6 +291,23 @@ fn serve_api(
             tracing::error!(%error, "the API listener failed");
         }
     });
+}
+
+/// Says which services answer, as grpc.health.v1 has it: those that need the replicas' agreement while there is a leader.
+async fn report_health(health: HealthReporter, mut group: watch::Receiver<Group>) {
+    loop {
+        let led = group.borrow_and_update().status.leader.is_some();
+        let status = match led {
+            true => ServingStatus::Serving,
+            false => ServingStatus::NotServing,
+        };
+        for service in [OPERATOR, FABRIC] {
+            health.set_service_status(service, status).await;
+        }
+        if group.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 fn dial(own: u64, routes: Vec<transport::Route>, consensus: &Consensus, tasks: &mut Tasks) {
@@ -406,6 +431,8 @@ const RETRY: Duration = Duration::from_millis(100);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const RAFT_WINDOW: u32 = 4 << 20;
+const OPERATOR: &str = "weft.operator.v1.Operator";
+const FABRIC: &str = "weft.v1.FabricService";
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,8 @@
 //!
 //! Pure. It refuses to know what is done with them: weights, plans, streams.
 
+pub mod declared;
+pub mod fact;
 pub mod live;
 pub mod mode;
 pub mod topology;

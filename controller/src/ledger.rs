@@ -6,7 +6,11 @@
 //! r afi(2) safi(1) router-id(4) as(4) path         a path as a peer announced it: see value
 //! o router-id(4) as(4)                             who commits that peer's paths, and its epoch
 //! s replica(8) router-id(4) as(4)                  a replica holds an established session to it
-//! f                                                the declared fabric
+//! t                                                the declared fabric as such: see [`Head`]
+//! t kind(1) name                                   a switch, a host, a link or a host port of it
+//! q request-id(16)                                 a change of the fabric that was made: see [`Request`]
+//! g generation(8)                                  the request that made this generation of the fabric
+//! f                                                the declared fabric of releases before the facts of `t`
 //! a                                                gRIBI ids given to next hops and groups
 //! i                                                incarnation of the replicas
 //! m vni(3) mac(6)                                  a MAC address that is frozen, and where
@@ -14,6 +18,7 @@
 //! ```
 
 mod balance;
+mod declared;
 mod freeze;
 mod path;
 mod retention;
@@ -28,7 +33,10 @@ use weft_bgp::table::{PeerKind, Source, Stale};
 use weft_evpn::moves::Place;
 use weft_store::{Batch, Condition, Op};
 
+use crate::fabric::fact::Kind;
+
 pub use balance::{decode_mode, encode_mode};
+pub use declared::{Head, Request, RequestId};
 pub use freeze::{decode_holder, encode_holder};
 pub use path::{FAMILIES, read_path, write_path};
 pub use retention::{Phase, Retention};
@@ -43,7 +51,15 @@ pub enum FactKey<'a> {
     Owner(PeerId),
     /// A replica's session to a peer.
     Session(u64, PeerId),
-    /// The declared fabric.
+    /// The declared fabric as such.
+    Head,
+    /// A fact of the declared fabric, by its kind and name.
+    Declared(Kind, &'a str),
+    /// A change of the fabric that was made.
+    Request(RequestId),
+    /// The request that made a generation of the fabric.
+    RequestAt(u64),
+    /// The declared fabric as earlier releases agreed on it. Not written any more; the leader makes facts of it.
     Fabric,
     /// gRIBI ids, which earlier releases agreed on. Not written any more; the leader deletes it.
     Allocation,
@@ -77,6 +93,9 @@ impl<'a> FactKey<'a> {
                     peer_from(peer.try_into().ok()?),
                 ))
             }
+            b't' => declared::key_from(rest),
+            b'q' => Some(Self::Request(RequestId(rest.try_into().ok()?))),
+            b'g' => Some(Self::RequestAt(u64::from_be_bytes(rest.try_into().ok()?))),
             b'f' if rest.is_empty() => Some(Self::Fabric),
             b'a' if rest.is_empty() => Some(Self::Allocation),
             b'i' if rest.is_empty() => Some(Self::Incarnation),
@@ -92,6 +111,7 @@ impl<'a> FactKey<'a> {
         let mut key = BytesMut::with_capacity(match self {
             Self::Route(_, _, nlri) => ROUTE_PREFIX_LEN + nlri.len(),
             Self::Balance(leaf) => 1 + leaf.len(),
+            Self::Declared(_, name) => 2 + name.len(),
             _ => OTHERS_LEN_MAX,
         });
         match self {
@@ -110,6 +130,16 @@ impl<'a> FactKey<'a> {
                 key.put_u8(b's');
                 key.put_u64(*replica);
                 put_peer(&mut key, *peer);
+            }
+            Self::Head => key.put_u8(b't'),
+            Self::Declared(kind, name) => declared::put_key(&mut key, *kind, name),
+            Self::Request(id) => {
+                key.put_u8(b'q');
+                key.put_slice(&id.0);
+            }
+            Self::RequestAt(generation) => {
+                key.put_u8(b'g');
+                key.put_u64(*generation);
             }
             Self::Fabric => key.put_u8(b'f'),
             Self::Allocation => key.put_u8(b'a'),
@@ -386,6 +416,11 @@ mod tests {
             FactKey::Route(Family::L2VPN_EVPN, PEER, b"nlri"),
             FactKey::Owner(PEER),
             FactKey::Session(3, PEER),
+            FactKey::Head,
+            FactKey::Declared(Kind::Switch, "leaf1"),
+            FactKey::Declared(Kind::HostPort, "leaf1:eth3"),
+            FactKey::Request(RequestId([7; 16])),
+            FactKey::RequestAt(7),
             FactKey::Fabric,
             FactKey::Allocation,
             FactKey::Incarnation,

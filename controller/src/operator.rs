@@ -1,15 +1,18 @@
 //! What people and machines ask of weft: gRPC, and the metrics page. Knows words and pages; the
 //! answers are the reflector's, the speaker's, the store's and the balancer's.
 
+mod access;
 mod balance;
 pub(crate) mod config;
 mod explain;
 pub mod fabric;
+mod look;
 pub mod metrics;
 mod moves;
 mod neighbors;
 mod peers;
 mod plans;
+mod refusal;
 mod replicas;
 pub mod requests;
 mod rib;

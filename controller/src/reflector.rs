@@ -32,8 +32,9 @@ use weft_evpn::moves::{self, Moves, Place};
 use weft_evpn::vtep::Vteps;
 use weft_store::{Applied, Change};
 
+use crate::fabric::declared::Declared;
 use crate::fabric::mode::{Mode, Modes};
-use crate::ledger::{self, FactKey, FactPrefix, Owner};
+use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
 use families::{FamilyState, GroupId, Image, LastValue};
 use freezes::Freezes;
 use learn::sanity::FabricView;
@@ -78,7 +79,9 @@ struct PeerFacts {
 /// Facts that are not routes.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
-    /// The declared fabric, as written.
+    /// The declared fabric.
+    pub declared: Declared,
+    /// The declared fabric as an earlier release wrote it.
     pub fabric: Option<Bytes>,
     /// Whether gRIBI ids are there that an earlier release agreed on.
     pub allocation: bool,
@@ -210,6 +213,7 @@ impl Reflector {
         let modes = control.modes.declared();
         let modes = modes.map(|(leaf, _)| FactKey::Balance(leaf).encode());
         let single = single.into_iter().flatten().chain(frozen).chain(modes);
+        let single = single.chain(control.declared.keys());
         let routes = route_keys(&self.evpn)
             .chain(route_keys(&self.ipv4))
             .chain(route_keys(&self.ipv6))
@@ -235,6 +239,21 @@ impl Reflector {
                 Some(FactKey::Owner(peer)) => self.put_owner(peer, value),
                 Some(FactKey::Session(replica, peer)) => {
                     self.facts_of(peer).agreed.sessions.insert(replica);
+                }
+                Some(FactKey::Head) => self.control_mut().declared.put_head(Head::decode(value)),
+                Some(FactKey::Declared(kind, name)) => {
+                    if let Err(error) = self.control_mut().declared.put(kind, name, value) {
+                        let kind = kind.noun();
+                        tracing::error!(kind, name, %error, "a committed fact of the fabric is not understood");
+                    }
+                }
+                Some(FactKey::Request(id)) => {
+                    let request = Request::decode(value);
+                    self.control_mut().declared.put_request(id, request);
+                }
+                Some(FactKey::RequestAt(generation)) => {
+                    let id = value.as_ref().try_into().ok().map(RequestId);
+                    self.control_mut().declared.put_request_at(generation, id);
                 }
                 Some(FactKey::Fabric) => self.control_mut().fabric = Some(value.clone()),
                 Some(FactKey::Allocation) => self.control_mut().allocation = true,
@@ -368,6 +387,10 @@ impl Reflector {
                 self.facts_of(peer).agreed.sessions.remove(&replica);
                 self.forget_if_empty(peer);
             }
+            Some(FactKey::Head) => self.control_mut().declared.put_head(None),
+            Some(FactKey::Declared(kind, name)) => self.control_mut().declared.delete(kind, name),
+            Some(FactKey::Request(id)) => self.control_mut().declared.put_request(id, None),
+            Some(FactKey::RequestAt(at)) => self.control_mut().declared.put_request_at(at, None),
             Some(FactKey::Fabric) => self.control_mut().fabric = None,
             Some(FactKey::Allocation) => self.control_mut().allocation = false,
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,

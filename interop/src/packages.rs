@@ -107,6 +107,12 @@ pub(crate) const UNPACK: [Need; 1] = [Need {
     found: || command::exists("mmdebstrap"),
 }];
 
+/// To look at the contract.
+pub(crate) const CONTRACT: [Need; 1] = [Need {
+    package: "npm",
+    found: || command::exists("npx"),
+}];
+
 /// To build weftd: bindgen wants libclang, RocksDB a C++ compiler, the raft crate's build `protoc`.
 pub(crate) const BUILD: [Need; 4] = [
     Need {

@@ -42,7 +42,7 @@ struct Step {
     run: fn(&Arguments) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step {
         name: "format",
         asks: "cargo fmt --check",
@@ -67,6 +67,11 @@ const STEPS: [Step; 9] = [
         name: "tidy",
         asks: "dependency rules and the shape of files",
         run: tidy,
+    },
+    Step {
+        name: "contract",
+        asks: "buf lint: the form and the comments of weft.v1",
+        run: contract,
     },
     Step {
         name: "licences",
@@ -189,6 +194,14 @@ fn tidy(_: &Arguments) -> Result<(), Failure> {
     pass(cargo().arg("tidy"))
 }
 
+/// The packages that others build upon; npm brings buf.
+fn contract(_: &Arguments) -> Result<(), Failure> {
+    packages::install(&[&packages::CONTRACT])?;
+    let mut buf = Command::new("npx");
+    buf.args(["--yes", BUF, "buf", "lint"]);
+    pass(buf.arg(root().join("proto")))
+}
+
 /// Advisories are left to whoever has a network: their database is no package of a registry.
 fn licences(_: &Arguments) -> Result<(), Failure> {
     if command::answer(&["cargo", "deny", "--version"]).is_err() {
@@ -282,6 +295,9 @@ fn labs(_: &Arguments) -> Result<(), Failure> {
         )))
     }
 }
+
+/// Which buf: what it asks for grows with its version.
+const BUF: &str = "--package=@bufbuild/buf@1.75.0";
 
 /// The names of the fuzz targets. None at all is an error: there are decoders, so there are targets.
 fn targets(folder: &Path) -> Result<Vec<String>, Failure> {

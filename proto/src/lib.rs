@@ -1,7 +1,7 @@
 //! The gRPC contracts of weft and the code generated from them. Nothing is written by hand here,
 //! and nothing here knows what a message is for.
 //!
-//! The modules mirror the packages: `weft.fabric.v1` is [`fabric::v1`], `gribi` is [`gribi`].
+//! The modules mirror the packages: `weft.v1` is [`v1`], `weft.operator.v1` is [`operator::v1`], `gribi` is [`gribi`].
 //! Fields of type `bytes` are [`bytes::Bytes`](prost::bytes::Bytes).
 
 #![allow(
@@ -31,7 +31,12 @@ pub mod agent {
     }
 }
 
-/// What jobs, orchestrators and operators say about the fabric: `weft.fabric`.
+/// What programs and operators ask of a replica: `weft.v1`.
+pub mod v1 {
+    tonic::include_proto!("weft.v1");
+}
+
+/// The declared fabric as earlier releases stored it: `weft.fabric`.
 pub mod fabric {
     /// Version 1.
     pub mod v1 {

@@ -97,7 +97,7 @@ fn read(mut reader: Reader) -> Option<(Address, Letter)> {
 const HEADER_OCTETS: usize = 34;
 /// Replicas of two formats do not hear each other: what one of them writes the other would not understand. It grows with
 /// [`identity::FORMAT`](crate::identity::FORMAT), and with the envelope.
-pub(crate) const FORMAT: u8 = 3;
+pub(crate) const FORMAT: u8 = 4;
 const KIND_RAFT: u8 = 1;
 const KIND_PROPOSE: u8 = 2;
 const KIND_TRANSFER: u8 = 3;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! weft-store
-//! format 3
+//! format 4
 //! replica 3
 //! cluster 000102030405060708090a0b0c0d0e0f
 //! ```
@@ -101,7 +101,8 @@ const MAGIC: &str = "weft-store";
 /// has it from the first start that succeeds, and is closed to older releases from then on. Grows with the layout of
 /// the database, and with what the replicated facts may say:
 ///
+/// 4. Each switch, host, link and host port of the declared fabric is a fact of its own.
 /// 3. A path's fact may have attributes that are carried as they came, and PMSI tunnels of any type.
 /// 2. The record of who owns a peer, and a path's fact, may say what the peer is back from.
 /// 1. The first.
-pub(crate) const FORMAT: u64 = 3;
+pub(crate) const FORMAT: u64 = 4;

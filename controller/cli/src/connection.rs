@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
-use weft_proto::fabric::v1::fabric_service_client::FabricServiceClient;
 use weft_proto::operator::v1::operator_client::OperatorClient;
+use weft_proto::v1::fabric_service_client::FabricServiceClient;
 
 use crate::failure::{self, Failure};
 
@@ -70,6 +70,23 @@ impl Connection {
         }
         *token = next;
         Ok(())
+    }
+
+    /// All rows of a list. `ask` gets the token of a page, and gives its rows with the token of the next one; the last has
+    /// none.
+    pub(crate) async fn every<T>(
+        &self,
+        mut ask: impl AsyncFnMut(String) -> Result<(Vec<T>, String), Failure>,
+    ) -> Result<Vec<T>, Failure> {
+        let (mut rows, mut token) = (Vec::new(), String::new());
+        loop {
+            let (page, next) = ask(token.clone()).await?;
+            rows.extend(page);
+            if next.is_empty() {
+                return Ok(rows);
+            }
+            self.advance(&mut token, next)?;
+        }
     }
 
     /// Who is asked, as it was given.

@@ -1,17 +1,20 @@
 //! `weft fabric`: declares what the network is, and shows what was declared.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use tonic::Code;
-use weft_proto::fabric::v1 as proto;
+use prost_types::FieldMask;
+use serde::Serialize;
+use tonic::{Code, Response, Status};
+use weft_proto::v1 as proto;
 
-use crate::dialog::Dialog;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Table, or_dash, printable};
 
-use declared::{Fabric, HostPort, Link, Role, Switch};
+use declared::{Fabric, Host, HostPort, Link, Role, Switch, admin_state};
 
 mod declared;
 
@@ -75,62 +78,157 @@ impl Apply {
         } = dialog;
         let name = self.file.display();
         let fabric = read(&self.file)?;
-        let request = proto::ApplyFabricRequest {
-            fabric: Some(fabric),
-            validate_only: self.dry_run,
-        };
+        let fabric_name = printable(&fabric.name);
         let mut client = connection.fabric().await?;
-        let answer = connection.status(client.apply_fabric(request)).await?;
-        let answer = answer.map_err(|status| match status.code() {
+        let parts = tokio_stream::iter(fabric.parts(self.dry_run));
+        let refused = |status: &Status| match status.code() {
             Code::InvalidArgument => Failure::Refused(format!("{name}: {}", status.message())),
-            _ => Failure::from_status(connection.address(), &status),
-        })?;
-        let fabric = Fabric::from(answer.fabric.unwrap_or_default());
-        if output::object(*out, *format, &fabric)? {
+            _ => Failure::from_status(connection.address(), status),
+        };
+        let answer = connection.status(client.apply_fabric(parts)).await?;
+        let mut answer = answer.map_err(|status| refused(&status))?;
+        let mut applied = Applied::default();
+        while let Some(part) = {
+            let part = async { answer.message().await.map(Response::new) };
+            let part = connection.status(part).await?;
+            part.map_err(|status| refused(&status))?
+        } {
+            applied.add(part);
+        }
+        if output::object(*out, *format, &applied)? {
             return Ok(());
         }
-        let Fabric {
-            name,
-            switches,
-            links,
-            host_ports,
-            revision,
-        } = &fabric;
-        let (name, verdict) = (
-            printable(name),
-            if self.dry_run {
-                "valid, nothing changed"
-            } else {
-                "applied"
-            },
-        );
+        let verdict = match self.dry_run {
+            true => "valid, nothing changed; it would be",
+            false => "applied",
+        };
+        let Applied {
+            created,
+            updated,
+            deleted,
+            generation,
+        } = &applied;
         writeln!(
             out,
-            "fabric {name} {verdict}: {} switches, {} links, {} host ports, revision {revision}",
-            switches.len(),
-            links.len(),
-            host_ports.len(),
+            "fabric {fabric_name} {verdict}: {} created, {} updated, {} deleted, generation {generation}",
+            created.len(),
+            updated.len(),
+            deleted.len(),
         )?;
         Ok(())
     }
 }
 
+/// What an application changed.
+#[derive(Debug, Default, Serialize)]
+struct Applied {
+    created: Vec<Changed>,
+    updated: Vec<Changed>,
+    deleted: Vec<Changed>,
+    generation: u64,
+}
+
+/// A fact that was changed.
+#[derive(Debug, Serialize)]
+struct Changed {
+    kind: &'static str,
+    name: String,
+}
+
+impl Applied {
+    fn add(&mut self, part: proto::ApplyFabricResponse) {
+        self.generation = part.generation;
+        for change in part.changes {
+            let kind = match change.kind() {
+                proto::ResourceKind::Switch => "switch",
+                proto::ResourceKind::Host => "host",
+                proto::ResourceKind::Link => "link",
+                proto::ResourceKind::HostPort => "host port",
+                proto::ResourceKind::Unspecified => "unknown",
+            };
+            let into = match change.r#type() {
+                proto::ChangeType::Created => &mut self.created,
+                proto::ChangeType::Deleted => &mut self.deleted,
+                proto::ChangeType::Updated | proto::ChangeType::Unspecified => &mut self.updated,
+            };
+            let name = change.name;
+            into.push(Changed { kind, name });
+        }
+    }
+}
+
 /// The fabric that a file declares, or file, place and reason.
-fn read(file: &Path) -> Result<proto::Fabric, Failure> {
+fn read(file: &Path) -> Result<Fabric, Failure> {
     let refused = |reason: String| Failure::Refused(format!("{}{reason}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| refused(format!(": {error}")))?;
-    let fabric = Fabric::parse(&text).map_err(|fault| refused(fault.to_string()))?;
-    Ok(fabric.into())
+    Fabric::parse(&text).map_err(|fault| refused(fault.to_string()))
 }
 
 async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.fabric().await?;
-    let call = client.get_fabric(proto::GetFabricRequest {});
-    let fabric = Fabric::from(dialog.connection.answer(call).await?);
+    let fabric = whole(dialog).await?;
     if !output::object(dialog.out, dialog.format, &fabric)? {
         tables(&fabric, dialog.out)?;
     }
     Ok(())
+}
+
+/// Everything that is declared, page by page.
+async fn whole(dialog: &Dialog<'_>) -> Result<Fabric, Failure> {
+    let connection = &dialog.connection;
+    let mut client = connection.fabric().await?;
+    let call = client.get_fabric(proto::GetFabricRequest {});
+    let head = connection.answer(call).await?;
+    let mut fabric = Fabric {
+        name: head.display_name,
+        generation: head.generation,
+        ..Fabric::default()
+    };
+    let page_size = Some(PAGE_SIZE);
+    let switches = connection.every(async |page_token| {
+        let request = proto::ListSwitchesRequest {
+            page_size,
+            page_token,
+        };
+        let page = connection.answer(client.list_switches(request)).await?;
+        Ok((page.switches, page.next_page_token))
+    });
+    fabric.switches = switches.await?.into_iter().map(Switch::from).collect();
+    let hosts = connection.every(async |page_token| {
+        let request = proto::ListHostsRequest {
+            page_size,
+            page_token,
+        };
+        let page = connection.answer(client.list_hosts(request)).await?;
+        Ok((page.hosts, page.next_page_token))
+    });
+    let hosts = hosts.await?;
+    let links = connection.every(async |page_token| {
+        let request = proto::ListLinksRequest {
+            page_size,
+            page_token,
+        };
+        let page = connection.answer(client.list_links(request)).await?;
+        Ok((page.links, page.next_page_token))
+    });
+    fabric.links = links.await?.into_iter().map(Link::from).collect();
+    let ports = connection.every(async |page_token| {
+        let request = proto::ListHostPortsRequest {
+            page_size,
+            page_token,
+        };
+        let page = connection.answer(client.list_host_ports(request)).await?;
+        Ok((page.host_ports, page.next_page_token))
+    });
+    fabric.host_ports = ports.await?.into_iter().map(HostPort::from).collect();
+    // The others are there with the ports that name them.
+    let named: BTreeSet<&str> = fabric
+        .host_ports
+        .iter()
+        .map(|it| it.host.as_str())
+        .collect();
+    let told = |host: &proto::Host| !host.labels.is_empty() || !named.contains(host.name.as_str());
+    fabric.hosts = hosts.into_iter().filter(told).map(Host::from).collect();
+    Ok(fabric)
 }
 
 impl Set {
@@ -140,21 +238,43 @@ impl Set {
             State::Down => true,
         };
         let mut client = dialog.connection.fabric().await?;
-        let request = proto::SetLinkStateRequest {
-            link: self.link.clone(),
-            down,
-        };
-        let call = client.set_link_state(request);
-        let fabric = Fabric::from(dialog.connection.answer(call).await?);
-        if !output::object(dialog.out, dialog.format, &fabric)? {
-            let (link, state) = (printable(&self.link), state(down));
-            writeln!(
-                dialog.out,
-                "link {link} {state}, revision {}",
-                fabric.revision
-            )?;
+        let connection = &dialog.connection;
+        let call = client.update_link(set(&self.link, down));
+        let mut answer = connection.status(call).await?;
+        // Its ends may be given in either order.
+        let turned = self.link.split_once("--").map(|(a, b)| format!("{b}--{a}"));
+        if let (Err(status), Some(turned)) = (&answer, turned)
+            && status.code() == Code::NotFound
+        {
+            let call = client.update_link(set(&turned, down));
+            if let Ok(found) = connection.status(call).await? {
+                answer = Ok(found);
+            }
+        }
+        let answer =
+            answer.map_err(|status| Failure::from_status(connection.address(), &status))?;
+        let link = Link::from(answer.resource.unwrap_or_default());
+        if !output::object(dialog.out, dialog.format, &link)? {
+            let revision = answer.header.unwrap_or_default().revision;
+            let (link, state) = (printable(&self.link), state(link.down));
+            writeln!(dialog.out, "link {link} {state}, revision {revision}")?;
         }
         Ok(())
+    }
+}
+
+/// Asks for a link's state, and nothing else of it.
+fn set(link: &str, down: bool) -> proto::UpdateLinkRequest {
+    proto::UpdateLinkRequest {
+        resource: Some(proto::Link {
+            name: link.to_owned(),
+            admin_state: admin_state(down).into(),
+            ..proto::Link::default()
+        }),
+        update_mask: Some(FieldMask {
+            paths: vec!["admin_state".to_owned()],
+        }),
+        ..proto::UpdateLinkRequest::default()
     }
 }
 
@@ -164,9 +284,9 @@ fn tables(fabric: &Fabric, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "fabric {}, revision {}\n",
+        "fabric {}, generation {}\n",
         printable(&fabric.name),
-        fabric.revision
+        fabric.generation
     )?;
     let switches: Vec<_> = fabric.switches.iter().map(switch).collect();
     Table::print(out, &["SWITCH", "ROLE", "VTEP", "AGENT"], &switches)?;
@@ -199,7 +319,10 @@ fn switch(switch: &Switch) -> Vec<String> {
 fn link(link: &Link) -> Vec<String> {
     let (a, b) = (&link.a, &link.b);
     vec![
-        format!("{}:{}--{}:{}", a.switch, a.interface, b.switch, b.interface),
+        match link.name.as_str() {
+            "" => format!("{}:{}--{}:{}", a.switch, a.interface, b.switch, b.interface),
+            name => name.to_owned(),
+        },
         or_dash(&a.address),
         or_dash(&b.address),
         rate(link.capacity_bps),
@@ -252,7 +375,7 @@ mod tests {
     fn the_fabric_in_tables() {
         let text = "
 name: example
-revision: 3
+generation: 3
 switches:
   - {name: leaf1, role: leaf, vtep_address: 192.0.2.11, agent_address: '192.0.2.11:9340'}
   - {name: spine1, role: spine}
@@ -267,7 +390,7 @@ host_ports:
         let mut out = Vec::new();
         tables(&Fabric::parse(text).unwrap(), &mut out).unwrap();
         let expected = "\
-fabric example, revision 3
+fabric example, generation 3
 
 SWITCH  ROLE   VTEP        AGENT
 leaf1   leaf   192.0.2.11  192.0.2.11:9340
@@ -285,7 +408,7 @@ leaf1:eth3  h1    100  100 Gb/s
     #[test]
     fn no_fabric_is_said_to_be_none() {
         let mut out = Vec::new();
-        tables(&Fabric::from(proto::Fabric::default()), &mut out).unwrap();
+        tables(&Fabric::default(), &mut out).unwrap();
         assert_eq!(out, b"no fabric is declared\n");
     }
 }

@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
-use weft_proto::fabric::v1::{self as fabric, fabric_service_server as fabric_server};
 use weft_proto::operator::v1::{self as operator, operator_server};
+use weft_proto::v1::{self as fabric, fabric_service_server as fabric_server};
 
 use crate::failure::Failure;
 use crate::{Arguments, ask, told};
@@ -299,46 +299,106 @@ impl operator_server::Operator for Replica {
 impl fabric_server::FabricService for Replica {
     async fn apply_fabric(
         &self,
-        request: Request<fabric::ApplyFabricRequest>,
-    ) -> Result<Response<fabric::ApplyFabricResponse>, Status> {
-        let request = request.into_inner();
-        let mut fabric = request.fabric.unwrap_or_default();
-        if fabric.name == "bad" {
+        request: Request<tonic::Streaming<fabric::ApplyFabricRequest>>,
+    ) -> Result<Response<tonic::codegen::BoxStream<fabric::ApplyFabricResponse>>, Status> {
+        let mut parts = request.into_inner();
+        let first = parts.message().await?.unwrap_or_default();
+        if first.display_name == "bad" {
             return Err(Status::invalid_argument(
-                "links[3].a.switch: no switch is named \"leaf9\"",
+                "links[3].a.switch_name: no switch is named \"leaf9\"",
             ));
         }
-        fabric.revision = if request.validate_only { 100 } else { 1 };
-        Ok(Response::new(fabric::ApplyFabricResponse {
-            fabric: Some(fabric),
-        }))
+        let mut answers = Vec::new();
+        while let Some(part) = parts.message().await? {
+            let created = part.hosts.into_iter().map(|host| fabric::ResourceChange {
+                kind: fabric::ResourceKind::Host.into(),
+                name: host.name,
+                r#type: fabric::ChangeType::Created.into(),
+            });
+            answers.push(Ok(fabric::ApplyFabricResponse {
+                changes: created.collect(),
+                ..fabric::ApplyFabricResponse::default()
+            }));
+        }
+        answers.push(Ok(fabric::ApplyFabricResponse {
+            generation: if first.validate_only { 100 } else { 1 },
+            ..fabric::ApplyFabricResponse::default()
+        }));
+        Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
     }
 
     async fn get_fabric(
         &self,
         _: Request<fabric::GetFabricRequest>,
-    ) -> Result<Response<fabric::Fabric>, Status> {
-        Ok(Response::new(fabric::Fabric {
-            name: "example".to_owned(),
+    ) -> Result<Response<fabric::GetFabricResponse>, Status> {
+        Ok(Response::new(fabric::GetFabricResponse {
+            display_name: "example".to_owned(),
             ..Default::default()
         }))
     }
 
-    async fn set_link_state(
+    async fn list_switches(
         &self,
-        request: Request<fabric::SetLinkStateRequest>,
-    ) -> Result<Response<fabric::Fabric>, Status> {
+        request: Request<fabric::ListSwitchesRequest>,
+    ) -> Result<Response<fabric::ListSwitchesResponse>, Status> {
+        let (name, next) = match request.into_inner().page_token.as_str() {
+            "" => ("leaf1", "second"),
+            _ => ("leaf2", ""),
+        };
+        Ok(Response::new(fabric::ListSwitchesResponse {
+            switches: vec![fabric::Switch {
+                name: name.to_owned(),
+                role: fabric::SwitchRole::Leaf.into(),
+                ..Default::default()
+            }],
+            next_page_token: next.to_owned(),
+            ..Default::default()
+        }))
+    }
+
+    async fn list_hosts(
+        &self,
+        _: Request<fabric::ListHostsRequest>,
+    ) -> Result<Response<fabric::ListHostsResponse>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn list_links(
+        &self,
+        _: Request<fabric::ListLinksRequest>,
+    ) -> Result<Response<fabric::ListLinksResponse>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn list_host_ports(
+        &self,
+        _: Request<fabric::ListHostPortsRequest>,
+    ) -> Result<Response<fabric::ListHostPortsResponse>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn update_link(
+        &self,
+        request: Request<fabric::UpdateLinkRequest>,
+    ) -> Result<Response<fabric::UpdateLinkResponse>, Status> {
         let request = request.into_inner();
-        match request.link.as_str() {
+        let paths = request.update_mask.unwrap_or_default().paths;
+        assert_eq!(paths, ["admin_state"]);
+        let link = request.resource.unwrap_or_default();
+        match link.name.as_str() {
             "leaf1:eth1--spine1:eth1" => {
-                let revision = if request.down { 5 } else { 6 };
-                Ok(Response::new(fabric::Fabric {
-                    revision,
+                let down = link.admin_state() == fabric::AdminState::Down;
+                let header = fabric::ResponseHeader {
+                    revision: if down { 5 } else { 6 },
                     ..Default::default()
+                };
+                Ok(Response::new(fabric::UpdateLinkResponse {
+                    header: Some(header),
+                    resource: Some(link),
                 }))
             }
             other => Err(Status::not_found(format!(
-                "link: no link is named {other:?}"
+                "name: no link is named {other:?}"
             ))),
         }
     }
@@ -531,26 +591,26 @@ async fn links_are_set_by_name() {
         format!("link {link} up, revision 6\n")
     );
     let (said, code) = refused(&["fabric", "link", "x", "up"]).await;
-    assert_eq!((said.as_str(), code), ("link: no link is named \"x\"", 1));
+    assert_eq!((said.as_str(), code), ("name: no link is named \"x\"", 1));
 }
 
 #[tokio::test]
 async fn a_fabric_file_is_applied_or_refused_with_its_name() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap().to_owned();
-    writeln!(file, "name: example").unwrap();
+    writeln!(file, "name: example\nhosts: [{{name: h1}}, {{name: h2}}]").unwrap();
     assert_eq!(
         typed(&["fabric", "apply", &path]).await.0,
-        "fabric example applied: 0 switches, 0 links, 0 host ports, revision 1\n"
+        "fabric example applied: 2 created, 0 updated, 0 deleted, generation 1\n"
     );
     assert_eq!(
         typed(&["fabric", "apply", &path, "--dry-run"]).await.0,
-        "fabric example valid, nothing changed: 0 switches, 0 links, 0 host ports, revision 100\n"
+        "fabric example valid, nothing changed; it would be: 2 created, 0 updated, 0 deleted, generation 100\n"
     );
     writeln!(file, "nam: 1").unwrap();
     let (said, code) = refused(&["fabric", "apply", &path]).await;
     let expected = format!(
-        "{path}:2:1: unknown field `nam`, expected one of `name`, `switches`, `links`, `host_ports`, `revision`"
+        "{path}:3:1: unknown field `nam`, expected one of `name`, `switches`, `hosts`, `links`, `host_ports`, `generation`"
     );
     assert_eq!((said, code), (expected, 1));
     std::fs::write(&path, "name: bad\n").unwrap();
@@ -558,7 +618,7 @@ async fn a_fabric_file_is_applied_or_refused_with_its_name() {
     assert_eq!(
         (said, code),
         (
-            format!("{path}: links[3].a.switch: no switch is named \"leaf9\""),
+            format!("{path}: links[3].a.switch_name: no switch is named \"leaf9\""),
             1
         )
     );
@@ -576,9 +636,11 @@ async fn a_fabric_file_is_applied_or_refused_with_its_name() {
 async fn the_shown_fabric_has_the_fields_of_a_file() {
     let (printed, result) = typed(&["fabric", "show", "-o", "yaml"]).await;
     result.unwrap();
+    let switches = "- name: leaf1\n  role: leaf\n  vtep_address: ''\n  agent_address: ''\n\
+                    - name: leaf2\n  role: leaf\n  vtep_address: ''\n  agent_address: ''\n";
     assert_eq!(
         printed,
-        "name: example\nswitches: []\nlinks: []\nhost_ports: []\nrevision: 0\n"
+        format!("name: example\nswitches:\n{switches}links: []\nhost_ports: []\ngeneration: 0\n")
     );
 }
 

@@ -142,7 +142,10 @@ mod tests {
     fn plan() -> LeafPlan {
         let mut fabric = declared(2, 2);
         for link in &mut fabric.links {
-            let spine2 = link.b.as_ref().is_some_and(|end| end.switch == "spine2");
+            let spine2 = link
+                .b
+                .as_ref()
+                .is_some_and(|end| end.switch_name == "spine2");
             link.capacity_bps *= if spine2 { 3 } else { 1 };
         }
         let mut balancer = Balancer::default();

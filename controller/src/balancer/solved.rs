@@ -274,7 +274,9 @@ impl Names {
         topology: &Topology,
         alive: &dyn Fn(&Link) -> bool,
     ) -> Result<Problem, problem::ProblemError> {
-        let number = |name: &SwitchName| self.numbers[name];
+        // The problem names whoever is not there.
+        let nobody = SwitchId(u32::MAX);
+        let number = |name: &SwitchName| self.numbers.get(name).copied().unwrap_or(nobody);
         let switches = topology.switches().map(|switch| problem::Switch {
             id: number(&switch.name),
             tier: match switch.role {

@@ -44,9 +44,9 @@ fn announced(to: &[(&str, &[u8])]) -> Arc<Announced> {
 fn a_healthy_fabric_gets_an_even_plan() {
     let mut fabric = declared(3, 2);
     fabric.switches[2].agent_address.clear();
-    fabric.revision = 3;
     let mut balancer = Balancer::new(Limits::default());
-    let inputs = inputs(Topology::new(&fabric).unwrap());
+    let topology = Topology::new(&fabric).unwrap().with_head("example", 3);
+    let inputs = inputs(topology);
     assert_eq!(balancer.handle(&inputs), Ok(true));
     let plan = balancer.plan();
     assert_eq!((plan.revision, plan.leaves().count()), (3, 3));
@@ -54,7 +54,7 @@ fn a_healthy_fabric_gets_an_even_plan() {
     assert_eq!(weights(plan, "leaf1", 2), even);
     // Leaf 3 has no agent; the others need two prefixes each.
     assert_eq!(plan.routes.len(), 2);
-    assert_eq!(plan.routes[&"leaf1".into()].prefixes.len(), 2);
+    assert_eq!(plan.routes["leaf1"].prefixes.len(), 2);
     assert!(plan.leaf(&"spine1".into()).is_none());
     assert_eq!(balancer.handle(&inputs), Ok(false));
 }
@@ -65,10 +65,7 @@ fn a_link_set_down_changes_the_plan_at_once_and_back() {
     let mut topology = leaf_spine(3, 2);
     balancer.handle(&inputs(topology.clone())).unwrap();
     let before = balancer.plan().clone();
-    assert_eq!(
-        topology.set_link_down("spine1:eth2--leaf2:eth1", true),
-        Ok(true)
-    );
+    topology.set_down("leaf2:eth1--spine1:eth2", true);
     assert_eq!(balancer.handle(&inputs(topology.clone())), Ok(true));
     let plan = balancer.plan();
     assert_eq!(plan.revision, 2);
@@ -78,7 +75,7 @@ fn a_link_set_down_changes_the_plan_at_once_and_back() {
         reason(plan, "leaf2", 1),
         "1 part over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down (an operator set it down)"
     );
-    topology.set_link_down(FAR, false).unwrap();
+    topology.set_down(FAR, false);
     balancer.handle(&inputs(topology)).unwrap();
     assert_eq!(balancer.plan().routes, before.routes);
     assert_eq!(balancer.plan().revision, 3);
@@ -106,9 +103,9 @@ fn a_foreign_switch_gets_ways_that_somebody_confirms_and_no_others() {
     let mut inputs = inputs(leaf_spine(3, 2));
     inputs.foreign = ["leaf1".into()].into();
     balancer.handle(&inputs).unwrap();
-    let none = balancer.plan().routes[&"leaf1".into()].prefixes.len();
+    let none = balancer.plan().routes["leaf1"].prefixes.len();
     assert_eq!(none, 0);
-    assert_eq!(balancer.plan().routes[&"leaf2".into()].prefixes.len(), 2);
+    assert_eq!(balancer.plan().routes["leaf2"].prefixes.len(), 2);
     assert!(reason(balancer.plan(), "leaf1", 2).contains("nobody announces the way"));
 
     inputs.announced = announced(&[("spine2", &[1, 2, 3])]);
@@ -124,10 +121,10 @@ fn a_foreign_switch_gets_ways_that_somebody_confirms_and_no_others() {
 fn what_a_switch_sees_counts_as_much_as_what_an_operator_sets() {
     let mut balancer = Balancer::new(Limits::default());
     let mut topology = leaf_spine(3, 2);
-    topology.set_link_down(FAR, true).unwrap();
+    topology.set_down(FAR, true);
     balancer.handle(&inputs(topology.clone())).unwrap();
     let before = balancer.plan().clone();
-    topology.set_link_down(FAR, false).unwrap();
+    topology.set_down(FAR, false);
     let mut seen = inputs(topology);
     let leaf2: Interfaces = [("eth1".to_owned(), false), ("eth2".to_owned(), true)].into();
     seen.interfaces = [("leaf2".into(), Arc::new(leaf2))].into();
@@ -146,25 +143,19 @@ fn a_change_at_one_leaf_leaves_the_routes_of_others_as_they_are() {
     let before = balancer.plan().clone();
     for spine in 1..=2 {
         let name = format!("leaf2:eth{spine}--spine{spine}:eth2");
-        topology.set_link_down(&name, true).unwrap();
+        topology.set_down(&name, true);
     }
-    topology
-        .set_link_down("leaf1:eth1--spine1:eth1", true)
-        .unwrap();
-    topology
-        .set_link_down("leaf1:eth2--spine2:eth1", true)
-        .unwrap();
+    topology.set_down("leaf1:eth1--spine1:eth1", true);
+    topology.set_down("leaf1:eth2--spine2:eth1", true);
     balancer.handle(&inputs(topology)).unwrap();
     let plan = balancer.plan();
-    assert_eq!(plan.routes[&"leaf2".into()].prefixes.len(), 0);
+    assert_eq!(plan.routes["leaf2"].prefixes.len(), 0);
     assert!(reason(plan, "leaf3", 2).starts_with("no live way over 2 uplinks"));
     let leaf3: SwitchName = "leaf3".into();
     assert!(!Arc::ptr_eq(&plan.routes[&leaf3], &before.routes[&leaf3]));
     let again = balancer.plan().clone();
     let mut changed = plan.topology().unwrap().as_ref().clone();
-    changed
-        .set_link_down("leaf2:eth1--spine1:eth2", false)
-        .unwrap();
+    changed.set_down("leaf2:eth1--spine1:eth2", false);
     balancer.handle(&inputs(changed)).unwrap();
     let leaf1: SwitchName = "leaf1".into();
     assert!(Arc::ptr_eq(
@@ -197,7 +188,7 @@ fn the_same_inputs_in_another_order_give_the_same_plan() {
 fn a_prefix_is_the_address_of_a_vtep_alone() {
     let mut balancer = Balancer::new(Limits::default());
     balancer.handle(&inputs(leaf_spine(2, 1))).unwrap();
-    let prefixes = &balancer.plan().routes[&"leaf1".into()].prefixes;
+    let prefixes = &balancer.plan().routes["leaf1"].prefixes;
     let address = IpAddr::from([198, 51, 100, 2]);
     assert_eq!(prefixes.keys().collect::<Vec<_>>(), [&IpNet::from(address)]);
 }

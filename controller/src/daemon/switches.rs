@@ -14,10 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use prost::Message;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use weft_proto::fabric::v1::Fabric;
 use weft_store::{Batch, Condition, Outcome};
 
 use self::agents::Agents;
@@ -26,6 +24,7 @@ use super::solver::Solver;
 use super::supervision::supervised;
 use crate::balancer::{Inputs, Plan};
 use crate::consensus::Group;
+use crate::fabric::declared::Declared;
 use crate::fabric::live::Announced;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::topology::{Role, SwitchName, Topology};
@@ -37,6 +36,7 @@ use crate::speaker::Shared;
 mod agents;
 mod announced;
 pub mod led;
+mod legacy;
 
 /// Plans and programs until it is aborted.
 pub async fn program(shared: Arc<Shared>, led: Led) {
@@ -55,8 +55,11 @@ struct Switches {
     southbound: Southbound,
     /// Grows whenever an agent says something new.
     spoken: watch::Receiver<u64>,
-    /// The fabric's octets that the topology was read from.
-    octets: Option<Bytes>,
+    /// The fabric as an earlier release wrote it, and what makes facts of it.
+    legacy: Option<(Bytes, Vec<Batch>)>,
+    declared: Declared,
+    /// The generation of the fabric, and when it was seen first.
+    seen: (u64, Instant),
     topology: watch::Sender<Option<Arc<Topology>>>,
     announced: watch::Receiver<Arc<Announced>>,
     modes: Modes,
@@ -105,7 +108,9 @@ impl Switches {
             solver,
             spoken: southbound.changed(),
             southbound,
-            octets: None,
+            legacy: None,
+            declared: Declared::default(),
+            seen: (0, Instant::now()),
             topology,
             announced,
             modes: Modes::default(),
@@ -155,17 +160,46 @@ impl Switches {
         (self.modes, self.incarnation) = (control.modes, control.incarnation);
         self.allocation = control.allocation;
         self.led.set_modes(&self.modes);
-        if self.octets != control.fabric {
-            self.octets = control.fabric;
-            let topology = self.octets.as_ref().and_then(topology).map(Arc::new);
-            self.led.set_topology(topology.clone());
-            self.topology.send_replace(topology);
+        if self.legacy.as_ref().map(|(octets, _)| octets) != control.fabric.as_ref() {
+            self.legacy = control.fabric.map(|octets| {
+                let batches = legacy::batches(&octets);
+                (octets, batches)
+            });
         }
+        self.declared = control.declared;
+        self.take_declared(Instant::now());
         Some(())
+    }
+
+    /// Takes the declared fabric when it is complete, or when nobody goes on completing it.
+    fn take_declared(&mut self, now: Instant) {
+        let declared = self.declared.topology();
+        let generation = declared.generation();
+        if self.seen.0 != generation {
+            self.seen = (generation, now);
+        }
+        // Every change of a fact changes the generation too.
+        if self
+            .topology
+            .borrow()
+            .as_ref()
+            .map_or(0, |it| it.generation())
+            == generation
+        {
+            return;
+        }
+        let applying = self.declared.head().is_some_and(|head| head.applying != 0);
+        if applying && now.saturating_duration_since(self.seen.1) < APPLYING_PATIENCE {
+            return;
+        }
+        let topology = (!declared.is_empty()).then(|| Arc::new(declared.clone()));
+        self.led.set_topology(topology.clone());
+        self.topology.send_replace(topology);
     }
 
     async fn turn(&mut self) {
         let now = Instant::now();
+        self.take_declared(now);
         let group = self.shared.consensus.group().borrow().clone();
         self.observe(group.leads(), now);
         self.solve(now);
@@ -252,6 +286,15 @@ impl Switches {
         let Some(incarnation) = self.incarnation else {
             return self.found().await;
         };
+        if let Some((_, batches)) = &self.legacy {
+            for batch in batches {
+                // Each needs those before it; what is not agreed on now is proposed again by the next turn.
+                let made = self.shared.consensus.propose(batch.clone()).await;
+                if !matches!(made, Outcome::Applied { .. }) {
+                    return;
+                }
+            }
+        }
         if self.allocation {
             // The ids are chosen at each switch's stream now.
             let ops = vec![ledger::delete(&FactKey::Allocation)];
@@ -332,17 +375,10 @@ fn intents(
     intents.collect()
 }
 
-fn topology(octets: &Bytes) -> Option<Topology> {
-    let fabric = Fabric::decode(&octets[..]).map_err(|error| error.to_string());
-    let topology =
-        fabric.and_then(|fabric| Topology::new(&fabric).map_err(|error| error.to_string()));
-    topology
-        .inspect_err(|error| tracing::error!(%error, "the committed fabric is not understood"))
-        .ok()
-}
-
 /// Looks again now and then, whatever happens: time passes for switches that are silent.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// A fabric that is half applied and stands still for so long is taken as it is.
+const APPLYING_PATIENCE: Duration = Duration::from_secs(10);
 /// What many agents say at once is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
 
@@ -453,10 +489,5 @@ mod tests {
             "{revisions:?}"
         );
         assert!(proposed.try_recv().is_err(), "nothing is agreed on");
-    }
-
-    #[test]
-    fn a_fabric_that_is_not_understood_is_none() {
-        assert!(topology(&Bytes::from_static(b"\xff\xff")).is_none());
     }
 }

@@ -1,344 +1,349 @@
-//! The declared topology: switches, links, host ports, and which links can carry traffic.
+//! The declared topology: all facts of the fabric, and what they must not have in common.
 //!
-//! Built from `weft.fabric.v1` and given back as it; everything that is wrong with a declaration is found here, at once,
-//! with the field and the reason. It refuses to know weights, plans and where the declaration came from.
+//! It is persistent: a copy costs nothing, whatever is declared, and a change what the change costs. What is committed is
+//! taken as it is; what is not committed yet is checked here, all at once, with the field and the reason. It refuses to
+//! know weights, plans and where a declaration came from.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weft_proto::fabric::v1;
+use imbl::ordmap::DiffItem;
+use imbl::{OrdMap, OrdSet};
+use weft_proto::v1;
 
-use self::validate::Validator;
+pub use super::fact::{
+    Fact, FieldFault, Host, HostName, HostPort, InvalidFabric, Kind, Link, LinkEnd, LinkName,
+    PortName, Resource, Role, Switch, SwitchName,
+};
 
-mod validate;
+mod check;
 
-/// The name of a switch. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SwitchName(Arc<str>);
-
-impl SwitchName {
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+/// A whole fabric as somebody declares it.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Declaration {
+    /// A name to show.
+    pub display_name: String,
+    /// Switches.
+    pub switches: Vec<v1::Switch>,
+    /// Hosts.
+    pub hosts: Vec<v1::Host>,
+    /// Links.
+    pub links: Vec<v1::Link>,
+    /// Host ports.
+    pub host_ports: Vec<v1::HostPort>,
 }
 
-impl From<&str> for SwitchName {
-    fn from(name: &str) -> Self {
-        Self(name.into())
-    }
-}
-
-impl fmt::Display for SwitchName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The name of a link, `<a.switch>:<a.interface>--<b.switch>:<b.interface>`. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkName(Arc<str>);
-
-impl LinkName {
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    fn new(a: &LinkEnd, b: &LinkEnd) -> Self {
-        Self(format!("{a}--{b}").into())
-    }
-}
-
-impl fmt::Display for LinkName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What a switch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Hosts are connected to it; it has a VTEP.
-    Leaf,
-    /// It connects leaves.
-    Spine,
-}
-
-/// A switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Switch {
-    /// Unique.
-    pub name: SwitchName,
-    /// What it is for.
-    pub role: Role,
-    /// The address that its tunnels end at; every leaf has one, no two switches the same.
-    pub vtep: Option<IpAddr>,
-    /// `host:port` of its gRIBI server; None if weft does not program it.
-    pub agent: Option<Arc<str>>,
-    /// Where its BGP sessions to weft come from; None if its routes say nothing of links.
-    pub peer: Option<IpAddr>,
-}
-
-/// One end of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkEnd {
-    /// The switch.
-    pub switch: SwitchName,
-    /// The name that the switch gives to the interface.
-    pub interface: Arc<str>,
-    /// What the other end uses as next hop.
-    pub address: IpAddr,
-}
-
-impl fmt::Display for LinkEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.switch, self.interface)
-    }
-}
-
-/// A physical link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// `<a>--<b>`.
-    pub name: LinkName,
-    /// One end.
-    pub a: LinkEnd,
-    /// The other end.
-    pub b: LinkEnd,
-    /// Bits per second in each direction; above 0.
-    pub capacity_bps: u64,
-    /// Set down by an operator.
-    pub down: bool,
-}
-
-/// A port with a host behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostPort {
-    /// The switch.
-    pub switch: SwitchName,
-    /// The name that the switch gives to the interface.
-    pub interface: Arc<str>,
-    /// The host behind it, for people; may be empty.
-    pub host: String,
-    /// The VNI of the port, 0 if none.
-    pub vni: u32,
-    /// Bits per second, 0 if not declared.
-    pub capacity_bps: u64,
-}
-
-/// A validated topology.
+/// A topology, and who has what there is one of.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Topology {
-    name: String,
-    revision: u64,
-    switches: BTreeMap<SwitchName, Switch>,
-    links: BTreeMap<LinkName, Link>,
-    host_ports: Vec<HostPort>,
+    display_name: String,
+    generation: u64,
+    switches: OrdMap<SwitchName, Arc<Switch>>,
+    hosts: OrdMap<HostName, Arc<Host>>,
+    links: OrdMap<LinkName, Arc<Link>>,
+    host_ports: OrdMap<PortName, Arc<HostPort>>,
+    vteps: Index<IpAddr, SwitchName>,
+    agents: Index<Arc<str>, SwitchName>,
+    peers: Index<IpAddr, SwitchName>,
+    addresses: Index<IpAddr, LinkName>,
+    interfaces: Index<(SwitchName, Arc<str>), User>,
+    /// Ports by their host.
+    ports: Index<HostName, PortName>,
+}
+
+/// Who has a value: one, as long as all that is declared was checked.
+type Index<K, V> = OrdSet<(K, V)>;
+
+/// What uses an interface.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum User {
+    Link(LinkName),
+    HostPort(PortName),
+}
+
+/// What makes one topology of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A fact that was not there.
+    Create(Fact),
+    /// A fact that was there with other content.
+    Update(Fact),
+    /// A fact that goes.
+    Delete(Kind, String),
 }
 
 impl Topology {
-    /// Validates a declaration. On an error nothing is built, and every fault is named.
-    pub fn new(fabric: &v1::Fabric) -> Result<Self, InvalidFabric> {
-        let mut validator = Validator::default();
-        let topology = validator.topology(fabric);
-        let faults = validator.into_faults();
-        if faults.is_empty() {
-            Ok(topology)
-        } else {
-            Err(InvalidFabric { faults })
-        }
+    /// Checks a declaration. On an error nothing is built, and every fault is named.
+    pub fn new(declaration: &Declaration) -> Result<Self, InvalidFabric> {
+        check::declaration(declaration)
     }
 
-    /// The topology as it is declared: switches and links in order of their names.
-    pub fn to_fabric(&self) -> v1::Fabric {
-        v1::Fabric {
-            name: self.name.clone(),
-            switches: self.switches.values().map(Switch::to_message).collect(),
-            links: self.links.values().map(Link::to_message).collect(),
-            host_ports: self.host_ports.iter().map(HostPort::to_message).collect(),
-            revision: self.revision,
-        }
+    /// The name to show; empty if nothing is declared.
+    pub fn display_name(&self) -> &str {
+        &self.display_name
     }
 
-    /// The name to show.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Counts the changes of the fabric.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
-    /// The revision that the declaration carried.
-    pub fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// The same topology under another revision.
-    pub fn with_revision(mut self, revision: u64) -> Self {
-        self.revision = revision;
+    /// The same facts under another name and generation.
+    #[must_use]
+    pub fn with_head(mut self, display_name: &str, generation: u64) -> Self {
+        self.set_head(display_name, generation);
         self
+    }
+
+    /// Takes another name and generation.
+    pub fn set_head(&mut self, display_name: &str, generation: u64) {
+        display_name.clone_into(&mut self.display_name);
+        self.generation = generation;
+    }
+
+    /// Whether there is no fabric.
+    pub fn is_empty(&self) -> bool {
+        self.display_name.is_empty() && Kind::ALL.iter().all(|kind| self.count(*kind) == 0)
+    }
+
+    /// How many facts of a kind there may be.
+    pub fn most(kind: Kind) -> usize {
+        check::most(kind)
+    }
+
+    /// How many facts of a kind there are.
+    pub fn count(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Switch => self.switches.len(),
+            Kind::Host => self.hosts.len(),
+            Kind::Link => self.links.len(),
+            Kind::HostPort => self.host_ports.len(),
+        }
     }
 
     /// Every switch, in order of its name.
     pub fn switches(&self) -> impl Iterator<Item = &Switch> + '_ {
-        self.switches.values()
+        self.switches.values().map(AsRef::as_ref)
     }
 
     /// A switch by its name.
     pub fn switch(&self, name: &SwitchName) -> Option<&Switch> {
-        self.switches.get(name)
+        self.switches.get(name).map(AsRef::as_ref)
     }
 
     /// The switch that has this VTEP address.
     pub fn switch_of_vtep(&self, vtep: IpAddr) -> Option<&Switch> {
-        self.switches
-            .values()
-            .find(|switch| switch.vtep == Some(vtep))
+        let first = (vtep, SwitchName::from(""));
+        let (found, name) = self.vteps.range(first..).next()?;
+        self.switch(name).filter(|_| *found == vtep)
     }
 
     /// Every link, in order of its name.
     pub fn links(&self) -> impl Iterator<Item = &Link> + '_ {
-        self.links.values()
+        self.links.values().map(AsRef::as_ref)
     }
 
-    /// A link by its name, as the topology writes it.
+    /// A link by its name.
     pub fn link_named(&self, name: &LinkName) -> Option<&Link> {
-        self.links.get(name)
+        self.links.get(name).map(AsRef::as_ref)
     }
 
-    /// A link by its name; the ends may be given in either order.
+    /// A link by its name as text.
     pub fn link(&self, name: &str) -> Option<&Link> {
-        let turned = name.split_once("--").map(|(a, b)| format!("{b}--{a}"));
-        [Some(name), turned.as_deref()]
+        self.links.get(name).map(AsRef::as_ref)
+    }
+
+    /// A fact by its kind and name.
+    pub fn fact(&self, kind: Kind, name: &str) -> Option<Fact> {
+        match kind {
+            Kind::Switch => self.switches.get(name).cloned().map(Fact::Switch),
+            Kind::Host => self.hosts.get(name).cloned().map(Fact::Host),
+            Kind::Link => self.links.get(name).cloned().map(Fact::Link),
+            Kind::HostPort => self.host_ports.get(name).cloned().map(Fact::HostPort),
+        }
+    }
+
+    /// Facts of a kind behind a name, in order of their names.
+    pub fn facts_after(&self, kind: Kind, name: &str) -> Box<dyn Iterator<Item = Fact> + '_> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        // No name is empty.
+        let behind = (Excluded(name), Unbounded);
+        match kind {
+            Kind::Switch => {
+                let facts = self.switches.range::<_, str>(behind);
+                Box::new(facts.map(|(_, it)| Fact::Switch(Arc::clone(it))))
+            }
+            Kind::Host => {
+                let facts = self.hosts.range::<_, str>(behind);
+                Box::new(facts.map(|(_, it)| Fact::Host(Arc::clone(it))))
+            }
+            Kind::Link => {
+                let facts = self.links.range::<_, str>(behind);
+                Box::new(facts.map(|(_, it)| Fact::Link(Arc::clone(it))))
+            }
+            Kind::HostPort => {
+                let facts = self.host_ports.range::<_, str>(behind);
+                Box::new(facts.map(|(_, it)| Fact::HostPort(Arc::clone(it))))
+            }
+        }
+    }
+
+    /// Every fact, by kind and name.
+    pub fn facts(&self) -> impl Iterator<Item = Fact> + '_ {
+        Kind::ALL
             .into_iter()
-            .flatten()
-            .find_map(|name| self.links.get(&LinkName(name.into())))
+            .flat_map(|kind| self.facts_after(kind, ""))
     }
 
-    /// Ports with hosts, as declared.
-    pub fn host_ports(&self) -> &[HostPort] {
-        &self.host_ports
-    }
-
-    /// Sets a link down or up, as an operator does. Ok(false): it was so already.
-    pub fn set_link_down(&mut self, name: &str, down: bool) -> Result<bool, UnknownLink> {
-        let found = self.link(name).map(|link| link.name.clone());
-        let link = found
-            .and_then(|name| self.links.get_mut(&name))
-            .ok_or_else(|| UnknownLink(name.to_owned()))?;
-        let changed = link.down != down;
-        link.down = down;
-        Ok(changed)
-    }
-}
-
-impl Switch {
-    fn to_message(&self) -> v1::Switch {
-        v1::Switch {
-            name: self.name.to_string(),
-            role: match self.role {
-                Role::Leaf => v1::Role::Leaf,
-                Role::Spine => v1::Role::Spine,
+    /// Takes a fact as it is, in the place of the one of its kind and name.
+    pub fn put(&mut self, fact: Fact) {
+        self.remove(fact.kind(), fact.name());
+        match fact {
+            Fact::Switch(switch) => {
+                let name = &switch.name;
+                if let Some(vtep) = switch.vtep {
+                    self.vteps.insert((vtep, name.clone()));
+                }
+                if let Some(agent) = &switch.agent {
+                    self.agents.insert((Arc::clone(agent), name.clone()));
+                }
+                if let Some(peer) = switch.peer {
+                    self.peers.insert((peer, name.clone()));
+                }
+                self.switches.insert(name.clone(), switch);
             }
-            .into(),
-            vtep_address: self.vtep.map(|vtep| vtep.to_string()).unwrap_or_default(),
-            agent_address: self.agent.as_deref().unwrap_or_default().to_owned(),
-            peer_address: self.peer.map(|peer| peer.to_string()).unwrap_or_default(),
-        }
-    }
-}
-
-impl Link {
-    fn to_message(&self) -> v1::Link {
-        v1::Link {
-            a: Some(self.a.to_message()),
-            b: Some(self.b.to_message()),
-            capacity_bps: self.capacity_bps,
-            down: self.down,
-        }
-    }
-
-    /// The end at this switch and the end across; None if the link does not end there.
-    pub fn ends_from(&self, switch: &SwitchName) -> Option<(&LinkEnd, &LinkEnd)> {
-        if self.a.switch == *switch {
-            Some((&self.a, &self.b))
-        } else if self.b.switch == *switch {
-            Some((&self.b, &self.a))
-        } else {
-            None
-        }
-    }
-}
-
-impl LinkEnd {
-    fn to_message(&self) -> v1::LinkEnd {
-        v1::LinkEnd {
-            switch: self.switch.to_string(),
-            interface: self.interface.to_string(),
-            address: self.address.to_string(),
-        }
-    }
-}
-
-impl HostPort {
-    fn to_message(&self) -> v1::HostPort {
-        v1::HostPort {
-            switch: self.switch.to_string(),
-            interface: self.interface.to_string(),
-            host: self.host.clone(),
-            vni: self.vni,
-            capacity_bps: self.capacity_bps,
-        }
-    }
-}
-
-/// Everything that is wrong with a declaration; at least one fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidFabric {
-    /// In the order of the declaration.
-    pub faults: Vec<FieldFault>,
-}
-
-impl fmt::Display for InvalidFabric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, fault) in self.faults.iter().enumerate() {
-            if at > 0 {
-                f.write_str("; ")?;
+            Fact::Host(host) => drop(self.hosts.insert(host.name.clone(), host)),
+            Fact::Link(link) => {
+                for end in [&link.a, &link.b] {
+                    self.addresses.insert((end.address, link.name.clone()));
+                    let user = User::Link(link.name.clone());
+                    self.interfaces.insert((end.port(), user));
+                }
+                self.links.insert(link.name.clone(), link);
             }
-            write!(f, "{fault}")?;
+            Fact::HostPort(port) => {
+                let interface = (port.switch.clone(), Arc::clone(&port.interface));
+                let user = User::HostPort(port.name.clone());
+                self.interfaces.insert((interface, user));
+                if let Some(host) = &port.host {
+                    self.ports.insert((host.clone(), port.name.clone()));
+                }
+                self.host_ports.insert(port.name.clone(), port);
+            }
         }
-        Ok(())
+    }
+
+    /// Forgets a fact, if it is there.
+    pub fn remove(&mut self, kind: Kind, name: &str) {
+        match kind {
+            Kind::Switch => {
+                let Some(switch) = self.switches.remove(name) else {
+                    return;
+                };
+                let name = &switch.name;
+                if let Some(vtep) = switch.vtep {
+                    self.vteps.remove(&(vtep, name.clone()));
+                }
+                if let Some(agent) = &switch.agent {
+                    self.agents.remove(&(Arc::clone(agent), name.clone()));
+                }
+                if let Some(peer) = switch.peer {
+                    self.peers.remove(&(peer, name.clone()));
+                }
+            }
+            Kind::Host => drop(self.hosts.remove(name)),
+            Kind::Link => {
+                let Some(link) = self.links.remove(name) else {
+                    return;
+                };
+                for end in [&link.a, &link.b] {
+                    self.addresses.remove(&(end.address, link.name.clone()));
+                    let user = User::Link(link.name.clone());
+                    self.interfaces.remove(&(end.port(), user));
+                }
+            }
+            Kind::HostPort => {
+                let Some(port) = self.host_ports.remove(name) else {
+                    return;
+                };
+                let interface = (port.switch.clone(), Arc::clone(&port.interface));
+                let user = User::HostPort(port.name.clone());
+                self.interfaces.remove(&(interface, user));
+                if let Some(host) = &port.host {
+                    self.ports.remove(&(host.clone(), port.name.clone()));
+                }
+            }
+        }
+    }
+
+    /// What makes `target` of this topology, in an order in which nothing names at any time what is not there: what names
+    /// others goes first and comes last.
+    pub fn changes_to(&self, target: &Self) -> Vec<Change> {
+        let deleted = |change: &Change| matches!(change, Change::Delete(..));
+        let (mut first, mut put, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sort = |of_kind: Vec<Change>, last: &mut Vec<Change>| {
+            let (gone, kept): (Vec<_>, Vec<_>) = of_kind.into_iter().partition(deleted);
+            last.extend(gone);
+            put.extend(kept);
+        };
+        let hosts = differences(&self.hosts, &target.hosts, Fact::Host);
+        sort(hosts, &mut last);
+        let switches = differences(&self.switches, &target.switches, Fact::Switch);
+        sort(switches, &mut last);
+        let links = differences(&self.links, &target.links, Fact::Link);
+        sort(links, &mut first);
+        let ports = differences(&self.host_ports, &target.host_ports, Fact::HostPort);
+        sort(ports, &mut first);
+        first.into_iter().chain(put).chain(last).collect()
+    }
+
+    /// Takes a change as it is.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Create(fact) | Change::Update(fact) => self.put(fact.clone()),
+            Change::Delete(kind, name) => self.remove(*kind, name),
+        }
+    }
+
+    /// What is wrong with a change of one fact; `field` is where it stands in the request.
+    ///
+    /// # Errors
+    /// Every fault, with its field.
+    pub fn check(&self, change: &Change, field: &str) -> Result<(), InvalidFabric> {
+        check::change(self, change, field)
     }
 }
 
-impl std::error::Error for InvalidFabric {}
-
-/// A field of the declaration and what is wrong with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldFault {
-    /// The path of the field: `links[3].a.switch`.
-    pub field: String,
-    /// A noun phrase: `no switch is named "leaf9"`.
-    pub reason: String,
+/// What makes one table of another one, by name.
+fn differences<N: Ord + Clone + ToString, T: Clone + Eq>(
+    old: &OrdMap<N, T>,
+    new: &OrdMap<N, T>,
+    fact: fn(T) -> Fact,
+) -> Vec<Change> {
+    old.diff(new)
+        .map(|item| match item {
+            DiffItem::Add(_, it) => Change::Create(fact(it.clone())),
+            DiffItem::Update { new: (_, it), .. } => Change::Update(fact(it.clone())),
+            DiffItem::Remove(name, it) => Change::Delete(fact(it.clone()).kind(), name.to_string()),
+        })
+        .collect()
 }
 
-impl fmt::Display for FieldFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.reason)
+impl Change {
+    /// Its kind and name, and what is done, as the API says it.
+    pub fn to_message(&self) -> v1::ResourceChange {
+        let (kind, name, change) = match self {
+            Self::Create(fact) => (fact.kind(), fact.name(), v1::ChangeType::Created),
+            Self::Update(fact) => (fact.kind(), fact.name(), v1::ChangeType::Updated),
+            Self::Delete(kind, name) => (*kind, name.as_str(), v1::ChangeType::Deleted),
+        };
+        v1::ResourceChange {
+            kind: kind.to_message().into(),
+            name: name.to_owned(),
+            r#type: change.into(),
+        }
     }
 }
-
-/// No link has this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownLink(pub String);
-
-impl fmt::Display for UnknownLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no link is named {:?}", self.0)
-    }
-}
-
-impl std::error::Error for UnknownLink {}
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -351,22 +356,22 @@ pub(crate) mod tests {
 
     /// Every leaf with one link to every spine, 100 Gb/s each: `leaf2:eth1--spine1:eth2`. Every leaf has an agent; on the
     /// link between leaf and spine the spine is 192.0.`leaf`.`spine`, the leaf 192.0.`leaf`.`100 + spine`.
-    pub(crate) fn declared(leaves: u8, spines: u8) -> v1::Fabric {
+    pub(crate) fn declared(leaves: u8, spines: u8) -> Declaration {
         let leaf = |leaf: u8| v1::Switch {
             name: format!("leaf{leaf}"),
-            role: v1::Role::Leaf.into(),
+            role: v1::SwitchRole::Leaf.into(),
             vtep_address: vtep(leaf).to_string(),
             agent_address: format!("192.0.2.{leaf}:9340"),
-            peer_address: String::new(),
+            ..v1::Switch::default()
         };
         let spine = |spine: u8| v1::Switch {
             name: format!("spine{spine}"),
-            role: v1::Role::Spine.into(),
+            role: v1::SwitchRole::Spine.into(),
             ..v1::Switch::default()
         };
-        let end = |switch: String, port: u8, address: String| {
+        let end = |switch_name: String, port: u8, address: String| {
             Some(v1::LinkEnd {
-                switch,
+                switch_name,
                 interface: format!("eth{port}"),
                 address,
             })
@@ -383,28 +388,152 @@ pub(crate) mod tests {
                 format!("192.0.{leaf}.{spine}"),
             ),
             capacity_bps: 100_000_000_000,
-            down: false,
+            ..v1::Link::default()
         };
         let links = (1..=leaves).flat_map(|leaf| (1..=spines).map(move |spine| (leaf, spine)));
-        v1::Fabric {
-            name: "example".to_owned(),
+        Declaration {
+            display_name: "example".to_owned(),
             switches: (1..=leaves)
                 .map(leaf)
                 .chain((1..=spines).map(spine))
                 .collect(),
             links: links.map(|(leaf, spine)| link(leaf, spine)).collect(),
-            ..v1::Fabric::default()
+            ..Declaration::default()
         }
     }
 
-    /// [`declared`], validated.
+    /// [`declared`], checked.
     pub(crate) fn leaf_spine(leaves: u8, spines: u8) -> Topology {
         Topology::new(&declared(leaves, spines)).unwrap()
     }
 
+    impl Topology {
+        /// Sets a link of the topology down or up.
+        pub(crate) fn set_down(&mut self, name: &str, down: bool) {
+            let link = self.link(name).unwrap().clone();
+            self.put(Fact::Link(Arc::new(Link { down, ..link })));
+        }
+    }
+
+    /// [`declared`] with a host and a port of it.
+    fn with_hosts() -> Declaration {
+        let mut declaration = declared(2, 2);
+        declaration.hosts = vec![v1::Host {
+            name: "h1".to_owned(),
+            ..v1::Host::default()
+        }];
+        declaration.host_ports = vec![v1::HostPort {
+            switch_name: "leaf1".to_owned(),
+            interface: "eth9".to_owned(),
+            host_name: "h1".to_owned(),
+            vni: Some(100),
+            ..v1::HostPort::default()
+        }];
+        declaration
+    }
+
     #[test]
-    fn a_topology_reads_back_what_it_wrote() {
-        let topology = leaf_spine(3, 2);
-        assert_eq!(Topology::new(&topology.to_fabric()), Ok(topology));
+    fn every_fact_survives_a_round_trip_and_has_an_etag_of_its_content() {
+        let topology = Topology::new(&with_hosts()).unwrap();
+        let facts: Vec<Fact> = topology.facts().collect();
+        assert_eq!(facts.len(), 4 + 1 + 4 + 1);
+        for fact in facts {
+            let read = Fact::decode(fact.kind(), &fact.encode()).unwrap();
+            assert_eq!(read, fact);
+            assert_eq!(read.etag(), fact.etag());
+        }
+        let mut down = topology.clone();
+        let link = "leaf1:eth1--spine1:eth1";
+        down.set_down(link, true);
+        let etag = |of: &Topology| of.fact(Kind::Link, link).unwrap().etag();
+        assert_ne!(etag(&topology), etag(&down));
+        down.set_down(link, false);
+        assert_eq!(etag(&topology), etag(&down));
+    }
+
+    #[test]
+    fn changes_make_one_topology_of_another_and_name_nothing_that_is_not_there() {
+        let one = Topology::new(&with_hosts()).unwrap();
+        let mut other = leaf_spine(3, 1);
+        other.set_down("leaf2:eth1--spine1:eth2", true);
+        for (from, to) in [
+            (&Topology::default(), &one),
+            (&one, &other),
+            (&other, &one),
+            (&one, &Topology::default()),
+        ] {
+            let mut made = from.clone();
+            let changes = from.changes_to(to);
+            for change in &changes {
+                made.apply(change);
+                for link in made.links() {
+                    assert!(
+                        [&link.a, &link.b]
+                            .iter()
+                            .all(|end| made.switch(&end.switch).is_some())
+                    );
+                }
+            }
+            let name = to.display_name();
+            assert_eq!(made.with_head(name, 0), *to, "{changes:?}");
+        }
+        assert_eq!(one.changes_to(&one), []);
+    }
+
+    /// A link that keeps its name and moves from a switch that goes to one that comes.
+    #[test]
+    fn a_switch_goes_after_the_links_that_moved_away_from_it() {
+        let mut declaration = declared(1, 1);
+        declaration.links[0].name = "cable1".to_owned();
+        let one = Topology::new(&declaration).unwrap();
+        declaration.switches[1].name = "spine9".to_owned();
+        declaration.links[0].b.as_mut().unwrap().switch_name = "spine9".to_owned();
+        let other = Topology::new(&declaration).unwrap();
+        let changes = one.changes_to(&other);
+        let done: Vec<_> = changes.iter().map(|it| it.to_message().name).collect();
+        assert_eq!(done, ["spine9", "cable1", "spine1"]);
+    }
+
+    /// Two switches that swap what there is one of, and are put one after the other.
+    #[test]
+    fn what_two_have_for_a_moment_is_known_of_both() {
+        let swapped = |first: u8, second: u8| {
+            let mut declaration = declared(2, 1);
+            declaration.switches[0].vtep_address = vtep(first).to_string();
+            declaration.switches[1].vtep_address = vtep(second).to_string();
+            Topology::new(&declaration).unwrap()
+        };
+        let (one, other) = (swapped(1, 2), swapped(2, 1));
+        let mut made = one.clone();
+        for change in one.changes_to(&other) {
+            made.apply(&change);
+        }
+        assert_eq!(made, other);
+    }
+
+    #[test]
+    fn facts_are_put_and_removed_in_any_order() {
+        let topology = Topology::new(&with_hosts()).unwrap();
+        let facts: Vec<Fact> = topology.facts().collect();
+        let mut made = Topology::default().with_head("example", 0);
+        facts.iter().rev().for_each(|fact| made.put(fact.clone()));
+        assert_eq!(made, topology);
+        facts
+            .iter()
+            .for_each(|fact| made.remove(fact.kind(), fact.name()));
+        assert_eq!(made, Topology::default().with_head("example", 0));
+    }
+
+    #[test]
+    fn a_page_goes_on_behind_a_name() {
+        let topology = leaf_spine(3, 1);
+        let after = |name| {
+            let facts = topology.facts_after(Kind::Switch, name);
+            facts.map(|fact| fact.name().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(after(""), ["leaf1", "leaf2", "leaf3", "spine1"]);
+        assert_eq!(after("leaf2"), ["leaf3", "spine1"]);
+        assert_eq!(after("leaf9"), ["spine1"]);
+        assert!(after("z").is_empty());
     }
 }

@@ -72,6 +72,10 @@ fn family(key: &[u8]) -> Option<Family> {
         FactKey::Route(family, ..) => Some(family),
         FactKey::Owner(_)
         | FactKey::Session(..)
+        | FactKey::Head
+        | FactKey::Declared(..)
+        | FactKey::Request(_)
+        | FactKey::RequestAt(_)
         | FactKey::Fabric
         | FactKey::Allocation
         | FactKey::Incarnation

@@ -1,118 +1,557 @@
-//! The fabric's gRPC service: declares what the network is. Every accepted change is a fact; the
-//! weights follow on every replica.
+//! The fabric's gRPC service: declares what the network is. Every accepted change is a fact; the weights follow on every
+//! replica. Knows which call means which change, not what a fact must satisfy.
 
+use std::hash::Hasher;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use prost::Message;
-use tonic::{Request, Response, Status};
-use weft_proto::fabric::v1::{self as proto, fabric_service_server};
-use weft_store::{Batch, Condition, Outcome};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
+use tonic::{Request, Response, Status, Streaming};
+use weft_proto::v1::{self as proto, fabric_service_server};
 
-use crate::fabric::topology::Topology;
-use crate::ledger::{self, FactKey};
+use self::change::{Asked, Changes};
+use super::access::{Permission, permit};
+use super::refusal;
+use crate::fabric::fact::{Fact, Kind, Resource};
+use crate::fabric::topology::{Change, Topology};
 use crate::speaker::Shared;
+
+mod apply;
+mod change;
+mod mask;
 
 /// Takes declarations.
 pub struct Service {
-    shared: Arc<Shared>,
+    changes: Arc<Changes>,
+    /// Places for whole declarations: each may hold a fabric in memory.
+    applying: Arc<Semaphore>,
 }
 
 impl Service {
     /// For a running daemon.
     pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
-
-    /// The declared fabric, as octets and as a message.
-    async fn current(&self) -> Result<(Option<Bytes>, proto::Fabric), Status> {
-        if self.shared.consensus.read_index().await.is_none() {
-            return Err(Status::unavailable("no majority of replicas answers"));
+        Self {
+            changes: Arc::new(Changes::new(shared)),
+            applying: Arc::new(Semaphore::new(APPLYING_MAX)),
         }
-        let octets = self.shared.consensus.view().get(&FactKey::Fabric.encode());
-        let octets = octets.map_err(|error| Status::internal(error.to_string()))?;
-        let fabric = match &octets {
-            Some(octets) => proto::Fabric::decode(&octets[..])
-                .map_err(|error| Status::data_loss(format!("the declared fabric: {error}")))?,
-            None => proto::Fabric::default(),
-        };
-        Ok((octets, fabric))
     }
 
-    /// Replaces what was read by `topology`, unless somebody else did meanwhile.
-    async fn replace(
+    /// One fact as it stands.
+    async fn one<R: Resource>(&self, name: &str) -> Result<(proto::ResponseHeader, R), Status> {
+        let (declared, header) = self.changes.declared().await?;
+        Ok((header, found(declared.topology(), name)?))
+    }
+
+    /// A page of facts in order of their names.
+    async fn page<R: Resource>(
         &self,
-        before: Option<Bytes>,
-        topology: &Topology,
-    ) -> Result<proto::Fabric, Status> {
-        let fabric = topology.to_fabric();
-        let value = Bytes::from(fabric.encode_to_vec());
-        let conditions = vec![Condition::Equals {
-            key: FactKey::Fabric.encode(),
-            value: before,
-        }];
-        let batch = Batch {
-            conditions,
-            ops: vec![ledger::put(&FactKey::Fabric, value)],
+        size: Option<u32>,
+        token: &str,
+    ) -> Result<(proto::ResponseHeader, Vec<R>, String), Status> {
+        let (kind, size) = (R::KIND, page_size(size));
+        // The token names the list and the last fact of the page before.
+        let after = match token {
+            "" => "",
+            token => token
+                .split_once('/')
+                .filter(|(list, _)| *list == kind.field())
+                .map(|(_, name)| name)
+                .ok_or_else(|| refusal::field("page_token", "not from an answer of this list"))?,
         };
-        match self.shared.consensus.propose(batch).await {
-            Outcome::Applied { .. } => Ok(fabric),
-            Outcome::ConditionFailed { .. } => Err(Status::aborted(
-                "the fabric was changed meanwhile; read it and try again",
-            )),
-            Outcome::Superseded | Outcome::Dropped => Err(Status::unavailable(
-                "the replicas did not answer in time; the change may still be made",
-            )),
+        let (declared, header) = self.changes.declared().await?;
+        let facts = declared.topology().facts_after(kind, after);
+        let (mut page, mut octets): (Vec<R>, usize) = (Vec::new(), 0);
+        let mut next_page_token = String::new();
+        for resource in facts.filter_map(|fact| R::of(&fact)) {
+            octets += resource.encoded_len();
+            if page.len() == size || (octets > PAGE_OCTETS_MAX && !page.is_empty()) {
+                let last = page.last().map(Resource::name).unwrap_or_default();
+                next_page_token = format!("{}/{last}", kind.field());
+                break;
+            }
+            page.push(resource);
         }
+        Ok((header, page, next_page_token))
+    }
+
+    /// Declares a fact that is not there.
+    async fn create<R: Resource>(
+        &self,
+        asked: Asked,
+        resource: Option<R>,
+    ) -> Result<(proto::ResponseHeader, Option<R>), Status> {
+        let resource = resource.ok_or_else(|| refusal::field("resource", "missing"))?;
+        let fact = read(&resource)?;
+        let (kind, name) = (fact.kind(), fact.name().to_owned());
+        let decide = move |topology: &Topology| {
+            if topology.fact(kind, fact.name()).is_some() {
+                return Err(refusal::already_exists(kind, fact.name()));
+            }
+            checked(topology, Change::Create(fact.clone())).map(Some)
+        };
+        self.changed(asked, decide, &name).await
+    }
+
+    /// Changes fields of a fact that is there.
+    async fn update<R: Resource>(
+        &self,
+        asked: Asked,
+        resource: Option<R>,
+        mask: Option<prost_types::FieldMask>,
+    ) -> Result<(proto::ResponseHeader, Option<R>), Status> {
+        let wanted = resource.ok_or_else(|| refusal::field("resource", "missing"))?;
+        let name = wanted.name().to_owned();
+        let decide = move |topology: &Topology| {
+            let old: R = found(topology, wanted.name())?;
+            fresh(&old, wanted.etag())?;
+            let new = mask::merged(&old, &wanted, mask.as_ref())?;
+            let fact = read(&new)?;
+            if fact.name() != old.name() {
+                return Err(refusal::field("resource.name", "it cannot change"));
+            }
+            if topology.fact(R::KIND, old.name()) == Some(fact.clone()) {
+                return Ok(None);
+            }
+            checked(topology, Change::Update(fact)).map(Some)
+        };
+        self.changed(asked, decide, &name).await
+    }
+
+    /// Takes a fact away.
+    async fn delete<R: Resource>(
+        &self,
+        asked: Asked,
+        name: &str,
+        etag: &str,
+    ) -> Result<proto::ResponseHeader, Status> {
+        let (wanted, etag) = (name.to_owned(), etag.to_owned());
+        let decide = move |topology: &Topology| {
+            let old: R = found(topology, &wanted)?;
+            fresh(&old, &etag)?;
+            let change = Change::Delete(R::KIND, old.name().to_owned());
+            let checked = topology.check(&change, "");
+            checked.map_err(|faults| refusal::in_use(R::KIND, old.name(), &faults))?;
+            Ok(Some(change))
+        };
+        let (header, _) = self.changed::<R>(asked, decide, name).await?;
+        Ok(header)
+    }
+
+    /// Makes the change that is decided from the fabric as it stands; then the fact as it is.
+    async fn changed<R: Resource>(
+        &self,
+        asked: Asked,
+        decide: impl Fn(&Topology) -> Result<Option<Change>, Status> + Send + 'static,
+        name: &str,
+    ) -> Result<(proto::ResponseHeader, Option<R>), Status> {
+        let changes = Arc::clone(&self.changes);
+        // A client that goes away leaves nothing half done.
+        let made = tokio::spawn(async move { changes.one(&asked, decide).await });
+        let (topology, header) = made.await.map_err(|_| refusal::defect())??;
+        Ok((header, found(&topology, name).ok()))
     }
 }
+
+/// A fact by its name, as a message.
+fn found<R: Resource>(topology: &Topology, name: &str) -> Result<R, Status> {
+    let fact = topology.fact(R::KIND, name);
+    fact.and_then(|fact| R::of(&fact))
+        .ok_or_else(|| refusal::no_such(R::KIND, name))
+}
+
+/// Refuses a change that was thought up for something else than what is there.
+fn fresh<R: Resource>(old: &R, etag: &str) -> Result<(), Status> {
+    match etag.is_empty() || etag == old.etag() {
+        true => Ok(()),
+        false => Err(refusal::etag_mismatch(R::KIND, old.name(), old.etag())),
+    }
+}
+
+fn read<R: Resource>(message: &R) -> Result<Fact, Status> {
+    let mut faults = crate::fabric::fact::InvalidFabric::default();
+    match message.read("resource", &mut faults) {
+        Some(fact) if faults.is_empty() => Ok(fact),
+        _ => Err(refusal::invalid(&faults)),
+    }
+}
+
+fn checked(topology: &Topology, change: Change) -> Result<Change, Status> {
+    let checked = topology.check(&change, "resource");
+    checked.map_err(|faults| refusal::invalid(&faults))?;
+    Ok(change)
+}
+
+fn page_size(wanted: Option<u32>) -> usize {
+    match usize::try_from(wanted.unwrap_or(0)).unwrap_or(PAGE_MAX) {
+        0 => PAGE_DEFAULT,
+        size => size.min(PAGE_MAX),
+    }
+}
+
+/// What a change is called by its client, and a hash of what it asks for.
+fn asked(
+    method: &str,
+    request_id: &str,
+    request: &impl Message,
+    validate_only: bool,
+) -> Result<Asked, Status> {
+    let mut hasher = fnv::FnvHasher::default();
+    hasher.write(method.as_bytes());
+    hasher.write(&request.encode_to_vec());
+    Asked::new(request_id, hasher.finish(), validate_only)
+}
+
+const PAGE_DEFAULT: usize = 1000;
+const PAGE_MAX: usize = 10_000;
+/// Clients take messages of 4 MiB unless told otherwise.
+const PAGE_OCTETS_MAX: usize = 2 << 20;
+const APPLYING_MAX: usize = 2;
+/// Batches that a client is behind with its answers.
+const ANSWERS_MAX: usize = 64;
+
+type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl fabric_service_server::FabricService for Service {
-    async fn apply_fabric(
+    async fn get_fabric(
         &self,
-        request: Request<proto::ApplyFabricRequest>,
-    ) -> Result<Response<proto::ApplyFabricResponse>, Status> {
-        let request = request.into_inner();
-        let declared = request
-            .fabric
-            .ok_or_else(|| Status::invalid_argument("fabric: missing"))?;
-        let topology = Topology::new(&declared)
-            .map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let (before, current) = self.current().await?;
-        let topology = topology.with_revision(current.revision + 1);
-        let fabric = match request.validate_only {
-            true => topology.to_fabric(),
-            false => self.replace(before, &topology).await?,
-        };
-        Ok(Response::new(proto::ApplyFabricResponse {
-            fabric: Some(fabric),
+        request: Request<proto::GetFabricRequest>,
+    ) -> Answer<proto::GetFabricResponse> {
+        permit(&request, Permission::ReadFabric)?;
+        let known = self.changes.known().await?;
+        let topology = known.declared.topology();
+        let count = |kind| u32::try_from(topology.count(kind)).unwrap_or(u32::MAX);
+        Ok(Response::new(proto::GetFabricResponse {
+            header: Some(known.header),
+            display_name: topology.display_name().to_owned(),
+            generation: topology.generation(),
+            switch_count: count(Kind::Switch),
+            host_count: count(Kind::Host),
+            link_count: count(Kind::Link),
+            host_port_count: count(Kind::HostPort),
+            applying: known.declared.head().is_some_and(|head| head.applying != 0),
         }))
     }
 
-    async fn get_fabric(
+    async fn apply_fabric(
         &self,
-        _: Request<proto::GetFabricRequest>,
-    ) -> Result<Response<proto::Fabric>, Status> {
-        let (_, fabric) = self.current().await?;
-        Ok(Response::new(fabric))
+        request: Request<Streaming<proto::ApplyFabricRequest>>,
+    ) -> Answer<BoxStream<proto::ApplyFabricResponse>> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let place = Arc::clone(&self.applying).try_acquire_owned();
+        let place = place.map_err(|_| refusal::busy())?;
+        let changes = Arc::clone(&self.changes);
+        let (answers, told) = mpsc::channel(ANSWERS_MAX);
+        // A client that goes away leaves nothing half done.
+        tokio::spawn(async move {
+            apply::answered(&changes, request.into_inner(), by, answers).await;
+            drop(place);
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(told))))
     }
 
-    async fn set_link_state(
+    async fn get_switch(
         &self,
-        request: Request<proto::SetLinkStateRequest>,
-    ) -> Result<Response<proto::Fabric>, Status> {
+        request: Request<proto::GetSwitchRequest>,
+    ) -> Answer<proto::GetSwitchResponse> {
+        permit(&request, Permission::ReadFabric)?;
+        let (header, resource) = self.one(&request.get_ref().name).await?;
+        Ok(Response::new(proto::GetSwitchResponse {
+            header: Some(header),
+            resource: Some(resource),
+        }))
+    }
+
+    async fn list_switches(
+        &self,
+        request: Request<proto::ListSwitchesRequest>,
+    ) -> Answer<proto::ListSwitchesResponse> {
+        permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
-        let (before, current) = self.current().await?;
-        let mut topology =
-            Topology::new(&current).map_err(|error| Status::internal(error.to_string()))?;
-        let changed = topology
-            .set_link_down(&request.link, request.down)
-            .map_err(|error| Status::not_found(format!("link: {error}")))?;
-        if !changed {
-            return Ok(Response::new(current));
-        }
-        let topology = topology.with_revision(current.revision + 1);
-        Ok(Response::new(self.replace(before, &topology).await?))
+        let page = self.page(request.page_size, &request.page_token).await?;
+        let (header, switches, next_page_token) = page;
+        Ok(Response::new(proto::ListSwitchesResponse {
+            header: Some(header),
+            switches,
+            next_page_token,
+        }))
+    }
+
+    async fn create_switch(
+        &self,
+        request: Request<proto::CreateSwitchRequest>,
+    ) -> Answer<proto::CreateSwitchResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("CreateSwitch", &id, &request, request.validate_only)?.by(by);
+        let (header, resource) = self.create(asked, request.resource).await?;
+        Ok(Response::new(proto::CreateSwitchResponse {
+            header: Some(header),
+            resource,
+        }))
+    }
+
+    async fn update_switch(
+        &self,
+        request: Request<proto::UpdateSwitchRequest>,
+    ) -> Answer<proto::UpdateSwitchResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("UpdateSwitch", &id, &request, request.validate_only)?.by(by);
+        let (header, resource) = self
+            .update(asked, request.resource, request.update_mask)
+            .await?;
+        Ok(Response::new(proto::UpdateSwitchResponse {
+            header: Some(header),
+            resource,
+        }))
+    }
+
+    async fn delete_switch(
+        &self,
+        request: Request<proto::DeleteSwitchRequest>,
+    ) -> Answer<proto::DeleteSwitchResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("DeleteSwitch", &id, &request, request.validate_only)?.by(by);
+        let header = self
+            .delete::<proto::Switch>(asked, &request.name, &request.etag)
+            .await?;
+        Ok(Response::new(proto::DeleteSwitchResponse {
+            header: Some(header),
+        }))
+    }
+
+    async fn get_link(
+        &self,
+        request: Request<proto::GetLinkRequest>,
+    ) -> Answer<proto::GetLinkResponse> {
+        permit(&request, Permission::ReadFabric)?;
+        let (header, resource) = self.one(&request.get_ref().name).await?;
+        Ok(Response::new(proto::GetLinkResponse {
+            header: Some(header),
+            resource: Some(resource),
+        }))
+    }
+
+    async fn list_links(
+        &self,
+        request: Request<proto::ListLinksRequest>,
+    ) -> Answer<proto::ListLinksResponse> {
+        permit(&request, Permission::ReadFabric)?;
+        let request = request.into_inner();
+        let page = self.page(request.page_size, &request.page_token).await?;
+        let (header, links, next_page_token) = page;
+        Ok(Response::new(proto::ListLinksResponse {
+            header: Some(header),
+            links,
+            next_page_token,
+        }))
+    }
+
+    async fn create_link(
+        &self,
+        request: Request<proto::CreateLinkRequest>,
+    ) -> Answer<proto::CreateLinkResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("CreateLink", &id, &request, request.validate_only)?.by(by);
+        let (header, resource) = self.create(asked, request.resource).await?;
+        Ok(Response::new(proto::CreateLinkResponse {
+            header: Some(header),
+            resource,
+        }))
+    }
+
+    async fn update_link(
+        &self,
+        request: Request<proto::UpdateLinkRequest>,
+    ) -> Answer<proto::UpdateLinkResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("UpdateLink", &id, &request, request.validate_only)?.by(by);
+        let (header, resource) = self
+            .update(asked, request.resource, request.update_mask)
+            .await?;
+        Ok(Response::new(proto::UpdateLinkResponse {
+            header: Some(header),
+            resource,
+        }))
+    }
+
+    async fn delete_link(
+        &self,
+        request: Request<proto::DeleteLinkRequest>,
+    ) -> Answer<proto::DeleteLinkResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("DeleteLink", &id, &request, request.validate_only)?.by(by);
+        let header = self
+            .delete::<proto::Link>(asked, &request.name, &request.etag)
+            .await?;
+        Ok(Response::new(proto::DeleteLinkResponse {
+            header: Some(header),
+        }))
+    }
+
+    async fn get_host(
+        &self,
+        request: Request<proto::GetHostRequest>,
+    ) -> Answer<proto::GetHostResponse> {
+        permit(&request, Permission::ReadFabric)?;
+        let (header, resource) = self.one(&request.get_ref().name).await?;
+        Ok(Response::new(proto::GetHostResponse {
+            header: Some(header),
+            resource: Some(resource),
+        }))
+    }
+
+    async fn list_hosts(
+        &self,
+        request: Request<proto::ListHostsRequest>,
+    ) -> Answer<proto::ListHostsResponse> {
+        permit(&request, Permission::ReadFabric)?;
+        let request = request.into_inner();
+        let page = self.page(request.page_size, &request.page_token).await?;
+        let (header, hosts, next_page_token) = page;
+        Ok(Response::new(proto::ListHostsResponse {
+            header: Some(header),
+            hosts,
+            next_page_token,
+        }))
+    }
+
+    async fn create_host(
+        &self,
+        request: Request<proto::CreateHostRequest>,
+    ) -> Answer<proto::CreateHostResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("CreateHost", &id, &request, request.validate_only)?.by(by);
+        let (header, resource) = self.create(asked, request.resource).await?;
+        Ok(Response::new(proto::CreateHostResponse {
+            header: Some(header),
+            resource,
+        }))
+    }
+
+    async fn update_host(
+        &self,
+        request: Request<proto::UpdateHostRequest>,
+    ) -> Answer<proto::UpdateHostResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("UpdateHost", &id, &request, request.validate_only)?.by(by);
+        let (header, resource) = self
+            .update(asked, request.resource, request.update_mask)
+            .await?;
+        Ok(Response::new(proto::UpdateHostResponse {
+            header: Some(header),
+            resource,
+        }))
+    }
+
+    async fn delete_host(
+        &self,
+        request: Request<proto::DeleteHostRequest>,
+    ) -> Answer<proto::DeleteHostResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("DeleteHost", &id, &request, request.validate_only)?.by(by);
+        let header = self
+            .delete::<proto::Host>(asked, &request.name, &request.etag)
+            .await?;
+        Ok(Response::new(proto::DeleteHostResponse {
+            header: Some(header),
+        }))
+    }
+
+    async fn get_host_port(
+        &self,
+        request: Request<proto::GetHostPortRequest>,
+    ) -> Answer<proto::GetHostPortResponse> {
+        permit(&request, Permission::ReadFabric)?;
+        let (header, resource) = self.one(&request.get_ref().name).await?;
+        Ok(Response::new(proto::GetHostPortResponse {
+            header: Some(header),
+            resource: Some(resource),
+        }))
+    }
+
+    async fn list_host_ports(
+        &self,
+        request: Request<proto::ListHostPortsRequest>,
+    ) -> Answer<proto::ListHostPortsResponse> {
+        permit(&request, Permission::ReadFabric)?;
+        let request = request.into_inner();
+        let page = self.page(request.page_size, &request.page_token).await?;
+        let (header, host_ports, next_page_token) = page;
+        Ok(Response::new(proto::ListHostPortsResponse {
+            header: Some(header),
+            host_ports,
+            next_page_token,
+        }))
+    }
+
+    async fn create_host_port(
+        &self,
+        request: Request<proto::CreateHostPortRequest>,
+    ) -> Answer<proto::CreateHostPortResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("CreateHostPort", &id, &request, request.validate_only)?.by(by);
+        let (header, resource) = self.create(asked, request.resource).await?;
+        Ok(Response::new(proto::CreateHostPortResponse {
+            header: Some(header),
+            resource,
+        }))
+    }
+
+    async fn update_host_port(
+        &self,
+        request: Request<proto::UpdateHostPortRequest>,
+    ) -> Answer<proto::UpdateHostPortResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("UpdateHostPort", &id, &request, request.validate_only)?.by(by);
+        let (header, resource) = self
+            .update(asked, request.resource, request.update_mask)
+            .await?;
+        Ok(Response::new(proto::UpdateHostPortResponse {
+            header: Some(header),
+            resource,
+        }))
+    }
+
+    async fn delete_host_port(
+        &self,
+        request: Request<proto::DeleteHostPortRequest>,
+    ) -> Answer<proto::DeleteHostPortResponse> {
+        let by = permit(&request, Permission::ChangeFabric)?;
+        let mut request = request.into_inner();
+        let id = std::mem::take(&mut request.request_id);
+        let asked = asked("DeleteHostPort", &id, &request, request.validate_only)?.by(by);
+        let header = self
+            .delete::<proto::HostPort>(asked, &request.name, &request.etag)
+            .await?;
+        Ok(Response::new(proto::DeleteHostPortResponse {
+            header: Some(header),
+        }))
     }
 }
+
+#[cfg(test)]
+mod tests;

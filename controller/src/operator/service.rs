@@ -16,7 +16,7 @@ use super::explain::{Asked, Found};
 use super::neighbors::{self, Claims, Wanted};
 use super::peers::{self, Counted};
 use super::routes::{self, Page, Row};
-use super::{balance, config, moves, plans, replicas, rib, views};
+use super::{balance, config, look, moves, plans, replicas, rib, views};
 use crate::daemon::switches::led::Led;
 use crate::fabric::topology::SwitchName;
 use crate::reflector::Reflector;
@@ -75,20 +75,7 @@ impl Service {
             .acquire()
             .await
             .map_err(|_| Status::unavailable("the replica is stopping"))?;
-        // The reflector is a moment behind the store; it catches up within a few turns.
-        for _ in 0..CATCH_UP_TURNS {
-            let look = look.clone();
-            let answer = self
-                .shared
-                .reflection
-                .query(move |reflector| (reflector.index() >= index).then(|| look(reflector)));
-            match answer.await {
-                Some(Some(answer)) => return Ok(answer),
-                Some(None) => tokio::time::sleep(CATCH_UP_PAUSE).await,
-                None => return Err(Status::unavailable("the replica is stopping")),
-            }
-        }
-        Err(Status::deadline_exceeded("this replica does not keep up"))
+        look::at(&self.shared, index, look).await
     }
 
     /// Looks at a table part by part, so that nobody waits for the whole, and puts together what the parts give: what
@@ -559,8 +546,6 @@ const PAGE_DEFAULT: usize = 1000;
 /// A page is held, and told in one message: some MiB of routes. For each the whole table is looked at.
 const PAGE_MAX: usize = 10_000;
 const LOOKS_MAX: usize = 2;
-const CATCH_UP_TURNS: u32 = 500;
-const CATCH_UP_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {

@@ -51,16 +51,16 @@ fn an_older_format_is_lifted_and_a_newer_one_refused() {
     drop(Replica::open(config.clone()).unwrap());
     let identity = dir.path().join("identity");
     let text = fs::read_to_string(&identity).unwrap();
-    fs::write(&identity, text.replace("format 3", "format 2")).unwrap();
+    fs::write(&identity, text.replace("format 4", "format 2")).unwrap();
     drop(Replica::open(config.clone()).unwrap());
     assert_eq!(fs::read_to_string(&identity).unwrap(), text);
-    fs::write(&identity, text.replace("format 3", "format 4")).unwrap();
+    fs::write(&identity, text.replace("format 4", "format 5")).unwrap();
     let error = Replica::open(config.clone()).err().unwrap();
     assert!(matches!(
         error,
         OpenError::NewerFormat {
-            found: 4,
-            supported: 3,
+            found: 5,
+            supported: 4,
             ..
         }
     ));

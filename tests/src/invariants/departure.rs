@@ -15,7 +15,11 @@ pub(crate) fn dead(switch: &Switch, facts: &Facts, sessions: &[&Session]) -> Ver
                 peer
             }
             Some(
-                FactKey::Fabric
+                FactKey::Head
+                | FactKey::Declared(..)
+                | FactKey::Request(_)
+                | FactKey::RequestAt(_)
+                | FactKey::Fabric
                 | FactKey::Allocation
                 | FactKey::Incarnation
                 | FactKey::Freeze(_)

@@ -1,12 +1,14 @@
 //! The fabric as a file declares it, in YAML or JSON. Knows the names of the fields and which of
 //! them must be there; whether the fabric makes sense is for the replicas to say.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use prost::Message;
 use serde::{Deserialize, Serialize};
-use weft_proto::fabric::v1 as proto;
+use weft_proto::v1 as proto;
 
-/// `weft.fabric.v1.Fabric`.
+/// A whole declaration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fabric {
@@ -15,18 +17,21 @@ pub(super) struct Fabric {
     /// Leaves and spines.
     #[serde(default)]
     pub(super) switches: Vec<Switch>,
+    /// Hosts with labels; those that host ports name are there without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) hosts: Vec<Host>,
     /// Physical links between them.
     #[serde(default)]
     pub(super) links: Vec<Link>,
     /// Ports with hosts.
     #[serde(default)]
     pub(super) host_ports: Vec<HostPort>,
-    /// Given by the replicas; in a file it says nothing.
-    #[serde(default)]
-    pub(super) revision: u64,
+    /// Counts the changes of the fabric; in a file it says nothing.
+    #[serde(default, alias = "revision")]
+    pub(super) generation: u64,
 }
 
-/// `weft.fabric.v1.Switch`.
+/// `weft.v1.Switch`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Switch {
@@ -43,9 +48,24 @@ pub(super) struct Switch {
     /// Where its BGP sessions to weft come from; empty: its routes say nothing of links.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) peer_address: String,
+    /// How far it is from the hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tier: Option<u32>,
+    /// The plane that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) plane: Option<u32>,
+    /// The rail that it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rail: Option<u32>,
+    /// The pod that it stands in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) pod: String,
+    /// For people and programs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<String, String>,
 }
 
-/// `weft.fabric.v1.Role`.
+/// `weft.v1.SwitchRole`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Role {
@@ -58,10 +78,24 @@ pub(super) enum Role {
     Unspecified,
 }
 
-/// `weft.fabric.v1.Link`.
+/// `weft.v1.Host`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Host {
+    /// Unique.
+    pub(super) name: String,
+    /// For people and programs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// `weft.v1.Link`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
+    /// Empty: its ends, `SWITCH:INTERFACE--SWITCH:INTERFACE`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) name: String,
     /// One end.
     pub(super) a: LinkEnd,
     /// The other end.
@@ -71,9 +105,12 @@ pub(super) struct Link {
     /// Administratively down.
     #[serde(default)]
     pub(super) down: bool,
+    /// For people and programs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<String, String>,
 }
 
-/// `weft.fabric.v1.LinkEnd`.
+/// `weft.v1.LinkEnd`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkEnd {
@@ -85,7 +122,7 @@ pub(super) struct LinkEnd {
     pub(super) address: String,
 }
 
-/// `weft.fabric.v1.HostPort`.
+/// `weft.v1.HostPort`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HostPort {
@@ -93,7 +130,7 @@ pub(super) struct HostPort {
     pub(super) switch: String,
     /// As the switch calls it.
     pub(super) interface: String,
-    /// A name to show.
+    /// The host behind it.
     #[serde(default)]
     pub(super) host: String,
     /// 0: none.
@@ -102,6 +139,12 @@ pub(super) struct HostPort {
     /// Bits per second.
     #[serde(default)]
     pub(super) capacity_bps: u64,
+    /// The rail of its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rail: Option<u32>,
+    /// For people and programs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<String, String>,
 }
 
 /// What is wrong with a text, and where. Printed right behind the name of the file.
@@ -136,36 +179,58 @@ impl fmt::Display for Fault {
     }
 }
 
-impl From<Fabric> for proto::Fabric {
-    fn from(fabric: Fabric) -> Self {
-        Self {
-            name: fabric.name,
-            switches: fabric.switches.into_iter().map(Into::into).collect(),
-            links: fabric.links.into_iter().map(Into::into).collect(),
-            host_ports: fabric.host_ports.into_iter().map(Into::into).collect(),
-            revision: fabric.revision,
-        }
+impl Fabric {
+    /// The declaration in parts, each far below the size of a message; the first one says the rest.
+    pub(super) fn parts(self, validate_only: bool) -> Vec<proto::ApplyFabricRequest> {
+        let named = self.host_ports.iter().map(|port| port.host.clone());
+        let mut hosts: Vec<proto::Host> = self.hosts.into_iter().map(Into::into).collect();
+        let declared: BTreeSet<String> = hosts.iter().map(|host| host.name.clone()).collect();
+        let mut named: BTreeSet<String> = named.filter(|host| !host.is_empty()).collect();
+        named.retain(|host| !declared.contains(host));
+        hosts.extend(named.into_iter().map(|name| proto::Host {
+            name,
+            ..proto::Host::default()
+        }));
+        let mut parts = vec![proto::ApplyFabricRequest {
+            display_name: self.name,
+            validate_only,
+            ..proto::ApplyFabricRequest::default()
+        }];
+        let switches = self.switches.into_iter().map(proto::Switch::from);
+        spread(&mut parts, switches, |part| &mut part.switches);
+        spread(&mut parts, hosts.into_iter(), |part| &mut part.hosts);
+        let links = self.links.into_iter().map(proto::Link::from);
+        spread(&mut parts, links, |part| &mut part.links);
+        let ports = self.host_ports.into_iter().map(proto::HostPort::from);
+        spread(&mut parts, ports, |part| &mut part.host_ports);
+        parts
     }
 }
 
-impl From<proto::Fabric> for Fabric {
-    fn from(fabric: proto::Fabric) -> Self {
-        Self {
-            name: fabric.name,
-            switches: fabric.switches.into_iter().map(Into::into).collect(),
-            links: fabric.links.into_iter().map(Into::into).collect(),
-            host_ports: fabric.host_ports.into_iter().map(Into::into).collect(),
-            revision: fabric.revision,
+/// Adds resources to the last part, and to new ones when that is full.
+fn spread<R: Message>(
+    parts: &mut Vec<proto::ApplyFabricRequest>,
+    resources: impl Iterator<Item = R>,
+    of: fn(&mut proto::ApplyFabricRequest) -> &mut Vec<R>,
+) {
+    let mut octets = PART_OCTETS_MAX;
+    for resource in resources {
+        octets += resource.encoded_len();
+        if octets > PART_OCTETS_MAX {
+            parts.push(proto::ApplyFabricRequest::default());
+            octets = resource.encoded_len();
         }
+        let last = parts.last_mut().expect("there is a first part");
+        of(last).push(resource);
     }
 }
 
 impl From<Switch> for proto::Switch {
     fn from(switch: Switch) -> Self {
         let role = match switch.role {
-            Role::Leaf => proto::Role::Leaf,
-            Role::Spine => proto::Role::Spine,
-            Role::Unspecified => proto::Role::Unspecified,
+            Role::Leaf => proto::SwitchRole::Leaf,
+            Role::Spine => proto::SwitchRole::Spine,
+            Role::Unspecified => proto::SwitchRole::Unspecified,
         };
         Self {
             name: switch.name,
@@ -173,6 +238,12 @@ impl From<Switch> for proto::Switch {
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
             peer_address: switch.peer_address,
+            tier: switch.tier,
+            plane: switch.plane,
+            rail: switch.rail,
+            pod: switch.pod,
+            labels: switch.labels,
+            etag: String::new(),
         }
     }
 }
@@ -180,9 +251,9 @@ impl From<Switch> for proto::Switch {
 impl From<proto::Switch> for Switch {
     fn from(switch: proto::Switch) -> Self {
         let role = match switch.role() {
-            proto::Role::Leaf => Role::Leaf,
-            proto::Role::Spine => Role::Spine,
-            proto::Role::Unspecified => Role::Unspecified,
+            proto::SwitchRole::Leaf => Role::Leaf,
+            proto::SwitchRole::Spine => Role::Spine,
+            proto::SwitchRole::Unspecified => Role::Unspecified,
         };
         Self {
             name: switch.name,
@@ -190,6 +261,30 @@ impl From<proto::Switch> for Switch {
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
             peer_address: switch.peer_address,
+            tier: switch.tier,
+            plane: switch.plane,
+            rail: switch.rail,
+            pod: switch.pod,
+            labels: switch.labels,
+        }
+    }
+}
+
+impl From<Host> for proto::Host {
+    fn from(host: Host) -> Self {
+        Self {
+            name: host.name,
+            labels: host.labels,
+            etag: String::new(),
+        }
+    }
+}
+
+impl From<proto::Host> for Host {
+    fn from(host: proto::Host) -> Self {
+        Self {
+            name: host.name,
+            labels: host.labels,
         }
     }
 }
@@ -197,29 +292,49 @@ impl From<proto::Switch> for Switch {
 impl From<Link> for proto::Link {
     fn from(link: Link) -> Self {
         Self {
+            name: link.name,
             a: Some(link.a.into()),
             b: Some(link.b.into()),
             capacity_bps: link.capacity_bps,
-            down: link.down,
+            admin_state: admin_state(link.down).into(),
+            labels: link.labels,
+            etag: String::new(),
         }
     }
 }
 
 impl From<proto::Link> for Link {
     fn from(link: proto::Link) -> Self {
+        let down = link.admin_state() == proto::AdminState::Down;
+        let [a, b] = [link.a, link.b].map(|end| end.map(LinkEnd::from).unwrap_or_default());
+        let usual = format!("{}:{}--{}:{}", a.switch, a.interface, b.switch, b.interface);
         Self {
-            a: link.a.map(Into::into).unwrap_or_default(),
-            b: link.b.map(Into::into).unwrap_or_default(),
+            name: if link.name == usual {
+                String::new()
+            } else {
+                link.name
+            },
+            a,
+            b,
             capacity_bps: link.capacity_bps,
-            down: link.down,
+            down,
+            labels: link.labels,
         }
+    }
+}
+
+/// The state of a link as the replicas call it.
+pub(super) fn admin_state(down: bool) -> proto::AdminState {
+    match down {
+        true => proto::AdminState::Down,
+        false => proto::AdminState::Up,
     }
 }
 
 impl From<LinkEnd> for proto::LinkEnd {
     fn from(end: LinkEnd) -> Self {
         Self {
-            switch: end.switch,
+            switch_name: end.switch,
             interface: end.interface,
             address: end.address,
         }
@@ -229,7 +344,7 @@ impl From<LinkEnd> for proto::LinkEnd {
 impl From<proto::LinkEnd> for LinkEnd {
     fn from(end: proto::LinkEnd) -> Self {
         Self {
-            switch: end.switch,
+            switch: end.switch_name,
             interface: end.interface,
             address: end.address,
         }
@@ -239,11 +354,15 @@ impl From<proto::LinkEnd> for LinkEnd {
 impl From<HostPort> for proto::HostPort {
     fn from(port: HostPort) -> Self {
         Self {
-            switch: port.switch,
+            name: String::new(),
+            switch_name: port.switch,
             interface: port.interface,
-            host: port.host,
-            vni: port.vni,
-            capacity_bps: port.capacity_bps,
+            host_name: port.host,
+            vni: Some(port.vni).filter(|vni| *vni > 0),
+            capacity_bps: Some(port.capacity_bps).filter(|bps| *bps > 0),
+            rail: port.rail,
+            labels: port.labels,
+            etag: String::new(),
         }
     }
 }
@@ -251,14 +370,19 @@ impl From<HostPort> for proto::HostPort {
 impl From<proto::HostPort> for HostPort {
     fn from(port: proto::HostPort) -> Self {
         Self {
-            switch: port.switch,
+            switch: port.switch_name,
             interface: port.interface,
-            host: port.host,
-            vni: port.vni,
-            capacity_bps: port.capacity_bps,
+            host: port.host_name,
+            vni: port.vni.unwrap_or(0),
+            capacity_bps: port.capacity_bps.unwrap_or(0),
+            rail: port.rail,
+            labels: port.labels,
         }
     }
 }
+
+/// A replica takes messages of 4 MiB.
+const PART_OCTETS_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -278,7 +402,33 @@ mod tests {
             (6, 8, 4)
         );
         assert_eq!(fabric.switches[2].role, Role::Leaf);
-        assert_eq!(Fabric::from(proto::Fabric::from(fabric.clone())), fabric);
+        let mut back = Fabric {
+            name: fabric.name.clone(),
+            ..Fabric::default()
+        };
+        for part in fabric.clone().parts(false) {
+            back.switches
+                .extend(part.switches.into_iter().map(Switch::from));
+            back.links.extend(part.links.into_iter().map(Link::from));
+            back.host_ports
+                .extend(part.host_ports.into_iter().map(HostPort::from));
+        }
+        assert_eq!(back, fabric);
+    }
+
+    #[test]
+    fn hosts_that_ports_name_are_declared_with_them() {
+        let text = "
+name: a
+hosts: [{name: h1, labels: {rack: r1}}]
+host_ports: [{switch: s, interface: i, host: h1}, {switch: s, interface: j, host: h2}, {switch: s, interface: k}]";
+        let parts = Fabric::parse(text).unwrap().parts(true);
+        assert!(parts[0].validate_only && !parts[1].validate_only);
+        let hosts = parts.iter().flat_map(|part| &part.hosts);
+        let hosts: Vec<_> = hosts
+            .map(|host| (host.name.as_str(), host.labels.len()))
+            .collect();
+        assert_eq!(hosts, [("h1", 1), ("h2", 0)]);
     }
 
     #[test]
@@ -300,7 +450,7 @@ mod tests {
             (
                 fabric.links.len(),
                 fabric.host_ports[0].vni,
-                fabric.revision
+                fabric.generation
             ),
             (0, 0, 0)
         );
@@ -312,7 +462,7 @@ mod tests {
         ("links: []", ":1:1: missing field `name`"),
         (
             "name: a\ncolour: red",
-            ":2:1: unknown field `colour`, expected one of `name`, `switches`, `links`, `host_ports`, `revision`",
+            ":2:1: unknown field `colour`, expected one of `name`, `switches`, `hosts`, `links`, `host_ports`, `generation`",
         ),
         ("name: a\nname: b", ":1:1: duplicate field `name`"),
         (

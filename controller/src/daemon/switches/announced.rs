@@ -345,8 +345,8 @@ mod tests {
         facts.announce(1, 2);
         facts.announce(2, 2);
         let announced = settled(&wanted, &facts);
-        assert_eq!(announced[&"spine1".into()], to(&[1, 2]));
-        assert_eq!(announced[&"spine2".into()], to(&[2]));
+        assert_eq!(announced["spine1"], to(&[1, 2]));
+        assert_eq!(announced["spine2"], to(&[2]));
     }
 
     #[test]
@@ -359,11 +359,11 @@ mod tests {
         }
         facts.withdraw(2, 2);
         let announced = settled(&wanted, &facts);
-        assert_eq!(announced[&"spine2".into()], to(&[1]));
+        assert_eq!(announced["spine2"], to(&[1]));
         let gone = FactKey::Session(1, peer(1)).encode();
         facts.apply(Change::Delete { keys: vec![gone] });
         let announced = settled(&wanted, &facts);
-        assert_eq!(announced[&"spine1".into()], SpineRoutes::NoSession);
+        assert_eq!(announced["spine1"], SpineRoutes::NoSession);
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
         let mut look = |facts: &Facts, secs: u64| {
             let now = start + Duration::from_secs(secs);
             let announced = sessions.take(&wanted.hear(&facts.0), now);
-            announced[&"spine1".into()].clone()
+            announced["spine1"].clone()
         };
         facts.session(1);
         assert_eq!(look(&facts, 0), beginning(&[]));

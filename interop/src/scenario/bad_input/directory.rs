@@ -33,7 +33,7 @@ pub(super) fn refused(lab: &mut Lab, checks: &mut Checks) -> Result<(), Failure>
 
     let identity = data.join("identity");
     let marker = read(&identity)?;
-    let newer = marker.replace("format 3", "format 4");
+    let newer = marker.replace("format 4", "format 5");
     let rows = [
         (
             "another replica's data directory",
@@ -45,7 +45,7 @@ pub(super) fn refused(lab: &mut Lab, checks: &mut Checks) -> Result<(), Failure>
             "a newer release's data directory",
             &own,
             &newer,
-            ["has format 4", "up to 3"],
+            ["has format 5", "up to 4"],
         ),
         (
             "a data directory without a cluster",

@@ -1,0 +1,513 @@
+//! The facts of a declared fabric: a switch, a host, a link, a host port, each typed, each with the message that it is
+//! declared, stored and given back as. It refuses to know other facts: what must hold between them is the topology's.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::Hasher;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use weft_proto::v1;
+
+pub(in crate::fabric) use read::below;
+pub use read::{FieldFault, InvalidFabric};
+
+mod read;
+
+/// What a fact declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A switch.
+    Switch,
+    /// A host.
+    Host,
+    /// A link.
+    Link,
+    /// A host port.
+    HostPort,
+}
+
+impl Kind {
+    /// Every kind; a fact names only facts of kinds before its own.
+    pub const ALL: [Self; 4] = [Self::Switch, Self::Host, Self::Link, Self::HostPort];
+
+    /// The noun, for errors.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Host => "host",
+            Self::Link => "link",
+            Self::HostPort => "host port",
+        }
+    }
+
+    /// The field of a declaration that has the facts of this kind.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Switch => "switches",
+            Self::Host => "hosts",
+            Self::Link => "links",
+            Self::HostPort => "host_ports",
+        }
+    }
+
+    /// The kind as the API writes it.
+    pub fn to_message(self) -> v1::ResourceKind {
+        match self {
+            Self::Switch => v1::ResourceKind::Switch,
+            Self::Host => v1::ResourceKind::Host,
+            Self::Link => v1::ResourceKind::Link,
+            Self::HostPort => v1::ResourceKind::HostPort,
+        }
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(name: &str) -> Self {
+                Self(name.into())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name!(
+    /// The name of a switch. Cheap to clone.
+    SwitchName
+);
+name!(
+    /// The name of a host. Cheap to clone.
+    HostName
+);
+name!(
+    /// The name of a link, `<a.switch_name>:<a.interface>--<b.switch_name>:<b.interface>` unless it was given another one.
+    /// Cheap to clone.
+    LinkName
+);
+name!(
+    /// The name of a host port, `<switch_name>:<interface>`. Cheap to clone.
+    PortName
+);
+
+/// What an operator or a program wants to remember of a fact.
+pub type Labels = BTreeMap<String, String>;
+
+/// What a switch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Hosts are connected to it; it has a VTEP.
+    Leaf,
+    /// It connects leaves.
+    Spine,
+}
+
+/// A switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Unique.
+    pub name: SwitchName,
+    /// What it is for.
+    pub role: Role,
+    /// The address that its tunnels end at; every leaf has one, no two switches the same.
+    pub vtep: Option<IpAddr>,
+    /// `host:port` of its gRIBI server; None if weft does not program it.
+    pub agent: Option<Arc<str>>,
+    /// Where its BGP sessions to weft come from; None if its routes say nothing of links.
+    pub peer: Option<IpAddr>,
+    /// How far it is from the hosts.
+    pub tier: Option<u32>,
+    /// The plane that it belongs to.
+    pub plane: Option<u32>,
+    /// The rail that it serves.
+    pub rail: Option<u32>,
+    /// The pod that it stands in; may be empty.
+    pub pod: String,
+    /// For people and programs.
+    pub labels: Labels,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkEnd {
+    /// The switch.
+    pub switch: SwitchName,
+    /// The name that the switch gives to the interface.
+    pub interface: Arc<str>,
+    /// What the other end uses as next hop.
+    pub address: IpAddr,
+}
+
+impl fmt::Display for LinkEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.switch, self.interface)
+    }
+}
+
+/// A physical link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Unique.
+    pub name: LinkName,
+    /// One end.
+    pub a: LinkEnd,
+    /// The other end.
+    pub b: LinkEnd,
+    /// Bits per second in each direction; above 0.
+    pub capacity_bps: u64,
+    /// Set down by an operator.
+    pub down: bool,
+    /// For people and programs.
+    pub labels: Labels,
+}
+
+/// A machine with ports to the fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Unique.
+    pub name: HostName,
+    /// For people and programs.
+    pub labels: Labels,
+}
+
+/// A port with a host behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// Unique.
+    pub name: PortName,
+    /// The switch.
+    pub switch: SwitchName,
+    /// The name that the switch gives to the interface.
+    pub interface: Arc<str>,
+    /// The host behind it; None if it is not declared.
+    pub host: Option<HostName>,
+    /// The VNI of the port.
+    pub vni: Option<u32>,
+    /// Bits per second.
+    pub capacity_bps: Option<u64>,
+    /// The rail of its host.
+    pub rail: Option<u32>,
+    /// For people and programs.
+    pub labels: Labels,
+}
+
+/// A declared fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A switch.
+    Switch(Arc<Switch>),
+    /// A host.
+    Host(Arc<Host>),
+    /// A link.
+    Link(Arc<Link>),
+    /// A host port.
+    HostPort(Arc<HostPort>),
+}
+
+impl Fact {
+    /// What it declares.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Switch(_) => Kind::Switch,
+            Self::Host(_) => Kind::Host,
+            Self::Link(_) => Kind::Link,
+            Self::HostPort(_) => Kind::HostPort,
+        }
+    }
+
+    /// Its name, unique among facts of its kind.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Switch(it) => it.name.as_str(),
+            Self::Host(it) => it.name.as_str(),
+            Self::Link(it) => it.name.as_str(),
+            Self::HostPort(it) => it.name.as_str(),
+        }
+    }
+
+    /// The octets that it is stored as: its message, without an etag.
+    pub fn encode(&self) -> Bytes {
+        let octets = match self {
+            Self::Switch(it) => it.to_message().encode_to_vec(),
+            Self::Host(it) => it.to_message().encode_to_vec(),
+            Self::Link(it) => it.to_message().encode_to_vec(),
+            Self::HostPort(it) => it.to_message().encode_to_vec(),
+        };
+        octets.into()
+    }
+
+    /// Reads what was stored.
+    pub fn decode(kind: Kind, octets: &[u8]) -> Result<Self, InvalidFabric> {
+        let unread = |error: prost::DecodeError| InvalidFabric::of(kind.noun(), error.to_string());
+        match kind {
+            Kind::Switch => Self::read(&v1::Switch::decode(octets).map_err(unread)?),
+            Kind::Host => Self::read(&v1::Host::decode(octets).map_err(unread)?),
+            Kind::Link => Self::read(&v1::Link::decode(octets).map_err(unread)?),
+            Kind::HostPort => Self::read(&v1::HostPort::decode(octets).map_err(unread)?),
+        }
+    }
+
+    /// Reads a message by itself.
+    pub fn read<R: Resource>(message: &R) -> Result<Self, InvalidFabric> {
+        let mut faults = InvalidFabric::default();
+        let fact = message.read("", &mut faults);
+        match fact {
+            Some(fact) if faults.is_empty() => Ok(fact),
+            _ => Err(faults),
+        }
+    }
+
+    /// Names the content: equal for equal content, whoever asks which replica.
+    pub fn etag(&self) -> String {
+        let mut hasher = fnv::FnvHasher::default();
+        hasher.write(&self.encode());
+        format!("{:016x}", hasher.finish())
+    }
+}
+
+/// The message of a kind of fact.
+pub trait Resource: Message + Default + Clone + 'static {
+    /// Its kind.
+    const KIND: Kind;
+    /// The message in its descriptors.
+    const MESSAGE: &'static str;
+
+    /// The name that it has.
+    fn name(&self) -> &str;
+    /// The etag that it has.
+    fn etag(&self) -> &str;
+    /// Reads it; `field` is its place in a declaration, empty if it stands alone. None where nothing can be made of it.
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact>;
+    /// A fact of this kind as a message, with its etag.
+    fn of(fact: &Fact) -> Option<Self>;
+}
+
+impl Resource for v1::Switch {
+    const KIND: Kind = Kind::Switch;
+    const MESSAGE: &'static str = "weft.v1.Switch";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn etag(&self) -> &str {
+        &self.etag
+    }
+
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact> {
+        read::switch(self, field, faults).map(|it| Fact::Switch(Arc::new(it)))
+    }
+
+    fn of(fact: &Fact) -> Option<Self> {
+        let Fact::Switch(switch) = fact else {
+            return None;
+        };
+        let etag = fact.etag();
+        Some(Self {
+            etag,
+            ..switch.to_message()
+        })
+    }
+}
+
+impl Resource for v1::Host {
+    const KIND: Kind = Kind::Host;
+    const MESSAGE: &'static str = "weft.v1.Host";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn etag(&self) -> &str {
+        &self.etag
+    }
+
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact> {
+        read::host(self, field, faults).map(|it| Fact::Host(Arc::new(it)))
+    }
+
+    fn of(fact: &Fact) -> Option<Self> {
+        let Fact::Host(host) = fact else {
+            return None;
+        };
+        let etag = fact.etag();
+        Some(Self {
+            etag,
+            ..host.to_message()
+        })
+    }
+}
+
+impl Resource for v1::Link {
+    const KIND: Kind = Kind::Link;
+    const MESSAGE: &'static str = "weft.v1.Link";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn etag(&self) -> &str {
+        &self.etag
+    }
+
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact> {
+        read::link(self, field, faults).map(|it| Fact::Link(Arc::new(it)))
+    }
+
+    fn of(fact: &Fact) -> Option<Self> {
+        let Fact::Link(link) = fact else {
+            return None;
+        };
+        let etag = fact.etag();
+        Some(Self {
+            etag,
+            ..link.to_message()
+        })
+    }
+}
+
+impl Resource for v1::HostPort {
+    const KIND: Kind = Kind::HostPort;
+    const MESSAGE: &'static str = "weft.v1.HostPort";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn etag(&self) -> &str {
+        &self.etag
+    }
+
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact> {
+        read::host_port(self, field, faults).map(|it| Fact::HostPort(Arc::new(it)))
+    }
+
+    fn of(fact: &Fact) -> Option<Self> {
+        let Fact::HostPort(port) = fact else {
+            return None;
+        };
+        let etag = fact.etag();
+        Some(Self {
+            etag,
+            ..port.to_message()
+        })
+    }
+}
+
+impl Switch {
+    fn to_message(&self) -> v1::Switch {
+        let role = match self.role {
+            Role::Leaf => v1::SwitchRole::Leaf,
+            Role::Spine => v1::SwitchRole::Spine,
+        };
+        v1::Switch {
+            name: self.name.to_string(),
+            role: role.into(),
+            vtep_address: self.vtep.map(|vtep| vtep.to_string()).unwrap_or_default(),
+            agent_address: self.agent.as_deref().unwrap_or_default().to_owned(),
+            peer_address: self.peer.map(|peer| peer.to_string()).unwrap_or_default(),
+            tier: self.tier,
+            plane: self.plane,
+            rail: self.rail,
+            pod: self.pod.clone(),
+            labels: self.labels.clone(),
+            etag: String::new(),
+        }
+    }
+}
+
+impl Host {
+    fn to_message(&self) -> v1::Host {
+        v1::Host {
+            name: self.name.to_string(),
+            labels: self.labels.clone(),
+            etag: String::new(),
+        }
+    }
+}
+
+impl Link {
+    fn to_message(&self) -> v1::Link {
+        let state = match self.down {
+            true => v1::AdminState::Down,
+            false => v1::AdminState::Up,
+        };
+        v1::Link {
+            name: self.name.to_string(),
+            a: Some(self.a.to_message()),
+            b: Some(self.b.to_message()),
+            capacity_bps: self.capacity_bps,
+            admin_state: state.into(),
+            labels: self.labels.clone(),
+            etag: String::new(),
+        }
+    }
+
+    /// The end at this switch and the end across; None if the link does not end there.
+    pub fn ends_from(&self, switch: &SwitchName) -> Option<(&LinkEnd, &LinkEnd)> {
+        if self.a.switch == *switch {
+            Some((&self.a, &self.b))
+        } else if self.b.switch == *switch {
+            Some((&self.b, &self.a))
+        } else {
+            None
+        }
+    }
+}
+
+impl LinkEnd {
+    /// The switch and its interface.
+    pub(in crate::fabric) fn port(&self) -> (SwitchName, Arc<str>) {
+        (self.switch.clone(), Arc::clone(&self.interface))
+    }
+
+    fn to_message(&self) -> v1::LinkEnd {
+        v1::LinkEnd {
+            switch_name: self.switch.to_string(),
+            interface: self.interface.to_string(),
+            address: self.address.to_string(),
+        }
+    }
+}
+
+impl HostPort {
+    fn to_message(&self) -> v1::HostPort {
+        let host = self.host.as_ref().map(ToString::to_string);
+        v1::HostPort {
+            name: self.name.to_string(),
+            switch_name: self.switch.to_string(),
+            interface: self.interface.to_string(),
+            host_name: host.unwrap_or_default(),
+            vni: self.vni,
+            capacity_bps: self.capacity_bps,
+            rail: self.rail,
+            labels: self.labels.clone(),
+            etag: String::new(),
+        }
+    }
+}

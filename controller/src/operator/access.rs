@@ -1,0 +1,40 @@
+//! Who calls, and whether they may. Every handler that changes something asks here; knows no call.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use tonic::{Request, Status};
+
+/// Whoever made a call, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    address: Option<SocketAddr>,
+}
+
+/// What a call wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Permission {
+    /// Look at what is declared.
+    ReadFabric,
+    /// Change what is declared.
+    ChangeFabric,
+}
+
+/// Says who calls, if they may. Whoever reaches the port may do everything, so far: there is no authentication.
+///
+/// # Errors
+/// PERMISSION_DENIED.
+#[expect(clippy::unnecessary_wraps, reason = "roles will refuse")]
+pub(super) fn permit<T>(request: &Request<T>, _: Permission) -> Result<Identity, Status> {
+    let address = request.remote_addr();
+    Ok(Identity { address })
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => address.fmt(f),
+            None => f.write_str("unknown"),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Makes changes of the fabric: each on the condition that the fabric is as it was when the change was decided, so that they
+//! come one after the other. Knows neither what a change is nor who decides it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Mutex;
+use tonic::Status;
+use weft_proto::v1::ResponseHeader;
+use weft_store::{Batch, Condition, Op, Outcome};
+
+use super::super::access::Identity;
+use super::super::{look, refusal};
+use crate::fabric::declared::Declared;
+use crate::fabric::topology::{Change, Topology};
+use crate::ledger::{self, FactKey, Head, Request, RequestId};
+use crate::speaker::Shared;
+
+/// Makes changes.
+pub(super) struct Changes {
+    shared: Arc<Shared>,
+    /// Changes of this replica come one after the other: only those of others overtake them.
+    turn: Mutex<()>,
+    /// Numbers the changes of several batches.
+    marks: AtomicU64,
+}
+
+/// What is agreed of the fabric, and up to where.
+pub(super) struct Known {
+    pub(super) declared: Declared,
+    pub(super) header: ResponseHeader,
+    /// What an earlier release stored is not converted yet.
+    pub(super) upgrading: bool,
+}
+
+/// How a change is asked for.
+pub(super) struct Asked {
+    /// What its client calls it, and a hash of its content.
+    id: Option<(RequestId, u64)>,
+    validate_only: bool,
+    by: Option<Identity>,
+}
+
+impl Asked {
+    /// `content` is a hash of what is asked for.
+    pub(super) fn new(request_id: &str, content: u64, validate_only: bool) -> Result<Self, Status> {
+        let id = match request_id {
+            "" => None,
+            text => Some((uuid(text)?, content)),
+        };
+        Ok(Self {
+            id,
+            validate_only,
+            by: None,
+        })
+    }
+
+    /// Who asks.
+    pub(super) fn by(self, by: Identity) -> Self {
+        Self {
+            by: Some(by),
+            ..self
+        }
+    }
+}
+
+impl Changes {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            turn: Mutex::new(()),
+            marks: AtomicU64::new(1),
+        }
+    }
+
+    /// A name for a change of several batches that no other one has.
+    pub(super) fn mark(&self) -> u64 {
+        let number = self.marks.fetch_add(1, Ordering::Relaxed);
+        (self.shared.replica << 40) | number
+    }
+
+    /// What is agreed of the fabric, with everything that was agreed before the call.
+    pub(super) async fn known(&self) -> Result<Known, Status> {
+        let index = self.shared.consensus.read_index().await;
+        let index = index.ok_or_else(refusal::no_majority)?;
+        let look = look::at(&self.shared, index, |reflector| {
+            let control = reflector.control();
+            let upgrading = control.fabric.is_some();
+            (control.declared.clone(), upgrading, reflector.index())
+        });
+        let (declared, upgrading, applied) = look.await?;
+        Ok(Known {
+            declared,
+            upgrading,
+            header: self.header(applied.max(index)),
+        })
+    }
+
+    /// The same for calls that cannot do with a part of it.
+    pub(super) async fn declared(&self) -> Result<(Declared, ResponseHeader), Status> {
+        let known = self.known().await?;
+        match known.upgrading {
+            true => Err(refusal::upgrading()),
+            false => Ok((known.declared, known.header)),
+        }
+    }
+
+    /// Makes one change that is decided from the fabric as it stands; None: nothing has to change. Then the fabric as it is.
+    pub(super) async fn one(
+        &self,
+        asked: &Asked,
+        decide: impl Fn(&Topology) -> Result<Option<Change>, Status>,
+    ) -> Result<(Topology, ResponseHeader), Status> {
+        let _turn = self.turn.lock().await;
+        for _ in 0..ATTEMPTS_MAX {
+            let known = self.unlocked(None).await?;
+            if known.upgrading {
+                return Err(refusal::upgrading());
+            }
+            let (declared, header) = (known.declared, known.header);
+            if let Some((id, content)) = asked.id
+                && let Some(made) = declared.request(id)
+            {
+                return match made.content == content {
+                    true => Ok((declared.topology().clone(), header)),
+                    false => Err(refusal::request_id_reused()),
+                };
+            }
+            let mut topology = declared.topology().clone();
+            let change = decide(&topology)?;
+            if let Some(change) = &change {
+                topology.apply(change);
+            }
+            // What need not be changed is remembered too: it may have to be when the request comes again.
+            if asked.validate_only || (change.is_none() && asked.id.is_none()) {
+                return Ok((topology, header));
+            }
+            let mut head = next(&declared);
+            if head.display_name.is_empty() {
+                UNNAMED.clone_into(&mut head.display_name);
+            }
+            let mut batch = batch(&declared, &head, change.as_slice());
+            if let Some((id, content)) = asked.id {
+                remember(&declared, &mut batch.ops, &head, id, content);
+            }
+            match self.propose(batch).await {
+                Made::At(index) => {
+                    tracing::info!(
+                        change = ?change.as_ref().map(Change::to_message),
+                        by = asked.by.map(tracing::field::display),
+                        generation = head.generation,
+                        "fabric changed"
+                    );
+                    return Ok((topology, self.header(index)));
+                }
+                Made::Overtaken => {}
+                Made::Unknown => return Err(refusal::outcome_unknown()),
+            }
+        }
+        Err(refusal::busy())
+    }
+
+    /// Proposes a batch that holds only for the fabric as it was.
+    pub(super) async fn propose(&self, batch: Batch) -> Made {
+        loop {
+            match self.shared.consensus.propose(batch.clone()).await {
+                Outcome::Applied { index } => return Made::At(index),
+                Outcome::ConditionFailed { .. } => return Made::Overtaken,
+                Outcome::Superseded => {}
+                Outcome::Dropped => return Made::Unknown,
+            }
+        }
+    }
+
+    /// What is agreed once nobody else makes a change of several batches, or whoever made it does not go on. `own` is the
+    /// mark of a change that goes on.
+    pub(super) async fn unlocked(&self, own: Option<u64>) -> Result<Known, Status> {
+        let mut patience = LOCKED_PAUSES;
+        let mut last = 0;
+        loop {
+            let known = self.known().await?;
+            let mark = known.declared.head().map_or(0, |head| head.applying);
+            if mark == 0 || own == Some(mark) || patience == 0 {
+                return Ok(known);
+            }
+            let generation = known.declared.topology().generation();
+            patience = match generation == last {
+                true => patience - 1,
+                false => LOCKED_PAUSES,
+            };
+            last = generation;
+            tokio::time::sleep(LOCKED_PAUSE).await;
+        }
+    }
+
+    /// What an answer says of itself that is complete up to an index.
+    pub(super) fn header(&self, revision: u64) -> ResponseHeader {
+        ResponseHeader {
+            replica_id: self.shared.replica,
+            leader_id: self.shared.consensus.group().borrow().status.leader,
+            revision,
+        }
+    }
+}
+
+/// What became of a batch.
+pub(super) enum Made {
+    /// It was applied at this index.
+    At(u64),
+    /// The fabric is not as it was.
+    Overtaken,
+    /// Nobody can say.
+    Unknown,
+}
+
+/// The fabric as such after a change, made whole.
+pub(super) fn next(declared: &Declared) -> Head {
+    let head = declared.head().cloned().unwrap_or_default();
+    Head {
+        generation: head.generation + 1,
+        applying: 0,
+        ..head
+    }
+}
+
+/// Changes that are made together if the fabric is as it is in `declared`.
+pub(super) fn batch(declared: &Declared, head: &Head, changes: &[Change]) -> Batch {
+    let conditions = vec![Condition::Equals {
+        key: FactKey::Head.encode(),
+        value: declared.head().map(Head::encode),
+    }];
+    let mut ops: Vec<Op> = changes.iter().map(op).collect();
+    ops.push(ledger::put(&FactKey::Head, head.encode()));
+    Batch { conditions, ops }
+}
+
+fn op(change: &Change) -> Op {
+    match change {
+        Change::Create(fact) | Change::Update(fact) => {
+            ledger::put(&FactKey::Declared(fact.kind(), fact.name()), fact.encode())
+        }
+        Change::Delete(kind, name) => ledger::delete(&FactKey::Declared(*kind, name)),
+    }
+}
+
+/// A request that comes again within the next [`REQUESTS_MAX`] generations is known.
+fn remember(declared: &Declared, ops: &mut Vec<Op>, head: &Head, id: RequestId, content: u64) {
+    let generation = head.generation;
+    let request = Request {
+        generation,
+        content,
+    };
+    ops.push(ledger::put(&FactKey::Request(id), request.encode()));
+    let at = FactKey::RequestAt(generation);
+    ops.push(ledger::put(&at, Bytes::copy_from_slice(&id.0)));
+    if let Some((at, id)) = declared.oldest_request(generation.saturating_sub(REQUESTS_MAX)) {
+        ops.push(ledger::delete(&FactKey::Request(id)));
+        ops.push(ledger::delete(&FactKey::RequestAt(at)));
+    }
+}
+
+/// Reads a UUID. RFC 9562 §4.
+fn uuid(text: &str) -> Result<RequestId, Status> {
+    let refused = || refusal::field("request_id", format_args!("{text:?} is not a UUID"));
+    let groups: Vec<&str> = text.split('-').collect();
+    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+    if lengths != [8, 4, 4, 4, 12] || !text.is_ascii() {
+        return Err(refused());
+    }
+    let digits = groups.concat();
+    let mut octets = [0; 16];
+    for (octet, at) in octets.iter_mut().zip((0..).step_by(2)) {
+        let pair = digits.get(at..at + 2).filter(|it| !it.starts_with('+'));
+        let read = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        *octet = read.ok_or_else(refused)?;
+    }
+    Ok(RequestId(octets))
+}
+
+/// Changes that others make meanwhile are one each; a client that is overtaken so often tries again by itself.
+const ATTEMPTS_MAX: usize = 64;
+/// Requests that are known: each takes 80 octets of every replica.
+const REQUESTS_MAX: u64 = 10_000;
+/// A change of several batches that stands still for these pauses, five seconds, was given up.
+const LOCKED_PAUSES: u32 = 100;
+const LOCKED_PAUSE: Duration = Duration::from_millis(50);
+/// What a fabric is called that nobody named.
+const UNNAMED: &str = "fabric";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::topology::Kind;
+    use crate::fabric::topology::tests::leaf_spine;
+
+    #[test]
+    fn a_request_id_is_a_uuid() {
+        let id = uuid("f81d4fae-7dec-11d0-a765-00A0c91e6bf6").unwrap();
+        assert_eq!(id.0[..4], [0xf8, 0x1d, 0x4f, 0xae]);
+        assert_eq!(id.0[15], 0xf6);
+        for bad in [
+            "f81d4fae7dec11d0a76500a0c91e6bf6",
+            "f81d4fae-7dec-11d0-a765-00a0c91e6bfg",
+            "f81d4fae-7dec-11d0-a765-00a0c91e6b+6",
+            "f81d4fae-7dec-11d0-a765-00a0c91e6bé",
+            "x",
+        ] {
+            assert!(uuid(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_for_the_fabric_that_it_was_decided_from() {
+        let mut declared = Declared::default();
+        let first = batch(&declared, &next(&declared), &[]);
+        let Condition::Equals { value, .. } = &first.conditions[0];
+        assert_eq!(*value, None);
+        declared.put_head(Some(next(&declared)));
+        let second = batch(&declared, &next(&declared), &[]);
+        let Condition::Equals { value, .. } = &second.conditions[0];
+        assert_eq!(*value, declared.head().map(Head::encode));
+    }
+
+    #[test]
+    fn one_link_is_a_log_entry_of_less_than_a_kibibyte() {
+        let mut declared = Declared::default();
+        declared.put_head(Some(next(&declared)));
+        let topology = leaf_spine(2, 2);
+        let link = topology
+            .fact(Kind::Link, "leaf1:eth1--spine1:eth1")
+            .unwrap();
+        let head = next(&declared);
+        let mut batch = batch(&declared, &head, &[Change::Update(link)]);
+        remember(&declared, &mut batch.ops, &head, RequestId([1; 16]), 0);
+        assert!(batch.octets_len() < 512, "{}", batch.octets_len());
+    }
+
+    #[test]
+    fn the_oldest_request_goes_when_there_are_too_many() {
+        let mut declared = Declared::default();
+        let id = RequestId([1; 16]);
+        declared.put_request_at(1, Some(id));
+        let ops_at = |generation| {
+            let mut ops = Vec::new();
+            let head = Head {
+                generation,
+                ..Head::default()
+            };
+            remember(&declared, &mut ops, &head, RequestId([2; 16]), 0);
+            ops.len()
+        };
+        assert_eq!((ops_at(2), ops_at(REQUESTS_MAX)), (2, 2));
+        assert_eq!(ops_at(REQUESTS_MAX + 1), 4);
+    }
+}

@@ -1,0 +1,399 @@
+//! The service as a client meets it: over gRPC, a lone replica with its own store and reflector behind it.
+
+use std::collections::BTreeMap;
+
+use hyper_util::rt::TokioIo;
+use prost_types::FieldMask;
+use tokio::sync::mpsc;
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint, Server};
+use tonic_types::StatusExt;
+use tower::service_fn;
+use weft_store::Replica;
+
+use super::fabric_service_server::FabricServiceServer;
+use super::*;
+use crate::config::Config;
+use crate::consensus;
+use crate::fabric::topology::Declaration;
+use crate::fabric::topology::tests::declared;
+use crate::operator::metrics::Counted;
+use crate::reflector::{Reflector, thread};
+use proto::fabric_service_client::FabricServiceClient;
+
+/// A lone replica.
+struct Lone {
+    client: FabricServiceClient<Channel>,
+    commands: mpsc::Sender<consensus::Command>,
+    inputs: mpsc::Sender<thread::Input>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+    _dir: tempfile::TempDir,
+}
+
+impl Lone {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::parse("[bgp]\nasn = 64496\n", "weftd.toml".as_ref()).unwrap();
+        let store = weft_store::Config::new(1, vec![1], dir.path(), config.cluster(), 1);
+        let replica = Replica::open(store).unwrap();
+        let view = replica.view();
+        let (reflection, inbox) = thread::channel();
+        let inputs = reflection.inputs();
+        let (consensus, store) =
+            consensus::start(replica, inputs.clone(), BTreeMap::new(), Counted::new());
+        let reflector = thread::start(Reflector::new(config.bgp.local), view, inbox);
+        let commands = consensus.commands();
+        let shared = Shared::new(config, "weft".to_owned(), consensus, reflection);
+        let service = FabricServiceServer::new(Service::new(Arc::new(shared)));
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
+        tokio::spawn(
+            Server::builder()
+                .add_service(service)
+                .serve_with_incoming(arriving),
+        );
+        let mut near = Some(near);
+        let wire = service_fn(move |_| {
+            let gone = || std::io::Error::from(std::io::ErrorKind::NotConnected);
+            let near = near.take().ok_or_else(gone);
+            std::future::ready(near.map(TokioIo::new))
+        });
+        let endpoint = Endpoint::from_static("http://replica.example");
+        let channel = endpoint.connect_with_connector(wire).await.unwrap();
+        let mut lone = Self {
+            client: FabricServiceClient::new(channel),
+            commands,
+            inputs,
+            threads: vec![store, reflector],
+            _dir: dir,
+        };
+        // It leads after its first election.
+        while lone.generation().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        lone
+    }
+
+    async fn stop(self) {
+        self.commands.send(consensus::Command::Stop).await.unwrap();
+        self.inputs.send(thread::Input::Stop).await.unwrap();
+        let threads = self.threads;
+        let joined = tokio::task::spawn_blocking(|| {
+            threads.into_iter().for_each(|it| it.join().unwrap());
+        });
+        joined.await.unwrap();
+    }
+
+    async fn generation(&mut self) -> Result<u64, Status> {
+        let answer = self.client.get_fabric(proto::GetFabricRequest {}).await?;
+        Ok(answer.into_inner().generation)
+    }
+
+    /// Declares a fabric as a whole; what that changed, and the generation after it.
+    async fn apply(
+        &mut self,
+        declaration: &Declaration,
+        edit: impl Fn(&mut proto::ApplyFabricRequest),
+    ) -> Result<(Vec<proto::ResourceChange>, u64), Status> {
+        let mut first = proto::ApplyFabricRequest {
+            display_name: declaration.display_name.clone(),
+            switches: declaration.switches.clone(),
+            hosts: declaration.hosts.clone(),
+            ..Default::default()
+        };
+        edit(&mut first);
+        let second = proto::ApplyFabricRequest {
+            links: declaration.links.clone(),
+            host_ports: declaration.host_ports.clone(),
+            ..Default::default()
+        };
+        let parts = tokio_stream::iter([first, second]);
+        let mut answer = self.client.apply_fabric(parts).await?.into_inner();
+        let (mut changes, mut generation) = (Vec::new(), 0);
+        while let Some(part) = answer.message().await? {
+            changes.extend(part.changes);
+            generation = part.generation;
+        }
+        Ok((changes, generation))
+    }
+
+    async fn create(&mut self, name: &str, id: &str) -> Result<proto::Host, Status> {
+        let request = proto::CreateHostRequest {
+            resource: Some(host(name)),
+            request_id: id.to_owned(),
+            ..Default::default()
+        };
+        let answer = self.client.create_host(request).await?;
+        Ok(answer.into_inner().resource.unwrap())
+    }
+
+    async fn hosts(
+        &mut self,
+        page_size: u32,
+        page_token: &str,
+    ) -> Result<(Vec<String>, String), Status> {
+        let request = proto::ListHostsRequest {
+            page_size: Some(page_size),
+            page_token: page_token.to_owned(),
+        };
+        let page = self.client.list_hosts(request).await?.into_inner();
+        let names = page.hosts.into_iter().map(|host| host.name);
+        Ok((names.collect(), page.next_page_token))
+    }
+}
+
+fn host(name: &str) -> proto::Host {
+    proto::Host {
+        name: name.to_owned(),
+        ..Default::default()
+    }
+}
+
+/// The code of a refusal and the reason that programs read.
+fn reason(refusal: &Status) -> (Code, String) {
+    let info = refusal.get_details_error_info();
+    let reason = info.map(|info| {
+        assert_eq!(info.domain, "weft");
+        info.reason
+    });
+    (refusal.code(), reason.unwrap_or_default())
+}
+
+/// The fields of a bad request.
+fn fields(refusal: &Status) -> Vec<String> {
+    assert_eq!(refusal.code(), Code::InvalidArgument);
+    let bad = refusal.get_details_bad_request();
+    let violations = bad.map(|it| it.field_violations).unwrap_or_default();
+    violations.into_iter().map(|it| it.field).collect()
+}
+
+const ID: &str = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fact_is_created_changed_and_deleted_by_who_saw_it() {
+    let mut lone = Lone::start().await;
+    let created = lone.create("h1", "").await.unwrap();
+    let again = lone.create("h1", "").await.unwrap_err();
+    assert_eq!(
+        reason(&again),
+        (Code::AlreadyExists, "ALREADY_EXISTS".to_owned())
+    );
+    let update = |etag: &str, rack: &str| proto::UpdateHostRequest {
+        resource: Some(proto::Host {
+            labels: [("rack".to_owned(), rack.to_owned())].into(),
+            etag: etag.to_owned(),
+            ..host("h1")
+        }),
+        update_mask: Some(FieldMask {
+            paths: vec!["labels".to_owned()],
+        }),
+        ..Default::default()
+    };
+    let answer = lone.client.update_host(update(&created.etag, "r1")).await;
+    let updated = answer.unwrap().into_inner();
+    let header = updated.header.unwrap();
+    assert_eq!((header.replica_id, header.leader_id), (1, Some(1)));
+    assert!(header.revision > 0);
+    let updated = updated.resource.unwrap();
+    assert_ne!(updated.etag, created.etag);
+    let stale = lone
+        .client
+        .update_host(update(&created.etag, "r2"))
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&stale), (Code::Aborted, "ETAG_MISMATCH".to_owned()));
+    let delete = |etag: &str| proto::DeleteHostRequest {
+        name: "h1".to_owned(),
+        etag: etag.to_owned(),
+        ..Default::default()
+    };
+    assert!(
+        lone.client
+            .delete_host(delete(&created.etag))
+            .await
+            .is_err()
+    );
+    lone.client
+        .delete_host(delete(&updated.etag))
+        .await
+        .unwrap();
+    let gone = lone.client.delete_host(delete("")).await.unwrap_err();
+    assert_eq!(
+        reason(&gone),
+        (Code::NotFound, "NO_SUCH_RESOURCE".to_owned())
+    );
+    assert_eq!(lone.generation().await.unwrap(), 3);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_asked_for_twice_is_made_once() {
+    let mut lone = Lone::start().await;
+    let first = lone.create("h1", ID).await.unwrap();
+    let second = lone.create("h1", ID).await.unwrap();
+    assert_eq!(first, second);
+    assert_eq!(lone.generation().await.unwrap(), 1);
+    // Also if it is gone meanwhile.
+    let delete = proto::DeleteHostRequest {
+        name: "h1".to_owned(),
+        ..Default::default()
+    };
+    lone.client.delete_host(delete).await.unwrap();
+    let request = proto::CreateHostRequest {
+        resource: Some(host("h1")),
+        request_id: ID.to_owned(),
+        ..Default::default()
+    };
+    let third = lone.client.create_host(request).await.unwrap().into_inner();
+    assert_eq!(third.resource, None);
+    let other = lone.create("h2", ID).await.unwrap_err();
+    assert_eq!(reason(&other).1, "REQUEST_ID_REUSED");
+    let none = lone.create("h2", "7").await.unwrap_err();
+    assert_eq!(fields(&none), ["request_id"]);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_differs_is_written_and_the_answer_says_what() {
+    let mut lone = Lone::start().await;
+    let mut fabric = declared(3, 2);
+    let (changes, generation) = lone.apply(&fabric, |_| {}).await.unwrap();
+    assert_eq!((changes.len(), generation), (5 + 6, 1));
+    let (changes, generation) = lone.apply(&fabric, |_| {}).await.unwrap();
+    assert_eq!((changes.len(), generation), (0, 1));
+    fabric.links[3].admin_state = proto::AdminState::Down.into();
+    fabric.links.pop();
+    let (dry, generation) = lone
+        .apply(&fabric, |it| it.validate_only = true)
+        .await
+        .unwrap();
+    assert_eq!(generation, 1);
+    let (changes, generation) = lone.apply(&fabric, |_| {}).await.unwrap();
+    assert_eq!((&changes, generation), (&dry, 2));
+    let said: Vec<_> = changes
+        .iter()
+        .map(|it| (it.r#type(), it.name.as_str()))
+        .collect();
+    let expected = [
+        (proto::ChangeType::Deleted, "leaf3:eth2--spine2:eth3"),
+        (proto::ChangeType::Updated, "leaf2:eth2--spine2:eth2"),
+    ];
+    assert_eq!(said, expected);
+    // A client that got no answer asks again.
+    let again = lone.apply(&fabric, |it| it.generation = Some(1)).await;
+    assert_eq!(again.unwrap().1, 2);
+    fabric.links.pop();
+    let overtaken = lone
+        .apply(&fabric, |it| it.generation = Some(1))
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&overtaken).1, "GENERATION_MISMATCH");
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_field_that_is_wrong_is_named_and_nothing_changes() {
+    let mut lone = Lone::start().await;
+    let mut fabric = declared(2, 1);
+    fabric.links[0].capacity_bps = 0;
+    fabric.links[1].b.as_mut().unwrap().switch_name = "spine9".to_owned();
+    let refused = lone.apply(&fabric, |_| {}).await.unwrap_err();
+    assert_eq!(
+        fields(&refused),
+        ["links[0].capacity_bps", "links[1].b.switch_name"]
+    );
+    assert_eq!(lone.generation().await.unwrap(), 0);
+    let masked = lone.client.update_host(proto::UpdateHostRequest {
+        resource: Some(host("h1")),
+        ..Default::default()
+    });
+    assert_eq!(reason(&masked.await.unwrap_err()).1, "NO_SUCH_RESOURCE");
+    let none = lone
+        .client
+        .create_host(proto::CreateHostRequest::default())
+        .await;
+    assert_eq!(fields(&none.unwrap_err()), ["resource"]);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_a_link_names_stays() {
+    let mut lone = Lone::start().await;
+    lone.apply(&declared(1, 1), |_| {}).await.unwrap();
+    let delete = proto::DeleteSwitchRequest {
+        name: "spine1".to_owned(),
+        ..Default::default()
+    };
+    let refused = lone.client.delete_switch(delete).await.unwrap_err();
+    assert_eq!(
+        reason(&refused),
+        (Code::FailedPrecondition, "IN_USE".to_owned())
+    );
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_goes_on_where_its_page_ended() {
+    let mut lone = Lone::start().await;
+    for name in ["h3", "h1", "h2"] {
+        lone.create(name, "").await.unwrap();
+    }
+    let (page, token) = lone.hosts(2, "").await.unwrap();
+    assert_eq!(
+        (page, token.as_str()),
+        (vec!["h1".to_owned(), "h2".to_owned()], "hosts/h2")
+    );
+    let (page, token) = lone.hosts(2, &token).await.unwrap();
+    assert_eq!((page, token.as_str()), (vec!["h3".to_owned()], ""));
+    for other in ["links/h2", "h2"] {
+        assert_eq!(
+            fields(&lone.hosts(2, other).await.unwrap_err()),
+            ["page_token"]
+        );
+    }
+    assert_eq!(lone.hosts(0, "").await.unwrap().0.len(), 3);
+    lone.stop().await;
+}
+
+/// Some thousand facts, so that both take several batches.
+fn large(display_name: &str, prefix: &str) -> Declaration {
+    let hosts = (0..1500).map(|number| host(&format!("{prefix}{number}")));
+    Declaration {
+        display_name: display_name.to_owned(),
+        hosts: hosts.collect(),
+        ..Declaration::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_fabrics_that_are_applied_at_once_one_is_there_whole() {
+    let mut lone = Lone::start().await;
+    let both = ["a", "b"].map(|name| {
+        let mut client = Lone {
+            client: lone.client.clone(),
+            commands: lone.commands.clone(),
+            inputs: lone.inputs.clone(),
+            threads: Vec::new(),
+            _dir: tempfile::tempdir().unwrap(),
+        };
+        tokio::spawn(async move { client.apply(&large(name, name), |_| {}).await })
+    });
+    for applied in both {
+        let (changes, _) = applied.await.unwrap().unwrap();
+        assert!(changes.len() >= 1500, "{}", changes.len());
+    }
+    let answer = lone
+        .client
+        .get_fabric(proto::GetFabricRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(answer.host_count, 1500);
+    let (names, _) = lone.hosts(2000, "").await.unwrap();
+    let last = answer.display_name;
+    assert!(names.iter().all(|name| name.starts_with(&last)), "{last}");
+    // Whoever came second took the other's hosts away as well.
+    let (changes, _) = lone.apply(&large(&last, &last), |_| {}).await.unwrap();
+    assert_eq!(changes, []);
+    lone.stop().await;
+}

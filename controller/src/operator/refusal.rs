@@ -1,0 +1,136 @@
+//! Why a call is refused, in a form that programs can read: google.rpc.ErrorInfo with a reason that the contract lists, and
+//! google.rpc.BadRequest with every field. Knows no call.
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::fabric::fact::{InvalidFabric, Kind};
+
+/// Who says so.
+const DOMAIN: &str = "weft";
+/// The text is sent twice, once in base64, and a client takes 16 KiB of headers.
+const DETAILS_OCTETS_MAX: usize = 3000;
+
+/// A refusal with a reason of the contract.
+fn refuse(
+    code: Code,
+    reason: &str,
+    metadata: &[(&str, &str)],
+    message: impl Into<String>,
+) -> Status {
+    let metadata: Vec<(String, String)> = metadata
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    let details = ErrorDetails::with_error_info(
+        reason,
+        DOMAIN,
+        metadata
+            .into_iter()
+            .collect::<std::collections::HashMap<_, _>>(),
+    );
+    Status::with_error_details(code, message, details)
+}
+
+/// Fields that are wrong, as many as fit into the headers of an answer.
+pub(super) fn invalid(faults: &InvalidFabric) -> Status {
+    let mut details = ErrorDetails::new();
+    let (mut message, mut shown) = (String::new(), 0);
+    for fault in &faults.faults {
+        let text = fault.to_string();
+        if shown > 0 && message.len() + text.len() > DETAILS_OCTETS_MAX {
+            break;
+        }
+        details.add_bad_request_violation(&fault.field, &fault.reason);
+        let separator = if shown > 0 { "; " } else { "" };
+        message = format!("{message}{separator}{text}");
+        shown += 1;
+    }
+    let more = faults.faults.len() - shown;
+    if more > 0 {
+        message = format!("{message}; and {more} more");
+    }
+    Status::with_error_details(Code::InvalidArgument, message, details)
+}
+
+/// One field that is wrong.
+pub(super) fn field(field: &str, reason: impl std::fmt::Display) -> Status {
+    invalid(&InvalidFabric::of(field, reason))
+}
+
+pub(super) fn no_such(kind: Kind, name: &str) -> Status {
+    let (noun, name) = (kind.noun(), &*short(name));
+    let metadata = [("kind", noun), ("name", name)];
+    let message = format!("name: no {noun} is named {name:?}");
+    refuse(Code::NotFound, "NO_SUCH_RESOURCE", &metadata, message)
+}
+
+pub(super) fn already_exists(kind: Kind, name: &str) -> Status {
+    let noun = kind.noun();
+    let metadata = [("kind", noun), ("name", name)];
+    let message = format!("resource.name: there is a {noun} named {name:?}");
+    refuse(Code::AlreadyExists, "ALREADY_EXISTS", &metadata, message)
+}
+
+pub(super) fn etag_mismatch(kind: Kind, name: &str, etag: &str) -> Status {
+    let noun = kind.noun();
+    let metadata = [("kind", noun), ("name", name), ("etag", etag)];
+    let message = format!("etag: {noun} {name} was changed since it was read; its etag is {etag}");
+    refuse(Code::Aborted, "ETAG_MISMATCH", &metadata, message)
+}
+
+pub(super) fn generation_mismatch(generation: u64) -> Status {
+    let metadata = [("generation", &*generation.to_string())];
+    let message =
+        format!("generation: the fabric was changed since it was read; it is {generation}");
+    refuse(Code::Aborted, "GENERATION_MISMATCH", &metadata, message)
+}
+
+/// `faults` say who names it.
+pub(super) fn in_use(kind: Kind, name: &str, faults: &InvalidFabric) -> Status {
+    let metadata = [("kind", kind.noun()), ("name", name)];
+    refuse(
+        Code::FailedPrecondition,
+        "IN_USE",
+        &metadata,
+        faults.to_string(),
+    )
+}
+
+pub(super) fn request_id_reused() -> Status {
+    let message = "request_id: an earlier request with this id had other content";
+    refuse(Code::InvalidArgument, "REQUEST_ID_REUSED", &[], message)
+}
+
+pub(super) fn busy() -> Status {
+    let message = "others changed the fabric again and again meanwhile; try again";
+    refuse(Code::Aborted, "FABRIC_BUSY", &[], message)
+}
+
+pub(super) fn upgrading() -> Status {
+    let message = "what an earlier release stored of the fabric is not converted yet; try again";
+    refuse(Code::Unavailable, "UPGRADING", &[], message)
+}
+
+pub(super) fn no_majority() -> Status {
+    let message = "no majority of replicas answers";
+    refuse(Code::Unavailable, "NO_MAJORITY", &[], message)
+}
+
+pub(super) fn outcome_unknown() -> Status {
+    let message = "the replicas did not answer in time; the change may still be made";
+    refuse(Code::Unavailable, "OUTCOME_UNKNOWN", &[], message)
+}
+
+/// What a client wrote, at whatever length.
+fn short(text: &str) -> String {
+    text.chars().take(NAME_CHARS_MAX).collect()
+}
+
+/// The longest name that there is.
+const NAME_CHARS_MAX: usize = 256;
+
+/// A task of ours ended without an answer.
+pub(super) fn defect() -> Status {
+    Status::internal("a defect of weft; its log has more")
+}
