@@ -99,7 +99,8 @@ impl Namespace {
         let named = |pid: &Pid| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            line.split_whitespace().any(|found| found == word)
+            let mut words = line.split_whitespace();
+            words.any(|found| found == word || found.ends_with(&format!("/{word}")))
         };
         let pids: Vec<Pid> = self.pids().into_iter().filter(named).collect();
         for pid in &pids {

@@ -13,7 +13,7 @@ pub(crate) enum Break {
     RouteTarget,
     /// No withdraw reaches the first leaf
     Withdraw,
-    /// A weight in the first leaf's kernel is doubled
+    /// A weight in the first leaf's kernel is doubled, and its agent stopped
     Weight,
     /// far-link: what a leaf sends to another has one next hop, which nobody takes away
     FarLinkBlind,
@@ -70,7 +70,7 @@ pub(crate) fn swallow_withdraws(lab: &Lab, expect: &Expect, swallow: bool) -> Re
     Ok(())
 }
 
-/// Doubles the first weight of the group behind the first leaf's first route.
+/// Doubles the first weight of the group behind the first leaf's first route, and stops the agent, which would mend it.
 pub(crate) fn weight(lab: &Lab, expect: &Expect) -> Result<(), Failure> {
     let Some(leaf) = expect.vteps.keys().next() else {
         return Ok(());
@@ -96,6 +96,7 @@ pub(crate) fn weight(lab: &Lab, expect: &Expect) -> Result<(), Failure> {
             .collect();
         let (id, group) = (id.to_string(), doubled.join("/"));
         println!("  break {leaf}: ip nexthop replace id {id} group {group}");
+        stand_still(lab, leaf)?;
         let protocol = hop["protocol"].as_str().unwrap_or("static").to_owned();
         let replace = [
             "ip", "nexthop", "replace", "id", &id, "group", &group, "proto", &protocol,
@@ -146,12 +147,23 @@ pub(crate) fn marks(lab: &Lab, leaf: &str) -> Result<(), Failure> {
     lab.run(leaf, &rule).map(drop)
 }
 
-/// SIGSTOP to the guardian of a leaf's agent.
+/// Kills the guardian of a leaf's agent, which has no time to start another one before it is killed too. One that is only
+/// stopped goes on then: the kernel wakes what an orphaned process group has stopped.
 pub(crate) fn guardian(lab: &Lab, leaf: &str) -> Result<(), Failure> {
-    println!("  break {leaf}: the guardian of weft-agent stands still");
-    let stopped = lab.namespace(leaf)?.signal("guardian", Signal::SIGSTOP)?;
-    match stopped {
+    println!("  break {leaf}: the guardian of weft-agent is killed with it");
+    stand_still(lab, leaf)?;
+    let killed = lab.namespace(leaf)?.signal("guardian", Signal::SIGKILL)?;
+    match killed {
         0 => Err(Failure::new(format!("no guardian in {leaf}"))),
+        _ => Ok(()),
+    }
+}
+
+/// SIGSTOP to a leaf's agent and its guardian.
+fn stand_still(lab: &Lab, leaf: &str) -> Result<(), Failure> {
+    let stopped = lab.namespace(leaf)?.signal("weft-agent", Signal::SIGSTOP)?;
+    match stopped {
+        0 => Err(Failure::new(format!("no agent in {leaf}"))),
         _ => Ok(()),
     }
 }

@@ -48,6 +48,8 @@ struct Row {
     data: Option<String>,
     routes: Option<Vec<String>>,
     leaf: Option<Vec<String>>,
+    #[serde(rename = "leaf-trixie")]
+    leaf_trixie: Option<Vec<String>>,
     #[serde(rename = "leaf-testing")]
     leaf_testing: Option<Vec<String>>,
     counts: Option<Counts>,
@@ -216,10 +218,12 @@ impl Table {
 impl Row {
     /// What the leaf has, where that is not what the replicas have.
     fn leaf(&self, suite: Suite) -> Option<&Vec<String>> {
-        match suite {
-            Suite::Testing => self.leaf_testing.as_ref().or(self.leaf.as_ref()),
-            Suite::Installed | Suite::Trixie => self.leaf.as_ref(),
-        }
+        let own = match suite {
+            Suite::Installed => None,
+            Suite::Trixie => self.leaf_trixie.as_ref(),
+            Suite::Testing => self.leaf_testing.as_ref(),
+        };
+        own.or(self.leaf.as_ref())
     }
 
     /// The next address of the range that the row is from.
