@@ -117,7 +117,7 @@ async fn list(client: Client) -> usize {
     let (mut listed, mut page_token) = (0, String::new());
     loop {
         let request = proto::ListLinksRequest {
-            page_size: Some(10_000),
+            page_size: 10_000,
             page_token,
         };
         let page = client.list_links(request).await.unwrap().into_inner();

@@ -21,6 +21,11 @@ impl Connection {
         Self { address, timeout }
     }
 
+    /// The same replica, with more time for each answer.
+    pub(crate) fn patient(&self, timeout: Duration) -> Self {
+        Self::new(self.address.clone(), self.timeout.max(timeout))
+    }
+
     /// A client of the operator's service, connected.
     pub(crate) async fn operator(&self) -> Result<OperatorClient<Channel>, Failure> {
         let channel = self.open().await?;

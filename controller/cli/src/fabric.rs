@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use prost_types::FieldMask;
@@ -10,9 +11,9 @@ use serde::Serialize;
 use tonic::{Code, Response, Status};
 use weft_proto::v1 as proto;
 
-use crate::dialog::{Dialog, PAGE_SIZE};
-use crate::failure::Failure;
-use crate::output::{self, Table, or_dash, printable};
+use crate::dialog::Dialog;
+use crate::failure::{self, Failure};
+use crate::output::{self, Format, Table, or_dash, printable};
 
 use declared::{Fabric, Host, HostPort, Link, Role, Switch, admin_state};
 
@@ -82,9 +83,11 @@ impl Apply {
         let mut client = connection.fabric().await?;
         let parts = tokio_stream::iter(fabric.parts(self.dry_run));
         let refused = |status: &Status| match status.code() {
-            Code::InvalidArgument => Failure::Refused(format!("{name}: {}", status.message())),
+            Code::InvalidArgument => Failure::Refused(format!("{name}: {}", failure::said(status))),
             _ => Failure::from_status(connection.address(), status),
         };
+        // The whole is read, checked and compared before the first part of the answer, and others may be writing.
+        let connection = &connection.patient(APPLY_TIMEOUT);
         let answer = connection.status(client.apply_fabric(parts)).await?;
         let mut answer = answer.map_err(|status| refused(&status))?;
         let mut applied = Applied::default();
@@ -165,25 +168,51 @@ fn read(file: &Path) -> Result<Fabric, Failure> {
 }
 
 async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let fabric = whole(dialog).await?;
+    let (fabric, incomplete) = whole(dialog).await?;
+    if incomplete && !matches!(dialog.format, Format::Table) {
+        let reason = "a part of a declaration only: one is being written, or was given up and has to be applied again";
+        return Err(Failure::Unmet(reason.to_owned()));
+    }
     if !output::object(dialog.out, dialog.format, &fabric)? {
         tables(&fabric, dialog.out)?;
+        if incomplete {
+            writeln!(
+                dialog.out,
+                "\nincomplete: it is being written, or has to be applied again"
+            )?;
+        }
     }
     Ok(())
 }
 
-/// Everything that is declared, page by page.
-async fn whole(dialog: &Dialog<'_>) -> Result<Fabric, Failure> {
+/// Everything that is declared, as of one generation, and whether it is a part of a declaration only.
+async fn whole(dialog: &Dialog<'_>) -> Result<(Fabric, bool), Failure> {
     let connection = &dialog.connection;
     let mut client = connection.fabric().await?;
-    let call = client.get_fabric(proto::GetFabricRequest {});
-    let head = connection.answer(call).await?;
+    for _ in 0..SHOW_ATTEMPTS {
+        let call = client.get_fabric(proto::GetFabricRequest {});
+        let before = connection.answer(call).await?;
+        let (generation, applying) = (before.generation, before.applying);
+        let fabric = pages(dialog, before).await?;
+        let call = client.get_fabric(proto::GetFabricRequest {});
+        if connection.answer(call).await?.generation == generation {
+            return Ok((fabric, applying));
+        }
+    }
+    let reason = "the fabric changes while it is read";
+    Err(Failure::unanswered(connection.address(), reason))
+}
+
+/// The facts behind a head, page by page.
+async fn pages(dialog: &Dialog<'_>, head: proto::GetFabricResponse) -> Result<Fabric, Failure> {
+    let connection = &dialog.connection;
+    let mut client = connection.fabric().await?;
     let mut fabric = Fabric {
         name: head.display_name,
         generation: head.generation,
         ..Fabric::default()
     };
-    let page_size = Some(PAGE_SIZE);
+    let page_size = PAGE_SIZE;
     let switches = connection.every(async |page_token| {
         let request = proto::ListSwitchesRequest {
             page_size,
@@ -358,6 +387,13 @@ fn rate(bps: u64) -> String {
         None => "-".to_owned(),
     }
 }
+
+/// Facts to ask for at a time: as many as a replica gives.
+const PAGE_SIZE: i32 = 10_000;
+/// A large declaration is read, checked and compared by then, also when another one is written before it.
+const APPLY_TIMEOUT: Duration = Duration::from_secs(600);
+/// Times that a fabric is read while others change it.
+const SHOW_ATTEMPTS: usize = 5;
 
 const UNITS: [(u64, &str); 5] = [
     (1_000_000_000_000, "Tb/s"),

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::{fmt, io};
 
 use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
 /// Why a command ended early.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Failure {
                 Self::unanswered(address, "no weft that knows the request")
             }
             (None, code) if status.message().is_empty() => Self::Refused(code.to_string()),
-            (None, _) => Self::Refused(status.message().to_owned()),
+            (None, _) => Self::Refused(said(status)),
         }
     }
 
@@ -79,6 +80,20 @@ impl From<io::Error> for Failure {
             io::ErrorKind::BrokenPipe => Self::Unread,
             _ => Self::Unwritten(error),
         }
+    }
+}
+
+/// Every field that is wrong, or what the replica says.
+pub(crate) fn said(status: &Status) -> String {
+    let bad = status.get_details_bad_request();
+    let fields = bad.map(|bad| bad.field_violations).unwrap_or_default();
+    let fields: Vec<String> = fields
+        .iter()
+        .map(|it| format!("{}: {}", it.field, it.description))
+        .collect();
+    match fields.len() {
+        0 | 1 => status.message().to_owned(),
+        _ => fields.join("; "),
     }
 }
 

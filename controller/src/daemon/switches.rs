@@ -60,6 +60,10 @@ struct Switches {
     declared: Declared,
     /// The generation of the fabric, and when it was seen first.
     seen: (u64, Instant),
+    /// The generation that was taken last.
+    taken: u64,
+    /// The generation of a fabric that was called incomplete.
+    warned: u64,
     topology: watch::Sender<Option<Arc<Topology>>>,
     announced: watch::Receiver<Arc<Announced>>,
     modes: Modes,
@@ -111,6 +115,8 @@ impl Switches {
             legacy: None,
             declared: Declared::default(),
             seen: (0, Instant::now()),
+            taken: 0,
+            warned: 0,
             topology,
             announced,
             modes: Modes::default(),
@@ -171,30 +177,44 @@ impl Switches {
         Some(())
     }
 
-    /// Takes the declared fabric when it is complete, or when nobody goes on completing it.
+    /// Takes the declared fabric when it is complete: switches are programmed from nothing else.
     fn take_declared(&mut self, now: Instant) {
         let declared = self.declared.topology();
         let generation = declared.generation();
         if self.seen.0 != generation {
             self.seen = (generation, now);
         }
-        // Every change of a fact changes the generation too.
-        if self
-            .topology
-            .borrow()
-            .as_ref()
-            .map_or(0, |it| it.generation())
-            == generation
-        {
+        if self.declared.head().is_some_and(|head| head.applying != 0) {
+            self.incomplete(now);
             return;
         }
-        let applying = self.declared.head().is_some_and(|head| head.applying != 0);
-        if applying && now.saturating_duration_since(self.seen.1) < APPLYING_PATIENCE {
+        if self.taken == generation {
             return;
         }
+        self.taken = generation;
         let topology = (!declared.is_empty()).then(|| Arc::new(declared.clone()));
         self.led.set_topology(topology.clone());
+        let planned = self.topology.borrow().clone();
+        if let (Some(planned), Some(topology)) = (&planned, &topology)
+            && planned.is_same_network(topology)
+        {
+            return; // hosts and their ports change no weight
+        }
         self.topology.send_replace(topology);
+    }
+
+    /// Says once that nobody goes on completing the declared fabric.
+    fn incomplete(&mut self, now: Instant) {
+        let (generation, since) = self.seen;
+        let patient = now.saturating_duration_since(since) < APPLYING_PATIENCE;
+        if patient || self.warned == generation {
+            return;
+        }
+        self.warned = generation;
+        tracing::warn!(
+            generation,
+            "a part of a declared fabric is written and nobody goes on: switches keep what they have until it is applied again"
+        );
     }
 
     async fn turn(&mut self) {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use prost::Message;
 use weft_proto::v1;
 
+pub(crate) use read::LABELS_MAX;
 pub(in crate::fabric) use read::below;
 pub use read::{FieldFault, InvalidFabric};
 

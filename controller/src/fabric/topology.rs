@@ -106,6 +106,12 @@ impl Topology {
         self.display_name.is_empty() && Kind::ALL.iter().all(|kind| self.count(*kind) == 0)
     }
 
+    /// Whether switches and links are those of another topology that this one was made of, or the other way around. False
+    /// also for equal ones that were declared anew.
+    pub fn is_same_network(&self, other: &Self) -> bool {
+        self.switches.ptr_eq(&other.switches) && self.links.ptr_eq(&other.links)
+    }
+
     /// How many facts of a kind there may be.
     pub fn most(kind: Kind) -> usize {
         check::most(kind)
@@ -522,6 +528,35 @@ pub(crate) mod tests {
             .iter()
             .for_each(|fact| made.remove(fact.kind(), fact.name()));
         assert_eq!(made, Topology::default().with_head("example", 0));
+    }
+
+    #[test]
+    fn hosts_and_their_ports_make_no_other_network() {
+        let one = leaf_spine(2, 1);
+        let mut other = one.clone();
+        let host = v1::Host {
+            name: "h9".to_owned(),
+            ..v1::Host::default()
+        };
+        other.put(Fact::read(&host).unwrap());
+        assert!(other.is_same_network(&one));
+        let mut link = v1::Link::of(&other.fact(Kind::Link, "leaf1:eth1--spine1:eth1").unwrap());
+        link.as_mut().unwrap().admin_state = v1::AdminState::Down.into();
+        other.put(Fact::read(&link.unwrap()).unwrap());
+        assert!(!other.is_same_network(&one));
+    }
+
+    #[test]
+    fn a_tier_is_that_of_the_role() {
+        let mut declaration = declared(1, 1);
+        declaration.switches[0].tier = Some(1);
+        declaration.switches[1].tier = Some(2);
+        assert!(Topology::new(&declaration).is_ok());
+        declaration.switches[0].tier = Some(7);
+        declaration.switches[1].tier = Some(1);
+        let refused = Topology::new(&declaration).unwrap_err();
+        let fields: Vec<_> = refused.faults.iter().map(|it| it.field.as_str()).collect();
+        assert_eq!(fields, ["switches[0].tier", "switches[1].tier"]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Service {
     changes: Arc<Changes>,
     /// Places for whole declarations: each may hold a fabric in memory.
     applying: Arc<Semaphore>,
+    /// Places for single changes that wait for their turn.
+    waiting: Semaphore,
 }
 
 impl Service {
@@ -35,6 +37,7 @@ impl Service {
         Self {
             changes: Arc::new(Changes::new(shared)),
             applying: Arc::new(Semaphore::new(APPLYING_MAX)),
+            waiting: Semaphore::new(WAITING_MAX),
         }
     }
 
@@ -47,10 +50,10 @@ impl Service {
     /// A page of facts in order of their names.
     async fn page<R: Resource>(
         &self,
-        size: Option<u32>,
+        size: i32,
         token: &str,
     ) -> Result<(proto::ResponseHeader, Vec<R>, String), Status> {
-        let (kind, size) = (R::KIND, page_size(size));
+        let (kind, size) = (R::KIND, page_size(size)?);
         // The token names the list and the last fact of the page before.
         let after = match token {
             "" => "",
@@ -146,9 +149,11 @@ impl Service {
         decide: impl Fn(&Topology) -> Result<Option<Change>, Status> + Send + 'static,
         name: &str,
     ) -> Result<(proto::ResponseHeader, Option<R>), Status> {
+        let _place = self.waiting.try_acquire().map_err(|_| refusal::busy())?;
+        // A client that goes away while it waits changes nothing; later it leaves nothing half done.
+        let turn = self.changes.turn().await;
         let changes = Arc::clone(&self.changes);
-        // A client that goes away leaves nothing half done.
-        let made = tokio::spawn(async move { changes.one(&asked, decide).await });
+        let made = tokio::spawn(async move { changes.one(turn, &asked, decide).await });
         let (topology, header) = made.await.map_err(|_| refusal::defect())??;
         Ok((header, found(&topology, name).ok()))
     }
@@ -183,10 +188,11 @@ fn checked(topology: &Topology, change: Change) -> Result<Change, Status> {
     Ok(change)
 }
 
-fn page_size(wanted: Option<u32>) -> usize {
-    match usize::try_from(wanted.unwrap_or(0)).unwrap_or(PAGE_MAX) {
-        0 => PAGE_DEFAULT,
-        size => size.min(PAGE_MAX),
+fn page_size(wanted: i32) -> Result<usize, Status> {
+    match usize::try_from(wanted) {
+        Ok(0) => Ok(PAGE_DEFAULT),
+        Ok(size) => Ok(size.min(PAGE_MAX)),
+        Err(_) => Err(refusal::field("page_size", "below 0")),
     }
 }
 
@@ -208,6 +214,8 @@ const PAGE_MAX: usize = 10_000;
 /// Clients take messages of 4 MiB unless told otherwise.
 const PAGE_OCTETS_MAX: usize = 2 << 20;
 const APPLYING_MAX: usize = 2;
+/// Each holds its request, of 4 MiB at most, and takes some milliseconds.
+const WAITING_MAX: usize = 256;
 /// Batches that a client is behind with its answers.
 const ANSWERS_MAX: usize = 64;
 
@@ -221,6 +229,9 @@ impl fabric_service_server::FabricService for Service {
     ) -> Answer<proto::GetFabricResponse> {
         permit(&request, Permission::ReadFabric)?;
         let known = self.changes.known().await?;
+        if known.upgrading {
+            return Err(refusal::upgrading());
+        }
         let topology = known.declared.topology();
         let count = |kind| u32::try_from(topology.count(kind)).unwrap_or(u32::MAX);
         Ok(Response::new(proto::GetFabricResponse {
@@ -241,7 +252,7 @@ impl fabric_service_server::FabricService for Service {
     ) -> Answer<BoxStream<proto::ApplyFabricResponse>> {
         let by = permit(&request, Permission::ChangeFabric)?;
         let place = Arc::clone(&self.applying).try_acquire_owned();
-        let place = place.map_err(|_| refusal::busy())?;
+        let place = place.map_err(|_| refusal::too_many_applies(APPLYING_MAX))?;
         let changes = Arc::clone(&self.changes);
         let (answers, told) = mpsc::channel(ANSWERS_MAX);
         // A client that goes away leaves nothing half done.

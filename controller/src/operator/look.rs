@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
+use super::refusal;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
 
@@ -11,7 +12,7 @@ use crate::speaker::Shared;
 /// catches up within a few turns.
 ///
 /// # Errors
-/// UNAVAILABLE while the replica stops, DEADLINE_EXCEEDED if it does not keep up.
+/// UNAVAILABLE while the replica stops, or if it does not keep up.
 pub(super) async fn at<T: Send + 'static>(
     shared: &Shared,
     index: u64,
@@ -25,10 +26,10 @@ pub(super) async fn at<T: Send + 'static>(
         match answer.await {
             Some(Some(answer)) => return Ok(answer),
             Some(None) => tokio::time::sleep(CATCH_UP_PAUSE).await,
-            None => return Err(Status::unavailable("the replica is stopping")),
+            None => return Err(refusal::stopping()),
         }
     }
-    Err(Status::deadline_exceeded("this replica does not keep up"))
+    Err(refusal::behind())
 }
 
 /// A second: a replica that is further behind cannot answer.

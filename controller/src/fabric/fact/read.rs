@@ -30,7 +30,8 @@ impl InvalidFabric {
         self.faults.is_empty()
     }
 
-    pub(in crate::fabric) fn fault(&mut self, field: impl fmt::Display, reason: impl fmt::Display) {
+    /// Adds a fault, as long as they are few.
+    pub(crate) fn fault(&mut self, field: impl fmt::Display, reason: impl fmt::Display) {
         if self.faults.len() < FAULTS_MAX {
             // What a client wrote stands in it, at whatever length.
             let short = |text: String| match text.char_indices().nth(FAULT_CHARS_MAX) {
@@ -98,6 +99,17 @@ pub(super) fn switch(
     }
     if role == Some(Role::Leaf) && switch.vtep_address.is_empty() {
         faults.fault(below(field, "vtep_address"), "empty, and a leaf needs one");
+    }
+    let far = match role {
+        Some(Role::Leaf) => switch.tier.is_some_and(|tier| tier != 1),
+        Some(Role::Spine) => switch.tier.is_some_and(|tier| tier < 2),
+        None => false,
+    };
+    if far {
+        faults.fault(
+            below(field, "tier"),
+            "a leaf is of tier 1, a spine of tier 2 or more",
+        );
     }
     if !switch.pod.is_empty() && !is_name(&switch.pod) {
         faults.fault(below(field, "pod"), not_a_name(&switch.pod));
@@ -345,7 +357,7 @@ const NAME_OCTETS_MAX: usize = 63;
 /// Two names of switches and two of interfaces, with what stands between them.
 const LONG_NAME_OCTETS_MAX: usize = 256;
 /// A fact is a log entry, and every replica holds all of them.
-const LABELS_MAX: usize = 32;
+pub(crate) const LABELS_MAX: usize = 32;
 /// As long as a value in Kubernetes' annotations seldom is.
 const LABEL_OCTETS_MAX: usize = 256;
 /// RFC 7348 §5: 24 bits.

@@ -1,12 +1,13 @@
 //! Makes changes of the fabric: each on the condition that the fabric is as it was when the change was decided, so that they
 //! come one after the other. Knows neither what a change is nor who decides it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tonic::Status;
 use weft_proto::v1::ResponseHeader;
 use weft_store::{Batch, Condition, Op, Outcome};
@@ -21,10 +22,10 @@ use crate::speaker::Shared;
 /// Makes changes.
 pub(super) struct Changes {
     shared: Arc<Shared>,
-    /// Changes of this replica come one after the other: only those of others overtake them.
-    turn: Mutex<()>,
-    /// Numbers the changes of several batches.
-    marks: AtomicU64,
+    /// Single changes of this replica come one after the other: only those of others overtake them.
+    turn: Arc<Mutex<()>>,
+    /// The change of several batches that stood still for so long that nobody waits for it any more; 0: none.
+    abandoned: AtomicU64,
 }
 
 /// What is agreed of the fabric, and up to where.
@@ -70,15 +71,19 @@ impl Changes {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            turn: Mutex::new(()),
-            marks: AtomicU64::new(1),
+            turn: Arc::default(),
+            abandoned: AtomicU64::new(0),
         }
     }
 
-    /// A name for a change of several batches that no other one has.
+    /// A name for a change of several batches that no other one has, here, elsewhere or after a restart.
     pub(super) fn mark(&self) -> u64 {
-        let number = self.marks.fetch_add(1, Ordering::Relaxed);
-        (self.shared.replica << 40) | number
+        RandomState::new().hash_one(self.shared.replica).max(1)
+    }
+
+    /// Waits until every single change that came before is made.
+    pub(super) async fn turn(&self) -> Turn {
+        Turn(Arc::clone(&self.turn).lock_owned().await)
     }
 
     /// What is agreed of the fabric, with everything that was agreed before the call.
@@ -110,10 +115,10 @@ impl Changes {
     /// Makes one change that is decided from the fabric as it stands; None: nothing has to change. Then the fabric as it is.
     pub(super) async fn one(
         &self,
+        _turn: Turn,
         asked: &Asked,
         decide: impl Fn(&Topology) -> Result<Option<Change>, Status>,
     ) -> Result<(Topology, ResponseHeader), Status> {
-        let _turn = self.turn.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             let known = self.unlocked(None).await?;
             if known.upgrading {
@@ -137,7 +142,11 @@ impl Changes {
             if asked.validate_only || (change.is_none() && asked.id.is_none()) {
                 return Ok((topology, header));
             }
-            let mut head = next(&declared);
+            let mut head = Head {
+                // What is a part of a declaration stays one.
+                applying: declared.head().map_or(0, |head| head.applying),
+                ..next(&declared)
+            };
             if head.display_name.is_empty() {
                 UNNAMED.clone_into(&mut head.display_name);
             }
@@ -182,7 +191,11 @@ impl Changes {
         loop {
             let known = self.known().await?;
             let mark = known.declared.head().map_or(0, |head| head.applying);
-            if mark == 0 || own == Some(mark) || patience == 0 {
+            if mark == 0 || own == Some(mark) || self.abandoned.load(Ordering::Relaxed) == mark {
+                return Ok(known);
+            }
+            if patience == 0 {
+                self.abandoned.store(mark, Ordering::Relaxed);
                 return Ok(known);
             }
             let generation = known.declared.topology().generation();
@@ -204,6 +217,11 @@ impl Changes {
         }
     }
 }
+
+/// The right to make the next single change of this replica.
+pub(super) struct Turn(
+    #[expect(dead_code, reason = "held until it is dropped")] OwnedMutexGuard<()>,
+);
 
 /// What became of a batch.
 pub(super) enum Made {

@@ -9,7 +9,7 @@ use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic_types::StatusExt;
 use tower::service_fn;
-use weft_store::Replica;
+use weft_store::{Batch, Outcome, Replica};
 
 use super::fabric_service_server::FabricServiceServer;
 use super::*;
@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::consensus;
 use crate::fabric::topology::Declaration;
 use crate::fabric::topology::tests::declared;
+use crate::ledger::{self, FactKey, Head};
 use crate::operator::metrics::Counted;
 use crate::reflector::{Reflector, thread};
 use proto::fabric_service_client::FabricServiceClient;
@@ -24,6 +25,7 @@ use proto::fabric_service_client::FabricServiceClient;
 /// A lone replica.
 struct Lone {
     client: FabricServiceClient<Channel>,
+    consensus: consensus::Consensus,
     commands: mpsc::Sender<consensus::Command>,
     inputs: mpsc::Sender<thread::Input>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -43,7 +45,7 @@ impl Lone {
             consensus::start(replica, inputs.clone(), BTreeMap::new(), Counted::new());
         let reflector = thread::start(Reflector::new(config.bgp.local), view, inbox);
         let commands = consensus.commands();
-        let shared = Shared::new(config, "weft".to_owned(), consensus, reflection);
+        let shared = Shared::new(config, "weft".to_owned(), consensus.clone(), reflection);
         let service = FabricServiceServer::new(Service::new(Arc::new(shared)));
         let (near, far) = tokio::io::duplex(1 << 20);
         let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
@@ -62,6 +64,7 @@ impl Lone {
         let channel = endpoint.connect_with_connector(wire).await.unwrap();
         let mut lone = Self {
             client: FabricServiceClient::new(channel),
+            consensus,
             commands,
             inputs,
             threads: vec![store, reflector],
@@ -87,6 +90,11 @@ impl Lone {
     async fn generation(&mut self) -> Result<u64, Status> {
         let answer = self.client.get_fabric(proto::GetFabricRequest {}).await?;
         Ok(answer.into_inner().generation)
+    }
+
+    async fn applying(&mut self) -> bool {
+        let answer = self.client.get_fabric(proto::GetFabricRequest {}).await;
+        answer.unwrap().into_inner().applying
     }
 
     /// Declares a fabric as a whole; what that changed, and the generation after it.
@@ -129,11 +137,11 @@ impl Lone {
 
     async fn hosts(
         &mut self,
-        page_size: u32,
+        page_size: i32,
         page_token: &str,
     ) -> Result<(Vec<String>, String), Status> {
         let request = proto::ListHostsRequest {
-            page_size: Some(page_size),
+            page_size,
             page_token: page_token.to_owned(),
         };
         let page = self.client.list_hosts(request).await?.into_inner();
@@ -371,6 +379,7 @@ async fn of_two_fabrics_that_are_applied_at_once_one_is_there_whole() {
     let both = ["a", "b"].map(|name| {
         let mut client = Lone {
             client: lone.client.clone(),
+            consensus: lone.consensus.clone(),
             commands: lone.commands.clone(),
             inputs: lone.inputs.clone(),
             threads: Vec::new(),
@@ -395,5 +404,87 @@ async fn of_two_fabrics_that_are_applied_at_once_one_is_there_whole() {
     // Whoever came second took the other's hosts away as well.
     let (changes, _) = lone.apply(&large(&last, &last), |_| {}).await.unwrap();
     assert_eq!(changes, []);
+    lone.stop().await;
+}
+
+/// A replica died while it wrote a declaration: what is written stays a part of it, whatever else changes, until one is
+/// applied.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_a_part_of_a_declaration_stays_one_until_it_is_applied() {
+    let mut lone = Lone::start().await;
+    let head = Head {
+        generation: 1,
+        applying: 77,
+        display_name: "half".to_owned(),
+    };
+    let ops = vec![ledger::put(&FactKey::Head, head.encode())];
+    let conditions = Vec::new();
+    let batch = Batch { conditions, ops };
+    let made = lone.consensus.propose(batch).await;
+    assert!(matches!(made, Outcome::Applied { .. }));
+    // The first waits until it is clear that nobody goes on.
+    for name in ["h1", "h2"] {
+        lone.create(name, "").await.unwrap();
+        assert!(lone.applying().await);
+    }
+    lone.apply(&declared(1, 1), |_| {}).await.unwrap();
+    assert!(!lone.applying().await);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_declaration_of_several_batches_is_for_the_generation_that_it_names() {
+    let mut lone = Lone::start().await;
+    lone.create("h", "").await.unwrap();
+    let large = large("a", "a");
+    let only_checked = |it: &mut proto::ApplyFabricRequest| {
+        (it.validate_only, it.generation) = (true, Some(7));
+    };
+    let refused = lone.apply(&large, only_checked).await.unwrap_err();
+    assert_eq!(reason(&refused).1, "GENERATION_MISMATCH");
+    let applied = lone.apply(&large, |it| it.generation = Some(1)).await;
+    let (changes, generation) = applied.unwrap();
+    assert_eq!((changes.len(), generation), (1501, 1 + 4));
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_part_says_nothing_else_of_the_whole() {
+    let mut lone = Lone::start().await;
+    let first = proto::ApplyFabricRequest {
+        display_name: "a".to_owned(),
+        ..Default::default()
+    };
+    let others = [
+        (
+            "validate_only",
+            proto::ApplyFabricRequest {
+                validate_only: true,
+                ..Default::default()
+            },
+        ),
+        (
+            "generation",
+            proto::ApplyFabricRequest {
+                generation: Some(1),
+                ..Default::default()
+            },
+        ),
+        (
+            "display_name",
+            proto::ApplyFabricRequest {
+                display_name: "b".to_owned(),
+                ..Default::default()
+            },
+        ),
+    ];
+    for (field, other) in others {
+        let parts = tokio_stream::iter([first.clone(), other]);
+        let mut answer = lone.client.apply_fabric(parts).await.unwrap().into_inner();
+        assert_eq!(fields(&answer.message().await.unwrap_err()), [field]);
+    }
+    assert_eq!(lone.generation().await.unwrap(), 0);
+    let below = lone.hosts(-1, "").await.unwrap_err();
+    assert_eq!(fields(&below), ["page_size"]);
     lone.stop().await;
 }
