@@ -6,37 +6,19 @@
     reason = "a measurement that cannot be set up fails"
 )]
 
-use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+mod replicas;
 
 use prost::Message;
 use prost_types::FieldMask;
-use tokio::time::{Instant, sleep};
-use tonic::transport::Channel;
-use weft_proto::v1::fabric_service_client::FabricServiceClient;
+use tokio::time::Instant;
 use weft_proto::v1::{self as proto};
 
-type Client = FabricServiceClient<Channel>;
-
-/// A replica.
-struct Replica {
-    child: Child,
-    api: u16,
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _waited = self.child.wait();
-    }
-}
+use replicas::{Client, Replica, connect};
 
 #[tokio::main]
 async fn main() {
     let dir = tempfile::tempdir().unwrap();
-    let replicas = start(dir.path());
+    let replicas = Replica::three(dir.path());
     let mut clients = Vec::new();
     for replica in &replicas {
         clients.push(connect(replica.api).await);
@@ -67,7 +49,7 @@ async fn main() {
     let took = begin.elapsed().as_secs_f64();
     say(&format!("list: {listed} links in {took:.2} s"));
     for (replica, id) in replicas.iter().zip(1..) {
-        let peak = peak(replica.child.id());
+        let peak = peak(replica.id());
         say(&format!("replica {id}: peak of {:.0} MiB", mebi(peak)));
     }
 }
@@ -196,52 +178,6 @@ fn declaration(links: &[proto::Link]) -> Vec<proto::ApplyFabricRequest> {
         ..proto::ApplyFabricRequest::default()
     }));
     parts
-}
-
-/// Three replicas on ports that were free a moment ago.
-fn start(dir: &Path) -> Vec<Replica> {
-    let port = || {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        listener.local_addr().unwrap().port()
-    };
-    let raft: Vec<u16> = (0..3).map(|_| port()).collect();
-    let members: String = (1..)
-        .zip(&raft)
-        .map(|(id, port)| format!("[[replicas]]\nid = {id}\naddress = \"127.0.0.1:{port}\"\n"))
-        .collect();
-    let replica = |id: usize| {
-        let (api, bgp) = (port(), port());
-        let data = dir.join(format!("weft{id}"));
-        let text = format!(
-            "[replica]\nid = {id}\ndata_dir = {data:?}\n{members}[bgp]\nasn = 64512\nrouter_id = \"192.0.2.{id}\"\n\
-             cluster_id = \"192.0.2.1\"\nlisten = [\"127.0.0.1:{bgp}\"]\n[api]\nlisten = \"127.0.0.1:{api}\"\n"
-        );
-        let file = dir.join(format!("weft{id}.toml"));
-        std::fs::write(&file, text).unwrap();
-        let log = std::fs::File::create(dir.join(format!("weft{id}.log"))).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_weftd"))
-            .arg("--config")
-            .arg(&file)
-            .stdout(Stdio::from(log.try_clone().unwrap()))
-            .stderr(Stdio::from(log))
-            .spawn()
-            .unwrap();
-        Replica { child, api }
-    };
-    (1..=3).map(replica).collect()
-}
-
-/// A client, once the replica answers.
-async fn connect(api: u16) -> Client {
-    loop {
-        let client = Client::connect(format!("http://127.0.0.1:{api}")).await;
-        if let Ok(mut client) = client
-            && client.get_fabric(proto::GetFabricRequest {}).await.is_ok()
-        {
-            return client;
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// The first replica that does not lead.

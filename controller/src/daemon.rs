@@ -34,13 +34,14 @@ use tonic_health::server::HealthReporter;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
 use weft_proto::operator::v1::operator_server::OperatorServer;
 use weft_proto::v1::fabric_service_server::FabricServiceServer;
+use weft_proto::v1::watch_service_server::WatchServiceServer;
 use weft_store::{OpenError, Outcome, Replica};
 
 use crate::config::Config;
 use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
-use crate::operator::{fabric, metrics, service};
+use crate::operator::{fabric, metrics, service, watch as watching};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
@@ -279,6 +280,9 @@ fn serve_api(
         .add_service(FabricServiceServer::new(fabric::Service::new(Arc::clone(
             shared,
         ))))
+        .add_service(WatchServiceServer::new(watching::Service::new(Arc::clone(
+            shared,
+        ))))
         .add_service(health_service)
         .add_service(reflection().build_v1().expect(described))
         .add_service(reflection().build_v1alpha().expect(described));
@@ -301,7 +305,7 @@ async fn report_health(health: HealthReporter, mut group: watch::Receiver<Group>
             true => ServingStatus::Serving,
             false => ServingStatus::NotServing,
         };
-        for service in [OPERATOR, FABRIC] {
+        for service in [OPERATOR, FABRIC, WATCH] {
             health.set_service_status(service, status).await;
         }
         if group.changed().await.is_err() {
@@ -433,6 +437,7 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const RAFT_WINDOW: u32 = 4 << 20;
 const OPERATOR: &str = "weft.operator.v1.Operator";
 const FABRIC: &str = "weft.v1.FabricService";
+const WATCH: &str = "weft.v1.WatchService";
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,8 @@ mod balance;
 pub(crate) mod config;
 mod explain;
 pub mod fabric;
+#[cfg(test)]
+mod lone;
 mod look;
 pub mod metrics;
 mod moves;
@@ -19,6 +21,7 @@ mod rib;
 mod routes;
 pub mod service;
 mod views;
+pub mod watch;
 
 /// Places of a table that are looked at, and destinations that are copied at most, at a time: some milliseconds of
 /// the tables' thread.

@@ -4,6 +4,7 @@
 mod alarms;
 pub mod families;
 pub mod freezes;
+pub mod history;
 pub mod learn;
 pub mod owner;
 mod sources;
@@ -32,7 +33,8 @@ use weft_evpn::moves::{self, Moves, Place};
 use weft_evpn::vtep::Vteps;
 use weft_store::{Applied, Change};
 
-use crate::fabric::declared::Declared;
+use crate::fabric::declared::{Changed, Declared};
+use crate::fabric::fact::Kind;
 use crate::fabric::mode::{Mode, Modes};
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
 use families::{FamilyState, GroupId, Image, LastValue};
@@ -67,6 +69,8 @@ pub struct Reflector {
     /// Peers whose agreed state changed since the last poll.
     touched: HashSet<PeerId>,
     control_touched: bool,
+    /// What became of declared facts since the last poll.
+    changed: Vec<Changed>,
 }
 
 /// What is agreed about one peer.
@@ -99,6 +103,8 @@ pub enum Output {
     Agreed(PeerId, Agreed),
     /// Facts that are not routes, or who serves which peer, changed.
     Control,
+    /// Declared facts changed, in this order.
+    Declared(Vec<Changed>),
     /// MAC addresses move too often.
     Alarm(moves::Alarm),
     /// What peers' guards may ask of the fabric changed.
@@ -127,6 +133,7 @@ impl Reflector {
             next_group: 1,
             touched: HashSet::new(),
             control_touched: false,
+            changed: Vec::new(),
         }
     }
 
@@ -185,6 +192,8 @@ impl Reflector {
             self.put(value, std::slice::from_ref(key));
         }
         self.index = index;
+        // Nobody knows when what is different became so.
+        self.changed.clear();
     }
 
     /// Keys of every fact held.
@@ -242,10 +251,7 @@ impl Reflector {
                 }
                 Some(FactKey::Head) => self.control_mut().declared.put_head(Head::decode(value)),
                 Some(FactKey::Declared(kind, name)) => {
-                    if let Err(error) = self.control_mut().declared.put(kind, name, value) {
-                        let kind = kind.noun();
-                        tracing::error!(kind, name, %error, "a committed fact of the fabric is not understood");
-                    }
+                    self.change_declared(kind, name, Some(value))
                 }
                 Some(FactKey::Request(id)) => {
                     let request = Request::decode(value);
@@ -340,6 +346,30 @@ impl Reflector {
         self.control_touched = true;
     }
 
+    /// Takes a fact of the declared fabric as it is stored, or forgets it.
+    fn change_declared(&mut self, kind: Kind, name: &str, value: Option<&Bytes>) {
+        let revision = self.index;
+        let declared = &mut self.control_mut().declared;
+        let before = declared.topology().fact(kind, name);
+        match value.map(|value| declared.put(kind, name, value)) {
+            None => declared.delete(kind, name),
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                let kind = kind.noun();
+                tracing::error!(kind, name, %error, "a committed fact of the fabric is not understood");
+            }
+        }
+        let after = declared.topology().fact(kind, name);
+        if before != after {
+            self.changed.push(Changed {
+                revision,
+                before,
+                after,
+                octets: CHANGED_OCTETS + 2 * value.map_or(0, Bytes::len),
+            });
+        }
+    }
+
     fn put_mode(&mut self, leaf: &str, value: &[u8]) {
         match ledger::decode_mode(value) {
             Some(mode) => self.control_mut().modes.set(leaf, Some(mode)),
@@ -388,7 +418,7 @@ impl Reflector {
                 self.forget_if_empty(peer);
             }
             Some(FactKey::Head) => self.control_mut().declared.put_head(None),
-            Some(FactKey::Declared(kind, name)) => self.control_mut().declared.delete(kind, name),
+            Some(FactKey::Declared(kind, name)) => self.change_declared(kind, name, None),
             Some(FactKey::Request(id)) => self.control_mut().declared.put_request(id, None),
             Some(FactKey::RequestAt(at)) => self.control_mut().declared.put_request_at(at, None),
             Some(FactKey::Fabric) => self.control_mut().fabric = None,
@@ -496,6 +526,9 @@ impl Reflector {
         }
         if std::mem::take(&mut self.control_touched) {
             out.push(Output::Control);
+        }
+        if !self.changed.is_empty() {
+            out.push(Output::Declared(std::mem::take(&mut self.changed)));
         }
         if let Some(view) = self.views.fabric() {
             out.push(Output::View(Arc::new(view)));
@@ -643,6 +676,8 @@ fn route_keys<N: weft_bgp::nlri::Nlri>(
 
 /// Spreads attributes over the interner's buckets; never visible outside.
 const INTERNER_SEED: u64 = 0x7765_6674;
+/// What a change of a declared fact takes beside its octets: two facts and their names.
+const CHANGED_OCTETS: usize = 512;
 
 #[cfg(test)]
 mod tests {

@@ -42,7 +42,7 @@ struct Step {
     run: fn(&Arguments) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step {
         name: "format",
         asks: "cargo fmt --check",
@@ -87,6 +87,11 @@ const STEPS: [Step; 10] = [
         name: "fuzz",
         asks: "every fuzz target for a few seconds",
         run: fuzz,
+    },
+    Step {
+        name: "watch",
+        asks: "a client follows every change while three leaders are killed",
+        run: watch,
     },
     Step {
         name: "labs",
@@ -188,6 +193,11 @@ fn tests(arguments: &Arguments) -> Command {
 fn doc(_: &Arguments) -> Result<(), Failure> {
     let scope = ["doc", "--release", "--workspace", "--no-deps", "--quiet"];
     pass(cargo().args(scope).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The measure of `cargo bench-watch`, for a few leaders.
+fn watch(_: &Arguments) -> Result<(), Failure> {
+    pass(cargo().args(["bench-watch", "--", "--kills", "3"]))
 }
 
 fn tidy(_: &Arguments) -> Result<(), Failure> {

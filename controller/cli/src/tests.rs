@@ -314,6 +314,7 @@ impl fabric_server::FabricService for Replica {
                 kind: fabric::ResourceKind::Host.into(),
                 name: host.name,
                 r#type: fabric::ChangeType::Created.into(),
+                ..fabric::ResourceChange::default()
             });
             answers.push(Ok(fabric::ApplyFabricResponse {
                 changes: created.collect(),

@@ -7,6 +7,19 @@ use imbl::OrdMap;
 use super::topology::{Fact, InvalidFabric, Kind, Topology};
 use crate::ledger::{FactKey, Head, Request, RequestId};
 
+/// What became of one fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Raft index of the change.
+    pub revision: u64,
+    /// The fact as it was; None if it was not there.
+    pub before: Option<Fact>,
+    /// The fact as it is; None if it went.
+    pub after: Option<Fact>,
+    /// Octets of memory that both take, about.
+    pub octets: usize,
+}
+
 /// What is agreed of the fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declared {

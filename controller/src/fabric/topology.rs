@@ -347,6 +347,7 @@ impl Change {
             kind: kind.to_message().into(),
             name: name.to_owned(),
             r#type: change.into(),
+            ..v1::ResourceChange::default()
         }
     }
 }

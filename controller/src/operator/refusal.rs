@@ -152,6 +152,36 @@ pub(super) fn outcome_unknown() -> Status {
     refuse(Code::Unavailable, "OUTCOME_UNKNOWN", &[], message)
 }
 
+/// What a watcher asks for is forgotten here.
+pub(super) fn revision_compacted(oldest: u64) -> Status {
+    let metadata = [("oldest_revision", &*oldest.to_string())];
+    let message =
+        format!("after_revision: forgotten at this replica; the oldest that it knows is {oldest}");
+    refuse(Code::OutOfRange, "REVISION_COMPACTED", &metadata, message)
+}
+
+/// What a watcher asks for is nowhere yet.
+pub(super) fn revision_in_future(revision: u64) -> Status {
+    let metadata = [("revision", &*revision.to_string())];
+    let message = format!("after_revision: the replicas are at {revision} only");
+    refuse(Code::OutOfRange, "REVISION_IN_FUTURE", &metadata, message)
+}
+
+pub(super) fn watcher_too_slow() -> Status {
+    let message = "the client did not take answers for 30 seconds";
+    refuse(Code::ResourceExhausted, "WATCHER_TOO_SLOW", &[], message)
+}
+
+pub(super) fn too_many_watchers(most: usize) -> Status {
+    let message = format!("this replica has {most} watchers already");
+    refuse(Code::ResourceExhausted, "TOO_MANY_WATCHERS", &[], message)
+}
+
+pub(super) fn no_leader() -> Status {
+    let message = "this replica has heard of no leader for some time";
+    refuse(Code::Unavailable, "NO_LEADER", &[], message)
+}
+
 /// What a client wrote, at whatever length.
 fn short(text: &str) -> String {
     text.chars().take(NAME_CHARS_MAX).collect()

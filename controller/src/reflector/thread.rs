@@ -20,6 +20,7 @@ use weft_store::{Applied, Change, StoreError, View};
 
 use super::alarms::Alarms;
 use super::families::GroupId;
+use super::history::History;
 use super::learn::sanity::FabricView;
 use super::owner::Agreed;
 use super::{Output, Reflector};
@@ -112,6 +113,7 @@ pub struct Reflection {
     inputs: mpsc::Sender<Input>,
     control: watch::Receiver<u64>,
     view: watch::Receiver<Arc<FabricView>>,
+    history: Arc<History>,
 }
 
 impl Reflection {
@@ -185,6 +187,11 @@ impl Reflection {
         self.view.clone()
     }
 
+    /// What became of declared facts lately.
+    pub fn history(&self) -> &Arc<History> {
+        &self.history
+    }
+
     /// Where applied entries and the stop go.
     pub fn inputs(&self) -> mpsc::Sender<Input> {
         self.inputs.clone()
@@ -196,15 +203,18 @@ pub fn channel() -> (Reflection, Inbox) {
     let (inputs, inbox) = mpsc::channel(INPUTS_MAX);
     let (publish, control) = watch::channel(0);
     let (show, view) = watch::channel(Arc::default());
+    let history = Arc::new(History::new());
     let reflection = Reflection {
         inputs,
         control,
         view,
+        history: Arc::clone(&history),
     };
     let inbox = Inbox {
         inbox,
         publish,
         show,
+        history,
     };
     (reflection, inbox)
 }
@@ -214,6 +224,7 @@ pub struct Inbox {
     inbox: mpsc::Receiver<Input>,
     publish: watch::Sender<u64>,
     show: watch::Sender<Arc<FabricView>>,
+    history: Arc<History>,
 }
 
 /// Starts the thread on what the store holds.
@@ -345,7 +356,10 @@ impl Edge {
             Ok((state.applied()?, state.scan(b"").collect::<Result<_, _>>()?))
         };
         match read() {
-            Ok((index, facts)) => self.reflector.reset(index, facts),
+            Ok((index, facts)) => {
+                self.reflector.reset(index, facts);
+                self.inbox.history.reset(index);
+            }
             Err(error) => panic!("the committed state cannot be read: {error}"),
         }
     }
@@ -372,9 +386,11 @@ impl Edge {
                 }
                 Output::Alarm(alarm) => self.alarms.say(&alarm, now),
                 Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
+                Output::Declared(changed) => self.inbox.history.push(changed),
                 Output::View(view) => drop(self.inbox.show.send_replace(view)),
             }
         }
+        self.inbox.history.reach(self.reflector.index());
         self.alarms.say_rest(now);
         self.outputs = outputs;
         self.polls += 1;

@@ -1,0 +1,107 @@
+//! Three weftd of this build, each with a directory of its own on this machine's disk.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tonic::transport::{Channel, Endpoint};
+use weft_proto::v1::GetFabricRequest;
+use weft_proto::v1::fabric_service_client::FabricServiceClient;
+
+/// A client of a replica.
+pub type Client = FabricServiceClient<Channel>;
+
+/// A replica.
+pub struct Replica {
+    child: Child,
+    file: PathBuf,
+    /// Port of its API.
+    pub api: u16,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Replica {
+    /// Three replicas on ports that were free a moment ago.
+    pub fn three(dir: &Path) -> Vec<Self> {
+        let port = || {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            listener.local_addr().unwrap().port()
+        };
+        let raft: Vec<u16> = (0..3).map(|_| port()).collect();
+        let members: String = (1..)
+            .zip(&raft)
+            .map(|(id, port)| format!("[[replicas]]\nid = {id}\naddress = \"127.0.0.1:{port}\"\n"))
+            .collect();
+        let replica = |id: usize| {
+            let (api, bgp) = (port(), port());
+            let data = dir.join(format!("weft{id}"));
+            let text = format!(
+                "[replica]\nid = {id}\ndata_dir = {data:?}\n{members}[bgp]\nasn = 64512\nrouter_id = \"192.0.2.{id}\"\n\
+                 cluster_id = \"192.0.2.1\"\nlisten = [\"127.0.0.1:{bgp}\"]\n[api]\nlisten = \"127.0.0.1:{api}\"\n"
+            );
+            let file = dir.join(format!("weft{id}.toml"));
+            std::fs::write(&file, text).unwrap();
+            let child = run(&file);
+            Self { child, file, api }
+        };
+        (1..=3).map(replica).collect()
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it with SIGKILL.
+    pub fn kill(&mut self) {
+        let _gone = self.child.kill();
+        let _waited = self.child.wait();
+    }
+
+    /// Starts it again.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.child = run(&self.file);
+    }
+}
+
+fn run(file: &Path) -> Child {
+    let log = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(file.with_extension("log"))
+        .unwrap();
+    Command::new(env!("CARGO_BIN_EXE_weftd"))
+        .arg("--config")
+        .arg(file)
+        .stdout(Stdio::from(log.try_clone().unwrap()))
+        .stderr(Stdio::from(log))
+        .spawn()
+        .unwrap()
+}
+
+/// A connection to a replica, made when it is first used; it waits for an answer for some seconds.
+pub fn channel(api: u16) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{api}")).unwrap();
+    endpoint.connect_timeout(PATIENCE).connect_lazy()
+}
+
+/// A client, once the replica answers.
+pub async fn connect(api: u16) -> Client {
+    loop {
+        let mut client = Client::new(channel(api));
+        if client.get_fabric(GetFabricRequest {}).await.is_ok() {
+            return client;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,207 @@
+//! A lone replica as its clients meet it: over gRPC, with its own store and reflector behind it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hyper_util::rt::TokioIo;
+use tokio::sync::mpsc;
+use tonic::transport::{Channel, Endpoint, Server};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+use tower::service_fn;
+use weft_proto::v1 as proto;
+use weft_proto::v1::fabric_service_client::FabricServiceClient;
+use weft_proto::v1::fabric_service_server::FabricServiceServer;
+use weft_proto::v1::watch_service_client::WatchServiceClient;
+use weft_proto::v1::watch_service_server::WatchServiceServer;
+use weft_store::{Applied, Change, Replica};
+
+use super::{fabric, watch};
+use crate::config::Config;
+use crate::consensus;
+use crate::fabric::topology::Declaration;
+use crate::operator::metrics::Counted;
+use crate::reflector::{Reflector, thread};
+use crate::speaker::Shared;
+
+/// A lone replica.
+pub(crate) struct Lone {
+    pub(crate) client: FabricServiceClient<Channel>,
+    pub(crate) watch: WatchServiceClient<Channel>,
+    pub(crate) consensus: consensus::Consensus,
+    commands: mpsc::Sender<consensus::Command>,
+    inputs: mpsc::Sender<thread::Input>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+    _dir: Arc<tempfile::TempDir>,
+}
+
+impl Lone {
+    pub(crate) async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::parse("[bgp]\nasn = 64496\n", "weftd.toml".as_ref()).unwrap();
+        let store = weft_store::Config::new(1, vec![1], dir.path(), config.cluster(), 1);
+        let replica = Replica::open(store).unwrap();
+        let view = replica.view();
+        let (reflection, inbox) = thread::channel();
+        let inputs = reflection.inputs();
+        let (consensus, store) =
+            consensus::start(replica, inputs.clone(), BTreeMap::new(), Counted::new());
+        let reflector = thread::start(Reflector::new(config.bgp.local), view, inbox);
+        let commands = consensus.commands();
+        let shared = Shared::new(config, "weft".to_owned(), consensus.clone(), reflection);
+        let shared = Arc::new(shared);
+        let fabric = FabricServiceServer::new(fabric::Service::new(Arc::clone(&shared)));
+        let watch = WatchServiceServer::new(watch::Service::new(shared));
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
+        tokio::spawn(
+            Server::builder()
+                .add_service(fabric)
+                .add_service(watch)
+                .serve_with_incoming(arriving),
+        );
+        let mut near = Some(near);
+        let wire = service_fn(move |_| {
+            let gone = || std::io::Error::from(std::io::ErrorKind::NotConnected);
+            let near = near.take().ok_or_else(gone);
+            std::future::ready(near.map(TokioIo::new))
+        });
+        let endpoint = Endpoint::from_static("http://replica.example");
+        let channel = endpoint.connect_with_connector(wire).await.unwrap();
+        let mut lone = Self {
+            client: FabricServiceClient::new(channel.clone()),
+            watch: WatchServiceClient::new(channel),
+            consensus,
+            commands,
+            inputs,
+            threads: vec![store, reflector],
+            _dir: Arc::new(dir),
+        };
+        // It leads after its first election.
+        while lone.generation().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        lone
+    }
+
+    /// Another client of it.
+    pub(crate) fn another(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            watch: self.watch.clone(),
+            consensus: self.consensus.clone(),
+            commands: self.commands.clone(),
+            inputs: self.inputs.clone(),
+            threads: Vec::new(),
+            _dir: Arc::clone(&self._dir),
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.commands.send(consensus::Command::Stop).await.unwrap();
+        self.inputs.send(thread::Input::Stop).await.unwrap();
+        let threads = self.threads;
+        let joined = tokio::task::spawn_blocking(|| {
+            threads.into_iter().for_each(|it| it.join().unwrap());
+        });
+        joined.await.unwrap();
+    }
+
+    /// Lets the reflector read its tables again, as after a snapshot of another replica.
+    pub(crate) async fn forget(&self) {
+        let changes = vec![Change::Reset];
+        let reset = thread::Input::Applied(Applied {
+            index: 0,
+            term: 0,
+            changes,
+        });
+        self.inputs.send(reset).await.unwrap();
+    }
+
+    pub(crate) async fn generation(&mut self) -> Result<u64, Status> {
+        let answer = self.client.get_fabric(proto::GetFabricRequest {}).await?;
+        Ok(answer.into_inner().generation)
+    }
+
+    pub(crate) async fn applying(&mut self) -> bool {
+        let answer = self.client.get_fabric(proto::GetFabricRequest {}).await;
+        answer.unwrap().into_inner().applying
+    }
+
+    /// Declares a fabric as a whole; what that changed, and the generation after it.
+    pub(crate) async fn apply(
+        &mut self,
+        declaration: &Declaration,
+        edit: impl Fn(&mut proto::ApplyFabricRequest),
+    ) -> Result<(Vec<proto::ResourceChange>, u64), Status> {
+        let mut first = proto::ApplyFabricRequest {
+            display_name: declaration.display_name.clone(),
+            switches: declaration.switches.clone(),
+            hosts: declaration.hosts.clone(),
+            ..Default::default()
+        };
+        edit(&mut first);
+        let second = proto::ApplyFabricRequest {
+            links: declaration.links.clone(),
+            host_ports: declaration.host_ports.clone(),
+            ..Default::default()
+        };
+        let parts = tokio_stream::iter([first, second]);
+        let mut answer = self.client.apply_fabric(parts).await?.into_inner();
+        let (mut changes, mut generation) = (Vec::new(), 0);
+        while let Some(part) = answer.message().await? {
+            changes.extend(part.changes);
+            generation = part.generation;
+        }
+        Ok((changes, generation))
+    }
+
+    pub(crate) async fn create(&mut self, name: &str, id: &str) -> Result<proto::Host, Status> {
+        let request = proto::CreateHostRequest {
+            resource: Some(host(name)),
+            request_id: id.to_owned(),
+            ..Default::default()
+        };
+        let answer = self.client.create_host(request).await?;
+        Ok(answer.into_inner().resource.unwrap())
+    }
+
+    pub(crate) async fn hosts(
+        &mut self,
+        page_size: i32,
+        page_token: &str,
+    ) -> Result<(Vec<String>, String), Status> {
+        let request = proto::ListHostsRequest {
+            page_size,
+            page_token: page_token.to_owned(),
+        };
+        let page = self.client.list_hosts(request).await?.into_inner();
+        let names = page.hosts.into_iter().map(|host| host.name);
+        Ok((names.collect(), page.next_page_token))
+    }
+}
+
+pub(crate) fn host(name: &str) -> proto::Host {
+    proto::Host {
+        name: name.to_owned(),
+        ..Default::default()
+    }
+}
+
+/// The code of a refusal and the reason that programs read.
+pub(crate) fn reason(refusal: &Status) -> (Code, String) {
+    let info = refusal.get_details_error_info();
+    let reason = info.map(|info| {
+        assert_eq!(info.domain, "weft");
+        info.reason
+    });
+    (refusal.code(), reason.unwrap_or_default())
+}
+
+/// The fields of a bad request.
+pub(crate) fn fields(refusal: &Status) -> Vec<String> {
+    assert_eq!(refusal.code(), Code::InvalidArgument);
+    let bad = refusal.get_details_bad_request();
+    let violations = bad.map(|it| it.field_violations).unwrap_or_default();
+    violations.into_iter().map(|it| it.field).collect()
+}

@@ -1,0 +1,208 @@
+//! The service as a client meets it.
+
+use prost_types::FieldMask;
+use tonic::{Code, Streaming};
+use weft_proto::v1::resource_change::Resource as Written;
+
+use super::*;
+use crate::fabric::topology::tests::declared;
+use crate::operator::lone::{Lone, fields, host, reason};
+
+const ID: &str = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+
+async fn watch(
+    lone: &mut Lone,
+    request: proto::WatchRequest,
+) -> Result<Streaming<proto::WatchResponse>, Status> {
+    Ok(lone.watch.watch(request).await?.into_inner())
+}
+
+fn after(revision: u64) -> proto::WatchRequest {
+    proto::WatchRequest {
+        after_revision: Some(revision),
+        ..Default::default()
+    }
+}
+
+/// Type, name and revision of the next changes, and where to go on.
+async fn next(
+    stream: &mut Streaming<proto::WatchResponse>,
+) -> (Vec<(proto::ChangeType, String, u64)>, u64) {
+    let answer = stream.message().await.unwrap().unwrap();
+    assert!(!answer.snapshot);
+    let changes = answer.changes.iter();
+    let changes = changes.map(|it| (it.r#type(), it.name.clone(), it.revision.unwrap()));
+    (changes.collect(), answer.header.unwrap().revision)
+}
+
+async fn delete(lone: &mut Lone, name: &str) {
+    let request = proto::DeleteHostRequest {
+        name: name.to_owned(),
+        ..Default::default()
+    };
+    lone.client.delete_host(request).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_hears_what_exists_and_then_what_changes() {
+    let mut lone = Lone::start().await;
+    lone.create("h1", "").await.unwrap();
+    let mut stream = watch(&mut lone, Default::default()).await.unwrap();
+    let snapshot = stream.message().await.unwrap().unwrap();
+    assert!(snapshot.snapshot);
+    assert_eq!(snapshot.changes.len(), 1);
+    let change = &snapshot.changes[0];
+    assert_eq!(
+        (change.r#type(), change.revision),
+        (proto::ChangeType::Created, None)
+    );
+    let Some(Written::HostResource(seen)) = &change.resource else {
+        panic!("{change:?}");
+    };
+    assert!(seen.name == "h1" && !seen.etag.is_empty());
+    let begun = snapshot.header.unwrap().revision;
+    let created = lone.create("h2", "").await.unwrap();
+    let (changes, revision) = next(&mut stream).await;
+    assert_eq!(changes.len(), 1);
+    let (change, name, at) = &changes[0];
+    assert_eq!((*change, name), (proto::ChangeType::Created, &created.name));
+    assert!(begun < *at && *at <= revision);
+    delete(&mut lone, "h2").await;
+    let (changes, _) = next(&mut stream).await;
+    assert_eq!(changes[0].0, proto::ChangeType::Deleted);
+    drop(stream);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_goes_on_where_it_stopped() {
+    let mut lone = Lone::start().await;
+    let mut stream = watch(&mut lone, Default::default()).await.unwrap();
+    let begun = stream.message().await.unwrap().unwrap();
+    let begun = begun.header.unwrap().revision;
+    drop(stream);
+    for name in ["h1", "h2", "h3"] {
+        lone.create(name, "").await.unwrap();
+    }
+    // What is asked for twice is made once, and heard once.
+    lone.create("h4", ID).await.unwrap();
+    lone.create("h4", ID).await.unwrap();
+    let update = proto::UpdateHostRequest {
+        resource: Some(proto::Host {
+            labels: [("rack".to_owned(), "r1".to_owned())].into(),
+            ..host("h1")
+        }),
+        update_mask: Some(FieldMask {
+            paths: vec!["labels".to_owned()],
+        }),
+        ..Default::default()
+    };
+    lone.client.update_host(update).await.unwrap();
+    let (mut heard, mut revision) = (Vec::new(), begun);
+    while heard.len() < 5 {
+        // A new stream for each answer.
+        let mut stream = watch(&mut lone, after(revision)).await.unwrap();
+        let (changes, reached) = next(&mut stream).await;
+        assert!(reached >= revision);
+        revision = reached;
+        heard.extend(changes.into_iter().map(|(change, name, _)| (change, name)));
+    }
+    use proto::ChangeType::{Created, Updated};
+    let expected = [
+        (Created, "h1"),
+        (Created, "h2"),
+        (Created, "h3"),
+        (Created, "h4"),
+        (Updated, "h1"),
+    ];
+    assert_eq!(
+        heard,
+        expected.map(|(change, name)| (change, name.to_owned()))
+    );
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_hears_only_what_it_asked_for() {
+    let mut lone = Lone::start().await;
+    lone.apply(&declared(2, 1), |_| {}).await.unwrap();
+    let request = proto::WatchRequest {
+        kinds: vec![
+            proto::ResourceKind::Link.into(),
+            proto::ResourceKind::Host.into(),
+        ],
+        names: vec!["h2".to_owned(), "leaf2:eth1--spine1:eth2".to_owned()],
+        ..Default::default()
+    };
+    let mut stream = watch(&mut lone, request).await.unwrap();
+    let snapshot = stream.message().await.unwrap().unwrap();
+    let names: Vec<_> = snapshot.changes.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["leaf2:eth1--spine1:eth2"]);
+    lone.create("h1", "").await.unwrap();
+    lone.create("h2", "").await.unwrap();
+    assert_eq!(next(&mut stream).await.0[0].1, "h2");
+    drop(stream);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_hears_of_no_change_hears_how_far_it_is() {
+    let mut lone = Lone::start().await;
+    let request = proto::WatchRequest {
+        names: vec!["nobody".to_owned()],
+        progress_interval: Some(prost_types::Duration {
+            seconds: 0,
+            nanos: 100_000_000,
+        }),
+        ..Default::default()
+    };
+    let mut stream = watch(&mut lone, request).await.unwrap();
+    let begun = stream.message().await.unwrap().unwrap();
+    let begun = begun.header.unwrap().revision;
+    lone.create("h1", "").await.unwrap();
+    let mut reached = begun;
+    while reached == begun {
+        let (changes, revision) = next(&mut stream).await;
+        assert_eq!(changes, []);
+        reached = revision;
+    }
+    drop(stream);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_that_is_not_there_is_refused() {
+    let mut lone = Lone::start().await;
+    let refused = watch(&mut lone, after(u64::MAX)).await.unwrap_err();
+    assert_eq!(
+        reason(&refused),
+        (Code::OutOfRange, "REVISION_IN_FUTURE".to_owned())
+    );
+    // Before the replica's tables were read.
+    lone.create("h1", "").await.unwrap();
+    lone.forget().await;
+    let refused = watch(&mut lone, after(1)).await.unwrap_err();
+    assert_eq!(
+        reason(&refused),
+        (Code::OutOfRange, "REVISION_COMPACTED".to_owned())
+    );
+    let request = proto::WatchRequest {
+        kinds: vec![0, 77],
+        names: vec![String::new(); NAMES],
+        ..Default::default()
+    };
+    let refused = watch(&mut lone, request).await.unwrap_err();
+    assert_eq!(fields(&refused), ["kinds[0]", "kinds[1]", "names"]);
+    let request = proto::WatchRequest {
+        progress_interval: Some(prost_types::Duration {
+            seconds: -1,
+            nanos: 0,
+        }),
+        ..Default::default()
+    };
+    let refused = watch(&mut lone, request).await.unwrap_err();
+    assert_eq!(fields(&refused), ["progress_interval"]);
+    lone.stop().await;
+}
+
+const NAMES: usize = 1001;

@@ -1,0 +1,235 @@
+//! What became of declared facts lately, for those who follow it: written by the reflector's thread, read by each watcher
+//! from its own revision. Knows neither who watches nor what a fact says.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::fabric::declared::Changed;
+
+/// The last changes and the revision up to which nothing is missing. The lock is held to copy pointers.
+pub struct History {
+    kept: Mutex<Kept>,
+    /// Everything up to it is kept, or was.
+    revision: AtomicU64,
+    /// Rings when something changed.
+    bell: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// Nothing is missing after this revision.
+    after: u64,
+    /// In order of their revisions.
+    changes: VecDeque<Arc<Changed>>,
+    octets: usize,
+}
+
+/// What a watcher hears at a time.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What changed, in order.
+    pub changes: Vec<Arc<Changed>>,
+    /// Nothing up to this revision is missing.
+    pub revision: u64,
+    /// There is more.
+    pub more: bool,
+}
+
+/// A revision is not reached any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// The oldest revision that is.
+    pub oldest: u64,
+}
+
+impl History {
+    /// One that begins with the first [`Self::reset`].
+    pub fn new() -> Self {
+        Self {
+            kept: Mutex::default(),
+            revision: AtomicU64::new(0),
+            bell: watch::Sender::new(()),
+        }
+    }
+
+    /// The revision up to which nothing is missing.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Changes whenever something changed, or nobody knows any more what did.
+    pub fn bell(&self) -> watch::Receiver<()> {
+        self.bell.subscribe()
+    }
+
+    /// Begins anew after a revision: what changed before it is not known.
+    pub(super) fn reset(&self, revision: u64) {
+        let mut kept = self.kept();
+        kept.changes.clear();
+        kept.octets = 0;
+        kept.after = revision;
+        self.revision.store(revision, Ordering::Release);
+        drop(kept);
+        self.bell.send_replace(());
+    }
+
+    /// Takes changes of revisions that [`Self::reach`] has not named yet.
+    pub(super) fn push(&self, changed: Vec<Changed>) {
+        let mut kept = self.kept();
+        kept.octets += changed.iter().map(|it| it.octets).sum::<usize>();
+        kept.changes.extend(changed.into_iter().map(Arc::new));
+        while kept.octets > OCTETS_MAX {
+            let Some(oldest) = kept.changes.pop_front() else {
+                break;
+            };
+            kept.octets -= oldest.octets;
+            kept.after = oldest.revision;
+        }
+        drop(kept);
+        self.bell.send_replace(());
+    }
+
+    /// Says that nothing up to `revision` comes any more.
+    pub(super) fn reach(&self, revision: u64) {
+        self.revision.fetch_max(revision, Ordering::Release);
+    }
+
+    /// What changed after `revision`: whole revisions, and no more of them than it takes for `most` changes.
+    ///
+    /// # Errors
+    /// Something after it is forgotten.
+    pub fn after(&self, revision: u64, most: usize) -> Result<Part, Compacted> {
+        let reached = self.revision();
+        let kept = self.kept();
+        if revision < kept.after {
+            return Err(Compacted { oldest: kept.after });
+        }
+        let from = kept.changes.partition_point(|it| it.revision <= revision);
+        let until = kept.changes.partition_point(|it| it.revision <= reached);
+        let mut end = until.min(from.saturating_add(most));
+        // A revision is not divided.
+        while end > from
+            && end < until
+            && kept.changes[end].revision == kept.changes[end - 1].revision
+        {
+            end += 1;
+        }
+        let changes: Vec<_> = kept.changes.range(from..end.max(from)).cloned().collect();
+        let more = end < until;
+        let last = changes.last().map_or(revision, |it| it.revision);
+        Ok(Part {
+            revision: if more { last } else { reached.max(revision) },
+            changes,
+            more,
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is remembered: 100,000 changes of links, some minutes of the busiest orchestrator.
+const OCTETS_MAX: usize = 128 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(revision: u64) -> Changed {
+        Changed {
+            revision,
+            before: None,
+            after: None,
+            octets: OCTETS_MAX / 8,
+        }
+    }
+
+    fn revisions(part: &Part) -> Vec<u64> {
+        part.changes.iter().map(|it| it.revision).collect()
+    }
+
+    #[test]
+    fn a_watcher_hears_what_came_after_its_revision() {
+        let history = History::new();
+        history.reset(10);
+        assert_eq!(history.after(9, 9), Err(Compacted { oldest: 10 }));
+        assert!(history.after(10, 9).unwrap().changes.is_empty());
+        history.push(vec![changed(12), changed(14)]);
+        history.reach(15);
+        let part = history.after(10, 9).unwrap();
+        assert_eq!(
+            (revisions(&part), part.revision, part.more),
+            (vec![12, 14], 15, false)
+        );
+        let part = history.after(12, 9).unwrap();
+        assert_eq!((revisions(&part), part.revision), (vec![14], 15));
+        assert!(history.after(15, 9).unwrap().changes.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_reached_yet_is_not_heard() {
+        let history = History::new();
+        history.reset(1);
+        history.push(vec![changed(2)]);
+        assert_eq!(history.after(1, 9).unwrap().revision, 1);
+        assert!(history.after(1, 9).unwrap().changes.is_empty());
+        history.reach(2);
+        assert_eq!(revisions(&history.after(1, 9).unwrap()), [2]);
+    }
+
+    #[test]
+    fn a_revision_is_not_divided() {
+        let history = History::new();
+        history.reset(0);
+        history.push(vec![
+            changed(1),
+            changed(2),
+            changed(2),
+            changed(2),
+            changed(3),
+        ]);
+        history.reach(7);
+        let part = history.after(0, 2).unwrap();
+        assert_eq!(
+            (revisions(&part), part.revision, part.more),
+            (vec![1, 2, 2, 2], 2, true)
+        );
+        let part = history.after(part.revision, 2).unwrap();
+        assert_eq!(
+            (revisions(&part), part.revision, part.more),
+            (vec![3], 7, false)
+        );
+    }
+
+    #[test]
+    fn what_is_too_old_is_forgotten_and_said_so() {
+        let history = History::new();
+        history.reset(0);
+        history.push((1..=8).map(changed).collect());
+        history.push((9..=13).map(changed).collect());
+        history.reach(13);
+        assert_eq!(history.after(4, 1), Err(Compacted { oldest: 5 }));
+        assert_eq!(revisions(&history.after(5, 1).unwrap()), [6]);
+    }
+
+    #[test]
+    fn after_a_reset_nobody_knows_what_came_before() {
+        let history = History::new();
+        history.reset(0);
+        history.push(vec![changed(3)]);
+        history.reach(3);
+        history.reset(9);
+        assert_eq!(history.after(3, 9), Err(Compacted { oldest: 9 }));
+        assert_eq!(history.after(9, 9).unwrap().revision, 9);
+    }
+}
