@@ -20,17 +20,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Octets are shared, not copied: Raft messages and snapshots pass through here.
     let build = || tonic_prost_build::configure().bytes(".");
-    let (api, rest): (Vec<_>, Vec<_>) = descriptors
-        .file
-        .into_iter()
-        .partition(|file| file.package() == API);
-    build().compile_fds(FileDescriptorSet { file: rest })?;
+    let rest = descriptors.file.iter().cloned();
+    let rest = rest.filter(|file| file.package() != API).collect();
+    // The API embeds messages of others, and is compiled with them; theirs are written again afterwards, as they are to be.
     build()
         // Equal messages have equal octets.
         .btree_map(".")
         // A replica in a test answers what the test asks; what else it is asked is UNIMPLEMENTED.
         .generate_default_stubs(true)
-        .compile_fds(FileDescriptorSet { file: api })?;
+        .compile_fds(descriptors)?;
+    build().compile_fds(FileDescriptorSet { file: rest })?;
     Ok(())
 }
 

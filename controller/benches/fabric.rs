@@ -6,6 +6,7 @@
     reason = "a measurement that cannot be set up fails"
 )]
 
+#[expect(dead_code, reason = "nobody is killed here")]
 mod replicas;
 
 use prost::Message;

@@ -7,6 +7,7 @@
     reason = "a measurement that cannot be set up fails"
 )]
 
+#[expect(dead_code, reason = "nobody's memory is looked at here")]
 mod replicas;
 
 use std::collections::BTreeMap;

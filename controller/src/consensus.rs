@@ -174,6 +174,7 @@ fn edge(
         next_ticket: 0,
         outputs: Vec::new(),
         emitted: 0,
+        synced: 0,
         counted: counted.clone(),
     };
     let consensus = Consensus {
@@ -200,6 +201,8 @@ struct Edge {
     outputs: Vec<Output>,
     /// Index of the last applied entry that went towards the reflector.
     emitted: u64,
+    /// Writes that waited for the disk, as of the last poll.
+    synced: u64,
     counted: Counted,
 }
 
@@ -305,9 +308,12 @@ impl Edge {
         self.next_ticket
     }
 
+    #[expect(clippy::disallowed_methods, reason = "measures for the metrics page")]
     fn settle(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
+        let begin = Instant::now();
         self.replica.poll(&mut outputs);
+        let took = begin.elapsed();
         for output in outputs.drain(..) {
             self.dispatch(output);
         }
@@ -315,6 +321,10 @@ impl Edge {
         self.hand_over();
         let status = self.replica.status();
         let counted = &self.counted;
+        if status.synced != self.synced {
+            self.synced = status.synced;
+            counted.sync_duration.observe(took.as_secs_f64());
+        }
         counted
             .proposals_pending
             .set(i64::try_from(self.proposals.len()).unwrap_or(i64::MAX));

@@ -5,7 +5,13 @@
 //! Because all families share one write-ahead log, what is recovered after a crash is a prefix of
 //! what was written: an unsynced apply can never be found without the synced entry before it.
 
-use std::{path::Path, sync::OnceLock};
+use std::{
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use rocksdb::{
@@ -24,6 +30,8 @@ pub(crate) struct Disk {
     /// The first write that failed. A failed sync is never retried: the kernel may have dropped
     /// the dirty pages and report success the second time.
     failed: OnceLock<String>,
+    /// Writes that waited for the disk.
+    synced: AtomicU64,
     probe: Option<Probe>,
 }
 
@@ -38,6 +46,7 @@ impl Disk {
         Ok(Self {
             db: DB::open_cf_descriptors(&database_options(), path, families)?,
             failed: OnceLock::new(),
+            synced: AtomicU64::new(0),
             probe,
         })
     }
@@ -49,10 +58,16 @@ impl Disk {
         }
         let mut options = WriteOptions::default();
         options.set_sync(sync);
+        self.synced.fetch_add(sync.into(), Ordering::Relaxed);
         self.db.write_opt(batch, &options).map_err(|error| {
             let _ = self.failed.set(error.to_string());
             StoreError::Database(error)
         })
+    }
+
+    /// Writes that waited for the disk, since it was opened.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Relaxed)
     }
 
     /// Tells the probe of a step; its refusal is latched as a failed write is.

@@ -139,6 +139,8 @@ pub struct Status {
     pub peers: Vec<(u64, u64, bool)>,
     /// Messages refused since open: malformed, foreign or implausible.
     pub refused: u64,
+    /// Writes since open that waited until they were durable.
+    pub synced: u64,
     /// Why this replica no longer votes, acknowledges or accepts; it must be reopened. Reads go on.
     pub degraded: Option<String>,
 }
@@ -266,6 +268,7 @@ impl Replica {
             last: raft.raft_log.last_index(),
             peers,
             refused: self.refused,
+            synced: self.disk.synced(),
             degraded: self.degraded.clone(),
         }
     }

@@ -343,7 +343,10 @@ impl Host {
                         driven.stake.agree(agreed);
                     }
                 }
-                Reflected::Control | Reflected::View(_) | Reflected::Alarm(_) => {}
+                Reflected::Control
+                | Reflected::Declared(_)
+                | Reflected::View(_)
+                | Reflected::Alarm(_) => {}
             }
         }
     }

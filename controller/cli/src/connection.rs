@@ -6,6 +6,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 use weft_proto::operator::v1::operator_client::OperatorClient;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
+use weft_proto::v1::watch_service_client::WatchServiceClient;
 
 use crate::failure::{self, Failure};
 
@@ -36,6 +37,12 @@ impl Connection {
     pub(crate) async fn fabric(&self) -> Result<FabricServiceClient<Channel>, Failure> {
         let channel = self.open().await?;
         Ok(FabricServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX_OCTETS))
+    }
+
+    /// A client of the watch service, connected.
+    pub(crate) async fn watch(&self) -> Result<WatchServiceClient<Channel>, Failure> {
+        let channel = self.open().await?;
+        Ok(WatchServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX_OCTETS))
     }
 
     /// What a call answers, if it does so in time.

@@ -18,6 +18,7 @@ use crate::output::{self, Format, Table, or_dash, printable};
 use declared::{Fabric, Host, HostPort, Link, Role, Switch, admin_state};
 
 mod declared;
+mod watch;
 
 /// What can be done with the fabric.
 #[derive(Subcommand)]
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Show,
     /// Set a link down or up. Weights follow at once.
     Link(Set),
+    /// Follow every change of it; on the death of a replica go on at another one with --after-revision.
+    Watch(watch::Watch),
 }
 
 /// A declaration.
@@ -66,6 +69,7 @@ impl Command {
             Self::Apply(apply) => apply.run(dialog).await,
             Self::Show => show(dialog).await,
             Self::Link(set) => set.run(dialog).await,
+            Self::Watch(watch) => watch.run(dialog).await,
         }
     }
 }
@@ -142,13 +146,7 @@ impl Applied {
     fn add(&mut self, part: proto::ApplyFabricResponse) {
         self.generation = part.generation;
         for change in part.changes {
-            let kind = match change.kind() {
-                proto::ResourceKind::Switch => "switch",
-                proto::ResourceKind::Host => "host",
-                proto::ResourceKind::Link => "link",
-                proto::ResourceKind::HostPort => "host port",
-                proto::ResourceKind::Unspecified => "unknown",
-            };
+            let kind = noun(change.kind());
             let into = match change.r#type() {
                 proto::ChangeType::Created => &mut self.created,
                 proto::ChangeType::Deleted => &mut self.deleted,
@@ -157,6 +155,17 @@ impl Applied {
             let name = change.name;
             into.push(Changed { kind, name });
         }
+    }
+}
+
+/// The word for a kind.
+fn noun(kind: proto::ResourceKind) -> &'static str {
+    match kind {
+        proto::ResourceKind::Switch => "switch",
+        proto::ResourceKind::Host => "host",
+        proto::ResourceKind::Link => "link",
+        proto::ResourceKind::HostPort => "host port",
+        proto::ResourceKind::Unspecified => "unknown",
     }
 }
 

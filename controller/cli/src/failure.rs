@@ -54,6 +54,19 @@ impl Failure {
         }
     }
 
+    /// The same, with more to say.
+    pub(crate) fn with(self, more: &str) -> Self {
+        match self {
+            Self::Refused(reason) => Self::Refused(format!("{reason}{more}")),
+            Self::Unmet(reason) => Self::Unmet(format!("{reason}{more}")),
+            Self::Unanswered { address, reason } => Self::Unanswered {
+                address,
+                reason: format!("{reason}{more}"),
+            },
+            other @ (Self::Unwritten(_) | Self::Unread) => other,
+        }
+    }
+
     /// There was no answer from `address`.
     pub(crate) fn unanswered(address: &str, reason: impl Into<String>) -> Self {
         Self::Unanswered {

@@ -4,6 +4,8 @@
 mod collectors;
 mod sessions;
 
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
@@ -24,6 +26,7 @@ use tokio::net::TcpListener;
 
 pub use super::requests::Requests;
 use crate::daemon::switches::led::Led;
+use crate::fabric::topology::{Role, Switch, Topology};
 use crate::ledger::Phase;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
@@ -33,6 +36,8 @@ use crate::speaker::Shared;
 pub struct Counted {
     /// From a proposal to its outcome.
     pub proposal_duration: Histogram,
+    /// Of a turn of Raft that wrote to the disk and waited until it was durable.
+    pub sync_duration: Histogram,
     /// Proposals whose outcome is not known yet.
     pub proposals_pending: Gauge,
     /// Changes of the known leader.
@@ -47,6 +52,7 @@ impl Counted {
         Self {
             // 0.25 ms to 8 s.
             proposal_duration: Histogram::new(exponential_buckets(0.000_25, 2.0, 16)),
+            sync_duration: Histogram::new(exponential_buckets(0.000_25, 2.0, 16)),
             proposals_pending: Gauge::default(),
             leader_changes: Counter::default(),
             requests: Requests::default(),
@@ -108,7 +114,9 @@ async fn health(State(sources): State<Sources>) -> Response {
 }
 
 async fn page(State(sources): State<Sources>) -> Response {
-    let Some(tables) = sources.shared.reflection.query(Tables::of).await else {
+    let topology = sources.led.topology();
+    let look = move |reflector: &Reflector| Tables::of(reflector, topology.as_deref());
+    let Some(tables) = sources.shared.reflection.query(look).await else {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
     };
     let mut registry = Registry::with_prefix("weft");
@@ -118,8 +126,10 @@ async fn page(State(sources): State<Sources>) -> Response {
     raft(&mut registry, &sources);
     devices(&mut registry, &sources);
     sources.led.answers().register(&mut registry);
-    let help = "Calls of the API by method and code";
-    registry.register("api_requests", help, sources.counted.requests.0.clone());
+    sources.counted.requests.register(&mut registry);
+    let build = Family::<BuildLabel, Gauge>::default();
+    build.get_or_create(&BuildLabel { version: VERSION }).set(1);
+    registry.register("build_info", "1, with the version of weftd", build);
     let mut text = String::new();
     match encode(&mut text, &registry) {
         Ok(()) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
@@ -138,6 +148,16 @@ struct StaleLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct BuildLabel {
+    version: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LeafLabel {
+    leaf: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct DeviceLabel {
     device: String,
 }
@@ -145,6 +165,8 @@ struct DeviceLabel {
 struct Tables {
     evpn: std::collections::BTreeMap<u8, u64>,
     vteps: usize,
+    /// Of every declared leaf: whether a peer announces its VTEP.
+    leaves: Vec<(String, bool)>,
     /// By how stale their paths are.
     stale: [(Phase, usize); 2],
     moved: usize,
@@ -154,7 +176,14 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(reflector: &Reflector) -> Self {
+    fn of(reflector: &Reflector, topology: Option<&Topology>) -> Self {
+        let leaves = topology.into_iter().flat_map(Topology::switches);
+        let leaves = leaves.filter(|switch| switch.role == Role::Leaf);
+        let announced: HashSet<IpAddr> = reflector.vteps().vteps().collect();
+        let leaf = |leaf: &Switch| {
+            let announced = leaf.vtep.is_some_and(|vtep| announced.contains(&vtep));
+            (leaf.name.to_string(), announced)
+        };
         let stale = |phase: Phase| {
             let peers = reflector.peers().filter(|(_, agreed)| {
                 let retention = agreed.owner.as_ref().and_then(|it| it.retention.as_ref());
@@ -170,7 +199,8 @@ impl Tables {
             frozen: reflector.freezes().iter().count(),
             withheld: reflector.freezes().iter().map(|it| it.withheld).sum(),
             evpn: reflector.types().clone(),
-            vteps: reflector.vteps().vteps().count(),
+            vteps: announced.len(),
+            leaves: leaves.map(leaf).collect(),
         }
     }
 }
@@ -189,6 +219,15 @@ fn evpn(registry: &mut Registry, tables: &Tables) {
     vteps.set(gauge(tables.vteps));
     registry.register("evpn_routes", "EVPN destinations by route type", routes);
     registry.register("evpn_vteps", "VTEPs that announce a type 3", vteps);
+    let leaves = Family::<LeafLabel, Gauge>::default();
+    for (leaf, announced) in &tables.leaves {
+        let leaf = leaf.clone();
+        leaves
+            .get_or_create(&LeafLabel { leaf })
+            .set(i64::from(*announced));
+    }
+    let help = "1 if a peer announces the VTEP of the declared leaf in a type 3";
+    registry.register("fabric_leaf_announced", help, leaves);
     let stale = Family::<StaleLabel, Gauge>::default();
     for (phase, peers) in &tables.stale {
         let stale_as = phase.to_string();
@@ -254,6 +293,12 @@ fn raft(registry: &mut Registry, sources: &Sources) {
         counted.proposals_pending.clone(),
     );
     registry.register_with_unit(
+        "raft_sync_duration",
+        "Of a turn that wrote to the disk and waited until it was durable",
+        Unit::Seconds,
+        counted.sync_duration.clone(),
+    );
+    registry.register_with_unit(
         "raft_proposal_duration",
         "From a proposal to its outcome",
         Unit::Seconds,
@@ -303,5 +348,6 @@ fn gauge(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// OpenMetrics 1.0, which Prometheus asks for and `prometheus-client` writes.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -115,6 +115,7 @@ mod tests {
                 last: 120,
                 peers: Vec::new(),
                 refused: 0,
+                synced: 0,
                 degraded: None,
             },
             heard: heard.iter().map(|id| (*id, now())).collect(),

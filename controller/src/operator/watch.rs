@@ -21,6 +21,7 @@ use super::access::{Permission, permit};
 use super::{look, refusal};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
+use crate::fabric::fact::Kind;
 use crate::reflector::history::History;
 use crate::speaker::Shared;
 
@@ -141,31 +142,48 @@ impl Watcher {
 
     /// Streams what exists, the last part with the header.
     async fn exists(&self, declared: &Declared) -> Result<(), End> {
-        let mut facts = declared.topology().facts().peekable();
-        loop {
-            let (mut changes, mut octets) = (Vec::new(), 0);
-            for fact in facts.by_ref() {
-                if self.filter.wants(&fact) {
-                    let change = filter::existing(&fact);
-                    octets += prost::Message::encoded_len(&change);
-                    changes.push(change);
+        let mut kinds = Kind::ALL.into_iter().peekable();
+        while let Some(kind) = kinds.next() {
+            let mut after = Some(String::new());
+            while let Some(name) = after {
+                let (changes, next) = self.part(declared, kind, &name);
+                let last = next.is_none() && kinds.peek().is_none();
+                let header = last.then(|| self.header());
+                if last || !changes.is_empty() {
+                    self.send(header, changes, true).await?;
                 }
-                if octets > PART_OCTETS {
-                    break;
-                }
-            }
-            let last = facts.peek().is_none();
-            let header = last.then(|| self.header());
-            self.send(header, changes, true).await?;
-            if last {
-                return Ok(());
+                after = next;
             }
         }
+        Ok(())
+    }
+
+    /// What exists of a kind behind a name, as much as fits into an answer; and the name to go on behind.
+    fn part(
+        &self,
+        declared: &Declared,
+        kind: Kind,
+        name: &str,
+    ) -> (Vec<proto::ResourceChange>, Option<String>) {
+        let (mut changes, mut octets) = (Vec::new(), 0);
+        for fact in declared.topology().facts_after(kind, name) {
+            if self.filter.wants(&fact) {
+                let change = filter::existing(&fact);
+                octets += prost::Message::encoded_len(&change);
+                changes.push(change);
+            }
+            if octets > PART_OCTETS {
+                return (changes, Some(fact.name().to_owned()));
+            }
+        }
+        (changes, None)
     }
 
     /// Streams what changes.
     async fn follow(&mut self, mut bell: watch::Receiver<()>) -> Result<(), End> {
         let mut due = Instant::now() + self.progress;
+        let leaderless = leaderless(self.group.clone());
+        tokio::pin!(leaderless);
         loop {
             bell.borrow_and_update();
             let part = self.history.after(self.revision, CHANGES_MAX);
@@ -182,12 +200,11 @@ impl Watcher {
             }
             // Changes that come close together make one answer.
             sleep(GATHERED).await;
-            let mut group = self.group.clone();
             tokio::select! {
                 rung = bell.changed() => rung.map_err(|_| End::Gone)?,
                 () = sleep_until(due) => {}
                 () = self.answers.closed() => return Err(End::Gone),
-                () = leaderless(&mut group) => return Err(End::Refused(refusal::no_leader())),
+                () = &mut leaderless => return Err(End::Refused(refusal::no_leader())),
             }
         }
     }
@@ -220,10 +237,10 @@ impl Watcher {
 }
 
 /// Ends when nobody has led for a while, as far as this replica knows: it hears of no changes then.
-async fn leaderless(group: &mut watch::Receiver<Group>) {
+async fn leaderless(mut group: watch::Receiver<Group>) {
     loop {
-        let lost = group.wait_for(|group| group.status.leader.is_none()).await;
-        if lost.is_err() {
+        let lost = group.wait_for(|group| group.status.leader.is_none());
+        if lost.await.is_err() {
             return;
         }
         let found = group.wait_for(|group| group.status.leader.is_some());

@@ -76,25 +76,26 @@ impl History {
         self.bell.send_replace(());
     }
 
-    /// Takes changes of revisions that [`Self::reach`] has not named yet.
-    pub(super) fn push(&self, changed: Vec<Changed>) {
-        let mut kept = self.kept();
-        kept.octets += changed.iter().map(|it| it.octets).sum::<usize>();
-        kept.changes.extend(changed.into_iter().map(Arc::new));
-        while kept.octets > OCTETS_MAX {
-            let Some(oldest) = kept.changes.pop_front() else {
-                break;
-            };
-            kept.octets -= oldest.octets;
-            kept.after = oldest.revision;
+    /// Takes what changed up to a revision, and nothing up to it comes later.
+    pub(super) fn publish(&self, changed: Vec<Changed>, revision: u64) {
+        let news = !changed.is_empty();
+        if news {
+            let mut kept = self.kept();
+            kept.octets += changed.iter().map(|it| it.octets).sum::<usize>();
+            kept.changes.extend(changed.into_iter().map(Arc::new));
+            while kept.octets > OCTETS_MAX {
+                let Some(oldest) = kept.changes.pop_front() else {
+                    break;
+                };
+                kept.octets -= oldest.octets;
+                kept.after = oldest.revision;
+            }
         }
-        drop(kept);
-        self.bell.send_replace(());
-    }
-
-    /// Says that nothing up to `revision` comes any more.
-    pub(super) fn reach(&self, revision: u64) {
         self.revision.fetch_max(revision, Ordering::Release);
+        // Who hears the bell finds what it rings for.
+        if news {
+            self.bell.send_replace(());
+        }
     }
 
     /// What changed after `revision`: whole revisions, and no more of them than it takes for `most` changes.
@@ -164,8 +165,7 @@ mod tests {
         history.reset(10);
         assert_eq!(history.after(9, 9), Err(Compacted { oldest: 10 }));
         assert!(history.after(10, 9).unwrap().changes.is_empty());
-        history.push(vec![changed(12), changed(14)]);
-        history.reach(15);
+        history.publish(vec![changed(12), changed(14)], 15);
         let part = history.after(10, 9).unwrap();
         assert_eq!(
             (revisions(&part), part.revision, part.more),
@@ -177,28 +177,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_reached_yet_is_not_heard() {
+    fn the_bell_rings_for_changes_and_for_nothing_else() {
         let history = History::new();
         history.reset(1);
-        history.push(vec![changed(2)]);
-        assert_eq!(history.after(1, 9).unwrap().revision, 1);
-        assert!(history.after(1, 9).unwrap().changes.is_empty());
-        history.reach(2);
-        assert_eq!(revisions(&history.after(1, 9).unwrap()), [2]);
+        let bell = history.bell();
+        history.publish(Vec::new(), 5);
+        assert!(!bell.has_changed().unwrap());
+        assert_eq!(history.after(1, 9).unwrap().revision, 5);
+        history.publish(vec![changed(6)], 6);
+        assert!(bell.has_changed().unwrap());
+        assert_eq!(revisions(&history.after(1, 9).unwrap()), [6]);
     }
 
     #[test]
     fn a_revision_is_not_divided() {
         let history = History::new();
         history.reset(0);
-        history.push(vec![
-            changed(1),
-            changed(2),
-            changed(2),
-            changed(2),
-            changed(3),
-        ]);
-        history.reach(7);
+        history.publish([1, 2, 2, 2, 3].map(changed).to_vec(), 7);
         let part = history.after(0, 2).unwrap();
         assert_eq!(
             (revisions(&part), part.revision, part.more),
@@ -215,9 +210,8 @@ mod tests {
     fn what_is_too_old_is_forgotten_and_said_so() {
         let history = History::new();
         history.reset(0);
-        history.push((1..=8).map(changed).collect());
-        history.push((9..=13).map(changed).collect());
-        history.reach(13);
+        history.publish((1..=8).map(changed).collect(), 8);
+        history.publish((9..=13).map(changed).collect(), 13);
         assert_eq!(history.after(4, 1), Err(Compacted { oldest: 5 }));
         assert_eq!(revisions(&history.after(5, 1).unwrap()), [6]);
     }
@@ -226,8 +220,7 @@ mod tests {
     fn after_a_reset_nobody_knows_what_came_before() {
         let history = History::new();
         history.reset(0);
-        history.push(vec![changed(3)]);
-        history.reach(3);
+        history.publish(vec![changed(3)], 3);
         history.reset(9);
         assert_eq!(history.after(3, 9), Err(Compacted { oldest: 9 }));
         assert_eq!(history.after(9, 9).unwrap().revision, 9);

@@ -366,6 +366,7 @@ impl Edge {
 
     fn poll(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
+        let mut changed = Vec::new();
         let now = self.started.elapsed();
         self.reflector.set_now(now);
         self.reflector.poll(&mut outputs);
@@ -386,11 +387,12 @@ impl Edge {
                 }
                 Output::Alarm(alarm) => self.alarms.say(&alarm, now),
                 Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
-                Output::Declared(changed) => self.inbox.history.push(changed),
+                Output::Declared(mut news) => changed.append(&mut news),
                 Output::View(view) => drop(self.inbox.show.send_replace(view)),
             }
         }
-        self.inbox.history.reach(self.reflector.index());
+        let index = self.reflector.index();
+        self.inbox.history.publish(changed, index);
         self.alarms.say_rest(now);
         self.outputs = outputs;
         self.polls += 1;

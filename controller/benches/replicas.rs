@@ -11,14 +11,14 @@ use weft_proto::v1::GetFabricRequest;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
 
 /// A client of a replica.
-pub type Client = FabricServiceClient<Channel>;
+pub(crate) type Client = FabricServiceClient<Channel>;
 
 /// A replica.
-pub struct Replica {
+pub(crate) struct Replica {
     child: Child,
     file: PathBuf,
     /// Port of its API.
-    pub api: u16,
+    pub(crate) api: u16,
 }
 
 impl Drop for Replica {
@@ -29,7 +29,7 @@ impl Drop for Replica {
 
 impl Replica {
     /// Three replicas on ports that were free a moment ago.
-    pub fn three(dir: &Path) -> Vec<Self> {
+    pub(crate) fn three(dir: &Path) -> Vec<Self> {
         let port = || {
             let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
             listener.local_addr().unwrap().port()
@@ -55,18 +55,18 @@ impl Replica {
     }
 
     /// Its process.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Ends it with SIGKILL.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _gone = self.child.kill();
         let _waited = self.child.wait();
     }
 
     /// Starts it again.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.kill();
         self.child = run(&self.file);
     }
@@ -88,13 +88,13 @@ fn run(file: &Path) -> Child {
 }
 
 /// A connection to a replica, made when it is first used; it waits for an answer for some seconds.
-pub fn channel(api: u16) -> Channel {
+pub(crate) fn channel(api: u16) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{api}")).unwrap();
     endpoint.connect_timeout(PATIENCE).connect_lazy()
 }
 
 /// A client, once the replica answers.
-pub async fn connect(api: u16) -> Client {
+pub(crate) async fn connect(api: u16) -> Client {
     loop {
         let mut client = Client::new(channel(api));
         if client.get_fabric(GetFabricRequest {}).await.is_ok() {
