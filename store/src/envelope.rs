@@ -121,8 +121,8 @@ mod tests {
             octets[0] = format;
             read(octets.freeze())
         };
-        assert_eq!(of(2), Err(Unread::Format(2)));
-        assert_eq!(of(4), Err(Unread::Format(4)));
+        assert_eq!(of(FORMAT - 1), Err(Unread::Format(FORMAT - 1)));
+        assert_eq!(of(FORMAT + 1), Err(Unread::Format(FORMAT + 1)));
         assert_eq!(read(Bytes::new()), Err(Unread::Malformed));
         assert_eq!(read(octets.slice(..20)), Err(Unread::Malformed));
     }

@@ -187,7 +187,7 @@ fn a_replica_that_lost_acknowledged_entries_stops_voting() {
 
 fn envelope(cluster: [u8; 16], from: u64, to: u64, kind: u8, payload: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
-    out.put_u8(3);
+    out.put_u8(4);
     out.put_u8(kind);
     out.put_slice(&cluster);
     out.put_u64(from);

@@ -35,6 +35,21 @@ async fn next(
     (changes.collect(), answer.header.unwrap().revision)
 }
 
+/// What existed when the watch began, and where to go on.
+async fn snapshot(
+    stream: &mut Streaming<proto::WatchResponse>,
+) -> (Vec<proto::ResourceChange>, u64) {
+    let mut changes = Vec::new();
+    loop {
+        let part = stream.message().await.unwrap().unwrap();
+        assert!(part.snapshot);
+        changes.extend(part.changes);
+        if let Some(header) = part.header {
+            return (changes, header.revision);
+        }
+    }
+}
+
 async fn delete(lone: &mut Lone, name: &str) {
     let request = proto::DeleteHostRequest {
         name: name.to_owned(),
@@ -48,10 +63,9 @@ async fn a_watcher_hears_what_exists_and_then_what_changes() {
     let mut lone = Lone::start().await;
     lone.create("h1", "").await.unwrap();
     let mut stream = watch(&mut lone, Default::default()).await.unwrap();
-    let snapshot = stream.message().await.unwrap().unwrap();
-    assert!(snapshot.snapshot);
-    assert_eq!(snapshot.changes.len(), 1);
-    let change = &snapshot.changes[0];
+    let (existing, begun) = snapshot(&mut stream).await;
+    assert_eq!(existing.len(), 1);
+    let change = &existing[0];
     assert_eq!(
         (change.r#type(), change.revision),
         (proto::ChangeType::Created, None)
@@ -60,7 +74,6 @@ async fn a_watcher_hears_what_exists_and_then_what_changes() {
         panic!("{change:?}");
     };
     assert!(seen.name == "h1" && !seen.etag.is_empty());
-    let begun = snapshot.header.unwrap().revision;
     let created = lone.create("h2", "").await.unwrap();
     let (changes, revision) = next(&mut stream).await;
     assert_eq!(changes.len(), 1);
@@ -78,8 +91,7 @@ async fn a_watcher_hears_what_exists_and_then_what_changes() {
 async fn a_client_goes_on_where_it_stopped() {
     let mut lone = Lone::start().await;
     let mut stream = watch(&mut lone, Default::default()).await.unwrap();
-    let begun = stream.message().await.unwrap().unwrap();
-    let begun = begun.header.unwrap().revision;
+    let (_, begun) = snapshot(&mut stream).await;
     drop(stream);
     for name in ["h1", "h2", "h3"] {
         lone.create(name, "").await.unwrap();
@@ -135,8 +147,8 @@ async fn a_watcher_hears_only_what_it_asked_for() {
         ..Default::default()
     };
     let mut stream = watch(&mut lone, request).await.unwrap();
-    let snapshot = stream.message().await.unwrap().unwrap();
-    let names: Vec<_> = snapshot.changes.iter().map(|it| it.name.as_str()).collect();
+    let (existing, _) = snapshot(&mut stream).await;
+    let names: Vec<_> = existing.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["leaf2:eth1--spine1:eth2"]);
     lone.create("h1", "").await.unwrap();
     lone.create("h2", "").await.unwrap();
@@ -157,8 +169,7 @@ async fn who_hears_of_no_change_hears_how_far_it_is() {
         ..Default::default()
     };
     let mut stream = watch(&mut lone, request).await.unwrap();
-    let begun = stream.message().await.unwrap().unwrap();
-    let begun = begun.header.unwrap().revision;
+    let (_, begun) = snapshot(&mut stream).await;
     lone.create("h1", "").await.unwrap();
     let mut reached = begun;
     while reached == begun {
