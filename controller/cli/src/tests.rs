@@ -611,7 +611,7 @@ async fn a_fabric_file_is_applied_or_refused_with_its_name() {
     writeln!(file, "nam: 1").unwrap();
     let (said, code) = refused(&["fabric", "apply", &path]).await;
     let expected = format!(
-        "{path}:3:1: unknown field `nam`, expected one of `name`, `switches`, `hosts`, `links`, `host_ports`, `generation`"
+        "{path}:3:1: unknown field `nam`, expected one of `name`, `switches`, `hosts`, `links`, `host_ports`, `generation`, `revision`"
     );
     assert_eq!((said, code), (expected, 1));
     std::fs::write(&path, "name: bad\n").unwrap();

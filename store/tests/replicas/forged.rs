@@ -115,7 +115,7 @@ fn messages_of_others_are_refused() {
             envelope(CLUSTER, leader, follower, 3, &9_u64.to_be_bytes()),
         ),
     ];
-    for format in [2, 4] {
+    for format in [2, 5] {
         let mut octets = BytesMut::from(&envelope(CLUSTER, leader, follower, 1, &octets)[..]);
         octets[0] = format;
         foreign.push((leader, octets.freeze()));

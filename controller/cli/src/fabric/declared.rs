@@ -462,7 +462,7 @@ host_ports: [{switch: s, interface: i, host: h1}, {switch: s, interface: j, host
         ("links: []", ":1:1: missing field `name`"),
         (
             "name: a\ncolour: red",
-            ":2:1: unknown field `colour`, expected one of `name`, `switches`, `hosts`, `links`, `host_ports`, `generation`",
+            ":2:1: unknown field `colour`, expected one of `name`, `switches`, `hosts`, `links`, `host_ports`, `generation`, `revision`",
         ),
         ("name: a\nname: b", ":1:1: duplicate field `name`"),
         (
