@@ -16,7 +16,6 @@ mod solver;
 pub(crate) mod supervision;
 pub mod switches;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,16 +31,14 @@ use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
-use weft_proto::operator::v1::operator_server::OperatorServer;
-use weft_proto::v1::fabric_service_server::FabricServiceServer;
-use weft_proto::v1::watch_service_server::WatchServiceServer;
 use weft_store::{OpenError, Outcome, Replica};
 
 use crate::config::Config;
 use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
-use crate::operator::{fabric, metrics, service, watch as watching};
+use crate::operator::metrics;
+use crate::operator::services::{AGREEING, ALONE, services};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
@@ -245,26 +242,6 @@ fn serve_api(
     requests: metrics::Requests,
     tasks: &mut Tasks,
 ) {
-    let addresses: BTreeMap<_, _> = shared
-        .config()
-        .replicas
-        .iter()
-        .map(|member| {
-            (
-                member.id,
-                member
-                    .address
-                    .map(|address| address.to_string())
-                    .unwrap_or_default(),
-            )
-        })
-        .collect();
-    let operator = service::Service::new(
-        Arc::clone(shared),
-        led.clone(),
-        Arc::clone(reloader),
-        addresses,
-    );
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(weft_proto::FILE_DESCRIPTOR_SET)
@@ -276,13 +253,7 @@ fn serve_api(
     let server = Server::builder()
         .layer(requests)
         .http2_keepalive_interval(Some(KEEPALIVE))
-        .add_service(OperatorServer::new(operator))
-        .add_service(FabricServiceServer::new(fabric::Service::new(Arc::clone(
-            shared,
-        ))))
-        .add_service(WatchServiceServer::new(watching::Service::new(Arc::clone(
-            shared,
-        ))))
+        .add_routes(services(shared, led, reloader))
         .add_service(health_service)
         .add_service(reflection().build_v1().expect(described))
         .add_service(reflection().build_v1alpha().expect(described));
@@ -297,7 +268,8 @@ fn serve_api(
     });
 }
 
-/// Says which services answer, as grpc.health.v1 has it: those that need the replicas' agreement while there is a leader.
+/// Says which services answer, as grpc.health.v1 has it: those that need the replicas' agreement while there is a leader, the
+/// others always.
 async fn report_health(health: HealthReporter, mut group: watch::Receiver<Group>) {
     loop {
         let led = group.borrow_and_update().status.leader.is_some();
@@ -305,7 +277,11 @@ async fn report_health(health: HealthReporter, mut group: watch::Receiver<Group>
             true => ServingStatus::Serving,
             false => ServingStatus::NotServing,
         };
-        for service in [OPERATOR, FABRIC, WATCH] {
+        for service in AGREEING {
+            health.set_service_status(service, status).await;
+        }
+        for service in ALONE {
+            let status = ServingStatus::Serving;
             health.set_service_status(service, status).await;
         }
         if group.changed().await.is_err() {
@@ -435,9 +411,6 @@ const RETRY: Duration = Duration::from_millis(100);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const RAFT_WINDOW: u32 = 4 << 20;
-const OPERATOR: &str = "weft.operator.v1.Operator";
-const FABRIC: &str = "weft.v1.FabricService";
-const WATCH: &str = "weft.v1.WatchService";
 
 #[cfg(test)]
 mod tests {

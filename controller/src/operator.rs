@@ -1,28 +1,49 @@
 //! What people and machines ask of weft: gRPC, and the metrics page. Knows words and pages; the
 //! answers are the reflector's, the speaker's, the store's and the balancer's.
+//!
+//! ```text
+//! one file per service:  peers  routes  evpn  replicas  plans  config  fabric  watch
+//! what they share:       tables (how late a read is), header, page, family, refusal, access
+//! all of them:           services
+//! ```
 
 mod access;
-mod balance;
-pub(crate) mod config;
-mod explain;
+pub mod config;
+pub mod evpn;
 pub mod fabric;
+mod family;
+mod header;
 #[cfg(test)]
 mod lone;
 mod look;
 pub mod metrics;
-mod moves;
-mod neighbors;
-mod peers;
-mod plans;
+mod page;
+pub mod peers;
+pub mod plans;
 mod refusal;
-mod replicas;
+pub mod replicas;
 pub mod requests;
-mod rib;
-mod routes;
-pub mod service;
-mod views;
+pub mod routes;
+pub mod services;
+pub mod tables;
 pub mod watch;
+
+use tonic::{Response, Status};
 
 /// Places of a table that are looked at, and destinations that are copied at most, at a time: some milliseconds of
 /// the tables' thread.
 const PART: usize = 20_000;
+
+/// What a handler gives back.
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Writes many rows where no connection waits for it.
+async fn off_the_runtime<T: Send + 'static>(
+    write: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
+    let written = tokio::task::spawn_blocking(write).await;
+    written.map_err(|_| refusal::defect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The gRPC contracts of weft and the code generated from them. Nothing is written by hand here,
 //! and nothing here knows what a message is for.
 //!
-//! The modules mirror the packages: `weft.v1` is [`v1`], `weft.operator.v1` is [`operator::v1`], `gribi` is [`gribi`].
+//! The modules mirror the packages: `weft.v1` is [`v1`], `weft.agent.v1` is [`agent::v1`], `gribi` is [`gribi`].
 //! Fields of type `bytes` are [`bytes::Bytes`](prost::bytes::Bytes).
 
 #![allow(
@@ -41,14 +41,6 @@ pub mod fabric {
     /// Version 1.
     pub mod v1 {
         tonic::include_proto!("weft.fabric.v1");
-    }
-}
-
-/// What an operator asks of a replica: `weft.operator`.
-pub mod operator {
-    /// Version 1.
-    pub mod v1 {
-        tonic::include_proto!("weft.operator.v1");
     }
 }
 

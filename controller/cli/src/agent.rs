@@ -1,12 +1,16 @@
 //! `weft agent`: the switches that weft programs.
 
 use clap::Subcommand;
+use prost_types::Timestamp;
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
-use crate::dialog::Dialog;
+use crate::balance;
+use crate::connection::Connection;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
+use crate::words;
 
 mod detail;
 
@@ -33,10 +37,20 @@ impl Command {
 }
 
 async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
-    let call = client.list_agents(proto::ListAgentsRequest {});
-    let answer = dialog.connection.answer(call).await?;
-    dialog.rows::<_, Agent>(answer.agents)
+    let mut client = dialog.connection.plans().await?;
+    let ask = async |connection: &Connection, page_token| {
+        let request = proto::ListSwitchAgentsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+        };
+        let call = client.list_switch_agents(request);
+        let page = connection.answer(call).await?;
+        let now = words::answered(page.header.as_ref());
+        let rows = page.switch_agents.into_iter();
+        let rows = rows.map(|agent| Agent::new(agent, now));
+        Ok((rows.collect(), page.next_page_token))
+    };
+    dialog.pages::<Agent, Agent>(ask).await
 }
 
 #[derive(Serialize)]
@@ -56,22 +70,29 @@ struct Agent {
     last_ack_secs: f64,
 }
 
-impl From<proto::Agent> for Agent {
-    fn from(agent: proto::Agent) -> Self {
+/// The state in one word.
+pub(crate) fn state(agent: &proto::SwitchAgent) -> String {
+    words::word(agent.state().as_str_name(), "SWITCH_AGENT_STATE_")
+}
+
+impl Agent {
+    /// As it was when the replica answered.
+    fn new(agent: proto::SwitchAgent, now: Option<Timestamp>) -> Self {
         Self {
-            switch: agent.switch,
+            mode: balance::name(agent.mode()).to_owned(),
+            state: state(&agent),
+            // Negative: never.
+            last_ack_secs: words::age(now, agent.last_acknowledgement_time).unwrap_or(-1.0),
+            switch: agent.switch_name,
             address: agent.address,
-            mode: agent.mode,
-            state: agent.state,
-            intended_revision: agent.intended_revision,
-            installed_revision: agent.installed_revision,
-            entries: agent.entries,
-            pending: agent.pending,
-            held: agent.held,
-            failed: agent.failed,
-            drift: agent.drift,
-            last_error: agent.last_error,
-            last_ack_secs: agent.last_ack_secs,
+            intended_revision: agent.intended_plan_revision,
+            installed_revision: agent.installed_plan_revision.unwrap_or(0),
+            entries: agent.entry_count,
+            pending: agent.pending_count,
+            held: agent.held_count,
+            failed: agent.failed_count,
+            drift: agent.drift_count,
+            last_error: agent.last_error.unwrap_or_default(),
         }
     }
 }
@@ -150,32 +171,33 @@ mod tests {
 
     #[test]
     fn agents_in_columns() {
-        let synced = proto::Agent {
-            switch: "leaf1".to_owned(),
+        let at = |seconds, nanos| Some(Timestamp { seconds, nanos });
+        let synced = proto::SwitchAgent {
+            switch_name: "leaf1".to_owned(),
             address: "192.0.2.11:9340".to_owned(),
-            mode: "on".to_owned(),
-            state: "in-sync".to_owned(),
-            intended_revision: 7,
-            installed_revision: 7,
-            entries: 15,
-            last_ack_secs: 3.21,
-            ..proto::Agent::default()
+            mode: proto::BalanceMode::On.into(),
+            state: proto::SwitchAgentState::InSync.into(),
+            intended_plan_revision: 7,
+            installed_plan_revision: Some(7),
+            entry_count: 15,
+            last_acknowledgement_time: at(1_000, 0),
+            ..proto::SwitchAgent::default()
         };
-        let lost = proto::Agent {
-            switch: "leaf2".to_owned(),
+        let lost = proto::SwitchAgent {
+            switch_name: "leaf2".to_owned(),
             address: "192.0.2.12:9340".to_owned(),
-            mode: "on".to_owned(),
-            state: "unreachable".to_owned(),
-            intended_revision: 7,
-            pending: 15,
-            failed: 1,
-            last_error: "connection refused".to_owned(),
-            last_ack_secs: -1.0,
-            ..proto::Agent::default()
+            mode: proto::BalanceMode::On.into(),
+            state: proto::SwitchAgentState::Unreachable.into(),
+            intended_plan_revision: 7,
+            pending_count: 15,
+            failed_count: 1,
+            last_error: Some("connection refused".to_owned()),
+            ..proto::SwitchAgent::default()
         };
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
-        list.add(&[synced, lost].map(Agent::from)).unwrap();
+        let row = |agent| Agent::new(agent, at(1_003, 210_000_000));
+        list.add(&[synced, lost].map(row)).unwrap();
         list.end().unwrap();
         let expected = concat!(
             "SWITCH  ADDRESS          MODE  STATE        REVISION  ENTRIES  PENDING  HELD  FAILED  DRIFT  LAST-ACK  LAST-ERROR\n",

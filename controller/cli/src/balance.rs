@@ -6,9 +6,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tokio::time::Instant;
-use weft_proto::operator::v1 as proto;
+use tonic::Code;
+use tonic::transport::Channel;
+use weft_proto::v1::plan_service_client::PlanServiceClient;
+use weft_proto::v1::{self as proto, SwitchAgentState};
 
-use crate::dialog::Dialog;
+use crate::agent;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Table, or_dash, printable};
 
@@ -56,10 +60,10 @@ impl Command {
 }
 
 async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
+    let mut client = dialog.connection.plans().await?;
     let call = client.get_balance(proto::GetBalanceRequest {});
-    let balance = dialog.connection.answer(call).await?;
-    print(&Balance::from(&balance), dialog)
+    let balance = dialog.connection.answer(call).await?.resource;
+    print(&Balance::from(&balance.unwrap_or_default()), dialog)
 }
 
 async fn set(
@@ -76,12 +80,13 @@ async fn order(
     mode: proto::BalanceMode,
     dialog: &Dialog<'_>,
 ) -> Result<proto::Balance, Failure> {
-    let mut client = dialog.connection.operator().await?;
+    let mut client = dialog.connection.plans().await?;
     let call = client.set_balance(proto::SetBalanceRequest {
-        leaf: scope.leaf.clone().unwrap_or_default(),
+        leaf_name: scope.leaf.clone(),
         mode: mode.into(),
     });
-    dialog.connection.answer(call).await
+    let answer = dialog.connection.answer(call).await?;
+    Ok(answer.resource.unwrap_or_default())
 }
 
 async fn turn_off(off: Off, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
@@ -92,23 +97,17 @@ async fn turn_off(off: Off, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let leaves = balance.leaves.into_iter();
     let named = |leaf: &str| off.scope.leaf.as_deref().is_none_or(|name| name == leaf);
     let leaves: Vec<String> = leaves
-        .filter(|leaf| !leaf.agent_address.is_empty() && named(&leaf.leaf))
-        .map(|leaf| leaf.leaf)
+        .filter(|leaf| leaf.agent_address.is_some() && named(&leaf.leaf_name))
+        .map(|leaf| leaf.leaf_name)
         .collect();
     let until = Instant::now() + Duration::from_secs(off.wait.into());
-    let mut client = dialog.connection.operator().await?;
+    let mut client = dialog.connection.plans().await?;
     let mut said = String::new();
     loop {
-        let call = client.list_agents(proto::ListAgentsRequest {});
-        let answer = dialog.connection.answer(call).await?;
-        let emptied = Emptied::new(&leaves, &answer);
+        let agents = agents(&mut client, dialog).await?;
+        let emptied = Emptied::new(&leaves, &agents);
         if emptied.rest.is_empty() {
             return report(&emptied, dialog);
-        }
-        if let Some(leader) = emptied.leader {
-            return Err(Failure::Unmet(format!(
-                "off is set; only the leader knows when the tables are empty: ask replica {leader}"
-            )));
         }
         if Instant::now() >= until {
             return Err(Failure::Unmet(emptied.failure()));
@@ -121,6 +120,32 @@ async fn turn_off(off: Off, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         }
         tokio::time::sleep(ASK_EVERY).await;
     }
+}
+
+/// Every switch that weft programs, as the leader knows.
+async fn agents(
+    client: &mut PlanServiceClient<Channel>,
+    dialog: &Dialog<'_>,
+) -> Result<Vec<proto::SwitchAgent>, Failure> {
+    let ask = async |page_token| {
+        let request = proto::ListSwitchAgentsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+        };
+        let call = client.list_switch_agents(request);
+        match dialog.connection.status(call).await? {
+            Ok(page) => Ok((page.switch_agents, page.next_page_token)),
+            Err(status) if status.code() == Code::FailedPrecondition => {
+                let reason = format!("off is set; {}", status.message());
+                Err(Failure::Unmet(reason))
+            }
+            Err(status) => {
+                let address = dialog.connection.address();
+                Err(Failure::from_status(address, &status))
+            }
+        }
+    };
+    dialog.connection.every(ask).await
 }
 
 fn report(emptied: &Emptied, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
@@ -137,28 +162,26 @@ struct Emptied {
     empty: usize,
     #[serde(skip)]
     rest: Vec<String>,
-    /// The replica that knows, if the one that was asked does not.
-    #[serde(skip)]
-    leader: Option<u64>,
 }
 
 impl Emptied {
-    fn new(leaves: &[String], answer: &proto::ListAgentsResponse) -> Self {
-        let agents = |leaf: &String| answer.agents.iter().find(|agent| agent.switch == *leaf);
+    fn new(leaves: &[String], agents: &[proto::SwitchAgent]) -> Self {
+        let is_off = |agent: &proto::SwitchAgent| {
+            agent.state() == SwitchAgentState::Off && agent.entry_count == 0
+        };
+        let agent = |leaf: &String| agents.iter().find(|agent| agent.switch_name == *leaf);
         let rest: Vec<_> = leaves
             .iter()
-            .filter_map(|leaf| match agents(leaf) {
-                Some(agent) if agent.state == "off" && agent.entries == 0 => None,
+            .filter_map(|leaf| match agent(leaf) {
+                Some(agent) if is_off(agent) => None,
                 Some(agent) => Some(state(agent)),
                 None => Some(format!("{leaf} (not known yet)")),
             })
             .collect();
-        let standby = answer.agents.iter().any(|agent| agent.state == "standby");
         Self {
             tables: leaves.len(),
             empty: leaves.len() - rest.len(),
             rest,
-            leader: standby.then_some(answer.leader),
         }
     }
 
@@ -179,13 +202,13 @@ impl std::fmt::Display for Emptied {
 }
 
 /// A switch whose table is not known to be empty, and why.
-fn state(agent: &proto::Agent) -> String {
-    let mut state = format!("{} ({}", agent.switch, agent.state);
-    if agent.entries > 0 {
-        state += &format!(", {} entries", agent.entries);
+fn state(agent: &proto::SwitchAgent) -> String {
+    let mut state = format!("{} ({}", agent.switch_name, agent::state(agent));
+    if agent.entry_count > 0 {
+        state += &format!(", {} entries", agent.entry_count);
     }
-    if !agent.last_error.is_empty() {
-        state += &format!(": {}", agent.last_error);
+    if let Some(error) = &agent.last_error {
+        state += &format!(": {error}");
     }
     state + ")"
 }
@@ -233,13 +256,13 @@ impl Leaf {
 impl From<&proto::Balance> for Balance {
     fn from(balance: &proto::Balance) -> Self {
         let leaf = |leaf: &proto::LeafBalance| Leaf {
-            leaf: leaf.leaf.clone(),
+            leaf: leaf.leaf_name.clone(),
             mode: name(leaf.mode()),
-            own: leaf.own,
-            agent: leaf.agent_address.clone(),
+            own: leaf.has_own_mode,
+            agent: leaf.agent_address().to_owned(),
         };
         Self {
-            mode: name(balance.mode()),
+            mode: name(balance.default_mode()),
             leaves: balance.leaves.iter().map(leaf).collect(),
         }
     }
@@ -263,35 +286,37 @@ const NAMED_MAX: usize = 8;
 mod tests {
     use super::*;
 
-    fn agent(switch: &str, state: &str, entries: u32) -> proto::Agent {
-        proto::Agent {
-            switch: switch.to_owned(),
-            state: state.to_owned(),
-            entries,
-            ..proto::Agent::default()
+    fn agent(switch: &str, state: SwitchAgentState, entries: u32) -> proto::SwitchAgent {
+        proto::SwitchAgent {
+            switch_name: switch.to_owned(),
+            state: state.into(),
+            entry_count: entries,
+            ..proto::SwitchAgent::default()
         }
     }
 
     #[test]
     fn tables_count_as_empty_when_they_read_back_so() {
         let leaves = ["leaf1", "leaf2", "leaf3"].map(str::to_owned);
-        let unreachable = proto::Agent {
-            last_error: "connection refused".to_owned(),
-            ..agent("leaf2", "unreachable", 0)
+        let unreachable = proto::SwitchAgent {
+            last_error: Some("connection refused".to_owned()),
+            ..agent("leaf2", SwitchAgentState::Unreachable, 0)
         };
-        let agents = vec![
-            agent("leaf1", "off", 0),
+        let agents = [
+            agent("leaf1", SwitchAgentState::Off, 0),
             unreachable,
-            agent("leaf3", "turning-off", 12),
+            agent("leaf3", SwitchAgentState::TurningOff, 12),
         ];
-        let emptied = Emptied::new(&leaves, &proto::ListAgentsResponse { agents, leader: 1 });
+        let emptied = Emptied::new(&leaves, &agents);
         assert_eq!(
             emptied.failure(),
             "off: 1 of 3 tables are empty; not those of leaf2 (unreachable: connection refused), \
              leaf3 (turning-off, 12 entries)"
         );
-        let agents = leaves.iter().map(|leaf| agent(leaf, "off", 0)).collect();
-        let emptied = Emptied::new(&leaves, &proto::ListAgentsResponse { agents, leader: 1 });
+        let agents = leaves
+            .each_ref()
+            .map(|leaf| agent(leaf, SwitchAgentState::Off, 0));
+        let emptied = Emptied::new(&leaves, &agents);
         assert!(emptied.rest.is_empty());
         assert_eq!(emptied.to_string(), "off: 3 of 3 tables are empty");
     }
@@ -299,13 +324,13 @@ mod tests {
     #[test]
     fn modes_in_columns() {
         let leaf = |leaf: &str, mode: proto::BalanceMode, own, agent: &str| proto::LeafBalance {
-            leaf: leaf.to_owned(),
+            leaf_name: leaf.to_owned(),
             mode: mode.into(),
-            own,
-            agent_address: agent.to_owned(),
+            has_own_mode: own,
+            agent_address: Some(agent.to_owned()).filter(|it| !it.is_empty()),
         };
         let balance = proto::Balance {
-            mode: proto::BalanceMode::Shadow.into(),
+            default_mode: proto::BalanceMode::Shadow.into(),
             leaves: vec![
                 leaf("leaf1", proto::BalanceMode::On, true, "192.0.2.11:9340"),
                 leaf("leaf2", proto::BalanceMode::Shadow, false, ""),

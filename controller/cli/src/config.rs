@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, ChangeType, ConfigEffect, ConfigSource};
 
 use crate::connection::Connection;
 use crate::dialog::Dialog;
@@ -62,13 +62,13 @@ impl Command {
 impl Reload {
     async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let request = proto::ReloadConfigRequest {
-            dry_run: self.dry_run,
+            validate_only: self.dry_run,
             ..proto::ReloadConfigRequest::default()
         };
         let answer = change(request, dialog).await?;
         if dialog.format == Format::Table {
-            let (file, replica) = (printable(&answer.file), answer.replica);
-            let count = counted(answer.changes.len());
+            let (file, replica) = (printable(answer.file()), answering(&answer));
+            let count = counted(answer.change_count);
             let done = if self.dry_run {
                 "valid, nothing changed"
             } else {
@@ -86,13 +86,13 @@ impl Diff {
         let text = std::fs::read_to_string(&self.file);
         let text = text.map_err(|error| Failure::Refused(format!("{name}: {error}")))?;
         let request = proto::ReloadConfigRequest {
-            dry_run: true,
-            text,
-            name: name.clone(),
+            validate_only: true,
+            text: Some(text),
+            text_name: name.clone(),
         };
         let answer = change(request, dialog).await?;
         if dialog.format == Format::Table {
-            let (replica, count) = (answer.replica, counted(answer.changes.len()));
+            let (replica, count) = (answering(&answer), counted(answer.change_count));
             writeln!(
                 dialog.out,
                 "replica {replica}: {}: {count}",
@@ -108,7 +108,7 @@ async fn change(
     request: proto::ReloadConfigRequest,
     dialog: &mut Dialog<'_>,
 ) -> Result<proto::ReloadConfigResponse, Failure> {
-    let mut client = dialog.connection.operator().await?;
+    let mut client = dialog.connection.config().await?;
     let call = client.reload_config(request);
     let answer = dialog.connection.answer(call).await?;
     match dialog.format {
@@ -124,7 +124,12 @@ async fn change(
     Ok(answer)
 }
 
-fn counted(differences: usize) -> String {
+/// Raft id of the replica whose configuration it is.
+fn answering(answer: &proto::ReloadConfigResponse) -> u64 {
+    answer.header.as_ref().map_or(0, |header| header.replica_id)
+}
+
+fn counted(differences: u32) -> String {
     match differences {
         0 => "no difference".to_owned(),
         1 => "1 difference".to_owned(),
@@ -144,13 +149,25 @@ struct Change {
 
 impl From<&proto::ConfigChange> for Change {
     fn from(change: &proto::ConfigChange) -> Self {
+        let kind = match change.change_type() {
+            ChangeType::Created => "added",
+            ChangeType::Deleted => "removed",
+            ChangeType::Updated | ChangeType::Unspecified => "changed",
+        };
+        let effect = match change.effect() {
+            ConfigEffect::Applied => "applied",
+            ConfigEffect::NextSession => "next session",
+            ConfigEffect::SessionReset => "session reset",
+            ConfigEffect::NeedsRestart => "needs restart",
+            ConfigEffect::Unspecified => "unknown",
+        };
         Self {
             subject: change.subject.clone(),
-            change: change.change.clone(),
-            knob: change.knob.clone(),
-            old: change.old.clone(),
-            new: change.new.clone(),
-            effect: change.effect.clone(),
+            change: kind.to_owned(),
+            knob: change.key().to_owned(),
+            old: change.old_value().to_owned(),
+            new: change.new_value().to_owned(),
+            effect: effect.to_owned(),
         }
     }
 }
@@ -188,16 +205,17 @@ impl output::Row for Change {
 
 impl Show {
     async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let mut client = dialog.connection.operator().await?;
+        let mut client = dialog.connection.config().await?;
         let subject = self.part.join(" ");
         let ask = async |connection: &Connection, page_token| {
-            let request = proto::GetConfigRequest {
-                subject: subject.clone(),
-                all: self.all,
+            let request = proto::ListConfigValuesRequest {
+                subject: Some(subject.clone()).filter(|it| !it.is_empty()),
+                with_defaults: self.all,
                 page_token,
-                ..proto::GetConfigRequest::default()
+                ..proto::ListConfigValuesRequest::default()
             };
-            let page = connection.answer(client.get_config(request)).await?;
+            let call = client.list_config_values(request);
+            let page = connection.answer(call).await?;
             Ok((page.values, page.next_page_token))
         };
         dialog.pages::<_, Value>(ask).await
@@ -214,11 +232,18 @@ struct Value {
 
 impl From<proto::ConfigValue> for Value {
     fn from(value: proto::ConfigValue) -> Self {
+        let from = match value.source() {
+            ConfigSource::Default => "default",
+            ConfigSource::File => "file",
+            ConfigSource::PeerGroup => "group",
+            ConfigSource::Peer => "peer",
+            ConfigSource::Unspecified => "unknown",
+        };
         Self {
             subject: value.subject,
-            knob: value.knob,
+            knob: value.key,
             value: value.value,
-            from: value.from,
+            from: from.to_owned(),
         }
     }
 }

@@ -4,8 +4,13 @@ use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
-use weft_proto::operator::v1::operator_client::OperatorClient;
+use weft_proto::v1::config_service_client::ConfigServiceClient;
+use weft_proto::v1::evpn_service_client::EvpnServiceClient;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
+use weft_proto::v1::peer_service_client::PeerServiceClient;
+use weft_proto::v1::plan_service_client::PlanServiceClient;
+use weft_proto::v1::replica_service_client::ReplicaServiceClient;
+use weft_proto::v1::route_service_client::RouteServiceClient;
 use weft_proto::v1::watch_service_client::WatchServiceClient;
 
 use crate::failure::{self, Failure};
@@ -27,13 +32,37 @@ impl Connection {
         Self::new(self.address.clone(), self.timeout.max(timeout))
     }
 
-    /// A client of the operator's service, connected.
-    pub(crate) async fn operator(&self) -> Result<OperatorClient<Channel>, Failure> {
-        let channel = self.open().await?;
-        Ok(OperatorClient::new(channel).max_decoding_message_size(ANSWER_MAX_OCTETS))
+    /// A client of the service of peers, connected.
+    pub(crate) async fn peers(&self) -> Result<PeerServiceClient<Channel>, Failure> {
+        Ok(PeerServiceClient::new(self.open().await?))
     }
 
-    /// A client of the fabric's service, connected.
+    /// A client of the service of routes, connected.
+    pub(crate) async fn routes(&self) -> Result<RouteServiceClient<Channel>, Failure> {
+        Ok(RouteServiceClient::new(self.open().await?))
+    }
+
+    /// A client of the service of the overlay, connected.
+    pub(crate) async fn evpn(&self) -> Result<EvpnServiceClient<Channel>, Failure> {
+        Ok(EvpnServiceClient::new(self.open().await?))
+    }
+
+    /// A client of the service of replicas, connected.
+    pub(crate) async fn replicas(&self) -> Result<ReplicaServiceClient<Channel>, Failure> {
+        Ok(ReplicaServiceClient::new(self.open().await?))
+    }
+
+    /// A client of the service of plans, connected.
+    pub(crate) async fn plans(&self) -> Result<PlanServiceClient<Channel>, Failure> {
+        Ok(PlanServiceClient::new(self.open().await?))
+    }
+
+    /// A client of the service of the configuration, connected.
+    pub(crate) async fn config(&self) -> Result<ConfigServiceClient<Channel>, Failure> {
+        Ok(ConfigServiceClient::new(self.open().await?))
+    }
+
+    /// A client of the service of the fabric, connected.
     pub(crate) async fn fabric(&self) -> Result<FabricServiceClient<Channel>, Failure> {
         let channel = self.open().await?;
         Ok(FabricServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX_OCTETS))
@@ -142,5 +171,5 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
     })
 }
 
-/// A plan of thousands of entries is some MiB; what is larger is no answer of weft.
+/// Changes of one revision come in one answer, at whatever length; what is larger is no answer of weft.
 const ANSWER_MAX_OCTETS: usize = 256 * 1024 * 1024;

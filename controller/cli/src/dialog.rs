@@ -45,4 +45,4 @@ impl Dialog<'_> {
 }
 
 /// Rows to ask for at a time: for every page the replica looks at its whole table, so as many as it gives.
-pub(crate) const PAGE_SIZE: u32 = 10_000;
+pub(crate) const PAGE_SIZE: i32 = 10_000;

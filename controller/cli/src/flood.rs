@@ -2,9 +2,11 @@
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use tonic::Code;
+use weft_proto::v1 as proto;
 
-use crate::dialog::Dialog;
+use crate::connection::Connection;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
 use crate::route::Consistency;
@@ -31,15 +33,40 @@ impl Command {
     /// Asks and prints.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let Self::List(wanted) = self;
-        let request = proto::ListFloodListsRequest {
-            consistency: proto::Consistency::from(wanted.consistency).into(),
-            vni: wanted.vni.unwrap_or(0),
-        };
-        let mut client = dialog.connection.operator().await?;
-        let call = client.list_flood_lists(request);
-        let answer = dialog.connection.answer(call).await?;
-        dialog.rows::<_, FloodList>(answer.lists)
+        let consistency = proto::Consistency::from(wanted.consistency).into();
+        match wanted.vni {
+            Some(vni) => one(proto::GetVniRequest { consistency, vni }, dialog).await,
+            None => all(consistency, dialog).await,
+        }
     }
+}
+
+async fn all(consistency: i32, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.evpn().await?;
+    let ask = async |connection: &Connection, page_token| {
+        let request = proto::ListVnisRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            consistency,
+        };
+        let page = connection.answer(client.list_vnis(request)).await?;
+        Ok((page.vnis, page.next_page_token))
+    };
+    dialog.pages::<_, FloodList>(ask).await
+}
+
+/// A list of one row, or of none if nobody is a member of the VNI.
+async fn one(request: proto::GetVniRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.evpn().await?;
+    let vni = match dialog.connection.status(client.get_vni(request)).await? {
+        Ok(answer) => answer.resource,
+        Err(status) if status.code() == Code::NotFound => None,
+        Err(status) => {
+            let address = dialog.connection.address();
+            return Err(Failure::from_status(address, &status));
+        }
+    };
+    dialog.rows::<_, FloodList>(vni.into_iter().collect())
 }
 
 #[derive(Serialize)]
@@ -48,11 +75,12 @@ struct FloodList {
     vteps: Vec<String>,
 }
 
-impl From<proto::FloodList> for FloodList {
-    fn from(list: proto::FloodList) -> Self {
+impl From<proto::Vni> for FloodList {
+    fn from(vni: proto::Vni) -> Self {
+        let vteps = vni.vteps.into_iter().map(|vtep| vtep.address);
         Self {
-            vni: list.vni,
-            vteps: list.vteps,
+            vni: vni.vni,
+            vteps: vteps.collect(),
         }
     }
 }
@@ -77,9 +105,13 @@ mod tests {
 
     #[test]
     fn flood_lists_in_columns() {
-        let row = FloodList::from(proto::FloodList {
+        let vtep = |address: &str| proto::VniVtep {
+            address: address.to_owned(),
+            ..proto::VniVtep::default()
+        };
+        let row = FloodList::from(proto::Vni {
             vni: 100,
-            vteps: vec!["192.0.2.11".to_owned(), "192.0.2.12".to_owned()],
+            vteps: vec![vtep("192.0.2.11"), vtep("192.0.2.12")],
         });
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);

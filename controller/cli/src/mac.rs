@@ -2,11 +2,13 @@
 
 use clap::Subcommand;
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
-use crate::dialog::Dialog;
+use crate::connection::Connection;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Format, or_dash, printable};
+use crate::words;
 
 /// What can be asked of MAC addresses.
 #[derive(Subcommand)]
@@ -25,13 +27,15 @@ pub(crate) enum Command {
 impl Command {
     /// Asks and prints.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let mut client = dialog.connection.operator().await?;
+        let mut client = dialog.connection.evpn().await?;
         if let Self::Clear { vni, mac } = self {
-            let request = proto::ClearMovesRequest {
+            let request = proto::ClearDuplicateMacRequest {
                 vni,
                 mac: mac.clone(),
             };
-            let answer = dialog.connection.answer(client.clear_moves(request));
+            let answer = dialog
+                .connection
+                .answer(client.clear_duplicate_mac(request));
             let cleared = answer.await?.cleared;
             if dialog.format != Format::Table {
                 return dialog.rows::<_, Move>(cleared.into_iter().collect());
@@ -40,14 +44,21 @@ impl Command {
             writeln!(dialog.out, "{} in VNI {vni}: {done}", printable(&mac))?;
             return Ok(());
         }
-        let call = client.list_moves(proto::ListMovesRequest {});
-        let answer = dialog.connection.answer(call).await?;
-        dialog.rows::<_, Move>(answer.moves)
+        let ask = async |connection: &Connection, page_token| {
+            let request = proto::ListDuplicateMacsRequest {
+                page_size: PAGE_SIZE,
+                page_token,
+            };
+            let call = client.list_duplicate_macs(request);
+            let page = connection.answer(call).await?;
+            Ok((page.duplicate_macs, page.next_page_token))
+        };
+        dialog.pages::<_, Move>(ask).await
     }
 }
 
 /// What clearing did.
-fn done(cleared: Option<&proto::Move>) -> &'static str {
+fn done(cleared: Option<&proto::DuplicateMac>) -> &'static str {
     match cleared {
         None => "nothing to clear",
         Some(moved) if moved.frozen => "thawed, its moves count anew",
@@ -65,15 +76,15 @@ struct Move {
     withheld: u64,
 }
 
-impl From<proto::Move> for Move {
-    fn from(moved: proto::Move) -> Self {
+impl From<proto::DuplicateMac> for Move {
+    fn from(moved: proto::DuplicateMac) -> Self {
         Self {
             vni: moved.vni,
             mac: moved.mac,
-            holder: moved.holder,
-            recovers_secs: moved.recovers_secs,
+            recovers_secs: words::secs(moved.recovers_in.as_ref()),
+            holder: moved.vtep_address.or(moved.esi).unwrap_or_default(),
             frozen: moved.frozen,
-            withheld: moved.withheld,
+            withheld: moved.withheld_path_count,
         }
     }
 }
@@ -104,13 +115,17 @@ mod tests {
     #[test]
     fn moves_in_columns() {
         let row = |last: u8, frozen, withheld| {
-            Move::from(proto::Move {
+            Move::from(proto::DuplicateMac {
                 vni: 100,
                 mac: format!("00:00:5e:00:53:0{last}"),
-                holder: "192.0.2.11".to_owned(),
-                recovers_secs: 1_799,
+                vtep_address: Some("192.0.2.11".to_owned()),
+                esi: None,
+                recovers_in: Some(prost_types::Duration {
+                    seconds: 1_799,
+                    nanos: 999,
+                }),
                 frozen,
-                withheld,
+                withheld_path_count: withheld,
             })
         };
         let mut out = Vec::new();

@@ -31,6 +31,7 @@ mod rib;
 mod route;
 mod segment;
 mod vtep;
+mod words;
 
 #[cfg(test)]
 mod tests;

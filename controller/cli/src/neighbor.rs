@@ -2,10 +2,10 @@
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
 use crate::connection::Connection;
-use crate::dialog::Dialog;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
 use crate::route::Consistency;
@@ -44,18 +44,19 @@ impl Command {
 }
 
 async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
+    let mut client = dialog.connection.evpn().await?;
     let ask = async |connection: &Connection, page_token| {
-        let request = proto::ListNeighborsRequest {
-            consistency: proto::Consistency::from(wanted.consistency).into(),
-            vni: wanted.vni.unwrap_or(0),
-            ip: wanted.ip.clone().unwrap_or_default(),
-            duplicates: wanted.duplicates,
+        let request = proto::ListHostAddressesRequest {
+            page_size: PAGE_SIZE,
             page_token,
-            ..proto::ListNeighborsRequest::default()
+            consistency: proto::Consistency::from(wanted.consistency).into(),
+            vni: wanted.vni,
+            ip: wanted.ip.clone(),
+            duplicates_only: wanted.duplicates,
         };
-        let page = connection.answer(client.list_neighbors(request)).await?;
-        Ok((page.neighbors, page.next_page_token))
+        let call = client.list_host_addresses(request);
+        let page = connection.answer(call).await?;
+        Ok((page.host_addresses, page.next_page_token))
     };
     dialog.pages::<_, Neighbor>(ask).await
 }
@@ -75,20 +76,20 @@ struct Neighbor {
     duplicate: bool,
 }
 
-impl From<proto::Neighbor> for Neighbor {
-    fn from(neighbor: proto::Neighbor) -> Self {
+impl From<proto::HostAddress> for Neighbor {
+    fn from(host: proto::HostAddress) -> Self {
         Self {
-            vni: neighbor.vni,
-            rd: neighbor.rd,
-            ip: neighbor.ip,
-            mac: neighbor.mac,
-            vtep: neighbor.vtep,
-            esi: neighbor.esi,
-            sequence: neighbor.sequence,
-            sticky: neighbor.sticky,
-            gateway: neighbor.gateway,
-            router: neighbor.router,
-            duplicate: neighbor.duplicate,
+            vni: host.vni.unwrap_or(0),
+            rd: host.rd.unwrap_or_default(),
+            ip: host.ip,
+            mac: host.mac,
+            vtep: host.vtep_address,
+            esi: host.esi.unwrap_or_default(),
+            sequence: host.sequence,
+            sticky: host.sticky,
+            gateway: host.gateway,
+            router: host.router,
+            duplicate: host.duplicate,
         }
     }
 }
@@ -127,14 +128,14 @@ mod tests {
     #[test]
     fn neighbors_in_columns() {
         let claim = |mac: &str| {
-            Neighbor::from(proto::Neighbor {
-                vni: 100,
+            Neighbor::from(proto::HostAddress {
+                vni: Some(100),
                 ip: "198.51.100.1".to_owned(),
                 mac: mac.to_owned(),
-                vtep: "192.0.2.11".to_owned(),
+                vtep_address: "192.0.2.11".to_owned(),
                 sticky: true,
                 duplicate: true,
-                ..proto::Neighbor::default()
+                ..proto::HostAddress::default()
             })
         };
         let mut out = Vec::new();

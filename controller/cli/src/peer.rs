@@ -3,13 +3,15 @@
 mod detail;
 
 use clap::Subcommand;
+use prost_types::Timestamp;
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, SessionState};
 
 use crate::connection::Connection;
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
+use crate::words;
 
 /// What can be asked of peers.
 #[derive(Subcommand)]
@@ -34,22 +36,26 @@ impl Command {
 }
 
 async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
+    let mut client = dialog.connection.peers().await?;
     let ask = async |connection: &Connection, page_token| {
         let request = proto::ListPeersRequest {
             page_size: PAGE_SIZE,
             page_token,
         };
         let page = connection.answer(client.list_peers(request)).await?;
-        Ok((page.peers, page.next_page_token))
+        let now = words::answered(page.header.as_ref());
+        let rows = page.peers.into_iter().map(|peer| Peer::new(peer, now));
+        Ok((rows.collect(), page.next_page_token))
     };
-    dialog.pages::<_, Peer>(ask).await
+    dialog.pages::<Peer, Peer>(ask).await
 }
 
-async fn show(peer: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
-    let call = client.get_peer(proto::GetPeerRequest { peer });
-    let detail = detail::Detail::from(dialog.connection.answer(call).await?);
+async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.peers().await?;
+    let call = client.get_peer(proto::GetPeerRequest { name });
+    let answer = dialog.connection.answer(call).await?;
+    let now = words::answered(answer.header.as_ref());
+    let detail = detail::Detail::new(answer.resource.unwrap_or_default(), now);
     if !output::object(dialog.out, dialog.format, &detail)? {
         detail.print(dialog.out)?;
     }
@@ -74,24 +80,40 @@ struct Peer {
     dynamic: bool,
 }
 
-impl From<proto::Peer> for Peer {
-    fn from(peer: proto::Peer) -> Self {
+impl Peer {
+    /// As it was when the replica answered.
+    fn new(peer: proto::Peer, now: Option<Timestamp>) -> Self {
+        let session = peer.session.unwrap_or_default();
+        let age = words::age(now, session.state_change_time).unwrap_or_default();
         Self {
-            address: peer.address,
-            asn: peer.asn,
-            router_id: peer.router_id,
-            peer_group: peer.peer_group,
-            state: peer.state,
-            since_secs: peer.since_secs,
-            families: peer.families,
-            routes: peer.routes,
-            messages_received: peer.messages_received,
-            messages_sent: peer.messages_sent,
-            owner: peer.owner,
-            sessions: peer.sessions,
-            last_error: peer.last_error,
-            dynamic: peer.dynamic,
+            state: state(session.state()).to_owned(),
+            families: session.families().map(words::family).collect(),
+            address: session.address,
+            asn: peer.asn.unwrap_or(0),
+            router_id: peer.router_id.unwrap_or_default(),
+            peer_group: session.peer_group,
+            since_secs: std::time::Duration::from_secs_f64(age).as_secs(),
+            routes: peer.route_count,
+            messages_received: session.messages_received,
+            messages_sent: session.messages_sent,
+            owner: peer.owner_replica_id.unwrap_or(0),
+            sessions: peer.session_replica_ids,
+            last_error: session.last_error.unwrap_or_default(),
+            dynamic: session.dynamic,
         }
+    }
+}
+
+/// As RFC 4271 §8.2.2 writes it.
+fn state(state: SessionState) -> &'static str {
+    match state {
+        // Without a session here.
+        SessionState::Unspecified | SessionState::Idle => "Idle",
+        SessionState::Connect => "Connect",
+        SessionState::Active => "Active",
+        SessionState::OpenSent => "OpenSent",
+        SessionState::OpenConfirm => "OpenConfirm",
+        SessionState::Established => "Established",
     }
 }
 
@@ -150,30 +172,37 @@ mod tests {
     use crate::output::Format;
     use crate::output::List;
 
+    fn at(seconds: i64) -> Option<Timestamp> {
+        Some(Timestamp { seconds, nanos: 0 })
+    }
+
     fn peer() -> proto::Peer {
         proto::Peer {
-            address: "192.0.2.11".to_owned(),
-            asn: 64_496,
-            router_id: "192.0.2.11".to_owned(),
-            peer_group: "leaves".to_owned(),
-            state: "Established".to_owned(),
-            since_secs: 192,
-            families: vec!["l2vpn-evpn".to_owned()],
-            routes: 5,
-            messages_received: 40,
-            messages_sent: 41,
-            owner: 2,
-            sessions: vec![1, 2, 3],
-            last_error: String::new(),
-            dynamic: true,
+            asn: Some(64_496),
+            router_id: Some("192.0.2.11".to_owned()),
+            owner_replica_id: Some(2),
+            session_replica_ids: vec![1, 2, 3],
+            route_count: 5,
+            session: Some(proto::PeerSession {
+                address: "192.0.2.11".to_owned(),
+                peer_group: "leaves".to_owned(),
+                dynamic: true,
+                state: SessionState::Established.into(),
+                state_change_time: at(1_000),
+                families: vec![proto::AddressFamily::L2vpnEvpn.into()],
+                messages_received: 40,
+                messages_sent: 41,
+                last_error: None,
+            }),
+            ..proto::Peer::default()
         }
     }
 
     fn print(format: Format, peers: Vec<proto::Peer>) -> String {
         let mut out = Vec::new();
         let mut list = List::new(&mut out, format);
-        list.add(&peers.into_iter().map(Peer::from).collect::<Vec<_>>())
-            .unwrap();
+        let rows = peers.into_iter().map(|peer| Peer::new(peer, at(1_192)));
+        list.add(&rows.collect::<Vec<_>>()).unwrap();
         list.end().unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -181,10 +210,13 @@ mod tests {
     #[test]
     fn peers_in_columns() {
         let silent = proto::Peer {
-            address: "192.0.2.9".to_owned(),
-            state: "Active".to_owned(),
-            since_secs: 7,
-            last_error: "peer said \u{1b}[2J\nbye".to_owned(),
+            session: Some(proto::PeerSession {
+                address: "192.0.2.9".to_owned(),
+                state: SessionState::Active.into(),
+                state_change_time: at(1_185),
+                last_error: Some("peer said \u{1b}[2J\nbye".to_owned()),
+                ..proto::PeerSession::default()
+            }),
             ..proto::Peer::default()
         };
         let expected = concat!(
@@ -193,6 +225,17 @@ mod tests {
             "192.0.2.11  192.0.2.11  64496  leaves  Established  3m12s  5       2      1,2,3     -\n",
         );
         assert_eq!(print(Format::Table, vec![silent, peer()]), expected);
+    }
+
+    #[test]
+    fn a_peer_of_other_replicas_is_idle_here() {
+        let elsewhere = proto::Peer {
+            session: None,
+            ..peer()
+        };
+        let printed = print(Format::Table, vec![elsewhere]);
+        let row = "192.0.2.11  -        64496  -      Idle   0s     5       2      1,2,3     -\n";
+        assert!(printed.ends_with(row), "{printed}");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
-use crate::dialog::Dialog;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Table, printable};
 
@@ -41,10 +41,18 @@ impl Command {
 }
 
 async fn show(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
-    let leaf = wanted.leaf.unwrap_or_default();
-    let call = client.get_plan(proto::GetPlanRequest { leaf });
-    let plan = Plan::from(dialog.connection.answer(call).await?);
+    let mut client = dialog.connection.plans().await?;
+    let ask = async |page_token| {
+        let request = proto::ListLeafPlansRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            leaf_name: wanted.leaf.clone(),
+        };
+        let call = client.list_leaf_plans(request);
+        let page = dialog.connection.answer(call).await?;
+        Ok((page.leaf_plans, page.next_page_token))
+    };
+    let plan = Plan::new(dialog.connection.every(ask).await?);
     if !output::object(dialog.out, dialog.format, &plan)? {
         plan.print(dialog.out)?;
     }
@@ -148,20 +156,27 @@ fn percent(weight: u64, parts: u64) -> String {
     )
 }
 
-impl From<proto::Plan> for Plan {
-    fn from(plan: proto::Plan) -> Self {
+impl Plan {
+    /// Of leaves, in whatever pieces they came.
+    fn new(leaves: Vec<proto::LeafPlan>) -> Self {
+        let revision = leaves.first().map_or(0, proto::LeafPlan::plan_revision);
+        let entries = leaves.into_iter().flat_map(|plan| {
+            let leaf = plan.leaf_name;
+            let entries = plan.entries.into_iter();
+            entries.map(move |entry| Entry::new(leaf.clone(), entry))
+        });
         Self {
-            revision: plan.revision,
-            entries: plan.entries.into_iter().map(Entry::from).collect(),
+            revision,
+            entries: entries.collect(),
         }
     }
 }
 
-impl From<proto::PlanEntry> for Entry {
-    fn from(entry: proto::PlanEntry) -> Self {
+impl Entry {
+    fn new(leaf: String, entry: proto::PlanEntry) -> Self {
         Self {
-            leaf: entry.leaf,
-            to: entry.to,
+            leaf,
+            to: entry.destination_switch_name,
             prefix: entry.prefix,
             reason: entry.reason,
             members: entry.members.into_iter().map(Member::from).collect(),
@@ -173,8 +188,8 @@ impl From<proto::PlanMember> for Member {
     fn from(member: proto::PlanMember) -> Self {
         Self {
             next_hop: member.next_hop,
-            interface: member.interface,
-            via: member.via,
+            interface: member.interface_name,
+            via: member.neighbor_switch_name,
             weight: member.weight,
             reason: member.reason,
         }
@@ -191,12 +206,12 @@ mod tests {
     use super::*;
     use crate::output::Format;
 
-    fn plan() -> proto::Plan {
+    fn plan() -> Vec<proto::LeafPlan> {
         let member = |(via, interface, next_hop, weight): (&str, &str, &str, u32)| {
             proto::PlanMember {
                 next_hop: next_hop.to_owned(),
-                interface: interface.to_owned(),
-                via: via.to_owned(),
+                interface_name: interface.to_owned(),
+                neighbor_switch_name: via.to_owned(),
                 weight,
                 reason: format!(
                     "{weight} of 3 parts: {0} Gb/s end to end, the least of {0} Gb/s up and {0} Gb/s down",
@@ -205,8 +220,7 @@ mod tests {
             }
         };
         let entry = |to: &str, prefix: &str, reason: &str, members| proto::PlanEntry {
-            leaf: "leaf1".to_owned(),
-            to: to.to_owned(),
+            destination_switch_name: to.to_owned(),
             prefix: prefix.to_owned(),
             members,
             reason: reason.to_owned(),
@@ -227,16 +241,20 @@ mod tests {
             "no live way over 2 uplinks; leaf1:eth1--spine1:eth1: no part: the link is down",
             Vec::new(),
         );
-        proto::Plan {
-            revision: 7,
-            entries: vec![alive, dead],
-        }
+        // In two pages.
+        [alive, dead]
+            .map(|entry| proto::LeafPlan {
+                leaf_name: "leaf1".to_owned(),
+                plan_revision: Some(7),
+                entries: vec![entry],
+            })
+            .into()
     }
 
     #[test]
     fn shares_stand_below_their_destination() {
         let mut out = Vec::new();
-        Plan::from(plan()).print(&mut out).unwrap();
+        Plan::new(plan()).print(&mut out).unwrap();
         let expected = "\
 plan 7, 2 entries
 
@@ -255,7 +273,7 @@ leaf1 to leaf3 (192.0.2.13/32): no live way over 2 uplinks
     #[test]
     fn the_plan_for_machines() {
         let mut out = Vec::new();
-        assert!(output::object(&mut out, Format::Json, &Plan::from(plan())).unwrap());
+        assert!(output::object(&mut out, Format::Json, &Plan::new(plan())).unwrap());
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(value["revision"], 7);
         let fields = value["entries"][0].as_object().unwrap();

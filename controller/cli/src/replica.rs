@@ -1,12 +1,15 @@
 //! `weft replica`: the Raft group as the asked replica sees it.
 
 use clap::Subcommand;
+use prost_types::Timestamp;
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, ReplicaRole};
 
-use crate::dialog::Dialog;
+use crate::connection::Connection;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
+use crate::words;
 
 /// What can be asked of replicas.
 #[derive(Subcommand)]
@@ -25,10 +28,19 @@ impl Command {
 }
 
 async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
-    let call = client.list_replicas(proto::ListReplicasRequest {});
-    let answer = dialog.connection.answer(call).await?;
-    dialog.rows::<_, Replica>(answer.replicas)
+    let mut client = dialog.connection.replicas().await?;
+    let ask = async |connection: &Connection, page_token| {
+        let request = proto::ListReplicasRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+        };
+        let page = connection.answer(client.list_replicas(request)).await?;
+        let now = words::answered(page.header.as_ref());
+        let rows = page.replicas.into_iter();
+        let rows = rows.map(|replica| Replica::new(replica, now));
+        Ok((rows.collect(), page.next_page_token))
+    };
+    dialog.pages::<Replica, Replica>(ask).await
 }
 
 #[derive(Serialize)]
@@ -45,19 +57,36 @@ struct Replica {
     degraded: String,
 }
 
-impl From<proto::Replica> for Replica {
-    fn from(replica: proto::Replica) -> Self {
+impl Replica {
+    /// As it was when the replica answered.
+    fn new(replica: proto::Replica, now: Option<Timestamp>) -> Self {
+        let last_seen_secs = match replica.answering {
+            true => 0.0,
+            // Never.
+            false => words::age(now, replica.last_contact_time).unwrap_or(-1.0),
+        };
         Self {
             id: replica.id,
-            address: replica.address,
-            role: replica.role,
-            answers: replica.self_,
-            term: replica.term,
-            commit_index: replica.commit_index,
-            applied_index: replica.applied_index,
-            last_seen_secs: replica.last_seen_secs,
-            degraded: replica.degraded,
+            role: role(replica.role()).to_owned(),
+            term: replica.term(),
+            commit_index: replica.commit_index(),
+            applied_index: replica.applied_index(),
+            address: replica.raft_address.unwrap_or_default(),
+            answers: replica.answering,
+            last_seen_secs,
+            degraded: replica.degraded_reason.unwrap_or_default(),
         }
+    }
+}
+
+fn role(role: ReplicaRole) -> &'static str {
+    match role {
+        ReplicaRole::Leader => "leader",
+        ReplicaRole::Follower => "follower",
+        ReplicaRole::Candidate => "candidate",
+        ReplicaRole::PreCandidate => "precandidate",
+        ReplicaRole::Unreachable => "unreachable",
+        ReplicaRole::Unknown | ReplicaRole::Unspecified => "unknown",
     }
 }
 
@@ -111,33 +140,34 @@ mod tests {
 
     #[test]
     fn replicas_in_columns() {
+        let at = |seconds, nanos| Some(Timestamp { seconds, nanos });
         let own = proto::Replica {
             id: 1,
-            address: "192.0.2.1:7400".to_owned(),
-            role: "leader".to_owned(),
-            self_: true,
-            term: 4,
-            commit_index: 120,
-            applied_index: 120,
-            last_seen_secs: 0.0,
-            degraded: String::new(),
+            raft_address: Some("192.0.2.1:7400".to_owned()),
+            role: ReplicaRole::Leader.into(),
+            answering: true,
+            term: Some(4),
+            commit_index: Some(120),
+            applied_index: Some(120),
+            ..proto::Replica::default()
         };
-        let other = |id: u64, last_seen_secs: f64, role: &str| proto::Replica {
+        let other = |id: u64, heard: Option<Timestamp>, role: ReplicaRole| proto::Replica {
             id,
-            address: format!("192.0.2.{id}:7400"),
-            role: role.to_owned(),
-            last_seen_secs,
+            raft_address: Some(format!("192.0.2.{id}:7400")),
+            role: role.into(),
+            last_contact_time: heard,
             ..proto::Replica::default()
         };
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
         let rows = [
             own,
-            other(2, 0.04, "follower"),
-            other(3, -1.0, "unreachable"),
-            other(4, -1.0, "unknown"),
+            other(2, at(1_000, 960_000_000), ReplicaRole::Follower),
+            other(3, None, ReplicaRole::Unreachable),
+            other(4, None, ReplicaRole::Unknown),
         ];
-        list.add(&rows.map(Replica::from)).unwrap();
+        list.add(&rows.map(|row| Replica::new(row, at(1_001, 0))))
+            .unwrap();
         list.end().unwrap();
         let expected = concat!(
             "   ID  ADDRESS         ROLE         TERM  COMMIT  APPLIED  LAST-SEEN  DEGRADED\n",
@@ -151,10 +181,14 @@ mod tests {
 
     #[test]
     fn the_answering_replica_is_named_self() {
-        let row = Replica::from(proto::Replica {
-            self_: true,
+        let row = proto::Replica {
+            answering: true,
             ..proto::Replica::default()
-        });
-        assert_eq!(serde_json::to_value(&row).unwrap()["self"], true);
+        };
+        let row = serde_json::to_value(Replica::new(row, None)).unwrap();
+        assert_eq!(
+            (&row["self"], &row["last_seen_secs"]),
+            (&true.into(), &0.0.into())
+        );
     }
 }

@@ -5,11 +5,12 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, AddressFamily};
 
 use crate::connection::Connection;
 use crate::dialog::Dialog;
 use crate::failure::Failure;
+use crate::words;
 
 /// What can be done with the tables.
 #[derive(Subcommand)]
@@ -24,8 +25,8 @@ pub(crate) struct Dump {
     /// The file, which is replaced; `-` is standard output.
     file: PathBuf,
     /// Only this family; may be given several times.
-    #[arg(long, value_name = "FAMILY")]
-    family: Vec<String>,
+    #[arg(long, value_name = "FAMILY", value_parser = words::read_family)]
+    family: Vec<AddressFamily>,
 }
 
 impl Command {
@@ -35,7 +36,8 @@ impl Command {
             connection, out, ..
         } = dialog;
         let Self::Dump(Dump { file, family }) = self;
-        let request = proto::DumpRibRequest { families: family };
+        let families = family.into_iter().map(i32::from).collect();
+        let request = proto::ExportMrtRequest { families };
         if file == Path::new("-") {
             let whole = dump(request, connection, out, Failure::from).await;
             return whole.map(drop);
@@ -67,13 +69,13 @@ impl Command {
 
 /// Writes what the replica answers, whole; `unwritten` says what it means that this cannot be.
 async fn dump(
-    request: proto::DumpRibRequest,
+    request: proto::ExportMrtRequest,
     connection: &Connection,
     out: &mut dyn Write,
     unwritten: impl Fn(std::io::Error) -> Failure,
 ) -> Result<u64, Failure> {
-    let mut client = connection.operator().await?;
-    let mut parts = connection.answer(client.dump_rib(request)).await?;
+    let mut client = connection.routes().await?;
+    let mut parts = connection.answer(client.export_mrt(request)).await?;
     let mut octets = 0;
     while let Some(part) = connection.part(parts.message()).await? {
         out.write_all(&part.octets).map_err(&unwritten)?;

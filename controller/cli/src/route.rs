@@ -4,12 +4,13 @@ mod detail;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, AddressFamily, RouteView};
 
 use crate::connection::Connection;
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
+use crate::words;
 
 /// What can be asked of routes.
 #[derive(Subcommand)]
@@ -26,8 +27,8 @@ pub(crate) struct Shown {
     /// Its key as `weft route list` prints it.
     key: String,
     /// l2vpn-evpn, ipv4-unicast, ipv6-unicast or rtc; by the form of the key if absent.
-    #[arg(long, value_name = "FAMILY")]
-    family: Option<String>,
+    #[arg(long, value_name = "FAMILY", value_parser = words::read_family)]
+    family: Option<AddressFamily>,
     /// Only this route distinguisher.
     #[arg(long, value_name = "RD")]
     rd: Option<String>,
@@ -40,8 +41,13 @@ pub(crate) struct Shown {
 #[derive(Args)]
 pub(crate) struct Wanted {
     /// l2vpn-evpn, ipv4-unicast, ipv6-unicast or rtc.
-    #[arg(long, value_name = "FAMILY", default_value = "l2vpn-evpn")]
-    family: String,
+    #[arg(
+        long,
+        value_name = "FAMILY",
+        default_value = "l2vpn-evpn",
+        value_parser = words::read_family
+    )]
+    family: AddressFamily,
     /// Only this EVPN route type.
     #[arg(long = "type", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     route_type: Option<u32>,
@@ -91,39 +97,60 @@ impl From<Wanted> for proto::ListRoutesRequest {
     fn from(wanted: Wanted) -> Self {
         Self {
             page_size: PAGE_SIZE,
-            page_token: String::new(),
             consistency: proto::Consistency::from(wanted.consistency).into(),
-            family: wanted.family,
-            route_type: wanted.route_type.unwrap_or(0),
-            vni: wanted.vni.unwrap_or(0),
-            mac: wanted.mac.unwrap_or_default(),
-            peer: wanted.peer.unwrap_or_default(),
+            family: wanted.family.into(),
+            route_type: wanted
+                .route_type
+                .and_then(|number| i32::try_from(number).ok()),
+            vni: wanted.vni,
+            mac: wanted.mac,
+            peer: wanted.peer,
+            ..Self::default()
         }
     }
 }
 
-impl From<Shown> for proto::GetRouteRequest {
+impl From<Shown> for proto::ListRoutesRequest {
     fn from(shown: Shown) -> Self {
         // FRR's brackets are EVPN's; what is left is a prefix.
         let guess = match shown.key.as_str() {
-            key if key.starts_with('[') => "l2vpn-evpn",
-            key if key.contains(':') => "ipv6-unicast",
-            _ => "ipv4-unicast",
+            key if key.starts_with('[') => AddressFamily::L2vpnEvpn,
+            key if key.contains(':') => AddressFamily::Ipv6Unicast,
+            _ => AddressFamily::Ipv4Unicast,
         };
         Self {
+            page_size: PAGE_SIZE,
             consistency: proto::Consistency::from(shown.consistency).into(),
-            family: shown.family.unwrap_or_else(|| guess.to_owned()),
-            key: shown.key,
-            rd: shown.rd.unwrap_or_default(),
+            view: RouteView::Full.into(),
+            family: shown.family.unwrap_or(guess).into(),
+            key: Some(shown.key),
+            rd: shown.rd,
+            ..Self::default()
         }
     }
 }
 
-async fn show(request: proto::GetRouteRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
-    let answer = dialog.connection.answer(client.get_route(request)).await?;
-    let found = answer.destinations.into_iter();
+async fn show(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.routes().await?;
+    let ask = async |page_token| {
+        let request = proto::ListRoutesRequest {
+            page_token,
+            ..request.clone()
+        };
+        let page = dialog
+            .connection
+            .answer(client.list_routes(request))
+            .await?;
+        Ok((page.routes, page.next_page_token))
+    };
+    let found = dialog.connection.every(ask).await?.into_iter();
     let found: Vec<_> = found.map(detail::Destination::from).collect();
+    if found.is_empty() {
+        let (rd, key) = (request.rd(), request.key());
+        let (name, family) = (format!("{rd} {key}"), words::family(request.family()));
+        let reason = format!("key: there is no {} in {family}", name.trim());
+        return Err(Failure::Refused(reason));
+    }
     if !output::object(dialog.out, dialog.format, &found)? {
         for destination in &found {
             destination.print(dialog.out)?;
@@ -133,16 +160,17 @@ async fn show(request: proto::GetRouteRequest, dialog: &mut Dialog<'_>) -> Resul
 }
 
 async fn list(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
+    let mut client = dialog.connection.routes().await?;
     let ask = async |connection: &Connection, page_token| {
         let request = proto::ListRoutesRequest {
             page_token,
             ..request.clone()
         };
         let page = connection.answer(client.list_routes(request)).await?;
-        Ok((page.routes, page.next_page_token))
+        let rows = page.routes.into_iter().flat_map(Route::rows);
+        Ok((rows.collect(), page.next_page_token))
     };
-    dialog.pages::<_, Route>(ask).await
+    dialog.pages::<Route, Route>(ask).await
 }
 
 #[derive(Serialize)]
@@ -165,26 +193,41 @@ struct Route {
     esi: String,
 }
 
-impl From<proto::Route> for Route {
-    fn from(route: proto::Route) -> Self {
+impl Route {
+    /// One for each path.
+    fn rows(mut route: proto::Route) -> Vec<Self> {
+        let paths = std::mem::take(&mut route.paths).into_iter();
+        paths.map(|path| Self::new(&route, path)).collect()
+    }
+
+    fn new(route: &proto::Route, path: proto::Path) -> Self {
         Self {
-            family: route.family,
-            rd: route.rd,
-            key: route.key,
-            route_type: route.route_type,
-            vni: route.vni,
-            next_hop: route.next_hop,
-            peer: route.peer,
-            peer_asn: route.peer_asn,
-            best: route.best,
-            by: route.by,
-            as_path: route.as_path,
-            local_pref: route.local_pref,
-            communities: route.communities,
-            ext_communities: route.ext_communities,
-            origin: route.origin,
-            esi: route.esi,
+            family: words::family(route.family()),
+            rd: route.rd().to_owned(),
+            key: route.key.clone(),
+            route_type: u32::try_from(route.route_type).unwrap_or(0),
+            vni: path.vni(),
+            origin: origin(path.origin()).to_owned(),
+            next_hop: path.next_hop.unwrap_or_default(),
+            peer: path.peer_router_id,
+            peer_asn: path.peer_asn,
+            best: path.best,
+            by: path.decision.filter(|_| path.best).unwrap_or_default(),
+            as_path: path.as_path,
+            local_pref: path.local_preference,
+            communities: path.communities,
+            ext_communities: path.extended_communities,
+            esi: path.esi.unwrap_or_default(),
         }
+    }
+}
+
+fn origin(origin: proto::Origin) -> &'static str {
+    match origin {
+        proto::Origin::Igp => "IGP",
+        proto::Origin::Egp => "EGP",
+        proto::Origin::Incomplete => "incomplete",
+        proto::Origin::Unspecified => "",
     }
 }
 
@@ -217,24 +260,30 @@ mod tests {
     #[test]
     fn routes_in_columns_with_the_best_path_marked() {
         let best = proto::Route {
-            rd: "192.0.2.11:2".to_owned(),
+            rd: Some("192.0.2.11:2".to_owned()),
             key: "[2]:[0]:[48]:[00:00:5e:00:53:01]:[32]:[198.51.100.1]".to_owned(),
-            vni: 100,
-            next_hop: "192.0.2.11".to_owned(),
-            best: true,
-            by: "only path".to_owned(),
+            paths: vec![proto::Path {
+                vni: Some(100),
+                next_hop: Some("192.0.2.11".to_owned()),
+                best: true,
+                decision: Some("only path".to_owned()),
+                ..proto::Path::default()
+            }],
             ..proto::Route::default()
         };
         let other = proto::Route {
             key: "203.0.113.0/24".to_owned(),
-            next_hop: "192.0.2.12".to_owned(),
+            paths: vec![proto::Path {
+                next_hop: Some("192.0.2.12".to_owned()),
+                ..proto::Path::default()
+            }],
             ..proto::Route::default()
         };
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
         // Two pages: the header stands once, and the widths of the first page stay.
-        list.add(&[Route::from(best)]).unwrap();
-        list.add(&[Route::from(other)]).unwrap();
+        list.add(&Route::rows(best)).unwrap();
+        list.add(&Route::rows(other)).unwrap();
         list.end().unwrap();
         let expected = concat!(
             "    RD            KEY                                                   VNI  NEXT-HOP    BY\n",

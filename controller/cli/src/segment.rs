@@ -4,9 +4,10 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, DesignatedForwarderAlgorithm, RedundancyMode};
 
-use crate::dialog::Dialog;
+use crate::connection::Connection;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Format, or_dash};
 use crate::route::Consistency;
@@ -39,26 +40,41 @@ pub(crate) struct Wanted {
 impl Command {
     /// Asks and prints.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let (esi, wanted) = match self {
-            Self::List(wanted) => (None, wanted),
-            Self::Show { esi, wanted } => (Some(esi), wanted),
-        };
-        let request = proto::ListSegmentsRequest {
-            consistency: proto::Consistency::from(wanted.consistency).into(),
-            esi: esi.clone().unwrap_or_default(),
-            tag: wanted.tag,
-        };
-        let mut client = dialog.connection.operator().await?;
-        let call = client.list_segments(request);
-        let answer = dialog.connection.answer(call).await?;
-        let segments: Vec<_> = answer.segments.into_iter().map(Segment::from).collect();
-        match (esi, segments.first()) {
-            (Some(esi), None) => Err(Failure::Refused(format!("there is no segment {esi:?}"))),
-            (Some(_), Some(segment)) if dialog.format == Format::Table => {
-                Ok(segment.print(dialog.out)?)
-            }
-            (Some(_) | None, _) => dialog.rows::<_, Segment>(segments),
+        match self {
+            Self::List(wanted) => list(&wanted, dialog).await,
+            Self::Show { esi, wanted } => show(esi, &wanted, dialog).await,
         }
+    }
+}
+
+async fn list(wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.evpn().await?;
+    let ask = async |connection: &Connection, page_token| {
+        let request = proto::ListEthernetSegmentsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            consistency: proto::Consistency::from(wanted.consistency).into(),
+            ethernet_tag: wanted.tag,
+        };
+        let call = client.list_ethernet_segments(request);
+        let page = connection.answer(call).await?;
+        Ok((page.ethernet_segments, page.next_page_token))
+    };
+    dialog.pages::<_, Segment>(ask).await
+}
+
+async fn show(esi: String, wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.evpn().await?;
+    let call = client.get_ethernet_segment(proto::GetEthernetSegmentRequest {
+        consistency: proto::Consistency::from(wanted.consistency).into(),
+        esi,
+        ethernet_tag: wanted.tag,
+    });
+    let answer = dialog.connection.answer(call).await?;
+    let segment = answer.resource.unwrap_or_default();
+    match dialog.format {
+        Format::Table => Ok(Segment::from(segment).print(dialog.out)?),
+        Format::Json | Format::Yaml => dialog.rows::<_, Segment>(vec![segment]),
     }
 }
 
@@ -79,19 +95,34 @@ struct Domain {
     vteps: Vec<String>,
 }
 
-impl From<proto::Segment> for Segment {
-    fn from(segment: proto::Segment) -> Self {
+impl From<proto::EthernetSegment> for Segment {
+    fn from(segment: proto::EthernetSegment) -> Self {
+        let redundancy = match segment.redundancy_mode() {
+            RedundancyMode::AllActive => "all-active",
+            RedundancyMode::SingleActive => "single-active",
+            RedundancyMode::Mixed => "mixed",
+            RedundancyMode::Unspecified => "unknown",
+        };
+        let algorithm = match segment.algorithm() {
+            DesignatedForwarderAlgorithm::Modulo => "modulo".to_owned(),
+            DesignatedForwarderAlgorithm::HighestRandomWeight => "highest random weight".to_owned(),
+            DesignatedForwarderAlgorithm::HighestPreference => "highest preference".to_owned(),
+            DesignatedForwarderAlgorithm::LowestPreference => "lowest preference".to_owned(),
+            DesignatedForwarderAlgorithm::Unspecified => {
+                format!("algorithm {}", segment.algorithm_number)
+            }
+        };
         let domains = segment.domains.into_iter().map(|domain| Domain {
-            vni: domain.vni,
-            tag: domain.tag,
+            vni: domain.vni.unwrap_or(0),
+            tag: domain.ethernet_tag,
             vteps: domain.vteps,
         });
         Self {
             esi: segment.esi,
-            redundancy: segment.redundancy,
-            algorithm: segment.algorithm,
-            forwarder: segment.forwarder,
-            attached: segment.attached,
+            redundancy: redundancy.to_owned(),
+            algorithm,
+            forwarder: segment.designated_forwarder.unwrap_or_default(),
+            attached: segment.attached_vteps,
             domains: domains.collect(),
         }
     }
@@ -137,15 +168,16 @@ mod tests {
     use crate::output::List;
 
     fn segment() -> Segment {
-        Segment::from(proto::Segment {
+        Segment::from(proto::EthernetSegment {
             esi: "03:44:38:39:ff:ff:01:00:00:01".to_owned(),
-            redundancy: "all-active".to_owned(),
-            algorithm: "modulo".to_owned(),
-            forwarder: "192.0.2.11".to_owned(),
-            attached: vec!["192.0.2.11".to_owned(), "192.0.2.12".to_owned()],
-            domains: vec![proto::SegmentDomain {
-                vni: 100,
-                tag: 0,
+            redundancy_mode: RedundancyMode::AllActive.into(),
+            algorithm: DesignatedForwarderAlgorithm::Modulo.into(),
+            algorithm_number: 0,
+            designated_forwarder: Some("192.0.2.11".to_owned()),
+            attached_vteps: vec!["192.0.2.11".to_owned(), "192.0.2.12".to_owned()],
+            domains: vec![proto::EthernetSegmentDomain {
+                vni: Some(100),
+                ethernet_tag: 0,
                 vteps: vec!["192.0.2.11".to_owned()],
             }],
         })

@@ -7,290 +7,323 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::codegen::BoxStream;
+use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
-use weft_proto::operator::v1::{self as operator, operator_server};
-use weft_proto::v1::{self as fabric, fabric_service_server as fabric_server};
+use weft_proto::v1::{
+    self as proto, config_service_server as config_server, evpn_service_server as evpn_server,
+    fabric_service_server as fabric_server, peer_service_server as peer_server,
+    plan_service_server as plan_server, replica_service_server as replica_server,
+    route_service_server as route_server,
+};
 
 use crate::failure::Failure;
 use crate::{Arguments, ask, told};
 
 /// Answers with fixed messages, some of them late or refused.
+#[derive(Clone)]
 struct Replica;
 
+type Answer<T> = Result<Response<T>, Status>;
+
+fn header(replica_id: u64) -> Option<proto::ResponseHeader> {
+    Some(proto::ResponseHeader {
+        replica_id,
+        ..proto::ResponseHeader::default()
+    })
+}
+
 #[tonic::async_trait]
-impl operator_server::Operator for Replica {
+impl peer_server::PeerService for Replica {
     async fn list_peers(
         &self,
-        request: Request<operator::ListPeersRequest>,
-    ) -> Result<Response<operator::ListPeersResponse>, Status> {
+        request: Request<proto::ListPeersRequest>,
+    ) -> Answer<proto::ListPeersResponse> {
         let token = request.into_inner().page_token;
-        let peer = |router_id: &str| operator::Peer {
-            router_id: router_id.to_owned(),
-            ..operator::Peer::default()
+        let peer = |router_id: &str| proto::Peer {
+            router_id: Some(router_id.to_owned()),
+            ..proto::Peer::default()
         };
         let (router_id, next) = match token.as_str() {
             "" => ("192.0.2.11", "second"),
             _ => ("192.0.2.12", ""),
         };
-        Ok(Response::new(operator::ListPeersResponse {
+        Ok(Response::new(proto::ListPeersResponse {
+            header: header(1),
             peers: vec![peer(router_id)],
             next_page_token: next.to_owned(),
-            replica: 1,
         }))
     }
 
+    async fn get_peer(
+        &self,
+        request: Request<proto::GetPeerRequest>,
+    ) -> Answer<proto::GetPeerResponse> {
+        let session = proto::PeerSession {
+            address: request.into_inner().name,
+            state: proto::SessionState::Active.into(),
+            ..proto::PeerSession::default()
+        };
+        let peer = proto::Peer {
+            session: Some(session),
+            ..proto::Peer::default()
+        };
+        Ok(Response::new(proto::GetPeerResponse {
+            header: header(1),
+            resource: Some(peer),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl route_server::RouteService for Replica {
     async fn list_routes(
         &self,
-        request: Request<operator::ListRoutesRequest>,
-    ) -> Result<Response<operator::ListRoutesResponse>, Status> {
+        request: Request<proto::ListRoutesRequest>,
+    ) -> Answer<proto::ListRoutesResponse> {
         let request = request.into_inner();
-        if request.family == "stuck" {
+        if request.mac() == "stuck" {
             let next_page_token = "again".to_owned();
-            let answer = operator::ListRoutesResponse {
+            let answer = proto::ListRoutesResponse {
                 next_page_token,
                 ..Default::default()
             };
             return Ok(Response::new(answer));
         }
+        if request.key() == "203.0.113.1/32" {
+            return Ok(Response::new(proto::ListRoutesResponse::default()));
+        }
         let asked = format!("{request:?}");
         Err(Status::invalid_argument(asked))
     }
 
-    async fn get_peer(
+    async fn export_mrt(
         &self,
-        request: Request<operator::GetPeerRequest>,
-    ) -> Result<Response<operator::PeerDetail>, Status> {
-        let peer = operator::Peer {
-            address: request.into_inner().peer,
-            state: "Active".to_owned(),
-            ..operator::Peer::default()
-        };
-        Ok(Response::new(operator::PeerDetail {
-            peer: Some(peer),
-            ..operator::PeerDetail::default()
-        }))
-    }
-
-    async fn get_route(
-        &self,
-        request: Request<operator::GetRouteRequest>,
-    ) -> Result<Response<operator::GetRouteResponse>, Status> {
-        let asked = format!("{:?}", request.into_inner());
-        Err(Status::not_found(asked))
-    }
-
-    async fn list_segments(
-        &self,
-        _: Request<operator::ListSegmentsRequest>,
-    ) -> Result<Response<operator::ListSegmentsResponse>, Status> {
-        Ok(Response::new(operator::ListSegmentsResponse::default()))
-    }
-
-    async fn list_neighbors(
-        &self,
-        request: Request<operator::ListNeighborsRequest>,
-    ) -> Result<Response<operator::ListNeighborsResponse>, Status> {
-        let request = request.into_inner();
-        let neighbor = operator::Neighbor {
-            vni: request.vni,
-            ip: request.ip,
-            duplicate: request.duplicates,
-            ..operator::Neighbor::default()
-        };
-        Ok(Response::new(operator::ListNeighborsResponse {
-            neighbors: vec![neighbor],
-            ..operator::ListNeighborsResponse::default()
-        }))
-    }
-
-    async fn list_flood_lists(
-        &self,
-        _: Request<operator::ListFloodListsRequest>,
-    ) -> Result<Response<operator::ListFloodListsResponse>, Status> {
-        Ok(Response::new(operator::ListFloodListsResponse::default()))
-    }
-
-    async fn list_moves(
-        &self,
-        _: Request<operator::ListMovesRequest>,
-    ) -> Result<Response<operator::ListMovesResponse>, Status> {
-        Ok(Response::new(operator::ListMovesResponse::default()))
-    }
-
-    async fn clear_moves(
-        &self,
-        _: Request<operator::ClearMovesRequest>,
-    ) -> Result<Response<operator::ClearMovesResponse>, Status> {
-        Ok(Response::new(operator::ClearMovesResponse::default()))
-    }
-
-    type DumpRibStream =
-        tokio_stream::Iter<std::vec::IntoIter<Result<operator::DumpRibResponse, Status>>>;
-
-    async fn dump_rib(
-        &self,
-        request: Request<operator::DumpRibRequest>,
-    ) -> Result<Response<Self::DumpRibStream>, Status> {
+        request: Request<proto::ExportMrtRequest>,
+    ) -> Answer<BoxStream<proto::ExportMrtResponse>> {
         let part = |octets: &[u8]| {
-            Ok(operator::DumpRibResponse {
+            Ok(proto::ExportMrtResponse {
                 octets: octets.to_vec().into(),
+                ..proto::ExportMrtResponse::default()
             })
         };
-        let last = match request.get_ref().families.as_slice() {
+        let families: Vec<_> = request.get_ref().families().collect();
+        let last = match families.as_slice() {
             [] => part(b"RT"),
-            [family] if family == "large" => part(&[0; 1 << 16]),
+            [proto::AddressFamily::Ipv6Unicast] => part(&[0; 1 << 16]),
             [..] => Err(Status::unavailable("the replica is stopping")),
         };
-        Ok(Response::new(tokio_stream::iter(vec![part(b"M"), last])))
+        let parts = tokio_stream::iter(vec![part(b"M"), last]);
+        Ok(Response::new(Box::pin(parts)))
+    }
+}
+
+#[tonic::async_trait]
+impl evpn_server::EvpnService for Replica {
+    async fn list_ethernet_segments(
+        &self,
+        _: Request<proto::ListEthernetSegmentsRequest>,
+    ) -> Answer<proto::ListEthernetSegmentsResponse> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn get_ethernet_segment(
+        &self,
+        request: Request<proto::GetEthernetSegmentRequest>,
+    ) -> Answer<proto::GetEthernetSegmentResponse> {
+        let esi = request.into_inner().esi;
+        Err(Status::invalid_argument(format!(
+            "esi: {esi:?} is not an Ethernet segment identifier"
+        )))
+    }
+
+    async fn list_host_addresses(
+        &self,
+        request: Request<proto::ListHostAddressesRequest>,
+    ) -> Answer<proto::ListHostAddressesResponse> {
+        let request = request.into_inner();
+        let host = proto::HostAddress {
+            vni: request.vni,
+            ip: request.ip.unwrap_or_default(),
+            duplicate: request.duplicates_only,
+            ..proto::HostAddress::default()
+        };
+        Ok(Response::new(proto::ListHostAddressesResponse {
+            host_addresses: vec![host],
+            ..Default::default()
+        }))
+    }
+
+    async fn list_vnis(
+        &self,
+        _: Request<proto::ListVnisRequest>,
+    ) -> Answer<proto::ListVnisResponse> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn get_vni(&self, _: Request<proto::GetVniRequest>) -> Answer<proto::GetVniResponse> {
+        Err(Status::not_found("vni: no route tells of VNI 7"))
     }
 
     async fn list_vteps(
         &self,
-        _: Request<operator::ListVtepsRequest>,
-    ) -> Result<Response<operator::ListVtepsResponse>, Status> {
+        _: Request<proto::ListVtepsRequest>,
+    ) -> Answer<proto::ListVtepsResponse> {
         Err(Status::unavailable("no majority of replicas answers"))
     }
 
+    async fn list_duplicate_macs(
+        &self,
+        _: Request<proto::ListDuplicateMacsRequest>,
+    ) -> Answer<proto::ListDuplicateMacsResponse> {
+        Ok(Response::new(Default::default()))
+    }
+}
+
+#[tonic::async_trait]
+impl replica_server::ReplicaService for Replica {
     async fn list_replicas(
         &self,
-        _: Request<operator::ListReplicasRequest>,
-    ) -> Result<Response<operator::ListReplicasResponse>, Status> {
+        _: Request<proto::ListReplicasRequest>,
+    ) -> Answer<proto::ListReplicasResponse> {
         std::future::pending().await
     }
+}
 
-    async fn get_plan(
+#[tonic::async_trait]
+impl plan_server::PlanService for Replica {
+    async fn list_leaf_plans(
         &self,
-        request: Request<operator::GetPlanRequest>,
-    ) -> Result<Response<operator::Plan>, Status> {
-        let leaf = request.into_inner().leaf;
-        Err(Status::not_found(format!(
-            "leaf: the fabric has no switch named {leaf:?}"
-        )))
+        request: Request<proto::ListLeafPlansRequest>,
+    ) -> Answer<proto::ListLeafPlansResponse> {
+        let leaf = request.into_inner().leaf_name.unwrap_or_default();
+        let reason = format!("leaf_name: no leaf is named {leaf:?}");
+        Err(Status::not_found(reason))
     }
 
-    async fn diff_plan(
+    async fn list_leaf_plan_diffs(
         &self,
-        request: Request<operator::DiffPlanRequest>,
-    ) -> Result<Response<operator::PlanDiff>, Status> {
-        let leaf = request.into_inner().leaf;
-        if leaf.is_empty() {
-            return Err(Status::failed_precondition(
-                "only the leader knows: ask replica 2",
-            ));
-        }
-        let differs = leaf == "leaf2";
-        let prefix = operator::PrefixDiff {
+        _: Request<proto::ListLeafPlanDiffsRequest>,
+    ) -> Answer<proto::ListLeafPlanDiffsResponse> {
+        let reason = "only the leader knows: ask replica 2";
+        Err(Status::failed_precondition(reason))
+    }
+
+    async fn get_leaf_plan_diff(
+        &self,
+        request: Request<proto::GetLeafPlanDiffRequest>,
+    ) -> Answer<proto::GetLeafPlanDiffResponse> {
+        let leaf_name = request.into_inner().leaf_name;
+        let differs = leaf_name == "leaf2";
+        let prefix = proto::PrefixDiff {
             differs,
-            ..operator::PrefixDiff::default()
+            ..proto::PrefixDiff::default()
         };
-        let unknown = match leaf.as_str() {
-            "leaf3" => "no weft-agent there says what its own routing has",
-            _ => "",
+        let why = match leaf_name.as_str() {
+            "leaf3" => proto::NotComparedReason::AgentSilent,
+            _ => proto::NotComparedReason::Unspecified,
         };
-        let leaf = operator::LeafDiff {
-            leaf,
-            unknown: unknown.to_owned(),
+        let diff = proto::LeafPlanDiff {
+            leaf_name,
+            plan_revision: Some(7),
+            not_compared_reason: why.into(),
             prefixes: vec![prefix],
-            ..operator::LeafDiff::default()
+            ..proto::LeafPlanDiff::default()
         };
-        Ok(Response::new(operator::PlanDiff {
-            revision: 7,
-            leaves: vec![leaf],
+        Ok(Response::new(proto::GetLeafPlanDiffResponse {
+            header: header(1),
+            resource: Some(diff),
         }))
     }
 
-    async fn get_agent(
+    async fn list_switch_agents(
         &self,
-        _: Request<operator::GetAgentRequest>,
-    ) -> Result<Response<operator::AgentDetail>, Status> {
-        Ok(Response::new(operator::AgentDetail::default()))
+        _: Request<proto::ListSwitchAgentsRequest>,
+    ) -> Answer<proto::ListSwitchAgentsResponse> {
+        Ok(Response::new(Default::default()))
     }
 
     async fn set_balance(
         &self,
-        request: Request<operator::SetBalanceRequest>,
-    ) -> Result<Response<operator::Balance>, Status> {
-        let leaf = operator::LeafBalance {
-            leaf: request.get_ref().leaf.clone(),
+        request: Request<proto::SetBalanceRequest>,
+    ) -> Answer<proto::SetBalanceResponse> {
+        let leaf = proto::LeafBalance {
+            leaf_name: request.get_ref().leaf_name().to_owned(),
             mode: request.get_ref().mode,
-            own: true,
-            agent_address: "192.0.2.11:9340".to_owned(),
+            has_own_mode: true,
+            agent_address: Some("192.0.2.11:9340".to_owned()),
         };
-        Ok(Response::new(operator::Balance {
+        let balance = proto::Balance {
             leaves: vec![leaf],
-            ..operator::Balance::default()
+            ..proto::Balance::default()
+        };
+        Ok(Response::new(proto::SetBalanceResponse {
+            header: header(1),
+            resource: Some(balance),
         }))
     }
+}
 
-    async fn get_balance(
-        &self,
-        _: Request<operator::GetBalanceRequest>,
-    ) -> Result<Response<operator::Balance>, Status> {
-        Ok(Response::new(operator::Balance::default()))
-    }
-
-    async fn list_agents(
-        &self,
-        _: Request<operator::ListAgentsRequest>,
-    ) -> Result<Response<operator::ListAgentsResponse>, Status> {
-        Ok(Response::new(operator::ListAgentsResponse::default()))
-    }
-
+#[tonic::async_trait]
+impl config_server::ConfigService for Replica {
     async fn reload_config(
         &self,
-        request: Request<operator::ReloadConfigRequest>,
-    ) -> Result<Response<operator::ReloadConfigResponse>, Status> {
+        request: Request<proto::ReloadConfigRequest>,
+    ) -> Answer<proto::ReloadConfigResponse> {
         let request = request.into_inner();
-        if request.text == "asn = 0\n" {
-            let reason = format!("{}: bgp.asn: AS 0 is reserved", request.name);
+        if request.text() == "asn = 0\n" {
+            let reason = format!("{}: bgp.asn: AS 0 is reserved", request.text_name);
             return Err(Status::invalid_argument(reason));
         }
-        if request.text.starts_with("asm") {
-            let reason = format!("{}: line 1\n  |\n1 | asm\u{7}\n  | ^^^\n", request.name);
+        if request.text().starts_with("asm") {
+            let name = request.text_name;
+            let reason = format!("{name}: line 1\n  |\n1 | asm\u{7}\n  | ^^^\n");
             return Err(Status::invalid_argument(reason));
         }
-        let changed = operator::ConfigChange {
+        let changed = proto::ConfigChange {
             subject: "peer_group leaves".to_owned(),
-            change: "changed".to_owned(),
-            knob: "hold_secs".to_owned(),
-            old: "9".to_owned(),
-            new: "30".to_owned(),
-            effect: "session reset".to_owned(),
+            change_type: proto::ChangeType::Updated.into(),
+            key: Some("hold_secs".to_owned()),
+            old_value: Some("9".to_owned()),
+            new_value: Some("30".to_owned()),
+            effect: proto::ConfigEffect::SessionReset.into(),
         };
-        let removed = operator::ConfigChange {
+        let removed = proto::ConfigChange {
             subject: "peer 192.0.2.1".to_owned(),
-            change: "removed".to_owned(),
-            effect: "applied".to_owned(),
-            ..operator::ConfigChange::default()
+            change_type: proto::ChangeType::Deleted.into(),
+            effect: proto::ConfigEffect::Applied.into(),
+            ..proto::ConfigChange::default()
         };
-        Ok(Response::new(operator::ReloadConfigResponse {
+        Ok(Response::new(proto::ReloadConfigResponse {
+            header: header(3),
             changes: vec![changed, removed],
-            file: "weft.toml".to_owned(),
-            replica: 3,
+            change_count: 2,
+            file: Some("weft.toml".to_owned()),
         }))
     }
 
-    async fn get_config(
+    async fn list_config_values(
         &self,
-        request: Request<operator::GetConfigRequest>,
-    ) -> Result<Response<operator::GetConfigResponse>, Status> {
+        request: Request<proto::ListConfigValuesRequest>,
+    ) -> Answer<proto::ListConfigValuesResponse> {
         let request = request.into_inner();
-        let value = |knob: &str, value: &str, from: &str| operator::ConfigValue {
-            subject: request.subject.clone(),
-            knob: knob.to_owned(),
+        let value = |key: &str, value: &str, source: proto::ConfigSource| proto::ConfigValue {
+            subject: request.subject().to_owned(),
+            key: key.to_owned(),
             value: value.to_owned(),
-            from: from.to_owned(),
+            source: source.into(),
         };
-        let (values, next) = match (request.page_token.as_str(), request.all) {
-            ("", _) => (vec![value("hold_secs", "9", "group")], "second"),
-            (_, true) => (vec![value("strict", "false", "default")], ""),
+        let (group, default) = (proto::ConfigSource::PeerGroup, proto::ConfigSource::Default);
+        let (values, next) = match (request.page_token.as_str(), request.with_defaults) {
+            ("", _) => (vec![value("hold_secs", "9", group)], "second"),
+            (_, true) => (vec![value("strict", "false", default)], ""),
             (_, false) => (Vec::new(), ""),
         };
-        Ok(Response::new(operator::GetConfigResponse {
+        Ok(Response::new(proto::ListConfigValuesResponse {
             values,
             next_page_token: next.to_owned(),
-            ..operator::GetConfigResponse::default()
+            ..Default::default()
         }))
     }
 }
@@ -299,8 +332,8 @@ impl operator_server::Operator for Replica {
 impl fabric_server::FabricService for Replica {
     async fn apply_fabric(
         &self,
-        request: Request<tonic::Streaming<fabric::ApplyFabricRequest>>,
-    ) -> Result<Response<tonic::codegen::BoxStream<fabric::ApplyFabricResponse>>, Status> {
+        request: Request<tonic::Streaming<proto::ApplyFabricRequest>>,
+    ) -> Result<Response<BoxStream<proto::ApplyFabricResponse>>, Status> {
         let mut parts = request.into_inner();
         let first = parts.message().await?.unwrap_or_default();
         if first.display_name == "bad" {
@@ -310,29 +343,29 @@ impl fabric_server::FabricService for Replica {
         }
         let mut answers = Vec::new();
         while let Some(part) = parts.message().await? {
-            let created = part.hosts.into_iter().map(|host| fabric::ResourceChange {
-                kind: fabric::ResourceKind::Host.into(),
+            let created = part.hosts.into_iter().map(|host| proto::ResourceChange {
+                kind: proto::ResourceKind::Host.into(),
                 name: host.name,
-                r#type: fabric::ChangeType::Created.into(),
-                ..fabric::ResourceChange::default()
+                r#type: proto::ChangeType::Created.into(),
+                ..proto::ResourceChange::default()
             });
-            answers.push(Ok(fabric::ApplyFabricResponse {
+            answers.push(Ok(proto::ApplyFabricResponse {
                 changes: created.collect(),
-                ..fabric::ApplyFabricResponse::default()
+                ..proto::ApplyFabricResponse::default()
             }));
         }
-        answers.push(Ok(fabric::ApplyFabricResponse {
+        answers.push(Ok(proto::ApplyFabricResponse {
             generation: if first.validate_only { 100 } else { 1 },
-            ..fabric::ApplyFabricResponse::default()
+            ..proto::ApplyFabricResponse::default()
         }));
         Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
     }
 
     async fn get_fabric(
         &self,
-        _: Request<fabric::GetFabricRequest>,
-    ) -> Result<Response<fabric::GetFabricResponse>, Status> {
-        Ok(Response::new(fabric::GetFabricResponse {
+        _: Request<proto::GetFabricRequest>,
+    ) -> Result<Response<proto::GetFabricResponse>, Status> {
+        Ok(Response::new(proto::GetFabricResponse {
             display_name: "example".to_owned(),
             ..Default::default()
         }))
@@ -340,16 +373,16 @@ impl fabric_server::FabricService for Replica {
 
     async fn list_switches(
         &self,
-        request: Request<fabric::ListSwitchesRequest>,
-    ) -> Result<Response<fabric::ListSwitchesResponse>, Status> {
+        request: Request<proto::ListSwitchesRequest>,
+    ) -> Result<Response<proto::ListSwitchesResponse>, Status> {
         let (name, next) = match request.into_inner().page_token.as_str() {
             "" => ("leaf1", "second"),
             _ => ("leaf2", ""),
         };
-        Ok(Response::new(fabric::ListSwitchesResponse {
-            switches: vec![fabric::Switch {
+        Ok(Response::new(proto::ListSwitchesResponse {
+            switches: vec![proto::Switch {
                 name: name.to_owned(),
-                role: fabric::SwitchRole::Leaf.into(),
+                role: proto::SwitchRole::Leaf.into(),
                 ..Default::default()
             }],
             next_page_token: next.to_owned(),
@@ -359,41 +392,41 @@ impl fabric_server::FabricService for Replica {
 
     async fn list_hosts(
         &self,
-        _: Request<fabric::ListHostsRequest>,
-    ) -> Result<Response<fabric::ListHostsResponse>, Status> {
+        _: Request<proto::ListHostsRequest>,
+    ) -> Result<Response<proto::ListHostsResponse>, Status> {
         Ok(Response::new(Default::default()))
     }
 
     async fn list_links(
         &self,
-        _: Request<fabric::ListLinksRequest>,
-    ) -> Result<Response<fabric::ListLinksResponse>, Status> {
+        _: Request<proto::ListLinksRequest>,
+    ) -> Result<Response<proto::ListLinksResponse>, Status> {
         Ok(Response::new(Default::default()))
     }
 
     async fn list_host_ports(
         &self,
-        _: Request<fabric::ListHostPortsRequest>,
-    ) -> Result<Response<fabric::ListHostPortsResponse>, Status> {
+        _: Request<proto::ListHostPortsRequest>,
+    ) -> Result<Response<proto::ListHostPortsResponse>, Status> {
         Ok(Response::new(Default::default()))
     }
 
     async fn update_link(
         &self,
-        request: Request<fabric::UpdateLinkRequest>,
-    ) -> Result<Response<fabric::UpdateLinkResponse>, Status> {
+        request: Request<proto::UpdateLinkRequest>,
+    ) -> Result<Response<proto::UpdateLinkResponse>, Status> {
         let request = request.into_inner();
         let paths = request.update_mask.unwrap_or_default().paths;
         assert_eq!(paths, ["admin_state"]);
         let link = request.resource.unwrap_or_default();
         match link.name.as_str() {
             "leaf1:eth1--spine1:eth1" => {
-                let down = link.admin_state() == fabric::AdminState::Down;
-                let header = fabric::ResponseHeader {
+                let down = link.admin_state() == proto::AdminState::Down;
+                let header = proto::ResponseHeader {
                     revision: if down { 5 } else { 6 },
                     ..Default::default()
                 };
-                Ok(Response::new(fabric::UpdateLinkResponse {
+                Ok(Response::new(proto::UpdateLinkResponse {
                     header: Some(header),
                     resource: Some(link),
                 }))
@@ -405,13 +438,22 @@ impl fabric_server::FabricService for Replica {
     }
 }
 
+fn services() -> Routes {
+    Routes::new(peer_server::PeerServiceServer::new(Replica))
+        .add_service(route_server::RouteServiceServer::new(Replica))
+        .add_service(evpn_server::EvpnServiceServer::new(Replica))
+        .add_service(replica_server::ReplicaServiceServer::new(Replica))
+        .add_service(plan_server::PlanServiceServer::new(Replica))
+        .add_service(config_server::ConfigServiceServer::new(Replica))
+        .add_service(fabric_server::FabricServiceServer::new(Replica))
+}
+
 /// Starts the replica, types `words` at it, and gives what was printed.
 async fn typed(words: &[&str]) -> (String, Result<(), Failure>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = Server::builder()
-        .add_service(operator_server::OperatorServer::new(Replica))
-        .add_service(fabric_server::FabricServiceServer::new(Replica))
+        .add_routes(services())
         .serve_with_incoming(TcpListenerStream::new(listener));
     let server = tokio::spawn(server);
     let (printed, result) = typed_at(address, words).await;
@@ -456,7 +498,7 @@ async fn pages_are_followed_to_the_end() {
 
 #[tokio::test]
 async fn a_page_that_repeats_itself_ends_the_list() {
-    let (said, code) = refused(&["route", "list", "--family", "stuck"]).await;
+    let (said, code) = refused(&["route", "list", "--mac", "stuck"]).await;
     assert_eq!(
         (said.as_str(), code),
         ("ADDRESS gives the page \"again\" again and again", 1)
@@ -480,15 +522,15 @@ async fn filters_reach_the_replica() {
         "serializable",
     ];
     let (said, _) = refused(&words).await;
-    let expected = operator::ListRoutesRequest {
+    let expected = proto::ListRoutesRequest {
         page_size: crate::dialog::PAGE_SIZE,
-        consistency: operator::Consistency::Serializable.into(),
-        family: "l2vpn-evpn".to_owned(),
-        route_type: 2,
-        vni: 100,
-        mac: "00:00:5e:00:53:01".to_owned(),
-        peer: "192.0.2.11".to_owned(),
-        ..operator::ListRoutesRequest::default()
+        consistency: proto::Consistency::Serializable.into(),
+        family: proto::AddressFamily::L2vpnEvpn.into(),
+        route_type: Some(2),
+        vni: Some(100),
+        mac: Some("00:00:5e:00:53:01".to_owned()),
+        peer: Some("192.0.2.11".to_owned()),
+        ..proto::ListRoutesRequest::default()
     };
     assert_eq!(said, format!("{expected:?}"));
 }
@@ -576,7 +618,7 @@ async fn a_refusal_is_told_as_the_replica_words_it() {
     let (said, code) = refused(&["plan", "show", "--leaf", "leaf9"]).await;
     assert_eq!(
         (said.as_str(), code),
-        ("leaf: the fabric has no switch named \"leaf9\"", 1)
+        ("leaf_name: no leaf is named \"leaf9\"", 1)
     );
 }
 
@@ -655,6 +697,8 @@ fn arguments_are_checked_before_anything_is_asked() {
         &["weft", "--timeout", "0", "peer", "list"],
         &["weft", "route", "list", "--type", "256"],
         &["weft", "route", "list", "--vni", "16777216"],
+        &["weft", "route", "list", "--family", "vpnv4"],
+        &["weft", "rib", "dump", "x", "--family", "vpnv4"],
         &["weft", "fabric", "link", "x", "sideways"],
     ] {
         assert!(Arguments::try_parse_from(words).is_err(), "{words:?}");
@@ -684,7 +728,7 @@ async fn a_closed_standard_output_is_no_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = Server::builder()
-        .add_service(operator_server::OperatorServer::new(Replica))
+        .add_service(peer_server::PeerServiceServer::new(Replica))
         .serve_with_incoming(TcpListenerStream::new(listener));
     let server = tokio::spawn(server);
     let arguments =
@@ -766,7 +810,7 @@ async fn a_dump_that_cannot_be_written_names_its_file() {
     let path = directory.path().join("rib.mrt");
     let file = path.to_str().unwrap();
     // Too little for the buffer, and too much for it.
-    for family in [&[][..], &["--family", "large"]] {
+    for family in [&[][..], &["--family", "ipv6-unicast"]] {
         std::os::unix::fs::symlink("/dev/full", format!("{file}.part")).unwrap();
         let (said, code) = refused(&[&["rib", "dump", file], family].concat()).await;
         let expected = format!("{file}: No space left on device (os error 28)");
@@ -778,16 +822,20 @@ async fn a_dump_that_cannot_be_written_names_its_file() {
 #[tokio::test]
 async fn the_form_of_a_key_says_its_family() {
     for (key, family) in [
-        ("[3]:[0]:[32]:[192.0.2.1]", "l2vpn-evpn"),
-        ("203.0.113.0/24", "ipv4-unicast"),
-        ("2001:db8::/32", "ipv6-unicast"),
+        ("[3]:[0]:[32]:[192.0.2.1]", "L2vpnEvpn"),
+        ("203.0.113.0/24", "Ipv4Unicast"),
+        ("2001:db8::/32", "Ipv6Unicast"),
     ] {
         let (said, code) = refused(&["route", "show", key]).await;
-        assert!(said.contains(&format!("family: {family:?}")), "{said}");
+        assert!(said.contains(&format!("family: {family}")), "{said}");
+        assert!(said.contains("view: Full"), "{said}");
         assert_eq!(code, 1);
     }
     let (said, _) = refused(&["route", "show", "64496:RT:1", "--family", "rtc"]).await;
-    assert!(said.contains("family: \"rtc\""), "{said}");
+    assert!(said.contains("family: RouteTargetMembership"), "{said}");
+    let (said, code) = refused(&["route", "show", "203.0.113.1/32"]).await;
+    let expected = "key: there is no 203.0.113.1/32 in ipv4-unicast";
+    assert_eq!((said.as_str(), code), (expected, 1));
 }
 
 #[tokio::test]
@@ -809,9 +857,14 @@ async fn one_peer_and_views_are_asked_for() {
     let (printed, _) = typed(&["segment", "list"]).await;
     assert_eq!(printed.lines().count(), 1);
     let (said, code) = refused(&["segment", "show", "00:00"]).await;
-    assert_eq!((said.as_str(), code), ("there is no segment \"00:00\"", 1));
-    for words in [["flood", "list"], ["mac", "moves"]] {
-        assert_eq!(typed(&words).await.0.lines().count(), 1);
+    let expected = "esi: \"00:00\" is not an Ethernet segment identifier";
+    assert_eq!((said.as_str(), code), (expected, 1));
+    for words in [
+        &["flood", "list"][..],
+        &["flood", "list", "--vni", "7"],
+        &["mac", "moves"],
+    ] {
+        assert_eq!(typed(words).await.0.lines().count(), 1);
     }
 }
 

@@ -2,9 +2,10 @@
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
-use crate::dialog::Dialog;
+use crate::connection::Connection;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
 use crate::route::Consistency;
@@ -34,11 +35,17 @@ impl Command {
 }
 
 async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
-    let consistency = proto::Consistency::from(wanted.consistency).into();
-    let call = client.list_vteps(proto::ListVtepsRequest { consistency });
-    let answer = dialog.connection.answer(call).await?;
-    dialog.rows::<_, Vtep>(answer.vteps)
+    let mut client = dialog.connection.evpn().await?;
+    let ask = async |connection: &Connection, page_token| {
+        let request = proto::ListVtepsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            consistency: proto::Consistency::from(wanted.consistency).into(),
+        };
+        let page = connection.answer(client.list_vteps(request)).await?;
+        Ok((page.vteps, page.next_page_token))
+    };
+    dialog.pages::<_, Vtep>(ask).await
 }
 
 #[derive(Serialize)]
@@ -54,10 +61,10 @@ impl From<proto::Vtep> for Vtep {
     fn from(vtep: proto::Vtep) -> Self {
         Self {
             address: vtep.address,
-            peer: vtep.peer,
-            switch: vtep.switch,
+            peer: vtep.peer_router_id,
+            switch: vtep.switch_name.unwrap_or_default(),
             vnis: vtep.vnis,
-            macs: vtep.macs,
+            macs: vtep.mac_route_count,
         }
     }
 }
@@ -96,10 +103,10 @@ mod tests {
     fn vteps_in_columns() {
         let vtep = proto::Vtep {
             address: "192.0.2.11".to_owned(),
-            peer: "192.0.2.1".to_owned(),
-            switch: "leaf1".to_owned(),
+            peer_router_id: "192.0.2.1".to_owned(),
+            switch_name: Some("leaf1".to_owned()),
             vnis: vec![100, 200, 201, 202, 300],
-            macs: 12,
+            mac_route_count: 12,
         };
         let bare = proto::Vtep {
             address: "2001:db8::1".to_owned(),

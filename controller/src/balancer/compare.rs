@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use weft_proto::agent::v1 as agent;
-use weft_proto::operator::v1;
+use weft_proto::v1;
 
 use super::measured::Sent;
 use super::plan::{Entry, LeafPlan};
 
 /// Compares the plan of a leaf with what its agent says.
-pub fn compare(plan: &LeafPlan, status: &agent::Status, sent: &Sent) -> v1::LeafDiff {
+pub fn compare(plan: &LeafPlan, status: &agent::Status, sent: &Sent) -> v1::LeafPlanDiff {
     let own: BTreeMap<&str, &agent::Prefix> = status
         .prefixes
         .iter()
@@ -25,17 +25,17 @@ pub fn compare(plan: &LeafPlan, status: &agent::Status, sent: &Sent) -> v1::Leaf
         let own = own_next_hops(own.unwrap_or_default(), &planned);
         v1::PrefixDiff {
             prefix,
-            to: entry.to.to_string(),
+            destination_switch_name: entry.to.to_string(),
             // An entry without a member is left to the switch's own routing.
             differs: !planned.is_empty() && differ(&own, &planned),
-            own,
-            planned,
+            own_next_hops: own,
+            planned_next_hops: planned,
         }
     });
-    v1::LeafDiff {
+    v1::LeafPlanDiff {
         prefixes: prefixes.collect(),
         uplinks: uplinks(plan, sent),
-        ..v1::LeafDiff::default()
+        ..v1::LeafPlanDiff::default()
     }
 }
 
@@ -49,15 +49,16 @@ fn own_next_hops(
         let address: Ipv6Addr = next_hop.address.parse().ok()?;
         let there = |interface: &str| interface == next_hop.interface;
         let alone = own.iter().filter(|it| there(&it.interface)).count() == 1;
-        let mut planned = planned.iter().filter(|it| there(&it.interface));
+        let mut planned = planned.iter().filter(|it| there(&it.interface_name));
         let (first, second) = (planned.next(), planned.next());
         first.filter(|_| alone && second.is_none() && address.is_unicast_link_local())
     };
     let own = own.iter().map(|next_hop| v1::WeightedNextHop {
-        address: declared(next_hop)
-            .map_or(&next_hop.address, |it| &it.address)
-            .clone(),
-        interface: next_hop.interface.clone(),
+        address: match declared(next_hop) {
+            Some(planned) => planned.address.clone(),
+            None => Some(next_hop.address.clone()).filter(|it| !it.is_empty()),
+        },
+        interface_name: next_hop.interface.clone(),
         weight: next_hop.weight.max(1),
     });
     own.collect()
@@ -65,8 +66,8 @@ fn own_next_hops(
 
 fn planned_next_hops(entry: &Entry) -> Vec<v1::WeightedNextHop> {
     let members = entry.members.iter().map(|member| v1::WeightedNextHop {
-        address: member.next_hop.address.to_string(),
-        interface: member.next_hop.interface.to_string(),
+        address: Some(member.next_hop.address.to_string()),
+        interface_name: member.next_hop.interface.to_string(),
         weight: member.weight,
     });
     members.collect()
@@ -83,12 +84,17 @@ fn differ(own: &[v1::WeightedNextHop], planned: &[v1::WeightedNextHop]) -> bool 
 }
 
 /// The share of each next hop in millionths.
-fn shares(next_hops: &[v1::WeightedNextHop]) -> BTreeMap<(&str, &str), u64> {
+fn shares(next_hops: &[v1::WeightedNextHop]) -> BTreeMap<(Option<&str>, &str), u64> {
     let parts: u64 = next_hops.iter().map(|it| u64::from(it.weight)).sum();
     let share = |it: &v1::WeightedNextHop| u64::from(it.weight) * MILLION / parts.max(1);
     next_hops
         .iter()
-        .map(|it| ((it.address.as_str(), it.interface.as_str()), share(it)))
+        .map(|it| {
+            (
+                (it.address.as_deref(), it.interface_name.as_str()),
+                share(it),
+            )
+        })
         .collect()
 }
 
@@ -116,7 +122,7 @@ fn uplinks(plan: &LeafPlan, sent: &Sent) -> Vec<v1::UplinkShare> {
         let octets = sent.octets(interface);
         let measured = octets.and_then(|octets| ppm(octets.into(), all));
         v1::UplinkShare {
-            interface: (*interface).to_owned(),
+            interface_name: (*interface).to_owned(),
             planned_ppm: u32::try_from(share / entries).unwrap_or(u32::MAX),
             measured_ppm: measured.and_then(|ppm| u32::try_from(ppm).ok()),
             octets: octets.unwrap_or(0),
@@ -224,7 +230,7 @@ mod tests {
         let shares: Vec<_> = diff
             .uplinks
             .iter()
-            .map(|it| (it.interface.as_str(), it.planned_ppm, it.measured_ppm))
+            .map(|it| (it.interface_name.as_str(), it.planned_ppm, it.measured_ppm))
             .collect();
         let expected = [
             ("eth1", 250_000, Some(300_000)),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weft_proto::operator::v1;
+use weft_proto::v1;
 use weft_weights::explain::{Exclusion, Reason};
 
 use crate::fabric::live::Unusable;
@@ -64,10 +64,10 @@ pub struct Excluded {
 }
 
 impl LeafPlan {
-    /// As the operator's API shows it.
-    pub fn to_messages(&self, leaf: &SwitchName) -> impl Iterator<Item = v1::PlanEntry> {
+    /// As the API shows it.
+    pub fn to_messages(&self) -> impl Iterator<Item = v1::PlanEntry> {
         let entries = self.entries.iter();
-        entries.map(|(prefix, entry)| entry.to_message(leaf, prefix))
+        entries.map(|(prefix, entry)| entry.to_message(prefix))
     }
 }
 
@@ -101,17 +101,17 @@ impl Entry {
         reason
     }
 
-    fn to_message(&self, leaf: &SwitchName, prefix: &IpNet) -> v1::PlanEntry {
+    /// As the API shows it.
+    pub fn to_message(&self, prefix: &IpNet) -> v1::PlanEntry {
         let members = self.members.iter().map(|member| v1::PlanMember {
             next_hop: member.next_hop.address.to_string(),
-            interface: member.next_hop.interface.to_string(),
-            via: member.via.to_string(),
+            interface_name: member.next_hop.interface.to_string(),
+            neighbor_switch_name: member.via.to_string(),
             weight: member.weight,
             reason: member.reason.to_string(),
         });
         v1::PlanEntry {
-            leaf: leaf.to_string(),
-            to: self.to.to_string(),
+            destination_switch_name: self.to.to_string(),
             prefix: prefix.to_string(),
             members: members.collect(),
             reason: self.reason(),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_proto::operator::v1;
+use weft_proto::v1;
 
 pub use crate::southbound::intent::Mode;
 

@@ -1,4 +1,4 @@
-//! Who calls, and whether they may. Every handler that changes something asks here; knows no call.
+//! Who calls, and whether they may. Every handler asks here; knows no call.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,6 +18,22 @@ pub(super) enum Permission {
     ReadFabric,
     /// Change what is declared.
     ChangeFabric,
+    /// Look at peers and sessions.
+    ReadPeers,
+    /// Look at routes, and at what they say of the overlay.
+    ReadRoutes,
+    /// Take freezes and alarms of MAC addresses back.
+    ClearDuplicateMacs,
+    /// Look at the members of the Raft group.
+    ReadReplicas,
+    /// Look at plans, and at what switches have of them.
+    ReadPlans,
+    /// Change what weft does with plans.
+    ChangeBalance,
+    /// Look at the configuration of a replica.
+    ReadConfig,
+    /// Make a replica read its file again.
+    ReloadConfig,
 }
 
 /// Says who calls, if they may. Whoever reaches the port may do everything, so far: there is no authentication.

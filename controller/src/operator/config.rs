@@ -1,101 +1,147 @@
-//! The configuration as operators ask for it. Knows messages; what they say is `crate::config`'s.
+//! The service of the configuration. Knows messages; what they say is `crate::config`'s.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use tonic::Status;
-use weft_proto::operator::v1 as proto;
+use tonic::{Request, Response, Status};
+use weft_proto::v1::{
+    self as proto, ChangeType, ConfigEffect, ConfigSource, config_service_server,
+};
 
+use super::access::{Permission, permit};
+use super::page::Page;
+use super::{Answer, header, page, refusal};
 use crate::config::diff::Change;
+use crate::config::settings::Effect;
 use crate::config::show::{self, From};
+use crate::speaker::Shared;
 use crate::speaker::reload::{ReloadError, Reloader};
 
-/// Reads the file again, or compares.
-pub(super) async fn reload(
-    reloader: &Reloader,
-    replica: u64,
-    request: proto::ReloadConfigRequest,
-) -> Result<proto::ReloadConfigResponse, Status> {
-    let proto::ReloadConfigRequest {
-        dry_run,
-        text,
-        name,
-    } = request;
-    let of_text = !text.is_empty() || !name.is_empty();
-    if of_text && !dry_run {
-        return Err(Status::invalid_argument("text: only with dry_run"));
-    }
-    let changes = match of_text {
-        true => reloader.compare(&text, &name),
-        false => reloader.reload(dry_run).await,
-    };
-    let changes = changes.map_err(refused)?;
-    Ok(proto::ReloadConfigResponse {
-        changes: changes.into_iter().map(change).collect(),
-        file: if of_text {
-            String::new()
-        } else {
-            file(reloader)
-        },
-        replica,
-    })
+/// Answers of the configuration.
+pub struct Service {
+    shared: Arc<Shared>,
+    reloader: Arc<Reloader>,
 }
 
-/// What holds.
-pub(super) fn get(
+impl Service {
+    /// For a running daemon.
+    pub fn new(shared: Arc<Shared>, reloader: Arc<Reloader>) -> Self {
+        Self { shared, reloader }
+    }
+
+    fn header(&self) -> Option<proto::ResponseHeader> {
+        Some(header::own(&self.shared))
+    }
+}
+
+#[tonic::async_trait]
+impl config_service_server::ConfigService for Service {
+    async fn list_config_values(
+        &self,
+        request: Request<proto::ListConfigValuesRequest>,
+    ) -> Answer<proto::ListConfigValuesResponse> {
+        permit(&request, Permission::ReadConfig)?;
+        let (values, next_page_token) = values(&self.reloader, request.get_ref())?;
+        Ok(Response::new(proto::ListConfigValuesResponse {
+            header: self.header(),
+            values,
+            next_page_token,
+            file: file(&self.reloader),
+        }))
+    }
+
+    async fn reload_config(
+        &self,
+        request: Request<proto::ReloadConfigRequest>,
+    ) -> Answer<proto::ReloadConfigResponse> {
+        let by = permit(&request, Permission::ReloadConfig)?;
+        let proto::ReloadConfigRequest {
+            validate_only,
+            text,
+            text_name,
+        } = request.into_inner();
+        if text.is_some() && !validate_only {
+            return Err(refusal::field("text", "only with validate_only"));
+        }
+        let changes = match &text {
+            Some(text) => self.reloader.compare(text, &text_name),
+            None => self.reloader.reload(validate_only).await,
+        };
+        let changes = changes.map_err(|error| refused(&error))?;
+        if !validate_only {
+            tracing::info!(%by, changes = changes.len(), "an operator reloads the configuration");
+        }
+        let count = u32::try_from(changes.len()).unwrap_or(u32::MAX);
+        let page = Page::of(usize::MAX, changes.into_iter().map(change));
+        Ok(Response::new(proto::ReloadConfigResponse {
+            header: self.header(),
+            changes: page.rows,
+            change_count: count,
+            file: file(&self.reloader).filter(|_| text.is_none()),
+        }))
+    }
+}
+
+/// A page of values that hold, and the token of the next one.
+fn values(
     reloader: &Reloader,
-    replica: u64,
-    request: &proto::GetConfigRequest,
-) -> Result<proto::GetConfigResponse, Status> {
+    request: &proto::ListConfigValuesRequest,
+) -> Result<(Vec<proto::ConfigValue>, String), Status> {
     let subjects = show::show(&reloader.config());
     let known = |name: &str| subjects.iter().position(|subject| subject.name == name);
-    if !request.subject.is_empty() && known(&request.subject).is_none() {
-        let reason = format!("subject: there is no {:?}", request.subject);
-        return Err(Status::not_found(reason));
+    if let Some(name) = &request.subject
+        && known(name).is_none()
+    {
+        let reason = format!("there is no {name:?}");
+        return Err(refusal::missing_because("subject", "subject", name, reason));
     }
-    let after = match request.page_token.as_str() {
-        "" => 0,
-        token => known(token).map(|at| at + 1).ok_or_else(|| {
-            Status::invalid_argument("page_token: not from an earlier answer, or gone since")
-        })?,
+    let after = match page::after(LIST, &request.page_token)? {
+        None => 0,
+        Some(name) => known(name).map(|at| at + 1).ok_or_else(page::foreign)?,
     };
-    let size = match usize::try_from(request.page_size).unwrap_or(SUBJECTS_MAX) {
+    let size = match request.page_size {
         0 => SUBJECTS,
-        size => size.min(SUBJECTS_MAX),
+        size => page::size(size)?.min(SUBJECTS_MAX),
     };
-    let asked = |name: &str| request.subject.is_empty() || request.subject == name;
+    let asked = |name: &str| request.subject.as_ref().is_none_or(|it| it == name);
     let rest = &subjects[after.min(subjects.len())..];
     let page = &rest[..size.min(rest.len())];
     let next = page.last().filter(|_| rest.len() > page.len());
     let values = page.iter().filter(|subject| asked(&subject.name));
     let values = values.flat_map(|subject| {
         let held = subject.values.iter();
-        let held = held.filter(|value| request.all || value.from != From::Default);
+        let held = held.filter(|value| request.with_defaults || value.from != From::Default);
         held.map(|value| proto::ConfigValue {
             subject: subject.name.clone(),
-            knob: value.knob.to_owned(),
+            key: value.knob.to_owned(),
             value: value.value.clone(),
-            from: value.from.to_string(),
+            source: source(value.from).into(),
         })
     });
-    Ok(proto::GetConfigResponse {
-        values: values.collect(),
-        next_page_token: next.map(|last| last.name.clone()).unwrap_or_default(),
-        file: file(reloader),
-        replica,
-    })
+    let next = next.map(|last| page::token(LIST, &last.name));
+    Ok((values.collect(), next.unwrap_or_default()))
 }
 
-fn file(reloader: &Reloader) -> String {
+fn source(from: From) -> ConfigSource {
+    match from {
+        From::Default => ConfigSource::Default,
+        From::File => ConfigSource::File,
+        From::Group => ConfigSource::PeerGroup,
+        From::Peer => ConfigSource::Peer,
+    }
+}
+
+fn file(reloader: &Reloader) -> Option<String> {
     let path = reloader.file().map(PathBuf::as_path);
-    path.map_or_else(String::new, |path| path.display().to_string())
+    path.map(|path| path.display().to_string())
 }
 
-fn refused(error: ReloadError) -> Status {
+fn refused(error: &ReloadError) -> Status {
     let message = error.to_string();
     match error {
-        ReloadError::NoFile => Status::failed_precondition(message),
-        ReloadError::Refused(_) => Status::invalid_argument(message),
-        ReloadError::Stopping => Status::unavailable(message),
+        ReloadError::NoFile => refusal::no_config_file(message),
+        ReloadError::Refused(_) => refusal::config_invalid(&message),
+        ReloadError::Stopping => refusal::stopping(),
     }
 }
 
@@ -107,21 +153,28 @@ fn change(change: Change) -> proto::ConfigChange {
         new,
         effect,
     } = change;
-    let kind = match (&old, &new) {
-        (None, _) => "added",
-        (Some(_), None) => "removed",
-        (Some(_), Some(_)) => "changed",
+    let change_type = match (&old, &new) {
+        (None, _) => ChangeType::Created,
+        (Some(_), None) => ChangeType::Deleted,
+        (Some(_), Some(_)) => ChangeType::Updated,
+    };
+    let effect = match effect {
+        Effect::Applied => ConfigEffect::Applied,
+        Effect::NextSession => ConfigEffect::NextSession,
+        Effect::SessionReset => ConfigEffect::SessionReset,
+        Effect::NeedsRestart => ConfigEffect::NeedsRestart,
     };
     proto::ConfigChange {
         subject,
-        change: kind.to_owned(),
-        knob: knob.to_owned(),
-        old: old.unwrap_or_default(),
-        new: new.unwrap_or_default(),
-        effect: effect.to_string(),
+        change_type: change_type.into(),
+        key: (!knob.is_empty()).then(|| knob.to_owned()),
+        old_value: old,
+        new_value: new,
+        effect: effect.into(),
     }
 }
 
+const LIST: &str = "config_values";
 /// About 200 kB of values.
 const SUBJECTS: usize = 100;
 /// A message holds 4 MiB.

@@ -13,7 +13,8 @@ use weft_proto::v1::{self as proto, fabric_service_server};
 
 use self::change::{Asked, Changes};
 use super::access::{Permission, permit};
-use super::refusal;
+use super::page::{self, Page};
+use super::{Answer, refusal};
 use crate::fabric::fact::{Fact, Kind, Resource};
 use crate::fabric::topology::{Change, Topology};
 use crate::speaker::Shared;
@@ -53,30 +54,13 @@ impl Service {
         size: i32,
         token: &str,
     ) -> Result<(proto::ResponseHeader, Vec<R>, String), Status> {
-        let (kind, size) = (R::KIND, page_size(size)?);
-        // The token names the list and the last fact of the page before.
-        let after = match token {
-            "" => "",
-            token => token
-                .split_once('/')
-                .filter(|(list, _)| *list == kind.field())
-                .map(|(_, name)| name)
-                .ok_or_else(|| refusal::field("page_token", "not from an answer of this list"))?,
-        };
+        let (list, size) = (R::KIND.field(), page::size(size)?);
+        let after = page::after(list, token)?.unwrap_or_default();
         let (declared, header) = self.changes.declared().await?;
-        let facts = declared.topology().facts_after(kind, after);
-        let (mut page, mut octets): (Vec<R>, usize) = (Vec::new(), 0);
-        let mut next_page_token = String::new();
-        for resource in facts.filter_map(|fact| R::of(&fact)) {
-            octets += resource.encoded_len();
-            if page.len() == size || (octets > PAGE_OCTETS_MAX && !page.is_empty()) {
-                let last = page.last().map(Resource::name).unwrap_or_default();
-                next_page_token = format!("{}/{last}", kind.field());
-                break;
-            }
-            page.push(resource);
-        }
-        Ok((header, page, next_page_token))
+        let facts = declared.topology().facts_after(R::KIND, after);
+        let page = Page::of(size, facts.filter_map(|fact| R::of(&fact)));
+        let next_page_token = page.next(list, |last| last.name().to_owned());
+        Ok((header, page.rows, next_page_token))
     }
 
     /// Declares a fact that is not there.
@@ -188,14 +172,6 @@ fn checked(topology: &Topology, change: Change) -> Result<Change, Status> {
     Ok(change)
 }
 
-fn page_size(wanted: i32) -> Result<usize, Status> {
-    match usize::try_from(wanted) {
-        Ok(0) => Ok(PAGE_DEFAULT),
-        Ok(size) => Ok(size.min(PAGE_MAX)),
-        Err(_) => Err(refusal::field("page_size", "below 0")),
-    }
-}
-
 /// What a change is called by its client, and a hash of what it asks for.
 fn asked(
     method: &str,
@@ -209,17 +185,11 @@ fn asked(
     Asked::new(request_id, hasher.finish(), validate_only)
 }
 
-const PAGE_DEFAULT: usize = 1000;
-const PAGE_MAX: usize = 10_000;
-/// Clients take messages of 4 MiB unless told otherwise.
-const PAGE_OCTETS_MAX: usize = 2 << 20;
 const APPLYING_MAX: usize = 2;
 /// Each holds its request, of 4 MiB at most, and takes some milliseconds.
 const WAITING_MAX: usize = 256;
 /// Batches that a client is behind with its answers.
 const ANSWERS_MAX: usize = 64;
-
-type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl fabric_service_server::FabricService for Service {

@@ -11,27 +11,30 @@ use tonic_types::StatusExt;
 use tower::service_fn;
 use weft_proto::v1 as proto;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
-use weft_proto::v1::fabric_service_server::FabricServiceServer;
 use weft_proto::v1::watch_service_client::WatchServiceClient;
-use weft_proto::v1::watch_service_server::WatchServiceServer;
 use weft_store::{Applied, Change, Replica};
 
-use super::{fabric, watch};
+use super::services::services;
 use crate::config::Config;
 use crate::consensus;
+use crate::daemon::switches::led::Led;
 use crate::fabric::topology::Declaration;
 use crate::operator::metrics::Counted;
 use crate::reflector::{Reflector, thread};
 use crate::speaker::Shared;
+use crate::speaker::reload::{Reload, Reloader};
 
 /// A lone replica.
 pub(crate) struct Lone {
     pub(crate) client: FabricServiceClient<Channel>,
     pub(crate) watch: WatchServiceClient<Channel>,
+    /// For clients of the other services.
+    pub(crate) channel: Channel,
     pub(crate) consensus: consensus::Consensus,
     commands: mpsc::Sender<consensus::Command>,
     inputs: mpsc::Sender<thread::Input>,
     threads: Vec<std::thread::JoinHandle<()>>,
+    _reloads: Option<mpsc::Receiver<Reload>>,
     _dir: Arc<tempfile::TempDir>,
 }
 
@@ -50,14 +53,13 @@ impl Lone {
         let commands = consensus.commands();
         let shared = Shared::new(config, "weft".to_owned(), consensus.clone(), reflection);
         let shared = Arc::new(shared);
-        let fabric = FabricServiceServer::new(fabric::Service::new(Arc::clone(&shared)));
-        let watch = WatchServiceServer::new(watch::Service::new(shared));
+        let (reloader, reloads) = Reloader::new(Arc::clone(&shared), None);
+        let services = services(&shared, &Led::new(), &Arc::new(reloader));
         let (near, far) = tokio::io::duplex(1 << 20);
         let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
         tokio::spawn(
             Server::builder()
-                .add_service(fabric)
-                .add_service(watch)
+                .add_routes(services)
                 .serve_with_incoming(arriving),
         );
         let mut near = Some(near);
@@ -70,11 +72,13 @@ impl Lone {
         let channel = endpoint.connect_with_connector(wire).await.unwrap();
         let mut lone = Self {
             client: FabricServiceClient::new(channel.clone()),
-            watch: WatchServiceClient::new(channel),
+            watch: WatchServiceClient::new(channel.clone()),
+            channel,
             consensus,
             commands,
             inputs,
             threads: vec![store, reflector],
+            _reloads: Some(reloads),
             _dir: Arc::new(dir),
         };
         // It leads after its first election.
@@ -89,10 +93,12 @@ impl Lone {
         Self {
             client: self.client.clone(),
             watch: self.watch.clone(),
+            channel: self.channel.clone(),
             consensus: self.consensus.clone(),
             commands: self.commands.clone(),
             inputs: self.inputs.clone(),
             threads: Vec::new(),
+            _reloads: None,
             _dir: Arc::clone(&self._dir),
         }
     }

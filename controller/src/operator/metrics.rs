@@ -23,6 +23,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
+use weft_proto::v1::SwitchAgentState;
 
 pub use super::requests::Requests;
 use crate::daemon::switches::led::Led;
@@ -313,15 +314,17 @@ fn devices(registry: &mut Registry, sources: &Sources) {
     let held = Family::<DeviceLabel, Gauge>::default();
     for agent in sources.led.agents() {
         let labels = DeviceLabel {
-            device: agent.switch.clone(),
+            device: agent.switch_name.clone(),
         };
         up.get_or_create(&labels)
-            .set(i64::from(agent.state == "in-sync"));
-        drift.get_or_create(&labels).set(i64::from(agent.drift));
+            .set(i64::from(agent.state() == SwitchAgentState::InSync));
+        drift
+            .get_or_create(&labels)
+            .set(i64::from(agent.drift_count));
         pending
             .get_or_create(&labels)
-            .set(i64::from(agent.pending) + i64::from(agent.failed));
-        held.get_or_create(&labels).set(i64::from(agent.held));
+            .set(i64::from(agent.pending_count) + i64::from(agent.failed_count));
+        held.get_or_create(&labels).set(i64::from(agent.held_count));
     }
     registry.register(
         "device_session_up",

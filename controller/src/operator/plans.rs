@@ -1,157 +1,200 @@
-//! Plans as messages: of one leaf, of all where they are small, and beside what the leaves have of their own.
+//! The service of plans: how each leaf should spread what it sends, what the switches have of that, and what weft does with
+//! it. Knows no row.
 
-use prost::Message;
-use tonic::Status;
-use weft_proto::operator::v1 as proto;
+use std::sync::Arc;
 
-use crate::balancer::compare::compare;
-use crate::balancer::{LeafPlan, Plan};
+use tonic::{Request, Response, Status};
+use weft_proto::v1::{self as proto, plan_service_server};
+
+use super::access::{Permission, permit};
+use super::page::{self, Page};
+use super::replicas::{self, Addresses};
+use super::{Answer, header, off_the_runtime, refusal};
 use crate::daemon::switches::led::Led;
-use crate::fabric::mode;
 use crate::fabric::topology::SwitchName;
+use crate::speaker::Shared;
 
-/// The plan of one leaf, or of all if they fit into one message.
-pub(super) fn show(plan: &Plan, leaf: Option<&SwitchName>) -> Result<proto::Plan, Status> {
-    let mut message = proto::Plan {
-        revision: plan.revision,
-        entries: Vec::new(),
-    };
-    if let Some(leaf) = leaf {
-        let derived = derive(plan, leaf)?;
-        message
-            .entries
-            .extend(derived.iter().flat_map(|it| it.to_messages(leaf)));
-        return Ok(message);
-    }
-    let mut octets = 0;
-    for leaf in plan.leaves() {
-        for entry in derive(plan, leaf)?
-            .iter()
-            .flat_map(|it| it.to_messages(leaf))
-        {
-            octets += entry.encoded_len();
-            if octets > OCTETS_MAX {
-                return Err(Status::resource_exhausted(format!(
-                    "leaf: the plan of all {} leaves is more than {} MiB; name one with --leaf",
-                    plan.leaves().count(),
-                    OCTETS_MAX >> 20,
-                )));
-            }
-            message.entries.push(entry);
+mod balance;
+mod leaf;
+
+/// Answers of plans.
+pub struct Service {
+    shared: Arc<Shared>,
+    led: Led,
+    addresses: Arc<Addresses>,
+}
+
+impl Service {
+    /// For a running daemon.
+    pub fn new(shared: Arc<Shared>, led: Led, addresses: Arc<Addresses>) -> Self {
+        Self {
+            shared,
+            led,
+            addresses,
         }
     }
-    Ok(message)
-}
 
-/// The plan of one leaf, or of all with an agent, beside what the agents say.
-pub(super) fn diff(led: &Led, leaf: Option<&SwitchName>) -> Result<proto::PlanDiff, Status> {
-    let plan = led.plan();
-    let leaves: Vec<&SwitchName> = match leaf {
-        Some(leaf) => vec![leaf],
-        None => plan.routes.keys().collect(),
-    };
-    let mut octets = 0;
-    let mut rows = Vec::new();
-    for leaf in leaves {
-        let row = leaf_diff(led, &plan, leaf)?;
-        octets += row.encoded_len();
-        if octets > OCTETS_MAX && rows.len() > 1 {
-            return Err(Status::resource_exhausted(format!(
-                "leaf: the answer for all leaves is more than {} MiB; name one with --leaf",
-                OCTETS_MAX >> 20,
-            )));
-        }
-        rows.push(row);
+    /// The leaf of that name.
+    fn leaf(&self, name: &str) -> Result<SwitchName, Status> {
+        balance::known(self.led.topology().as_deref(), name)?;
+        Ok(name.into())
     }
-    Ok(proto::PlanDiff {
-        revision: plan.revision,
-        leaves: rows,
-    })
-}
 
-fn leaf_diff(led: &Led, plan: &Plan, leaf: &SwitchName) -> Result<proto::LeafDiff, Status> {
-    let derived = derive(plan, leaf)?;
-    let mode = mode::to_message(led.modes().of(leaf.as_str())).into();
-    let diff = match (&derived, led.status(leaf)) {
-        (Some(derived), Some(status)) => compare(derived, &status, &led.sent(leaf)),
-        (Some(LeafPlan { agent: None, .. }), _) => unknown("the fabric declares no agent for it"),
-        (Some(_), None) => unknown("no weft-agent there says what its own routing has"),
-        (None, _) => unknown("there is no plan for it yet"),
-    };
-    Ok(proto::LeafDiff {
-        leaf: leaf.to_string(),
-        mode,
-        ..diff
-    })
-}
+    /// Who leads, if it is another replica.
+    fn only_the_leader(&self) -> Result<(), Status> {
+        replicas::only_the_leader(&self.shared, &self.addresses)
+    }
 
-fn unknown(why: &str) -> proto::LeafDiff {
-    proto::LeafDiff {
-        unknown: why.to_owned(),
-        ..proto::LeafDiff::default()
+    /// The switches that weft programs, by name.
+    fn agents(&self) -> Vec<proto::SwitchAgent> {
+        let mut agents = self.led.agents();
+        agents.sort_by(|a, b| a.switch_name.cmp(&b.switch_name));
+        agents
+    }
+
+    fn header(&self) -> Option<proto::ResponseHeader> {
+        Some(header::own(&self.shared))
     }
 }
 
-/// None before the first plan that has the leaf.
-fn derive(plan: &Plan, leaf: &SwitchName) -> Result<Option<LeafPlan>, Status> {
-    let derived = plan.leaf(leaf).transpose();
-    derived.map_err(|error| Status::internal(error.to_string()))
-}
+#[tonic::async_trait]
+impl plan_service_server::PlanService for Service {
+    async fn list_leaf_plans(
+        &self,
+        request: Request<proto::ListLeafPlansRequest>,
+    ) -> Answer<proto::ListLeafPlansResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let request = request.into_inner();
+        let after = page::after_read(leaf::PLANS, &request.page_token, leaf::place)?;
+        let only = request.leaf_name.as_deref();
+        let only = only.map(|name| self.leaf(name)).transpose()?;
+        let (plan, size) = (self.led.plan(), page::size(request.page_size)?);
+        let page = move || leaf::page(&plan, only.as_ref(), after.as_ref(), size);
+        let (leaf_plans, next_page_token) = off_the_runtime(page).await??;
+        Ok(Response::new(proto::ListLeafPlansResponse {
+            header: self.header(),
+            leaf_plans,
+            next_page_token,
+        }))
+    }
 
-/// What clients of gRPC take in one message unless they are told otherwise.
-const OCTETS_MAX: usize = 4 << 20;
+    async fn get_leaf_plan(
+        &self,
+        request: Request<proto::GetLeafPlanRequest>,
+    ) -> Answer<proto::GetLeafPlanResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let leaf = self.leaf(&request.get_ref().leaf_name)?;
+        let plan = self.led.plan();
+        let shown = off_the_runtime(move || leaf::one(&plan, &leaf)).await??;
+        Ok(Response::new(proto::GetLeafPlanResponse {
+            header: self.header(),
+            resource: Some(shown),
+        }))
+    }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
+    async fn list_leaf_plan_diffs(
+        &self,
+        request: Request<proto::ListLeafPlanDiffsRequest>,
+    ) -> Answer<proto::ListLeafPlanDiffsResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let request = request.into_inner();
+        let after = page::after(leaf::DIFFS, &request.page_token)?.map(str::to_owned);
+        self.only_the_leader()?;
+        let (led, size) = (self.led.clone(), page::size(request.page_size)?);
+        let page = move || leaf::diffs(&led, after.as_deref(), size);
+        let (leaf_plan_diffs, next_page_token) = off_the_runtime(page).await??;
+        Ok(Response::new(proto::ListLeafPlanDiffsResponse {
+            header: self.header(),
+            leaf_plan_diffs,
+            next_page_token,
+        }))
+    }
 
-    use super::*;
-    use crate::balancer::{Balancer, Inputs};
-    use crate::fabric::topology::tests::leaf_spine;
+    async fn get_leaf_plan_diff(
+        &self,
+        request: Request<proto::GetLeafPlanDiffRequest>,
+    ) -> Answer<proto::GetLeafPlanDiffResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        self.only_the_leader()?;
+        let leaf = self.leaf(&request.get_ref().leaf_name)?;
+        let led = self.led.clone();
+        let diff = off_the_runtime(move || leaf::diff(&led, &leaf)).await??;
+        Ok(Response::new(proto::GetLeafPlanDiffResponse {
+            header: self.header(),
+            resource: Some(diff),
+        }))
+    }
 
-    fn plan(leaves: u8, spines: u8) -> Plan {
-        let mut balancer = Balancer::default();
-        let inputs = Inputs {
-            topology: Arc::new(leaf_spine(leaves, spines)),
-            ..Inputs::default()
+    async fn list_switch_agents(
+        &self,
+        request: Request<proto::ListSwitchAgentsRequest>,
+    ) -> Answer<proto::ListSwitchAgentsResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let request = request.into_inner();
+        let after = page::after(AGENTS, &request.page_token)?;
+        self.only_the_leader()?;
+        let rest = self.agents().into_iter();
+        let rest = rest.filter(|row| after.is_none_or(|after| row.switch_name.as_str() > after));
+        let page = Page::of(page::size(request.page_size)?, rest);
+        Ok(Response::new(proto::ListSwitchAgentsResponse {
+            header: self.header(),
+            next_page_token: page.next(AGENTS, |last| last.switch_name.clone()),
+            switch_agents: page.rows,
+        }))
+    }
+
+    async fn get_switch_agent(
+        &self,
+        request: Request<proto::GetSwitchAgentRequest>,
+    ) -> Answer<proto::GetSwitchAgentResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        self.only_the_leader()?;
+        let name = request.into_inner().switch_name;
+        let mut agents = self.agents().into_iter();
+        let agent = agents.find(|agent| agent.switch_name == name);
+        let missing = || {
+            let reason = format!("there is no agent of {name:?}");
+            refusal::missing_because("switch_name", "switch agent", &name, reason)
         };
-        balancer.handle(&inputs).unwrap();
-        balancer.plan().clone()
+        let status = self.led.status(&name.as_str().into());
+        let agent = proto::SwitchAgent {
+            agent_status: status.map(Arc::unwrap_or_clone),
+            ..agent.ok_or_else(missing)?
+        };
+        Ok(Response::new(proto::GetSwitchAgentResponse {
+            header: self.header(),
+            resource: Some(agent),
+        }))
     }
 
-    #[test]
-    fn a_plan_of_one_leaf_has_its_entries_alone() {
-        let shown = show(&plan(3, 2), Some(&"leaf1".into())).unwrap();
-        let to: Vec<_> = shown
-            .entries
-            .iter()
-            .map(|entry| entry.to.as_str())
-            .collect();
-        assert_eq!(to, ["leaf2", "leaf3"]);
-        assert_eq!(show(&plan(3, 2), None).unwrap().entries.len(), 6);
+    async fn get_balance(
+        &self,
+        request: Request<proto::GetBalanceRequest>,
+    ) -> Answer<proto::GetBalanceResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let (modes, index) = balance::modes(&self.shared.consensus).await?;
+        let topology = self.led.topology();
+        Ok(Response::new(proto::GetBalanceResponse {
+            header: Some(header::of(&self.shared, index)),
+            resource: Some(balance::to_message(&modes, topology.as_deref())),
+        }))
     }
 
-    #[test]
-    fn a_plan_that_is_too_large_for_a_message_asks_for_a_leaf() {
-        let refused = show(&plan(60, 32), None).unwrap_err();
-        assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
-        assert!(
-            refused.message().ends_with("name one with --leaf"),
-            "{refused}"
-        );
-        assert_eq!(
-            show(&plan(60, 32), Some(&"leaf7".into()))
-                .unwrap()
-                .entries
-                .len(),
-            59
-        );
-    }
-
-    #[test]
-    fn a_leaf_without_a_status_says_why_it_is_not_compared() {
-        let led = Led::new();
-        let diff = diff(&led, Some(&"leaf1".into())).unwrap();
-        assert_eq!(diff.leaves[0].unknown, "there is no plan for it yet");
+    async fn set_balance(
+        &self,
+        request: Request<proto::SetBalanceRequest>,
+    ) -> Answer<proto::SetBalanceResponse> {
+        let by = permit(&request, Permission::ChangeBalance)?;
+        let topology = self.led.topology();
+        let topology = topology.as_deref();
+        let consensus = &self.shared.consensus;
+        let index = balance::set(consensus, topology, request.get_ref(), by).await?;
+        let (modes, _) = balance::modes(consensus).await?;
+        Ok(Response::new(proto::SetBalanceResponse {
+            header: Some(header::of(&self.shared, index)),
+            resource: Some(balance::to_message(&modes, topology)),
+        }))
     }
 }
+
+const AGENTS: &str = "switch_agents";

@@ -62,10 +62,58 @@ pub(super) fn field(field: &str, reason: impl std::fmt::Display) -> Status {
 }
 
 pub(super) fn no_such(kind: Kind, name: &str) -> Status {
-    let (noun, name) = (kind.noun(), &*short(name));
-    let metadata = [("kind", noun), ("name", name)];
-    let message = format!("name: no {noun} is named {name:?}");
+    missing("name", kind.noun(), name)
+}
+
+/// `field` names something of this kind that is not there.
+pub(super) fn missing(field: &str, kind: &str, name: &str) -> Status {
+    let reason = format!("no {kind} is named {:?}", &*short(name));
+    missing_because(field, kind, name, reason)
+}
+
+/// `field` names something that is not of this kind, for a reason.
+pub(super) fn missing_because(
+    field: &str,
+    kind: &str,
+    name: &str,
+    reason: impl std::fmt::Display,
+) -> Status {
+    let metadata = [("kind", kind), ("name", &*short(name))];
+    let message = format!("{field}: {reason}");
     refuse(Code::NotFound, "NO_SUCH_RESOURCE", &metadata, message)
+}
+
+/// Only the leader knows, which is another replica; `address` is where it takes Raft messages.
+pub(super) fn not_leader(own: u64, leader: u64, address: Option<&str>) -> Status {
+    let message = format!(
+        "only the leader knows: ask replica {leader} ({}); this is replica {own}",
+        address.unwrap_or("of an unknown address"),
+    );
+    let leader = leader.to_string();
+    let mut metadata = vec![("leader_id", &*leader)];
+    metadata.extend(address.map(|address| ("address", address)));
+    refuse(Code::FailedPrecondition, "NOT_LEADER", &metadata, message)
+}
+
+pub(super) fn nobody_leads() -> Status {
+    let message = "only the leader knows, and there is none";
+    refuse(Code::Unavailable, "NO_LEADER", &[], message)
+}
+
+/// What was asked for as a whole does not fit into a message; `list` answers it in pages.
+pub(super) fn too_large(list: &str) -> Status {
+    let message = format!("the answer has more than 4 MiB; {list} answers it in pages");
+    refuse(Code::ResourceExhausted, "TOO_LARGE", &[], message)
+}
+
+/// The message has the place of the mistake, and a line of the file, at whatever length.
+pub(super) fn config_invalid(message: &str) -> Status {
+    let message: String = message.chars().take(DETAILS_OCTETS_MAX).collect();
+    refuse(Code::InvalidArgument, "CONFIG_INVALID", &[], message)
+}
+
+pub(super) fn no_config_file(message: impl Into<String>) -> Status {
+    refuse(Code::FailedPrecondition, "NO_CONFIG_FILE", &[], message)
 }
 
 pub(super) fn already_exists(kind: Kind, name: &str) -> Status {
@@ -147,6 +195,11 @@ pub(super) fn no_majority() -> Status {
     refuse(Code::Unavailable, "NO_MAJORITY", &[], message)
 }
 
+pub(super) fn no_majority_to_read() -> Status {
+    let message = "no majority of replicas answers; ask with consistency SERIALIZABLE";
+    refuse(Code::Unavailable, "NO_MAJORITY", &[], message)
+}
+
 pub(super) fn outcome_unknown() -> Status {
     let message = "the replicas did not answer in time; the change may still be made";
     refuse(Code::Unavailable, "OUTCOME_UNKNOWN", &[], message)
@@ -213,5 +266,25 @@ mod tests {
         let bad = refused.get_details_bad_request().unwrap();
         assert!(!bad.field_violations.is_empty());
         assert!(refused.message().ends_with("; and 99 more"), "{refused}");
+    }
+
+    #[test]
+    fn who_leads_is_there_for_programs_and_for_people() {
+        let refusal = not_leader(1, 2, Some("192.0.2.2:7400"));
+        let said = "only the leader knows: ask replica 2 (192.0.2.2:7400); this is replica 1";
+        assert_eq!(refusal.message(), said);
+        let info = refusal.get_details_error_info().unwrap();
+        assert_eq!(info.reason, "NOT_LEADER");
+        assert_eq!(info.metadata["leader_id"], "2");
+        assert_eq!(info.metadata["address"], "192.0.2.2:7400");
+        let refusal = not_leader(1, 2, None);
+        let info = refusal.get_details_error_info().unwrap();
+        assert!(!info.metadata.contains_key("address"));
+    }
+
+    #[test]
+    fn a_line_of_a_file_is_cut_before_headers_are_too_long() {
+        let refusal = config_invalid(&"x".repeat(1 << 20));
+        assert_eq!(refusal.message().len(), DETAILS_OCTETS_MAX);
     }
 }

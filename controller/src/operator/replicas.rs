@@ -1,65 +1,119 @@
-//! The replicas as rows: what this one knows of itself, and of the others if it leads. Knows no task.
+//! The service of replicas: what this one knows of itself, and of the others if it leads. Knows no task.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use tonic::Status;
-use weft_proto::operator::v1 as proto;
+use prost_types::Timestamp;
+use tonic::{Request, Response, Status};
+use weft_proto::v1::{self as proto, ReplicaRole, replica_service_server};
+use weft_store::Role;
 
+use super::access::{Permission, permit};
+use super::page::{self, Page};
+use super::{Answer, header, refusal};
 use crate::consensus::Group;
+use crate::speaker::Shared;
 
-/// One row for each replica that is configured, by id, with its address.
-pub(super) fn rows(group: &Group, replicas: &BTreeMap<u64, String>) -> proto::ListReplicasResponse {
-    let status = &group.status;
+/// Where every replica takes Raft messages, by id; empty if it does not say.
+pub type Addresses = BTreeMap<u64, String>;
+
+/// Answers of replicas.
+pub struct Service {
+    shared: Arc<Shared>,
+    addresses: Arc<Addresses>,
+}
+
+impl Service {
+    /// For a running daemon.
+    pub fn new(shared: Arc<Shared>, addresses: Arc<Addresses>) -> Self {
+        Self { shared, addresses }
+    }
+}
+
+#[tonic::async_trait]
+impl replica_service_server::ReplicaService for Service {
+    async fn list_replicas(
+        &self,
+        request: Request<proto::ListReplicasRequest>,
+    ) -> Answer<proto::ListReplicasResponse> {
+        permit(&request, Permission::ReadReplicas)?;
+        let request = request.into_inner();
+        let after: Option<u64> = page::after_read(LIST, &request.page_token, |id| id.parse().ok())?;
+        let group = self.shared.consensus.group().borrow().clone();
+        let rows = rows(&group, &self.addresses, header::now()).into_iter();
+        let rest = rows.filter(|row| after.is_none_or(|after| row.id > after));
+        let page = Page::of(page::size(request.page_size)?, rest);
+        Ok(Response::new(proto::ListReplicasResponse {
+            header: Some(header::own(&self.shared)),
+            next_page_token: page.next(LIST, |last| last.id.to_string()),
+            replicas: page.rows,
+            term: group.status.term,
+        }))
+    }
+}
+
+/// One row for each replica that is configured, by id.
+fn rows(group: &Group, addresses: &Addresses, now: SystemTime) -> Vec<proto::Replica> {
     let row = |(id, address): (&u64, &String)| {
-        let own = *id == status.id;
-        let heard = group.heard.get(id).map(std::time::Instant::elapsed);
-        let (role, heard) = match own {
-            true => (format!("{:?}", status.role).to_lowercase(), heard),
-            false => other(group, *id, heard),
+        let known = match *id == group.status.id {
+            true => own(group),
+            false => other(group, *id, now),
         };
-        let last_seen_secs = match own {
-            true => 0.0,
-            false => heard.map_or(-1.0, |ago| ago.as_secs_f64()),
-        };
-        let matched = status
-            .peers
-            .iter()
-            .find(|peer| peer.0 == *id)
-            .map(|peer| peer.1);
         proto::Replica {
             id: *id,
-            address: address.clone(),
-            role,
-            self_: own,
-            term: if own { status.term } else { 0 },
-            commit_index: if own { status.commit } else { 0 },
-            applied_index: if own {
-                status.applied
-            } else {
-                matched.unwrap_or(0)
-            },
-            last_seen_secs,
-            degraded: if own {
-                status.degraded.clone().unwrap_or_default()
-            } else {
-                String::new()
-            },
+            raft_address: Some(address.clone()).filter(|it| !it.is_empty()),
+            ..known
         }
     };
-    proto::ListReplicasResponse {
-        replicas: replicas.iter().map(row).collect(),
-        leader: status.leader.unwrap_or(0),
-        replica: status.id,
-        term: status.term,
+    addresses.iter().map(row).collect()
+}
+
+fn own(group: &Group) -> proto::Replica {
+    let status = &group.status;
+    let role = match status.role {
+        Role::Leader => ReplicaRole::Leader,
+        Role::Follower => ReplicaRole::Follower,
+        Role::Candidate => ReplicaRole::Candidate,
+        Role::PreCandidate => ReplicaRole::PreCandidate,
+    };
+    proto::Replica {
+        role: role.into(),
+        answering: true,
+        term: Some(status.term),
+        commit_index: Some(status.commit),
+        applied_index: Some(status.applied),
+        degraded_reason: status.degraded.clone(),
+        ..proto::Replica::default()
+    }
+}
+
+/// Another replica. All others speak to the leader; two that follow say nothing to each other, so that one cannot tell whether
+/// the other lives.
+fn other(group: &Group, id: u64, now: SystemTime) -> proto::Replica {
+    let leader = group.status.leader;
+    let heard = group.heard.get(&id).map(std::time::Instant::elapsed);
+    let lives = heard.is_some_and(|ago| ago <= UNREACHABLE_AFTER);
+    let (role, heard) = match (leader == Some(id), leader == Some(group.status.id)) {
+        (true, _) => (ReplicaRole::Leader, heard),
+        (false, false) => (ReplicaRole::Unknown, None),
+        (false, true) if lives => (ReplicaRole::Follower, heard),
+        (false, true) => (ReplicaRole::Unreachable, heard),
+    };
+    let time = heard.and_then(|ago| now.checked_sub(ago));
+    let mut peers = group.status.peers.iter();
+    let matched = peers.find(|peer| peer.0 == id).map(|peer| peer.1);
+    proto::Replica {
+        role: role.into(),
+        applied_index: matched,
+        last_contact_time: time.map(Timestamp::from),
+        ..proto::Replica::default()
     }
 }
 
 /// Refuses what this replica does not know since it does not lead, and says who does.
-pub(super) fn only_the_leader(
-    group: &Group,
-    replicas: &BTreeMap<u64, String>,
-) -> Result<(), Status> {
+pub(super) fn only_the_leader(shared: &Shared, addresses: &Addresses) -> Result<(), Status> {
+    let group = shared.consensus.group().borrow().clone();
     if group.leads() {
         return Ok(());
     }
@@ -67,30 +121,14 @@ pub(super) fn only_the_leader(
     let leader = group.status.leader.filter(|leader| *leader != own);
     Err(match leader {
         Some(leader) => {
-            let address = replicas.get(&leader).map(String::as_str);
-            Status::failed_precondition(format!(
-                "only the leader knows: ask replica {leader} ({}); this is replica {own}",
-                address.unwrap_or("of an unknown address"),
-            ))
+            let address = addresses.get(&leader).filter(|it| !it.is_empty());
+            refusal::not_leader(own, leader, address.map(String::as_str))
         }
-        None => Status::unavailable("only the leader knows, and there is none"),
+        None => refusal::nobody_leads(),
     })
 }
 
-/// The role of another replica, and when it was heard of. All others speak to the leader; two that follow
-/// say nothing to each other, so that one cannot tell whether the other lives.
-fn other(group: &Group, id: u64, heard: Option<Duration>) -> (String, Option<Duration>) {
-    let leader = group.status.leader;
-    let lives = heard.is_some_and(|ago| ago <= UNREACHABLE_AFTER);
-    let (role, heard) = match (leader == Some(id), leader == Some(group.status.id)) {
-        (true, _) => ("leader", heard),
-        (false, false) => ("unknown", None),
-        (false, true) if lives => ("follower", heard),
-        (false, true) => ("unreachable", heard),
-    };
-    (role.to_owned(), heard)
-}
-
+const LIST: &str = "replicas";
 /// As the leader counts a replica as lost.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
 
@@ -98,9 +136,9 @@ const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
 mod tests {
     use std::time::Instant;
 
-    use weft_store::{Role, Status};
+    use weft_store::Status;
 
-    use super::*;
+    use super::{Group, ReplicaRole, Role, header};
 
     fn group(id: u64, role: Role, heard: &[u64]) -> Group {
         Group {
@@ -127,26 +165,30 @@ mod tests {
         Instant::now()
     }
 
-    fn roles(group: &Group) -> Vec<(String, bool)> {
-        let replicas = [1, 2, 3].map(|id| (id, format!("192.0.2.{id}:7400")));
-        let rows = rows(group, &replicas.into()).replicas.into_iter();
-        rows.map(|row| (row.role, row.last_seen_secs >= 0.0))
+    fn roles(group: &Group) -> Vec<(ReplicaRole, bool)> {
+        let addresses = [1, 2, 3].map(|id| (id, format!("192.0.2.{id}:7400")));
+        let rows = super::rows(group, &addresses.into(), header::now()).into_iter();
+        rows.map(|row| (row.role(), row.last_contact_time.is_some() || row.answering))
             .collect()
-    }
-
-    fn said(rows: [(&str, bool); 3]) -> Vec<(String, bool)> {
-        rows.map(|(role, seen)| (role.to_owned(), seen)).into()
     }
 
     #[test]
     fn the_leader_says_who_follows_and_who_is_lost() {
-        let expected = said([("leader", true), ("follower", true), ("unreachable", false)]);
+        let expected = [
+            (ReplicaRole::Leader, true),
+            (ReplicaRole::Follower, true),
+            (ReplicaRole::Unreachable, false),
+        ];
         assert_eq!(roles(&group(1, Role::Leader, &[2])), expected);
     }
 
     #[test]
     fn a_follower_says_nothing_of_those_that_do_not_speak_to_it() {
-        let expected = said([("leader", true), ("follower", true), ("unknown", false)]);
+        let expected = [
+            (ReplicaRole::Leader, true),
+            (ReplicaRole::Follower, true),
+            (ReplicaRole::Unknown, false),
+        ];
         assert_eq!(roles(&group(2, Role::Follower, &[1])), expected);
         // It asked for a vote before there was a leader: that says nothing of now.
         assert_eq!(roles(&group(2, Role::Follower, &[1, 3])), expected);
@@ -156,11 +198,11 @@ mod tests {
     fn without_a_leader_every_other_is_unknown() {
         let mut group = group(2, Role::PreCandidate, &[1, 3]);
         group.status.leader = None;
-        let expected = said([
-            ("unknown", false),
-            ("precandidate", true),
-            ("unknown", false),
-        ]);
+        let expected = [
+            (ReplicaRole::Unknown, false),
+            (ReplicaRole::PreCandidate, true),
+            (ReplicaRole::Unknown, false),
+        ];
         assert_eq!(roles(&group), expected);
     }
 }

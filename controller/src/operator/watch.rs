@@ -18,7 +18,7 @@ use weft_proto::v1::{self as proto, watch_service_server};
 
 use self::filter::Filter;
 use super::access::{Permission, permit};
-use super::{look, refusal};
+use super::{Answer, header, look, refusal};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
 use crate::fabric::fact::Kind;
@@ -51,8 +51,6 @@ impl Service {
         Ok((declared, index, agreed))
     }
 }
-
-type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl watch_service_server::WatchService for Service {
@@ -228,11 +226,8 @@ impl Watcher {
     }
 
     fn header(&self) -> proto::ResponseHeader {
-        proto::ResponseHeader {
-            replica_id: self.replica,
-            leader_id: self.group.borrow().status.leader,
-            revision: self.revision,
-        }
+        let leader = self.group.borrow().status.leader;
+        header::from(self.replica, leader, self.revision)
     }
 }
 

@@ -3,11 +3,13 @@
 //! It refuses to know how it came to be known.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::time::Instant;
-use weft_proto::operator::v1;
+use weft_proto::v1::{self, SwitchAgentState};
 
 use super::intent::Mode;
+use crate::fabric::mode;
 use crate::fabric::topology::SwitchName;
 
 /// What is known of the stream to a switch.
@@ -66,25 +68,26 @@ impl AgentStatus {
         }
     }
 
-    /// As the operator's API shows it at `now`.
-    pub fn to_message(&self, now: Instant) -> v1::Agent {
+    /// As the API shows it at `now`, which is `time` by the time of day.
+    pub fn to_message(&self, now: Instant, time: SystemTime) -> v1::SwitchAgent {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        v1::Agent {
-            switch: self.switch.to_string(),
+        let ago = self.last_ack.map(|at| now.saturating_duration_since(at));
+        let last_ack = ago.and_then(|ago| time.checked_sub(ago));
+        v1::SwitchAgent {
+            switch_name: self.switch.to_string(),
             address: self.address.to_string(),
-            state: self.state.as_str().to_owned(),
-            intended_revision: self.intended_revision,
-            installed_revision: self.installed_revision,
-            entries: count(self.entries),
-            pending: count(self.pending),
-            failed: count(self.failed),
-            last_error: self.last_error.clone(),
-            last_ack_secs: self
-                .last_ack
-                .map_or(-1.0, |at| now.saturating_duration_since(at).as_secs_f64()),
-            mode: self.mode.as_str().to_owned(),
-            held: count(self.held),
-            drift: count(self.drift),
+            mode: mode::to_message(self.mode).into(),
+            state: self.state.to_message().into(),
+            intended_plan_revision: self.intended_revision,
+            installed_plan_revision: Some(self.installed_revision).filter(|it| *it > 0),
+            entry_count: count(self.entries),
+            pending_count: count(self.pending),
+            held_count: count(self.held),
+            failed_count: count(self.failed),
+            drift_count: count(self.drift),
+            last_error: Some(self.last_error.clone()).filter(|it| !it.is_empty()),
+            last_acknowledgement_time: last_ack.map(Into::into),
+            agent_status: None,
         }
     }
 }
@@ -117,20 +120,20 @@ pub enum AgentState {
 }
 
 impl AgentState {
-    /// The word of the operator's API.
-    pub fn as_str(self) -> &'static str {
+    /// The state as the API writes it.
+    pub fn to_message(self) -> SwitchAgentState {
         match self {
-            Self::Connecting => "connecting",
-            Self::Synchronizing => "synchronizing",
-            Self::InSync => "in-sync",
-            Self::Held => "held",
-            Self::TurningOff => "turning-off",
-            Self::Off => "off",
-            Self::Shadow => "shadow",
-            Self::Unreachable => "unreachable",
-            Self::Deposed => "deposed",
-            Self::ForeignController => "foreign-controller",
-            Self::Standby => "standby",
+            Self::Connecting => SwitchAgentState::Connecting,
+            Self::Synchronizing => SwitchAgentState::Synchronizing,
+            Self::InSync => SwitchAgentState::InSync,
+            Self::Held => SwitchAgentState::Held,
+            Self::TurningOff => SwitchAgentState::TurningOff,
+            Self::Off => SwitchAgentState::Off,
+            Self::Shadow => SwitchAgentState::Shadow,
+            Self::Unreachable => SwitchAgentState::Unreachable,
+            Self::Deposed => SwitchAgentState::Deposed,
+            Self::ForeignController => SwitchAgentState::ForeignController,
+            Self::Standby => SwitchAgentState::Standby,
         }
     }
 }

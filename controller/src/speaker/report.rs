@@ -7,6 +7,7 @@ mod tally;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -45,6 +46,8 @@ pub struct Facts {
     pub state: &'static str,
     /// Since when.
     pub since: Instant,
+    /// The same by the time of day.
+    pub since_time: SystemTime,
     /// Who, once an OPEN was agreed on.
     pub peer: Option<PeerId>,
     /// What was negotiated last.
@@ -155,6 +158,7 @@ impl Report {
             group,
             state: "Idle",
             since: Instant::now(),
+            since_time: time_of_day(),
             peer: None,
             families: Vec::new(),
             messages: BTreeMap::new(),
@@ -255,6 +259,7 @@ impl Report {
         if facts.state != state {
             facts.state = state;
             facts.since = Instant::now();
+            facts.since_time = time_of_day();
         }
     }
 
@@ -398,6 +403,11 @@ impl Report {
     fn lock(&self) -> MutexGuard<'_, Facts> {
         self.0.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "people and programs read it")]
+fn time_of_day() -> SystemTime {
+    SystemTime::now()
 }
 
 #[cfg(test)]

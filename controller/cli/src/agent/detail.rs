@@ -2,20 +2,27 @@
 
 use std::io::{self, Write};
 
+use prost_types::Timestamp;
 use serde::Serialize;
 use weft_proto::agent::v1 as agent;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
 use super::Agent;
 use crate::dialog::Dialog;
 use crate::failure::Failure;
 use crate::output::{self, Table, or_dash, printable};
+use crate::words::{self, word};
 
 /// Asks and prints.
 pub(super) async fn show(switch: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
-    let call = client.get_agent(proto::GetAgentRequest { switch });
-    let detail = Detail::from(dialog.connection.answer(call).await?);
+    let mut client = dialog.connection.plans().await?;
+    let request = proto::GetSwitchAgentRequest {
+        switch_name: switch,
+    };
+    let call = client.get_switch_agent(request);
+    let answer = dialog.connection.answer(call).await?;
+    let now = words::answered(answer.header.as_ref());
+    let detail = Detail::new(answer.resource.unwrap_or_default(), now);
     if !output::object(dialog.out, dialog.format, &detail)? {
         detail.print(dialog.out)?;
     }
@@ -161,17 +168,13 @@ fn next_hops(next_hops: &[NextHop]) -> String {
     or_dash(&all.join(", "))
 }
 
-/// `CONDITION_TYPE_RULE_REMOVED` as `rule-removed`.
-fn word(name: &str, prefix: &str) -> String {
-    let word = name.strip_prefix(prefix).unwrap_or(name);
-    word.to_ascii_lowercase().replace('_', "-")
-}
-
-impl From<proto::AgentDetail> for Detail {
-    fn from(detail: proto::AgentDetail) -> Self {
+impl Detail {
+    /// As it was when the replica answered.
+    fn new(mut agent: proto::SwitchAgent, now: Option<Timestamp>) -> Self {
+        let status = agent.agent_status.take().map(Status::from);
         Self {
-            agent: Agent::from(detail.agent.unwrap_or_default()),
-            status: detail.status.map(Status::from),
+            agent: Agent::new(agent, now),
+            status,
         }
     }
 }
@@ -292,17 +295,14 @@ PREFIX           STATE    WANTED            OWN     REASON
 
     #[test]
     fn a_switch_without_weft_agent_says_so() {
-        let detail = proto::AgentDetail {
-            agent: Some(proto::Agent {
-                switch: "leaf1".to_owned(),
-                address: "192.0.2.11:9340".to_owned(),
-                state: "in-sync".to_owned(),
-                ..proto::Agent::default()
-            }),
-            status: None,
+        let agent = proto::SwitchAgent {
+            switch_name: "leaf1".to_owned(),
+            address: "192.0.2.11:9340".to_owned(),
+            state: proto::SwitchAgentState::InSync.into(),
+            ..proto::SwitchAgent::default()
         };
         let mut out = Vec::new();
-        Detail::from(detail).print(&mut out).unwrap();
+        Detail::new(agent, None).print(&mut out).unwrap();
         let printed = String::from_utf8(out).unwrap();
         assert!(printed.starts_with("switch: leaf1\n"), "{printed}");
         assert!(printed.ends_with("agent: no weft-agent says anything of itself\n"));

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use prost_types::Timestamp;
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, AuthenticationMethod, BfdState, PeerKind};
 
 use super::{Peer, age};
 use crate::output::{Table, or_dash, printable};
+use crate::words;
 
 /// As an object.
 #[derive(Serialize)]
@@ -53,50 +55,100 @@ struct Family {
     long_lived_secs: u32,
 }
 
-impl From<proto::PeerDetail> for Detail {
-    fn from(detail: proto::PeerDetail) -> Self {
+impl Detail {
+    /// As it was when the replica answered.
+    pub(super) fn new(mut peer: proto::Peer, now: Option<Timestamp>) -> Self {
+        let detail = peer.detail.take().unwrap_or_default();
+        let secs = |span: Option<prost_types::Duration>| {
+            u32::try_from(words::secs(span.as_ref())).unwrap_or(u32::MAX)
+        };
+        let authentication = detail.authentication.as_ref();
         Self {
-            peer: detail.peer.unwrap_or_default().into(),
-            description: detail.description,
-            kind: detail.kind,
-            profile: detail.profile,
-            profile_reason: detail.profile_reason,
+            kind: kind(detail.kind()).to_owned(),
+            bfd: bfd(detail.bfd_state()).to_owned(),
+            authentication: authentication.map(signed).unwrap_or_default(),
+            stale: words::stale(peer.staleness()).to_owned(),
+            peer: Peer::new(peer, now),
+            description: detail.description.unwrap_or_default(),
+            profile: detail.profile.unwrap_or_default(),
+            profile_reason: detail.profile_reason.unwrap_or_default(),
             capabilities: detail.capabilities,
-            hold_secs: detail.hold_secs,
-            keepalive_secs: detail.keepalive_secs,
-            message_max: detail.message_max,
-            negotiated: detail.negotiated.into_iter().map(Family::from).collect(),
-            refused: detail.refused.into_iter().collect(),
-            discarded: detail.discarded.into_iter().collect(),
-            dropped: detail.dropped.into_iter().collect(),
-            suspect: detail.suspect.into_iter().collect(),
-            malformed: detail.malformed.into_iter().collect(),
-            established: detail.established,
-            received: detail.messages_received.into_iter().collect(),
-            sent: detail.messages_sent.into_iter().collect(),
-            bfd: detail.bfd,
-            authentication: detail.authentication,
-            stale: detail.stale,
-            warnings: detail.warnings,
-            local_address: detail.local_address,
-            remote_address: detail.remote_address,
+            hold_secs: secs(detail.hold_time),
+            keepalive_secs: secs(detail.keepalive_interval),
+            message_max: detail.message_octets_max.unwrap_or(0),
+            negotiated: detail.families.into_iter().map(Family::from).collect(),
+            refused: detail.refused,
+            discarded: detail.discarded,
+            dropped: detail.dropped,
+            suspect: detail.suspect,
+            malformed: detail.malformed,
+            established: detail.established_count,
+            received: detail.messages_received,
+            sent: detail.messages_sent,
+            warnings: detail.near_limits,
+            local_address: detail.local_address.unwrap_or_default(),
+            remote_address: detail.remote_address.unwrap_or_default(),
         }
+    }
+}
+
+fn kind(kind: PeerKind) -> &'static str {
+    match kind {
+        PeerKind::Unspecified => "",
+        PeerKind::Client => "client",
+        PeerKind::NonClient => "non-client",
+        PeerKind::RouteServerClient => "route server client",
+        PeerKind::External => "external",
+    }
+}
+
+fn bfd(state: BfdState) -> &'static str {
+    match state {
+        BfdState::Unspecified => "",
+        BfdState::AdminDown => "AdminDown",
+        BfdState::Down => "Down",
+        BfdState::Init => "Init",
+        BfdState::Up => "Up",
+    }
+}
+
+/// What signs the connection; of TCP-AO also the ids of the keys, and what it dropped.
+fn signed(by: &proto::PeerAuthentication) -> String {
+    match by.method() {
+        AuthenticationMethod::Unspecified => String::new(),
+        AuthenticationMethod::None => "none".to_owned(),
+        AuthenticationMethod::Md5 => "md5".to_owned(),
+        AuthenticationMethod::TcpAo => match (by.send_key_id, by.receive_key_id) {
+            (Some(send), Some(receive)) => format!(
+                "tcp-ao (signs with {send}, asks for {receive}; {} segments good, {} dropped)",
+                by.good_segments(),
+                by.dropped_segments(),
+            ),
+            _ => "tcp-ao".to_owned(),
+        },
     }
 }
 
 impl From<proto::PeerFamily> for Family {
     fn from(family: proto::PeerFamily) -> Self {
+        let secs = |span: Option<prost_types::Duration>| {
+            u32::try_from(words::secs(span.as_ref())).unwrap_or(u32::MAX)
+        };
+        let interest = family.interest.map(|interest| match interest.everything {
+            true => "everything".to_owned(),
+            false => format!("{} route targets", interest.route_target_count),
+        });
         Self {
-            family: family.family,
-            routes: family.routes,
+            family: words::family(family.family()),
+            routes: family.route_count,
             add_path_receive: family.add_path_receive,
             add_path_send: family.add_path_send,
-            end_of_rib: family.end_of_rib,
-            interest: family.interest,
+            end_of_rib: family.end_of_rib_received,
+            interest: interest.unwrap_or_default(),
             routes_saved: family.routes_saved,
             octets_saved: family.octets_saved,
-            restart_secs: family.restart_secs,
-            long_lived_secs: family.long_lived_secs,
+            restart_secs: secs(family.restart_time),
+            long_lived_secs: secs(family.long_lived_stale_time),
         }
     }
 }
@@ -248,52 +300,67 @@ const FAMILIES: &[&str] = &[
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_peer_in_full() {
+    fn detail() -> proto::PeerDetail {
         let counts = |pairs: &[(&str, u64)]| {
             let pairs = pairs
                 .iter()
                 .map(|(name, count)| ((*name).to_owned(), *count));
             pairs.collect()
         };
-        let detail = proto::PeerDetail {
-            peer: Some(proto::Peer {
-                address: "192.0.2.11".to_owned(),
-                asn: 64_496,
-                router_id: "192.0.2.11".to_owned(),
-                peer_group: "leaves".to_owned(),
-                state: "Established".to_owned(),
-                since_secs: 192,
-                owner: 2,
-                ..proto::Peer::default()
-            }),
-            kind: "client".to_owned(),
-            profile: "frr-8".to_owned(),
-            profile_reason: "only FRR offers these capabilities".to_owned(),
+        let secs = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
+        proto::PeerDetail {
+            kind: PeerKind::Client.into(),
+            profile: Some("frr-8".to_owned()),
+            profile_reason: Some("only FRR offers these capabilities".to_owned()),
             capabilities: vec!["route refresh".to_owned(), "four-octet AS 64496".to_owned()],
-            hold_secs: 9,
-            keepalive_secs: 3,
-            message_max: 65_535,
-            negotiated: vec![proto::PeerFamily {
-                family: "l2vpn-evpn".to_owned(),
-                routes: 5,
-                end_of_rib: true,
-                interest: "2 route targets".to_owned(),
+            hold_time: secs(9),
+            keepalive_interval: secs(3),
+            message_octets_max: Some(65_535),
+            families: vec![proto::PeerFamily {
+                family: proto::AddressFamily::L2vpnEvpn.into(),
+                route_count: 5,
+                end_of_rib_received: true,
+                interest: Some(proto::PeerInterest {
+                    everything: false,
+                    route_target_count: 2,
+                }),
                 routes_saved: 7,
                 octets_saved: 700,
-                restart_secs: 120,
+                restart_time: secs(120),
                 ..proto::PeerFamily::default()
             }],
             refused: counts(&[("loop", 1), ("nlri", 2)]),
             discarded: counts(&[("unknown type 99:", 2)]),
             dropped: [(26, 4)].into(),
             messages_received: counts(&[("open", 1), ("update", 4)]),
-            authentication: "md5".to_owned(),
-            warnings: vec!["routes".to_owned()],
+            authentication: Some(proto::PeerAuthentication {
+                method: AuthenticationMethod::Md5.into(),
+                ..proto::PeerAuthentication::default()
+            }),
+            near_limits: vec!["routes".to_owned()],
             ..proto::PeerDetail::default()
+        }
+    }
+
+    #[test]
+    fn a_peer_in_full() {
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        let peer = proto::Peer {
+            asn: Some(64_496),
+            router_id: Some("192.0.2.11".to_owned()),
+            owner_replica_id: Some(2),
+            session: Some(proto::PeerSession {
+                address: "192.0.2.11".to_owned(),
+                peer_group: "leaves".to_owned(),
+                state: proto::SessionState::Established.into(),
+                state_change_time: at(1_000),
+                ..proto::PeerSession::default()
+            }),
+            detail: Some(detail()),
+            ..proto::Peer::default()
         };
         let mut out = Vec::new();
-        Detail::from(detail).print(&mut out).unwrap();
+        Detail::new(peer, at(1_192)).print(&mut out).unwrap();
         let expected = "\
 peer:           192.0.2.11 AS 64496
 address:        192.0.2.11

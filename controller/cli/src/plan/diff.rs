@@ -3,20 +3,20 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, NotComparedReason};
 
 use super::{Wanted, percent};
 use crate::balance;
-use crate::dialog::Dialog;
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Table, printable};
 
 /// Asks, prints, and fails if there are differences or if a leaf could not be compared.
 pub(super) async fn diff(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.operator().await?;
-    let leaf = wanted.leaf.unwrap_or_default();
-    let call = client.diff_plan(proto::DiffPlanRequest { leaf });
-    let diff = Diff::from(dialog.connection.answer(call).await?);
+    let diff = Diff::new(match wanted.leaf {
+        Some(leaf) => vec![one(leaf, dialog).await?],
+        None => all(dialog).await?,
+    });
     if !output::object(dialog.out, dialog.format, &diff)? {
         diff.print(dialog.out)?;
     }
@@ -24,6 +24,27 @@ pub(super) async fn diff(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), 
         None => Ok(()),
         Some(unmet) => Err(Failure::Unmet(unmet)),
     }
+}
+
+async fn one(leaf_name: String, dialog: &Dialog<'_>) -> Result<proto::LeafPlanDiff, Failure> {
+    let mut client = dialog.connection.plans().await?;
+    let call = client.get_leaf_plan_diff(proto::GetLeafPlanDiffRequest { leaf_name });
+    let answer = dialog.connection.answer(call).await?;
+    Ok(answer.resource.unwrap_or_default())
+}
+
+async fn all(dialog: &Dialog<'_>) -> Result<Vec<proto::LeafPlanDiff>, Failure> {
+    let mut client = dialog.connection.plans().await?;
+    let ask = async |page_token| {
+        let request = proto::ListLeafPlanDiffsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+        };
+        let call = client.list_leaf_plan_diffs(request);
+        let page = dialog.connection.answer(call).await?;
+        Ok((page.leaf_plan_diffs, page.next_page_token))
+    };
+    dialog.connection.every(ask).await
 }
 
 #[derive(Serialize)]
@@ -156,25 +177,34 @@ fn shares(next_hops: &[NextHop], none: &str) -> String {
     shares.collect::<Vec<_>>().join(", ")
 }
 
-impl From<proto::PlanDiff> for Diff {
-    fn from(diff: proto::PlanDiff) -> Self {
+impl Diff {
+    fn new(leaves: Vec<proto::LeafPlanDiff>) -> Self {
         Self {
-            revision: diff.revision,
-            leaves: diff.leaves.into_iter().map(Leaf::from).collect(),
+            revision: leaves.first().map_or(0, proto::LeafPlanDiff::plan_revision),
+            leaves: leaves.into_iter().map(Leaf::from).collect(),
         }
     }
 }
 
-impl From<proto::LeafDiff> for Leaf {
-    fn from(leaf: proto::LeafDiff) -> Self {
-        let mode = balance::name(leaf.mode());
+impl From<proto::LeafPlanDiff> for Leaf {
+    fn from(leaf: proto::LeafPlanDiff) -> Self {
         Self {
-            leaf: leaf.leaf,
-            mode,
-            unknown: leaf.unknown,
+            mode: balance::name(leaf.mode()),
+            unknown: unknown(leaf.not_compared_reason()).to_owned(),
+            leaf: leaf.leaf_name,
             prefixes: leaf.prefixes.into_iter().map(Prefix::from).collect(),
             uplinks: leaf.uplinks.into_iter().map(Uplink::from).collect(),
         }
+    }
+}
+
+/// Why there is nothing to compare with; empty if there is.
+fn unknown(reason: NotComparedReason) -> &'static str {
+    match reason {
+        NotComparedReason::Unspecified => "",
+        NotComparedReason::NoAgent => "the fabric declares no agent for it",
+        NotComparedReason::AgentSilent => "no weft-agent there says what its own routing has",
+        NotComparedReason::NoPlan => "there is no plan for it yet",
     }
 }
 
@@ -182,17 +212,17 @@ impl From<proto::PrefixDiff> for Prefix {
     fn from(prefix: proto::PrefixDiff) -> Self {
         let next_hops = |all: Vec<proto::WeightedNextHop>| {
             let all = all.into_iter().map(|it| NextHop {
-                address: it.address,
-                interface: it.interface,
+                address: it.address.unwrap_or_default(),
+                interface: it.interface_name,
                 weight: it.weight,
             });
             all.collect()
         };
         Self {
             prefix: prefix.prefix,
-            to: prefix.to,
-            own: next_hops(prefix.own),
-            planned: next_hops(prefix.planned),
+            to: prefix.destination_switch_name,
+            own: next_hops(prefix.own_next_hops),
+            planned: next_hops(prefix.planned_next_hops),
             differs: prefix.differs,
         }
     }
@@ -201,7 +231,7 @@ impl From<proto::PrefixDiff> for Prefix {
 impl From<proto::UplinkShare> for Uplink {
     fn from(uplink: proto::UplinkShare) -> Self {
         Self {
-            interface: uplink.interface,
+            interface: uplink.interface_name,
             planned_ppm: uplink.planned_ppm,
             measured_ppm: uplink.measured_ppm,
             octets: uplink.octets,
@@ -215,50 +245,49 @@ const MILLION: u64 = 1_000_000;
 mod tests {
     use super::*;
 
-    pub(super) fn answer() -> proto::PlanDiff {
+    fn answer() -> Vec<proto::LeafPlanDiff> {
         let next_hop = |interface: &str, weight| proto::WeightedNextHop {
-            address: "192.0.2.1".to_owned(),
-            interface: interface.to_owned(),
+            address: Some("192.0.2.1".to_owned()),
+            interface_name: interface.to_owned(),
             weight,
         };
         let uplink = |interface: &str, planned_ppm, measured_ppm, octets| proto::UplinkShare {
-            interface: interface.to_owned(),
+            interface_name: interface.to_owned(),
             planned_ppm,
             measured_ppm,
             octets,
         };
-        proto::PlanDiff {
-            revision: 7,
-            leaves: vec![
-                proto::LeafDiff {
-                    leaf: "leaf1".to_owned(),
-                    mode: proto::BalanceMode::Shadow.into(),
-                    prefixes: vec![proto::PrefixDiff {
-                        prefix: "198.51.100.2/32".to_owned(),
-                        to: "leaf2".to_owned(),
-                        own: vec![next_hop("eth1", 1), next_hop("eth2", 1)],
-                        planned: vec![next_hop("eth1", 1), next_hop("eth2", 3)],
-                        differs: true,
-                    }],
-                    uplinks: vec![
-                        uplink("eth1", 250_000, Some(499_600), 1_000),
-                        uplink("eth2", 750_000, None, 0),
-                    ],
-                    ..proto::LeafDiff::default()
-                },
-                proto::LeafDiff {
-                    leaf: "leaf2".to_owned(),
-                    mode: proto::BalanceMode::Off.into(),
-                    unknown: "no weft-agent there says what its own routing has".to_owned(),
-                    ..proto::LeafDiff::default()
-                },
-            ],
-        }
+        vec![
+            proto::LeafPlanDiff {
+                leaf_name: "leaf1".to_owned(),
+                plan_revision: Some(7),
+                mode: proto::BalanceMode::Shadow.into(),
+                prefixes: vec![proto::PrefixDiff {
+                    prefix: "198.51.100.2/32".to_owned(),
+                    destination_switch_name: "leaf2".to_owned(),
+                    own_next_hops: vec![next_hop("eth1", 1), next_hop("eth2", 1)],
+                    planned_next_hops: vec![next_hop("eth1", 1), next_hop("eth2", 3)],
+                    differs: true,
+                }],
+                uplinks: vec![
+                    uplink("eth1", 250_000, Some(499_600), 1_000),
+                    uplink("eth2", 750_000, None, 0),
+                ],
+                ..proto::LeafPlanDiff::default()
+            },
+            proto::LeafPlanDiff {
+                leaf_name: "leaf2".to_owned(),
+                plan_revision: Some(7),
+                mode: proto::BalanceMode::Off.into(),
+                not_compared_reason: NotComparedReason::AgentSilent.into(),
+                ..proto::LeafPlanDiff::default()
+            },
+        ]
     }
 
     #[test]
     fn own_routing_stands_beside_the_plan() {
-        let diff = Diff::from(answer());
+        let diff = Diff::new(answer());
         let mut out = Vec::new();
         diff.print(&mut out).unwrap();
         let expected = "\
@@ -279,7 +308,7 @@ leaf2 (off): no weft-agent there says what its own routing has
 
     #[test]
     fn a_leaf_of_which_nothing_is_known_is_not_as_planned() {
-        let mut diff = Diff::from(answer());
+        let mut diff = Diff::new(answer());
         let expected = "1 prefix differs; not compared: leaf2";
         assert_eq!(diff.unmet().as_deref(), Some(expected));
         diff.leaves[0].prefixes.clear();

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
 use super::Route;
 use crate::output::{or_dash, printable};
+use crate::words;
 
 /// All paths under one key, as an object.
 #[derive(Serialize)]
@@ -34,30 +35,34 @@ struct Told {
     reason: String,
 }
 
-impl From<proto::Destination> for Destination {
-    fn from(destination: proto::Destination) -> Self {
+impl From<proto::Route> for Destination {
+    fn from(mut route: proto::Route) -> Self {
+        let paths = std::mem::take(&mut route.paths).into_iter();
+        let paths = paths.map(|path| Path::new(&route, path)).collect();
         Self {
-            rd: destination.rd,
-            key: destination.key,
-            paths: destination.paths.into_iter().map(Path::from).collect(),
+            paths,
+            rd: route.rd.unwrap_or_default(),
+            key: route.key,
         }
     }
 }
 
-impl From<proto::PathDetail> for Path {
-    fn from(path: proto::PathDetail) -> Self {
-        let told = path.told.into_iter().map(|told| Told {
-            peer: told.peer,
-            address: told.address,
-            sent: told.sent,
-            reason: told.reason,
+impl Path {
+    fn new(route: &proto::Route, mut path: proto::Path) -> Self {
+        let told = std::mem::take(&mut path.advertisements).into_iter();
+        let told = told.map(|it| Told {
+            peer: it.peer_router_id,
+            address: it.peer_address,
+            sent: it.advertised,
+            reason: it.reason_text.unwrap_or_default(),
         });
+        let behind_by = path.decision.clone().filter(|_| !path.best);
         Self {
-            route: path.route.unwrap_or_default().into(),
-            path_id: path.path_id,
-            behind_by: path.behind_by,
-            stale: path.stale,
+            path_id: path.path_id(),
+            behind_by: behind_by.unwrap_or_default(),
+            stale: words::stale(path.staleness()).to_owned(),
             told: told.collect(),
+            route: Route::new(route, path),
         }
     }
 }
@@ -150,42 +155,40 @@ mod tests {
 
     #[test]
     fn a_route_in_full() {
-        let path = |peer: &str, best: bool, behind_by: &str| proto::PathDetail {
-            route: Some(proto::Route {
-                peer: peer.to_owned(),
-                peer_asn: 64_496,
-                best,
-                by: if best { "lowest MED" } else { "" }.to_owned(),
-                next_hop: peer.to_owned(),
-                local_pref: 100,
-                origin: "IGP".to_owned(),
-                ext_communities: vec!["RT:64496:100".to_owned(), "ET:8".to_owned()],
-                ..proto::Route::default()
-            }),
-            behind_by: behind_by.to_owned(),
-            stale: if best { "" } else { "stale" }.to_owned(),
-            told: vec![
-                proto::Told {
-                    address: "192.0.2.13".to_owned(),
-                    sent: best,
-                    reason: if best { "" } else { "not the best path" }.to_owned(),
-                    ..proto::Told::default()
+        let path = |peer: &str, best: bool| proto::Path {
+            peer_router_id: peer.to_owned(),
+            peer_asn: 64_496,
+            best,
+            decision: Some("lowest MED".to_owned()),
+            next_hop: Some(peer.to_owned()),
+            local_preference: 100,
+            origin: proto::Origin::Igp.into(),
+            extended_communities: vec!["RT:64496:100".to_owned(), "ET:8".to_owned()],
+            staleness: match best {
+                true => proto::Staleness::Fresh,
+                false => proto::Staleness::Stale,
+            }
+            .into(),
+            advertisements: vec![
+                proto::Advertisement {
+                    peer_address: "192.0.2.13".to_owned(),
+                    advertised: best,
+                    reason_text: (!best).then(|| "not the best path".to_owned()),
+                    ..proto::Advertisement::default()
                 },
-                proto::Told {
-                    address: peer.to_owned(),
-                    reason: "its own".to_owned(),
-                    ..proto::Told::default()
+                proto::Advertisement {
+                    peer_address: peer.to_owned(),
+                    reason_text: Some("its own".to_owned()),
+                    ..proto::Advertisement::default()
                 },
             ],
-            ..proto::PathDetail::default()
+            ..proto::Path::default()
         };
-        let destination = proto::Destination {
-            rd: "192.0.2.11:2".to_owned(),
+        let destination = proto::Route {
+            rd: Some("192.0.2.11:2".to_owned()),
             key: "[3]:[0]:[32]:[192.0.2.11]".to_owned(),
-            paths: vec![
-                path("192.0.2.11", true, ""),
-                path("192.0.2.12", false, "lowest MED"),
-            ],
+            paths: vec![path("192.0.2.11", true), path("192.0.2.12", false)],
+            ..proto::Route::default()
         };
         let mut out = Vec::new();
         Destination::from(destination).print(&mut out).unwrap();

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use weft_proto::agent::v1 as agent;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
 use crate::balancer::Plan;
 use crate::balancer::measured::Sent;
@@ -63,12 +63,13 @@ impl Led {
     }
 
     /// The switches that weft programs.
-    pub fn agents(&self) -> Vec<proto::Agent> {
-        let now = Instant::now();
+    #[expect(clippy::disallowed_methods, reason = "people and programs read it")]
+    pub fn agents(&self) -> Vec<proto::SwitchAgent> {
+        let (now, time) = (Instant::now(), SystemTime::now());
         self.lock()
             .agents
             .iter()
-            .map(|status| status.to_message(now))
+            .map(|status| status.to_message(now, time))
             .collect()
     }
 

@@ -13,7 +13,7 @@ use weft_proto::v1::ResponseHeader;
 use weft_store::{Batch, Condition, Op, Outcome};
 
 use super::super::access::Identity;
-use super::super::{look, refusal};
+use super::super::{header, look, refusal};
 use crate::fabric::declared::Declared;
 use crate::fabric::topology::{Change, Topology};
 use crate::ledger::{self, FactKey, Head, Request, RequestId};
@@ -210,11 +210,7 @@ impl Changes {
 
     /// What an answer says of itself that is complete up to an index.
     pub(super) fn header(&self, revision: u64) -> ResponseHeader {
-        ResponseHeader {
-            replica_id: self.shared.replica,
-            leader_id: self.shared.consensus.group().borrow().status.leader,
-            revision,
-        }
+        header::of(&self.shared, revision)
     }
 }
 

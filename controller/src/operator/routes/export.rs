@@ -15,17 +15,18 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::table::{Destination, Path, Table};
 use weft_bgp::wire::Writer;
 use weft_monitoring::mrt::{Entry, Error, Peer, TableDump};
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
+use super::super::{header, refusal};
 use crate::monitoring::timestamp;
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
 
 /// The file in parts.
-pub(super) type Dump = ReceiverStream<Result<proto::DumpRibResponse, Status>>;
+pub(super) type Export = ReceiverStream<Result<proto::ExportMrtResponse, Status>>;
 
-/// Begins a dump of these families; of all if there are none.
-pub(super) fn dump(shared: &Arc<Shared>, families: Vec<Family>) -> Dump {
+/// Begins an export of these families; of all if there are none.
+pub(super) fn export(shared: &Arc<Shared>, families: Vec<Family>) -> Export {
     let (parts, receiver) = mpsc::channel(PARTS_MAX);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
@@ -37,15 +38,21 @@ pub(super) fn dump(shared: &Arc<Shared>, families: Vec<Family>) -> Dump {
     ReceiverStream::new(receiver)
 }
 
-type Parts = mpsc::Sender<Result<proto::DumpRibResponse, Status>>;
+type Parts = mpsc::Sender<Result<proto::ExportMrtResponse, Status>>;
 
 async fn write(shared: &Shared, families: &[Family], parts: &Parts) -> Result<(), Status> {
-    let peers = shared.reflection.query(peers).await.ok_or_else(stopping)?;
+    let begun = shared.reflection.query(|it| (peers(it), it.index()));
+    let (peers, revision) = begun.await.ok_or_else(refusal::stopping)?;
     let numbers = peers.iter().zip(0_u16..);
     let numbers = numbers.map(|((peer, _), number)| (*peer, number)).collect();
     let rows: Vec<_> = peers.into_iter().map(|(_, row)| row).collect();
     let buffer = Buffer::default();
     let now = timestamp();
+    let first = proto::ExportMrtResponse {
+        header: Some(header::of(shared, revision)),
+        ..proto::ExportMrtResponse::default()
+    };
+    send(parts, first).await?;
     let router_id = shared.local.router_id;
     let dump = TableDump::begin(buffer.clone(), now, router_id, "", &rows).map_err(failed)?;
     let mut dumping = Dumping {
@@ -103,7 +110,7 @@ impl Dumping<'_> {
                 let (page, next) = table(reflector).page(at, PAGE);
                 (copies(page), next)
             });
-            let (page, next) = page.await.ok_or_else(stopping)?;
+            let (page, next) = page.await.ok_or_else(refusal::stopping)?;
             place = next;
             for paths in page.iter().filter(|paths| is_first(paths, &mut met)) {
                 self.records.destination(paths)?;
@@ -117,9 +124,11 @@ impl Dumping<'_> {
         let octets = self.buffer.take();
         for part in octets.chunks(PART_OCTETS) {
             let octets = Bytes::copy_from_slice(part);
-            let part = proto::DumpRibResponse { octets };
-            let sent = self.parts.send(Ok(part)).await;
-            sent.map_err(|_| Status::cancelled("nobody reads the dump"))?;
+            let part = proto::ExportMrtResponse {
+                octets,
+                ..proto::ExportMrtResponse::default()
+            };
+            send(self.parts, part).await?;
         }
         Ok(())
     }
@@ -200,8 +209,9 @@ impl Write for Buffer {
     }
 }
 
-fn stopping() -> Status {
-    Status::unavailable("the replica is stopping")
+async fn send(parts: &Parts, part: proto::ExportMrtResponse) -> Result<(), Status> {
+    let sent = parts.send(Ok(part)).await;
+    sent.map_err(|_| Status::cancelled("nobody reads the file"))
 }
 
 fn failed(error: Error) -> Status {

@@ -9,15 +9,15 @@ use weft_bgp::table::{Path, Table};
 use weft_evpn::neighbor::{Domain, Neighbor, Neighbors};
 use weft_evpn::route::MacIp;
 use weft_evpn::{Route, Vni};
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 
-use super::PART;
+use super::super::PART;
 
 /// Which claims to IP addresses are wanted.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Wanted {
-    /// VNI; 0: all.
-    pub(super) vni: u32,
+    /// Only this VNI.
+    pub(super) vni: Option<Vni>,
     /// Only this address.
     pub(super) ip: Option<IpAddr>,
     /// Only addresses that several hosts claim.
@@ -53,7 +53,7 @@ impl Wanted {
         };
         let ip = key.ip.filter(|ip| self.ip.is_none_or(|it| it == *ip))?;
         let vni = path.nlri.vni(&path.attributes);
-        if self.vni != 0 && vni.map(Vni::number) != Some(self.vni) {
+        if self.vni.is_some() && vni != self.vni {
             return None;
         }
         let domain = vni.map_or(Domain::Instance(key.rd, key.tag), Domain::Vni);
@@ -131,7 +131,7 @@ impl Wanted {
     }
 
     /// The claims that these paths make as rows, and the last address if more follow.
-    pub(super) fn rows(&self, claims: &Claims) -> (Vec<proto::Neighbor>, Option<Address>) {
+    pub(super) fn rows(&self, claims: &Claims) -> (Vec<proto::HostAddress>, Option<Address>) {
         let view = Neighbors::of(&claims.paths);
         let duplicates: BTreeSet<Address> = view
             .duplicates()
@@ -147,15 +147,15 @@ impl Wanted {
                 return (rows, last);
             }
             let claims = view.claims(domain, ip);
-            rows.extend(claims.map(|claim| neighbor(domain, ip, claim, duplicate)));
+            rows.extend(claims.map(|claim| row(domain, ip, claim, duplicate)));
             last = Some((domain, ip));
         }
         (rows, claims.last)
     }
 }
 
-/// An address as the token of the page after it.
-pub(super) fn token((domain, ip): Address) -> String {
+/// What the token of the page after an address says.
+pub(super) fn place((domain, ip): Address) -> String {
     match domain {
         Domain::Vni(vni) => format!("{vni}/{ip}"),
         // Two route distinguishers may be written alike.
@@ -173,10 +173,10 @@ pub(super) fn address(token: &str) -> Option<Address> {
     Some((domain, ip.parse().ok()?))
 }
 
-fn neighbor(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> proto::Neighbor {
+fn row(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> proto::HostAddress {
     let (vni, rd) = match domain {
-        Domain::Vni(vni) => (vni.number(), String::new()),
-        Domain::Instance(rd, _) => (0, rd.to_string()),
+        Domain::Vni(vni) => (Some(vni.number()), None),
+        Domain::Instance(rd, _) => (None, Some(rd.to_string())),
     };
     let Neighbor {
         mac,
@@ -187,17 +187,13 @@ fn neighbor(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> pro
         gateway,
         router,
     } = claim;
-    proto::Neighbor {
+    proto::HostAddress {
         vni,
         rd,
         ip: ip.to_string(),
         mac: mac.to_string(),
-        vtep: vtep.to_string(),
-        esi: if esi.is_zero() {
-            String::new()
-        } else {
-            esi.to_string()
-        },
+        vtep_address: vtep.to_string(),
+        esi: (!esi.is_zero()).then(|| esi.to_string()),
         sequence,
         sticky,
         gateway,
@@ -212,7 +208,6 @@ mod tests {
     use std::sync::Arc;
 
     use weft_bgp::attribute::{Attributes, NextHop};
-    use weft_bgp::family::Family;
     use weft_bgp::peer::{PeerId, RouterId};
     use weft_bgp::rd::Rd;
     use weft_bgp::table::{PeerKind, Source};
@@ -273,7 +268,7 @@ mod tests {
         table
     }
 
-    fn all(table: &Table<Route>, mut wanted: Wanted) -> (Vec<proto::Neighbor>, usize) {
+    fn all(table: &Table<Route>, mut wanted: Wanted) -> (Vec<proto::HostAddress>, usize) {
         let (mut rows, mut pages) = (Vec::new(), 0);
         loop {
             let (mut claims, mut place) = (Claims::default(), Some(0));
@@ -288,7 +283,7 @@ mod tests {
             let Some(last) = last else {
                 return (rows, pages);
             };
-            assert_eq!(address(&token(last)), Some(last));
+            assert_eq!(address(&super::place(last)), Some(last));
             wanted.after = Some(last);
         }
     }
@@ -323,7 +318,7 @@ mod tests {
         let ip: IpAddr = "2001:db8::1".parse().unwrap();
         for rd in [Rd::from_as4(64_496, 7), Rd::from_as2(64_496, 7)] {
             let wanted = (Domain::Instance(rd, EthernetTag(5)), ip);
-            assert_eq!(address(&token(wanted)), Some(wanted));
+            assert_eq!(address(&place(wanted)), Some(wanted));
         }
         for text in ["", "100", "100/", "x/10.0.0.1", "0x1/10.0.0.1", "1/2/3/4"] {
             assert_eq!(address(text), None, "{text}");
@@ -350,7 +345,7 @@ mod tests {
             &table,
             Wanted {
                 duplicates: true,
-                vni: 101,
+                vni: Vni::new(101),
                 ..wanted
             },
         );
@@ -362,7 +357,7 @@ mod tests {
             &table,
             Wanted {
                 ip,
-                vni: 101,
+                vni: Vni::new(101),
                 ..wanted
             },
         );
@@ -375,7 +370,9 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "it measures")]
     #[expect(clippy::disallowed_macros, reason = "it says what it measured")]
     fn a_look_at_400_000_routes() {
-        use super::super::{explain, peers, routes, views};
+        use super::super::segments;
+        use crate::operator::routes::{page as routes, row};
+        use crate::operator::{page, peers};
 
         let table = table(400_000);
         let best = |look: &dyn Fn() -> usize| {
@@ -400,20 +397,26 @@ mod tests {
         };
         let part = || all.part(&table, 200_000, None).0.paths.len();
         eprintln!("duplicates: {:?}", best(&part));
-        let part = || views::segment_paths(&table, 200_000, None).0.len();
+        let part = || {
+            segments::paths(&table, 200_000, segments::Wanted::default())
+                .0
+                .len()
+        };
         eprintln!("segments: {:?}", best(&part));
         let part = || peers::Counted::part(&table, 200_000).0.len();
         eprintln!("routes of each peer: {:?}", best(&part));
         let key = "[2]:[0]:[48]:[02:00:00:03:00:00]:[32]:[10.0.0.1]".to_owned();
-        let asked = explain::Asked::new(Family::L2VPN_EVPN, key, String::new());
-        let part = || {
-            explain::named(&table, 200_000, |it| asked.names_route(it))
-                .0
-                .len()
+        let filter = routes::Filter {
+            name: row::Name::new(Some(key), None),
+            ..routes::Filter::default()
         };
+        let named = routes::Wanted::new(filter, None, 10_000).unwrap();
+        let part = || named.part(&table, 200_000, None).1.unwrap();
         eprintln!("one route: {:?}", best(&part));
+        let list = routes::list::<Route>();
         let wanted = |token: &str| {
-            let wanted = routes::Wanted::new(routes::Filter::default(), token, 10_000);
+            let after = page::after(&list, token).unwrap();
+            let wanted = routes::Wanted::new(routes::Filter::default(), after, 10_000);
             wanted.unwrap()
         };
         let part = || wanted("").part(&table, 200_000, None).1.unwrap();
@@ -430,7 +433,7 @@ mod tests {
                 found = wanted.merge(found, part);
                 place = next;
             }
-            token = found.page().next_page_token;
+            token = wanted.page(&found, None).1;
             if token.is_empty() {
                 break;
             }

@@ -1,19 +1,21 @@
 //! What weft does with the routes of each leaf: as it is agreed, and set anew. Knows no switch.
 
 use tonic::Status;
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1 as proto;
 use weft_store::{Batch, Op, Outcome};
 
+use super::super::access::Identity;
+use super::super::refusal;
 use crate::consensus::Consensus;
+use crate::fabric::fact::InvalidFabric;
 use crate::fabric::mode::{self, Mode, Modes};
 use crate::fabric::topology::{Role, Topology};
 use crate::ledger::{self, FactKey, FactPrefix};
 
-/// The modes as they are agreed now.
-pub(super) async fn modes(consensus: &Consensus) -> Result<Modes, Status> {
-    if consensus.read_index().await.is_none() {
-        return Err(Status::unavailable("no majority of replicas answers"));
-    }
+/// The modes as they are agreed now, and up to where.
+pub(super) async fn modes(consensus: &Consensus) -> Result<(Modes, u64), Status> {
+    let index = consensus.read_index().await;
+    let index = index.ok_or_else(refusal::no_majority)?;
     let mut modes = Modes::default();
     for fact in consensus.view().scan(&FactPrefix::Balance.encode()) {
         let (key, value) = fact.map_err(|error| Status::internal(error.to_string()))?;
@@ -21,28 +23,48 @@ pub(super) async fn modes(consensus: &Consensus) -> Result<Modes, Status> {
             modes.set(leaf, Some(ledger::decode_mode(&value).unwrap_or(Mode::Off)));
         }
     }
-    Ok(modes)
+    Ok((modes, index))
 }
 
-/// Sets the mode of a leaf of the fabric; with an empty name, of all.
+/// Sets the mode of a leaf of the fabric; of all, if none is named. The index of the change.
 pub(super) async fn set(
     consensus: &Consensus,
     topology: Option<&Topology>,
     request: &proto::SetBalanceRequest,
-) -> Result<(), Status> {
-    let mode = mode::from_message(request.mode)
-        .ok_or_else(|| Status::invalid_argument("mode: off, shadow or on"))?;
-    let leaf = request.leaf.as_str();
-    if !leaf.is_empty() {
+    by: Identity,
+) -> Result<u64, Status> {
+    let (leaf, mode) = read(request)?;
+    if let Some(leaf) = leaf {
         known(topology, leaf)?;
     }
-    match consensus.propose(batch(leaf, mode)).await {
-        Outcome::Applied { .. } => Ok(()),
-        Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => {
-            Err(Status::unavailable(
-                "the replicas did not answer in time; the change may still be made",
-            ))
+    match consensus
+        .propose(batch(leaf.unwrap_or_default(), mode))
+        .await
+    {
+        Outcome::Applied { index } => {
+            tracing::info!(leaf, ?mode, %by, "balance set");
+            Ok(index)
         }
+        Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => {
+            Err(refusal::outcome_unknown())
+        }
+    }
+}
+
+fn read(request: &proto::SetBalanceRequest) -> Result<(Option<&str>, Mode), Status> {
+    let mut faults = InvalidFabric::default();
+    let mode = mode::from_message(request.mode);
+    if mode.is_none() {
+        faults.fault("mode", "not off, shadow or on");
+    }
+    let leaf = request.leaf_name.as_deref();
+    // An empty name would be that of all.
+    if leaf == Some("") {
+        faults.fault("leaf_name", "empty; absent for all leaves");
+    }
+    match mode.filter(|_| faults.is_empty()) {
+        Some(mode) => Ok((leaf, mode)),
+        None => Err(refusal::invalid(&faults)),
     }
 }
 
@@ -51,10 +73,11 @@ pub(super) fn known(topology: Option<&Topology>, leaf: &str) -> Result<(), Statu
     let switch = topology.and_then(|topology| topology.switch(&leaf.into()));
     match switch.map(|switch| switch.role) {
         Some(Role::Leaf) => Ok(()),
-        Some(Role::Spine) => Err(Status::not_found(format!("leaf: {leaf:?} is a spine"))),
-        None => Err(Status::not_found(format!(
-            "leaf: the fabric has no switch named {leaf:?}"
-        ))),
+        Some(Role::Spine) => {
+            let reason = format!("{leaf:?} is a spine");
+            Err(refusal::missing_because("leaf_name", "leaf", leaf, reason))
+        }
+        None => Err(refusal::missing("leaf_name", "leaf", leaf)),
     }
 }
 
@@ -77,13 +100,13 @@ pub(super) fn to_message(modes: &Modes, topology: Option<&Topology>) -> proto::B
     let switches = topology.into_iter().flat_map(Topology::switches);
     let leaves = switches.filter(|switch| switch.role == Role::Leaf);
     let leaves = leaves.map(|leaf| proto::LeafBalance {
-        leaf: leaf.name.to_string(),
+        leaf_name: leaf.name.to_string(),
         mode: mode::to_message(modes.of(leaf.name.as_str())).into(),
-        own: modes.is_own(leaf.name.as_str()),
-        agent_address: leaf.agent.as_deref().unwrap_or_default().to_owned(),
+        has_own_mode: modes.is_own(leaf.name.as_str()),
+        agent_address: leaf.agent.as_deref().map(str::to_owned),
     });
     proto::Balance {
-        mode: mode::to_message(modes.of_others()).into(),
+        default_mode: mode::to_message(modes.of_others()).into(),
         leaves: leaves.collect(),
     }
 }
@@ -108,11 +131,24 @@ mod tests {
         let refusal = |leaf| known(Some(&topology), leaf).map_err(|it| it.message().to_owned());
         assert_eq!(refusal("leaf1"), Ok(()));
         let said = refusal("leaf9").unwrap_err();
-        assert_eq!(said, "leaf: the fabric has no switch named \"leaf9\"");
+        assert_eq!(said, "leaf_name: no leaf is named \"leaf9\"");
         assert_eq!(
             refusal("spine1").unwrap_err(),
-            "leaf: \"spine1\" is a spine"
+            "leaf_name: \"spine1\" is a spine"
         );
+    }
+
+    #[test]
+    fn an_empty_name_is_not_all_leaves() {
+        let request = |leaf: Option<&str>, mode: proto::BalanceMode| proto::SetBalanceRequest {
+            leaf_name: leaf.map(str::to_owned),
+            mode: mode.into(),
+        };
+        let all = request(None, proto::BalanceMode::Off);
+        assert_eq!(read(&all).unwrap(), (None, Mode::Off));
+        let refused = read(&request(Some(""), proto::BalanceMode::Unspecified)).unwrap_err();
+        let said = "mode: not off, shadow or on; leaf_name: empty; absent for all leaves";
+        assert_eq!(refused.message(), said);
     }
 
     #[test]
@@ -123,7 +159,7 @@ mod tests {
         let leaves: Vec<_> = balance
             .leaves
             .iter()
-            .map(|it| (it.leaf.as_str(), it.mode(), it.own))
+            .map(|it| (it.leaf_name.as_str(), it.mode(), it.has_own_mode))
             .collect();
         let expected = [
             ("leaf1", proto::BalanceMode::Shadow, false),

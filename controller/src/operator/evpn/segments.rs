@@ -1,5 +1,4 @@
-//! What the selected EVPN routes say of the fabric, as rows: VTEPs, flood lists, segments.
-//! Knows tables; the rules are `weft_evpn`'s.
+//! Ethernet segments as the selected EVPN routes tell of them. Knows tables; the rules are `weft_evpn`'s.
 
 use std::net::IpAddr;
 
@@ -9,54 +8,37 @@ use weft_bgp::table::{BestChange, Path, Table};
 use weft_evpn::designated_forwarder::Algorithm;
 use weft_evpn::segment::{Redundancy, Segments};
 use weft_evpn::{Esi, EthernetTag, Route, Vni};
-use weft_proto::operator::v1 as proto;
+use weft_proto::v1::{self as proto, DesignatedForwarderAlgorithm, RedundancyMode};
 
-use super::PART;
-use crate::reflector::Reflector;
+use super::super::PART;
 
-/// Every VTEP; the switch behind it is left open.
-pub(super) fn vteps(reflector: &Reflector) -> Vec<proto::Vtep> {
-    let vteps = reflector.vteps();
-    let row = |address: IpAddr| {
-        let vnis: Vec<_> = vteps.vnis_of(address).collect();
-        let peer = vnis
-            .first()
-            .and_then(|vni| vteps.announcers(*vni, address).next());
-        proto::Vtep {
-            address: address.to_string(),
-            peer: peer
-                .map(|peer| peer.router_id.to_string())
-                .unwrap_or_default(),
-            switch: String::new(),
-            vnis: vnis.iter().map(|vni| vni.number()).collect(),
-            macs: vteps.mac_routes(address),
-        }
-    };
-    vteps.vteps().map(row).collect()
+/// Which segments are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    /// Only this one.
+    pub(super) esi: Option<Esi>,
+    /// Only what comes after it.
+    pub(super) after: Option<Esi>,
+    /// The Ethernet tag whose forwarder is wanted.
+    pub(super) tag: Option<u32>,
 }
 
-/// The VTEPs of each VNI; 0: of all.
-pub(super) fn flood_lists(reflector: &Reflector, vni: u32) -> Vec<proto::FloodList> {
-    let vteps = reflector.vteps();
-    let wanted = vteps.vnis().filter(|it| vni == 0 || it.number() == vni);
-    let row = |vni: Vni| proto::FloodList {
-        vni: vni.number(),
-        vteps: vteps.members(vni).map(|it| it.to_string()).collect(),
-    };
-    wanted.map(row).collect()
+impl Wanted {
+    fn wants(&self, esi: Esi) -> bool {
+        self.esi.is_none_or(|it| it == esi) && self.after.is_none_or(|after| esi > after)
+    }
 }
 
-/// Copies of the selected types 1 and 4, of one segment if it is named, in the next places of the table, and where
-/// to go on.
-pub(super) fn segment_paths(
+/// Copies of the selected types 1 and 4 of wanted segments in the next places of the table, and where to go on.
+pub(super) fn paths(
     table: &Table<Route>,
     place: usize,
-    esi: Option<Esi>,
+    wanted: Wanted,
 ) -> (Vec<Path<Route>>, Option<usize>) {
     let (part, next) = table.page(place, PART);
-    let wanted = |path: &&Path<Route>| match &path.nlri {
-        Route::EthernetAd(route) => esi.is_none_or(|esi| esi == route.key.esi),
-        Route::EthernetSegment(route) => esi.is_none_or(|esi| esi == route.key.esi),
+    let is_wanted = |path: &&Path<Route>| match &path.nlri {
+        Route::EthernetAd(route) => wanted.wants(route.key.esi),
+        Route::EthernetSegment(route) => wanted.wants(route.key.esi),
         Route::MacIp(_)
         | Route::InclusiveMulticast(_)
         | Route::IpPrefix(_)
@@ -69,15 +51,12 @@ pub(super) fn segment_paths(
         | Route::Opaque(_) => false,
     };
     let selected = part.into_iter().filter_map(|at| at.selected);
-    (selected.filter(wanted).cloned().collect(), next)
+    (selected.filter(is_wanted).cloned().collect(), next)
 }
 
-/// Segments as these paths tell of them; with the forwarder for `tag`, without one where it is the same for all.
-pub(super) fn segments(
-    paths: Vec<Path<Route>>,
-    esi: Option<Esi>,
-    tag: Option<u32>,
-) -> Vec<proto::Segment> {
+/// Segments as these paths tell of them, ascending; with the forwarder for the wanted tag, without one where it is the same
+/// for all.
+pub(super) fn rows(paths: Vec<Path<Route>>, wanted: Wanted) -> Vec<proto::EthernetSegment> {
     let mut segments = Segments::new();
     for path in paths {
         segments.learn(&BestChange {
@@ -88,39 +67,40 @@ pub(super) fn segments(
             revision: 0,
         });
     }
-    let wanted = segments
-        .iter()
-        .filter(|it| esi.is_none_or(|esi| esi == *it));
-    wanted.map(|esi| segment(&segments, esi, tag)).collect()
+    let mut rows: Vec<Esi> = segments.iter().filter(|esi| wanted.wants(*esi)).collect();
+    rows.sort_unstable();
+    let row = |esi: Esi| segment(&segments, esi, wanted.tag);
+    rows.into_iter().map(row).collect()
 }
 
-fn segment(segments: &Segments, esi: Esi, tag: Option<u32>) -> proto::Segment {
-    let domain = |(vni, tag): (Option<Vni>, EthernetTag)| proto::SegmentDomain {
-        vni: vni.map_or(0, |vni| vni.number()),
-        tag: tag.0,
+fn segment(segments: &Segments, esi: Esi, tag: Option<u32>) -> proto::EthernetSegment {
+    let domain = |(vni, tag): (Option<Vni>, EthernetTag)| proto::EthernetSegmentDomain {
+        vni: vni.map(Vni::number),
+        ethernet_tag: tag.0,
         vteps: texts(segments.aliases(esi, vni, tag)),
     };
-    let redundancy = match segments.redundancy(esi) {
-        Redundancy::AllActive => "all-active",
-        Redundancy::SingleActive => "single-active",
-        Redundancy::Mixed => "mixed",
-        Redundancy::Unknown => "unknown",
+    let redundancy_mode = match segments.redundancy(esi) {
+        Redundancy::AllActive => RedundancyMode::AllActive,
+        Redundancy::SingleActive => RedundancyMode::SingleActive,
+        Redundancy::Mixed => RedundancyMode::Mixed,
+        Redundancy::Unknown => RedundancyMode::Unspecified,
     };
-    let algorithm = match segments.algorithm(esi) {
-        Algorithm::Modulo => "modulo".to_owned(),
-        Algorithm::HighestRandomWeight => "highest random weight".to_owned(),
-        Algorithm::HighestPreference => "highest preference".to_owned(),
-        Algorithm::LowestPreference => "lowest preference".to_owned(),
-        Algorithm::Other(number) => format!("algorithm {number}"),
+    let (algorithm, algorithm_number) = match segments.algorithm(esi) {
+        Algorithm::Modulo => (DesignatedForwarderAlgorithm::Modulo, 0),
+        Algorithm::HighestRandomWeight => (DesignatedForwarderAlgorithm::HighestRandomWeight, 1),
+        Algorithm::HighestPreference => (DesignatedForwarderAlgorithm::HighestPreference, 2),
+        Algorithm::LowestPreference => (DesignatedForwarderAlgorithm::LowestPreference, 3),
+        Algorithm::Other(number) => (DesignatedForwarderAlgorithm::Unspecified, number.into()),
     };
     let tag = tag.or_else(|| (!segments.goes_by_tag(esi)).then_some(0));
     let forwarder = tag.and_then(|tag| segments.forwarder(esi, tag));
-    proto::Segment {
+    proto::EthernetSegment {
         esi: esi.to_string(),
-        redundancy: redundancy.to_owned(),
-        algorithm,
-        forwarder: forwarder.map(|it| it.to_string()).unwrap_or_default(),
-        attached: texts(segments.attached(esi)),
+        redundancy_mode: redundancy_mode.into(),
+        algorithm: algorithm.into(),
+        algorithm_number,
+        designated_forwarder: forwarder.map(|it| it.to_string()),
+        attached_vteps: texts(segments.attached(esi)),
         domains: segments.domains(esi).map(domain).collect(),
     }
 }
@@ -184,26 +164,35 @@ mod tests {
         }
         learn(segment(last, Rd::from_as2(64_496, count + 2)));
         table.select();
-        let found = |esi: Option<Esi>| {
-            let (mut paths, mut place) = (Vec::new(), Some(0));
+        let found = |esi: Option<Esi>, after: Option<Esi>| {
+            let wanted = Wanted {
+                esi,
+                after,
+                tag: None,
+            };
+            let (mut found, mut place) = (Vec::new(), Some(0));
             while let Some(at) = place {
-                let (part, next) = segment_paths(&table, at, esi);
-                paths.extend(part);
+                let (part, next) = paths(&table, at, wanted);
+                found.extend(part);
                 place = next;
             }
-            let rows = segments(paths, esi, None).into_iter();
+            let rows = rows(found, wanted).into_iter();
             rows.map(|row| row.esi).collect::<Vec<_>>()
         };
-        assert_eq!(found(None), [first.to_string(), last.to_string()]);
-        assert_eq!(found(Some(last)), [last.to_string()]);
-        assert!(found(Some(Esi([3; 10]))).is_empty());
+        assert_eq!(found(None, None), [first.to_string(), last.to_string()]);
+        assert_eq!(found(Some(last), None), [last.to_string()]);
+        assert_eq!(found(None, Some(first)), [last.to_string()]);
+        assert!(found(Some(Esi([3; 10])), None).is_empty());
     }
 
     /// The highest preference forwards for all, unless only those count whose circuit is up. RFC 8584 §4.1.
     #[test]
     fn a_forwarder_for_all_is_shown_unless_circuits_count() {
-        for (bitmap, for_all, second) in [(0, "192.0.2.2", "192.0.2.2"), (0x4000, "", "192.0.2.1")]
-        {
+        let cases = [
+            (0, Some("192.0.2.2"), "192.0.2.2"),
+            (0x4000, None, "192.0.2.1"),
+        ];
+        for (bitmap, for_all, second) in cases {
             let wished = |preference| Some(DfElection::new(2, bitmap, preference));
             let mut paths = Vec::new();
             for (leaf, preference) in [(1, 100), (2, 200)] {
@@ -212,10 +201,16 @@ mod tests {
                 paths.push(path(leaf, discovery(leaf, EthernetTag(7)), None));
             }
             paths.push(path(1, discovery(1, EthernetTag(8)), None));
-            let forwarder = |tag| segments(paths.clone(), None, tag).remove(0).forwarder;
-            assert_eq!(forwarder(None), for_all);
-            assert_eq!(forwarder(Some(7)), "192.0.2.2");
-            assert_eq!(forwarder(Some(8)), second);
+            let forwarder = |tag| {
+                let wanted = Wanted {
+                    tag,
+                    ..Wanted::default()
+                };
+                rows(paths.clone(), wanted).remove(0).designated_forwarder
+            };
+            assert_eq!(forwarder(None).as_deref(), for_all);
+            assert_eq!(forwarder(Some(7)).as_deref(), Some("192.0.2.2"));
+            assert_eq!(forwarder(Some(8)).as_deref(), Some(second));
         }
     }
 

@@ -1,0 +1,89 @@
+//! What messages say in numbers, in the words that people read: families, enums, ages. Knows no noun.
+
+use prost_types::{Duration, Timestamp};
+use weft_proto::v1::{AddressFamily, ResponseHeader, Staleness};
+
+/// A value of an enum without what all of them begin with: `SWITCH_AGENT_STATE_IN_SYNC` as `in-sync`.
+pub(crate) fn word(name: &str, prefix: &str) -> String {
+    let word = name.strip_prefix(prefix).unwrap_or(name);
+    word.to_ascii_lowercase().replace('_', "-")
+}
+
+/// A family by its name.
+pub(crate) fn family(family: AddressFamily) -> String {
+    let name = FAMILIES.iter().find(|(it, _)| *it == family);
+    name.map_or_else(|| "unknown".to_owned(), |(_, name)| (*name).to_owned())
+}
+
+/// Reads the name of a family.
+pub(crate) fn read_family(name: &str) -> Result<AddressFamily, String> {
+    let family = FAMILIES.iter().find(|(_, it)| *it == name);
+    family
+        .map(|(family, _)| *family)
+        .ok_or_else(|| format!("{name:?} is not carried"))
+}
+
+const FAMILIES: [(AddressFamily, &str); 4] = [
+    (AddressFamily::L2vpnEvpn, "l2vpn-evpn"),
+    (AddressFamily::Ipv4Unicast, "ipv4-unicast"),
+    (AddressFamily::Ipv6Unicast, "ipv6-unicast"),
+    (AddressFamily::RouteTargetMembership, "rtc"),
+];
+
+/// Nothing, `stale`, or `long-lived stale`.
+pub(crate) fn stale(staleness: Staleness) -> &'static str {
+    match staleness {
+        Staleness::Stale => "stale",
+        Staleness::LongLivedStale => "long-lived stale",
+        Staleness::Fresh | Staleness::Unspecified => "",
+    }
+}
+
+/// The replica's time when it answered: ages are counted from it, whatever the clock here says.
+pub(crate) fn answered(header: Option<&ResponseHeader>) -> Option<Timestamp> {
+    header.and_then(|header| header.answer_time)
+}
+
+/// Seconds from a moment to the answer; None if either is not known.
+pub(crate) fn age(answered: Option<Timestamp>, then: Option<Timestamp>) -> Option<f64> {
+    let (now, then) = (answered?, then?);
+    let nanos = |time: Timestamp| i128::from(time.seconds) * GIGA + i128::from(time.nanos);
+    let age = (nanos(now) - nanos(then)).max(0);
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    Some(age as f64 / GIGA as f64)
+}
+
+/// Whole seconds of a span.
+pub(crate) fn secs(span: Option<&Duration>) -> u64 {
+    span.map_or(0, |span| u64::try_from(span.seconds).unwrap_or(0))
+}
+
+const GIGA: i128 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_have_names_both_ways() {
+        for (number, name) in FAMILIES {
+            assert_eq!(read_family(name), Ok(number));
+            assert_eq!(family(number), name);
+        }
+        assert!(read_family("vpnv4").is_err());
+    }
+
+    #[test]
+    fn an_age_is_what_the_replica_says() {
+        let at = |seconds, nanos| Some(Timestamp { seconds, nanos });
+        assert_eq!(age(at(10, 0), at(7, 500_000_000)), Some(2.5));
+        assert_eq!(age(at(10, 0), at(11, 0)), Some(0.0));
+        assert_eq!(age(None, at(7, 0)), None);
+    }
+
+    #[test]
+    fn a_word_is_what_is_left_of_a_name() {
+        assert_eq!(word("BALANCE_MODE_ON", "BALANCE_MODE_"), "on");
+        assert_eq!(word("STATE_IN_SYNC", "STATE_"), "in-sync");
+    }
+}

@@ -1,0 +1,401 @@
+//! Which routes are wanted, in which order, in pages. The tables' thread looks at a part of the table at a time, and copies
+//! what may be on the page.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use weft_bgp::decision::Step;
+use weft_bgp::nlri::Nlri;
+use weft_bgp::table::{Destination, Path, Table};
+use weft_evpn::mac::Mac;
+use weft_proto::v1 as proto;
+
+use super::super::PART;
+use super::super::page::{self, Page};
+use super::explain::{self, Sessions};
+use super::row::{self, Name, Row};
+
+/// Which routes are wanted.
+#[derive(Clone, Debug, Default)]
+pub(in crate::operator) struct Filter {
+    /// EVPN route type.
+    pub(in crate::operator) route_type: Option<u8>,
+    /// VNI.
+    pub(in crate::operator) vni: Option<u32>,
+    /// MAC address of a type 2.
+    pub(in crate::operator) mac: Option<Mac>,
+    /// Address or router id of the announcing peer.
+    pub(in crate::operator) peer: Option<IpAddr>,
+    /// Key and route distinguisher.
+    pub(in crate::operator) name: Name,
+}
+
+impl Filter {
+    /// Whether it asks for nothing that EVPN alone has.
+    pub(in crate::operator) fn is_of_any_family(&self) -> bool {
+        self.route_type.is_none() && self.vni.is_none() && self.mac.is_none()
+    }
+}
+
+/// A page of a table that is wanted.
+#[derive(Debug)]
+pub(in crate::operator) struct Wanted<N: Nlri> {
+    filter: Filter,
+    /// Only what comes after it.
+    after: Option<N::Key>,
+    /// Destinations.
+    size: usize,
+}
+
+/// Destinations of a page by key, and whether there are more behind.
+#[derive(Debug)]
+pub(in crate::operator) struct Found<N: Nlri> {
+    destinations: BTreeMap<N::Key, Copied<N>>,
+    more: bool,
+}
+
+/// What a part of the table may add to a page, in no meaningful order.
+pub(in crate::operator) struct Part<N: Nlri> {
+    destinations: Vec<(N::Key, Copied<N>)>,
+    more: bool,
+}
+
+/// A destination with all its paths, wanted or not, and the place of the best one with the step that chose it.
+#[derive(Debug)]
+struct Copied<N> {
+    paths: Vec<Path<N>>,
+    best: Option<(usize, Step)>,
+}
+
+impl<N: Row> Wanted<N> {
+    /// The page behind what the token of a page names, which is nothing for the first one. `None`: no answer named it.
+    pub(in crate::operator) fn new(
+        filter: Filter,
+        after: Option<&str>,
+        size: usize,
+    ) -> Option<Self> {
+        let after = match after {
+            None => None,
+            Some(after) => Some(N::key_from_octets(&from_hex(after)?)?),
+        };
+        Some(Self {
+            filter,
+            after,
+            size,
+        })
+    }
+
+    /// The one route that can be meant, if a name is asked for that says so: nothing has to be looked for.
+    pub(in crate::operator) fn only(&self) -> Option<N> {
+        N::named(&self.filter.name)
+    }
+
+    /// What is at one place of a table.
+    pub(in crate::operator) fn at(&self, table: &Table<N>, key: &N::Key) -> Found<N> {
+        let found = table.get(key).filter(|it| self.wants_any(it));
+        let found = found.map(|it| (key.clone(), copied(&it)));
+        let is_later = self.after.as_ref().is_none_or(|after| key > after);
+        Found {
+            destinations: found.into_iter().filter(|_| is_later).collect(),
+            more: false,
+        }
+    }
+
+    /// What may be on the page of what is in the next places of the table, after a page of those before that ends at
+    /// `end`, and where to go on. Keys have no order in a table, so each page needs all of it.
+    pub(in crate::operator) fn part(
+        &self,
+        table: &Table<N>,
+        place: usize,
+        end: Option<&N::Key>,
+    ) -> (Part<N>, Option<usize>) {
+        let (part, next) = table.page(place, PART);
+        let (mut near, mut more) = (Vec::new(), false);
+        for destination in part {
+            if !self.wants_any(&destination) {
+                continue;
+            }
+            let key = destination.key();
+            if self.after.as_ref().is_some_and(|after| key <= *after) {
+                continue;
+            }
+            match end.is_some_and(|end| key > *end) {
+                true => more = true,
+                false => near.push((key, destination)),
+            }
+        }
+        if near.len() > self.size {
+            near.select_nth_unstable_by(self.size, |(a, _), (b, _)| a.cmp(b));
+            near.truncate(self.size);
+            more = true;
+        }
+        let near = near.into_iter();
+        let copies = |(key, destination)| (key, copied(&destination));
+        let destinations = near.map(copies).collect();
+        (Part { destinations, more }, next)
+    }
+
+    /// With what another part of the table has.
+    pub(in crate::operator) fn merge(&self, mut found: Found<N>, part: Part<N>) -> Found<N> {
+        found.more |= part.more;
+        found.destinations.extend(part.destinations);
+        while found.destinations.len() > self.size {
+            found.destinations.pop_last();
+            found.more = true;
+        }
+        found
+    }
+
+    /// Where the page ends if it is full: nothing behind has to be copied any more.
+    pub(in crate::operator) fn end(&self, found: &Found<N>) -> Option<N::Key> {
+        let is_full = found.destinations.len() >= self.size;
+        let last = found.destinations.last_key_value();
+        last.filter(|_| is_full).map(|(key, _)| key.clone())
+    }
+
+    /// In words, with the token of the next page; in full with `sessions`.
+    pub(in crate::operator) fn page(
+        &self,
+        found: &Found<N>,
+        sessions: Option<&Sessions<'_>>,
+    ) -> (Vec<proto::Route>, String) {
+        let mut page = Page::new(self.size);
+        let mut last = None;
+        for (key, copied) in &found.destinations {
+            if !page.put(self.route(copied, sessions)) {
+                break;
+            }
+            last = Some(key);
+        }
+        let next = last.filter(|_| page.more || found.more).map(|last| {
+            let mut octets = Vec::new();
+            N::key_octets(last, &mut octets);
+            page::token(&list::<N>(), to_hex(&octets))
+        });
+        (page.rows, next.unwrap_or_default())
+    }
+
+    fn route(&self, copied: &Copied<N>, sessions: Option<&Sessions<'_>>) -> proto::Route {
+        let mut paths = match sessions {
+            Some(sessions) => explain::paths(&copied.paths, sessions),
+            None => brief(copied),
+        };
+        let mut wanted = copied.paths.iter().map(|path| self.wants(path));
+        paths.retain(|_| wanted.next().unwrap_or(false));
+        let first = copied.paths.first();
+        let route = first.map(|first| row::route(&first.nlri));
+        proto::Route {
+            paths,
+            ..route.unwrap_or_default()
+        }
+    }
+
+    fn wants_any(&self, destination: &Destination<'_, N>) -> bool {
+        destination.paths.iter().any(|path| self.wants(path))
+    }
+
+    fn wants(&self, path: &Path<N>) -> bool {
+        path.nlri.passes(&path.attributes, &self.filter)
+            && self.filter.peer.is_none_or(|peer| is_of(path, peer))
+            && path.nlri.is_named(&self.filter.name)
+    }
+}
+
+impl<N: Nlri> Default for Found<N> {
+    fn default() -> Self {
+        Self {
+            destinations: BTreeMap::new(),
+            more: false,
+        }
+    }
+}
+
+/// What the tokens of a family's pages begin with.
+pub(in crate::operator) fn list<N: Nlri>() -> String {
+    format!("routes/{}", N::family())
+}
+
+fn copied<N: Nlri>(destination: &Destination<'_, N>) -> Copied<N> {
+    let selected = destination.selected;
+    let place = selected.and_then(|best| {
+        let mut sources = destination.paths.iter();
+        sources.position(|path| path.source == best.source)
+    });
+    Copied {
+        paths: destination.paths.to_vec(),
+        best: place.map(|place| (place, destination.by)),
+    }
+}
+
+/// Every path, as the table chose.
+fn brief<N: Row>(copied: &Copied<N>) -> Vec<proto::Path> {
+    let paths = copied.paths.iter().enumerate();
+    let path = |(at, path): (usize, &Path<N>)| {
+        let by = copied.best.filter(|(best, _)| *best == at);
+        row::path(path, by.is_some(), by.map(|(_, step)| step))
+    };
+    paths.map(path).collect()
+}
+
+/// Whether a path is announced by the peer of this address or router id.
+fn is_of<N>(path: &Path<N>, peer: IpAddr) -> bool {
+    let source = &path.source;
+    peer == source.address || peer == IpAddr::from(Ipv4Addr::from(source.peer.router_id.0))
+}
+
+fn to_hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+        return None;
+    }
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weft_bgp::attribute::Attributes;
+    use weft_bgp::nlri::unicast::Prefix4;
+    use weft_bgp::peer::{PeerId, RouterId};
+    use weft_bgp::table::{PeerKind, Source};
+
+    use super::*;
+
+    fn prefix(number: u32) -> Prefix4 {
+        Prefix4 {
+            addr: Ipv4Addr::from(0xcb00_7100 + number),
+            len: 32,
+        }
+    }
+
+    #[test]
+    fn pages_are_every_route_once_in_order_and_of_the_peer_that_is_named() {
+        let mut table = Table::new();
+        for number in 0..100_u32 {
+            for last in [1, 2]
+                .into_iter()
+                .take(if number % 10 == 0 { 2 } else { 1 })
+            {
+                let peer = PeerId {
+                    router_id: RouterId(0xc633_6400 + last),
+                    asn: 64_496,
+                };
+                let address = Ipv4Addr::from(0xc000_0200 + last).into();
+                let source = Arc::new(Source::new(peer, address, PeerKind::IbgpClient));
+                let attributes = Arc::new(Attributes::default());
+                table.learn(&source, 0, prefix(number * 37 % 100), attributes);
+            }
+        }
+        table.select();
+        let all = |filter: &Filter, size: usize| {
+            let (mut keys, mut best, mut token) = (Vec::new(), 0, String::new());
+            loop {
+                let (routes, next) = page(&table, filter, &token, size);
+                assert!(routes.len() <= size);
+                for route in routes {
+                    best += route.paths.iter().filter(|path| path.best).count();
+                    keys.extend(route.paths.iter().map(|_| route.key.clone()));
+                }
+                token = next;
+                if token.is_empty() {
+                    return (keys, best);
+                }
+            }
+        };
+        let (whole, best) = all(&Filter::default(), 1_000);
+        assert_eq!((whole.len(), best), (110, 100));
+        for size in [1, 7, 100] {
+            assert_eq!(all(&Filter::default(), size), (whole.clone(), 100));
+        }
+        for (name, count) in [("192.0.2.2", 10), ("198.51.100.2", 10), ("192.0.2.3", 0)] {
+            let filter = Filter {
+                peer: name.parse().ok(),
+                ..Filter::default()
+            };
+            assert_eq!(all(&filter, 3).0.len(), count, "{name}");
+        }
+        let filter = Filter::default();
+        assert!(Wanted::<Prefix4>::new(filter, Some("no token"), 1).is_none());
+    }
+
+    fn page(
+        table: &Table<Prefix4>,
+        filter: &Filter,
+        token: &str,
+        size: usize,
+    ) -> (Vec<proto::Route>, String) {
+        let after = page::after(&list::<Prefix4>(), token).unwrap();
+        let wanted = Wanted::new(filter.clone(), after, size).unwrap();
+        let (mut found, mut place) = (Found::default(), Some(0));
+        while let Some(at) = place {
+            let end = wanted.end(&found);
+            let (part, next) = wanted.part(table, at, end.as_ref());
+            found = wanted.merge(found, part);
+            place = next;
+        }
+        wanted.page(&found, None)
+    }
+
+    #[test]
+    fn pages_of_a_table_of_several_parts_are_every_route_once_in_order() {
+        let peer = PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, 1).into();
+        let source = Arc::new(Source::new(peer, address, PeerKind::IbgpClient));
+        let attributes = Arc::new(Attributes::default());
+        let mut table = Table::new();
+        let count = 2 * PART as u32 + 7;
+        for number in 0..count {
+            // In no order.
+            let nlri = prefix(number.wrapping_mul(7_919) % count);
+            table.learn(&source, 0, nlri, Arc::clone(&attributes));
+        }
+        table.select();
+        let (mut keys, mut token, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let (routes, next) = page(&table, &Filter::default(), &token, 15_000);
+            keys.extend(routes.into_iter().map(|route| route.key));
+            (token, pages) = (next, pages + 1);
+            if token.is_empty() {
+                break;
+            }
+        }
+        let expected = (0..count).map(|number| prefix(number).key().to_string());
+        assert!(keys.into_iter().eq(expected));
+        // They are bounded by their octets before they are by their number.
+        assert!(pages >= 3, "{pages}");
+    }
+
+    #[test]
+    fn a_prefix_that_is_named_is_found_without_a_search() {
+        let mut table = Table::new();
+        let peer = PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, 1).into();
+        let source = Arc::new(Source::new(peer, address, PeerKind::IbgpClient));
+        table.learn(&source, 0, prefix(1), Arc::new(Attributes::default()));
+        table.select();
+        for (number, count) in [(1, 1), (2, 0)] {
+            let key = prefix(number).key();
+            let filter = Filter {
+                name: Name::new(Some(key.to_string()), None),
+                ..Filter::default()
+            };
+            let wanted = Wanted::<Prefix4>::new(filter, None, 10).unwrap();
+            assert_eq!(wanted.only(), Some(prefix(number)));
+            let (routes, next) = wanted.page(&wanted.at(&table, &key), None);
+            assert_eq!((routes.len(), next.as_str()), (count, ""));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Every service of weft.v1, put together. Knows what each needs, and which of them needs the others' agreement.
+
+use std::sync::Arc;
+
+use tonic::service::Routes;
+use weft_proto::v1::{
+    config_service_server, evpn_service_server, fabric_service_server, peer_service_server,
+    plan_service_server, replica_service_server, route_service_server, watch_service_server,
+};
+
+use super::tables::Tables;
+use super::{config, evpn, fabric, peers, plans, replicas, routes, watch};
+use crate::daemon::switches::led::Led;
+use crate::speaker::Shared;
+use crate::speaker::reload::Reloader;
+
+/// What programs and operators ask a running daemon.
+pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Routes {
+    let config = shared.config();
+    let addresses = config.replicas.iter().map(|member| {
+        let address = member.address.map(|address| address.to_string());
+        (member.id, address.unwrap_or_default())
+    });
+    let addresses = Arc::new(addresses.collect());
+    let tables = Arc::new(Tables::new(Arc::clone(shared)));
+    let fabric = fabric::Service::new(Arc::clone(shared));
+    let watch = watch::Service::new(Arc::clone(shared));
+    let peers = peers::Service::new(Arc::clone(&tables));
+    let routes = routes::Service::new(Arc::clone(&tables));
+    let evpn = evpn::Service::new(tables, led.clone());
+    let replicas = replicas::Service::new(Arc::clone(shared), Arc::clone(&addresses));
+    let plans = plans::Service::new(Arc::clone(shared), led.clone(), addresses);
+    let config = config::Service::new(Arc::clone(shared), Arc::clone(reloader));
+    Routes::new(fabric_service_server::FabricServiceServer::new(fabric))
+        .add_service(watch_service_server::WatchServiceServer::new(watch))
+        .add_service(peer_service_server::PeerServiceServer::new(peers))
+        .add_service(route_service_server::RouteServiceServer::new(routes))
+        .add_service(evpn_service_server::EvpnServiceServer::new(evpn))
+        .add_service(replica_service_server::ReplicaServiceServer::new(replicas))
+        .add_service(plan_service_server::PlanServiceServer::new(plans))
+        .add_service(config_service_server::ConfigServiceServer::new(config))
+}
+
+/// Services whose calls need a majority, at least where they do not say SERIALIZABLE.
+pub const AGREEING: [&str; 5] = [
+    fabric_service_server::SERVICE_NAME,
+    watch_service_server::SERVICE_NAME,
+    route_service_server::SERVICE_NAME,
+    evpn_service_server::SERVICE_NAME,
+    plan_service_server::SERVICE_NAME,
+];
+
+/// Services of what one replica knows by itself.
+pub const ALONE: [&str; 3] = [
+    peer_service_server::SERVICE_NAME,
+    replica_service_server::SERVICE_NAME,
+    config_service_server::SERVICE_NAME,
+];

@@ -1,0 +1,101 @@
+//! Reads the tables of this replica for a call: as late as the call asks for, and part by part. Knows no row.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tonic::Status;
+use weft_proto::v1::{Consistency, ResponseHeader};
+
+use super::{header, look, refusal};
+use crate::reflector::Reflector;
+use crate::speaker::Shared;
+
+/// The tables of this replica, as services read them.
+pub struct Tables {
+    shared: Arc<Shared>,
+    /// Looks hold the reflector up: this many at a time.
+    looks: Semaphore,
+}
+
+impl Tables {
+    /// Of a running daemon.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            looks: Semaphore::new(LOOKS_MAX),
+        }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The header of an answer that is complete up to `revision`.
+    pub(super) fn header(&self, revision: u64) -> ResponseHeader {
+        header::of(&self.shared, revision)
+    }
+
+    /// Waits until this replica knows everything that was agreed before the call.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT: there is no such consistency. UNAVAILABLE: no majority.
+    pub(super) async fn catch_up(&self, consistency: i32) -> Result<u64, Status> {
+        match Consistency::try_from(consistency) {
+            Ok(Consistency::Serializable) => return Ok(0),
+            Ok(Consistency::Linearizable | Consistency::Unspecified) => {}
+            Err(_) => {
+                let reason = format_args!("{consistency} is not a consistency");
+                return Err(refusal::field("consistency", reason));
+            }
+        }
+        let index = self.shared.consensus.read_index().await;
+        index.ok_or_else(refusal::no_majority_to_read)
+    }
+
+    /// Looks once the replica has everything up to `index`.
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        index: u64,
+        look: impl Fn(&Reflector) -> T + Send + Clone + 'static,
+    ) -> Result<T, Status> {
+        let look_permit = self.looks.acquire().await;
+        let _look = look_permit.map_err(|_| refusal::stopping())?;
+        look::at(&self.shared, index, look).await
+    }
+
+    /// The same; also up to where the replica had everything.
+    pub(super) async fn look_indexed<T: Send + 'static>(
+        &self,
+        index: u64,
+        look: impl Fn(&Reflector) -> T + Send + Clone + 'static,
+    ) -> Result<(T, u64), Status> {
+        let look = move |reflector: &Reflector| (look(reflector), reflector.index());
+        self.look(index, look).await
+    }
+
+    /// Looks at a table part by part, so that nobody waits for the whole, and puts together what the parts give: what
+    /// changes meanwhile may be missing, or met twice. `look` makes the look at a place, which says where to go on.
+    pub(super) async fn walk<A, P, L>(
+        &self,
+        index: u64,
+        mut found: A,
+        look: impl Fn(&A, usize) -> L,
+        take: impl Fn(A, P) -> A,
+    ) -> Result<(A, u64), Status>
+    where
+        P: Send + 'static,
+        L: Fn(&Reflector) -> (P, Option<usize>) + Send + Clone + 'static,
+    {
+        let (mut place, mut applied_index) = (Some(0), None);
+        while let Some(at) = place {
+            let look = look(&found, at);
+            let ((part, next), applied) = self.look_indexed(index, look).await?;
+            found = take(found, part);
+            place = next;
+            applied_index.get_or_insert(applied);
+        }
+        Ok((found, applied_index.unwrap_or(index)))
+    }
+}
+
+const LOOKS_MAX: usize = 2;
