@@ -118,7 +118,7 @@ fn link(leaf: u32, spine: u32) -> proto::Link {
         let address = 0x0a00_0000 + (leaf * SPINES + spine) * 2 + side + 2;
         Some(proto::LinkEnd {
             switch_name,
-            interface: format!("Ethernet{port}"),
+            interface_name: format!("Ethernet{port}"),
             address: std::net::Ipv4Addr::from(address).to_string(),
         })
     };
@@ -151,7 +151,7 @@ fn declaration(links: &[proto::Link]) -> Vec<proto::ApplyFabricRequest> {
     };
     let port = |leaf: u32, port: u32| proto::HostPort {
         switch_name: format!("leaf{leaf}"),
-        interface: format!("Ethernet{}", SPINES + port),
+        interface_name: format!("Ethernet{}", SPINES + port),
         host_name: format!("host{leaf}-{}", port % HOSTS),
         vni: Some(100),
         rail: Some(port / HOSTS),

@@ -77,7 +77,7 @@ pub fn status(
     let conditions = conditions(agent, &prefixes, uptime);
     let bypassed = conditions
         .iter()
-        .any(|condition| condition.r#type() == ConditionType::MarksUnavailable);
+        .any(|condition| condition.condition_type() == ConditionType::MarksUnavailable);
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -154,7 +154,7 @@ fn conditions(agent: &Agent, prefixes: &[Prefix], uptime: Duration) -> Vec<Condi
         }
     }
     let condition = |(kind, message): (ConditionType, String)| Condition {
-        r#type: kind.into(),
+        condition_type: kind.into(),
         message,
     };
     conditions.into_iter().map(condition).collect()
@@ -210,7 +210,7 @@ fn wanted(agent: &Agent, prefix: IpNet, state: PrefixState) -> Vec<NextHop> {
                     .address
                     .map(|address| address.to_string())
                     .unwrap_or_default(),
-                interface: next_hop.interface.clone().unwrap_or_default(),
+                interface_name: next_hop.interface.clone().unwrap_or_default(),
                 weight: u32::try_from(*weight).unwrap_or(u32::MAX),
                 in_use: forwarded && fib.obstacle(*index, prefix, rib).is_none(),
             })
@@ -227,7 +227,7 @@ fn own_hop(agent: &Agent, hop: &OwnHop) -> NextHop {
             .gateway
             .map(|address| address.to_string())
             .unwrap_or_default(),
-        interface: link.map(|link| link.name.clone()).unwrap_or_default(),
+        interface_name: link.map(|link| link.name.clone()).unwrap_or_default(),
         weight: hop.weight.into(),
         in_use: true,
     }

@@ -147,7 +147,7 @@ impl Applied {
         self.generation = part.generation;
         for change in part.changes {
             let kind = noun(change.kind());
-            let into = match change.r#type() {
+            let into = match change.change_type() {
                 proto::ChangeType::Created => &mut self.created,
                 proto::ChangeType::Deleted => &mut self.deleted,
                 proto::ChangeType::Updated | proto::ChangeType::Unspecified => &mut self.updated,

@@ -346,7 +346,7 @@ impl fabric_server::FabricService for Replica {
             let created = part.hosts.into_iter().map(|host| proto::ResourceChange {
                 kind: proto::ResourceKind::Host.into(),
                 name: host.name,
-                r#type: proto::ChangeType::Created.into(),
+                change_type: proto::ChangeType::Created.into(),
                 ..proto::ResourceChange::default()
             });
             answers.push(Ok(proto::ApplyFabricResponse {

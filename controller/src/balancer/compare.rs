@@ -47,8 +47,8 @@ fn own_next_hops(
 ) -> Vec<v1::WeightedNextHop> {
     let declared = |next_hop: &agent::NextHop| {
         let address: Ipv6Addr = next_hop.address.parse().ok()?;
-        let there = |interface: &str| interface == next_hop.interface;
-        let alone = own.iter().filter(|it| there(&it.interface)).count() == 1;
+        let there = |interface: &str| interface == next_hop.interface_name;
+        let alone = own.iter().filter(|it| there(&it.interface_name)).count() == 1;
         let mut planned = planned.iter().filter(|it| there(&it.interface_name));
         let (first, second) = (planned.next(), planned.next());
         first.filter(|_| alone && second.is_none() && address.is_unicast_link_local())
@@ -58,7 +58,7 @@ fn own_next_hops(
             Some(planned) => planned.address.clone(),
             None => Some(next_hop.address.clone()).filter(|it| !it.is_empty()),
         },
-        interface_name: next_hop.interface.clone(),
+        interface_name: next_hop.interface_name.clone(),
         weight: next_hop.weight.max(1),
     });
     own.collect()
@@ -168,7 +168,7 @@ mod tests {
             .iter()
             .map(|(address, interface, weight)| agent::NextHop {
                 address: (*address).to_owned(),
-                interface: (*interface).to_owned(),
+                interface_name: (*interface).to_owned(),
                 weight: *weight,
                 in_use: true,
             });

@@ -107,12 +107,12 @@ name!(
     HostName
 );
 name!(
-    /// The name of a link, `<a.switch_name>:<a.interface>--<b.switch_name>:<b.interface>` unless it was given another one.
+    /// The name of a link, `<a.switch_name>:<a.interface_name>--<b.switch_name>:<b.interface_name>` unless it was given another one.
     /// Cheap to clone.
     LinkName
 );
 name!(
-    /// The name of a host port, `<switch_name>:<interface>`. Cheap to clone.
+    /// The name of a host port, `<switch_name>:<interface_name>`. Cheap to clone.
     PortName
 );
 
@@ -490,7 +490,7 @@ impl LinkEnd {
     fn to_message(&self) -> v1::LinkEnd {
         v1::LinkEnd {
             switch_name: self.switch.to_string(),
-            interface: self.interface.to_string(),
+            interface_name: self.interface.to_string(),
             address: self.address.to_string(),
         }
     }
@@ -502,7 +502,7 @@ impl HostPort {
         v1::HostPort {
             name: self.name.to_string(),
             switch_name: self.switch.to_string(),
-            interface: self.interface.to_string(),
+            interface_name: self.interface.to_string(),
             host_name: host.unwrap_or_default(),
             vni: self.vni,
             capacity_bps: self.capacity_bps,

@@ -346,7 +346,7 @@ impl Change {
         v1::ResourceChange {
             kind: kind.to_message().into(),
             name: name.to_owned(),
-            r#type: change.into(),
+            change_type: change.into(),
             ..v1::ResourceChange::default()
         }
     }
@@ -379,7 +379,7 @@ pub(crate) mod tests {
         let end = |switch_name: String, port: u8, address: String| {
             Some(v1::LinkEnd {
                 switch_name,
-                interface: format!("eth{port}"),
+                interface_name: format!("eth{port}"),
                 address,
             })
         };
@@ -431,7 +431,7 @@ pub(crate) mod tests {
         }];
         declaration.host_ports = vec![v1::HostPort {
             switch_name: "leaf1".to_owned(),
-            interface: "eth9".to_owned(),
+            interface_name: "eth9".to_owned(),
             host_name: "h1".to_owned(),
             vni: Some(100),
             ..v1::HostPort::default()

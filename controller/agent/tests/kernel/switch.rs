@@ -316,7 +316,7 @@ async fn condition(channel: Channel, name: &str) -> Option<String> {
     let conditions = status(channel).await.conditions;
     let mut named = conditions
         .into_iter()
-        .filter(|condition| condition.r#type().as_str_name() == name);
+        .filter(|condition| condition.condition_type().as_str_name() == name);
     named.next().map(|condition| condition.message)
 }
 

@@ -183,7 +183,7 @@ impl From<agent::Status> for Status {
     fn from(status: agent::Status) -> Self {
         let state = word(status.state().as_str_name(), "STATE_");
         let conditions = status.conditions.iter().map(|condition| Condition {
-            r#type: word(condition.r#type().as_str_name(), "CONDITION_TYPE_"),
+            r#type: word(condition.condition_type().as_str_name(), "CONDITION_TYPE_"),
             message: condition.message.clone(),
         });
         Self {
@@ -215,7 +215,7 @@ impl From<agent::Prefix> for Prefix {
         let next_hops = |all: Vec<agent::NextHop>| {
             let all = all.into_iter().map(|it| NextHop {
                 address: it.address,
-                interface: it.interface,
+                interface: it.interface_name,
                 weight: it.weight,
                 in_use: it.in_use,
             });
@@ -238,7 +238,7 @@ mod tests {
     fn status() -> agent::Status {
         let next_hop = |interface: &str, weight, in_use| agent::NextHop {
             address: "192.0.2.1".to_owned(),
-            interface: interface.to_owned(),
+            interface_name: interface.to_owned(),
             weight,
             in_use,
         };
@@ -246,7 +246,7 @@ mod tests {
             version: "1.2.3".to_owned(),
             state: agent::State::Active.into(),
             conditions: vec![agent::Condition {
-                r#type: agent::ConditionType::NextHopsUnused.into(),
+                condition_type: agent::ConditionType::NextHopsUnused.into(),
                 message: "1 of 2 for 198.51.100.2/32".to_owned(),
             }],
             table: 9340,

@@ -335,7 +335,7 @@ impl From<LinkEnd> for proto::LinkEnd {
     fn from(end: LinkEnd) -> Self {
         Self {
             switch_name: end.switch,
-            interface: end.interface,
+            interface_name: end.interface,
             address: end.address,
         }
     }
@@ -345,7 +345,7 @@ impl From<proto::LinkEnd> for LinkEnd {
     fn from(end: proto::LinkEnd) -> Self {
         Self {
             switch: end.switch_name,
-            interface: end.interface,
+            interface: end.interface_name,
             address: end.address,
         }
     }
@@ -356,7 +356,7 @@ impl From<HostPort> for proto::HostPort {
         Self {
             name: String::new(),
             switch_name: port.switch,
-            interface: port.interface,
+            interface_name: port.interface,
             host_name: port.host,
             vni: Some(port.vni).filter(|vni| *vni > 0),
             capacity_bps: Some(port.capacity_bps).filter(|bps| *bps > 0),
@@ -371,7 +371,7 @@ impl From<proto::HostPort> for HostPort {
     fn from(port: proto::HostPort) -> Self {
         Self {
             switch: port.switch_name,
-            interface: port.interface,
+            interface: port.interface_name,
             host: port.host_name,
             vni: port.vni.unwrap_or(0),
             capacity_bps: port.capacity_bps.unwrap_or(0),

@@ -119,7 +119,7 @@ impl Kind {
 impl From<proto::ResourceChange> for Change {
     fn from(change: proto::ResourceChange) -> Self {
         let kind = super::noun(change.kind());
-        let done = match (change.r#type(), change.revision) {
+        let done = match (change.change_type(), change.revision) {
             (proto::ChangeType::Created, None) => "exists",
             (proto::ChangeType::Created, Some(_)) => "created",
             (proto::ChangeType::Updated, _) => "updated",

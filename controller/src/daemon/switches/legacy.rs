@@ -97,7 +97,7 @@ fn switch(switch: old::Switch) -> v1::Switch {
 fn link(link: old::Link) -> v1::Link {
     let end = |end: old::LinkEnd| v1::LinkEnd {
         switch_name: end.switch,
-        interface: end.interface,
+        interface_name: end.interface,
         address: end.address,
     };
     let state = match link.down {
@@ -116,7 +116,7 @@ fn link(link: old::Link) -> v1::Link {
 fn host_port(port: old::HostPort) -> v1::HostPort {
     let mut new = v1::HostPort {
         switch_name: port.switch,
-        interface: port.interface,
+        interface_name: port.interface,
         vni: Some(port.vni).filter(|vni| *vni > 0),
         capacity_bps: Some(port.capacity_bps).filter(|bps| *bps > 0),
         ..v1::HostPort::default()

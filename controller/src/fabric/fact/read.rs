@@ -202,7 +202,7 @@ fn end(end: Option<&v1::LinkEnd>, field: &str, faults: &mut InvalidFabric) -> Op
         faults.fault(field, "missing");
         return None;
     };
-    let interface = interface(&end.interface, &below(field, "interface"), faults);
+    let interface = interface(&end.interface_name, &below(field, "interface_name"), faults);
     let address = address(&end.address, &below(field, "address"), faults);
     Some(LinkEnd {
         switch: SwitchName::from(end.switch_name.as_str()),
@@ -226,7 +226,11 @@ pub(super) fn host_port(
         faults.fault(below(field, "capacity_bps"), "0");
     }
     labels(&port.labels, field, faults);
-    let interface = interface(&port.interface, &below(field, "interface"), faults)?;
+    let interface = interface(
+        &port.interface_name,
+        &below(field, "interface_name"),
+        faults,
+    )?;
     let name = format!("{}:{interface}", port.switch_name);
     if !port.name.is_empty() && port.name != name {
         let reason = format!(

@@ -209,7 +209,7 @@ fn of_interface(
     let none = User::Link("".into());
     if let Some(other) = another(&topology.interfaces, port, none, user) {
         let reason = format!("{switch}:{interface} belongs to {}", named(other));
-        faults.fault(below(field, "interface"), reason);
+        faults.fault(below(field, "interface_name"), reason);
     }
 }
 
@@ -305,7 +305,7 @@ mod tests {
         let end = |switch_name: &str, interface: &str, address: &str| {
             Some(v1::LinkEnd {
                 switch_name: switch_name.to_owned(),
-                interface: interface.to_owned(),
+                interface_name: interface.to_owned(),
                 address: address.to_owned(),
             })
         };
@@ -337,7 +337,7 @@ mod tests {
             }],
             host_ports: vec![v1::HostPort {
                 switch_name: "leaf1".to_owned(),
-                interface: "eth9".to_owned(),
+                interface_name: "eth9".to_owned(),
                 host_name: "h1".to_owned(),
                 vni: Some(100),
                 ..v1::HostPort::default()
@@ -438,8 +438,8 @@ mod tests {
             "links[0].a.switch_name: no switch is named \"leaf9\"",
         ),
         (
-            |f| end_a(f).interface.clear(),
-            "links[0].a.interface: \"\" is not the name of an interface",
+            |f| end_a(f).interface_name.clear(),
+            "links[0].a.interface_name: \"\" is not the name of an interface",
         ),
         (
             |f| end_a(f).address = "192.0.2.1".to_owned(),
@@ -448,8 +448,8 @@ mod tests {
         (
             |f| {
                 let mut other = f.links[0].clone();
-                other.a.as_mut().unwrap().interface = "eth2".to_owned();
-                other.b.as_mut().unwrap().interface = "eth2".to_owned();
+                other.a.as_mut().unwrap().interface_name = "eth2".to_owned();
+                other.b.as_mut().unwrap().interface_name = "eth2".to_owned();
                 f.links.push(other);
             },
             "links[1].a.address: 192.0.2.0 belongs to link leaf1:eth1--spine1:eth1",
@@ -461,7 +461,7 @@ mod tests {
         (
             |f| {
                 end_a(f).switch_name = "spine1".to_owned();
-                end_a(f).interface = "eth2".to_owned();
+                end_a(f).interface_name = "eth2".to_owned();
             },
             "links[0].b.switch_name: \"spine1\" is at both ends",
         ),
@@ -487,8 +487,8 @@ mod tests {
             "switches[0].agent_address: 302 octets, at most 260",
         ),
         (
-            |f| f.host_ports[0].interface = "eth1".to_owned(),
-            "host_ports[0].interface: leaf1:eth1 belongs to link leaf1:eth1--spine1:eth1",
+            |f| f.host_ports[0].interface_name = "eth1".to_owned(),
+            "host_ports[0].interface_name: leaf1:eth1 belongs to link leaf1:eth1--spine1:eth1",
         ),
         (
             |f| f.host_ports[0].host_name = "h2".to_owned(),

@@ -73,7 +73,7 @@ mod tests {
 
     fn link(address: &str, capacity_bps: u64) -> v1::Link {
         let end = |interface: &str| v1::LinkEnd {
-            interface: interface.to_owned(),
+            interface_name: interface.to_owned(),
             address: address.to_owned(),
             ..v1::LinkEnd::default()
         };

@@ -115,7 +115,7 @@ async fn only_what_differs_is_written_and_the_answer_says_what() {
     assert_eq!((&changes, generation), (&dry, 2));
     let said: Vec<_> = changes
         .iter()
-        .map(|it| (it.r#type(), it.name.as_str()))
+        .map(|it| (it.change_type(), it.name.as_str()))
         .collect();
     let expected = [
         (proto::ChangeType::Deleted, "leaf3:eth2--spine2:eth3"),

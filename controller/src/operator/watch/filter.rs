@@ -85,7 +85,7 @@ fn written(fact: &Fact, change: proto::ChangeType) -> proto::ResourceChange {
     proto::ResourceChange {
         kind: fact.kind().to_message().into(),
         name: fact.name().to_owned(),
-        r#type: change.into(),
+        change_type: change.into(),
         revision: None,
         resource,
     }

@@ -31,7 +31,7 @@ async fn next(
     let answer = stream.message().await.unwrap().unwrap();
     assert!(!answer.snapshot);
     let changes = answer.changes.iter();
-    let changes = changes.map(|it| (it.r#type(), it.name.clone(), it.revision.unwrap()));
+    let changes = changes.map(|it| (it.change_type(), it.name.clone(), it.revision.unwrap()));
     (changes.collect(), answer.header.unwrap().revision)
 }
 
@@ -67,7 +67,7 @@ async fn a_watcher_hears_what_exists_and_then_what_changes() {
     assert_eq!(existing.len(), 1);
     let change = &existing[0];
     assert_eq!(
-        (change.r#type(), change.revision),
+        (change.change_type(), change.revision),
         (proto::ChangeType::Created, None)
     );
     let Some(Written::HostResource(seen)) = &change.resource else {
