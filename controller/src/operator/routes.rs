@@ -256,7 +256,6 @@ fn checked(faults: InvalidFabric) -> Result<(), Status> {
 
 #[cfg(test)]
 mod tests {
-    use tonic_types::StatusExt;
 
     use super::*;
 
@@ -290,13 +289,9 @@ mod tests {
             ..proto::ListRoutesRequest::default()
         });
         let status = status.unwrap_err();
-        let fields: Vec<_> = status
-            .get_details_bad_request()
-            .unwrap()
-            .field_violations
-            .into_iter()
-            .map(|it| it.field)
-            .collect();
-        assert_eq!(fields, ["route_type", "vni", "mac", "view"]);
+        assert_eq!(
+            crate::operator::lone::fields(&status),
+            ["route_type", "vni", "mac", "view"]
+        );
     }
 }

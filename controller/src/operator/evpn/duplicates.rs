@@ -134,6 +134,7 @@ pub(super) async fn clear(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operator::lone;
 
     #[test]
     fn what_cannot_be_an_address_is_named_field_by_field() {
@@ -146,7 +147,8 @@ mod tests {
         assert_eq!(text, "7/00:00:5e:00:53:01");
         assert_eq!(after(&text), Some(known));
         let status = place(&request(1 << 24, "x")).unwrap_err();
-        let said = "vni: 16777216 is not a VNI; mac: \"x\" is not a MAC address";
+        let said = "vni: 16777216 is not a VNI; and 1 more";
         assert_eq!(status.message(), said);
+        assert_eq!(lone::fields(&status), ["vni", "mac"]);
     }
 }

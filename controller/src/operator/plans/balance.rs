@@ -115,6 +115,7 @@ pub(super) fn to_message(modes: &Modes, topology: Option<&Topology>) -> proto::B
 mod tests {
     use super::*;
     use crate::fabric::topology::tests::leaf_spine;
+    use crate::operator::lone;
 
     #[test]
     fn a_mode_for_all_forgets_those_of_single_leaves() {
@@ -147,8 +148,9 @@ mod tests {
         let all = request(None, proto::BalanceMode::Off);
         assert_eq!(read(&all).unwrap(), (None, Mode::Off));
         let refused = read(&request(Some(""), proto::BalanceMode::Unspecified)).unwrap_err();
-        let said = "mode: not off, shadow or on; leaf_name: empty; absent for all leaves";
+        let said = "mode: not off, shadow or on; and 1 more";
         assert_eq!(refused.message(), said);
+        assert_eq!(lone::fields(&refused), ["mode", "leaf_name"]);
     }
 
     #[test]
