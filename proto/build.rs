@@ -15,8 +15,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     collect(&root, &mut files)?;
     files.sort();
 
-    let descriptors = protox::compile(&files, [&root])?;
-    fs::write(out.join("weft.bin"), descriptors.encode_to_vec())?;
+    let mut compiler = protox::Compiler::new([&root])?;
+    compiler.include_imports(true).include_source_info(true);
+    compiler.open_files(&files)?;
+    // With the options that are extensions: how a call is made over HTTP and JSON.
+    fs::write(out.join("weft.bin"), compiler.encode_file_descriptor_set())?;
+    let descriptors = compiler.file_descriptor_set();
 
     // Octets are shared, not copied: Raft messages and snapshots pass through here.
     let build = || tonic_prost_build::configure().bytes(".");

@@ -1,5 +1,5 @@
-//! The gRPC contracts of weft and the code generated from them. Nothing is written by hand here,
-//! and nothing here knows what a message is for.
+//! The gRPC contracts of weft, the code generated from them, and their messages as JSON. Nothing here knows what a message
+//! is for.
 //!
 //! The modules mirror the packages: `weft.v1` is [`v1`], `weft.agent.v1` is [`agent::v1`], `gribi` is [`gribi`].
 //! Fields of type `bytes` are [`bytes::Bytes`](prost::bytes::Bytes).
@@ -66,6 +66,8 @@ pub mod google {
         tonic::include_proto!("google.rpc");
     }
 }
+
+pub mod json;
 
 /// The compiled descriptors of all files, for gRPC server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weft.bin"));

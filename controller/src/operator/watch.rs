@@ -217,6 +217,7 @@ impl Watcher {
             header,
             changes,
             snapshot,
+            ..proto::WatchResponse::default()
         };
         match timeout(PATIENCE, self.answers.send(Ok(answer))).await {
             Ok(Ok(())) => Ok(()),

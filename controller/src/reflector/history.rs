@@ -46,7 +46,7 @@ pub struct Compacted {
 }
 
 impl History {
-    /// One that begins with the first [`Self::reset`].
+    /// One that begins with the first `reset`.
     pub fn new() -> Self {
         Self {
             kept: Mutex::default(),

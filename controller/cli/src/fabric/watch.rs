@@ -59,7 +59,7 @@ impl Watch {
             kinds: self.kind.iter().map(|kind| kind.number().into()).collect(),
             names: self.name,
             after_revision: self.after_revision,
-            progress_interval: None,
+            ..proto::WatchRequest::default()
         };
         let connection = &dialog.connection;
         let mut client = connection.watch().await?;
