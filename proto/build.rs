@@ -4,7 +4,6 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use prost::Message;
 use prost_types::FileDescriptorSet;
 
 fn main() -> Result<(), Box<dyn Error>> {
