@@ -74,10 +74,21 @@ pub struct Config {
     pub bgp: Bgp,
     /// Collectors that we report to, RFC 7854.
     pub bmp: Vec<Bmp>,
-    /// gRPC listener for operators and orchestrators.
-    pub api: SocketAddr,
+    /// Listener for operators and orchestrators.
+    pub api: Api,
     /// HTTP listener for Prometheus; absent: none.
     pub metrics: Option<SocketAddr>,
+}
+
+/// The API's port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    /// Address and port of gRPC, JSON and the page.
+    pub listen: SocketAddr,
+    /// JSON and the page are answered to clients beyond this machine too.
+    pub insecure: bool,
+    /// Names that such clients may call this replica by, beside its addresses.
+    pub hosts: Vec<String>,
 }
 
 /// This replica.

@@ -38,7 +38,7 @@ use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
 use crate::operator::metrics;
-use crate::operator::services::{AGREEING, ALONE, services};
+use crate::operator::services::{AGREEING, ALONE, services, with_json};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
@@ -113,7 +113,7 @@ impl Listeners {
             .map(|address| open("bgp.listen", *address));
         Ok(Self {
             bgp: bgp.collect::<Result<_, _>>()?,
-            api: open("api.listen", config.api)?,
+            api: open("api.listen", config.api.listen)?,
             raft: config
                 .raft_listen()
                 .map(|address| open("replicas.address", address))
@@ -250,13 +250,22 @@ fn serve_api(
     let described = "the descriptors that the build wrote are valid";
     let (health, health_service) = tonic_health::server::health_reporter();
     tasks.spawn("health", report_health(health, shared.consensus.group()));
-    let server = Server::builder()
-        .layer(requests)
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .add_routes(services(shared, led, reloader))
+    let services = services(shared, led, reloader)
         .add_service(health_service)
         .add_service(reflection().build_v1().expect(described))
         .add_service(reflection().build_v1alpha().expect(described));
+    let config = shared.config();
+    if config.api.insecure {
+        tracing::warn!(
+            address = %config.api.listen,
+            "api.insecure: whoever reaches this address may change everything, without encryption or a password"
+        );
+    }
+    let group = shared.consensus.group();
+    let server = Server::builder()
+        .accept_http1(true)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .add_routes(with_json(services, requests, &config.api, group));
     let done = until(stopped.clone());
     tasks.spawn("API listener", async move {
         let served = server

@@ -1,10 +1,10 @@
-//! What people and machines ask of weft: gRPC, and the metrics page. Knows words and pages; the
+//! What people and machines ask of weft: gRPC, JSON, and the metrics page. Knows words and pages; the
 //! answers are the reflector's, the speaker's, the store's and the balancer's.
 //!
 //! ```text
 //! one file per service:  peers  routes  evpn  replicas  plans  config  fabric  watch
 //! what they share:       tables (how late a read is), header, page, family, refusal, access
-//! all of them:           services
+//! all of them:           services; json asks them over HTTP
 //! ```
 
 mod access;
@@ -13,6 +13,7 @@ pub mod evpn;
 pub mod fabric;
 mod family;
 mod header;
+pub mod json;
 #[cfg(test)]
 mod lone;
 mod look;

@@ -13,11 +13,13 @@ use weft_bgp::peer::{ClusterId, RouterId};
 use weft_bgp::reflect::Local;
 use weft_sys::Key;
 
-use super::file::{File, FileBgp, FileBmp, FileKnobs, FileMetrics, FileMoves, OrFlag};
+use super::file::{File, FileApi, FileBgp, FileBmp, FileKnobs, FileMetrics, FileMoves, OrFlag};
 use super::group::PeerGroup;
 use super::knobs::off;
 use super::tcp_ao;
-use super::{Bgp, Bmp, Config, ConfigError, ListenRange, Member, MoveAction, Moves, Peer, Replica};
+use super::{
+    Api, Bgp, Bmp, Config, ConfigError, ListenRange, Member, MoveAction, Moves, Peer, Replica,
+};
 
 /// A mistake, in a file that has no name yet.
 #[derive(Debug)]
@@ -75,6 +77,22 @@ pub(super) fn secs(number: u32) -> Duration {
     Duration::from_secs(number.into())
 }
 
+impl FileApi {
+    fn check(self) -> Result<Api, Invalid> {
+        let known =
+            |it: &String| !it.is_empty() && it.len() <= NAME_MAX && !it.contains([':', '/', ' ']);
+        if let Some(at) = self.hosts.iter().position(|it| !known(it)) {
+            let reason = format!("{:?} is not the name of a host", self.hosts[at]);
+            return invalid(format!("api.hosts[{at}]"), reason);
+        }
+        Ok(Api {
+            listen: self.listen,
+            insecure: self.insecure,
+            hosts: self.hosts,
+        })
+    }
+}
+
 impl FileMetrics {
     fn check(self) -> Result<Option<SocketAddr>, Invalid> {
         match self.listen {
@@ -99,7 +117,7 @@ impl File {
             },
             bgp: self.bgp.check()?,
             bmp: check_bmp(self.bmp)?,
-            api: self.api.listen,
+            api: self.api.check()?,
             metrics: self.metrics.check()?,
         })
     }
@@ -393,3 +411,6 @@ pub(super) const MOVE_ACTIONS: [(&str, MoveAction); 2] =
     [("warn", MoveAction::Warn), ("freeze", MoveAction::Freeze)];
 /// Often enough for a graph, and nothing next to the routes.
 const BMP_STATISTICS: Duration = Duration::from_secs(60);
+
+/// Octets of a name in the DNS.
+const NAME_MAX: usize = 253;

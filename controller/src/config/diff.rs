@@ -76,7 +76,7 @@ pub fn applicable(old: &Config, new: &Config) -> Config {
     held.replicas.clone_from(&old.replicas);
     held.bgp.local = old.bgp.local;
     held.bgp.listen.clone_from(&old.bgp.listen);
-    held.api = old.api;
+    held.api.clone_from(&old.api);
     held.metrics = old.metrics;
     held
 }

@@ -246,12 +246,16 @@ pub(super) struct FileBmp {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FileApi {
     pub(super) listen: SocketAddr,
+    pub(super) insecure: bool,
+    pub(super) hosts: Vec<String>,
 }
 
 impl Default for FileApi {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], API_PORT)),
+            insecure: false,
+            hosts: Vec::new(),
         }
     }
 }

@@ -292,7 +292,12 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
             reader("action", quoted(word(*action, &MOVE_ACTIONS))),
         ),
         ("bgp.moves", reader("recover_secs", secs(*recover))),
-        ("api", fixed("listen", quoted(api))),
+        ("api", fixed("listen", quoted(api.listen))),
+        ("api", fixed("insecure", api.insecure)),
+        (
+            "api",
+            fixed("hosts", array(api.hosts.iter().map(quoted).collect())),
+        ),
         ("metrics", fixed("listen", or_false(metrics.map(quoted)))),
     ]
 }

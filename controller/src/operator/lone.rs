@@ -14,12 +14,13 @@ use weft_proto::v1::fabric_service_client::FabricServiceClient;
 use weft_proto::v1::watch_service_client::WatchServiceClient;
 use weft_store::{Applied, Change, Replica};
 
-use super::services::services;
+use super::services::{services, with_json};
 use crate::config::Config;
 use crate::consensus;
 use crate::daemon::switches::led::Led;
 use crate::fabric::topology::Declaration;
 use crate::operator::metrics::Counted;
+use crate::operator::requests::Requests;
 use crate::reflector::{Reflector, thread};
 use crate::speaker::Shared;
 use crate::speaker::reload::{Reload, Reloader};
@@ -30,6 +31,8 @@ pub(crate) struct Lone {
     pub(crate) watch: WatchServiceClient<Channel>,
     /// For clients of the other services.
     pub(crate) channel: Channel,
+    /// What its port answers over HTTP.
+    pub(crate) http: axum::Router,
     pub(crate) consensus: consensus::Consensus,
     commands: mpsc::Sender<consensus::Command>,
     inputs: mpsc::Sender<thread::Input>,
@@ -55,11 +58,14 @@ impl Lone {
         let shared = Arc::new(shared);
         let (reloader, reloads) = Reloader::new(Arc::clone(&shared), None);
         let services = services(&shared, &Led::new(), &Arc::new(reloader));
+        let (api, group) = (shared.config().api.clone(), shared.consensus.group());
+        let port = with_json(services, Requests::default(), &api, group);
+        let http = port.clone().into_axum_router();
         let (near, far) = tokio::io::duplex(1 << 20);
         let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
         tokio::spawn(
             Server::builder()
-                .add_routes(services)
+                .add_routes(port)
                 .serve_with_incoming(arriving),
         );
         let mut near = Some(near);
@@ -74,6 +80,7 @@ impl Lone {
             client: FabricServiceClient::new(channel.clone()),
             watch: WatchServiceClient::new(channel.clone()),
             channel,
+            http,
             consensus,
             commands,
             inputs,
@@ -94,6 +101,7 @@ impl Lone {
             client: self.client.clone(),
             watch: self.watch.clone(),
             channel: self.channel.clone(),
+            http: self.http.clone(),
             consensus: self.consensus.clone(),
             commands: self.commands.clone(),
             inputs: self.inputs.clone(),

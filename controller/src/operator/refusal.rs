@@ -175,6 +175,34 @@ pub(super) fn endless_stream(limit: Duration) -> Status {
     refuse(Code::DeadlineExceeded, "STREAM_TOO_SLOW", &[], message)
 }
 
+/// JSON from beyond this machine, without `api.insecure`.
+pub(super) fn insecure() -> Status {
+    let message = "JSON and the page are answered to this machine alone; `insecure = true` in [api] answers everybody, \
+        without encryption or a password";
+    refuse(Code::PermissionDenied, "INSECURE", &[], message)
+}
+
+pub(super) fn foreign_host() -> Status {
+    let message =
+        "Host: neither an address of this replica, nor localhost, nor a name of `hosts` in [api]";
+    refuse(Code::PermissionDenied, "FOREIGN_HOST", &[], message)
+}
+
+pub(super) fn foreign_origin() -> Status {
+    let message = "Origin: a page of another site may not call";
+    refuse(Code::PermissionDenied, "FOREIGN_ORIGIN", &[], message)
+}
+
+/// The body of a request did not end.
+pub(super) fn slow() -> Status {
+    let message = "body: it did not end within 30 s";
+    refuse(Code::DeadlineExceeded, "STREAM_TOO_SLOW", &[], message)
+}
+
+pub(super) fn too_long(octets: usize) -> Status {
+    field("body", format_args!("more than {octets} octets"))
+}
+
 pub(super) fn behind() -> Status {
     let message = "this replica does not keep up with the others";
     refuse(Code::Unavailable, "REPLICA_BEHIND", &[], message)

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch::Receiver;
 use tonic::service::Routes;
 use weft_proto::v1::{
     config_service_server, evpn_service_server, fabric_service_server, peer_service_server,
     plan_service_server, replica_service_server, route_service_server, watch_service_server,
 };
 
+use super::json::Gateway;
+use super::requests::Requests;
 use super::tables::Tables;
 use super::{config, evpn, fabric, peers, plans, replicas, routes, watch};
+use crate::config::Api;
+use crate::consensus::Group;
 use crate::daemon::switches::led::Led;
 use crate::speaker::Shared;
 use crate::speaker::reload::Reloader;
@@ -39,6 +44,19 @@ pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Ro
         .add_service(replica_service_server::ReplicaServiceServer::new(replicas))
         .add_service(plan_service_server::PlanServiceServer::new(plans))
         .add_service(config_service_server::ConfigServiceServer::new(config))
+}
+
+/// The services, counted, and JSON beside them at the same port.
+pub fn with_json(
+    services: Routes,
+    requests: Requests,
+    api: &Api,
+    group: Receiver<Group>,
+) -> Routes {
+    let services = services.prepare().into_axum_router().layer(requests);
+    let gateway = Gateway::new(api, services.clone(), group);
+    let both = services.fallback(move |request| gateway.clone().answer(request));
+    Routes::from(both)
 }
 
 /// Services whose calls need a majority, at least where they do not say SERIALIZABLE.

@@ -1,0 +1,210 @@
+//! JSON on the API's port: each call of weft.v1 by the method and path that google.api.http gives it, through the same handlers
+//! as gRPC. A client beyond this machine is answered only with `api.insecure`.
+//!
+//! ```text
+//! a request:   guard (who may) -> route (which call) -> request (its message) -> call -> answer, or stream
+//! beside it:   openapi, /livez, /readyz
+//! ```
+
+mod answer;
+mod call;
+mod guard;
+mod openapi;
+mod request;
+mod route;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response, StatusCode, request::Parts};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use prost_reflect::DynamicMessage;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+use tonic::Status;
+use tower::ServiceExt;
+
+use self::guard::{Guard, Refused};
+use self::route::{Found, Route, Routes};
+use super::refusal;
+use crate::config::Api;
+use crate::consensus::Group;
+
+/// Answers JSON.
+#[derive(Clone)]
+pub struct Gateway {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    guard: Guard,
+    routes: Routes,
+    /// The handlers, as gRPC asks them.
+    services: Router,
+    group: watch::Receiver<Group>,
+    /// Long bodies are held whole: this many at a time.
+    long_bodies: Semaphore,
+    open_api: OnceLock<Bytes>,
+}
+
+impl Gateway {
+    /// Before the handlers of a running daemon.
+    pub fn new(api: &Api, services: Router, group: watch::Receiver<Group>) -> Self {
+        let inner = Inner {
+            guard: Guard {
+                insecure: api.insecure,
+                hosts: api.hosts.clone(),
+            },
+            routes: Routes::of(PACKAGE),
+            services,
+            group,
+            long_bodies: Semaphore::new(LONG_BODIES_MAX),
+            open_api: OnceLock::new(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Answers whatever is no call of gRPC.
+    pub async fn answer(self, request: Request<Body>) -> Response<Body> {
+        let kind = request.headers().get("content-type");
+        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+            // A call that no service has is counted with the others.
+            return match self.inner.services.clone().oneshot(request).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            };
+        }
+        let (head, body) = request.into_parts();
+        let inner = &self.inner;
+        match inner.guard.admit(&head) {
+            Ok(()) => {}
+            Err(Refused::Status(status)) => return answer::refusal(&status),
+            Err(Refused::MediaType) => return answer::media_type(),
+        }
+        match (head.method.as_str(), head.uri.path()) {
+            ("GET" | "HEAD", "/livez") => return answer::text(StatusCode::OK, TEXT, "ok\n"),
+            ("GET" | "HEAD", "/readyz") => return inner.ready(),
+            ("GET" | "HEAD", "/openapi.json") => return inner.open_api(),
+            (_, "/livez" | "/readyz" | "/openapi.json") => {
+                return answer::other_methods(&["GET"].into());
+            }
+            _ => {}
+        }
+        match inner.routes.find(head.method.as_str(), head.uri.path()) {
+            Found::Call(route, fields) => match inner.call(route, &fields, &head, body).await {
+                Ok(answer) => answer,
+                Err(status) => answer::refusal(&status),
+            },
+            Found::OtherMethods(methods) => answer::other_methods(&methods),
+            Found::Nothing => {
+                let status = Status::not_found("nothing is here; /openapi.json says what is where");
+                answer::refusal(&status)
+            }
+        }
+    }
+}
+
+impl Inner {
+    async fn call(
+        &self,
+        route: &Route,
+        fields: &[(&str, String)],
+        head: &Parts,
+        body: Body,
+    ) -> Result<Response<Body>, Status> {
+        let method = &route.method;
+        let streams = method.is_server_streaming() && !method.is_client_streaming();
+        let mut query = head.uri.query().unwrap_or("").to_owned();
+        if let Some(last) = stream::resumed(&head.headers).filter(|_| streams) {
+            query = with_revision(&query, &last);
+        }
+        let _held = match method.is_client_streaming() {
+            true => Some(
+                self.long_bodies
+                    .try_acquire()
+                    .map_err(|_| refusal::busy())?,
+            ),
+            false => None,
+        };
+        let longest = match (request::takes_body(route), method.is_client_streaming()) {
+            (false, _) => 0,
+            (true, false) => BODY_MAX,
+            (true, true) => LONG_BODY_MAX,
+        };
+        let body = timeout(BODY_PATIENCE, whole(body, longest)).await;
+        let body = body.map_err(|_| refusal::slow())??;
+        let message = request::read(route, fields, &query, &body)?;
+        drop(body);
+        let parts = request::parts(method, message);
+        let answers = call::make(&self.services, method, head, &parts).await?;
+        drop(parts);
+        if streams {
+            return Ok(stream::events(answers, method.output()));
+        }
+        let octets = answers.all().await?;
+        let written = DynamicMessage::decode(method.output(), octets);
+        let written = written.map_err(|_| refusal::defect())?;
+        let value = super::off_the_runtime(move || weft_proto::json::written(&written).to_string());
+        Ok(answer::text(StatusCode::OK, answer::JSON, value.await?))
+    }
+
+    /// Whether calls that need the others would be answered.
+    fn ready(&self) -> Response<Body> {
+        let group = self.group.borrow();
+        match group.status.leader {
+            Some(_) => answer::text(StatusCode::OK, TEXT, "ok\n"),
+            None => {
+                let reason = "no leader: this replica knows of no majority\n";
+                answer::text(StatusCode::SERVICE_UNAVAILABLE, TEXT, reason)
+            }
+        }
+    }
+
+    fn open_api(&self) -> Response<Body> {
+        let written = || Bytes::from(openapi::document(&self.routes).to_string());
+        let document = self.open_api.get_or_init(written).clone();
+        answer::text(StatusCode::OK, answer::JSON, document)
+    }
+}
+
+/// A body as a whole.
+async fn whole(mut body: Body, longest: usize) -> Result<Bytes, Status> {
+    let mut octets = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Status::cancelled("the body does not end"))?;
+        if let Ok(data) = frame.into_data() {
+            if octets.len() + data.len() > longest {
+                return Err(refusal::too_long(longest));
+            }
+            octets.extend_from_slice(&data);
+        }
+    }
+    Ok(octets.freeze())
+}
+
+/// A query that goes on after a revision, whatever it said of it before.
+fn with_revision(query: &str, revision: &str) -> String {
+    let others = query.split('&');
+    let others = others.filter(|it| !it.is_empty() && !it.starts_with("after_revision="));
+    let mut query: Vec<_> = others.map(str::to_owned).collect();
+    query.push(format!("after_revision={revision}"));
+    query.join("&")
+}
+
+const PACKAGE: &str = "weft.v1";
+const TEXT: &str = "text/plain; charset=utf-8";
+/// A resource has some KiB.
+const BODY_MAX: usize = 1 << 20;
+/// A fabric of 131,072 links and as many host ports.
+const LONG_BODY_MAX: usize = 128 << 20;
+const LONG_BODIES_MAX: usize = 2;
+/// A body that is not there after so long does not come.
+const BODY_PATIENCE: Duration = Duration::from_secs(30);

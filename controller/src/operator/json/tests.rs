@@ -1,0 +1,320 @@
+//! JSON at the port of a lone replica, with its own store and reflector behind it.
+
+use std::net::SocketAddr;
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tonic::transport::server::TcpConnectInfo;
+use tower::ServiceExt;
+
+use crate::operator::lone::Lone;
+
+/// A request that is let in, unless something is changed in it.
+fn request(method: &str, path: &str, body: impl Into<Body>) -> Request<Body> {
+    let request = Request::builder()
+        .method(Method::from_bytes(method.as_bytes()).unwrap())
+        .uri(path)
+        .header(header::HOST, "127.0.0.1:7401")
+        .header(header::CONTENT_TYPE, "application/json");
+    request.body(body.into()).unwrap()
+}
+
+async fn send(lone: &Lone, request: Request<Body>) -> (StatusCode, Value) {
+    let answer = lone.http.clone().oneshot(request).await.unwrap();
+    let status = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+    (status, value)
+}
+
+async fn ask(lone: &Lone, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
+    let body = match body {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    send(lone, request(method, path, body)).await
+}
+
+/// Number, reason or name of the code, and fields of a refusal.
+async fn refused(lone: &Lone, request: Request<Body>) -> (u16, String, Vec<String>) {
+    let (status, said) = send(lone, request).await;
+    let error = &said["error"];
+    assert_eq!(error["code"], status.as_u16(), "{said}");
+    let details = error["details"].as_array().unwrap();
+    let reason = details.iter().find_map(|it| it["reason"].as_str());
+    let fields = details
+        .iter()
+        .flat_map(|it| it["field_violations"].as_array());
+    let fields = fields.flatten().filter_map(|it| it["field"].as_str());
+    let fields = fields.map(str::to_owned).collect();
+    let name = error["status"].as_str().unwrap();
+    (status.as_u16(), reason.unwrap_or(name).to_owned(), fields)
+}
+
+fn fabric() -> Value {
+    let leaf = |n: u32| json!({"name": format!("leaf{n}"), "role": "SWITCH_ROLE_LEAF", "vtep_address": format!("10.255.0.{n}")});
+    let link = |n: u32| {
+        json!({
+            "a": {"switch_name": format!("leaf{n}"), "interface_name": "eth1", "address": format!("10.1.{n}.1")},
+            "b": {"switch_name": "spine1", "interface_name": format!("eth{n}"), "address": format!("10.1.{n}.2")},
+            "capacity_bps": 400_000_000_000_u64,
+        })
+    };
+    json!({
+        "display_name": "lab",
+        "switches": [leaf(1), leaf(2), {"name": "spine1", "role": "SWITCH_ROLE_SPINE"}],
+        "links": [link(1), link(2)],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fabric_is_declared_changed_and_read() {
+    let lone = Lone::start().await;
+    let (status, said) = ask(&lone, "POST", "/v1/fabric:apply", fabric()).await;
+    assert_eq!(status, StatusCode::OK, "{said}");
+    assert_eq!(said["changes"].as_array().unwrap().len(), 5);
+    assert!(said["header"]["revision"].is_u64());
+    let path = "/v1/links/leaf1:eth1--spine1:eth1";
+    let (_, link) = ask(&lone, "GET", path, Value::Null).await;
+    assert_eq!(link["resource"]["capacity_bps"], 400_000_000_000_u64);
+    assert_eq!(link["resource"]["admin_state"], "ADMIN_STATE_UP");
+    let body = json!({"admin_state": "ADMIN_STATE_DOWN"});
+    let masked = format!("{path}?update_mask=admin_state&validate_only=true");
+    let (status, said) = ask(&lone, "PATCH", &masked, body.clone()).await;
+    assert_eq!(
+        (status, &said["resource"]["admin_state"]),
+        (StatusCode::OK, &json!("ADMIN_STATE_DOWN"))
+    );
+    let (_, link) = ask(&lone, "GET", path, Value::Null).await;
+    assert_eq!(link["resource"]["admin_state"], "ADMIN_STATE_UP");
+    let (status, _) = ask(&lone, "PATCH", path, body).await;
+    assert_eq!(status, StatusCode::OK);
+    let (_, page) = ask(&lone, "GET", "/v1/links?page_size=1", Value::Null).await;
+    assert_eq!(page["links"][0]["admin_state"], "ADMIN_STATE_DOWN");
+    assert_ne!(page["next_page_token"], "");
+    let (status, _) = ask(&lone, "DELETE", path, Value::Null).await;
+    assert_eq!(status, StatusCode::OK);
+    let gone = refused(&lone, request("GET", path, "")).await;
+    assert_eq!((gone.0, gone.1.as_str()), (404, "NO_SUCH_RESOURCE"));
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_refused_by_the_name_of_its_field() {
+    let mut lone = Lone::start().await;
+    lone.create("h1", "").await.unwrap();
+    for (method, path, body, fields) in [
+        ("POST", "/v1/hosts", r#"{"nam": "h1"}"#, "nam"),
+        ("POST", "/v1/hosts", "{", "body"),
+        ("POST", "/v1/hosts", "", "resource"),
+        ("POST", "/v1/hosts", r#"{"name": ""}"#, "resource.name"),
+        (
+            "POST",
+            "/v1/hosts?resource.name=x",
+            r#"{"name": "h1"}"#,
+            "resource.name",
+        ),
+        (
+            "PATCH",
+            "/v1/hosts/h1",
+            r#"{"name": "h2"}"#,
+            "resource.name",
+        ),
+        (
+            "PATCH",
+            "/v1/hosts/h1?update_mask=nobody",
+            r#"{"labels": {}}"#,
+            "update_mask",
+        ),
+        ("GET", "/v1/peers?page_size=x", "", "page_size"),
+        ("GET", "/v1/peers?page_size=-1", "", "page_size"),
+        ("GET", "/v1/peers?page_size=1&page_size=2", "", "page_size"),
+        ("GET", "/v1/peers?nobody=1", "", "nobody"),
+        ("GET", "/v1/peers?x=%ff", "", "query"),
+        ("GET", "/v1/peers", "{}", "body"),
+        ("GET", "/v1/routes?family=7", "", "family"),
+        ("GET", "/v1/routes?family=ADDRESS_FAMILY_IPX", "", "family"),
+        ("GET", "/v1/vnis/16777216", "", "vni"),
+        ("GET", "/v1/vnis/x", "", "vni"),
+        ("GET", "/v1/watch?progress_interval=1", "", "body"),
+    ] {
+        let (status, _, named) = refused(&lone, request(method, path, body)).await;
+        assert_eq!(status, 400, "{method} {path} {body}");
+        assert_eq!(named, [fields], "{method} {path} {body}");
+    }
+    let long = "x".repeat(super::BODY_MAX + 1);
+    let (status, _, named) = refused(&lone, request("POST", "/v1/hosts", long)).await;
+    assert_eq!((status, named), (400, vec!["body".to_owned()]));
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_page_is_not_let_in() {
+    let lone = Lone::start().await;
+    let edited = |edit: &dyn Fn(&mut Request<Body>)| {
+        let mut request = request("POST", "/v1/hosts", r#"{"name": "h1"}"#);
+        edit(&mut request);
+        request
+    };
+    let with = |name: header::HeaderName, value: &'static str| {
+        edited(&|it| {
+            it.headers_mut().insert(&name, value.parse().unwrap());
+        })
+    };
+    for (request, expected) in [
+        (with(header::HOST, "weft.example"), (403, "FOREIGN_HOST")),
+        (
+            edited(&|it| drop(it.headers_mut().remove(header::HOST))),
+            (403, "FOREIGN_HOST"),
+        ),
+        (
+            with(header::ORIGIN, "http://evil.example"),
+            (403, "FOREIGN_ORIGIN"),
+        ),
+        (with(header::ORIGIN, "null"), (403, "FOREIGN_ORIGIN")),
+        (
+            with(header::CONTENT_TYPE, "text/plain"),
+            (415, "INVALID_ARGUMENT"),
+        ),
+    ] {
+        let (status, reason, _) = refused(&lone, request).await;
+        assert_eq!((status, reason.as_str()), expected);
+    }
+    let far: SocketAddr = "192.0.2.7:4000".parse().unwrap();
+    let far = edited(&|it| {
+        it.extensions_mut().insert(TcpConnectInfo {
+            local_addr: None,
+            remote_addr: Some(far),
+        });
+    });
+    let (status, reason, _) = refused(&lone, far).await;
+    assert_eq!((status, reason.as_str()), (403, "INSECURE"));
+    let (_, hosts) = ask(&lone, "GET", "/v1/hosts", Value::Null).await;
+    assert_eq!(hosts["hosts"], json!([]));
+    for (host, origin) in [
+        ("localhost:7401", "http://localhost:7401"),
+        ("[::1]:7401", "http://[::1]:7401"),
+        ("10.0.0.1", "http://10.0.0.1"),
+    ] {
+        let mut own = request("GET", "/v1/hosts", "");
+        own.headers_mut()
+            .insert(header::HOST, host.parse().unwrap());
+        own.headers_mut()
+            .insert(header::ORIGIN, origin.parse().unwrap());
+        assert_eq!(send(&lone, own).await.0, StatusCode::OK);
+    }
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_says_which_methods_it_takes() {
+    let lone = Lone::start().await;
+    let answer = lone
+        .http
+        .clone()
+        .oneshot(request("PUT", "/v1/hosts/h1", "{}"));
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(answer.headers()[header::ALLOW], "DELETE, GET, PATCH");
+    let (status, said) = ask(&lone, "GET", "/v2/hosts", Value::Null).await;
+    assert_eq!(
+        (status, &said["error"]["status"]),
+        (StatusCode::NOT_FOUND, &json!("NOT_FOUND"))
+    );
+    for path in ["/livez", "/readyz"] {
+        let (status, said) = ask(&lone, "GET", path, Value::Null).await;
+        assert_eq!((status, said), (StatusCode::OK, json!("ok\n")));
+        let (status, _) = ask(&lone, "POST", path, json!({})).await;
+        assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+    }
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_events_and_go_on_after_the_last_one() {
+    let mut lone = Lone::start().await;
+    lone.create("h1", "").await.unwrap();
+    let path = "/v1/watch?kinds=RESOURCE_KIND_HOST&progress_interval=0.1s";
+    let answer = lone.http.clone().oneshot(request("GET", path, ""));
+    let mut body = answer.await.unwrap().into_body();
+    let (said, id) = (event(&mut body).await.1, until_id(&mut body).await);
+    assert_eq!(
+        (&said["snapshot"], &said["changes"][0]["name"]),
+        (&json!(true), &json!("h1"))
+    );
+    drop(body);
+    lone.create("h2", "").await.unwrap();
+    let mut again = request("GET", path, "");
+    again
+        .headers_mut()
+        .insert("last-event-id", id.parse().unwrap());
+    let mut body = lone.http.clone().oneshot(again).await.unwrap().into_body();
+    let (_, said) = event(&mut body).await;
+    assert_eq!(
+        (&said["snapshot"], &said["changes"][0]["name"]),
+        (&json!(false), &json!("h2"))
+    );
+    drop(body);
+    let after = refused(
+        &lone,
+        request("GET", "/v1/watch?after_revision=99999999", ""),
+    )
+    .await;
+    assert_eq!((after.0, after.1.as_str()), (400, "REVISION_IN_FUTURE"));
+    lone.stop().await;
+}
+
+/// The id of the next event that has one: a part of a snapshot has none.
+async fn until_id(body: &mut Body) -> String {
+    loop {
+        if let (Some(id), _) = event(body).await {
+            return id;
+        }
+    }
+}
+
+/// Id and message of the next event.
+async fn event(body: &mut Body) -> (Option<String>, Value) {
+    let frame = body.frame().await.unwrap().unwrap();
+    let text = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
+    let (id, data) = text.trim_end().split_once("data: ").unwrap();
+    let id = id.trim_end().strip_prefix("id: ").map(str::to_owned);
+    (id, serde_json::from_str(data).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_describes_each_call_and_refers_to_nothing_that_is_not_there() {
+    let lone = Lone::start().await;
+    let (_, document) = ask(&lone, "GET", "/openapi.json", Value::Null).await;
+    let text = document.to_string();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    for reference in text.split(r##""$ref":"#/components/schemas/"##).skip(1) {
+        let name = reference.split('"').next().unwrap();
+        assert!(schemas.contains_key(name), "{name}");
+    }
+    for (name, schema) in schemas.iter().filter(|(name, _)| !name.contains('.')) {
+        assert_ne!(schema["description"], "", "{name}");
+    }
+    for operation in document["paths"]
+        .as_object()
+        .unwrap()
+        .values()
+        .flat_map(Value::as_object)
+    {
+        for (verb, operation) in operation {
+            assert_ne!(operation["description"], "", "{verb}");
+            for parameter in operation["parameters"].as_array().unwrap() {
+                assert_ne!(parameter["description"], "", "{parameter}");
+            }
+        }
+    }
+    let link = &schemas["Link"]["properties"]["capacity_bps"];
+    assert_eq!(
+        link["description"],
+        "REQUIRED. Bits per second in each direction."
+    );
+    lone.stop().await;
+}
