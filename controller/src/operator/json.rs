@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! a request:   guard (who may) -> route (which call) -> request (its message) -> call -> answer, or stream
-//! beside it:   openapi, /livez, /readyz
+//! beside it:   openapi, /livez, /readyz, and web: the page
 //! ```
 
 mod answer;
@@ -15,6 +15,7 @@ mod route;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod web;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -95,6 +96,11 @@ impl Gateway {
             ("GET" | "HEAD", "/openapi.json") => return inner.open_api(),
             (_, "/livez" | "/readyz" | "/openapi.json") => {
                 return answer::other_methods(&["GET"].into());
+            }
+            ("GET" | "HEAD", path) => {
+                if let Some(file) = web::file(path, &head.headers) {
+                    return file;
+                }
             }
             _ => {}
         }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
+use weft_bgp::attribute::ExtendedCommunity;
 use weft_bgp::family::Family;
 use weft_bgp::table::Table;
+use weft_evpn::community::RouteTarget;
 use weft_evpn::{Mac, Vni};
 use weft_proto::v1::{self as proto, RouteView, route_service_server};
 
@@ -228,6 +230,27 @@ fn wanted(request: &proto::ListRoutesRequest) -> Result<(Filter, bool), Status> 
             None
         })
     });
+    let vtep = request.vtep_address.as_ref().map(|text| {
+        let known = IpAddr::from_str(text).ok();
+        known.or_else(|| {
+            fault("vtep_address", text, "not an address");
+            None
+        })
+    });
+    let ip = request.ip.as_ref().map(|text| {
+        let known = IpAddr::from_str(text).ok();
+        known.or_else(|| {
+            fault("ip", text, "not an address");
+            None
+        })
+    });
+    let target = request.route_target.as_ref().map(|text| {
+        let known = RouteTarget::from_str(text).ok();
+        known.or_else(|| {
+            fault("route_target", text, "not a route target");
+            None
+        })
+    });
     let full = match RouteView::try_from(request.view) {
         Ok(RouteView::Full) => true,
         Ok(RouteView::Basic | RouteView::Unspecified) => false,
@@ -242,9 +265,24 @@ fn wanted(request: &proto::ListRoutesRequest) -> Result<(Filter, bool), Status> 
         vni: vni.flatten(),
         mac: mac.flatten(),
         peer: peer.flatten(),
+        route_targets: target.flatten().map(alike).unwrap_or_default(),
+        vtep: vtep.flatten(),
+        ip: ip.flatten(),
         name: Name::new(request.key.clone(), request.rd.clone()),
     };
     Ok((filter, full))
+}
+
+/// The forms that are written as a route target is: an AS below 65536 has one of two octets and one of four.
+fn alike(target: RouteTarget) -> Vec<ExtendedCommunity> {
+    let text = target.to_string();
+    let (asn, number) = text.split_once(':').unwrap_or_default();
+    let short = asn.parse().ok().zip(number.parse().ok());
+    let long = asn.parse().ok().zip(number.parse().ok());
+    let short = short.map(|(asn, number)| RouteTarget::two_octet_as(asn, number));
+    let long = long.map(|(asn, number)| RouteTarget::four_octet_as(asn, number));
+    let forms = [Some(target), short, long].into_iter().flatten();
+    forms.map(RouteTarget::octets).collect()
 }
 
 fn checked(faults: InvalidFabric) -> Result<(), Status> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use weft_bgp::attribute::{ExtendedCommunity, NextHop};
 use weft_bgp::decision::Step;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::table::{Destination, Path, Table};
@@ -26,6 +27,12 @@ pub(in crate::operator) struct Filter {
     pub(in crate::operator) mac: Option<Mac>,
     /// Address or router id of the announcing peer.
     pub(in crate::operator) peer: Option<IpAddr>,
+    /// Forms of a route target that are written alike; empty: any.
+    pub(in crate::operator) route_targets: Vec<ExtendedCommunity>,
+    /// NEXT_HOP.
+    pub(in crate::operator) vtep: Option<IpAddr>,
+    /// An address of the host, or within the prefix.
+    pub(in crate::operator) ip: Option<IpAddr>,
     /// Key and route distinguisher.
     pub(in crate::operator) name: Name,
 }
@@ -195,7 +202,11 @@ impl<N: Row> Wanted<N> {
     }
 
     fn wants(&self, path: &Path<N>) -> bool {
-        path.nlri.passes(&path.attributes, &self.filter)
+        let filter = &self.filter;
+        path.nlri.passes(&path.attributes, filter)
+            && filter.ip.is_none_or(|ip| path.nlri.covers(ip))
+            && filter.vtep.is_none_or(|vtep| leads_to(path, vtep))
+            && (filter.route_targets.is_empty() || has_target(path, &filter.route_targets))
             && self.filter.peer.is_none_or(|peer| is_of(path, peer))
             && path.nlri.is_named(&self.filter.name)
     }
@@ -241,6 +252,21 @@ fn brief<N: Row>(copied: &Copied<N>) -> Vec<proto::Path> {
 fn is_of<N>(path: &Path<N>, peer: IpAddr) -> bool {
     let source = &path.source;
     peer == source.address || peer == IpAddr::from(Ipv4Addr::from(source.peer.router_id.0))
+}
+
+/// Whether an address is the next hop of a path.
+fn leads_to<N>(path: &Path<N>, address: IpAddr) -> bool {
+    match path.attributes.next_hop {
+        Some(NextHop::V4(next_hop)) => address == next_hop,
+        Some(NextHop::V6(next_hop) | NextHop::V6LinkLocal(next_hop, _)) => address == next_hop,
+        None => false,
+    }
+}
+
+/// Whether a path has one of these route targets.
+fn has_target<N>(path: &Path<N>, targets: &[ExtendedCommunity]) -> bool {
+    let communities = path.attributes.ext_communities.iter();
+    communities.into_iter().any(|it| targets.contains(it))
 }
 
 fn to_hex(octets: &[u8]) -> String {

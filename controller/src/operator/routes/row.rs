@@ -1,7 +1,9 @@
 //! One path as a message: what every family says of its paths, and what EVPN says beyond that. Knows tables, no call.
 
 use std::fmt::{self, Write};
+use std::net::IpAddr;
 
+use ipnet::IpNet;
 use weft_bgp::attribute::{Attributes, Origin};
 use weft_bgp::decision::Step;
 use weft_bgp::nlri::Nlri;
@@ -23,6 +25,8 @@ pub(in crate::operator) trait Row: Nlri {
     fn describe(&self, attributes: &Attributes, path: &mut proto::Path);
     /// Whether the route's own fields pass.
     fn passes(&self, attributes: &Attributes, filter: &Filter) -> bool;
+    /// Whether it is the route of a host with this address, or of a prefix that covers it.
+    fn covers(&self, ip: IpAddr) -> bool;
     /// Whether the route is what is asked for by name.
     fn is_named(&self, name: &Name) -> bool;
     /// The one route that can be meant, where its name is all that there is of it.
@@ -132,6 +136,17 @@ impl Row for Route {
             })
     }
 
+    fn covers(&self, ip: IpAddr) -> bool {
+        match self {
+            Self::MacIp(route) => route.key.ip == Some(ip),
+            Self::IpPrefix(route) => {
+                let prefix = route.key.prefix;
+                within(prefix.address(), prefix.bits(), ip)
+            }
+            _ => false,
+        }
+    }
+
     /// Most are not, and it takes long to write a key.
     fn is_named(&self, name: &Name) -> bool {
         if name.is_any() {
@@ -172,6 +187,10 @@ fn esi(route: &Route) -> Option<Esi> {
 impl Row for Prefix4 {
     fn place(&self, _: &mut proto::Route) {}
 
+    fn covers(&self, ip: IpAddr) -> bool {
+        within(self.addr.into(), self.len, ip)
+    }
+
     fn describe(&self, _: &Attributes, _: &mut proto::Path) {}
 
     fn passes(&self, _: &Attributes, filter: &Filter) -> bool {
@@ -189,6 +208,10 @@ impl Row for Prefix4 {
 
 impl Row for Prefix6 {
     fn place(&self, _: &mut proto::Route) {}
+
+    fn covers(&self, ip: IpAddr) -> bool {
+        within(self.addr.into(), self.len, ip)
+    }
 
     fn describe(&self, _: &Attributes, _: &mut proto::Path) {}
 
@@ -208,6 +231,10 @@ impl Row for Prefix6 {
 impl Row for Membership {
     fn place(&self, _: &mut proto::Route) {}
 
+    fn covers(&self, _: IpAddr) -> bool {
+        false
+    }
+
     fn describe(&self, _: &Attributes, _: &mut proto::Path) {}
 
     fn passes(&self, _: &Attributes, filter: &Filter) -> bool {
@@ -217,6 +244,11 @@ impl Row for Membership {
     fn is_named(&self, name: &Name) -> bool {
         name.is_plain(&self.key())
     }
+}
+
+/// Whether a prefix covers an address.
+fn within(prefix: IpAddr, bits: u8, ip: IpAddr) -> bool {
+    IpNet::new(prefix, bits).is_ok_and(|prefix| prefix.contains(&ip))
 }
 
 /// A destination without its paths.

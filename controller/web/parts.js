@@ -1,0 +1,27 @@
+// What several views are made of.
+import { html, nothing } from "./lit-html.js";
+
+/** A table: columns are names, rows lists of cells. */
+export const table = (columns, rows, none = "There is none.") => rows.length
+  ? html`<div class="scroll" tabindex="0"><table>
+      <thead><tr>${columns.map((it) => html`<th scope="col">${it}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => at ? html`<td>${cell}</td>` : html`<th scope="row">${cell}</th>`)}</tr>`)}</tbody>
+    </table></div>`
+  : html`<p class="none">${none}</p>`;
+
+/** Names and values. */
+export const facts = (pairs) => html`<dl>${pairs.filter(([, value]) => value !== undefined && value !== "" && value !== nothing)
+  .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+
+/** Text of somebody else: its direction does not reach beyond it. */
+export const foreign = (text) => html`<bdi>${text}</bdi>`;
+
+export const link = (view, name, text = name) => html`<a href="#/${view}/${encodeURIComponent(name)}"><bdi>${text}</bdi></a>`;
+
+/** A state with its colour, and its word for those who see none. */
+export const mark = (level, text) => html`<span class="mark ${level}">${text}</span>`;
+
+/** What was asked: the answer drawn, the wait, or why there is none. */
+export const asked = (known, shown) => html`
+  ${known.error ? html`<p class="fault" role="alert">${known.error.message}</p>` : nothing}
+  ${known.answer !== undefined ? shown(known.answer) : known.error ? nothing : html`<p class="wait">…</p>`}`;
