@@ -6,6 +6,7 @@ use serde::Serialize;
 use weft_proto::v1 as proto;
 
 use crate::balance;
+use crate::completion;
 use crate::connection::Connection;
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
@@ -22,6 +23,7 @@ pub(crate) enum Command {
     /// One switch: what weft-agent does there, on whose behalf, and what is not as wanted.
     Show {
         /// Name of the switch.
+        #[arg(add = completion::switches())]
         switch: String,
     },
 }

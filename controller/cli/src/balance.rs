@@ -12,6 +12,7 @@ use weft_proto::v1::plan_service_client::PlanServiceClient;
 use weft_proto::v1::{self as proto, SwitchAgentState};
 
 use crate::agent;
+use crate::completion;
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Table, or_dash, printable};
@@ -33,7 +34,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Scope {
     /// Only this leaf; without it all, also those that have a mode of their own.
-    #[arg(long, value_name = "LEAF")]
+    #[arg(long, value_name = "LEAF", add = completion::switches())]
     leaf: Option<String>,
 }
 

@@ -1,5 +1,7 @@
 //! `weft config`: what a replica was told in its file, what a changed file would do, and that it does it.
 
+mod replicas;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -28,13 +30,21 @@ pub(crate) struct Reload {
     /// Check everything, change nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Every replica among the addresses reads its own file again.
+    #[arg(long)]
+    all: bool,
 }
 
 /// What is compared.
 #[derive(Args)]
 pub(crate) struct Diff {
     /// Configuration file of weftd (TOML).
-    file: PathBuf,
+    #[arg(required_unless_present = "replicas")]
+    file: Option<PathBuf>,
+    /// Compare the replicas among the addresses with each other; what each must have for itself is left out. Exit code 3: they
+    /// differ.
+    #[arg(long, conflicts_with = "file")]
+    replicas: bool,
 }
 
 /// What is shown.
@@ -61,12 +71,37 @@ impl Command {
 
 impl Reload {
     async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        if !self.all {
+            return self.one(dialog).await;
+        }
+        // Each is asked, whatever the others say.
+        let mut failures = Vec::new();
+        for connection in dialog.connection.each() {
+            let mut one = Dialog {
+                connection,
+                format: dialog.format,
+                headers: dialog.headers,
+                out: dialog.out,
+            };
+            if let Err(failure) = self.one(&mut one).await {
+                failures.push(failure);
+            }
+        }
+        let more = failures.len().saturating_sub(1);
+        match failures.into_iter().next() {
+            None => Ok(()),
+            Some(first) if more == 0 => Err(first),
+            Some(first) => Err(first.with(&format!("; and {more} more replicas did not"))),
+        }
+    }
+
+    async fn one(&self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let request = proto::ReloadConfigRequest {
             validate_only: self.dry_run,
             ..proto::ReloadConfigRequest::default()
         };
         let answer = change(request, dialog).await?;
-        if dialog.format == Format::Table {
+        if dialog.format.is_for_people() {
             let (file, replica) = (printable(answer.file()), answering(&answer));
             let count = counted(answer.change_count);
             let done = if self.dry_run {
@@ -82,8 +117,11 @@ impl Reload {
 
 impl Diff {
     async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let name = self.file.display().to_string();
-        let text = std::fs::read_to_string(&self.file);
+        let Some(file) = self.file else {
+            return replicas::diff(dialog).await;
+        };
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(&file);
         let text = text.map_err(|error| Failure::Refused(format!("{name}: {error}")))?;
         let request = proto::ReloadConfigRequest {
             validate_only: true,
@@ -91,7 +129,7 @@ impl Diff {
             text_name: name.clone(),
         };
         let answer = change(request, dialog).await?;
-        if dialog.format == Format::Table {
+        if dialog.format.is_for_people() {
             let (replica, count) = (answering(&answer), counted(answer.change_count));
             writeln!(
                 dialog.out,
@@ -112,7 +150,7 @@ async fn change(
     let call = client.reload_config(request);
     let answer = dialog.connection.answer(call).await?;
     match dialog.format {
-        Format::Table => {
+        Format::Table | Format::Wide | Format::Name => {
             for change in answer.changes.iter().map(Change::from) {
                 writeln!(dialog.out, "{}", printable(&change.line()))?;
             }

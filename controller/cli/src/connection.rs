@@ -1,9 +1,11 @@
 //! Whom a command asks and how long it waits. Knows no question and no answer.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
+use weft_proto::v1 as proto;
 use weft_proto::v1::config_service_client::ConfigServiceClient;
 use weft_proto::v1::evpn_service_client::EvpnServiceClient;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
@@ -15,21 +17,36 @@ use weft_proto::v1::watch_service_client::WatchServiceClient;
 
 use crate::failure::{self, Failure};
 
-/// A replica that is asked.
+/// A replica that is asked: the first of several addresses that answers, and the same one for the whole command.
 pub(crate) struct Connection {
-    address: String,
+    addresses: Vec<String>,
+    /// Which of them answers; the next ones are tried when it does not.
+    at: Cell<usize>,
     timeout: Duration,
 }
 
 impl Connection {
     /// Nothing is opened yet. `timeout` holds for the connection and for each answer.
-    pub(crate) fn new(address: String, timeout: Duration) -> Self {
-        Self { address, timeout }
+    pub(crate) fn new(addresses: Vec<String>, timeout: Duration) -> Self {
+        Self {
+            addresses,
+            at: Cell::new(0),
+            timeout,
+        }
+    }
+
+    /// Each address as a connection of its own: what every replica says for itself.
+    pub(crate) fn each(&self) -> Vec<Self> {
+        let each = self.addresses.iter();
+        each.map(|address| Self::new(vec![address.clone()], self.timeout))
+            .collect()
     }
 
     /// The same replica, with more time for each answer.
     pub(crate) fn patient(&self, timeout: Duration) -> Self {
-        Self::new(self.address.clone(), self.timeout.max(timeout))
+        let patient = Self::new(self.addresses.clone(), self.timeout.max(timeout));
+        patient.at.set(self.at.get());
+        patient
     }
 
     /// A client of the service of peers, connected.
@@ -80,7 +97,7 @@ impl Connection {
         call: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, Failure> {
         let answer = self.status(call).await?;
-        answer.map_err(|status| Failure::from_status(&self.address, &status))
+        answer.map_err(|status| Failure::from_status(self.address(), &status))
     }
 
     /// The same; what the replica refuses is left for the caller to put in words.
@@ -100,13 +117,13 @@ impl Connection {
     ) -> Result<Option<T>, Failure> {
         let part = tokio::time::timeout(self.timeout, part).await;
         let part = part.map_err(|_| self.timed_out())?;
-        part.map_err(|status| Failure::from_status(&self.address, &status))
+        part.map_err(|status| Failure::from_status(self.address(), &status))
     }
 
     /// Goes on to the page after this one.
     pub(crate) fn advance(&self, token: &mut String, next: String) -> Result<(), Failure> {
         if *token == next {
-            let reason = format!("{} gives the page {next:?} again and again", self.address);
+            let reason = format!("{} gives the page {next:?} again and again", self.address());
             return Err(Failure::Refused(reason));
         }
         *token = next;
@@ -132,19 +149,74 @@ impl Connection {
 
     /// Who is asked, as it was given.
     pub(crate) fn address(&self) -> &str {
-        &self.address
+        self.addresses.get(self.at.get()).map_or("", String::as_str)
     }
 
+    /// Opens a connection to the first address that takes one; where several are given, none is waited for longer than two
+    /// seconds.
     async fn open(&self) -> Result<Channel, Failure> {
-        let endpoint = endpoint(&self.address).map_err(Failure::Refused)?;
-        let channel = tokio::time::timeout(self.timeout, endpoint.connect()).await;
-        let channel = channel.map_err(|_| self.timed_out())?;
-        channel.map_err(|error| Failure::unanswered(&self.address, failure::root(&error)))
+        let begun = self.at.get();
+        let mut failures = Vec::new();
+        for step in 0..self.addresses.len() {
+            self.at.set((begun + step) % self.addresses.len());
+            let opened = match self.open_here().await {
+                Ok(channel) => self.spoken(&channel).await.map(|()| channel),
+                Err(failure) => Err(failure),
+            };
+            match opened {
+                Ok(channel) => return Ok(channel),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        let others = failures.len().saturating_sub(1);
+        let last = failures.pop();
+        let last = last.unwrap_or_else(|| Failure::Refused("no address is given".to_owned()));
+        match others {
+            0 => Err(last),
+            _ => Err(last.with(&format!(", and none from {others} other addresses"))),
+        }
+    }
+
+    /// Whether whoever took the connection answers; not asked where nobody else could be.
+    async fn spoken(&self, channel: &Channel) -> Result<(), Failure> {
+        if self.addresses.len() == 1 {
+            return Ok(());
+        }
+        // What any replica says for itself.
+        let request = proto::ListConfigValuesRequest {
+            page_size: 1,
+            ..proto::ListConfigValuesRequest::default()
+        };
+        let mut client = ConfigServiceClient::new(channel.clone());
+        let patience = self.timeout.min(SILENT);
+        let said = tokio::time::timeout(patience, client.list_config_values(request)).await;
+        match said {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let reason = format!("nothing within {} s", patience.as_secs());
+                Err(Failure::unanswered(self.address(), reason))
+            }
+        }
+    }
+
+    async fn open_here(&self) -> Result<Channel, Failure> {
+        let address = self.address();
+        let endpoint = endpoint(address).map_err(Failure::Refused)?;
+        let patience = match self.addresses.len() {
+            1 => self.timeout,
+            _ => self.timeout.min(SILENT),
+        };
+        let channel = tokio::time::timeout(patience, endpoint.connect()).await;
+        let channel = channel.map_err(|_| {
+            let reason = format!("nothing within {} s", patience.as_secs());
+            Failure::unanswered(address, reason)
+        })?;
+        channel.map_err(|error| Failure::unanswered(address, failure::root(&error)))
     }
 
     fn timed_out(&self) -> Failure {
         Failure::unanswered(
-            &self.address,
+            self.address(),
             format!("nothing within {} s", self.timeout.as_secs()),
         )
     }
@@ -171,5 +243,7 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
     })
 }
 
+/// Who takes no connection for so long is passed over, if somebody else may.
+const SILENT: Duration = Duration::from_secs(2);
 /// Changes of one revision come in one answer, at whatever length; what is larger is no answer of weft.
 const ANSWER_MAX_OCTETS: usize = 256 * 1024 * 1024;

@@ -12,6 +12,8 @@ pub(crate) struct Dialog<'a> {
     pub(crate) connection: Connection,
     /// How to print.
     pub(crate) format: Format,
+    /// With a line above the columns.
+    pub(crate) headers: bool,
     /// Where to.
     pub(crate) out: &'a mut dyn Write,
 }
@@ -20,7 +22,7 @@ impl Dialog<'_> {
     /// Prints a list that came whole.
     pub(crate) fn rows<T, R: Row + From<T>>(&mut self, rows: Vec<T>) -> Result<(), Failure> {
         let rows: Vec<R> = rows.into_iter().map(R::from).collect();
-        let mut list = List::new(self.out, self.format);
+        let mut list = List::new(self.out, self.format).headers(self.headers);
         list.add(&rows)?;
         Ok(list.end()?)
     }
@@ -31,7 +33,7 @@ impl Dialog<'_> {
         &mut self,
         mut ask: impl AsyncFnMut(&Connection, String) -> Result<(Vec<T>, String), Failure>,
     ) -> Result<(), Failure> {
-        let mut list = List::new(self.out, self.format);
+        let mut list = List::new(self.out, self.format).headers(self.headers);
         let mut token = String::new();
         loop {
             let (rows, next) = ask(&self.connection, token.clone()).await?;

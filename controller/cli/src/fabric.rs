@@ -11,9 +11,10 @@ use serde::Serialize;
 use tonic::{Code, Response, Status};
 use weft_proto::v1 as proto;
 
+use crate::completion;
 use crate::dialog::Dialog;
 use crate::failure::{self, Failure};
-use crate::output::{self, Format, Table, or_dash, printable};
+use crate::output::{self, Table, or_dash, printable};
 
 use declared::{Fabric, Host, HostPort, Link, Role, Switch, admin_state};
 
@@ -47,6 +48,7 @@ pub(crate) struct Apply {
 #[derive(Args)]
 pub(crate) struct Set {
     /// SWITCH:INTERFACE--SWITCH:INTERFACE.
+    #[arg(add = completion::links())]
     link: String,
     /// Administrative state.
     #[arg(value_enum)]
@@ -80,6 +82,7 @@ impl Apply {
             connection,
             format,
             out,
+            ..
         } = dialog;
         let name = self.file.display();
         let fabric = read(&self.file)?;
@@ -178,7 +181,7 @@ fn read(file: &Path) -> Result<Fabric, Failure> {
 
 async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let (fabric, incomplete) = whole(dialog).await?;
-    if incomplete && !matches!(dialog.format, Format::Table) {
+    if incomplete && !dialog.format.is_for_people() {
         let reason = "a part of a declaration only: one is being written, or was given up and has to be applied again";
         return Err(Failure::Unmet(reason.to_owned()));
     }

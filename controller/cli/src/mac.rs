@@ -7,7 +7,7 @@ use weft_proto::v1 as proto;
 use crate::connection::Connection;
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, Format, or_dash, printable};
+use crate::output::{self, or_dash, printable};
 use crate::words;
 
 /// What can be asked of MAC addresses.
@@ -37,7 +37,7 @@ impl Command {
                 .connection
                 .answer(client.clear_duplicate_mac(request));
             let cleared = answer.await?.cleared;
-            if dialog.format != Format::Table {
+            if !dialog.format.is_for_people() {
                 return dialog.rows::<_, Move>(cleared.into_iter().collect());
             }
             let done = done(cleared.as_ref());
@@ -105,12 +105,16 @@ impl output::Row for Move {
             },
         ]
     }
+
+    fn name(&self) -> String {
+        self.mac.clone()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::List;
+    use crate::output::{Format, List};
 
     #[test]
     fn moves_in_columns() {

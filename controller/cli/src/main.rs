@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use connection::Connection;
 use dialog::Dialog;
@@ -15,14 +15,16 @@ use output::{Format, printable_lines};
 
 mod agent;
 mod balance;
+mod completion;
 mod config;
 mod connection;
+mod context;
 mod dialog;
 mod fabric;
 mod failure;
-mod flood;
+mod host;
 mod mac;
-mod neighbor;
+mod manual;
 mod output;
 mod peer;
 mod plan;
@@ -30,6 +32,8 @@ mod replica;
 mod rib;
 mod route;
 mod segment;
+mod status;
+mod vni;
 mod vtep;
 mod words;
 
@@ -40,19 +44,33 @@ mod tests;
 #[derive(Parser)]
 #[command(name = "weft", version, after_help = EXIT_CODES)]
 struct Arguments {
-    /// Replica to ask; any will do.
+    /// Replica to ask; any will do. Of several the next one is asked if one is silent. Without it those of the context, or
+    /// 127.0.0.1:7401.
     #[arg(
         long,
         global = true,
-        value_name = "HOST:PORT",
+        value_name = "HOST:PORT,...",
         env = "WEFT_ADDRESS",
-        default_value = "127.0.0.1:7401",
+        value_delimiter = ',',
         value_parser = connection::address
     )]
-    address: String,
+    address: Vec<String>,
+    /// Replicas to ask, by the name of a context; see `weft context`.
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "WEFT_CONTEXT",
+        add = completion::contexts(),
+        conflicts_with = "address"
+    )]
+    context: Option<String>,
     /// Form of the answer.
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
     output: Format,
+    /// Columns without a line above them.
+    #[arg(long, global = true)]
+    no_headers: bool,
     /// Longest time to wait for each answer, in seconds.
     #[arg(
         long,
@@ -68,6 +86,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Noun {
+    /// All that is wrong, on one screen. Exit code 3: something is.
+    Status,
     /// BGP sessions, and which replica commits each peer's routes.
     #[command(subcommand)]
     Peer(peer::Command),
@@ -78,11 +98,11 @@ enum Noun {
     #[command(subcommand)]
     Segment(segment::Command),
     /// IP addresses with their MAC addresses and VTEPs.
-    #[command(subcommand)]
-    Neighbor(neighbor::Command),
-    /// Where each VNI is flooded to.
-    #[command(subcommand)]
-    Flood(flood::Command),
+    #[command(subcommand, alias = "neighbor")]
+    Host(host::Command),
+    /// VNIs with their VTEPs and flood lists.
+    #[command(subcommand, alias = "flood")]
+    Vni(vni::Command),
     /// MAC addresses.
     #[command(subcommand)]
     Mac(mac::Command),
@@ -110,9 +130,18 @@ enum Noun {
     /// The switches that weft programs.
     #[command(subcommand)]
     Agent(agent::Command),
+    /// Groups of replicas with a name.
+    #[command(subcommand)]
+    Context(context::Command),
+    #[command(flatten)]
+    Manual(manual::Command),
 }
 
 fn main() -> ExitCode {
+    // A shell that completes a line runs this program in its own way, which ends here.
+    clap_complete::CompleteEnv::with_factory(Arguments::command)
+        .var(completion::VARIABLE)
+        .complete();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(help) => return explain(&help),
@@ -152,24 +181,53 @@ fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
     runtime.block_on(ask(arguments, out))
 }
 
+/// Who is asked where no argument says so: the environment, the context that is used, or this machine.
+fn addresses() -> Vec<String> {
+    let given = std::env::var("WEFT_ADDRESS").unwrap_or_default();
+    let given = given
+        .split(',')
+        .filter(|it| connection::address(it).is_ok());
+    let given: Vec<_> = given.map(str::to_owned).collect();
+    if !given.is_empty() {
+        return given;
+    }
+    let name = std::env::var("WEFT_CONTEXT").ok();
+    let contexts = context::Contexts::read();
+    let used = contexts.and_then(|it| it.addresses(name.as_deref()));
+    let used = used.ok().flatten();
+    used.unwrap_or_else(|| vec![DEFAULT_ADDRESS.to_owned()])
+}
+
 async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
     let Arguments {
         address,
+        context,
         output: format,
+        no_headers,
         timeout,
         noun,
     } = arguments;
+    let local = matches!(noun, Noun::Context(_) | Noun::Manual(_));
+    let addresses = match address.is_empty() && !local {
+        true => context::Contexts::read()?.addresses(context.as_deref())?,
+        false => Some(address),
+    };
+    let addresses = addresses.unwrap_or_else(|| vec![DEFAULT_ADDRESS.to_owned()]);
     let mut dialog = Dialog {
-        connection: Connection::new(address, Duration::from_secs(timeout)),
+        connection: Connection::new(addresses, Duration::from_secs(timeout)),
         format,
+        headers: !no_headers,
         out,
     };
     match noun {
+        Noun::Status => status::run(&mut dialog).await,
+        Noun::Context(command) => command.run(&mut dialog),
+        Noun::Manual(command) => command.run(&mut dialog),
         Noun::Peer(command) => command.run(&mut dialog).await,
         Noun::Route(command) => command.run(&mut dialog).await,
         Noun::Segment(command) => command.run(&mut dialog).await,
-        Noun::Neighbor(command) => command.run(&mut dialog).await,
-        Noun::Flood(command) => command.run(&mut dialog).await,
+        Noun::Host(command) => command.run(&mut dialog).await,
+        Noun::Vni(command) => command.run(&mut dialog).await,
         Noun::Mac(command) => command.run(&mut dialog).await,
         Noun::Rib(command) => command.run(&mut dialog).await,
         Noun::Vtep(command) => command.run(&mut dialog).await,
@@ -187,7 +245,10 @@ Exit codes:
   0  ok
   1  refused: an argument, a file, or the replica's answer says why
   2  no answer: no weft listens, nothing comes in time, or no majority of replicas agrees
-  3  not so: plan and routing differ or cannot be compared, or a table is not empty in time";
+  3  not so: something is wrong, differs or cannot be compared, or is not reached in time";
+
+/// Where weftd listens unless its file says otherwise.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:7401";
 
 /// A day; more is no timeout.
 const TIMEOUT_MAX_SECS: u64 = 86_400;

@@ -12,24 +12,46 @@ use serde::Serialize;
 pub(crate) enum Format {
     /// Columns for people.
     Table,
+    /// More columns, where there are more.
+    Wide,
     /// For machines; a list has one object a line.
     Json,
     /// For both.
     Yaml,
+    /// Of a list the names alone, one a line.
+    Name,
+}
+
+impl Format {
+    /// Whether columns or lines for people are wanted.
+    pub(crate) fn is_for_people(self) -> bool {
+        matches!(self, Self::Table | Self::Wide | Self::Name)
+    }
 }
 
 /// A row of a list, as an object and in columns.
 pub(crate) trait Row: Serialize {
     /// What stands above the columns.
     const HEADER: &'static [&'static str];
+    /// What stands above the columns that are there with `-o wide` only.
+    const WIDE: &'static [&'static str] = &[];
     /// One text for each column.
     fn cells(&self) -> Vec<String>;
+    /// One text for each further column.
+    fn wide(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// What other commands call it by.
+    fn name(&self) -> String {
+        self.cells().into_iter().next().unwrap_or_default()
+    }
 }
 
 /// A list that is printed page by page; only one page is held.
 pub(crate) struct List<'a> {
     out: &'a mut dyn Write,
     format: Format,
+    headers: bool,
     table: Option<Table>,
     rows: u64,
 }
@@ -40,15 +62,27 @@ impl<'a> List<'a> {
         Self {
             out,
             format,
+            headers: true,
             table: None,
             rows: 0,
         }
     }
 
+    /// With a line above the columns, or without.
+    pub(crate) fn headers(mut self, headers: bool) -> Self {
+        self.headers = headers;
+        self
+    }
+
     /// Prints one page; the first one brings the header, later ones keep at least its widths.
     pub(crate) fn add<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
         match self.format {
-            Format::Table => self.add_to_table(rows)?,
+            Format::Table | Format::Wide => self.add_to_table(rows)?,
+            Format::Name => {
+                for row in rows {
+                    writeln!(self.out, "{}", printable(&row.name()))?;
+                }
+            }
             Format::Json => {
                 for (at, row) in (self.rows..).zip(rows) {
                     self.out
@@ -67,7 +101,7 @@ impl<'a> List<'a> {
     /// Prints what closes the list.
     pub(crate) fn end(self) -> io::Result<()> {
         match (self.format, self.rows) {
-            (Format::Table, _) => Ok(()),
+            (Format::Table | Format::Wide | Format::Name, _) => Ok(()),
             (Format::Json | Format::Yaml, 0) => self.out.write_all(b"[]\n"),
             (Format::Json, _) => self.out.write_all(b"\n]\n"),
             (Format::Yaml, _) => Ok(()),
@@ -75,11 +109,20 @@ impl<'a> List<'a> {
     }
 
     fn add_to_table<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
-        let rows: Vec<_> = rows.iter().map(Row::cells).collect();
+        let wide = self.format == Format::Wide;
+        let cells = |row: &R| match wide {
+            true => [row.cells(), row.wide()].concat(),
+            false => row.cells(),
+        };
+        let rows: Vec<_> = rows.iter().map(cells).collect();
         let first = self.table.is_none();
-        let table = self.table.get_or_insert_with(|| Table::new(R::HEADER));
+        let header = match wide {
+            true => [R::HEADER, R::WIDE].concat(),
+            false => R::HEADER.to_vec(),
+        };
+        let table = self.table.get_or_insert_with(|| Table::new(&header));
         table.fit(&rows);
-        if first {
+        if first && self.headers {
             writeln!(self.out, "{}", table.header())?;
         }
         if !rows.is_empty() {
@@ -96,7 +139,7 @@ pub(crate) fn object(
     value: &impl Serialize,
 ) -> io::Result<bool> {
     match format {
-        Format::Table => return Ok(false),
+        Format::Table | Format::Wide | Format::Name => return Ok(false),
         Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(value)?)?,
         Format::Yaml => out.write_all(yaml(value)?.as_bytes())?,
     }
@@ -105,15 +148,15 @@ pub(crate) fn object(
 
 /// Columns whose widths are known before all rows are.
 pub(crate) struct Table {
-    header: &'static [&'static str],
+    header: Vec<&'static str>,
     widths: Vec<u16>,
 }
 
 impl Table {
     /// As wide as the header.
-    pub(crate) fn new(header: &'static [&'static str]) -> Self {
+    pub(crate) fn new(header: &[&'static str]) -> Self {
         let mut table = Self {
-            header,
+            header: header.to_vec(),
             widths: vec![1; header.len()],
         };
         table.fit(&[header.iter().map(ToString::to_string).collect()]);
@@ -123,7 +166,7 @@ impl Table {
     /// Prints header and rows of a table that is all there.
     pub(crate) fn print(
         out: &mut dyn Write,
-        header: &'static [&'static str],
+        header: &[&'static str],
         rows: &[Vec<String>],
     ) -> io::Result<()> {
         let mut table = Self::new(header);

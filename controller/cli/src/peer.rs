@@ -2,11 +2,16 @@
 
 mod detail;
 
-use clap::Subcommand;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
 use prost_types::Timestamp;
 use serde::Serialize;
+use tokio::time::Instant;
+use tonic::Code;
 use weft_proto::v1::{self as proto, SessionState};
 
+use crate::completion;
 use crate::connection::Connection;
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
@@ -21,8 +26,58 @@ pub(crate) enum Command {
     /// One session: what was agreed, what was announced, and what became of it.
     Show {
         /// Its address or router id.
+        #[arg(add = completion::peers())]
         peer: String,
     },
+    /// Wait until a session is as wanted at the asked replica. Exit code 3: it is not, in time.
+    Wait(Wait),
+    /// End the asked replica's session to a peer; it is opened again as after any other end.
+    Reset {
+        /// Its address or router id.
+        #[arg(add = completion::peers())]
+        peer: String,
+    },
+    /// Have routes told again in a session that goes on.
+    Refresh {
+        /// Its address or router id.
+        #[arg(add = completion::peers())]
+        peer: String,
+        /// Whose routes: the peer's (in), by ROUTE-REFRESH, or weft's (out).
+        #[arg(long, value_enum)]
+        soft: Soft,
+    },
+}
+
+/// What is waited for.
+#[derive(Args)]
+pub(crate) struct Wait {
+    /// Its address or router id.
+    #[arg(add = completion::peers())]
+    peer: String,
+    /// What is waited for.
+    #[arg(long = "for", value_enum, default_value_t = Awaited::Established)]
+    awaited: Awaited,
+    /// How long, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    within: u64,
+}
+
+/// A state that can be waited for.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Awaited {
+    /// Routes are exchanged.
+    Established,
+    /// No routes are exchanged.
+    Gone,
+}
+
+/// Whose routes are told again.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Soft {
+    /// The peer's.
+    In,
+    /// Weft's.
+    Out,
 }
 
 impl Command {
@@ -31,6 +86,9 @@ impl Command {
         match self {
             Self::List => list(dialog).await,
             Self::Show { peer } => show(peer, dialog).await,
+            Self::Wait(wait) => wait.run(dialog).await,
+            Self::Reset { peer } => reset(peer, dialog).await,
+            Self::Refresh { peer, soft } => refresh(peer, soft, dialog).await,
         }
     }
 }
@@ -62,6 +120,77 @@ async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+impl Wait {
+    /// Asks again and again; nobody else is disturbed by it.
+    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        let due = Instant::now() + Duration::from_secs(self.within);
+        loop {
+            let state = self.state(&dialog.connection).await;
+            let is = matches!(state, Ok(SessionState::Established));
+            let known = state.is_ok() && is == (self.awaited == Awaited::Established);
+            if known {
+                return Ok(());
+            }
+            if Instant::now() >= due {
+                let name = output::printable(&self.peer);
+                return Err(match state {
+                    Ok(state) => {
+                        let state = self::state(state);
+                        let reason = format!("{name} is {state} after {} s", self.within);
+                        Failure::Unmet(reason)
+                    }
+                    Err(failure) => failure,
+                });
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// The state at the replica that answers; Idle without a session.
+    async fn state(&self, connection: &Connection) -> Result<SessionState, Failure> {
+        let mut client = connection.peers().await?;
+        let request = proto::GetPeerRequest {
+            name: self.peer.clone(),
+        };
+        match connection.status(client.get_peer(request)).await? {
+            Ok(answer) => {
+                let peer = answer.resource.unwrap_or_default();
+                Ok(peer.session.map_or(SessionState::Idle, |it| it.state()))
+            }
+            Err(status) if status.code() == Code::NotFound => Ok(SessionState::Idle),
+            Err(status) => Err(Failure::from_status(connection.address(), &status)),
+        }
+    }
+}
+
+async fn reset(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.peers().await?;
+    let request = proto::ResetPeerRequest {
+        name,
+        ..proto::ResetPeerRequest::default()
+    };
+    let call = client.reset_peer(request);
+    dialog.connection.answer(call).await.map(|_| ())
+}
+
+async fn refresh(name: String, soft: Soft, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.peers().await?;
+    let direction = match soft {
+        Soft::In => proto::RefreshDirection::In,
+        Soft::Out => proto::RefreshDirection::Out,
+    };
+    let request = proto::RefreshPeerRequest {
+        name,
+        direction: direction.into(),
+        ..proto::RefreshPeerRequest::default()
+    };
+    let call = client.refresh_peer(request);
+    dialog.connection.answer(call).await.map(|_| ())
+}
+
+/// Between two looks.
+const AGAIN: Duration = Duration::from_millis(200);
+
 #[derive(Serialize)]
 struct Peer {
     address: String,
@@ -92,7 +221,7 @@ impl Peer {
             asn: peer.asn.unwrap_or(0),
             router_id: peer.router_id.unwrap_or_default(),
             peer_group: session.peer_group,
-            since_secs: std::time::Duration::from_secs_f64(age).as_secs(),
+            since_secs: Duration::from_secs_f64(age).as_secs(),
             routes: peer.route_count,
             messages_received: session.messages_received,
             messages_sent: session.messages_sent,
@@ -105,7 +234,7 @@ impl Peer {
 }
 
 /// As RFC 4271 §8.2.2 writes it.
-fn state(state: SessionState) -> &'static str {
+pub(crate) fn state(state: SessionState) -> &'static str {
     match state {
         // Without a session here.
         SessionState::Unspecified | SessionState::Idle => "Idle",
@@ -152,6 +281,24 @@ impl output::Row for Peer {
             or_dash(&sessions.join(",")),
             or_dash(&self.last_error),
         ]
+    }
+
+    const WIDE: &'static [&'static str] = &["FAMILIES", "RECEIVED", "SENT", "DYNAMIC"];
+
+    fn wide(&self) -> Vec<String> {
+        vec![
+            or_dash(&self.families.join(",")),
+            self.messages_received.to_string(),
+            self.messages_sent.to_string(),
+            if self.dynamic { "yes" } else { "no" }.to_owned(),
+        ]
+    }
+
+    fn name(&self) -> String {
+        match self.address.as_str() {
+            "" => self.router_id.clone(),
+            address => address.to_owned(),
+        }
     }
 }
 

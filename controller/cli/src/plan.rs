@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use weft_proto::v1 as proto;
 
+use crate::completion;
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Table, printable};
@@ -26,7 +27,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Wanted {
     /// Only this leaf.
-    #[arg(long, value_name = "LEAF")]
+    #[arg(long, value_name = "LEAF", add = completion::switches())]
     leaf: Option<String>,
 }
 

@@ -130,6 +130,10 @@ impl output::Row for Replica {
             or_dash(&self.degraded),
         ]
     }
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
 }
 
 #[cfg(test)]

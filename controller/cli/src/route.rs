@@ -60,6 +60,15 @@ pub(crate) struct Wanted {
     /// Only paths of the peer with this address or router id.
     #[arg(long, value_name = "P")]
     peer: Option<String>,
+    /// Only paths with this route target.
+    #[arg(long, value_name = "AS:N")]
+    route_target: Option<String>,
+    /// Only paths by this VTEP.
+    #[arg(long, value_name = "IP")]
+    vtep: Option<String>,
+    /// Only routes of this host address, and prefixes that cover it.
+    #[arg(long, value_name = "IP")]
+    ip: Option<String>,
     /// Who has to agree on the answer.
     #[arg(long, value_enum, default_value_t = Consistency::Linearizable)]
     consistency: Consistency,
@@ -105,6 +114,9 @@ impl From<Wanted> for proto::ListRoutesRequest {
             vni: wanted.vni,
             mac: wanted.mac,
             peer: wanted.peer,
+            route_target: wanted.route_target,
+            vtep_address: wanted.vtep,
+            ip: wanted.ip,
             ..Self::default()
         }
     }

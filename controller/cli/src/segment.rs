@@ -73,7 +73,9 @@ async fn show(esi: String, wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(
     let answer = dialog.connection.answer(call).await?;
     let segment = answer.resource.unwrap_or_default();
     match dialog.format {
-        Format::Table => Ok(Segment::from(segment).print(dialog.out)?),
+        Format::Table | Format::Wide | Format::Name => {
+            Ok(Segment::from(segment).print(dialog.out)?)
+        }
         Format::Json | Format::Yaml => dialog.rows::<_, Segment>(vec![segment]),
     }
 }

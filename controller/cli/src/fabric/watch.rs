@@ -68,7 +68,7 @@ impl Watch {
         let patient = connection.patient(SILENCE);
         let mut table = Table::new(&["REVISION", "CHANGE", "KIND", "NAME"]);
         table.fit(&[WIDEST.map(str::to_owned).to_vec()]);
-        if dialog.format == Format::Table {
+        if dialog.format.is_for_people() && dialog.headers {
             writeln!(dialog.out, "{}", table.header())?;
         }
         let mut revision = self.after_revision;
@@ -87,7 +87,10 @@ impl Watch {
             for change in answer.changes {
                 let change = Change::from(change);
                 match dialog.format {
-                    Format::Table => writeln!(dialog.out, "{}", table.body(&[change.cells()]))?,
+                    Format::Table | Format::Wide => {
+                        writeln!(dialog.out, "{}", table.body(&[change.cells()]))?;
+                    }
+                    Format::Name => writeln!(dialog.out, "{}", printable(&change.name))?,
                     Format::Json => {
                         let line = serde_json::to_string(&change).map_err(std::io::Error::from)?;
                         writeln!(dialog.out, "{line}")?;

@@ -1,21 +1,31 @@
-//! `weft flood`: which VTEPs get a copy of what is flooded in a VNI.
+//! `weft vni`: VNIs with their flood lists.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tonic::Code;
 use weft_proto::v1 as proto;
 
+use crate::completion;
 use crate::connection::Connection;
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, or_dash};
 use crate::route::Consistency;
 
-/// What can be asked of flooding.
+/// What can be asked of VNIs.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// The VTEPs of each VNI: each floods to all the others.
+    /// Each VNI with its flood list: each of the VTEPs floods to all the others.
     List(Wanted),
+    /// One VNI: its VTEPs, the switches that have them, and how many MAC routes lead to each.
+    Show {
+        /// The VNI.
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=0xff_ffff), add = completion::vnis())]
+        vni: u32,
+        /// Who has to agree on the answer.
+        #[arg(long, value_enum, default_value_t = Consistency::Linearizable)]
+        consistency: Consistency,
+    },
 }
 
 /// Which lists are wanted.
@@ -32,7 +42,13 @@ pub(crate) struct Wanted {
 impl Command {
     /// Asks and prints.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let Self::List(wanted) = self;
+        let wanted = match self {
+            Self::List(wanted) => wanted,
+            Self::Show { vni, consistency } => {
+                let consistency = proto::Consistency::from(consistency).into();
+                return show(proto::GetVniRequest { consistency, vni }, dialog).await;
+            }
+        };
         let consistency = proto::Consistency::from(wanted.consistency).into();
         match wanted.vni {
             Some(vni) => one(proto::GetVniRequest { consistency, vni }, dialog).await,
@@ -67,6 +83,42 @@ async fn one(request: proto::GetVniRequest, dialog: &mut Dialog<'_>) -> Result<(
         }
     };
     dialog.rows::<_, FloodList>(vni.into_iter().collect())
+}
+
+async fn show(request: proto::GetVniRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let mut client = dialog.connection.evpn().await?;
+    let answer = dialog.connection.answer(client.get_vni(request)).await?;
+    let vteps = answer.resource.unwrap_or_default().vteps;
+    dialog.rows::<_, Member>(vteps)
+}
+
+#[derive(Serialize)]
+struct Member {
+    address: String,
+    switch: String,
+    macs: u64,
+}
+
+impl From<proto::VniVtep> for Member {
+    fn from(vtep: proto::VniVtep) -> Self {
+        Self {
+            address: vtep.address,
+            switch: vtep.switch_name.unwrap_or_default(),
+            macs: vtep.mac_route_count,
+        }
+    }
+}
+
+impl output::Row for Member {
+    const HEADER: &'static [&'static str] = &["VTEP", "SWITCH", "MACS"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.address.clone(),
+            or_dash(&self.switch),
+            self.macs.to_string(),
+        ]
+    }
 }
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! `weft neighbor`: which IP address is at which MAC address behind which VTEP.
+//! `weft host`: which IP address is at which MAC address behind which VTEP.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::{self, or_dash};
 use crate::route::Consistency;
 
-/// What can be asked of neighbors.
+/// What can be asked of hosts.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Every claim to an IP address that a route of type 2 makes.
@@ -58,11 +58,11 @@ async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let page = connection.answer(call).await?;
         Ok((page.host_addresses, page.next_page_token))
     };
-    dialog.pages::<_, Neighbor>(ask).await
+    dialog.pages::<_, Host>(ask).await
 }
 
 #[derive(Serialize)]
-struct Neighbor {
+struct Host {
     vni: u32,
     rd: String,
     ip: String,
@@ -76,7 +76,7 @@ struct Neighbor {
     duplicate: bool,
 }
 
-impl From<proto::HostAddress> for Neighbor {
+impl From<proto::HostAddress> for Host {
     fn from(host: proto::HostAddress) -> Self {
         Self {
             vni: host.vni.unwrap_or(0),
@@ -94,7 +94,7 @@ impl From<proto::HostAddress> for Neighbor {
     }
 }
 
-impl output::Row for Neighbor {
+impl output::Row for Host {
     const HEADER: &'static [&'static str] = &["VNI", "IP", "MAC", "VTEP", "ESI", "FLAGS"];
 
     fn cells(&self) -> Vec<String> {
@@ -117,6 +117,10 @@ impl output::Row for Neighbor {
             or_dash(&flags.collect::<Vec<_>>().join(",")),
         ]
     }
+
+    fn name(&self) -> String {
+        self.ip.clone()
+    }
 }
 
 #[cfg(test)]
@@ -126,9 +130,9 @@ mod tests {
     use crate::output::List;
 
     #[test]
-    fn neighbors_in_columns() {
+    fn hosts_in_columns() {
         let claim = |mac: &str| {
-            Neighbor::from(proto::HostAddress {
+            Host::from(proto::HostAddress {
                 vni: Some(100),
                 ip: "198.51.100.1".to_owned(),
                 mac: mac.to_owned(),
