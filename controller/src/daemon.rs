@@ -38,7 +38,7 @@ use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
 use crate::operator::metrics;
-use crate::operator::services::{AGREEING, ALONE, services, with_json};
+use crate::operator::services::{AGREEING, ALONE, at_leader, services, with_json};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
@@ -160,7 +160,7 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
         &mut tasks,
     );
     if let Some(raft) = listeners.raft {
-        serve_raft(&config, &stopped, raft, &shared, &mut tasks);
+        serve_raft(&config, &stopped, raft, &shared, &led, &mut tasks);
     }
     serve_metrics(
         &stopped,
@@ -334,6 +334,7 @@ fn serve_raft(
     stopped: &watch::Receiver<bool>,
     raft: TcpListener,
     shared: &Arc<Shared>,
+    led: &Led,
     tasks: &mut Tasks,
 ) {
     let members = shared.members.clone();
@@ -341,7 +342,8 @@ fn serve_raft(
     let server = Server::builder()
         .initial_stream_window_size(RAFT_WINDOW)
         .initial_connection_window_size(RAFT_WINDOW)
-        .add_service(ConsensusServer::new(inbound));
+        .add_service(ConsensusServer::new(inbound))
+        .add_service(at_leader(shared, led));
     let done = until(stopped.clone());
     tasks.spawn("Raft listener", async move {
         let served = server

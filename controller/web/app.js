@@ -71,7 +71,7 @@ const frame = (faults) => html`
 
 /** Asks for what a view shows, once per key and again after `age` milliseconds; the last answer meanwhile. */
 page.ask = (key, question, age = 5_000) => {
-  const known = page.answers.get(key) ?? { at: 0 };
+  const known = page.answers.get(key) ?? { at: -Infinity };
   const now = performance.now();
   if (!known.asking && now - known.at > age) {
     known.asking = true;
@@ -86,7 +86,7 @@ page.ask = (key, question, age = 5_000) => {
   return known;
 };
 /** What was answered is old: it is asked again. */
-page.stale = () => page.answers.forEach((known) => { known.at = 0; });
+page.stale = () => page.answers.forEach((known) => { known.at = -Infinity; });
 
 async function look() {
   const part = async (name, question) => {
@@ -125,6 +125,7 @@ addEventListener("hashchange", () => {
   draw();
   document.getElementById("main")?.focus();
 });
+document.getElementById("app").replaceChildren();
 watch(
   (answer) => {
     if (follow(model, answer, gathering)) {

@@ -85,7 +85,7 @@ const route = (it) => html`<article class="route">
     ${facts([
       ["AS path", path.as_path], ["Local preference", `${path.local_preference}`], ["MED", path.med],
       ["Segment", path.esi && !/^00(:00)*$/.test(path.esi) ? path.esi : ""],
-      ["Communities", (path.communities ?? []).join(" ")], ["Extended", foreign((path.extended_communities ?? []).join(" "))],
+      ["Communities", (path.communities ?? []).join(" ")], ["Extended", path.extended_communities?.length ? foreign(path.extended_communities.join(" ")) : ""],
       ["Large", (path.large_communities ?? []).join(" ")], ["Stale", word(path.staleness, "STALENESS_").replace(/unspecified|fresh/, "")],
     ])}
     ${path.advertisements?.length ? html`<details><summary>advertised to ${path.advertisements.filter((it) => it.advertised).length} of ${path.advertisements.length} peers of this replica</summary>

@@ -91,6 +91,11 @@ function drawnSwitch({ it, x, y, width, height, named }, chosen, silent) {
   </a>`;
 }
 
+const labels = (it) => {
+  const pairs = Object.entries(it.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  return pairs.length ? foreign(pairs.join(" ")) : "";
+};
+
 function aboutSwitch(model, it, share, silent) {
   const links = [...model.links.values()].filter((link) => link.a.switch_name === it.name || link.b.switch_name === it.name);
   const ports = [...model.hostPorts.values()].filter((port) => port.switch_name === it.name);
@@ -101,7 +106,7 @@ function aboutSwitch(model, it, share, silent) {
       ["Agent", it.agent_address && foreign(it.agent_address)],
       ["Plan", it.role === "SWITCH_ROLE_LEAF" && to("plan", it.name, "how it spreads what it sends")],
       ["Host ports", ports.length ? `${ports.length}` : ""],
-      ["Labels", foreign(Object.entries(it.labels ?? {}).map(([key, value]) => `${key}=${value}`).join(" "))],
+      ["Labels", labels(it)],
     ].map(([name, value]) => [name, value === false ? "" : value]))}
     ${table(["Link", "Capacity", "State", "Share"], links.sort(numeric).map((link) => [
       html`<a href="#/map?link=${encodeURIComponent(link.name)}"><bdi>${link.name}</bdi></a>`, rate(link.capacity_bps),

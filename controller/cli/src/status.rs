@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tonic::{Code, Status};
 use weft_proto::v1::{self as proto, ReplicaRole, SessionState};
 
 use crate::agent;
@@ -289,15 +288,8 @@ async fn announced(connection: &Connection) -> Result<BTreeSet<String>, Failure>
 }
 
 async fn agents(connection: &Connection, report: &mut Report) {
-    let mut answer = Err(NOT_ASKED);
-    for replica in connection.each() {
-        answer = agents_of(&replica).await.map_err(|it| it.to_string());
-        if !matches!(answer, Ok(None)) {
-            break;
-        }
-    }
-    let (summary, wrong) = match answer {
-        Ok(Some(agents)) => {
+    let (summary, wrong) = match agents_of(connection).await {
+        Ok(agents) => {
             let wrong = agents.iter().filter_map(|agent| {
                 use proto::SwitchAgentState as State;
                 if matches!(agent.state(), State::InSync | State::Shadow | State::Off) {
@@ -315,54 +307,28 @@ async fn agents(connection: &Connection, report: &mut Report) {
                 wrong.collect(),
             )
         }
-        Ok(None) => (ONLY_THE_LEADER.to_owned(), Vec::new()),
-        Err(failure) => ("not known".to_owned(), vec![failure]),
+        Err(failure) => ("not known".to_owned(), vec![failure.to_string()]),
     };
     report.part("agents", summary, wrong);
 }
 
-/// None: another replica knows.
-async fn agents_of(connection: &Connection) -> Result<Option<Vec<proto::SwitchAgent>>, Failure> {
+async fn agents_of(connection: &Connection) -> Result<Vec<proto::SwitchAgent>, Failure> {
     let mut client = connection.plans().await?;
-    let (mut agents, mut token) = (Vec::new(), String::new());
-    loop {
+    let ask = async |page_token| {
         let request = proto::ListSwitchAgentsRequest {
             page_size: PAGE_SIZE,
-            page_token: token.clone(),
+            page_token,
         };
-        let page = connection
-            .status(client.list_switch_agents(request))
-            .await?;
-        let Some(page) = at_leader(connection, page)? else {
-            return Ok(None);
-        };
-        agents.extend(page.switch_agents);
-        if page.next_page_token.is_empty() {
-            return Ok(Some(agents));
-        }
-        connection.advance(&mut token, page.next_page_token)?;
-    }
-}
-
-/// An answer, or None if another replica leads.
-fn at_leader<T>(connection: &Connection, answer: Result<T, Status>) -> Result<Option<T>, Failure> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(status) if status.code() == Code::FailedPrecondition => Ok(None),
-        Err(status) => Err(Failure::from_status(connection.address(), &status)),
-    }
+        let call = client.list_switch_agents(request);
+        let page = connection.answer(call).await?;
+        Ok((page.switch_agents, page.next_page_token))
+    };
+    connection.every(ask).await
 }
 
 async fn plans(connection: &Connection, report: &mut Report) {
-    let mut answer = Err(NOT_ASKED);
-    for replica in connection.each() {
-        answer = plans_of(&replica).await.map_err(|it| it.to_string());
-        if !matches!(answer, Ok(None)) {
-            break;
-        }
-    }
-    let (summary, wrong) = match answer {
-        Ok(Some(diffs)) => {
+    let (summary, wrong) = match plans_of(connection).await {
+        Ok(diffs) => {
             let wrong = diffs.iter().filter_map(|diff| {
                 let differing = diff.prefixes.iter().filter(|it| it.differs).count();
                 let on = diff.mode() == proto::BalanceMode::On;
@@ -378,33 +344,23 @@ async fn plans(connection: &Connection, report: &mut Report) {
                 wrong.collect(),
             )
         }
-        Ok(None) => (ONLY_THE_LEADER.to_owned(), Vec::new()),
-        Err(failure) => ("not known".to_owned(), vec![failure]),
+        Err(failure) => ("not known".to_owned(), vec![failure.to_string()]),
     };
     report.part("plans", summary, wrong);
 }
 
-/// None: another replica knows.
-async fn plans_of(connection: &Connection) -> Result<Option<Vec<proto::LeafPlanDiff>>, Failure> {
+async fn plans_of(connection: &Connection) -> Result<Vec<proto::LeafPlanDiff>, Failure> {
     let mut client = connection.plans().await?;
-    let (mut diffs, mut token) = (Vec::new(), String::new());
-    loop {
+    let ask = async |page_token| {
         let request = proto::ListLeafPlanDiffsRequest {
             page_size: PAGE_SIZE,
-            page_token: token.clone(),
+            page_token,
         };
-        let page = connection
-            .status(client.list_leaf_plan_diffs(request))
-            .await?;
-        let Some(page) = at_leader(connection, page)? else {
-            return Ok(None);
-        };
-        diffs.extend(page.leaf_plan_diffs);
-        if page.next_page_token.is_empty() {
-            return Ok(Some(diffs));
-        }
-        connection.advance(&mut token, page.next_page_token)?;
-    }
+        let call = client.list_leaf_plan_diffs(request);
+        let page = connection.answer(call).await?;
+        Ok((page.leaf_plan_diffs, page.next_page_token))
+    };
+    connection.every(ask).await
 }
 
 async fn macs(connection: &Connection, report: &mut Report) {
@@ -437,8 +393,6 @@ async fn macs(connection: &Connection, report: &mut Report) {
     }
 }
 
-const NOT_ASKED: String = String::new();
-const ONLY_THE_LEADER: &str = "only the leader knows, and is not among the addresses";
 /// Lines of each part; the rest is counted.
 const SHOWN: usize = 20;
 /// A replica that applies more later than the leader commits is behind: seconds of a busy fabric.

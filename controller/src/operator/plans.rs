@@ -6,31 +6,35 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use weft_proto::v1::{self as proto, plan_service_server};
 
+use self::leader::{Leader, Way};
 use super::access::{Permission, permit};
 use super::page::{self, Page};
-use super::replicas::{self, Addresses};
+use super::replicas::Addresses;
 use super::{Answer, header, off_the_runtime, refusal};
 use crate::daemon::switches::led::Led;
 use crate::fabric::topology::SwitchName;
 use crate::speaker::Shared;
 
 mod balance;
+mod leader;
 mod leaf;
+
+pub use leader::AtLeader;
 
 /// Answers of plans.
 pub struct Service {
     shared: Arc<Shared>,
     led: Led,
-    addresses: Arc<Addresses>,
+    way: Way,
 }
 
 impl Service {
     /// For a running daemon.
     pub fn new(shared: Arc<Shared>, led: Led, addresses: Arc<Addresses>) -> Self {
         Self {
+            way: Way::new(Arc::clone(&shared), addresses),
             shared,
             led,
-            addresses,
         }
     }
 
@@ -38,11 +42,6 @@ impl Service {
     fn leaf(&self, name: &str) -> Result<SwitchName, Status> {
         balance::known(self.led.topology().as_deref(), name)?;
         Ok(name.into())
-    }
-
-    /// Who leads, if it is another replica.
-    fn only_the_leader(&self) -> Result<(), Status> {
-        replicas::only_the_leader(&self.shared, &self.addresses)
     }
 
     /// The switches that weft programs, by name.
@@ -99,7 +98,9 @@ impl plan_service_server::PlanService for Service {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let after = page::after(leaf::DIFFS, &request.page_token)?.map(str::to_owned);
-        self.only_the_leader()?;
+        if let Leader::There(mut leader) = self.way.leader()? {
+            return leader::answered(leader.list_leaf_plan_diffs(request).await);
+        }
         let (led, size) = (self.led.clone(), page::size(request.page_size)?);
         let page = move || leaf::diffs(&led, after.as_deref(), size);
         let (leaf_plan_diffs, next_page_token) = off_the_runtime(page).await??;
@@ -115,7 +116,9 @@ impl plan_service_server::PlanService for Service {
         request: Request<proto::GetLeafPlanDiffRequest>,
     ) -> Answer<proto::GetLeafPlanDiffResponse> {
         permit(&request, Permission::ReadPlans)?;
-        self.only_the_leader()?;
+        if let Leader::There(mut leader) = self.way.leader()? {
+            return leader::answered(leader.get_leaf_plan_diff(request).await);
+        }
         let leaf = self.leaf(&request.get_ref().leaf_name)?;
         let led = self.led.clone();
         let diff = off_the_runtime(move || leaf::diff(&led, &leaf)).await??;
@@ -132,7 +135,9 @@ impl plan_service_server::PlanService for Service {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let after = page::after(AGENTS, &request.page_token)?;
-        self.only_the_leader()?;
+        if let Leader::There(mut leader) = self.way.leader()? {
+            return leader::answered(leader.list_switch_agents(request.clone()).await);
+        }
         let rest = self.agents().into_iter();
         let rest = rest.filter(|row| after.is_none_or(|after| row.switch_name.as_str() > after));
         let page = Page::of(page::size(request.page_size)?, rest);
@@ -148,7 +153,9 @@ impl plan_service_server::PlanService for Service {
         request: Request<proto::GetSwitchAgentRequest>,
     ) -> Answer<proto::GetSwitchAgentResponse> {
         permit(&request, Permission::ReadPlans)?;
-        self.only_the_leader()?;
+        if let Leader::There(mut leader) = self.way.leader()? {
+            return leader::answered(leader.get_switch_agent(request).await);
+        }
         let name = request.into_inner().switch_name;
         let mut agents = self.agents().into_iter();
         let agent = agents.find(|agent| agent.switch_name == name);

@@ -83,18 +83,7 @@ pub(super) fn missing_because(
     refuse(Code::NotFound, "NO_SUCH_RESOURCE", &metadata, message)
 }
 
-/// Only the leader knows, which is another replica; `address` is where it takes Raft messages.
-pub(super) fn not_leader(own: u64, leader: u64, address: Option<&str>) -> Status {
-    let message = format!(
-        "only the leader knows: ask replica {leader} ({}); this is replica {own}",
-        address.unwrap_or("of an unknown address"),
-    );
-    let leader = leader.to_string();
-    let mut metadata = vec![("leader_id", &*leader)];
-    metadata.extend(address.map(|address| ("address", address)));
-    refuse(Code::FailedPrecondition, "NOT_LEADER", &metadata, message)
-}
-
+/// Nobody leads, or the one that did does not answer.
 pub(super) fn nobody_leads() -> Status {
     let message = "only the leader knows, and there is none";
     refuse(Code::Unavailable, "NO_LEADER", &[], message)
@@ -294,20 +283,6 @@ mod tests {
         let bad = refused.get_details_bad_request().unwrap();
         assert!(!bad.field_violations.is_empty());
         assert!(refused.message().ends_with("; and 99 more"), "{refused}");
-    }
-
-    #[test]
-    fn who_leads_is_there_for_programs_and_for_people() {
-        let refusal = not_leader(1, 2, Some("192.0.2.2:7400"));
-        let said = "only the leader knows: ask replica 2 (192.0.2.2:7400); this is replica 1";
-        assert_eq!(refusal.message(), said);
-        let info = refusal.get_details_error_info().unwrap();
-        assert_eq!(info.reason, "NOT_LEADER");
-        assert_eq!(info.metadata["leader_id"], "2");
-        assert_eq!(info.metadata["address"], "192.0.2.2:7400");
-        let refusal = not_leader(1, 2, None);
-        let info = refusal.get_details_error_info().unwrap();
-        assert!(!info.metadata.contains_key("address"));
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use prost_types::Timestamp;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 use weft_proto::v1::{self as proto, ReplicaRole, replica_service_server};
 use weft_store::Role;
 
 use super::access::{Permission, permit};
 use super::page::{self, Page};
-use super::{Answer, header, refusal};
+use super::{Answer, header};
 use crate::consensus::Group;
 use crate::speaker::Shared;
 
@@ -109,23 +109,6 @@ fn other(group: &Group, id: u64, now: SystemTime) -> proto::Replica {
         last_contact_time: time.map(Timestamp::from),
         ..proto::Replica::default()
     }
-}
-
-/// Refuses what this replica does not know since it does not lead, and says who does.
-pub(super) fn only_the_leader(shared: &Shared, addresses: &Addresses) -> Result<(), Status> {
-    let group = shared.consensus.group().borrow().clone();
-    if group.leads() {
-        return Ok(());
-    }
-    let own = group.status.id;
-    let leader = group.status.leader.filter(|leader| *leader != own);
-    Err(match leader {
-        Some(leader) => {
-            let address = addresses.get(&leader).filter(|it| !it.is_empty());
-            refusal::not_leader(own, leader, address.map(String::as_str))
-        }
-        None => refusal::nobody_leads(),
-    })
 }
 
 const LIST: &str = "replicas";

@@ -1,6 +1,5 @@
 //! The service of routes: every path, why the best one won, and to whom it is advertised. Knows no table's rows.
 
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -9,8 +8,8 @@ use tonic::{Request, Response, Status};
 use weft_bgp::attribute::ExtendedCommunity;
 use weft_bgp::family::Family;
 use weft_bgp::table::Table;
+use weft_evpn::Vni;
 use weft_evpn::community::RouteTarget;
-use weft_evpn::{Mac, Vni};
 use weft_proto::v1::{self as proto, RouteView, route_service_server};
 
 use self::explain::Sessions;
@@ -199,63 +198,31 @@ impl route_service_server::RouteService for Service {
 /// Which routes a request asks for, and whether in full.
 fn wanted(request: &proto::ListRoutesRequest) -> Result<(Filter, bool), Status> {
     let mut faults = InvalidFabric::default();
-    let mut fault = |field: &str, text: &dyn std::fmt::Debug, kind: &str| {
-        faults.fault(field, format_args!("{text:?} is {kind}"));
-    };
     let route_type = request.route_type.map(|number| {
         let known = u8::try_from(number).ok().filter(|number| *number > 0);
-        known.or_else(|| {
-            fault("route_type", &number, "not 1 to 255");
-            None
-        })
+        known.or_else(|| fault(&mut faults, "route_type", &number, "not 1 to 255"))
     });
     let vni = request.vni.map(|number| {
         let known = Vni::new(number).map(Vni::number);
-        known.or_else(|| {
-            fault("vni", &number, "not a VNI");
-            None
-        })
+        known.or_else(|| fault(&mut faults, "vni", &number, "not a VNI"))
     });
-    let mac = request.mac.as_ref().map(|text| {
-        let known = Mac::from_str(text).ok();
-        known.or_else(|| {
-            fault("mac", text, "not a MAC address");
-            None
-        })
-    });
-    let peer = request.peer.as_ref().map(|text| {
-        let known = IpAddr::from_str(text).ok();
-        known.or_else(|| {
-            fault("peer", text, "neither an address nor a router id");
-            None
-        })
-    });
-    let vtep = request.vtep_address.as_ref().map(|text| {
-        let known = IpAddr::from_str(text).ok();
-        known.or_else(|| {
-            fault("vtep_address", text, "not an address");
-            None
-        })
-    });
-    let ip = request.ip.as_ref().map(|text| {
-        let known = IpAddr::from_str(text).ok();
-        known.or_else(|| {
-            fault("ip", text, "not an address");
-            None
-        })
-    });
-    let target = request.route_target.as_ref().map(|text| {
-        let known = RouteTarget::from_str(text).ok();
-        known.or_else(|| {
-            fault("route_target", text, "not a route target");
-            None
-        })
-    });
+    let mut read = Read(&mut faults);
+    let mac = read.text("mac", request.mac.as_ref(), "not a MAC address");
+    let named = "neither an address nor a router id";
+    let peer = read.text("peer", request.peer.as_ref(), named);
+    let target = request.route_target.as_ref();
+    let target: Option<RouteTarget> = read.text("route_target", target, "not a route target");
+    let vtep = read.text(
+        "vtep_address",
+        request.vtep_address.as_ref(),
+        "not an address",
+    );
+    let ip = read.text("ip", request.ip.as_ref(), "not an address");
     let full = match RouteView::try_from(request.view) {
         Ok(RouteView::Full) => true,
         Ok(RouteView::Basic | RouteView::Unspecified) => false,
         Err(_) => {
-            fault("view", &request.view, "not a view");
+            faults.fault("view", format_args!("{:?} is not a view", request.view));
             false
         }
     };
@@ -263,14 +230,36 @@ fn wanted(request: &proto::ListRoutesRequest) -> Result<(Filter, bool), Status> 
     let filter = Filter {
         route_type: route_type.flatten(),
         vni: vni.flatten(),
-        mac: mac.flatten(),
-        peer: peer.flatten(),
-        route_targets: target.flatten().map(alike).unwrap_or_default(),
-        vtep: vtep.flatten(),
-        ip: ip.flatten(),
+        mac,
+        peer,
+        route_targets: target.map(alike).unwrap_or_default(),
+        vtep,
+        ip,
         name: Name::new(request.key.clone(), request.rd.clone()),
     };
     Ok((filter, full))
+}
+
+/// Reads texts of a request, and keeps what is wrong with them.
+struct Read<'a>(&'a mut InvalidFabric);
+
+impl Read<'_> {
+    fn text<T: FromStr>(&mut self, field: &str, text: Option<&String>, kind: &str) -> Option<T> {
+        let text = text?;
+        let known = text.parse().ok();
+        known.or_else(|| fault(self.0, field, text, kind))
+    }
+}
+
+/// Says that a value is none of its kind; there is none, then.
+fn fault<T>(
+    faults: &mut InvalidFabric,
+    field: &str,
+    value: &dyn std::fmt::Debug,
+    kind: &str,
+) -> Option<T> {
+    faults.fault(field, format_args!("{value:?} is {kind}"));
+    None
 }
 
 /// The forms that are written as a route target is: an AS below 65536 has one of two octets and one of four.
@@ -323,13 +312,42 @@ mod tests {
             route_type: Some(256),
             vni: Some(1 << 24),
             mac: Some("x".to_owned()),
+            route_target: Some("64496".to_owned()),
+            vtep_address: Some("leaf1".to_owned()),
+            ip: Some("10.0.0.0/8".to_owned()),
             view: 9,
             ..proto::ListRoutesRequest::default()
         });
         let status = status.unwrap_err();
         assert_eq!(
             crate::operator::lone::fields(&status),
-            ["route_type", "vni", "mac", "view"]
+            [
+                "route_type",
+                "vni",
+                "mac",
+                "route_target",
+                "vtep_address",
+                "ip",
+                "view"
+            ]
         );
+    }
+
+    #[test]
+    fn a_route_target_is_found_in_each_form_that_is_written_alike() {
+        let forms = |text: &str| alike(text.parse().unwrap());
+        let written = |forms: Vec<ExtendedCommunity>| {
+            let texts = forms.into_iter().map(|it| it.to_string());
+            texts.collect::<std::collections::BTreeSet<_>>()
+        };
+        for text in [
+            "64496:100",
+            "192.0.2.1:100",
+            "4200000000:100",
+            "64496:100000",
+        ] {
+            assert_eq!(written(forms(text)), [format!("RT:{text}")].into());
+        }
+        assert!(forms("64496:100").contains(&RouteTarget::four_octet_as(64_496, 100).octets()));
     }
 }

@@ -46,6 +46,15 @@ pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Ro
         .add_service(config_service_server::ConfigServiceServer::new(config))
 }
 
+/// What other replicas ask the leader for, on behalf of whoever called them.
+pub fn at_leader(
+    shared: &Arc<Shared>,
+    led: &Led,
+) -> plan_service_server::PlanServiceServer<plans::AtLeader> {
+    let service = plans::Service::new(Arc::clone(shared), led.clone(), Arc::default());
+    plan_service_server::PlanServiceServer::new(plans::AtLeader::new(service))
+}
+
 /// The services, counted, and JSON beside them at the same port.
 pub fn with_json(
     services: Routes,
