@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! one file per service:  peers  routes  evpn  replicas  plans  config  fabric  watch
-//! what they share:       tables (how late a read is), header, page, family, refusal, access
+//! what they share:       tables (how late a read is), header, page, family, refusal, access, once
 //! all of them:           services; json asks them over HTTP
 //! ```
 
@@ -18,6 +18,7 @@ pub mod json;
 mod lone;
 mod look;
 pub mod metrics;
+mod once;
 mod page;
 pub mod peers;
 pub mod plans;

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weft_bgp::peer::PeerId;
@@ -43,6 +43,7 @@ use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
 use keys::Keyring;
 use losses::Losses;
+use peer::command::{Command, Refused};
 use peer::{Peer, Setup, Word};
 use reload::Reload;
 use report::{Facts, Report};
@@ -198,6 +199,20 @@ impl Shared {
     pub fn words(&self) -> Vec<mpsc::Sender<Word>> {
         let entries = lock(&self.entries);
         entries.values().map(|entry| entry.words.clone()).collect()
+    }
+
+    /// Has the task of a peer do something with its session.
+    ///
+    /// # Errors
+    /// Why it is not done.
+    pub async fn command(&self, peer: IpAddr, command: Command) -> Result<(), Refused> {
+        let words = lock(&self.entries).get(&peer).map(|it| it.words.clone());
+        let words = words.ok_or(Refused::NotEstablished)?;
+        let (done, answer) = oneshot::channel();
+        // A task that ends meanwhile has no session any more.
+        let sent = words.send(Word::Do(command, done)).await;
+        sent.map_err(|_| Refused::NotEstablished)?;
+        answer.await.unwrap_or(Err(Refused::NotEstablished))
     }
 
     /// Every peer with what it reports.
@@ -409,7 +424,9 @@ impl Speaker {
                     tracing::debug!(peer = %address, "the peer's task is busy; connection refused");
                     return;
                 }
-                Ok(()) | Err(mpsc::error::TrySendError::Closed(Word::Show(_))) => return,
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(Word::Show(_) | Word::Do(..))) => {
+                    return;
+                }
             },
         };
         let Some(setup) = self.shared.setup(address) else {

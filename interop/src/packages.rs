@@ -113,6 +113,45 @@ pub(crate) const CONTRACT: [Need; 1] = [Need {
     found: || command::exists("npx"),
 }];
 
+/// To make clients of the contract, and to ask weftd in JSON.
+pub(crate) const CLIENTS: [Need; 7] = [
+    Need {
+        package: "python3-venv",
+        found: || command::answer(&["python3", "-c", "import ensurepip, venv"]).is_ok(),
+    },
+    Need {
+        package: "curl",
+        found: || command::exists("curl"),
+    },
+    Need {
+        package: "golang-go",
+        found: || command::exists("go"),
+    },
+    Need {
+        package: "protoc-gen-go",
+        found: || command::exists("protoc-gen-go"),
+    },
+    Need {
+        package: "protoc-gen-go-grpc",
+        found: || command::exists("protoc-gen-go-grpc"),
+    },
+    Need {
+        package: "golang-google-grpc-dev",
+        found: || go_package("grpc"),
+    },
+    Need {
+        package: "golang-google-protobuf-dev",
+        found: || go_package("protobuf"),
+    },
+];
+
+/// Go's packages of Google that Debian brings as source.
+fn go_package(name: &str) -> bool {
+    Path::new("/usr/share/gocode/src/google.golang.org")
+        .join(name)
+        .is_dir()
+}
+
 /// To build weftd: bindgen wants libclang, RocksDB a C++ compiler, the raft crate's build `protoc`.
 pub(crate) const BUILD: [Need; 4] = [
     Need {

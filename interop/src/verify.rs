@@ -1,6 +1,8 @@
 //! `cargo verify`: every check of the tree as a named step. A step that cannot run has failed, unless
 //! somebody asked to skip it by name.
 
+mod clients;
+
 use std::{
     fs,
     path::Path,
@@ -42,7 +44,7 @@ struct Step {
     run: fn(&Arguments) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 13] = [
     Step {
         name: "format",
         asks: "cargo fmt --check",
@@ -92,6 +94,16 @@ const STEPS: [Step; 11] = [
         name: "watch",
         asks: "a client follows every change while three leaders are killed",
         run: watch,
+    },
+    Step {
+        name: "openapi",
+        asks: "every path of /openapi.json, with what fits it and what does not",
+        run: clients::openapi,
+    },
+    Step {
+        name: "clients",
+        asks: "the Python client and its story, and Go stubs that compile",
+        run: clients::clients,
     },
     Step {
         name: "labs",

@@ -20,6 +20,8 @@ pub(super) enum Permission {
     ChangeFabric,
     /// Look at peers and sessions.
     ReadPeers,
+    /// Reset a session, or have its routes told again.
+    ControlSessions,
     /// Look at routes, and at what they say of the overlay.
     ReadRoutes,
     /// Take freezes and alarms of MAC addresses back.

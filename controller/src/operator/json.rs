@@ -31,7 +31,7 @@ use tokio::time::timeout;
 use tonic::Status;
 use tower::ServiceExt;
 
-use self::guard::{Guard, Refused};
+use self::guard::Guard;
 use self::route::{Found, Route, Routes};
 use super::refusal;
 use crate::config::Api;
@@ -85,10 +85,8 @@ impl Gateway {
         }
         let (head, body) = request.into_parts();
         let inner = &self.inner;
-        match inner.guard.admit(&head) {
-            Ok(()) => {}
-            Err(Refused::Status(status)) => return answer::refusal(&status),
-            Err(Refused::MediaType) => return answer::media_type(),
+        if let Err(status) = inner.guard.admit(&head) {
+            return answer::refusal(&status);
         }
         match (head.method.as_str(), head.uri.path()) {
             ("GET" | "HEAD", "/livez") => return answer::text(StatusCode::OK, TEXT, "ok\n"),
@@ -105,6 +103,7 @@ impl Gateway {
             _ => {}
         }
         match inner.routes.find(head.method.as_str(), head.uri.path()) {
+            Found::Call(..) if !guard::media_type_fits(&head) => answer::media_type(),
             Found::Call(route, fields) => match inner.call(route, &fields, &head, body).await {
                 Ok(answer) => answer,
                 Err(status) => answer::refusal(&status),

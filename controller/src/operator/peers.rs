@@ -2,18 +2,22 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use weft_bgp::nlri::Nlri;
 use weft_bgp::table::Table;
-use weft_proto::v1::{self as proto, peer_service_server};
+use weft_proto::v1::{self as proto, RefreshDirection, peer_service_server};
 
 pub(in crate::operator) use self::rows::Counted;
 use super::access::{Permission, permit};
+use super::once::{Once, Turn};
 use super::page::{self, Page};
 use super::tables::Tables;
 use super::{Answer, refusal};
 use crate::reflector::Reflector;
+use crate::speaker::peer::command::{Command, Refused};
 use crate::speaker::report::Facts;
 
 mod detail;
@@ -22,12 +26,17 @@ mod rows;
 /// Answers of peers.
 pub struct Service {
     tables: Arc<Tables>,
+    /// Which peer, and what was done with its session.
+    done: Once<(IpAddr, Command)>,
 }
 
 impl Service {
     /// For a running daemon.
     pub fn new(tables: Arc<Tables>) -> Self {
-        Self { tables }
+        Self {
+            tables,
+            done: Once::default(),
+        }
     }
 
     /// What is agreed about peers, how many routes of each there are, and up to where that is complete.
@@ -50,6 +59,32 @@ impl Service {
         };
         let counted = self.tables.walk(0, counted, look, Counted::with).await?;
         Ok(counted.0)
+    }
+
+    /// Has something done with a session of this replica, once.
+    async fn command(&self, name: &str, id: &str, command: Command) -> Result<(), Status> {
+        let shared = self.tables.shared();
+        let reports = shared.reports();
+        let Some((address, _)) = reports.iter().find(named(name)) else {
+            let (known, _) = self.tables.look_indexed(0, Counted::of).await?;
+            return Err(match rows::elsewhere(name, &known) {
+                Some(_) => refusal::not_established(name),
+                None => refusal::missing("name", "peer", name),
+            });
+        };
+        if self.done.begin(id, (*address, command))? == Turn::Again {
+            return Ok(());
+        }
+        let done = timeout(PATIENCE, shared.command(*address, command)).await;
+        let refused = match done {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Refused::NotEstablished)) => refusal::not_established(name),
+            Ok(Err(Refused::NotCapable)) => refusal::not_capable(name),
+            // It may still be done.
+            Err(_) => return Err(refusal::behind()),
+        };
+        self.done.undo(id);
+        Err(refused)
     }
 
     /// One that this replica speaks to.
@@ -93,12 +128,8 @@ impl peer_service_server::PeerService for Service {
     ) -> Answer<proto::GetPeerResponse> {
         permit(&request, Permission::ReadPeers)?;
         let name = request.into_inner().name;
-        let named = |(address, facts): &&(IpAddr, Facts)| {
-            let id = facts.peer.map(|peer| peer.router_id.to_string());
-            address.to_string() == name || id.as_ref() == Some(&name)
-        };
         let reports = self.tables.shared().reports();
-        let report = reports.iter().find(named);
+        let report = reports.iter().find(named(&name));
         let (counted, revision) = self.counted().await?;
         let peer = match report {
             Some((address, facts)) => Some(self.here(*address, facts, &counted)),
@@ -110,6 +141,47 @@ impl peer_service_server::PeerService for Service {
             resource: Some(peer),
         }))
     }
+
+    async fn reset_peer(
+        &self,
+        request: Request<proto::ResetPeerRequest>,
+    ) -> Answer<proto::ResetPeerResponse> {
+        permit(&request, Permission::ControlSessions)?;
+        let proto::ResetPeerRequest { name, request_id } = request.into_inner();
+        self.command(&name, &request_id, Command::Reset).await?;
+        let header = Some(self.tables.header(self.tables.revision().await?));
+        Ok(Response::new(proto::ResetPeerResponse { header }))
+    }
+
+    async fn refresh_peer(
+        &self,
+        request: Request<proto::RefreshPeerRequest>,
+    ) -> Answer<proto::RefreshPeerResponse> {
+        permit(&request, Permission::ControlSessions)?;
+        let request = request.into_inner();
+        let command = match RefreshDirection::try_from(request.direction) {
+            Ok(RefreshDirection::In) => Command::RefreshIn,
+            Ok(RefreshDirection::Out) => Command::RefreshOut,
+            Ok(RefreshDirection::Unspecified) | Err(_) => {
+                let reason = "REFRESH_DIRECTION_IN or REFRESH_DIRECTION_OUT";
+                return Err(refusal::field("direction", reason));
+            }
+        };
+        let id = &request.request_id;
+        self.command(&request.name, id, command).await?;
+        let header = Some(self.tables.header(self.tables.revision().await?));
+        Ok(Response::new(proto::RefreshPeerResponse { header }))
+    }
+}
+
+/// Whether a peer has this address or router id.
+fn named(name: &str) -> impl Fn(&&(IpAddr, Facts)) -> bool {
+    move |(address, facts)| {
+        let id = facts.peer.map(|peer| peer.router_id.to_string());
+        address.to_string() == name || id.as_deref() == Some(name)
+    }
 }
 
 const LIST: &str = "peers";
+/// A peer's task looks up between two parts of a table.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -142,6 +142,23 @@ pub(super) fn request_id_reused() -> Status {
     refuse(Code::InvalidArgument, "REQUEST_ID_REUSED", &[], message)
 }
 
+pub(super) fn not_established(name: &str) -> Status {
+    let message = format!("name: this replica has no established session to {name}");
+    let metadata = [("name", name)];
+    refuse(
+        Code::FailedPrecondition,
+        "NOT_ESTABLISHED",
+        &metadata,
+        message,
+    )
+}
+
+pub(super) fn not_capable(name: &str) -> Status {
+    let message = format!("name: {name} does not have the capability ROUTE-REFRESH");
+    let metadata = [("name", name)];
+    refuse(Code::FailedPrecondition, "NOT_CAPABLE", &metadata, message)
+}
+
 pub(super) fn busy() -> Status {
     let message = "others changed the fabric again and again meanwhile; try again";
     refuse(Code::Aborted, "FABRIC_BUSY", &[], message)

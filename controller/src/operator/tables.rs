@@ -35,6 +35,11 @@ impl Tables {
         header::of(&self.shared, revision)
     }
 
+    /// Up to where this replica has everything.
+    pub(super) async fn revision(&self) -> Result<u64, Status> {
+        self.look(0, Reflector::index).await
+    }
+
     /// Waits until this replica knows everything that was agreed before the call.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 mod asking;
 mod colliding;
+pub mod command;
 mod company;
 mod dialing;
 mod exporting;
@@ -28,7 +29,7 @@ use futures::future::BoxFuture;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weft_bgp::family::Family;
@@ -52,6 +53,7 @@ use crate::reflector::learn::rate::Budget;
 use crate::reflector::owner::Parting;
 
 use asking::Asking;
+use command::{Command, Refused};
 use company::Companions;
 use exporting::Exporting;
 use guessed::Guessed;
@@ -66,6 +68,8 @@ pub enum Word {
     Incoming(TcpStream),
     /// A collector is to be shown the session and all that the peer has announced.
     Show(Tap),
+    /// An operator wants something done with the session, and hears whether it is.
+    Do(Command, oneshot::Sender<Result<(), Refused>>),
 }
 
 /// How to reach a peer.
@@ -352,6 +356,10 @@ impl Peer {
         match word {
             Some(Word::Incoming(stream)) => self.incoming(stream).await,
             Some(Word::Show(tap)) => self.show(&tap),
+            Some(Word::Do(command, done)) => {
+                // Whoever asked may have gone.
+                let _ = done.send(self.obey(command).await);
+            }
             None => self.stop().await,
         }
     }

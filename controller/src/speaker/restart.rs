@@ -45,7 +45,10 @@ fn parting(group: &PeerGroup, negotiated: &Negotiated, reason: &DownReason) -> P
     let ours = matches!(
         reason,
         DownReason::Renewed
-            | DownReason::Stopped(Cease::OutOfResources | Cease::ConfigurationChange, _)
+            | DownReason::Stopped(
+                Cease::OutOfResources | Cease::ConfigurationChange | Cease::Reset,
+                _
+            )
     );
     if ours {
         return Parting::OurDoing;

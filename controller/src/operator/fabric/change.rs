@@ -13,7 +13,7 @@ use weft_proto::v1::ResponseHeader;
 use weft_store::{Batch, Condition, Op, Outcome};
 
 use super::super::access::Identity;
-use super::super::{header, look, refusal};
+use super::super::{header, look, once, refusal};
 use crate::fabric::declared::Declared;
 use crate::fabric::topology::{Change, Topology};
 use crate::ledger::{self, FactKey, Head, Request, RequestId};
@@ -49,7 +49,7 @@ impl Asked {
     pub(super) fn new(request_id: &str, content: u64, validate_only: bool) -> Result<Self, Status> {
         let id = match request_id {
             "" => None,
-            text => Some((uuid(text)?, content)),
+            text => Some((once::uuid(text)?, content)),
         };
         Ok(Self {
             id,
@@ -275,24 +275,6 @@ fn remember(declared: &Declared, ops: &mut Vec<Op>, head: &Head, id: RequestId, 
     }
 }
 
-/// Reads a UUID. RFC 9562 §4.
-fn uuid(text: &str) -> Result<RequestId, Status> {
-    let refused = || refusal::field("request_id", format_args!("{text:?} is not a UUID"));
-    let groups: Vec<&str> = text.split('-').collect();
-    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
-    if lengths != [8, 4, 4, 4, 12] || !text.is_ascii() {
-        return Err(refused());
-    }
-    let digits = groups.concat();
-    let mut octets = [0; 16];
-    for (octet, at) in octets.iter_mut().zip((0..).step_by(2)) {
-        let pair = digits.get(at..at + 2).filter(|it| !it.starts_with('+'));
-        let read = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        *octet = read.ok_or_else(refused)?;
-    }
-    Ok(RequestId(octets))
-}
-
 /// Changes that others make meanwhile are one each; a client that is overtaken so often tries again by itself.
 const ATTEMPTS_MAX: usize = 64;
 /// Requests that are known: each takes 80 octets of every replica.
@@ -308,22 +290,6 @@ mod tests {
     use super::*;
     use crate::fabric::topology::Kind;
     use crate::fabric::topology::tests::leaf_spine;
-
-    #[test]
-    fn a_request_id_is_a_uuid() {
-        let id = uuid("f81d4fae-7dec-11d0-a765-00A0c91e6bf6").unwrap();
-        assert_eq!(id.0[..4], [0xf8, 0x1d, 0x4f, 0xae]);
-        assert_eq!(id.0[15], 0xf6);
-        for bad in [
-            "f81d4fae7dec11d0a76500a0c91e6bf6",
-            "f81d4fae-7dec-11d0-a765-00a0c91e6bfg",
-            "f81d4fae-7dec-11d0-a765-00a0c91e6b+6",
-            "f81d4fae-7dec-11d0-a765-00a0c91e6bé",
-            "x",
-        ] {
-            assert!(uuid(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_change_is_for_the_fabric_that_it_was_decided_from() {

@@ -17,22 +17,14 @@ pub(super) struct Guard {
     pub(super) hosts: Vec<String>,
 }
 
-/// Why a request is not let in.
-pub(super) enum Refused {
-    /// As a call would be refused.
-    Status(Status),
-    /// A change that is not JSON.
-    MediaType,
-}
-
 impl Guard {
-    pub(super) fn admit(&self, request: &Parts) -> Result<(), Refused> {
+    pub(super) fn admit(&self, request: &Parts) -> Result<(), Status> {
         if !self.insecure && !near(request) {
-            return Err(Refused::Status(refusal::insecure()));
+            return Err(refusal::insecure());
         }
         let host = host(request);
         if !host.as_deref().is_some_and(|host| self.ours(host)) {
-            return Err(Refused::Status(refusal::foreign_host()));
+            return Err(refusal::foreign_host());
         }
         if let Some(origin) = request.headers.get(header::ORIGIN) {
             let origin = origin
@@ -40,14 +32,10 @@ impl Guard {
                 .ok()
                 .and_then(|it| it.strip_prefix("http://"));
             if origin.is_none() || origin != host.as_deref() {
-                return Err(Refused::Status(refusal::foreign_origin()));
+                return Err(refusal::foreign_origin());
             }
         }
-        let changes = matches!(request.method, Method::POST | Method::PATCH | Method::PUT);
-        match changes && !json(&request.headers) {
-            true => Err(Refused::MediaType),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// An address, localhost or a listed name: a name that a stranger's DNS leads here is none of them.
@@ -78,6 +66,12 @@ fn host(request: &Parts) -> Option<String> {
     let authority = request.uri.authority().map(|it| it.as_str().to_owned());
     let header = request.headers.get(header::HOST);
     authority.or_else(|| Some(header?.to_str().ok()?.to_owned()))
+}
+
+/// Whether it is JSON, if its method carries something: a form of a foreign page cannot be.
+pub(super) fn media_type_fits(request: &Parts) -> bool {
+    let changes = matches!(request.method, Method::POST | Method::PATCH | Method::PUT);
+    !changes || json(&request.headers)
 }
 
 fn json(headers: &HeaderMap) -> bool {

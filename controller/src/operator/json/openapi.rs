@@ -8,7 +8,7 @@ use prost_reflect::{
 use serde_json::{Map, Value, json};
 
 use super::request::well_known;
-use super::route::{Route, Routes};
+use super::route::{self, Route, Routes};
 
 /// The document.
 pub(super) fn document(routes: &Routes) -> Value {
@@ -121,7 +121,7 @@ impl Book {
         for name in route.path_fields() {
             if let Some(field) = nested(&input, name) {
                 parameters.push(json!({
-                    "name": name, "in": "path", "required": true,
+                    "name": route::last(name), "in": "path", "required": true,
                     "description": self.text(&field.parent_message().parent_file(), field.path()),
                     "schema": self.parameter(&field),
                 }));

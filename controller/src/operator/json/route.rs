@@ -62,14 +62,17 @@ impl Routes {
     /// The call that a method and a path mean; HEAD is asked as GET is.
     pub(super) fn find(&self, verb: &str, path: &str) -> Found<'_> {
         let verb = if verb == "HEAD" { "GET" } else { verb };
-        let mut others = BTreeSet::new();
-        for route in &self.routes {
-            if let Some(fields) = route.fields(path) {
-                if route.verb == verb {
-                    return Found::Call(route, fields);
-                }
-                others.insert(route.verb);
-            }
+        let routes = self.routes.iter();
+        let mut matching: Vec<_> = routes
+            .filter_map(|route| Some((route, route.fields(path)?)))
+            .collect();
+        // "/v1/peers/leaf1:reset" is an action on leaf1, no name with a colon.
+        if matching.iter().any(|(route, _)| route.action.is_some()) {
+            matching.retain(|(route, _)| route.action.is_some());
+        }
+        let others: BTreeSet<_> = matching.iter().map(|(route, _)| route.verb).collect();
+        if let Some((route, fields)) = matching.into_iter().find(|(it, _)| it.verb == verb) {
+            return Found::Call(route, fields);
         }
         match others.is_empty() {
             true => Found::Nothing,
@@ -133,11 +136,11 @@ impl Route {
         })
     }
 
-    /// The path as OpenAPI writes it: fields without their pattern.
+    /// The path as OpenAPI writes it: fields by their own name, without the message they are in and without their pattern.
     pub(super) fn open_api_path(&self) -> String {
         let segments = self.segments.iter().map(|segment| match segment {
             Segment::Word(word) => format!("/{word}"),
-            Segment::Field(name) | Segment::Rest(name) => format!("/{{{name}}}"),
+            Segment::Field(name) | Segment::Rest(name) => format!("/{{{}}}", last(name)),
         });
         segments.collect::<String>() + self.action.as_deref().unwrap_or("")
     }
@@ -154,6 +157,11 @@ impl Segment {
             },
         }
     }
+}
+
+/// The field's own name: "name" of "resource.name".
+pub(super) fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
 }
 
 /// Method, path and body of a call, as its option says.

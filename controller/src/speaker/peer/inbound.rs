@@ -121,7 +121,7 @@ impl Peer {
         }
     }
 
-    fn ask_again(&mut self, request: RouteRefresh) {
+    pub(super) fn ask_again(&mut self, request: RouteRefresh) {
         let Some(up) = self.up.as_ref().filter(|up| up.negotiated.route_refresh) else {
             return;
         };
