@@ -37,7 +37,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "weft-store", ours: &[], ours_in_tests: &[], others: Only(&["bytes", "prost", "raft", "rocksdb", "slog", "thiserror", "tracing"]) },
     Package { name: "weft-weights", ours: &[], ours_in_tests: &[], others: Only(&["petgraph", "tracing"]) },
     Package { name: "weft-monitoring", ours: &["weft-bgp"], ours_in_tests: &[], others: Only(&["bytes"]) },
-    Package { name: "weft-proto", ours: &[], ours_in_tests: &[], others: Only(&["prost", "prost-types", "protox", "tonic", "tonic-prost", "tonic-prost-build"]) },
+    // prost-reflect and serde: messages as JSON, by their descriptors.
+    Package { name: "weft-proto", ours: &[], ours_in_tests: &[], others: Only(&["prost", "prost-reflect", "prost-types", "protox", "serde", "serde_json", "tonic", "tonic-prost", "tonic-prost-build"]) },
     Package { name: "weft-controller", ours: &["weft-bfd", "weft-bgp", "weft-evpn", "weft-monitoring", "weft-proto", "weft-store", "weft-sys", "weft-weights"], ours_in_tests: &["weft-agent"], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-agent", ours: &["weft-proto"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-bfd", ours: &[], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb", "tonic"]) },
