@@ -52,6 +52,12 @@ pub trait Nlri: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Puts together what [`Nlri::key`] and [`Nlri::payload_octets`] took apart.
     fn from_parts(key: Self::Key, payload: &[u8]) -> Option<Self>;
 
+    /// What many destinations may be called together, for those who look for it without their keys; `None`: nothing.
+    fn name(key: &Self::Key) -> Option<u64> {
+        let _ = key;
+        None
+    }
+
     /// Whether a client is told of its own route too, as any other: it has to know that we have it.
     const RETURNS: bool = false;
 

@@ -3,13 +3,15 @@
 //! It does not know where paths come from, who will be told, or what an NLRI means. The same facts give the same
 //! selection whatever order they come in; revisions count changes of this table and are not compared across replicas.
 
+mod counts;
+mod named;
 mod path;
 mod recent;
 mod since;
 mod tombstone;
 mod tracking;
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ pub use since::{Gone, Mark, Part};
 pub use tombstone::{TOMBSTONES_MAX, TooOld};
 pub use tracking::PathsChange;
 
+use counts::Counts;
+use named::Named;
 use path::Sources;
 use recent::{RECENT_MAX, Recent};
 use tombstone::Tombstones;
@@ -75,6 +79,8 @@ pub struct BestChange<N: Nlri> {
 pub struct Table<N: Nlri> {
     /// Places in `slots`, by hash of the key.
     index: HashTable<Entry>,
+    /// Those of them that have a name.
+    named: Named,
     slots: Vec<Slot<N>>,
     free: Vec<u32>,
     dirty: Vec<Dirty<N>>,
@@ -86,6 +92,7 @@ pub struct Table<N: Nlri> {
     /// Number of slots that have a path.
     destinations: usize,
     paths: usize,
+    counts: Counts,
     hasher: FixedState,
 }
 
@@ -129,6 +136,7 @@ impl<N: Nlri> Table<N> {
     pub fn with_seed(seed: u64) -> Self {
         Self {
             index: HashTable::new(),
+            named: Named::default(),
             slots: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
@@ -139,6 +147,7 @@ impl<N: Nlri> Table<N> {
             revision: 0,
             destinations: 0,
             paths: 0,
+            counts: Counts::default(),
             hasher: FixedState::with_seed(seed),
         }
     }
@@ -202,6 +211,7 @@ impl<N: Nlri> Table<N> {
             }
             Err(place) => {
                 self.mark(slot, key);
+                self.counts.add(path.source.peer);
                 let paths = &mut self.slots[slot as usize].paths;
                 paths.reserve_exact(1);
                 paths.insert(place, path);
@@ -326,11 +336,27 @@ impl<N: Nlri> Table<N> {
         self.paths
     }
 
+    /// Number of paths of each peer that has any, in no meaningful order.
+    pub fn paths_by_peer(&self) -> impl Iterator<Item = (PeerId, usize)> {
+        self.counts.iter()
+    }
+
     /// The destination, if it has a path.
     #[must_use]
     pub fn get(&self, key: &N::Key) -> Option<Destination<'_, N>> {
         let slot = &self.slots[self.find(key)? as usize];
         (!slot.paths.is_empty()).then(|| self.view(slot))
+    }
+
+    /// The destinations with a path that have this name ([`Nlri::name`]), in no meaningful order.
+    pub fn named(&self, name: u64) -> impl Iterator<Item = Destination<'_, N>> {
+        let slots = self.named.slots(self.hash(&name));
+        let slots = slots.map(|slot| &self.slots[slot as usize]);
+        let has_it = move |slot: &&Slot<N>| {
+            let path = slot.paths.first();
+            path.is_some_and(|path| N::name(&path.nlri.key()) == Some(name))
+        };
+        slots.filter(has_it).map(|slot| self.view(slot))
     }
 
     /// All destinations that have a path, in no meaningful order.
@@ -374,6 +400,9 @@ impl<N: Nlri> Table<N> {
         let entry = Entry { hash, slot };
         self.index
             .insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+        if let Some(name) = N::name(key) {
+            self.named.insert(self.hash(&name), slot);
+        }
         slot
     }
 
@@ -382,20 +411,25 @@ impl<N: Nlri> Table<N> {
         if let Ok(entry) = self.index.find_entry(hash, |held| held.slot == slot) {
             entry.remove();
         }
+        if let Some(name) = N::name(key) {
+            self.named.remove(self.hash(&name), slot);
+        }
         self.slots[slot as usize] = Slot::VACANT;
         self.free.push(slot);
     }
 
-    fn hash(&self, key: &N::Key) -> u32 {
+    fn hash(&self, key: &impl Hash) -> u32 {
         let hash = self.hasher.hash_one(key);
         let (high, low) = ((hash >> 32) as u32, hash as u32);
         high ^ low
     }
 
-    /// Takes paths away, at least one.
+    /// Takes paths of one peer away, at least one.
     fn remove(&mut self, slot: u32, places: Range<usize>) {
-        let key = self.slots[slot as usize].paths[places.start].nlri.key();
+        let first = &self.slots[slot as usize].paths[places.start];
+        let (key, peer) = (first.nlri.key(), first.source.peer);
         self.mark(slot, key);
+        self.counts.remove(peer, places.len());
         let paths = &mut self.slots[slot as usize].paths;
         self.paths -= places.len();
         match places.len() {

@@ -390,6 +390,11 @@ proptest! {
         prop_assert_eq!(table.len(), facts.len());
         prop_assert_eq!(table.paths_len(), facts.values().map(BTreeMap::len).sum::<usize>());
         prop_assert_eq!(table.iter().count(), facts.len());
+        let mut by_peer: BTreeMap<PeerId, usize> = BTreeMap::new();
+        for (from, _) in facts.values().flat_map(BTreeMap::keys) {
+            *by_peer.entry(peer(*from)).or_default() += 1;
+        }
+        prop_assert_eq!(table.paths_by_peer().collect::<BTreeMap<_, _>>(), by_peer);
         for (nlri, paths) in &facts {
             let held = table.get(nlri).unwrap();
             let expected: Vec<_> = paths.iter().map(|((from, id), pref)| (peer(*from), *id, Some(*pref))).collect();

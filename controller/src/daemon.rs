@@ -38,7 +38,9 @@ use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
 use crate::operator::metrics;
-use crate::operator::services::{AGREEING, ALONE, at_leader, services, with_json};
+use crate::operator::services::{
+    AGREEING, ALONE, at_leader, replicas_at_leader, services, with_json,
+};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
@@ -343,7 +345,8 @@ fn serve_raft(
         .initial_stream_window_size(RAFT_WINDOW)
         .initial_connection_window_size(RAFT_WINDOW)
         .add_service(ConsensusServer::new(inbound))
-        .add_service(at_leader(shared, led));
+        .add_service(at_leader(shared, led))
+        .add_service(replicas_at_leader(shared));
     let done = until(stopped.clone());
     tasks.spawn("Raft listener", async move {
         let served = server

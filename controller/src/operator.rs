@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! one file per service:  peers  routes  evpn  replicas  plans  config  fabric  watch
-//! what they share:       tables (how late a read is), header, page, family, refusal, access, once
+//! what they share:       tables (how late a read is), header, page, family, refusal, access, once, leader
 //! all of them:           services; json asks them over HTTP
 //! ```
 
@@ -14,6 +14,7 @@ pub mod fabric;
 mod family;
 mod header;
 pub mod json;
+mod leader;
 #[cfg(test)]
 mod lone;
 mod look;

@@ -6,6 +6,7 @@ pub mod families;
 pub mod freezes;
 pub mod history;
 pub mod learn;
+pub mod news;
 pub mod owner;
 mod sources;
 pub(crate) mod sparing;
@@ -22,11 +23,12 @@ use bytes::Bytes;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
 use weft_bgp::intern::Interner;
+use weft_bgp::nlri::Nlri;
 use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
-use weft_bgp::table::TooOld;
+use weft_bgp::table::{BestChange, TooOld};
 use weft_bgp::update_group::{ExportKey, Segment};
 use weft_evpn::Route;
 use weft_evpn::moves::{self, Moves, Place};
@@ -40,6 +42,7 @@ use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
 use families::{FamilyState, GroupId, Image, LastValue};
 use freezes::Freezes;
 use learn::sanity::FabricView;
+use news::Selected;
 use owner::Agreed;
 use sources::Sources;
 pub use thread::Input;
@@ -105,6 +108,8 @@ pub enum Output {
     Control,
     /// Declared facts changed, in this order.
     Declared(Vec<Changed>),
+    /// Best paths changed, in this order.
+    Selected(Selected),
     /// MAC addresses move too often.
     Alarm(moves::Alarm),
     /// What peers' guards may ask of the fabric changed.
@@ -494,29 +499,33 @@ impl Reflector {
             control_touched,
             ..
         } = self;
-        evpn.advertise(
+        let changes = evpn.advertise(
             |group, segment| out.push(Output::Advertise(group, segment)),
             |change| {
                 wishes.learn(change);
                 *control_touched |= views.learn(change, *now, &mut alarms);
             },
         );
-        self.ipv4.advertise(
+        selected(out, changes, Selected::Evpn);
+        let changes = self.ipv4.advertise(
             |group, segment| out.push(Output::Advertise(group, segment)),
             |_| {},
         );
-        self.ipv6.advertise(
+        selected(out, changes, Selected::Ipv4);
+        let changes = self.ipv6.advertise(
             |group, segment| out.push(Output::Advertise(group, segment)),
             |_| {},
         );
+        selected(out, changes, Selected::Ipv6);
         if std::mem::take(&mut self.rtc_touched) {
             self.wishes.hear(&self.rtc.table);
         }
         self.wishes.tell(&mut self.rtc.table);
-        self.rtc.advertise(
+        let changes = self.rtc.advertise(
             |group, segment| out.push(Output::Advertise(group, segment)),
             |_| {},
         );
+        selected(out, changes, Selected::Rtc);
         // The leader may have to freeze something.
         self.control_touched |= !alarms.is_empty();
         out.extend(alarms.into_iter().map(Output::Alarm));
@@ -656,9 +665,7 @@ impl Reflector {
     }
 }
 
-fn route_keys<N: weft_bgp::nlri::Nlri>(
-    family: &FamilyState<N>,
-) -> impl Iterator<Item = Bytes> + '_ {
+fn route_keys<N: Nlri>(family: &FamilyState<N>) -> impl Iterator<Item = Bytes> + '_ {
     let mut scratch = Vec::new();
     family.table.iter().flat_map(move |destination| {
         scratch.clear();
@@ -678,6 +685,17 @@ fn route_keys<N: weft_bgp::nlri::Nlri>(
 const INTERNER_SEED: u64 = 0x7765_6674;
 /// What a change of a declared fact takes beside its octets: two facts and their names.
 const CHANGED_OCTETS: usize = 512;
+
+/// Says which best paths changed, if any did.
+fn selected<N: Nlri>(
+    out: &mut Vec<Output>,
+    changes: Vec<BestChange<N>>,
+    of: fn(Vec<BestChange<N>>) -> Selected,
+) {
+    if !changes.is_empty() {
+        out.push(Output::Selected(of(changes)));
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -713,7 +731,7 @@ mod tests {
         reflector.put(&owner.encode(), &[FactKey::Owner(PEER).encode()]);
         let prefix = Prefix4::new(address, 32).unwrap();
         let mut nlri = Vec::new();
-        <Prefix4 as weft_bgp::nlri::Nlri>::key_octets(&prefix, &mut nlri);
+        <Prefix4 as Nlri>::key_octets(&prefix, &mut nlri);
         let key = FactKey::Route(Family::IPV4_UNICAST, PEER, &nlri).encode();
         let mut put = |numbers: usize| {
             let attributes = Attributes {

@@ -77,6 +77,8 @@ pub struct Shared {
     identities: Mutex<HashMap<PeerId, IpAddr>>,
     away: Mutex<BTreeMap<PeerId, Duration>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
+    /// Rings when the state of a session changes.
+    sessions: watch::Sender<()>,
 }
 
 struct Entry {
@@ -110,6 +112,7 @@ impl Shared {
             identities: Mutex::default(),
             away: Mutex::default(),
             entries: Mutex::default(),
+            sessions: watch::Sender::default(),
         }
     }
 
@@ -184,6 +187,11 @@ impl Shared {
     /// As [`Shared::config`], for those who have to notice when it changes.
     pub fn follow_config(&self) -> watch::Receiver<Arc<Config>> {
         self.config.subscribe()
+    }
+
+    /// Changes whenever the state of a session does.
+    pub fn sessions(&self) -> watch::Receiver<()> {
+        self.sessions.subscribe()
     }
 
     /// The address to dial from: that of a listener which names one.
@@ -402,6 +410,7 @@ impl Speaker {
         }
         entries.remove(&address);
         drop(entries);
+        self.shared.sessions.send_replace(());
         self.shared.release_identity(address);
         // A listed peer's task ends by a failure only: begin anew.
         if let Some(setup) = self.shared.setup(address).filter(|setup| !setup.dynamic) {
@@ -448,7 +457,11 @@ impl Speaker {
     /// `dialed_until` is for a dynamic peer that is dialed, for a while.
     fn start(&mut self, setup: Setup, dialed_until: Option<Instant>) -> mpsc::Sender<Word> {
         let (words, inbox) = mpsc::channel(WORDS_MAX);
-        let report = Report::new(setup.group.name.clone(), setup.dynamic);
+        let report = Report::new(
+            setup.group.name.clone(),
+            setup.dynamic,
+            self.shared.sessions.clone(),
+        );
         let address = setup.address;
         let entry = Entry {
             words: words.clone(),

@@ -57,7 +57,8 @@ export function watch(heard, state) {
   let silence;
   let wait = 500;
   const open = () => {
-    source = new EventSource("/v1/watch" + query({ progress_interval: "4s" }));
+    const kinds = ["SWITCH", "LINK", "HOST", "HOST_PORT"].map((it) => `kinds=RESOURCE_KIND_${it}`).join("&");
+    source = new EventSource(`/v1/watch?progress_interval=4s&peers=&${kinds}`);
     const alive = () => {
       clearTimeout(silence);
       silence = setTimeout(() => again("nothing heard for 15 s"), 15_000);

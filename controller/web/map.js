@@ -53,9 +53,12 @@ export function map(page) {
   const wanted = small ? switches.filter((it) => it.role === "SWITCH_ROLE_LEAF") : switches.filter((it) => it.name === chosen && it.role === "SWITCH_ROLE_LEAF");
   for (const leaf of wanted) {
     const known = page.ask(`plan ${leaf.name}`, () => get(`/v1/leafPlans/${encodeURIComponent(leaf.name)}`), 5_000);
-    for (const it of shares(known.answer?.resource)) plans.set(`${leaf.name} ${it.interface_name}`, it.share);
+    const found = shares(known.answer?.resource);
+    if (found.length) plans.set(leaf.name, new Map(found.map((it) => [it.interface_name, it.share])));
   }
-  const share = (link) => plans.get(`${link.a.switch_name} ${link.a.interface_name}`) ?? plans.get(`${link.b.switch_name} ${link.b.interface_name}`);
+  // What a plan does not name carries nothing.
+  const of = (end) => plans.has(end.switch_name) ? plans.get(end.switch_name).get(end.interface_name) ?? 0 : undefined;
+  const share = (link) => of(link.a) ?? of(link.b);
   const links = [...model.links.values()].filter((it) => small || it.admin_state === "ADMIN_STATE_DOWN" || it.name === chosenLink
     || it.a.switch_name === chosen || it.b.switch_name === chosen);
   const down = [...model.links.values()].filter((it) => it.admin_state === "ADMIN_STATE_DOWN").length;

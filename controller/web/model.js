@@ -16,8 +16,23 @@ const KINDS = {
   RESOURCE_KIND_HOST_PORT: ["hostPorts", "host_port_resource"],
 };
 
+/** What a peer is called at this replica. */
+const called = (peer) => peer.session?.address ?? peer.router_id;
+
+/** Takes what an answer of the watch says of peers. */
+function followPeers(model, answer) {
+  const peers = new Map(answer.peer_snapshot ? [] : model.peers.map((it) => [called(it), it]));
+  for (const { change_type: change, peer } of answer.peer_changes ?? []) {
+    if (change === "CHANGE_TYPE_DELETED") peers.delete(called(peer));
+    else peers.set(called(peer), peer);
+  }
+  model.peers = [...peers.values()];
+  model.peersHeader = answer.header ?? model.peersHeader;
+}
+
 /** Takes an answer of the watch. */
 export function follow(model, answer, gathering) {
+  if (answer.peer_snapshot || answer.peer_changes?.length) followPeers(model, answer);
   const changes = answer.changes ?? [];
   // A snapshot replaces what was known, once it is whole.
   const target = answer.snapshot ? gathering : model;

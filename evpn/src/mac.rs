@@ -11,6 +11,13 @@ impl Mac {
     /// All ones.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
+    /// The six octets as a number.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+
     /// True for a group address: broadcast and every multicast address. IEEE 802, I/G bit.
     #[must_use]
     pub fn is_group(self) -> bool {

@@ -284,6 +284,24 @@ impl Nlri for Route {
         stored::from_parts(key, payload)
     }
 
+    /// The MAC address of a type 2: other routes of the host are to be found by it.
+    fn name(key: &RouteKey) -> Option<u64> {
+        match key {
+            RouteKey::MacIp(key) => Some(key.mac.number()),
+            RouteKey::EthernetAd(_)
+            | RouteKey::InclusiveMulticast(_)
+            | RouteKey::EthernetSegment(_)
+            | RouteKey::IpPrefix(_)
+            | RouteKey::SelectiveMulticast(_)
+            | RouteKey::MulticastJoin(_)
+            | RouteKey::MulticastLeave(_)
+            | RouteKey::RegionPmsi(_)
+            | RouteKey::SelectivePmsi(_)
+            | RouteKey::Leaf(_)
+            | RouteKey::Opaque(_) => None,
+        }
+    }
+
     /// With Junos the targets of types 1 are others than those of the instances that they are about. There are few
     /// types 1, so all are told.
     fn stands_apart(&self) -> bool {

@@ -107,6 +107,47 @@ pub(crate) const UNPACK: [Need; 1] = [Need {
     found: || command::exists("mmdebstrap"),
 }];
 
+/// To look at the page as a person would.
+const PAGE: [Need; 2] = [
+    Need {
+        package: "npm",
+        found: || command::exists("npm"),
+    },
+    Need {
+        package: "chromium",
+        found: || command::exists("chromium"),
+    },
+];
+
+/// What drives the browser, and what looks for what some people could not use.
+const NODE_MODULES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.1"];
+
+/// Installs a browser and what drives it; there, other than in a lab, is a network.
+pub(crate) fn install_page() -> Result<(), Failure> {
+    install(&[&PAGE])?;
+    let cache = std::env::var("XDG_CACHE_HOME")
+        .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cache")))
+        .map_err(|_| Failure::new("neither XDG_CACHE_HOME nor HOME is set"))?;
+    let folder = Path::new(&cache).join("weft/page");
+    let has = |module: &&str| {
+        let name = module.split('@').next().unwrap_or(module);
+        folder.join("node_modules").join(name).is_dir()
+    };
+    if NODE_MODULES.iter().all(|module| has(&module)) {
+        return Ok(());
+    }
+    println!("installing {}", NODE_MODULES.join(" "));
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]);
+    match command::show(npm.arg(&folder).args(NODE_MODULES))? {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "npm did not install {}",
+            NODE_MODULES.join(" ")
+        ))),
+    }
+}
+
 /// To look at the contract.
 pub(crate) const CONTRACT: [Need; 1] = [Need {
     package: "npm",

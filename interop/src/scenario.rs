@@ -170,6 +170,9 @@ pub(crate) fn run_all() -> Result<Checks, Failure> {
 fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Checks, Failure> {
     packages::require_root()?;
     packages::install(&[&packages::LAB])?;
+    if wanted.iter().any(|name| name == PAGE) {
+        packages::install_page()?;
+    }
     let programs = match (arguments.reflector, arguments.no_build) {
         (Reflector::Frr | Reflector::Gobgp, _) => None,
         (Reflector::Weft, true) => Some(Programs::find()?),
@@ -311,6 +314,9 @@ fn topology_in(labs: &Path, name: &str) -> PathBuf {
 fn labs() -> PathBuf {
     programs::root().join("interop/labs")
 }
+
+/// The lab with a browser.
+const PAGE: &str = "page";
 
 /// Enough to see a way that stays dead, in a minute and a half.
 const RUNS: u32 = 1;

@@ -72,7 +72,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         name: "contract",
-        asks: "buf lint: the form and the comments of weft.v1",
+        asks: "buf: the form and the comments of weft.v1, and that it breaks no client of the last release",
         run: contract,
     },
     Step {
@@ -219,9 +219,14 @@ fn tidy(_: &Arguments) -> Result<(), Failure> {
 /// The packages that others build upon; npm brings buf.
 fn contract(_: &Arguments) -> Result<(), Failure> {
     packages::install(&[&packages::CONTRACT])?;
-    let mut buf = Command::new("npx");
-    buf.args(["--yes", BUF, "buf", "lint"]);
-    pass(buf.arg(root().join("proto")))
+    let proto = root().join("proto");
+    let buf = |word: &str| {
+        let mut buf = Command::new("npx");
+        buf.args(["--yes", BUF, "buf", word]).arg(&proto);
+        buf
+    };
+    pass(&mut buf("lint"))?;
+    pass(buf("breaking").arg("--against").arg(proto.join(RELEASED)))
 }
 
 /// Advisories are left to whoever has a network: their database is no package of a registry.
@@ -318,6 +323,8 @@ fn labs(_: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// The contract as it was released last; `buf build proto --exclude-source-info -o proto/released.binpb` makes the next.
+const RELEASED: &str = "released.binpb";
 /// Which buf: what it asks for grows with its version.
 const BUF: &str = "--package=@bufbuild/buf@1.75.0";
 

@@ -138,6 +138,13 @@ impl output::Row for Agent {
         "LAST-ERROR",
     ];
 
+    fn lasting(&self) -> Vec<String> {
+        const LAST_ACK: usize = 10;
+        let mut cells = self.cells();
+        cells.remove(LAST_ACK);
+        cells
+    }
+
     fn cells(&self) -> Vec<String> {
         let last_ack = match self.last_ack_secs {
             ..0.0 => "never".to_owned(),

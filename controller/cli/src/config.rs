@@ -81,6 +81,7 @@ impl Reload {
                 connection,
                 format: dialog.format,
                 headers: dialog.headers,
+                watch: false,
                 out: dialog.out,
             };
             if let Err(failure) = self.one(&mut one).await {

@@ -92,6 +92,13 @@ impl From<proto::DuplicateMac> for Move {
 impl output::Row for Move {
     const HEADER: &'static [&'static str] = &["VNI", "MAC", "AT", "RECOVERS", "FROZEN"];
 
+    fn lasting(&self) -> Vec<String> {
+        const RECOVERS: usize = 3;
+        let mut cells = self.cells();
+        cells.remove(RECOVERS);
+        cells
+    }
+
     fn cells(&self) -> Vec<String> {
         vec![
             self.vni.to_string(),

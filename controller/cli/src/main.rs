@@ -71,6 +71,9 @@ struct Arguments {
     /// Columns without a line above them.
     #[arg(long, global = true)]
     no_headers: bool,
+    /// Of a list: go on, and print each row that comes or changes, and the names of those that go.
+    #[arg(short, long, global = true)]
+    watch: bool,
     /// Longest time to wait for each answer, in seconds.
     #[arg(
         long,
@@ -135,6 +138,24 @@ enum Noun {
     Context(context::Command),
     #[command(flatten)]
     Manual(manual::Command),
+}
+
+impl Noun {
+    /// Whether the answer is a list of what may come and go.
+    fn lists(&self) -> bool {
+        matches!(
+            self,
+            Self::Peer(peer::Command::List)
+                | Self::Route(route::Command::List(_))
+                | Self::Segment(segment::Command::List(_))
+                | Self::Host(host::Command::List(_))
+                | Self::Vni(vni::Command::List(_))
+                | Self::Mac(mac::Command::Moves)
+                | Self::Vtep(vtep::Command::List(_))
+                | Self::Replica(replica::Command::List)
+                | Self::Agent(agent::Command::List)
+        )
+    }
 }
 
 fn main() -> ExitCode {
@@ -204,9 +225,14 @@ async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
         context,
         output: format,
         no_headers,
+        watch,
         timeout,
         noun,
     } = arguments;
+    if watch && !noun.lists() {
+        let reason = "--watch is for lists; the fabric has `weft fabric watch`";
+        return Err(Failure::Refused(reason.to_owned()));
+    }
     let local = matches!(noun, Noun::Context(_) | Noun::Manual(_));
     let addresses = match address.is_empty() && !local {
         true => context::Contexts::read()?.addresses(context.as_deref())?,
@@ -217,6 +243,7 @@ async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
         connection: Connection::new(addresses, Duration::from_secs(timeout)),
         format,
         headers: !no_headers,
+        watch,
         out,
     };
     match noun {

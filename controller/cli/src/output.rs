@@ -41,6 +41,10 @@ pub(crate) trait Row: Serialize {
     fn wide(&self) -> Vec<String> {
         Vec::new()
     }
+    /// One text for each column that does not change all the time: a row that differs in nothing else is the same.
+    fn lasting(&self) -> Vec<String> {
+        self.cells()
+    }
     /// What other commands call it by.
     fn name(&self) -> String {
         self.cells().into_iter().next().unwrap_or_default()
@@ -52,6 +56,7 @@ pub(crate) struct List<'a> {
     out: &'a mut dyn Write,
     format: Format,
     headers: bool,
+    endless: bool,
     table: Option<Table>,
     rows: u64,
 }
@@ -63,6 +68,7 @@ impl<'a> List<'a> {
             out,
             format,
             headers: true,
+            endless: false,
             table: None,
             rows: 0,
         }
@@ -74,6 +80,34 @@ impl<'a> List<'a> {
         self
     }
 
+    /// It never ends: JSON is one object a line, and what is printed is there at once.
+    pub(crate) fn endless(mut self) -> Self {
+        self.endless = true;
+        self
+    }
+
+    /// Prints the names of rows that went.
+    pub(crate) fn gone<'n>(
+        &mut self,
+        names: impl IntoIterator<Item = &'n String>,
+    ) -> io::Result<()> {
+        for name in names {
+            match self.format {
+                Format::Table | Format::Wide | Format::Name => {
+                    writeln!(self.out, "{} is gone", printable(name))?;
+                }
+                Format::Json | Format::Yaml => {
+                    let gone = serde_json::json!({ "gone": name });
+                    match self.format {
+                        Format::Yaml => self.out.write_all(yaml(&[gone])?.as_bytes())?,
+                        _ => writeln!(self.out, "{gone}")?,
+                    }
+                }
+            }
+        }
+        self.out.flush()
+    }
+
     /// Prints one page; the first one brings the header, later ones keep at least its widths.
     pub(crate) fn add<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
         match self.format {
@@ -81,6 +115,11 @@ impl<'a> List<'a> {
             Format::Name => {
                 for row in rows {
                     writeln!(self.out, "{}", printable(&row.name()))?;
+                }
+            }
+            Format::Json if self.endless => {
+                for row in rows {
+                    writeln!(self.out, "{}", serde_json::to_string(row)?)?;
                 }
             }
             Format::Json => {

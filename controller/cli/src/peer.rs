@@ -294,6 +294,13 @@ impl output::Row for Peer {
         ]
     }
 
+    fn lasting(&self) -> Vec<String> {
+        const SINCE: usize = 5;
+        let mut cells = self.cells();
+        cells.remove(SINCE);
+        cells
+    }
+
     fn name(&self) -> String {
         match self.address.as_str() {
             "" => self.router_id.clone(),

@@ -103,6 +103,16 @@ impl output::Row for Replica {
         "DEGRADED",
     ];
 
+    fn lasting(&self) -> Vec<String> {
+        // Not how far it is: an index says nothing by itself.
+        vec![
+            self.id.to_string(),
+            self.role.clone(),
+            self.term.to_string(),
+            self.degraded.clone(),
+        ]
+    }
+
     fn cells(&self) -> Vec<String> {
         let known = |number: u64| {
             if number == 0 {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::codegen::BoxStream;
 use tonic::service::Routes;
@@ -507,6 +508,34 @@ async fn pages_are_followed_to_the_end() {
 }
 
 #[tokio::test]
+async fn a_list_that_is_watched_prints_what_is_new_alone() {
+    let address = listening().await.to_string();
+    for (form, lines) in [("table", 3), ("name", 2), ("json", 2)] {
+        let words = [
+            "weft",
+            "--address",
+            &address,
+            "-o",
+            form,
+            "peer",
+            "list",
+            "-w",
+        ];
+        let arguments = Arguments::try_parse_from(words).unwrap();
+        let mut out = Vec::new();
+        // Long enough for a second look.
+        let endless = timeout(Duration::from_millis(1500), ask(arguments, &mut out)).await;
+        assert!(endless.is_err(), "it ends");
+        let printed = String::from_utf8(out).unwrap();
+        assert_eq!(printed.lines().count(), lines, "{printed}");
+    }
+    let (said, code) = refused(&["replica", "list", "-w", "--address", "127.0.0.1:1"]).await;
+    assert_eq!(code, 2, "{said}");
+    let (said, code) = refused(&["status", "-w"]).await;
+    assert_eq!(code, 1, "{said}");
+}
+
+#[tokio::test]
 async fn a_page_that_repeats_itself_ends_the_list() {
     let (said, code) = refused(&["route", "list", "--mac", "stuck"]).await;
     assert_eq!(
@@ -740,7 +769,7 @@ async fn a_closed_standard_output_is_no_error() {
     let server = tokio::spawn(server);
     let arguments =
         Arguments::try_parse_from(["weft", "--address", &address, "peer", "list"]).unwrap();
-    let result = tokio::time::timeout(Duration::from_secs(20), ask(arguments, &mut Closed))
+    let result = timeout(Duration::from_secs(20), ask(arguments, &mut Closed))
         .await
         .unwrap();
     server.abort();

@@ -6,17 +6,15 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
-use weft_bgp::nlri::Nlri;
-use weft_bgp::table::Table;
 use weft_proto::v1::{self as proto, RefreshDirection, peer_service_server};
 
-pub(in crate::operator) use self::rows::Counted;
+use self::rows::Counted;
 use super::access::{Permission, permit};
 use super::once::{Once, Turn};
 use super::page::{self, Page};
 use super::tables::Tables;
-use super::{Answer, refusal};
-use crate::reflector::Reflector;
+use super::{Answer, look, refusal};
+use crate::speaker::Shared;
 use crate::speaker::peer::command::{Command, Refused};
 use crate::speaker::report::Facts;
 
@@ -30,6 +28,12 @@ pub struct Service {
     done: Once<(IpAddr, Command)>,
 }
 
+/// Every peer, as this replica knows it now.
+pub(in crate::operator) async fn all(shared: &Shared) -> Result<Vec<proto::Peer>, Status> {
+    let counted = look::at(shared, 0, Counted::of).await?;
+    Ok(rows::rows(&shared.reports(), &counted))
+}
+
 impl Service {
     /// For a running daemon.
     pub fn new(tables: Arc<Tables>) -> Self {
@@ -41,24 +45,7 @@ impl Service {
 
     /// What is agreed about peers, how many routes of each there are, and up to where that is complete.
     async fn counted(&self) -> Result<(Counted, u64), Status> {
-        let (counted, revision) = self.tables.look_indexed(0, Counted::of).await?;
-        let counted = self.count(counted, Reflector::evpn).await?;
-        let counted = self.count(counted, Reflector::ipv4).await?;
-        let counted = self.count(counted, Reflector::ipv6).await?;
-        let counted = self.count(counted, Reflector::rtc).await?;
-        Ok((counted, revision))
-    }
-
-    async fn count<N: Nlri>(
-        &self,
-        counted: Counted,
-        table: fn(&Reflector) -> &Table<N>,
-    ) -> Result<Counted, Status> {
-        let look = |_: &Counted, at: usize| {
-            move |reflector: &Reflector| Counted::part(table(reflector), at)
-        };
-        let counted = self.tables.walk(0, counted, look, Counted::with).await?;
-        Ok(counted.0)
+        self.tables.look_indexed(0, Counted::of).await
     }
 
     /// Has something done with a session of this replica, once.
@@ -66,7 +53,7 @@ impl Service {
         let shared = self.tables.shared();
         let reports = shared.reports();
         let Some((address, _)) = reports.iter().find(named(name)) else {
-            let (known, _) = self.tables.look_indexed(0, Counted::of).await?;
+            let (known, _) = self.counted().await?;
             return Err(match rows::elsewhere(name, &known) {
                 Some(_) => refusal::not_established(name),
                 None => refusal::missing("name", "peer", name),

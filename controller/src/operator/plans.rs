@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use weft_proto::v1::{self as proto, plan_service_server};
 
-use self::leader::{Leader, Way};
+use self::leader::Leader;
 use super::access::{Permission, permit};
+use super::leader::Way;
 use super::page::{self, Page};
 use super::replicas::Addresses;
 use super::{Answer, header, off_the_runtime, refusal};
@@ -65,6 +66,11 @@ impl plan_service_server::PlanService for Service {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let after = page::after_read(leaf::PLANS, &request.page_token, leaf::place)?;
+        if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
+            && let Some(answer) = leader::if_there(leader.list_leaf_plans(request.clone()).await)
+        {
+            return answer;
+        }
         let only = request.leaf_name.as_deref();
         let only = only.map(|name| self.leaf(name)).transpose()?;
         let (plan, size) = (self.led.plan(), page::size(request.page_size)?);
@@ -82,7 +88,13 @@ impl plan_service_server::PlanService for Service {
         request: Request<proto::GetLeafPlanRequest>,
     ) -> Answer<proto::GetLeafPlanResponse> {
         permit(&request, Permission::ReadPlans)?;
-        let leaf = self.leaf(&request.get_ref().leaf_name)?;
+        let request = request.into_inner();
+        if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
+            && let Some(answer) = leader::if_there(leader.get_leaf_plan(request.clone()).await)
+        {
+            return answer;
+        }
+        let leaf = self.leaf(&request.leaf_name)?;
         let plan = self.led.plan();
         let shown = off_the_runtime(move || leaf::one(&plan, &leaf)).await??;
         Ok(Response::new(proto::GetLeafPlanResponse {
@@ -98,7 +110,7 @@ impl plan_service_server::PlanService for Service {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let after = page::after(leaf::DIFFS, &request.page_token)?.map(str::to_owned);
-        if let Leader::There(mut leader) = self.way.leader()? {
+        if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.list_leaf_plan_diffs(request).await);
         }
         let (led, size) = (self.led.clone(), page::size(request.page_size)?);
@@ -116,7 +128,7 @@ impl plan_service_server::PlanService for Service {
         request: Request<proto::GetLeafPlanDiffRequest>,
     ) -> Answer<proto::GetLeafPlanDiffResponse> {
         permit(&request, Permission::ReadPlans)?;
-        if let Leader::There(mut leader) = self.way.leader()? {
+        if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.get_leaf_plan_diff(request).await);
         }
         let leaf = self.leaf(&request.get_ref().leaf_name)?;
@@ -135,7 +147,7 @@ impl plan_service_server::PlanService for Service {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let after = page::after(AGENTS, &request.page_token)?;
-        if let Leader::There(mut leader) = self.way.leader()? {
+        if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.list_switch_agents(request.clone()).await);
         }
         let rest = self.agents().into_iter();
@@ -153,7 +165,7 @@ impl plan_service_server::PlanService for Service {
         request: Request<proto::GetSwitchAgentRequest>,
     ) -> Answer<proto::GetSwitchAgentResponse> {
         permit(&request, Permission::ReadPlans)?;
-        if let Leader::There(mut leader) = self.way.leader()? {
+        if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.get_switch_agent(request).await);
         }
         let name = request.into_inner().switch_name;

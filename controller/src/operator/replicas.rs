@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use prost_types::Timestamp;
+use tokio::time::timeout;
 use tonic::{Request, Response};
+use weft_proto::v1::replica_service_client::ReplicaServiceClient;
 use weft_proto::v1::{self as proto, ReplicaRole, replica_service_server};
 use weft_store::Role;
 
 use super::access::{Permission, permit};
+use super::leader::Way;
 use super::page::{self, Page};
 use super::{Answer, header};
 use crate::consensus::Group;
@@ -22,12 +25,41 @@ pub type Addresses = BTreeMap<u64, String>;
 pub struct Service {
     shared: Arc<Shared>,
     addresses: Arc<Addresses>,
+    /// To what others know; None: others ask here.
+    way: Option<Way>,
 }
 
 impl Service {
     /// For a running daemon.
     pub fn new(shared: Arc<Shared>, addresses: Arc<Addresses>) -> Self {
-        Self { shared, addresses }
+        Self {
+            way: Some(Way::new(Arc::clone(&shared), Arc::clone(&addresses))),
+            shared,
+            addresses,
+        }
+    }
+
+    /// As other replicas ask it over their own port: what this one knows by itself.
+    pub fn alone(shared: Arc<Shared>, addresses: Arc<Addresses>) -> Self {
+        Self {
+            way: None,
+            shared,
+            addresses,
+        }
+    }
+
+    /// What the leader says of the others, if it is another replica and answers at once.
+    async fn by_leader(&self) -> Vec<proto::Replica> {
+        let leader = self.way.as_ref().and_then(|way| way.leader().ok()?);
+        let Some(leader) = leader else {
+            return Vec::new();
+        };
+        let mut client = ReplicaServiceClient::new(leader);
+        let ask = client.list_replicas(proto::ListReplicasRequest::default());
+        match timeout(PATIENCE, ask).await {
+            Ok(Ok(answer)) => answer.into_inner().replicas,
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        }
     }
 }
 
@@ -41,7 +73,8 @@ impl replica_service_server::ReplicaService for Service {
         let request = request.into_inner();
         let after: Option<u64> = page::after_read(LIST, &request.page_token, |id| id.parse().ok())?;
         let group = self.shared.consensus.group().borrow().clone();
-        let rows = rows(&group, &self.addresses, header::now()).into_iter();
+        let rows = rows(&group, &self.addresses, header::now());
+        let rows = with_leader(rows, self.by_leader().await).into_iter();
         let rest = rows.filter(|row| after.is_none_or(|after| row.id > after));
         let page = Page::of(page::size(request.page_size)?, rest);
         Ok(Response::new(proto::ListReplicasResponse {
@@ -67,6 +100,21 @@ fn rows(group: &Group, addresses: &Addresses, now: SystemTime) -> Vec<proto::Rep
         }
     };
     addresses.iter().map(row).collect()
+}
+
+/// What the leader says of others, where it says more.
+fn with_leader(mut rows: Vec<proto::Replica>, said: Vec<proto::Replica>) -> Vec<proto::Replica> {
+    for row in rows.iter_mut().filter(|row| !row.answering) {
+        if let Some(said) = said.iter().find(|said| said.id == row.id) {
+            let heard = row.last_contact_time.or(said.last_contact_time);
+            *row = proto::Replica {
+                answering: false,
+                last_contact_time: heard,
+                ..said.clone()
+            };
+        }
+    }
+    rows
 }
 
 fn own(group: &Group) -> proto::Replica {
@@ -112,6 +160,8 @@ fn other(group: &Group, id: u64, now: SystemTime) -> proto::Replica {
 }
 
 const LIST: &str = "replicas";
+/// Without the leader the answer is there all the same.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// As the leader counts a replica as lost.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
 
@@ -175,6 +225,24 @@ mod tests {
         assert_eq!(roles(&group(2, Role::Follower, &[1])), expected);
         // It asked for a vote before there was a leader: that says nothing of now.
         assert_eq!(roles(&group(2, Role::Follower, &[1, 3])), expected);
+    }
+
+    #[test]
+    fn a_follower_passes_on_what_the_leader_says() {
+        let addresses = [1, 2, 3]
+            .map(|id| (id, format!("192.0.2.{id}:7400")))
+            .into();
+        let of = |group: &Group| super::rows(group, &addresses, header::now());
+        let leader = of(&group(1, Role::Leader, &[2]));
+        let rows = super::with_leader(of(&group(2, Role::Follower, &[1])), leader);
+        let said = rows.iter().map(|row| (row.role(), row.answering));
+        let expected = [
+            (ReplicaRole::Leader, false),
+            (ReplicaRole::Follower, true),
+            (ReplicaRole::Unreachable, false),
+        ];
+        assert_eq!(said.collect::<Vec<_>>(), expected);
+        assert!(rows[0].last_contact_time.is_some() && rows[0].commit_index.is_some());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use weft_evpn::community::RouteTarget;
 use weft_proto::v1::{self as proto, RouteView, route_service_server};
 
 use self::explain::Sessions;
+use self::kept::{Kept, Keys};
 use self::page::{Filter, Found, Wanted};
 use self::row::{Name, Row};
 use super::access::{Permission, permit};
@@ -23,12 +24,14 @@ use crate::reflector::Reflector;
 
 mod explain;
 mod export;
+mod kept;
 pub(in crate::operator) mod page;
 pub(in crate::operator) mod row;
 
 /// Answers of routes.
 pub struct Service {
     tables: Arc<Tables>,
+    kept: Arc<Kept>,
 }
 
 /// A page that is asked for.
@@ -47,7 +50,10 @@ type Listed = (Vec<proto::Route>, String, u64);
 impl Service {
     /// For a running daemon.
     pub fn new(tables: Arc<Tables>) -> Self {
-        Self { tables }
+        Self {
+            tables,
+            kept: Arc::default(),
+        }
     }
 
     /// A page of the table of a family.
@@ -69,10 +75,8 @@ impl Service {
         let after = super::page::after(&page::list::<N>(), &asked.token)?;
         let wanted = Wanted::new(asked.filter, after, asked.size);
         let wanted = Arc::new(wanted.ok_or_else(super::page::foreign)?);
-        let (found, applied) = match wanted.only() {
-            Some(nlri) => self.one(index, &wanted, nlri, table).await?,
-            None => self.search(index, &wanted, table).await?,
-        };
+        let (wanted, found, applied) = self.found(index, wanted, table).await?;
+        let list = wanted.list();
         let shared = Arc::clone(self.tables.shared());
         let written = off_the_runtime(move || {
             let reports = if asked.full {
@@ -87,7 +91,90 @@ impl Service {
             wanted.page(&found, asked.full.then_some(&sessions))
         });
         let (routes, next_page_token) = written.await?;
+        if next_page_token.is_empty() {
+            list.into_iter().for_each(|list| self.kept.end(list));
+        }
         Ok((routes, next_page_token, applied))
+    }
+
+    /// What is on a page, found as fast as what is asked for allows.
+    async fn found<N: Row>(
+        &self,
+        index: u64,
+        wanted: Arc<Wanted<N>>,
+        table: fn(&Reflector) -> &Table<N>,
+    ) -> Result<(Arc<Wanted<N>>, Found<N>, u64), Status> {
+        if let Some(nlri) = wanted.only() {
+            let (found, applied) = self.one(index, &wanted, nlri, table).await?;
+            return Ok((wanted, found, applied));
+        }
+        if let Some(name) = wanted.shared_name() {
+            let named = Arc::clone(&wanted);
+            let look = move |reflector: &Reflector| named.named(table(reflector), name);
+            let (found, applied) = self.tables.look_indexed(index, look).await?;
+            if let Some(found) = found {
+                return Ok((wanted, found, applied));
+            }
+        }
+        if wanted.goes_on() {
+            return self.go_on(index, wanted, table).await;
+        }
+        let (found, applied) = self.search(index, &wanted, table).await?;
+        Ok((wanted, found, applied))
+    }
+
+    /// What is on a page behind the first one, by keys that are kept.
+    async fn go_on<N: Row>(
+        &self,
+        index: u64,
+        mut wanted: Arc<Wanted<N>>,
+        table: fn(&Reflector) -> &Table<N>,
+    ) -> Result<(Arc<Wanted<N>>, Found<N>, u64), Status> {
+        let known = wanted.list();
+        let known = known.and_then(|list| self.kept.get::<N>(list, wanted.filter()));
+        let keys = match known {
+            Some(keys) => keys,
+            None => {
+                let keys = Arc::new(self.keys(index, &wanted, table).await?);
+                let list = self.kept.put(wanted.filter().clone(), Arc::clone(&keys));
+                tokio::spawn(Arc::clone(&self.kept).forget());
+                wanted = Arc::new(Wanted::clone(&wanted).with_list(list));
+                keys
+            }
+        };
+        let look = |found: &Found<N>, at: usize| {
+            let (page, keys, len) = (Arc::clone(&wanted), Arc::clone(&keys), found.len());
+            move |reflector: &Reflector| page.among(table(reflector), &keys.0, at, len)
+        };
+        let take = |found, part| wanted.merge(found, part);
+        let walk = self.tables.walk(index, Found::default(), look, take);
+        let (found, applied) = walk.await?;
+        Ok((wanted, found, applied))
+    }
+
+    /// The keys of all that is wanted, in order.
+    async fn keys<N: Row>(
+        &self,
+        index: u64,
+        wanted: &Arc<Wanted<N>>,
+        table: fn(&Reflector) -> &Table<N>,
+    ) -> Result<Keys<N>, Status> {
+        let look = |_: &Vec<N::Key>, at: usize| {
+            let wanted = Arc::clone(wanted);
+            move |reflector: &Reflector| wanted.keys(table(reflector), at)
+        };
+        let take = |mut keys: Vec<N::Key>, part| {
+            keys.extend::<Vec<N::Key>>(part);
+            keys
+        };
+        let (mut keys, _) = self.tables.walk(index, Vec::new(), look, take).await?;
+        off_the_runtime(move || {
+            keys.sort_unstable();
+            // One that came back meanwhile was met twice.
+            keys.dedup();
+            Keys(keys)
+        })
+        .await
     }
 
     /// What a prefix leads to: nothing has to be looked for.
@@ -127,7 +214,7 @@ impl route_service_server::RouteService for Service {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let family = family::read("family", request.family, Some(Family::L2VPN_EVPN))?;
-        let (filter, full) = wanted(&request)?;
+        let (filter, full) = wanted(&request, "")?;
         let asked = Asked {
             filter,
             token: request.page_token,
@@ -195,8 +282,11 @@ impl route_service_server::RouteService for Service {
     }
 }
 
-/// Which routes a request asks for, and whether in full.
-fn wanted(request: &proto::ListRoutesRequest) -> Result<(Filter, bool), Status> {
+/// Which routes a request asks for, and whether in full. Its fields are named with `before`.
+pub(in crate::operator) fn wanted(
+    request: &proto::ListRoutesRequest,
+    before: &str,
+) -> Result<(Filter, bool), Status> {
     let mut faults = InvalidFabric::default();
     let route_type = request.route_type.map(|number| {
         let known = u8::try_from(number).ok().filter(|number| *number > 0);
@@ -226,6 +316,9 @@ fn wanted(request: &proto::ListRoutesRequest) -> Result<(Filter, bool), Status> 
             false
         }
     };
+    for fault in &mut faults.faults {
+        fault.field.insert_str(0, before);
+    }
     checked(faults)?;
     let filter = Filter {
         route_type: route_type.flatten(),
@@ -289,10 +382,11 @@ mod tests {
     #[test]
     fn a_peer_is_an_address_or_a_router_id() {
         let asked = |peer: Option<&str>| {
-            wanted(&proto::ListRoutesRequest {
+            let request = proto::ListRoutesRequest {
                 peer: peer.map(str::to_owned),
                 ..proto::ListRoutesRequest::default()
-            })
+            };
+            wanted(&request, "")
         };
         for name in ["192.0.2.1", "2001:db8::1"] {
             assert_eq!(asked(Some(name)).unwrap().0.peer, name.parse().ok());
@@ -308,7 +402,7 @@ mod tests {
 
     #[test]
     fn every_filter_that_cannot_be_read_is_named() {
-        let status = wanted(&proto::ListRoutesRequest {
+        let request = proto::ListRoutesRequest {
             route_type: Some(256),
             vni: Some(1 << 24),
             mac: Some("x".to_owned()),
@@ -317,8 +411,8 @@ mod tests {
             ip: Some("10.0.0.0/8".to_owned()),
             view: 9,
             ..proto::ListRoutesRequest::default()
-        });
-        let status = status.unwrap_err();
+        };
+        let status = wanted(&request, "").unwrap_err();
         assert_eq!(
             crate::operator::lone::fields(&status),
             [

@@ -10,6 +10,7 @@ use weft_proto::v1::{
 };
 
 use super::json::Gateway;
+use super::replicas::Addresses;
 use super::requests::Requests;
 use super::tables::Tables;
 use super::{config, evpn, fabric, peers, plans, replicas, routes, watch};
@@ -21,12 +22,7 @@ use crate::speaker::reload::Reloader;
 
 /// What programs and operators ask a running daemon.
 pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Routes {
-    let config = shared.config();
-    let addresses = config.replicas.iter().map(|member| {
-        let address = member.address.map(|address| address.to_string());
-        (member.id, address.unwrap_or_default())
-    });
-    let addresses = Arc::new(addresses.collect());
+    let addresses = Arc::new(addresses(shared));
     let tables = Arc::new(Tables::new(Arc::clone(shared)));
     let fabric = fabric::Service::new(Arc::clone(shared));
     let watch = watch::Service::new(Arc::clone(shared));
@@ -53,6 +49,25 @@ pub fn at_leader(
 ) -> plan_service_server::PlanServiceServer<plans::AtLeader> {
     let service = plans::Service::new(Arc::clone(shared), led.clone(), Arc::default());
     plan_service_server::PlanServiceServer::new(plans::AtLeader::new(service))
+}
+
+/// The same of replicas: what this one knows of itself, and of the others if it leads.
+pub fn replicas_at_leader(
+    shared: &Arc<Shared>,
+) -> replica_service_server::ReplicaServiceServer<replicas::Service> {
+    let addresses = Arc::new(addresses(shared));
+    let service = replicas::Service::alone(Arc::clone(shared), addresses);
+    replica_service_server::ReplicaServiceServer::new(service)
+}
+
+/// Where every replica takes Raft messages.
+fn addresses(shared: &Shared) -> Addresses {
+    let config = shared.config();
+    let addresses = config.replicas.iter().map(|member| {
+        let address = member.address.map(|address| address.to_string());
+        (member.id, address.unwrap_or_default())
+    });
+    addresses.collect()
 }
 
 /// The services, counted, and JSON beside them at the same port.

@@ -2,6 +2,8 @@
 //! begins and ends; what changed is the reflector's to say.
 
 mod filter;
+mod peers;
+mod routes;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use tokio::sync::watch::error::RecvError;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -17,18 +20,22 @@ use tonic::{Request, Response, Status};
 use weft_proto::v1::{self as proto, watch_service_server};
 
 use self::filter::Filter;
+use self::peers::{Boards, Peers};
+use self::routes::Routes;
 use super::access::{Permission, permit};
 use super::{Answer, header, look, refusal};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
 use crate::fabric::fact::Kind;
-use crate::reflector::history::History;
+use crate::reflector::history::{Compacted, History};
+use crate::reflector::news::News;
 use crate::speaker::Shared;
 
 /// Streams changes.
 pub struct Service {
     shared: Arc<Shared>,
     places: Arc<Semaphore>,
+    boards: Boards,
 }
 
 impl Service {
@@ -37,6 +44,7 @@ impl Service {
         Self {
             shared,
             places: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            boards: Boards::default(),
         }
     }
 
@@ -59,11 +67,22 @@ impl watch_service_server::WatchService for Service {
         request: Request<proto::WatchRequest>,
     ) -> Answer<BoxStream<proto::WatchResponse>> {
         permit(&request, Permission::ReadFabric)?;
-        let request = request.into_inner();
+        if request.get_ref().routes.is_some() {
+            permit(&request, Permission::ReadRoutes)?;
+        }
+        if request.get_ref().peers.is_some() {
+            permit(&request, Permission::ReadPeers)?;
+        }
+        let mut request = request.into_inner();
         let filter = Filter::read(&request)?;
+        let mut routes = Routes::read(request.routes.take())?;
         let progress = progress(request.progress_interval)?;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| refusal::too_many_watchers(WATCHERS_MAX))?;
+        let peers = match request.peers.take() {
+            Some(wanted) => Some(self.boards.follow(&self.shared, wanted).await?),
+            None => None,
+        };
         let (declared, index, agreed) = self.declared().await?;
         let history = Arc::clone(self.shared.reflection.history());
         let (revision, snapshot) = match request.after_revision {
@@ -77,12 +96,18 @@ impl watch_service_server::WatchService for Service {
                 (revision, None)
             }
         };
+        if let Some(routes) = &mut routes {
+            let known = routes.begin(self.shared.reflection.news(), revision);
+            known.map_err(|it| refusal::revision_compacted(it.oldest))?;
+        }
         let (answers, heard) = mpsc::channel(ANSWERS_MAX + 1);
         let watcher = Watcher {
-            replica: self.shared.replica,
+            shared: Arc::clone(&self.shared),
             group: self.shared.consensus.group(),
             history,
             filter,
+            routes,
+            peers,
             progress,
             revision,
             answers,
@@ -99,10 +124,12 @@ impl watch_service_server::WatchService for Service {
 
 /// One stream.
 struct Watcher {
-    replica: u64,
+    shared: Arc<Shared>,
     group: watch::Receiver<Group>,
     history: Arc<History>,
     filter: Filter,
+    routes: Option<Routes>,
+    peers: Option<Peers>,
     progress: Duration,
     /// Everything up to it was streamed.
     revision: u64,
@@ -123,14 +150,18 @@ impl Watcher {
         let Ok(last) = self.answers.clone().reserve_owned().await else {
             return;
         };
-        // The bell first: what rings from now on is not in the snapshot.
-        let bell = self.history.bell();
+        // The bells first: what rings from now on is not in the snapshot.
+        let bells = Bells {
+            declared: self.history.bell(),
+            routes: self.routes.as_ref().map(|_| self.news().bell()),
+            peers: self.peers.as_ref().map(Peers::bell),
+        };
         let streamed = match snapshot {
             Some(declared) => self.exists(&declared).await,
             None => Ok(()),
         };
         let streamed = match streamed {
-            Ok(()) => self.follow(bell).await,
+            Ok(()) => self.follow(bells).await,
             Err(end) => Err(end),
         };
         if let Err(End::Refused(status)) = streamed {
@@ -145,15 +176,48 @@ impl Watcher {
             let mut after = Some(String::new());
             while let Some(name) = after {
                 let (changes, next) = self.part(declared, kind, &name);
-                let last = next.is_none() && kinds.peek().is_none();
-                let header = last.then(|| self.header());
+                let last = next.is_none() && kinds.peek().is_none() && self.routes.is_none();
                 if last || !changes.is_empty() {
-                    self.send(header, changes, true).await?;
+                    let header = last.then(|| self.header());
+                    self.send(proto::WatchResponse {
+                        header,
+                        changes,
+                        snapshot: true,
+                        ..proto::WatchResponse::default()
+                    })
+                    .await?;
                 }
                 after = next;
             }
         }
-        Ok(())
+        match &self.routes {
+            Some(routes) => self.existing_routes(routes).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The same of routes. One that changes meanwhile is streamed again.
+    async fn existing_routes(&self, routes: &Routes) -> Result<(), End> {
+        let mut place = Some(0);
+        while let Some(at) = place {
+            let existing = routes.existing(&self.shared, at).await;
+            let (changes, next) = existing.map_err(End::Refused)?;
+            for route_changes in parts(changes) {
+                self.send(proto::WatchResponse {
+                    route_changes,
+                    snapshot: true,
+                    ..proto::WatchResponse::default()
+                })
+                .await?;
+            }
+            place = next;
+        }
+        self.send(proto::WatchResponse {
+            header: Some(self.header()),
+            snapshot: true,
+            ..proto::WatchResponse::default()
+        })
+        .await
     }
 
     /// What exists of a kind behind a name, as much as fits into an answer; and the name to go on behind.
@@ -178,28 +242,42 @@ impl Watcher {
     }
 
     /// Streams what changes.
-    async fn follow(&mut self, mut bell: watch::Receiver<()>) -> Result<(), End> {
+    async fn follow(&mut self, mut bells: Bells) -> Result<(), End> {
         let mut due = Instant::now() + self.progress;
         let leaderless = leaderless(self.group.clone());
         tokio::pin!(leaderless);
         loop {
-            bell.borrow_and_update();
-            let part = self.history.after(self.revision, CHANGES_MAX);
-            let part = part.map_err(|it| End::Refused(refusal::revision_compacted(it.oldest)))?;
-            let changes = part.changes.iter();
-            let changes: Vec<_> = changes.filter_map(|it| self.filter.change(it)).collect();
-            self.revision = part.revision;
-            if !changes.is_empty() || Instant::now() >= due {
-                self.send(Some(self.header()), changes, false).await?;
+            bells.mark();
+            let (mut answer, more) = self.news_since().map_err(|it| {
+                let oldest = it.oldest;
+                End::Refused(refusal::revision_compacted(oldest))
+            })?;
+            // Routes of one look may be many.
+            let mut routes = parts(std::mem::take(&mut answer.route_changes));
+            answer.route_changes = routes.pop().unwrap_or_default();
+            for route_changes in routes {
+                self.send(proto::WatchResponse {
+                    route_changes,
+                    ..proto::WatchResponse::default()
+                })
+                .await?;
+            }
+            let is_news = answer.peer_snapshot
+                || !(answer.changes.is_empty()
+                    && answer.route_changes.is_empty()
+                    && answer.peer_changes.is_empty());
+            if is_news || Instant::now() >= due {
+                answer.header = Some(self.header());
+                self.send(answer).await?;
                 due = Instant::now() + self.progress;
             }
-            if part.more {
+            if more {
                 continue;
             }
             // Changes that come close together make one answer.
             sleep(GATHERED).await;
             tokio::select! {
-                rung = bell.changed() => rung.map_err(|_| End::Gone)?,
+                rung = bells.ring() => rung?,
                 () = sleep_until(due) => {}
                 () = self.answers.closed() => return Err(End::Gone),
                 () = &mut leaderless => return Err(End::Refused(refusal::no_leader())),
@@ -207,18 +285,33 @@ impl Watcher {
         }
     }
 
-    async fn send(
-        &self,
-        header: Option<proto::ResponseHeader>,
-        changes: Vec<proto::ResourceChange>,
-        snapshot: bool,
-    ) -> Result<(), End> {
+    /// What happened since it was asked for last, and whether there is more.
+    fn news_since(&mut self) -> Result<(proto::WatchResponse, bool), Compacted> {
+        let part = self.history.after(self.revision, CHANGES_MAX)?;
+        let changes = part.changes.iter();
+        let changes = changes.filter_map(|it| self.filter.change(it)).collect();
+        // After the revision was read: every route up to it is among them.
+        let news = Arc::clone(self.news());
+        let route_changes = match &mut self.routes {
+            Some(routes) => routes.changes(&news)?,
+            None => Vec::new(),
+        };
+        let (peer_changes, peer_snapshot) = match &mut self.peers {
+            Some(peers) => peers.changes(),
+            None => (Vec::new(), false),
+        };
+        self.revision = part.revision;
         let answer = proto::WatchResponse {
-            header,
             changes,
-            snapshot,
+            route_changes,
+            peer_changes,
+            peer_snapshot,
             ..proto::WatchResponse::default()
         };
+        Ok((answer, part.more))
+    }
+
+    async fn send(&self, answer: proto::WatchResponse) -> Result<(), End> {
         match timeout(PATIENCE, self.answers.send(Ok(answer))).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(End::Gone),
@@ -226,10 +319,64 @@ impl Watcher {
         }
     }
 
+    fn news(&self) -> &Arc<News> {
+        self.shared.reflection.news()
+    }
+
     fn header(&self) -> proto::ResponseHeader {
         let leader = self.group.borrow().status.leader;
-        header::from(self.replica, leader, self.revision)
+        header::from(self.shared.replica, leader, self.revision)
     }
+}
+
+/// What a watcher listens to.
+struct Bells {
+    declared: watch::Receiver<()>,
+    routes: Option<watch::Receiver<()>>,
+    peers: Option<watch::Receiver<()>>,
+}
+
+impl Bells {
+    /// Everything that has rung so far is looked at now.
+    fn mark(&mut self) {
+        self.declared.borrow_and_update();
+        let others = [&mut self.routes, &mut self.peers];
+        others.into_iter().flatten().for_each(|bell| {
+            bell.borrow_and_update();
+        });
+    }
+
+    /// Waits until something rings.
+    async fn ring(&mut self) -> Result<(), End> {
+        async fn other(bell: &mut Option<watch::Receiver<()>>) -> Result<(), RecvError> {
+            match bell {
+                Some(bell) => bell.changed().await,
+                None => std::future::pending().await,
+            }
+        }
+        let rung = tokio::select! {
+            rung = self.declared.changed() => rung,
+            rung = other(&mut self.routes) => rung,
+            rung = other(&mut self.peers) => rung,
+        };
+        rung.map_err(|_| End::Gone)
+    }
+}
+
+/// As many routes at a time as fit into an answer.
+fn parts(changes: Vec<proto::RouteChange>) -> Vec<Vec<proto::RouteChange>> {
+    let (mut parts, mut octets) = (Vec::new(), PART_OCTETS);
+    for change in changes {
+        if octets >= PART_OCTETS {
+            parts.push(Vec::new());
+            octets = 0;
+        }
+        octets += prost::Message::encoded_len(&change);
+        if let Some(part) = parts.last_mut() {
+            part.push(change);
+        }
+    }
+    parts
 }
 
 /// Ends when nobody has led for a while, as far as this replica knows: it hears of no changes then.

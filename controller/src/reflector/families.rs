@@ -100,12 +100,12 @@ impl<N: Nlri> FamilyState<N> {
     }
 
     /// Selects what is dirty and tells every group; `tell` takes a group's new frames, `changed` each
-    /// change of a best path.
+    /// change of a best path. Returns those changes.
     pub fn advertise(
         &mut self,
         mut tell: impl FnMut(GroupId, Arc<Segment>),
         mut changed: impl FnMut(&BestChange<N>),
-    ) {
+    ) -> Vec<BestChange<N>> {
         let changes = self.table.select();
         let paths = self.table.path_changes();
         let revision = self.table.revision();
@@ -119,6 +119,7 @@ impl<N: Nlri> FamilyState<N> {
             };
             tell(*id, Arc::new(segment));
         }
+        changes
     }
 
     /// The group of `key`, made if there is none. What was learned has been selected.

@@ -22,6 +22,7 @@ use super::alarms::Alarms;
 use super::families::GroupId;
 use super::history::History;
 use super::learn::sanity::FabricView;
+use super::news::News;
 use super::owner::Agreed;
 use super::{Output, Reflector};
 use crate::speaker::feed::Feed;
@@ -114,6 +115,7 @@ pub struct Reflection {
     control: watch::Receiver<u64>,
     view: watch::Receiver<Arc<FabricView>>,
     history: Arc<History>,
+    news: Arc<News>,
 }
 
 impl Reflection {
@@ -192,6 +194,11 @@ impl Reflection {
         &self.history
     }
 
+    /// Which best paths changed lately.
+    pub fn news(&self) -> &Arc<News> {
+        &self.news
+    }
+
     /// Where applied entries and the stop go.
     pub fn inputs(&self) -> mpsc::Sender<Input> {
         self.inputs.clone()
@@ -204,17 +211,20 @@ pub fn channel() -> (Reflection, Inbox) {
     let (publish, control) = watch::channel(0);
     let (show, view) = watch::channel(Arc::default());
     let history = Arc::new(History::new());
+    let news = Arc::new(News::new());
     let reflection = Reflection {
         inputs,
         control,
         view,
         history: Arc::clone(&history),
+        news: Arc::clone(&news),
     };
     let inbox = Inbox {
         inbox,
         publish,
         show,
         history,
+        news,
     };
     (reflection, inbox)
 }
@@ -225,6 +235,7 @@ pub struct Inbox {
     publish: watch::Sender<u64>,
     show: watch::Sender<Arc<FabricView>>,
     history: Arc<History>,
+    news: Arc<News>,
 }
 
 /// Starts the thread on what the store holds.
@@ -358,6 +369,7 @@ impl Edge {
         match read() {
             Ok((index, facts)) => {
                 self.reflector.reset(index, facts);
+                self.inbox.news.reset(index);
                 self.inbox.history.reset(index);
             }
             Err(error) => panic!("the committed state cannot be read: {error}"),
@@ -366,7 +378,7 @@ impl Edge {
 
     fn poll(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
-        let mut changed = Vec::new();
+        let (mut changed, mut rings) = (Vec::new(), false);
         let now = self.started.elapsed();
         self.reflector.set_now(now);
         self.reflector.poll(&mut outputs);
@@ -388,11 +400,19 @@ impl Edge {
                 Output::Alarm(alarm) => self.alarms.say(&alarm, now),
                 Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
                 Output::Declared(mut news) => changed.append(&mut news),
+                Output::Selected(selected) => {
+                    let index = self.reflector.index();
+                    self.inbox.news.publish(selected, index);
+                    rings = true;
+                }
                 Output::View(view) => drop(self.inbox.show.send_replace(view)),
             }
         }
         let index = self.reflector.index();
         self.inbox.history.publish(changed, index);
+        if rings {
+            self.inbox.news.ring();
+        }
         self.alarms.say_rest(now);
         self.outputs = outputs;
         self.polls += 1;

@@ -35,6 +35,8 @@ struct Inner {
     /// Of which the facts have a copy once they are asked for.
     messages: Tally,
     facts: Mutex<Facts>,
+    /// Rings when the state of a session changes.
+    bell: watch::Sender<()>,
 }
 
 /// What it says.
@@ -152,8 +154,8 @@ impl Facts {
 }
 
 impl Report {
-    /// Of a peer that has not begun.
-    pub fn new(group: String, dynamic: bool) -> Self {
+    /// Of a peer that has not begun; `bell` rings whenever the state of the session changes.
+    pub fn new(group: String, dynamic: bool, bell: watch::Sender<()>) -> Self {
         let facts = Facts {
             group,
             state: "Idle",
@@ -190,6 +192,7 @@ impl Report {
         Self(Arc::new(Inner {
             messages: Tally::default(),
             facts: Mutex::new(facts),
+            bell,
         }))
     }
 
@@ -260,6 +263,8 @@ impl Report {
             facts.state = state;
             facts.since = Instant::now();
             facts.since_time = time_of_day();
+            drop(facts);
+            self.0.bell.send_replace(());
         }
     }
 
@@ -417,7 +422,7 @@ mod tests {
     use crate::reflector::learn::bounds::{Bound, Warning};
 
     fn report() -> Report {
-        Report::new("leaves".to_owned(), false)
+        Report::new("leaves".to_owned(), false, watch::Sender::default())
     }
 
     fn refused(counts: &[(&'static str, u64)]) -> Learned {

@@ -371,8 +371,8 @@ mod tests {
     #[expect(clippy::disallowed_macros, reason = "it says what it measured")]
     fn a_look_at_400_000_routes() {
         use super::super::segments;
+        use crate::operator::page;
         use crate::operator::routes::{page as routes, row};
-        use crate::operator::{page, peers};
 
         let table = table(400_000);
         let best = |look: &dyn Fn() -> usize| {
@@ -403,8 +403,6 @@ mod tests {
                 .len()
         };
         eprintln!("segments: {:?}", best(&part));
-        let part = || peers::Counted::part(&table, 200_000).0.len();
-        eprintln!("routes of each peer: {:?}", best(&part));
         let key = "[2]:[0]:[48]:[02:00:00:03:00:00]:[32]:[10.0.0.1]".to_owned();
         let filter = routes::Filter {
             name: row::Name::new(Some(key), None),

@@ -15,7 +15,6 @@ use crate::speaker::report::Facts;
 struct PeerLabels {
     peer: String,
     peer_group: String,
-    state: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -124,9 +123,8 @@ impl Sessions {
         let labels = PeerLabels {
             peer: peer.clone(),
             peer_group: facts.group.clone(),
-            state: facts.state.to_owned(),
         };
-        self.state.get_or_create(&labels).set(i64::from(up));
+        self.state.get_or_create(&labels).set(number(facts.state));
         let secs = if up {
             facts.since.elapsed().as_secs()
         } else {
@@ -227,7 +225,7 @@ impl Sessions {
     }
 
     fn register(self, registry: &mut Registry) {
-        let help = "1 if the session is established";
+        let help = "State of RFC 4273: 1 idle, 2 connect, 3 active, 4 opensent, 5 openconfirm, 6 established";
         registry.register("bgp_peer_state", help, self.state);
         let help = "Time in Established";
         registry.register_with_unit("bgp_peer_uptime", help, Unit::Seconds, self.uptime);
@@ -257,4 +255,20 @@ impl Sessions {
         let help = "1 if the peer is refused since another one has its router id and AS";
         registry.register("bgp_peer_refused", help, self.rivals);
     }
+}
+
+/// bgpPeerState of RFC 4273 §4; 0 for a state that it does not have.
+fn number(state: &str) -> i64 {
+    let states = [
+        "Idle",
+        "Connect",
+        "Active",
+        "OpenSent",
+        "OpenConfirm",
+        "Established",
+    ];
+    (1..)
+        .zip(states)
+        .find(|(_, it)| *it == state)
+        .map_or(0, |(number, _)| number)
 }

@@ -4,16 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
-use std::sync::Arc;
 
-use foldhash::HashMap;
 use prost_types::Timestamp;
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::PeerId;
-use weft_bgp::table::{Source, Table};
+use weft_bgp::table::Table;
 use weft_proto::v1::{self as proto, SessionState, Staleness};
 
-use super::super::{PART, family};
+use super::super::family;
 use crate::ledger::Phase;
 use crate::reflector::Reflector;
 use crate::reflector::owner::Agreed;
@@ -27,36 +25,26 @@ pub(in crate::operator) struct Counted {
 }
 
 impl Counted {
-    /// What is agreed, and no route yet.
+    /// What the reflector has now.
     pub(super) fn of(reflector: &Reflector) -> Self {
         let agreed = reflector.peers();
-        Self {
+        let counted = Self {
             agreed: agreed
                 .map(|(peer, agreed)| (peer, agreed.clone()))
                 .collect(),
             routes: BTreeMap::new(),
-        }
+        };
+        counted
+            .with(reflector.evpn())
+            .with(reflector.ipv4())
+            .with(reflector.ipv6())
+            .with(reflector.rtc())
     }
 
-    /// The paths of each peer in the next places of a table, and where to go on. Paths share their source: those of
-    /// one are counted without a look at it.
-    pub(in crate::operator) fn part<N: Nlri>(
-        table: &Table<N>,
-        place: usize,
-    ) -> (Vec<(PeerId, u64)>, Option<usize>) {
-        let mut sources: HashMap<*const Source, (PeerId, u64)> = HashMap::default();
-        let (part, next) = table.page(place, PART);
-        for path in part.iter().flat_map(|at| at.paths) {
-            let of = sources.entry(Arc::as_ptr(&path.source));
-            of.or_insert_with(|| (path.source.peer, 0)).1 += 1;
-        }
-        (sources.into_values().collect(), next)
-    }
-
-    /// With these counted too.
-    pub(super) fn with(mut self, part: Vec<(PeerId, u64)>) -> Self {
-        for (peer, count) in part {
-            *self.routes.entry(peer).or_default() += count;
+    /// With the paths of a table too.
+    fn with<N: Nlri>(mut self, table: &Table<N>) -> Self {
+        for (peer, count) in table.paths_by_peer() {
+            *self.routes.entry(peer).or_default() += u64::try_from(count).unwrap_or(u64::MAX);
         }
         self
     }
@@ -182,10 +170,12 @@ pub(super) fn messages(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use weft_bgp::attribute::Attributes;
     use weft_bgp::nlri::unicast::Prefix4;
     use weft_bgp::peer::RouterId;
-    use weft_bgp::table::PeerKind;
+    use weft_bgp::table::{PeerKind, Source};
 
     use super::*;
 
@@ -215,7 +205,7 @@ mod tests {
             agreed: [(id, agreed)].into(),
             routes: [(id, 7)].into(),
         };
-        let report = Report::new("leaves".to_owned(), false);
+        let report = Report::new("leaves".to_owned(), false, Default::default());
         let mut facts = report.facts();
         facts.peer = Some(id);
         facts.rival = Some(first);
@@ -232,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_counted_by_peer_over_all_parts_of_a_table() {
+    fn routes_of_a_peer_are_those_of_all_tables() {
         let peer = |last: u8| PeerId {
             router_id: RouterId(last.into()),
             asn: 64_496,
@@ -241,27 +231,22 @@ mod tests {
             let address = Ipv4Addr::new(192, 0, 2, last).into();
             Arc::new(Source::new(peer(last), address, PeerKind::IbgpClient))
         });
-        let mut table = Table::new();
-        let count = u32::try_from(2 * PART + 7).unwrap();
-        for number in 0..count {
-            let nlri = Prefix4 {
-                addr: Ipv4Addr::from(0x0a00_0000 + number),
-                len: 32,
-            };
-            let announcers = if number % 10 == 0 { 2 } else { 1 };
-            for source in &sources[..announcers] {
-                table.learn(source, 0, nlri, Arc::new(Attributes::default()));
+        let table = |count: u32| {
+            let mut table = Table::new();
+            for number in 0..count {
+                let nlri = Prefix4 {
+                    addr: Ipv4Addr::from(0x0a00_0000 + number),
+                    len: 32,
+                };
+                let announcers = if number % 10 == 0 { 2 } else { 1 };
+                for source in &sources[..announcers] {
+                    table.learn(source, 0, nlri, Arc::new(Attributes::default()));
+                }
             }
-        }
-        table.select();
-        let (mut counted, mut place, mut parts) = (Counted::default(), Some(0), 0);
-        while let Some(at) = place {
-            let (part, next) = Counted::part(&table, at);
-            counted = counted.with(part);
-            (place, parts) = (next, parts + 1);
-        }
-        assert_eq!(parts, 3);
+            table
+        };
+        let counted = Counted::default().with(&table(100)).with(&table(7));
         let routes = [1, 2, 3].map(|last| counted.routes(peer(last)));
-        assert_eq!(routes, [count.into(), count.div_ceil(10).into(), 0]);
+        assert_eq!(routes, [107, 11, 0]);
     }
 }

@@ -1,27 +1,14 @@
 //! What only the leader knows, asked of it on behalf of a caller: over the replicas' own port, and never twice. Knows no row.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Response, Status};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status};
 use weft_proto::v1::plan_service_client::PlanServiceClient;
 use weft_proto::v1::plan_service_server::PlanService;
 use weft_proto::v1::{self as proto};
 
-use super::super::replicas::Addresses;
+use super::super::leader::Way;
 use super::super::{Answer, refusal};
 use super::Service;
-use crate::speaker::Shared;
-
-/// The way to the leader.
-pub(super) struct Way {
-    shared: Arc<Shared>,
-    addresses: Arc<Addresses>,
-    /// By address.
-    channels: Mutex<BTreeMap<String, Channel>>,
-}
 
 /// Who answers what only the leader knows.
 pub(super) enum Leader {
@@ -31,49 +18,15 @@ pub(super) enum Leader {
     There(Box<PlanServiceClient<Channel>>),
 }
 
-impl Way {
-    pub(super) fn new(shared: Arc<Shared>, addresses: Arc<Addresses>) -> Self {
-        Self {
-            shared,
-            addresses,
-            channels: Mutex::default(),
-        }
-    }
-
-    /// Who leads.
-    ///
-    /// # Errors
-    /// UNAVAILABLE: nobody does, as far as this replica knows.
-    pub(super) fn leader(&self) -> Result<Leader, Status> {
-        let group = self.shared.consensus.group();
-        let group = group.borrow();
-        if group.leads() {
-            return Ok(Leader::Here);
-        }
-        let own = group.status.id;
-        let leader = group.status.leader.filter(|leader| *leader != own);
-        drop(group);
-        let address = leader.and_then(|leader| self.addresses.get(&leader));
-        let address = address.filter(|it| !it.is_empty());
-        let address = address.ok_or_else(refusal::nobody_leads)?;
-        let client = PlanServiceClient::new(self.channel(address)?);
-        Ok(Leader::There(Box::new(client)))
-    }
-
-    fn channel(&self, address: &str) -> Result<Channel, Status> {
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(channel) = channels.get(address) {
-            return Ok(channel.clone());
-        }
-        let endpoint = Endpoint::from_shared(format!("http://{address}"));
-        let endpoint = endpoint.map_err(|_| refusal::defect())?;
-        let channel = endpoint
-            .connect_timeout(PATIENCE)
-            .timeout(PATIENCE)
-            .connect_lazy();
-        channels.insert(address.to_owned(), channel.clone());
-        Ok(channel)
-    }
+/// Who leads.
+///
+/// # Errors
+/// UNAVAILABLE: nobody does, as far as this replica knows.
+pub(super) fn leader(way: &Way) -> Result<Leader, Status> {
+    Ok(match way.leader()? {
+        None => Leader::Here,
+        Some(channel) => Leader::There(Box::new(PlanServiceClient::new(channel))),
+    })
 }
 
 /// What the leader answered; one that does not answer is none.
@@ -91,6 +44,14 @@ pub(super) fn answered<T>(answer: Answer<T>) -> Answer<T> {
         })
 }
 
+/// The same, of what every replica knows a part of: None if the leader does not answer.
+pub(super) fn if_there<T>(answer: Answer<T>) -> Option<Answer<T>> {
+    match answered(answer) {
+        Err(status) if status.code() == Code::Unavailable => None,
+        answer => Some(answer),
+    }
+}
+
 /// The service as other replicas ask it over their own port: what only the leader knows, if this one leads.
 pub struct AtLeader(Service);
 
@@ -102,7 +63,7 @@ impl AtLeader {
 
     /// A replica that asks a follower was mistaken about who leads.
     fn leads(&self) -> Result<(), Status> {
-        match self.0.way.leader() {
+        match leader(&self.0.way) {
             Ok(Leader::Here) => Ok(()),
             Ok(Leader::There(_)) | Err(_) => Err(refusal::nobody_leads()),
         }
@@ -111,6 +72,22 @@ impl AtLeader {
 
 #[tonic::async_trait]
 impl PlanService for AtLeader {
+    async fn list_leaf_plans(
+        &self,
+        request: Request<proto::ListLeafPlansRequest>,
+    ) -> Answer<proto::ListLeafPlansResponse> {
+        self.leads()?;
+        self.0.list_leaf_plans(request).await
+    }
+
+    async fn get_leaf_plan(
+        &self,
+        request: Request<proto::GetLeafPlanRequest>,
+    ) -> Answer<proto::GetLeafPlanResponse> {
+        self.leads()?;
+        self.0.get_leaf_plan(request).await
+    }
+
     async fn list_leaf_plan_diffs(
         &self,
         request: Request<proto::ListLeafPlanDiffsRequest>,
@@ -143,6 +120,3 @@ impl PlanService for AtLeader {
         self.0.get_switch_agent(request).await
     }
 }
-
-/// The leader is as near as any replica.
-const PATIENCE: Duration = Duration::from_secs(5);

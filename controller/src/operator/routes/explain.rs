@@ -169,7 +169,7 @@ mod tests {
 
     fn report(last: u8, families: &[Family], is_told: bool) -> (IpAddr, Facts) {
         let (peer, address) = peer(last);
-        let mut facts = Report::new("leaves".to_owned(), false).facts();
+        let mut facts = Report::new("leaves".to_owned(), false, Default::default()).facts();
         facts.state = "Established";
         facts.peer = Some(peer);
         facts.families = families.to_vec();

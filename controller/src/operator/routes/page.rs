@@ -17,7 +17,7 @@ use super::explain::{self, Sessions};
 use super::row::{self, Name, Row};
 
 /// Which routes are wanted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::operator) struct Filter {
     /// EVPN route type.
     pub(in crate::operator) route_type: Option<u8>,
@@ -44,14 +44,28 @@ impl Filter {
     }
 }
 
+impl Filter {
+    /// Whether a path is wanted.
+    pub(in crate::operator) fn wants<N: Row>(&self, path: &Path<N>) -> bool {
+        path.nlri.passes(&path.attributes, self)
+            && self.ip.is_none_or(|ip| path.nlri.covers(ip))
+            && self.vtep.is_none_or(|vtep| leads_to(path, vtep))
+            && (self.route_targets.is_empty() || has_target(path, &self.route_targets))
+            && self.peer.is_none_or(|peer| is_of(path, peer))
+            && path.nlri.is_named(&self.name)
+    }
+}
+
 /// A page of a table that is wanted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::operator) struct Wanted<N: Nlri> {
     filter: Filter,
     /// Only what comes after it.
     after: Option<N::Key>,
     /// Destinations.
     size: usize,
+    /// Where the keys behind are kept.
+    list: Option<u64>,
 }
 
 /// Destinations of a page by key, and whether there are more behind.
@@ -59,6 +73,13 @@ pub(in crate::operator) struct Wanted<N: Nlri> {
 pub(in crate::operator) struct Found<N: Nlri> {
     destinations: BTreeMap<N::Key, Copied<N>>,
     more: bool,
+}
+
+impl<N: Nlri> Found<N> {
+    /// How many there are so far.
+    pub(super) fn len(&self) -> usize {
+        self.destinations.len()
+    }
 }
 
 /// What a part of the table may add to a page, in no meaningful order.
@@ -81,15 +102,50 @@ impl<N: Row> Wanted<N> {
         after: Option<&str>,
         size: usize,
     ) -> Option<Self> {
-        let after = match after {
-            None => None,
-            Some(after) => Some(N::key_from_octets(&from_hex(after)?)?),
+        let (after, list) = match after {
+            None => (None, None),
+            Some(after) => {
+                let (key, list) = match after.split_once('@') {
+                    Some((key, list)) => (key, Some(u64::from_str_radix(list, 16).ok()?)),
+                    None => (after, None),
+                };
+                (Some(N::key_from_octets(&from_hex(key)?)?), list)
+            }
         };
         Some(Self {
             filter,
             after,
             size,
+            list,
         })
+    }
+
+    /// What is wanted.
+    pub(super) fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Whether it is a page behind the first one.
+    pub(super) fn goes_on(&self) -> bool {
+        self.after.is_some()
+    }
+
+    /// The list that the page is of, where its keys are kept.
+    pub(super) fn list(&self) -> Option<u64> {
+        self.list
+    }
+
+    /// The page is of this list; its next one goes on there.
+    pub(super) fn with_list(self, list: u64) -> Self {
+        Self {
+            list: Some(list),
+            ..self
+        }
+    }
+
+    /// What all that is wanted is called beside its key, if it is known.
+    pub(super) fn shared_name(&self) -> Option<u64> {
+        N::shared_name(&self.filter)
     }
 
     /// The one route that can be meant, if a name is asked for that says so: nothing has to be looked for.
@@ -117,15 +173,63 @@ impl<N: Row> Wanted<N> {
         end: Option<&N::Key>,
     ) -> (Part<N>, Option<usize>) {
         let (part, next) = table.page(place, PART);
+        (self.nearest(part, end), next)
+    }
+
+    /// What is on the page of what has a name; `None`: too many have it.
+    pub(super) fn named(&self, table: &Table<N>, name: u64) -> Option<Found<N>> {
+        let destinations: Vec<_> = table.named(name).take(PART + 1).collect();
+        let all = destinations.len() <= PART;
+        all.then(|| self.merge(Found::default(), self.nearest(destinations, None)))
+    }
+
+    /// The keys of all that is wanted in the next places of the table, in no meaningful order, and where to go on.
+    pub(super) fn keys(&self, table: &Table<N>, place: usize) -> (Vec<N::Key>, Option<usize>) {
+        let (part, next) = table.page(place, PART);
+        (self.wanted(part).map(|(key, _)| key).collect(), next)
+    }
+
+    /// What goes on a page after `found`, of keys in order: those from `place` on that are behind the page before. And where
+    /// to go on, unless the page is full.
+    pub(super) fn among(
+        &self,
+        table: &Table<N>,
+        keys: &[N::Key],
+        place: usize,
+        found: usize,
+    ) -> (Part<N>, Option<usize>) {
+        let after = self.after.as_ref();
+        let begin = keys.partition_point(|key| after.is_some_and(|after| key <= after));
+        let mut part = Part {
+            destinations: Vec::new(),
+            more: false,
+        };
+        for key in keys.iter().skip(begin + place).take(PART) {
+            if found + part.destinations.len() >= self.size {
+                part.more = true;
+                return (part, None);
+            }
+            if let Some(destination) = table.get(key).filter(|it| self.wants_any(it)) {
+                part.destinations.push((key.clone(), copied(&destination)));
+            }
+        }
+        let next = place + PART;
+        (part, (begin + next < keys.len()).then_some(next))
+    }
+
+    fn wanted<'a>(
+        &self,
+        destinations: Vec<Destination<'a, N>>,
+    ) -> impl Iterator<Item = (N::Key, Destination<'a, N>)> {
+        let wanted = destinations.into_iter().filter(|it| self.wants_any(it));
+        let keyed = wanted.map(|destination| (destination.key(), destination));
+        keyed.filter(|(key, _)| self.after.as_ref().is_none_or(|after| key > after))
+    }
+
+    /// The first of what is wanted; nothing behind `end` is copied.
+    fn nearest(&self, destinations: Vec<Destination<'_, N>>, end: Option<&N::Key>) -> Part<N> {
         let (mut near, mut more) = (Vec::new(), false);
-        for destination in part {
-            if !self.wants_any(&destination) {
-                continue;
-            }
-            let key = destination.key();
-            if self.after.as_ref().is_some_and(|after| key <= *after) {
-                continue;
-            }
+        for (key, destination) in self.wanted(destinations) {
             match end.is_some_and(|end| key > *end) {
                 true => more = true,
                 false => near.push((key, destination)),
@@ -139,7 +243,7 @@ impl<N: Row> Wanted<N> {
         let near = near.into_iter();
         let copies = |(key, destination)| (key, copied(&destination));
         let destinations = near.map(copies).collect();
-        (Part { destinations, more }, next)
+        Part { destinations, more }
     }
 
     /// With what another part of the table has.
@@ -177,7 +281,11 @@ impl<N: Row> Wanted<N> {
         let next = last.filter(|_| page.more || found.more).map(|last| {
             let mut octets = Vec::new();
             N::key_octets(last, &mut octets);
-            page::token(&list::<N>(), to_hex(&octets))
+            let key = to_hex(&octets);
+            match self.list {
+                Some(id) => page::token(&list::<N>(), format_args!("{key}@{id:x}")),
+                None => page::token(&list::<N>(), key),
+            }
         });
         (page.rows, next.unwrap_or_default())
     }
@@ -187,7 +295,7 @@ impl<N: Row> Wanted<N> {
             Some(sessions) => explain::paths(&copied.paths, sessions),
             None => brief(copied),
         };
-        let mut wanted = copied.paths.iter().map(|path| self.wants(path));
+        let mut wanted = copied.paths.iter().map(|path| self.filter.wants(path));
         paths.retain(|_| wanted.next().unwrap_or(false));
         let first = copied.paths.first();
         let route = first.map(|first| row::route(&first.nlri));
@@ -198,17 +306,7 @@ impl<N: Row> Wanted<N> {
     }
 
     fn wants_any(&self, destination: &Destination<'_, N>) -> bool {
-        destination.paths.iter().any(|path| self.wants(path))
-    }
-
-    fn wants(&self, path: &Path<N>) -> bool {
-        let filter = &self.filter;
-        path.nlri.passes(&path.attributes, filter)
-            && filter.ip.is_none_or(|ip| path.nlri.covers(ip))
-            && filter.vtep.is_none_or(|vtep| leads_to(path, vtep))
-            && (filter.route_targets.is_empty() || has_target(path, &filter.route_targets))
-            && self.filter.peer.is_none_or(|peer| is_of(path, peer))
-            && path.nlri.is_named(&self.filter.name)
+        destination.paths.iter().any(|path| self.filter.wants(path))
     }
 }
 
@@ -290,7 +388,10 @@ mod tests {
     use weft_bgp::attribute::Attributes;
     use weft_bgp::nlri::unicast::Prefix4;
     use weft_bgp::peer::{PeerId, RouterId};
+    use weft_bgp::rd::Rd;
     use weft_bgp::table::{PeerKind, Source};
+    use weft_evpn::route::{Labels, MacIp, MacIpKey};
+    use weft_evpn::{Esi, EthernetTag, Label, Route};
 
     use super::*;
 
@@ -366,7 +467,71 @@ mod tests {
             found = wanted.merge(found, part);
             place = next;
         }
+        let page = wanted.page(&found, None);
+        assert_eq!(by_keys(&wanted, table), page);
+        page
+    }
+
+    /// The same page, from keys in order.
+    fn by_keys(wanted: &Wanted<Prefix4>, table: &Table<Prefix4>) -> (Vec<proto::Route>, String) {
+        let (mut keys, mut place) = (Vec::new(), Some(0));
+        while let Some(at) = place {
+            let (part, next) = wanted.keys(table, at);
+            keys.extend(part);
+            place = next;
+        }
+        keys.sort_unstable();
+        let (mut found, mut place) = (Found::default(), Some(0));
+        while let Some(at) = place {
+            let (part, next) = wanted.among(table, &keys, at, found.len());
+            found = wanted.merge(found, part);
+            place = next;
+        }
         wanted.page(&found, None)
+    }
+
+    #[test]
+    fn what_has_a_mac_address_is_found_without_a_search() {
+        let peer = PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, 1).into();
+        let source = Arc::new(Source::new(peer, address, PeerKind::IbgpClient));
+        let mut table: Table<Route> = Table::new();
+        let mac = |last: u8| Mac([0, 0, 0x5e, 0, 0x53, last]);
+        // The routes of a MAC address are those of all VTEPs and tags, with an address of the host and without.
+        for (number, last) in (0..60_u32).zip([1, 2, 3].into_iter().cycle()) {
+            let octets = number.to_be_bytes();
+            let key = MacIpKey {
+                rd: Rd([0, 1, 192, 0, 2, 1, 0, octets[3]]),
+                tag: EthernetTag(0),
+                mac: mac(last),
+                ip: None,
+            };
+            let nlri = Route::MacIp(MacIp {
+                key,
+                esi: Esi::ZERO,
+                labels: Labels::One(Label([0, 0, 1])),
+            });
+            table.learn(&source, 0, nlri, Arc::new(Attributes::default()));
+        }
+        table.select();
+        for (last, count) in [(1, 20), (3, 20), (4, 0)] {
+            let filter = Filter {
+                mac: Some(mac(last)),
+                ..Filter::default()
+            };
+            let wanted = Wanted::<Route>::new(filter, None, 7).unwrap();
+            let name = wanted.shared_name().unwrap();
+            let found = wanted.named(&table, name).unwrap();
+            let mut all = Found::default();
+            let (part, _) = wanted.part(&table, 0, None);
+            all = wanted.merge(all, part);
+            let (page, next) = wanted.page(&found, None);
+            assert_eq!((page.clone(), next.clone()), wanted.page(&all, None));
+            assert_eq!((page.len(), next.is_empty()), (count.min(7), count == 0));
+        }
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub(in crate::operator) trait Row: Nlri {
     fn covers(&self, ip: IpAddr) -> bool;
     /// Whether the route is what is asked for by name.
     fn is_named(&self, name: &Name) -> bool;
+    /// What all that passes is called beside its key, [`Nlri::name`], if it is known.
+    fn shared_name(_: &Filter) -> Option<u64> {
+        None
+    }
     /// The one route that can be meant, where its name is all that there is of it.
     fn named(_: &Name) -> Option<Self> {
         None
@@ -36,7 +40,7 @@ pub(in crate::operator) trait Row: Nlri {
 }
 
 /// A route as a list prints it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::operator) struct Name {
     key: Option<String>,
     rd: Option<String>,
@@ -134,6 +138,12 @@ impl Row for Route {
                 self.vni(attributes)
                     .is_some_and(|vni| vni.number() == wanted)
             })
+    }
+
+    fn shared_name(filter: &Filter) -> Option<u64> {
+        let name = &filter.name;
+        let named = name.mac.filter(|_| name.route_type == Some(MAC_IP));
+        filter.mac.or(named).map(Mac::number)
     }
 
     fn covers(&self, ip: IpAddr) -> bool {
@@ -334,6 +344,9 @@ fn step(step: Step) -> DecisionStep {
         Step::PathId => DecisionStep::PathId,
     }
 }
+
+/// MAC/IP advertisement. RFC 7432 §7.2.
+const MAC_IP: u8 = 2;
 
 #[cfg(test)]
 mod tests {

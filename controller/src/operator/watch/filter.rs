@@ -12,6 +12,8 @@ use crate::fabric::fact::{Fact, InvalidFabric, Kind, Resource};
 
 /// What a watcher wants.
 pub(super) struct Filter {
+    /// Whether declared resources are wanted at all.
+    declared: bool,
     /// Empty: all.
     kinds: Vec<Kind>,
     /// Empty: all.
@@ -42,6 +44,8 @@ impl Filter {
         }
         match faults.is_empty() {
             true => Ok(Self {
+                declared: !kinds.is_empty()
+                    || (request.routes.is_none() && request.peers.is_none()),
                 kinds,
                 names: request.names.iter().cloned().collect(),
             }),
@@ -51,7 +55,8 @@ impl Filter {
 
     /// Whether changes of this fact are wanted.
     pub(super) fn wants(&self, fact: &Fact) -> bool {
-        (self.kinds.is_empty() || self.kinds.contains(&fact.kind()))
+        self.declared
+            && (self.kinds.is_empty() || self.kinds.contains(&fact.kind()))
             && (self.names.is_empty() || self.names.contains(fact.name()))
     }
 

@@ -217,3 +217,38 @@ async fn a_revision_that_is_not_there_is_refused() {
 }
 
 const NAMES: usize = 1001;
+
+/// Who asks for routes or peers alone hears of nothing else; both begin with what there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_and_peers_are_streamed_beside_or_without_what_is_declared() {
+    let mut lone = Lone::start().await;
+    lone.create("h1", "").await.unwrap();
+    let request = proto::WatchRequest {
+        routes: Some(proto::RouteFilter::default()),
+        peers: Some(proto::PeerFilter::default()),
+        ..Default::default()
+    };
+    let mut stream = watch(&mut lone, request).await.unwrap();
+    let (existing, begun) = snapshot(&mut stream).await;
+    assert!(existing.is_empty());
+    let answer = stream.message().await.unwrap().unwrap();
+    assert!(answer.peer_snapshot && answer.peer_changes.is_empty());
+    assert!(answer.header.unwrap().revision >= begun);
+    drop(stream);
+    let request = proto::WatchRequest {
+        kinds: vec![proto::ResourceKind::Host.into()],
+        routes: Some(proto::RouteFilter::default()),
+        ..Default::default()
+    };
+    let mut stream = watch(&mut lone, request).await.unwrap();
+    assert_eq!(snapshot(&mut stream).await.0.len(), 1);
+    let too_many = proto::WatchRequest {
+        peers: Some(proto::PeerFilter {
+            names: vec![String::new(); 1001],
+        }),
+        ..Default::default()
+    };
+    let refused = watch(&mut lone, too_many).await.unwrap_err();
+    assert_eq!(fields(&refused), ["peers.names"]);
+    lone.stop().await;
+}

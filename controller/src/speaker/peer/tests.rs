@@ -193,7 +193,7 @@ impl Bench {
 async fn begin(shared: &Arc<Shared>) -> (Peer, mpsc::Sender<Word>) {
     let (words, inbox) = mpsc::channel(4);
     let setup = shared.setup(ADDRESS).unwrap();
-    let report = Report::new(setup.group.name.clone(), setup.dynamic);
+    let report = Report::new(setup.group.name.clone(), setup.dynamic, Default::default());
     let mut peer = Peer::new(Arc::clone(shared), setup, None, inbox, report);
     peer.input(Input::Start).await;
     (peer, words)

@@ -1,0 +1,67 @@
+//! The way to the leader, over the replicas' own port, for what only it knows. Knows no call.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+use super::refusal;
+use super::replicas::Addresses;
+use crate::speaker::Shared;
+
+/// The way to the leader.
+pub(super) struct Way {
+    shared: Arc<Shared>,
+    addresses: Arc<Addresses>,
+    /// By address.
+    channels: Mutex<BTreeMap<String, Channel>>,
+}
+
+impl Way {
+    pub(super) fn new(shared: Arc<Shared>, addresses: Arc<Addresses>) -> Self {
+        Self {
+            shared,
+            addresses,
+            channels: Mutex::default(),
+        }
+    }
+
+    /// A connection to the leader; None: this replica leads.
+    ///
+    /// # Errors
+    /// UNAVAILABLE: nobody does, as far as this replica knows.
+    pub(super) fn leader(&self) -> Result<Option<Channel>, Status> {
+        let group = self.shared.consensus.group();
+        let group = group.borrow();
+        if group.leads() {
+            return Ok(None);
+        }
+        let own = group.status.id;
+        let leader = group.status.leader.filter(|leader| *leader != own);
+        drop(group);
+        let address = leader.and_then(|leader| self.addresses.get(&leader));
+        let address = address.filter(|it| !it.is_empty());
+        let address = address.ok_or_else(refusal::nobody_leads)?;
+        self.channel(address).map(Some)
+    }
+
+    fn channel(&self, address: &str) -> Result<Channel, Status> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(channel) = channels.get(address) {
+            return Ok(channel.clone());
+        }
+        let endpoint = Endpoint::from_shared(format!("http://{address}"));
+        let endpoint = endpoint.map_err(|_| refusal::defect())?;
+        let channel = endpoint
+            .connect_timeout(PATIENCE)
+            .timeout(PATIENCE)
+            .connect_lazy();
+        channels.insert(address.to_owned(), channel.clone());
+        Ok(channel)
+    }
+}
+
+/// The leader is as near as any replica.
+const PATIENCE: Duration = Duration::from_secs(5);
