@@ -84,6 +84,8 @@ pub struct Table<N: Nlri> {
     slots: Vec<Slot<N>>,
     free: Vec<u32>,
     dirty: Vec<Dirty<N>>,
+    /// Of the last `select()`: what changed, and was then as it had been.
+    unchanged: Vec<N::Key>,
     tracking: Option<Tracking<N>>,
     sources: Sources,
     tombstones: Tombstones<N::Key>,
@@ -140,6 +142,7 @@ impl<N: Nlri> Table<N> {
             slots: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
+            unchanged: Vec::new(),
             tracking: None,
             sources: Sources::default(),
             tombstones: Tombstones::new(TOMBSTONES_MAX),
@@ -253,6 +256,7 @@ impl<N: Nlri> Table<N> {
         if let Some(tracking) = &mut self.tracking {
             tracking.select(&dirty, &self.slots);
         }
+        self.unchanged.clear();
         let mut changes = Vec::with_capacity(dirty.len());
         for Dirty { slot, key, before } in dirty {
             let place = &mut self.slots[slot as usize];
@@ -264,6 +268,7 @@ impl<N: Nlri> Table<N> {
                     place.by = selected.by;
                     let same = |old: &Path<N>| old.sends_same(selected.path);
                     if before.as_ref().is_some_and(same) {
+                        self.unchanged.push(key);
                         continue;
                     }
                     (Some(selected.path.clone()), selected.by)
@@ -271,6 +276,7 @@ impl<N: Nlri> Table<N> {
                 None => {
                     self.vacate(slot, &key);
                     if before.is_none() {
+                        self.unchanged.push(key);
                         continue;
                     }
                     (None, Step::NoPath)
@@ -291,6 +297,12 @@ impl<N: Nlri> Table<N> {
             });
         }
         changes
+    }
+
+    /// Destinations that changed before the last `select()` and that it found as they had been: who looked in between may have
+    /// seen another path.
+    pub fn take_unchanged(&mut self) -> Vec<N::Key> {
+        std::mem::take(&mut self.unchanged)
     }
 
     /// How the paths of destinations changed with the selections since the last call, each destination at most once per

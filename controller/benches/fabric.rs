@@ -14,15 +14,15 @@ use prost_types::FieldMask;
 use tokio::time::Instant;
 use weft_proto::v1::{self as proto};
 
-use replicas::{Client, Replica, connect};
+use replicas::{Client, Replica};
 
 #[tokio::main]
 async fn main() {
     let dir = tempfile::tempdir().unwrap();
-    let replicas = Replica::three(dir.path());
+    let mut replicas = Replica::three(dir.path());
     let mut clients = Vec::new();
-    for replica in &replicas {
-        clients.push(connect(replica.api).await);
+    for replica in &mut replicas {
+        clients.push(replica.answers().await);
     }
     let client = follower(clients).await;
     let links: Vec<proto::Link> = (0..LEAVES)

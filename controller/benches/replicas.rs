@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 use weft_proto::v1::GetFabricRequest;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
@@ -28,18 +28,20 @@ impl Drop for Replica {
 }
 
 impl Replica {
-    /// Three replicas on ports that were free a moment ago.
+    /// Three replicas on ports that were free a moment ago, and that the kernel gives to no connection: one that is started
+    /// again finds its ports free.
     pub(crate) fn three(dir: &Path) -> Vec<Self> {
-        let port = || {
-            let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-            listener.local_addr().unwrap().port()
-        };
+        let first = FIRST_PORT + u16::try_from(std::process::id() % 800).unwrap() * 20;
+        let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        let ports: Vec<_> = (first..LAST_PORT).filter(free).take(9).collect();
+        let mut ports = ports.into_iter();
+        let mut port = || ports.next().expect("nine ports of this machine are free");
         let raft: Vec<u16> = (0..3).map(|_| port()).collect();
         let members: String = (1..)
             .zip(&raft)
             .map(|(id, port)| format!("[[replicas]]\nid = {id}\naddress = \"127.0.0.1:{port}\"\n"))
             .collect();
-        let replica = |id: usize| {
+        let mut replica = |id: usize| {
             let (api, bgp) = (port(), port());
             let data = dir.join(format!("weft{id}"));
             let text = format!(
@@ -51,7 +53,35 @@ impl Replica {
             let child = run(&file);
             Self { child, file, api }
         };
-        (1..=3).map(replica).collect()
+        (1..=3).map(&mut replica).collect()
+    }
+
+    /// Waits until it answers. It ends the measurement, with its log, where it does not for a minute, or has ended itself.
+    pub(crate) async fn answers(&mut self) -> Client {
+        let late = Instant::now() + STARTING;
+        loop {
+            let mut client = Client::new(channel(self.api));
+            let asked = timeout(PATIENCE, client.get_fabric(GetFabricRequest {})).await;
+            if matches!(asked, Ok(Ok(_))) {
+                return client;
+            }
+            let ended = self.child.try_wait().unwrap().is_some();
+            assert!(
+                !ended && Instant::now() < late,
+                "no answer ({asked:?}): {}",
+                self.said()
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Whether it has ended, and what it said last.
+    pub(crate) fn said(&mut self) -> String {
+        let log = std::fs::read_to_string(self.file.with_extension("log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().rev().take(40).collect();
+        let lines: Vec<_> = lines.into_iter().rev().collect();
+        let (name, ended) = (self.file.display(), self.child.try_wait());
+        format!("{name} ({ended:?}):\n{}\n", lines.join("\n"))
     }
 
     /// Its process.
@@ -93,15 +123,9 @@ pub(crate) fn channel(api: u16) -> Channel {
     endpoint.connect_timeout(PATIENCE).connect_lazy()
 }
 
-/// A client, once the replica answers.
-pub(crate) async fn connect(api: u16) -> Client {
-    loop {
-        let mut client = Client::new(channel(api));
-        if client.get_fabric(GetFabricRequest {}).await.is_ok() {
-            return client;
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-}
-
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Until a replica answers after its start.
+const STARTING: Duration = Duration::from_secs(60);
+/// Below what the kernel takes for the near ends of connections (32768 and above).
+const FIRST_PORT: u16 = 12_000;
+const LAST_PORT: u16 = 32_000;

@@ -20,7 +20,7 @@ use tonic::{Code, Status};
 use weft_proto::v1::watch_service_client::WatchServiceClient;
 use weft_proto::v1::{self as proto};
 
-use replicas::{Client, Replica, channel, connect};
+use replicas::{Client, Replica, channel};
 
 /// What the clients know of each other.
 #[derive(Default)]
@@ -29,8 +29,12 @@ struct Story {
     made: AtomicUsize,
     /// Changes that were heard.
     heard: AtomicUsize,
+    /// The watcher has begun.
+    follows: AtomicBool,
     /// No more leaders are killed.
     over: AtomicBool,
+    /// No more changes are made.
+    done: AtomicBool,
 }
 
 #[tokio::main]
@@ -39,33 +43,51 @@ async fn main() {
     let dir = tempfile::tempdir().unwrap();
     let mut replicas = Replica::three(dir.path());
     let ports: Vec<u16> = replicas.iter().map(|replica| replica.api).collect();
-    for port in &ports {
-        connect(*port).await;
+    for replica in &mut replicas {
+        replica.answers().await;
     }
     let story = Arc::new(Story::default());
     let watcher = tokio::spawn(watch(ports.clone(), Arc::clone(&story)));
     let writer = tokio::spawn(write(ports.clone(), Arc::clone(&story)));
     let mut without = Vec::new();
     for number in 1..=kills {
-        let leader = leader(&ports).await;
+        let Some(leader) = leader(&ports).await else {
+            panic!("nobody leads: {}", said(&mut replicas));
+        };
         let place = usize::try_from(leader - 1).unwrap();
         replicas[place].kill();
         let killed = Instant::now();
         let before = story.heard.load(Ordering::Relaxed);
         while story.heard.load(Ordering::Relaxed) < before + 2 {
+            // A client that gave up says why when it is waited for.
+            if writer.is_finished() || watcher.is_finished() || killed.elapsed() > PATIENCE {
+                story.over.store(true, Ordering::Relaxed);
+                let made = timeout(PATIENCE, writer).await.unwrap().unwrap();
+                let heard = timeout(PATIENCE, watcher).await;
+                let made = made.len();
+                let said = said(&mut replicas);
+                panic!(
+                    "leader {number} was killed, {made} changes were made, and no more heard: {heard:?}; {said}"
+                );
+            }
             sleep(Duration::from_millis(5)).await;
         }
         without.push(killed.elapsed());
         replicas[place].restart();
-        connect(ports[place]).await;
+        replicas[place].answers().await;
         if number % 10 == 0 {
             say(&format!("{number} leaders killed"));
         }
     }
     story.over.store(true, Ordering::Relaxed);
-    let made = writer.await.unwrap();
+    let made = timeout(PATIENCE, writer).await.unwrap().unwrap();
     let heard = timeout(PATIENCE, watcher).await.unwrap().unwrap();
     report(kills, &made, &heard, without);
+}
+
+/// What became of each replica.
+fn said(replicas: &mut [Replica]) -> String {
+    replicas.iter_mut().map(Replica::said).collect()
 }
 
 /// Says what was missed and what was heard twice, and fails if anything was.
@@ -106,7 +128,13 @@ async fn write(ports: Vec<u16>, story: Arc<Story>) -> Vec<String> {
         .map(|port| Client::new(channel(*port)))
         .collect();
     let (mut made, mut at) = (Vec::new(), 0);
-    while !story.over.load(Ordering::Relaxed) {
+    while !story.follows.load(Ordering::Relaxed) {
+        sleep(AGAIN).await;
+    }
+    // What is asked for is made before it ends.
+    let mut asking = false;
+    while asking || !story.over.load(Ordering::Relaxed) {
+        asking = true;
         let number = made.len();
         let request = proto::CreateHostRequest {
             resource: Some(proto::Host {
@@ -120,6 +148,7 @@ async fn write(ports: Vec<u16>, story: Arc<Story>) -> Vec<String> {
             Ok(Ok(_)) => {
                 made.push(format!("h{number}"));
                 story.made.store(made.len(), Ordering::Relaxed);
+                asking = false;
                 sleep(BETWEEN).await;
             }
             Ok(Err(refused)) if refused.code() != Code::Unavailable && !lost(&refused) => {
@@ -131,6 +160,7 @@ async fn write(ports: Vec<u16>, story: Arc<Story>) -> Vec<String> {
             }
         }
     }
+    story.done.store(true, Ordering::Relaxed);
     made
 }
 
@@ -143,6 +173,7 @@ fn lost(refused: &Status) -> bool {
 }
 
 /// What a watcher heard.
+#[derive(Debug)]
 struct Heard {
     names: Vec<String>,
     streams: usize,
@@ -164,6 +195,8 @@ async fn watch(ports: Vec<u16>, story: Arc<Story>) -> Heard {
         let mut client = WatchServiceClient::new(channel(ports[at]));
         let request = proto::WatchRequest {
             after_revision: revision,
+            // The last change may have been heard before it was known to be the last.
+            progress_interval: Some(PROGRESS),
             ..proto::WatchRequest::default()
         };
         match timeout(CALL, client.watch(request)).await {
@@ -177,8 +210,9 @@ async fn watch(ports: Vec<u16>, story: Arc<Story>) -> Heard {
                         .extend(answer.changes.into_iter().map(|it| it.name));
                     story.heard.store(heard.names.len(), Ordering::Relaxed);
                     revision = answer.header.map(|header| header.revision).or(revision);
-                    let all = story.made.load(Ordering::Relaxed);
-                    if story.over.load(Ordering::Relaxed) && heard.names.len() >= all {
+                    story.follows.store(revision.is_some(), Ordering::Relaxed);
+                    let done = story.done.load(Ordering::Relaxed);
+                    if done && heard.names.len() >= story.made.load(Ordering::Relaxed) {
                         return heard;
                     }
                 }
@@ -194,8 +228,9 @@ async fn watch(ports: Vec<u16>, story: Arc<Story>) -> Heard {
 }
 
 /// The Raft id of the leader, once two replicas say the same.
-async fn leader(ports: &[u16]) -> u64 {
-    loop {
+async fn leader(ports: &[u16]) -> Option<u64> {
+    let late = Instant::now() + PATIENCE;
+    while Instant::now() < late {
         let mut named = BTreeMap::<u64, usize>::new();
         for port in ports {
             let mut client = Client::new(channel(*port));
@@ -207,10 +242,11 @@ async fn leader(ports: &[u16]) -> u64 {
             }
         }
         if let Some((leader, _)) = named.into_iter().find(|(_, times)| *times >= 2) {
-            return leader;
+            return Some(leader);
         }
         sleep(AGAIN).await;
     }
+    None
 }
 
 fn kills() -> usize {
@@ -231,7 +267,11 @@ const BETWEEN: Duration = Duration::from_millis(10);
 const AGAIN: Duration = Duration::from_millis(20);
 /// For one call.
 const CALL: Duration = Duration::from_secs(3);
-/// A stream that says nothing for so long has ended: progress comes every ten seconds.
-const SILENCE: Duration = Duration::from_secs(15);
+const PROGRESS: prost_types::Duration = prost_types::Duration {
+    seconds: 1,
+    nanos: 0,
+};
+/// A stream that says nothing for so long has ended.
+const SILENCE: Duration = Duration::from_secs(5);
 /// For the last changes to be heard.
 const PATIENCE: Duration = Duration::from_secs(60);

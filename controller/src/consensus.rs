@@ -11,15 +11,18 @@ pub mod transport;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::operator::metrics::Counted;
 use bytes::Bytes;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use weft_store::{Applied, Batch, Change, Input, Outcome, Output, Replica, Status, View};
+
+use crate::operator::metrics::Counted;
+use crate::reflector::Input as Reflected;
 
 /// What the thread takes.
 pub enum Command {
     /// Propose a batch; the answer comes when this replica applies it, or gives it up.
-    Propose(Batch, oneshot::Sender<Outcome>),
+    Propose(Batch, Asker),
     /// Confirm with a majority that what is applied from now on is current.
     Read(oneshot::Sender<Option<u64>>),
     /// A whole message from another replica.
@@ -30,6 +33,14 @@ pub enum Command {
     SnapshotSent(u64, bool),
     /// Hand leadership to somebody, then stop.
     Stop,
+}
+
+/// Who proposed a batch.
+pub struct Asker {
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Outcome>,
+    /// When an UPDATE in the batch was taken, if it is measured how long that takes to be advertised.
+    pub taken: Option<Instant>,
 }
 
 /// What the thread tells the outside about the group.
@@ -81,6 +92,7 @@ impl Consensus {
         Room {
             permit,
             since,
+            taken: None,
             counted,
         }
     }
@@ -113,19 +125,26 @@ pub struct Room {
     permit: mpsc::OwnedPermit<Command>,
     /// When it was asked for.
     since: Instant,
+    taken: Option<Instant>,
     counted: Counted,
 }
 
 impl Room {
+    /// An UPDATE in the batch was taken then, and it is measured how long that takes to be advertised.
+    pub fn taken(self, taken: Option<Instant>) -> Self {
+        Self { taken, ..self }
+    }
+
     /// Proposes a batch now, before whatever is proposed after this; waits as [`Consensus::propose`] does.
     pub fn propose(self, batch: Batch) -> impl Future<Output = Outcome> + Send + 'static {
         let Self {
             permit,
             since,
+            taken,
             counted,
         } = self;
         let (reply, outcome) = oneshot::channel();
-        permit.send(Command::Propose(batch, reply));
+        permit.send(Command::Propose(batch, Asker { reply, taken }));
         async move {
             let outcome = outcome.await.unwrap_or(Outcome::Dropped);
             counted.proposed(since.elapsed());
@@ -137,7 +156,7 @@ impl Room {
 /// Starts the thread. Applied entries go to `sink` in order; messages to `outbound` by replica id.
 pub fn start(
     replica: Replica,
-    sink: mpsc::Sender<crate::reflector::Input>,
+    sink: mpsc::Sender<Reflected>,
     outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
     counted: Counted,
 ) -> (Consensus, std::thread::JoinHandle<()>) {
@@ -151,7 +170,7 @@ pub fn start(
 
 fn edge(
     replica: Replica,
-    sink: mpsc::Sender<crate::reflector::Input>,
+    sink: mpsc::Sender<Reflected>,
     outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
     counted: Counted,
 ) -> (Consensus, Edge) {
@@ -189,13 +208,13 @@ fn edge(
 struct Edge {
     replica: Replica,
     inbox: mpsc::Receiver<Command>,
-    sink: mpsc::Sender<crate::reflector::Input>,
+    sink: mpsc::Sender<Reflected>,
     /// Applied entries that the reflector has no room for. While there are any, no proposal of this
     /// replica is taken.
-    backlog: VecDeque<Applied>,
+    backlog: VecDeque<(Applied, Option<Instant>)>,
     outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
     publish: watch::Sender<Group>,
-    proposals: HashMap<u64, oneshot::Sender<Outcome>>,
+    proposals: HashMap<u64, Asker>,
     reads: HashMap<u64, oneshot::Sender<Option<u64>>>,
     next_ticket: u64,
     outputs: Vec<Output>,
@@ -261,14 +280,14 @@ impl Edge {
     )]
     fn take(&mut self, command: Command) -> Option<Instant> {
         match command {
-            Command::Propose(batch, reply) => {
+            Command::Propose(batch, asker) => {
                 if !self.backlog.is_empty() {
                     // An answer is a hint: the proposer tries again with fresh content.
-                    let _ = reply.send(Outcome::Dropped);
+                    let _ = asker.reply.send(Outcome::Dropped);
                     return None;
                 }
                 let ticket = self.ticket();
-                self.proposals.insert(ticket, reply);
+                self.proposals.insert(ticket, asker);
                 self.replica.handle(Input::Propose { batch, ticket });
             }
             Command::Read(reply) => {
@@ -314,9 +333,11 @@ impl Edge {
         let begin = Instant::now();
         self.replica.poll(&mut outputs);
         let took = begin.elapsed();
-        for output in outputs.drain(..) {
-            self.dispatch(output);
+        let mut rest = outputs.drain(..).peekable();
+        while let Some(output) = rest.next() {
+            self.dispatch(output, rest.peek());
         }
+        drop(rest);
         self.outputs = outputs;
         self.hand_over();
         let status = self.replica.status();
@@ -342,12 +363,12 @@ impl Edge {
 
     /// Gives the reflector what it has room for.
     fn hand_over(&mut self) {
-        while let Some(applied) = self.backlog.pop_front() {
-            let applied = crate::reflector::Input::Applied(applied);
+        while let Some((applied, taken)) = self.backlog.pop_front() {
+            let applied = Reflected::Applied(applied, taken);
             match self.sink.try_send(applied) {
                 Ok(()) => {}
-                Err(mpsc::error::TrySendError::Full(crate::reflector::Input::Applied(applied))) => {
-                    self.backlog.push_front(applied);
+                Err(TrySendError::Full(Reflected::Applied(applied, taken))) => {
+                    self.backlog.push_front((applied, taken));
                     return;
                 }
                 Err(_) => return, // the daemon stops
@@ -355,7 +376,19 @@ impl Edge {
         }
     }
 
-    fn dispatch(&mut self, output: Output) {
+    /// When an UPDATE was taken that an applied entry has, if it is measured. What became of a proposal of this replica is
+    /// the next output after its entry.
+    fn taken(&self, next: Option<&Output>) -> Option<Instant> {
+        match next {
+            Some(Output::Proposed {
+                ticket,
+                outcome: Outcome::Applied { .. },
+            }) => self.proposals.get(ticket)?.taken,
+            _ => None,
+        }
+    }
+
+    fn dispatch(&mut self, output: Output, next: Option<&Output>) {
         match output {
             Output::Send {
                 to,
@@ -379,7 +412,7 @@ impl Edge {
             Output::Applied(applied) => {
                 self.emitted = applied.index;
                 if self.backlog.len() < BACKLOG_MAX {
-                    self.backlog.push_back(applied);
+                    self.backlog.push_back((applied, self.taken(next)));
                     // Now, not after the answers to its proposers: to wake one takes longer than to write this.
                     self.hand_over();
                 } else {
@@ -387,16 +420,17 @@ impl Edge {
                     self.backlog.clear();
                     let (index, term) = (applied.index, applied.term);
                     let changes = vec![Change::Reset];
-                    self.backlog.push_back(Applied {
+                    let reset = Applied {
                         index,
                         term,
                         changes,
-                    });
+                    };
+                    self.backlog.push_back((reset, None));
                 }
             }
             Output::Proposed { ticket, outcome } => {
-                if let Some(reply) = self.proposals.remove(&ticket) {
-                    let _ = reply.send(outcome);
+                if let Some(asker) = self.proposals.remove(&ticket) {
+                    let _ = asker.reply.send(outcome);
                 }
             }
             // The index itself may be of an entry that changes nothing, which nobody would ever see.

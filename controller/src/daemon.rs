@@ -37,10 +37,10 @@ use crate::config::Config;
 use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
-use crate::operator::metrics;
 use crate::operator::services::{
     AGREEING, ALONE, at_leader, replicas_at_leader, services, with_json,
 };
+use crate::operator::{arriving, metrics};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
@@ -245,9 +245,12 @@ fn serve_api(
     tasks: &mut Tasks,
 ) {
     let reflection = || {
-        tonic_reflection::server::Builder::configure()
+        let described = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(weft_proto::FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
+        // What the port serves, and no contract of others that is compiled in.
+        let served = AGREEING.iter().chain(&ALONE).chain(&[HEALTH]);
+        served.fold(described, |it, name| it.with_service_name(*name))
     };
     let described = "the descriptors that the build wrote are valid";
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -267,11 +270,13 @@ fn serve_api(
     let server = Server::builder()
         .accept_http1(true)
         .http2_keepalive_interval(Some(KEEPALIVE))
+        // Until the answer begins: a request that does not end holds what it holds for no longer.
+        .timeout(ANSWER_PATIENCE)
         .add_routes(with_json(services, requests, &config.api, group));
     let done = until(stopped.clone());
     tasks.spawn("API listener", async move {
         let served = server
-            .serve_with_incoming_shutdown(TcpListenerStream::new(api), done)
+            .serve_with_incoming_shutdown(arriving::connections(api), done)
             .await;
         if let Err(error) = served {
             tracing::error!(%error, "the API listener failed");
@@ -423,7 +428,11 @@ const START_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(100);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The service of grpc.health.v1.
+const HEALTH: &str = "grpc.health.v1.Health";
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// The longest of JSON, a whole fabric: 30 s for its body, and a minute without a majority.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
 const RAFT_WINDOW: u32 = 4 << 20;
 
 #[cfg(test)]

@@ -41,6 +41,9 @@ fn main() -> ExitCode {
         return check(&file);
     }
     log(arguments.log);
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
     let config = match arguments.config.as_deref().map(Config::load) {
         None => Config::standalone(),
         Some(Ok(config)) => config,

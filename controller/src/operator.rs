@@ -3,11 +3,13 @@
 //!
 //! ```text
 //! one file per service:  peers  routes  evpn  replicas  plans  config  fabric  watch
-//! what they share:       tables (how late a read is), header, page, family, refusal, access, once, leader
+//! what they share:       tables (how late a read is), header, page, family, refusal, access, once, agreed, leader
 //! all of them:           services; json asks them over HTTP
 //! ```
 
 mod access;
+mod agreed;
+pub mod arriving;
 pub mod config;
 pub mod evpn;
 pub mod fabric;

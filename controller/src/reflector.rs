@@ -5,6 +5,7 @@ mod alarms;
 pub mod families;
 pub mod freezes;
 pub mod history;
+pub mod latency;
 pub mod learn;
 pub mod news;
 pub mod owner;
@@ -28,7 +29,7 @@ use weft_bgp::nlri::route_target::Membership;
 use weft_bgp::nlri::unicast::{Prefix4, Prefix6};
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
-use weft_bgp::table::{BestChange, TooOld};
+use weft_bgp::table::TooOld;
 use weft_bgp::update_group::{ExportKey, Segment};
 use weft_evpn::Route;
 use weft_evpn::moves::{self, Moves, Place};
@@ -42,7 +43,7 @@ use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
 use families::{FamilyState, GroupId, Image, LastValue};
 use freezes::Freezes;
 use learn::sanity::FabricView;
-use news::Selected;
+use news::{Selected, Selection};
 use owner::Agreed;
 use sources::Sources;
 pub use thread::Input;
@@ -689,11 +690,11 @@ const CHANGED_OCTETS: usize = 512;
 /// Says which best paths changed, if any did.
 fn selected<N: Nlri>(
     out: &mut Vec<Output>,
-    changes: Vec<BestChange<N>>,
-    of: fn(Vec<BestChange<N>>) -> Selected,
+    selection: Selection<N>,
+    of: fn(Selection<N>) -> Selected,
 ) {
-    if !changes.is_empty() {
-        out.push(Output::Selected(of(changes)));
+    if !(selection.changes.is_empty() && selection.unchanged.is_empty()) {
+        out.push(Output::Selected(of(selection)));
     }
 }
 

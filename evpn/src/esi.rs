@@ -33,6 +33,14 @@ impl Esi {
         let [esi_type, ..] = self.0;
         esi_type
     }
+
+    /// A number that the same identifier always has, and hardly ever another one; no MAC address has it.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        let [a, b, low @ ..] = self.0;
+        let high = u64::from(u16::from_be_bytes([a, b])) << 48;
+        (u64::from_be_bytes(low) ^ high) | 1 << 63
+    }
 }
 
 /// `03:00:00:5e:00:53:01:00:00:01`, as FRR prints it.

@@ -186,7 +186,9 @@ impl Neighbors {
     }
 }
 
-fn claim(path: &Path<Route>) -> Option<(Domain, IpAddr, Neighbor)> {
+/// The claim that a path makes to an IP address, if it makes one.
+#[must_use]
+pub fn claim(path: &Path<Route>) -> Option<(Domain, IpAddr, Neighbor)> {
     let Route::MacIp(MacIp { key, esi, .. }) = &path.nlri else {
         return None;
     };

@@ -284,13 +284,14 @@ impl Nlri for Route {
         stored::from_parts(key, payload)
     }
 
-    /// The MAC address of a type 2: other routes of the host are to be found by it.
+    /// The MAC address of a type 2, the segment of types 1 and 4: other routes of the host or the segment are to be found by
+    /// it.
     fn name(key: &RouteKey) -> Option<u64> {
         match key {
             RouteKey::MacIp(key) => Some(key.mac.number()),
-            RouteKey::EthernetAd(_)
-            | RouteKey::InclusiveMulticast(_)
-            | RouteKey::EthernetSegment(_)
+            RouteKey::EthernetAd(key) => Some(key.esi.number()),
+            RouteKey::EthernetSegment(key) => Some(key.esi.number()),
+            RouteKey::InclusiveMulticast(_)
             | RouteKey::IpPrefix(_)
             | RouteKey::SelectiveMulticast(_)
             | RouteKey::MulticastJoin(_)

@@ -261,7 +261,8 @@ impl Replica {
                 StateRole::PreCandidate => Role::PreCandidate,
             },
             term: raft.term,
-            leader: (raft.leader_id != 0).then_some(raft.leader_id),
+            // One that stops taking part follows nobody, and hears of nothing any more.
+            leader: (raft.leader_id != 0 && self.degraded.is_none()).then_some(raft.leader_id),
             commit: raft.raft_log.committed,
             applied: self.state.applied,
             first: self.node.store().first(),

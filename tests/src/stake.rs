@@ -110,7 +110,7 @@ impl stake::Driver for Asked<'_, '_> {
         (!self.moment.random.permille(20)).then_some(())
     }
 
-    fn batch(&mut self, (): (), batch: Batch) -> Ticket {
+    fn batch(&mut self, (): (), batch: Batch, _taken: Option<Duration>) -> Ticket {
         (self.moment.propose)(batch)
     }
 

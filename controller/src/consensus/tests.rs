@@ -4,7 +4,6 @@
 use weft_store::{Config, Op};
 
 use super::*;
-use crate::reflector::Input as Reflected;
 
 fn batch(key: &'static [u8]) -> Batch {
     Batch {
@@ -44,18 +43,54 @@ fn what_is_applied_is_handed_over_before_its_proposer_is_told() {
         })
     };
     let mut handed_over = || match reflected.try_recv() {
-        Ok(Reflected::Applied(applied)) => Some(applied.index),
+        Ok(Reflected::Applied(applied, None)) => Some(applied.index),
         _ => None,
     };
-    (7..10).for_each(|index| edge.dispatch(applied(index)));
+    (7..10).for_each(|index| edge.dispatch(applied(index), None));
     assert_eq!(handed_over(), Some(7), "nothing else had to happen");
     assert_eq!(handed_over(), None, "there was no room");
     edge.hand_over();
     assert_eq!(handed_over(), Some(8), "in order");
-    edge.dispatch(applied(10));
+    edge.dispatch(applied(10), None);
     assert_eq!(handed_over(), Some(9), "the newest is the last");
     edge.hand_over();
     assert_eq!(handed_over(), Some(10));
+}
+
+/// In the same turn: whoever advertises it must not have to wait for the answer.
+#[test]
+fn an_entry_comes_with_the_time_at_which_an_update_in_it_was_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_consensus, mut edge, mut reflected) = world(&dir);
+    let taken = tokio::time::Instant::now().into_std();
+    let (reply, _outcome) = oneshot::channel();
+    let taken_then = Some(taken);
+    edge.proposals.insert(
+        5,
+        Asker {
+            reply,
+            taken: taken_then,
+        },
+    );
+    let mut handed_over = |next: Option<&Output>| {
+        let applied = Applied {
+            index: 7,
+            term: 1,
+            changes: Vec::new(),
+        };
+        edge.dispatch(Output::Applied(applied), next);
+        match reflected.try_recv() {
+            Ok(Reflected::Applied(_, taken)) => taken,
+            _ => panic!("not handed over"),
+        }
+    };
+    let answer = |ticket| Output::Proposed {
+        ticket,
+        outcome: Outcome::Applied { index: 7 },
+    };
+    assert_eq!(handed_over(None), None, "of another replica");
+    assert_eq!(handed_over(Some(&answer(4))), None, "not measured");
+    assert_eq!(handed_over(Some(&answer(5))), taken_then);
 }
 
 #[tokio::test]
@@ -66,11 +101,11 @@ async fn a_proposal_stands_in_the_queue_before_anybody_waits_for_its_outcome() {
     let second = consensus.try_room().unwrap().propose(batch(b"second"));
     drop(second);
     for (key, index) in [(&b"first"[..], 7), (b"second", 8)] {
-        let Ok(Command::Propose(taken, reply)) = edge.inbox.try_recv() else {
+        let Ok(Command::Propose(queued, asker)) = edge.inbox.try_recv() else {
             panic!("{index} was not queued");
         };
-        assert_eq!(taken, batch(key));
-        reply.send(Outcome::Applied { index }).ok();
+        assert_eq!(queued, batch(key));
+        asker.reply.send(Outcome::Applied { index }).ok();
     }
     assert_eq!(first.await, Outcome::Applied { index: 7 });
 }

@@ -284,8 +284,16 @@ impl Switches {
         let Some(topology) = plan.topology() else {
             return false;
         };
+        // What was declared since, and is the same network, is in the plan too.
+        let planned = topology.generation();
+        let network = self.topology.borrow();
+        let network = network.as_ref().map(|it| it.generation());
+        let covers = match network == Some(planned) {
+            true => self.taken,
+            false => planned,
+        };
         // Reasons may be new where routes are not.
-        self.led.set_plan(&plan);
+        self.led.set_plan(&plan, covers);
         let unheard = self.agents.unheard(topology, now);
         let intended = self.intended.as_ref();
         if intended.is_some_and(|it| it.is_from(&plan, &self.modes, &unheard)) {
@@ -307,7 +315,7 @@ impl Switches {
             return self.found().await;
         };
         if let Some((_, batches)) = &self.legacy {
-            for batch in batches {
+            for batch in legacy::left(batches, self.declared.head()) {
                 // Each needs those before it; what is not agreed on now is proposed again by the next turn.
                 let made = self.shared.consensus.propose(batch.clone()).await;
                 if !matches!(made, Outcome::Applied { .. }) {

@@ -52,6 +52,19 @@ impl Declared {
         (*at <= generation).then_some((*at, RequestId(*id)))
     }
 
+    /// The place of the next request that is no change of the fabric.
+    pub fn next_call(&self) -> u64 {
+        let last = self.requests_at.get_max().map_or(0, |(at, _)| *at);
+        last.max(CALLS) + 1
+    }
+
+    /// The oldest request of which the place is known, of those that are no change of the fabric, if that is this one or an
+    /// older one.
+    pub fn oldest_call(&self, place: u64) -> Option<(u64, RequestId)> {
+        let (at, id) = self.requests_at.range(CALLS..).next()?;
+        (*at <= place).then_some((*at, RequestId(*id)))
+    }
+
     /// Takes the fabric as such.
     pub fn put_head(&mut self, head: Option<Head>) {
         let (name, generation) = match &head {
@@ -105,3 +118,6 @@ impl Declared {
         head.chain(facts).chain(requests).chain(generations)
     }
 }
+
+/// Requests that are no change of the fabric have places behind all generations.
+const CALLS: u64 = 1 << 63;

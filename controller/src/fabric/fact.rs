@@ -11,10 +11,13 @@ use bytes::Bytes;
 use prost::Message;
 use weft_proto::v1;
 
-pub(crate) use read::LABELS_MAX;
-pub(in crate::fabric) use read::below;
-pub use read::{FieldFault, InvalidFabric};
+pub(in crate::fabric) use fault::below;
+pub use fault::{FieldFault, InvalidFabric};
+pub(crate) use limits::LABELS_MAX;
+pub(in crate::fabric) use read::NO_ADDRESS;
 
+mod fault;
+mod limits;
 mod read;
 
 /// What a fact declares.
@@ -262,24 +265,44 @@ impl Fact {
         octets.into()
     }
 
-    /// Reads what was stored.
+    /// Reads what was stored: it is a fact also if nobody may declare it like that today.
+    ///
+    /// # Errors
+    /// What this release does not understand of it.
     pub fn decode(kind: Kind, octets: &[u8]) -> Result<Self, InvalidFabric> {
         let unread = |error: prost::DecodeError| InvalidFabric::of(kind.noun(), error.to_string());
         match kind {
-            Kind::Switch => Self::read(&v1::Switch::decode(octets).map_err(unread)?),
-            Kind::Host => Self::read(&v1::Host::decode(octets).map_err(unread)?),
-            Kind::Link => Self::read(&v1::Link::decode(octets).map_err(unread)?),
-            Kind::HostPort => Self::read(&v1::HostPort::decode(octets).map_err(unread)?),
+            Kind::Switch => Self::stored(&v1::Switch::decode(octets).map_err(unread)?),
+            Kind::Host => Self::stored(&v1::Host::decode(octets).map_err(unread)?),
+            Kind::Link => Self::stored(&v1::Link::decode(octets).map_err(unread)?),
+            Kind::HostPort => Self::stored(&v1::HostPort::decode(octets).map_err(unread)?),
         }
     }
 
-    /// Reads a message by itself.
-    pub fn read<R: Resource>(message: &R) -> Result<Self, InvalidFabric> {
+    /// The fact of a message that was stored.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn stored<R: Resource>(message: &R) -> Result<Self, InvalidFabric> {
         let mut faults = InvalidFabric::default();
         let fact = message.read("", &mut faults);
-        match fact {
-            Some(fact) if faults.is_empty() => Ok(fact),
-            _ => Err(faults),
+        match faults.is_empty() {
+            true => Ok(fact),
+            false => Err(faults),
+        }
+    }
+
+    /// The fact that a message declares by itself.
+    ///
+    /// # Errors
+    /// Every fault, with its field.
+    pub fn declared<R: Resource>(message: &R) -> Result<Self, InvalidFabric> {
+        let mut faults = InvalidFabric::default();
+        message.check("", &mut faults);
+        let fact = message.read("", &mut faults);
+        match faults.is_empty() {
+            true => Ok(fact),
+            false => Err(faults),
         }
     }
 
@@ -302,8 +325,10 @@ pub trait Resource: Message + Default + Clone + 'static {
     fn name(&self) -> &str;
     /// The etag that it has.
     fn etag(&self) -> &str;
-    /// Reads it; `field` is its place in a declaration, empty if it stands alone. None where nothing can be made of it.
-    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact>;
+    /// Says what nobody may declare of it; `field` is its place in a declaration, empty if it stands alone.
+    fn check(&self, field: &str, faults: &mut InvalidFabric);
+    /// The fact that it is; with a fault, what is left of it. Its name is empty if it has none.
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Fact;
     /// A fact of this kind as a message, with its etag.
     fn of(fact: &Fact) -> Option<Self>;
 }
@@ -320,8 +345,12 @@ impl Resource for v1::Switch {
         &self.etag
     }
 
-    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact> {
-        read::switch(self, field, faults).map(|it| Fact::Switch(Arc::new(it)))
+    fn check(&self, field: &str, faults: &mut InvalidFabric) {
+        limits::switch(self, field, faults);
+    }
+
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Fact {
+        Fact::Switch(Arc::new(read::switch(self, field, faults)))
     }
 
     fn of(fact: &Fact) -> Option<Self> {
@@ -348,8 +377,12 @@ impl Resource for v1::Host {
         &self.etag
     }
 
-    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact> {
-        read::host(self, field, faults).map(|it| Fact::Host(Arc::new(it)))
+    fn check(&self, field: &str, faults: &mut InvalidFabric) {
+        limits::host(self, field, faults);
+    }
+
+    fn read(&self, _: &str, _: &mut InvalidFabric) -> Fact {
+        Fact::Host(Arc::new(read::host(self)))
     }
 
     fn of(fact: &Fact) -> Option<Self> {
@@ -376,8 +409,12 @@ impl Resource for v1::Link {
         &self.etag
     }
 
-    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact> {
-        read::link(self, field, faults).map(|it| Fact::Link(Arc::new(it)))
+    fn check(&self, field: &str, faults: &mut InvalidFabric) {
+        limits::link(self, field, faults);
+    }
+
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Fact {
+        Fact::Link(Arc::new(read::link(self, field, faults)))
     }
 
     fn of(fact: &Fact) -> Option<Self> {
@@ -404,8 +441,12 @@ impl Resource for v1::HostPort {
         &self.etag
     }
 
-    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Option<Fact> {
-        read::host_port(self, field, faults).map(|it| Fact::HostPort(Arc::new(it)))
+    fn check(&self, field: &str, faults: &mut InvalidFabric) {
+        limits::host_port(self, field, faults);
+    }
+
+    fn read(&self, _: &str, _: &mut InvalidFabric) -> Fact {
+        Fact::HostPort(Arc::new(read::host_port(self)))
     }
 
     fn of(fact: &Fact) -> Option<Self> {

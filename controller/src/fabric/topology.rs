@@ -311,12 +311,9 @@ impl Topology {
         }
     }
 
-    /// What is wrong with a change of one fact; `field` is where it stands in the request.
-    ///
-    /// # Errors
-    /// Every fault, with its field.
-    pub fn check(&self, change: &Change, field: &str) -> Result<(), InvalidFabric> {
-        check::change(self, change, field)
+    /// Says what is wrong with a change of one fact; `field` is where it stands in the request.
+    pub fn check(&self, change: &Change, field: &str, faults: &mut InvalidFabric) {
+        check::change(self, change, field, faults);
     }
 }
 
@@ -354,6 +351,8 @@ impl Change {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use prost::Message;
+
     use super::*;
 
     /// The VTEP address of a leaf of [`leaf_spine`].
@@ -458,6 +457,36 @@ pub(crate) mod tests {
         assert_eq!(etag(&topology), etag(&down));
     }
 
+    /// What was declared under other limits does not vanish with a new release.
+    #[test]
+    fn what_is_stored_stays_a_fact_whatever_may_be_declared_today() {
+        let long = "x".repeat(1000);
+        let mut declaration = with_hosts();
+        let switch = &mut declaration.switches[0];
+        (switch.vtep_address, switch.tier) = (String::new(), Some(9));
+        switch.agent_address.clone_from(&long);
+        switch.labels = (0..99).map(|at| (at.to_string(), long.clone())).collect();
+        declaration.hosts[0].name.clone_from(&long);
+        let link = &mut declaration.links[0];
+        link.capacity_bps = 0;
+        link.a.as_mut().unwrap().interface_name.clone_from(&long);
+        declaration.host_ports[0].vni = Some(1 << 30);
+        assert!(Topology::new(&declaration).is_err());
+        let stored = |kind, octets: Vec<u8>| Fact::decode(kind, &octets).unwrap();
+        for fact in [
+            stored(Kind::Switch, declaration.switches[0].encode_to_vec()),
+            stored(Kind::Host, declaration.hosts[0].encode_to_vec()),
+            stored(Kind::Link, declaration.links[0].encode_to_vec()),
+            stored(Kind::HostPort, declaration.host_ports[0].encode_to_vec()),
+        ] {
+            assert_eq!(Fact::decode(fact.kind(), &fact.encode()), Ok(fact));
+        }
+        // What is none at all is not taken for one.
+        declaration.links[0].a = None;
+        let octets = declaration.links[0].encode_to_vec();
+        assert!(Fact::decode(Kind::Link, &octets).is_err());
+    }
+
     #[test]
     fn changes_make_one_topology_of_another_and_name_nothing_that_is_not_there() {
         let one = Topology::new(&with_hosts()).unwrap();
@@ -539,11 +568,11 @@ pub(crate) mod tests {
             name: "h9".to_owned(),
             ..v1::Host::default()
         };
-        other.put(Fact::read(&host).unwrap());
+        other.put(Fact::declared(&host).unwrap());
         assert!(other.is_same_network(&one));
         let mut link = v1::Link::of(&other.fact(Kind::Link, "leaf1:eth1--spine1:eth1").unwrap());
         link.as_mut().unwrap().admin_state = v1::AdminState::Down.into();
-        other.put(Fact::read(&link.unwrap()).unwrap());
+        other.put(Fact::declared(&link.unwrap()).unwrap());
         assert!(!other.is_same_network(&one));
     }
 

@@ -9,11 +9,13 @@ use weft_proto::v1::{
 };
 
 use super::access::{Permission, permit};
+use super::once::{self, Once, Turn};
 use super::page::Page;
 use super::{Answer, header, page, refusal};
 use crate::config::diff::Change;
 use crate::config::settings::Effect;
 use crate::config::show::{self, From};
+use crate::fabric::fact::InvalidFabric;
 use crate::speaker::Shared;
 use crate::speaker::reload::{ReloadError, Reloader};
 
@@ -21,12 +23,17 @@ use crate::speaker::reload::{ReloadError, Reloader};
 pub struct Service {
     shared: Arc<Shared>,
     reloader: Arc<Reloader>,
+    once: Once<()>,
 }
 
 impl Service {
     /// For a running daemon.
     pub fn new(shared: Arc<Shared>, reloader: Arc<Reloader>) -> Self {
-        Self { shared, reloader }
+        Self {
+            shared,
+            reloader,
+            once: Once::default(),
+        }
     }
 
     fn header(&self) -> Option<proto::ResponseHeader> {
@@ -59,15 +66,24 @@ impl config_service_server::ConfigService for Service {
             validate_only,
             text,
             text_name,
+            request_id,
         } = request.into_inner();
+        let mut faults = InvalidFabric::default();
+        let id = once::id(&request_id, &mut faults).filter(|_| !validate_only);
         if text.is_some() && !validate_only {
-            return Err(refusal::field("text", "only with validate_only"));
+            faults.fault("text", "only with validate_only");
         }
-        let changes = match &text {
-            Some(text) => self.reloader.compare(text, &text_name),
-            None => self.reloader.reload(validate_only).await,
+        refusal::check(&faults)?;
+        let turn = self.once.begin(id, ())?;
+        let changes = match (&text, turn) {
+            (Some(text), _) => self.reloader.compare(text, &text_name),
+            (None, Turn::First) => self.reloader.reload(validate_only).await,
+            (None, Turn::Again) => Ok(Vec::new()),
         };
-        let changes = changes.map_err(|error| refused(&error))?;
+        let changes = changes.map_err(|error| {
+            self.once.undo(id);
+            refused(&error)
+        })?;
         if !validate_only {
             tracing::info!(%by, changes = changes.len(), "an operator reloads the configuration");
         }

@@ -15,7 +15,7 @@ use self::change::{Asked, Changes};
 use super::access::{Permission, permit};
 use super::page::{self, Page};
 use super::{Answer, refusal};
-use crate::fabric::fact::{Fact, Kind, Resource};
+use crate::fabric::fact::{Fact, InvalidFabric, Kind, Resource};
 use crate::fabric::topology::{Change, Topology};
 use crate::speaker::Shared;
 
@@ -44,6 +44,9 @@ impl Service {
 
     /// One fact as it stands.
     async fn one<R: Resource>(&self, name: &str) -> Result<(proto::ResponseHeader, R), Status> {
+        if name.is_empty() {
+            return Err(refusal::field("name", "empty"));
+        }
         let (declared, header) = self.changes.declared().await?;
         Ok((header, found(declared.topology(), name)?))
     }
@@ -54,10 +57,11 @@ impl Service {
         size: i32,
         token: &str,
     ) -> Result<(proto::ResponseHeader, Vec<R>, String), Status> {
-        let (list, size) = (R::KIND.field(), page::size(size)?);
-        let after = page::after(list, token)?.unwrap_or_default();
+        let list = R::KIND.field();
+        let (size, after) = page::asked(list, size, token)?;
         let (declared, header) = self.changes.declared().await?;
-        let facts = declared.topology().facts_after(R::KIND, after);
+        let facts = declared.topology();
+        let facts = facts.facts_after(R::KIND, after.unwrap_or_default());
         let page = Page::of(size, facts.filter_map(|fact| R::of(&fact)));
         let next_page_token = page.next(list, |last| last.name().to_owned());
         Ok((header, page.rows, next_page_token))
@@ -66,17 +70,18 @@ impl Service {
     /// Declares a fact that is not there.
     async fn create<R: Resource>(
         &self,
-        asked: Asked,
+        mut asked: Asked,
         resource: Option<R>,
     ) -> Result<(proto::ResponseHeader, Option<R>), Status> {
-        let resource = resource.ok_or_else(|| refusal::field("resource", "missing"))?;
-        let fact = read(&resource)?;
+        let resource = there(resource, &mut asked)?;
+        let mut faults = std::mem::take(&mut asked.faults);
+        let fact = read(&resource, &mut faults);
         let (kind, name) = (fact.kind(), fact.name().to_owned());
         let decide = move |topology: &Topology| {
-            if topology.fact(kind, fact.name()).is_some() {
+            if faults.is_empty() && topology.fact(kind, fact.name()).is_some() {
                 return Err(refusal::already_exists(kind, fact.name()));
             }
-            checked(topology, Change::Create(fact.clone())).map(Some)
+            checked(topology, Change::Create(fact.clone()), faults.clone()).map(Some)
         };
         self.changed(asked, decide, &name).await
     }
@@ -84,24 +89,32 @@ impl Service {
     /// Changes fields of a fact that is there.
     async fn update<R: Resource>(
         &self,
-        asked: Asked,
+        mut asked: Asked,
         resource: Option<R>,
         mask: Option<prost_types::FieldMask>,
     ) -> Result<(proto::ResponseHeader, Option<R>), Status> {
-        let wanted = resource.ok_or_else(|| refusal::field("resource", "missing"))?;
+        let wanted = there(resource, &mut asked)?;
+        let mut faults = std::mem::take(&mut asked.faults);
+        if wanted.name().is_empty() {
+            faults.fault("resource.name", "empty");
+        }
+        mask::check::<R>(mask.as_ref(), &mut faults);
         let name = wanted.name().to_owned();
         let decide = move |topology: &Topology| {
-            let old: R = found(topology, wanted.name())?;
-            fresh(&old, wanted.etag())?;
-            let new = mask::merged(&old, &wanted, mask.as_ref())?;
-            let fact = read(&new)?;
-            if fact.name() != old.name() {
-                return Err(refusal::field("resource.name", "it cannot change"));
+            let mut faults = faults.clone();
+            let old: R = match found(topology, wanted.name()) {
+                Err(missing) => return refusal::check(&faults).and(Err(missing)),
+                Ok(old) => old,
+            };
+            if faults.is_empty() {
+                fresh(&old, wanted.etag())?;
             }
-            if topology.fact(R::KIND, old.name()) == Some(fact.clone()) {
+            let new = mask::merged(&old, &wanted, mask.as_ref());
+            let fact = read(&new, &mut faults);
+            if faults.is_empty() && topology.fact(R::KIND, old.name()).as_ref() == Some(&fact) {
                 return Ok(None);
             }
-            checked(topology, Change::Update(fact)).map(Some)
+            checked(topology, Change::Update(fact), faults).map(Some)
         };
         self.changed(asked, decide, &name).await
     }
@@ -109,18 +122,25 @@ impl Service {
     /// Takes a fact away.
     async fn delete<R: Resource>(
         &self,
-        asked: Asked,
+        mut asked: Asked,
         name: &str,
         etag: &str,
     ) -> Result<proto::ResponseHeader, Status> {
+        if name.is_empty() {
+            asked.faults.fault("name", "empty");
+        }
+        refusal::check(&asked.faults)?;
         let (wanted, etag) = (name.to_owned(), etag.to_owned());
         let decide = move |topology: &Topology| {
             let old: R = found(topology, &wanted)?;
             fresh(&old, &etag)?;
             let change = Change::Delete(R::KIND, old.name().to_owned());
-            let checked = topology.check(&change, "");
-            checked.map_err(|faults| refusal::in_use(R::KIND, old.name(), &faults))?;
-            Ok(Some(change))
+            let mut users = InvalidFabric::default();
+            topology.check(&change, "", &mut users);
+            match users.is_empty() {
+                true => Ok(Some(change)),
+                false => Err(refusal::in_use(R::KIND, old.name(), &users)),
+            }
         };
         let (header, _) = self.changed::<R>(asked, decide, name).await?;
         Ok(header)
@@ -158,27 +178,33 @@ fn fresh<R: Resource>(old: &R, etag: &str) -> Result<(), Status> {
     }
 }
 
-fn read<R: Resource>(message: &R) -> Result<Fact, Status> {
-    let mut faults = crate::fabric::fact::InvalidFabric::default();
-    match message.read("resource", &mut faults) {
-        Some(fact) if faults.is_empty() => Ok(fact),
-        _ => Err(refusal::invalid(&faults)),
-    }
+/// What a request is about.
+fn there<R>(resource: Option<R>, asked: &mut Asked) -> Result<R, Status> {
+    resource.ok_or_else(|| {
+        asked.faults.fault("resource", "missing");
+        refusal::invalid(&asked.faults)
+    })
 }
 
-fn checked(topology: &Topology, change: Change) -> Result<Change, Status> {
-    let checked = topology.check(&change, "resource");
-    checked.map_err(|faults| refusal::invalid(&faults))?;
+/// The fact that a message declares, as far as it is one.
+fn read<R: Resource>(message: &R, faults: &mut InvalidFabric) -> Fact {
+    message.check("resource", faults);
+    message.read("resource", faults)
+}
+
+/// A change with which nothing is wrong, whatever was found before.
+fn checked(
+    topology: &Topology,
+    change: Change,
+    mut faults: InvalidFabric,
+) -> Result<Change, Status> {
+    topology.check(&change, "resource", &mut faults);
+    refusal::check(&faults)?;
     Ok(change)
 }
 
 /// What a change is called by its client, and a hash of what it asks for.
-fn asked(
-    method: &str,
-    request_id: &str,
-    request: &impl Message,
-    validate_only: bool,
-) -> Result<Asked, Status> {
+fn asked(method: &str, request_id: &str, request: &impl Message, validate_only: bool) -> Asked {
     let mut hasher = fnv::FnvHasher::default();
     hasher.write(method.as_bytes());
     hasher.write(&request.encode_to_vec());
@@ -267,7 +293,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("CreateSwitch", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("CreateSwitch", &id, &request, request.validate_only).by(by);
         let (header, resource) = self.create(asked, request.resource).await?;
         Ok(Response::new(proto::CreateSwitchResponse {
             header: Some(header),
@@ -282,7 +308,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("UpdateSwitch", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("UpdateSwitch", &id, &request, request.validate_only).by(by);
         let (header, resource) = self
             .update(asked, request.resource, request.update_mask)
             .await?;
@@ -299,7 +325,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("DeleteSwitch", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("DeleteSwitch", &id, &request, request.validate_only).by(by);
         let header = self
             .delete::<proto::Switch>(asked, &request.name, &request.etag)
             .await?;
@@ -342,7 +368,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("CreateLink", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("CreateLink", &id, &request, request.validate_only).by(by);
         let (header, resource) = self.create(asked, request.resource).await?;
         Ok(Response::new(proto::CreateLinkResponse {
             header: Some(header),
@@ -357,7 +383,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("UpdateLink", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("UpdateLink", &id, &request, request.validate_only).by(by);
         let (header, resource) = self
             .update(asked, request.resource, request.update_mask)
             .await?;
@@ -374,7 +400,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("DeleteLink", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("DeleteLink", &id, &request, request.validate_only).by(by);
         let header = self
             .delete::<proto::Link>(asked, &request.name, &request.etag)
             .await?;
@@ -417,7 +443,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("CreateHost", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("CreateHost", &id, &request, request.validate_only).by(by);
         let (header, resource) = self.create(asked, request.resource).await?;
         Ok(Response::new(proto::CreateHostResponse {
             header: Some(header),
@@ -432,7 +458,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("UpdateHost", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("UpdateHost", &id, &request, request.validate_only).by(by);
         let (header, resource) = self
             .update(asked, request.resource, request.update_mask)
             .await?;
@@ -449,7 +475,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("DeleteHost", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("DeleteHost", &id, &request, request.validate_only).by(by);
         let header = self
             .delete::<proto::Host>(asked, &request.name, &request.etag)
             .await?;
@@ -492,7 +518,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("CreateHostPort", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("CreateHostPort", &id, &request, request.validate_only).by(by);
         let (header, resource) = self.create(asked, request.resource).await?;
         Ok(Response::new(proto::CreateHostPortResponse {
             header: Some(header),
@@ -507,7 +533,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("UpdateHostPort", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("UpdateHostPort", &id, &request, request.validate_only).by(by);
         let (header, resource) = self
             .update(asked, request.resource, request.update_mask)
             .await?;
@@ -524,7 +550,7 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("DeleteHostPort", &id, &request, request.validate_only)?.by(by);
+        let asked = asked("DeleteHostPort", &id, &request, request.validate_only).by(by);
         let header = self
             .delete::<proto::HostPort>(asked, &request.name, &request.etag)
             .await?;

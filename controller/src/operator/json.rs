@@ -22,18 +22,20 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, Response, StatusCode, request::Parts};
+use axum::http::{Request, Response, StatusCode, Version, header::ORIGIN, request::Parts};
+use axum::middleware::Next;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use prost_reflect::DynamicMessage;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
+use prost_reflect::{DynamicMessage, MethodDescriptor};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::{Instant, timeout};
 use tonic::Status;
 use tower::ServiceExt;
 
 use self::guard::Guard;
 use self::route::{Found, Route, Routes};
 use super::refusal;
+use super::requests::Requests;
 use crate::config::Api;
 use crate::consensus::Group;
 
@@ -48,6 +50,8 @@ struct Inner {
     routes: Routes,
     /// The handlers, as gRPC asks them.
     services: Router,
+    /// Calls that no handler was asked for.
+    requests: Requests,
     group: watch::Receiver<Group>,
     /// Long bodies are held whole: this many at a time.
     long_bodies: Semaphore,
@@ -55,8 +59,13 @@ struct Inner {
 }
 
 impl Gateway {
-    /// Before the handlers of a running daemon.
-    pub fn new(api: &Api, services: Router, group: watch::Receiver<Group>) -> Self {
+    /// Before the handlers of a running daemon, which count their calls in the same requests.
+    pub fn new(
+        api: &Api,
+        services: Router,
+        requests: Requests,
+        group: watch::Receiver<Group>,
+    ) -> Self {
         let inner = Inner {
             guard: Guard {
                 insecure: api.insecure,
@@ -64,6 +73,7 @@ impl Gateway {
             },
             routes: Routes::of(PACKAGE),
             services,
+            requests,
             group,
             long_bodies: Semaphore::new(LONG_BODIES_MAX),
             open_api: OnceLock::new(),
@@ -109,11 +119,21 @@ impl Gateway {
                 Err(status) => answer::refusal(&status),
             },
             Found::OtherMethods(methods) => answer::other_methods(&methods),
-            Found::Nothing => {
-                let status = Status::not_found("nothing is here; /openapi.json says what is where");
-                answer::refusal(&status)
-            }
+            Found::Nothing => answer::refusal(&refusal::no_such_path()),
         }
+    }
+}
+
+/// Passes calls of services on that programs make: a page that a browser shows, whoever it is from, speaks no HTTP/2 without
+/// TLS, and says its Origin. It has the paths of JSON, which the guard is before.
+pub async fn grpc_by_programs(request: Request<Body>, next: Next) -> Response<Body> {
+    let mut path = request.uri().path().split('/').skip(1);
+    let of_service =
+        path.next().is_some_and(|service| service.contains('.')) && path.next().is_some();
+    let by_page = request.version() < Version::HTTP_2 || request.headers().contains_key(ORIGIN);
+    match of_service && by_page {
+        true => answer::refusal(&refusal::not_by_a_program()),
+        false => next.run(request).await,
     }
 }
 
@@ -126,12 +146,38 @@ impl Inner {
         body: Body,
     ) -> Result<Response<Body>, Status> {
         let method = &route.method;
-        let streams = method.is_server_streaming() && !method.is_client_streaming();
+        let began = Instant::now();
+        let read = self.read(route, fields, head, body).await;
+        let (parts, _held) = read.inspect_err(|refused| {
+            let path = call::path(method);
+            self.requests.refused(path, refused.code(), began);
+        })?;
+        let answers = call::make(&self.services, method, head, &parts).await?;
+        drop(parts);
+        if streams(method) {
+            return Ok(stream::events(answers, method.output()));
+        }
+        let octets = answers.all().await?;
+        let written = DynamicMessage::decode(method.output(), octets);
+        let written = written.map_err(|_| refusal::defect())?;
+        let value = super::off_the_runtime(move || weft_proto::json::written(&written).to_string());
+        Ok(answer::text(StatusCode::OK, answer::JSON, value.await?))
+    }
+
+    /// The messages of a request, and the place that a long one takes until it is answered.
+    async fn read(
+        &self,
+        route: &Route,
+        fields: &[(&str, String)],
+        head: &Parts,
+        body: Body,
+    ) -> Result<(Vec<DynamicMessage>, Option<SemaphorePermit<'_>>), Status> {
+        let method = &route.method;
         let mut query = head.uri.query().unwrap_or("").to_owned();
-        if let Some(last) = stream::resumed(&head.headers).filter(|_| streams) {
+        if let Some(last) = stream::resumed(&head.headers).filter(|_| streams(method)) {
             query = with_revision(&query, &last);
         }
-        let _held = match method.is_client_streaming() {
+        let held = match method.is_client_streaming() {
             true => Some(
                 self.long_bodies
                     .try_acquire()
@@ -148,17 +194,7 @@ impl Inner {
         let body = body.map_err(|_| refusal::slow())??;
         let message = request::read(route, fields, &query, &body)?;
         drop(body);
-        let parts = request::parts(method, message);
-        let answers = call::make(&self.services, method, head, &parts).await?;
-        drop(parts);
-        if streams {
-            return Ok(stream::events(answers, method.output()));
-        }
-        let octets = answers.all().await?;
-        let written = DynamicMessage::decode(method.output(), octets);
-        let written = written.map_err(|_| refusal::defect())?;
-        let value = super::off_the_runtime(move || weft_proto::json::written(&written).to_string());
-        Ok(answer::text(StatusCode::OK, answer::JSON, value.await?))
+        Ok((request::parts(method, message), held))
     }
 
     /// Whether calls that need the others would be answered.
@@ -178,6 +214,11 @@ impl Inner {
         let document = self.open_api.get_or_init(written).clone();
         answer::text(StatusCode::OK, answer::JSON, document)
     }
+}
+
+/// Whether the answers of a call are shown as they come.
+fn streams(method: &MethodDescriptor) -> bool {
+    method.is_server_streaming() && !method.is_client_streaming()
 }
 
 /// A body as a whole.

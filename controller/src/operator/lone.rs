@@ -33,6 +33,8 @@ pub(crate) struct Lone {
     pub(crate) channel: Channel,
     /// What its port answers over HTTP.
     pub(crate) http: axum::Router,
+    /// What it counts of that, and of gRPC.
+    pub(crate) requests: Requests,
     pub(crate) consensus: consensus::Consensus,
     commands: mpsc::Sender<consensus::Command>,
     inputs: mpsc::Sender<thread::Input>,
@@ -59,7 +61,8 @@ impl Lone {
         let (reloader, reloads) = Reloader::new(Arc::clone(&shared), None);
         let services = services(&shared, &Led::new(), &Arc::new(reloader));
         let (api, group) = (shared.config().api.clone(), shared.consensus.group());
-        let port = with_json(services, Requests::default(), &api, group);
+        let requests = Requests::default();
+        let port = with_json(services, requests.clone(), &api, group);
         let http = port.clone().into_axum_router();
         let (near, far) = tokio::io::duplex(1 << 20);
         let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
@@ -81,6 +84,7 @@ impl Lone {
             watch: WatchServiceClient::new(channel.clone()),
             channel,
             http,
+            requests,
             consensus,
             commands,
             inputs,
@@ -102,6 +106,7 @@ impl Lone {
             watch: self.watch.clone(),
             channel: self.channel.clone(),
             http: self.http.clone(),
+            requests: self.requests.clone(),
             consensus: self.consensus.clone(),
             commands: self.commands.clone(),
             inputs: self.inputs.clone(),
@@ -124,11 +129,12 @@ impl Lone {
     /// Lets the reflector read its tables again, as after a snapshot of another replica.
     pub(crate) async fn forget(&self) {
         let changes = vec![Change::Reset];
-        let reset = thread::Input::Applied(Applied {
+        let reset = Applied {
             index: 0,
             term: 0,
             changes,
-        });
+        };
+        let reset = thread::Input::Applied(reset, None);
         self.inputs.send(reset).await.unwrap();
     }
 
@@ -165,7 +171,7 @@ impl Lone {
         let (mut changes, mut generation) = (Vec::new(), 0);
         while let Some(part) = answer.message().await? {
             changes.extend(part.changes);
-            generation = part.generation;
+            generation = part.generation.unwrap_or(generation);
         }
         Ok((changes, generation))
     }
@@ -214,7 +220,8 @@ pub(crate) fn reason(refusal: &Status) -> (Code, String) {
 
 /// The fields of a bad request.
 pub(crate) fn fields(refusal: &Status) -> Vec<String> {
-    assert_eq!(refusal.code(), Code::InvalidArgument);
+    let expected = (Code::InvalidArgument, "INVALID_FIELDS".to_owned());
+    assert_eq!(reason(refusal), expected);
     let bad = refusal.get_details_bad_request();
     let violations = bad.map(|it| it.field_violations).unwrap_or_default();
     violations.into_iter().map(|it| it.field).collect()

@@ -1,18 +1,21 @@
 //! The metrics page, in the text format of Prometheus. Most of it is read off the running daemon when
 //! it is asked for; only what happens between two looks is counted where it happens.
 
+mod advertising;
+mod classic;
 mod collectors;
 mod sessions;
+mod switches;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -23,7 +26,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
-use weft_proto::v1::SwitchAgentState;
 
 pub use super::requests::Requests;
 use crate::daemon::switches::led::Led;
@@ -114,7 +116,7 @@ async fn health(State(sources): State<Sources>) -> Response {
     }
 }
 
-async fn page(State(sources): State<Sources>) -> Response {
+async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     let topology = sources.led.topology();
     let look = move |reflector: &Reflector| Tables::of(reflector, topology.as_deref());
     let Some(tables) = sources.shared.reflection.query(look).await else {
@@ -122,20 +124,30 @@ async fn page(State(sources): State<Sources>) -> Response {
     };
     let mut registry = Registry::with_prefix("weft");
     sessions::register(&mut registry, &sources.shared.reports());
+    advertising::register(&mut registry, sources.shared.reflection.latency());
     collectors::register(&mut registry, &sources.shared.taps.collectors());
     evpn(&mut registry, &tables);
     raft(&mut registry, &sources);
-    devices(&mut registry, &sources);
-    sources.led.answers().register(&mut registry);
+    switches::register(&mut registry, &sources.led);
     sources.counted.requests.register(&mut registry);
     let build = Family::<BuildLabel, Gauge>::default();
     build.get_or_create(&BuildLabel { version: VERSION }).set(1);
     registry.register("build_info", "1, with the version of weftd", build);
     let mut text = String::new();
-    match encode(&mut text, &registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    if encode(&mut text, &registry).is_err() {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     }
+    let (kind, text) = match asks_for_open_metrics(&headers) {
+        true => (OPEN_METRICS, text),
+        false => (CLASSIC, classic::written(&text)),
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+fn asks_for_open_metrics(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|it| it.to_str().ok());
+    accepted.any(|it| it.contains("application/openmetrics-text"))
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -144,8 +156,8 @@ struct TypeLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct StaleLabel {
-    stale: String,
+struct PhaseLabel {
+    phase: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -154,13 +166,8 @@ struct BuildLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct LeafLabel {
-    leaf: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DeviceLabel {
-    device: String,
+struct SwitchLabel {
+    switch: String,
 }
 
 struct Tables {
@@ -219,26 +226,27 @@ fn evpn(registry: &mut Registry, tables: &Tables) {
     let vteps: Gauge = Gauge::default();
     vteps.set(gauge(tables.vteps));
     registry.register("evpn_routes", "EVPN destinations by route type", routes);
-    registry.register("evpn_vteps", "VTEPs that announce a type 3", vteps);
-    let leaves = Family::<LeafLabel, Gauge>::default();
+    let help = "VTEPs of which there is a route of type 3";
+    registry.register("evpn_vteps", help, vteps);
+    let leaves = Family::<SwitchLabel, Gauge>::default();
     for (leaf, announced) in &tables.leaves {
-        let leaf = leaf.clone();
+        let switch = leaf.clone();
         leaves
-            .get_or_create(&LeafLabel { leaf })
+            .get_or_create(&SwitchLabel { switch })
             .set(i64::from(*announced));
     }
-    let help = "1 if a peer announces the VTEP of the declared leaf in a type 3";
+    let help = "1 if a peer announces the VTEP of the switch, which is a declared leaf, in a route of type 3";
     registry.register("fabric_leaf_announced", help, leaves);
-    let stale = Family::<StaleLabel, Gauge>::default();
+    let stale = Family::<PhaseLabel, Gauge>::default();
     for (phase, peers) in &tables.stale {
-        let stale_as = phase.to_string();
+        let phase = phase.to_string();
         stale
-            .get_or_create(&StaleLabel { stale: stale_as })
+            .get_or_create(&PhaseLabel { phase })
             .set(gauge(*peers));
     }
     registry.register(
         "bgp_stale_peers",
-        "Peers whose paths outlive their session",
+        "Peers whose paths are kept without a session, by how stale they are",
         stale,
     );
     let single = |value: usize| {
@@ -252,7 +260,7 @@ fn evpn(registry: &mut Registry, tables: &Tables) {
     registry.register("evpn_macs_followed", help, single(tables.followed));
     let help = "MAC addresses that are frozen where they are";
     registry.register("evpn_macs_frozen", help, single(tables.frozen));
-    let help = "Paths that are told to nobody since their MAC address is frozen elsewhere";
+    let help = "Paths that are advertised to nobody because their MAC address is frozen elsewhere";
     registry.register("evpn_paths_withheld", help, single(tables.withheld));
 }
 
@@ -279,71 +287,31 @@ fn raft(registry: &mut Registry, sources: &Sources) {
     single("raft_applied_index", "Last applied index", status.applied);
     single(
         "raft_degraded",
-        "1 if this replica does not vote or accept",
+        "1 if this replica neither votes nor accepts entries",
         status.degraded.is_some().into(),
     );
     let counted = &sources.counted;
     registry.register(
         "raft_leader_changes",
-        "Changes of leader seen",
+        "Changes of the leader that this replica knows, to none and back included",
         counted.leader_changes.clone(),
     );
     registry.register(
         "raft_proposals_pending",
-        "Proposals in flight",
+        "Proposals of this replica whose outcome is not known yet",
         counted.proposals_pending.clone(),
     );
     registry.register_with_unit(
         "raft_sync_duration",
-        "Of a turn that wrote to the disk and waited until it was durable",
+        "Time to write to the disk and wait until that is durable (fsync)",
         Unit::Seconds,
         counted.sync_duration.clone(),
     );
     registry.register_with_unit(
         "raft_proposal_duration",
-        "From a proposal to its outcome",
+        "From a proposal of this replica to its outcome, waiting for room included",
         Unit::Seconds,
         counted.proposal_duration.clone(),
-    );
-}
-
-fn devices(registry: &mut Registry, sources: &Sources) {
-    let up = Family::<DeviceLabel, Gauge>::default();
-    let drift = Family::<DeviceLabel, Gauge>::default();
-    let pending = Family::<DeviceLabel, Gauge>::default();
-    let held = Family::<DeviceLabel, Gauge>::default();
-    for agent in sources.led.agents() {
-        let labels = DeviceLabel {
-            device: agent.switch_name.clone(),
-        };
-        up.get_or_create(&labels)
-            .set(i64::from(agent.state() == SwitchAgentState::InSync));
-        drift
-            .get_or_create(&labels)
-            .set(i64::from(agent.drift_count));
-        pending
-            .get_or_create(&labels)
-            .set(i64::from(agent.pending_count) + i64::from(agent.failed_count));
-        held.get_or_create(&labels).set(i64::from(agent.held_count));
-    }
-    registry.register(
-        "device_session_up",
-        "1 if the switch is programmed as planned",
-        up,
-    );
-    let help = "Entries that differed from what the switch had acknowledged when it was last read";
-    registry.register("plan_drift_entries", help, drift);
-    let help = "Operations not answered, not sent yet, or failed";
-    registry.register("plan_pending_operations", help, pending);
-    let help = "Operations that the switch accepted and that are not in its forwarding plane";
-    registry.register("plan_held_operations", help, held);
-    let age: Gauge<f64, AtomicU64> = Gauge::default();
-    age.set(sources.led.plan_age().map_or(0.0, |age| age.as_secs_f64()));
-    registry.register_with_unit(
-        "plan_age",
-        "Since the plan last changed",
-        Unit::Seconds,
-        age,
     );
 }
 
@@ -353,4 +321,6 @@ fn gauge(value: usize) -> i64 {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// OpenMetrics 1.0, which Prometheus asks for and `prometheus-client` writes.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What everybody else gets.
+const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,11 +1,13 @@
 //! What one replica does for a client, once for each request_id. Changes of what is agreed remember theirs in the store.
 
 use std::collections::VecDeque;
+use std::hash::Hasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tonic::Status;
 
 use super::refusal;
+use crate::fabric::fact::InvalidFabric;
 use crate::ledger::RequestId;
 
 /// Requests that this replica has done, or is doing.
@@ -35,12 +37,11 @@ impl<T: PartialEq> Once<T> {
     /// Notes a request. Without an id each is the first.
     ///
     /// # Errors
-    /// The id is no UUID, or came with another content before.
-    pub(super) fn begin(&self, id: &str, content: T) -> Result<Turn, Status> {
-        if id.is_empty() {
+    /// The id came with another content before.
+    pub(super) fn begin(&self, id: Option<RequestId>, content: T) -> Result<Turn, Status> {
+        let Some(id) = id else {
             return Ok(Turn::First);
-        }
-        let id = uuid(id)?;
+        };
         let mut known = self.lock();
         if let Some((_, before)) = known.iter().find(|(it, _)| *it == id) {
             return match *before == content {
@@ -56,10 +57,8 @@ impl<T: PartialEq> Once<T> {
     }
 
     /// Nothing was done of it.
-    pub(super) fn undo(&self, id: &str) {
-        if let Ok(id) = uuid(id) {
-            self.lock().retain(|(it, _)| *it != id);
-        }
+    pub(super) fn undo(&self, id: Option<RequestId>) {
+        self.lock().retain(|(it, _)| Some(*it) != id);
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(RequestId, T)>> {
@@ -67,22 +66,43 @@ impl<T: PartialEq> Once<T> {
     }
 }
 
-/// Reads a UUID. RFC 9562 §4.
+/// A hash of what a request asks for, without its id. The same at every replica and in every release.
+pub(super) fn content(method: &str, request: &impl prost::Message) -> u64 {
+    let mut hasher = fnv::FnvHasher::default();
+    hasher.write(method.as_bytes());
+    hasher.write(&request.encode_to_vec());
+    hasher.finish()
+}
+
+/// What a client calls its request; None if it does not, or by no UUID.
+pub(super) fn id(text: &str, faults: &mut InvalidFabric) -> Option<RequestId> {
+    let id = parsed(text);
+    if id.is_none() && !text.is_empty() {
+        faults.fault("request_id", format_args!("{text:?} is not a UUID"));
+    }
+    id
+}
+
+/// The same of a text that is there, by itself.
 pub(super) fn uuid(text: &str) -> Result<RequestId, Status> {
     let refused = || refusal::field("request_id", format_args!("{text:?} is not a UUID"));
+    parsed(text).ok_or_else(refused)
+}
+
+/// Reads a UUID. RFC 9562 §4.
+fn parsed(text: &str) -> Option<RequestId> {
     let groups: Vec<&str> = text.split('-').collect();
     let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
     if lengths != [8, 4, 4, 4, 12] || !text.is_ascii() {
-        return Err(refused());
+        return None;
     }
     let digits = groups.concat();
     let mut octets = [0; 16];
     for (octet, at) in octets.iter_mut().zip((0..).step_by(2)) {
         let pair = digits.get(at..at + 2).filter(|it| !it.starts_with('+'));
-        let read = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        *octet = read.ok_or_else(refused)?;
+        *octet = u8::from_str_radix(pair?, 16).ok()?;
     }
-    Ok(RequestId(octets))
+    Some(RequestId(octets))
 }
 
 /// More than anybody asks for while a call is retried.
@@ -90,14 +110,14 @@ const KNOWN_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {
-    use super::super::lone::{fields, reason};
+    use super::super::lone::reason;
     use super::*;
 
     #[test]
     fn a_request_id_is_a_uuid() {
-        let id = uuid("f81d4fae-7dec-11d0-a765-00A0c91e6bf6").unwrap();
-        assert_eq!(id.0[..4], [0xf8, 0x1d, 0x4f, 0xae]);
-        assert_eq!(id.0[15], 0xf6);
+        let read = uuid("f81d4fae-7dec-11d0-a765-00A0c91e6bf6").unwrap();
+        assert_eq!(read.0[..4], [0xf8, 0x1d, 0x4f, 0xae]);
+        assert_eq!(read.0[15], 0xf6);
         for bad in [
             "f81d4fae7dec11d0a76500a0c91e6bf6",
             "f81d4fae-7dec-11d0-a765-00a0c91e6bfg",
@@ -105,25 +125,26 @@ mod tests {
             "f81d4fae-7dec-11d0-a765-00a0c91e6bé",
             "x",
         ] {
-            assert!(uuid(bad).is_err(), "{bad}");
+            let mut faults = InvalidFabric::default();
+            assert_eq!(id(bad, &mut faults), None, "{bad}");
+            assert_eq!(faults.faults[0].field, "request_id");
         }
     }
 
     #[test]
     fn what_has_an_id_is_done_once() {
         let once = Once::default();
-        let id = |last: usize| format!("f81d4fae-7dec-11d0-a765-{last:012x}");
-        assert_eq!(once.begin("", 1).unwrap(), Turn::First);
-        assert_eq!(once.begin("", 1).unwrap(), Turn::First);
-        assert_eq!(once.begin(&id(0), 1).unwrap(), Turn::First);
-        assert_eq!(once.begin(&id(0), 1).unwrap(), Turn::Again);
-        let reused = once.begin(&id(0), 2).unwrap_err();
+        let id = |last: usize| parsed(&format!("f81d4fae-7dec-11d0-a765-{last:012x}"));
+        assert_eq!(once.begin(None, 1).unwrap(), Turn::First);
+        assert_eq!(once.begin(None, 1).unwrap(), Turn::First);
+        assert_eq!(once.begin(id(0), 1).unwrap(), Turn::First);
+        assert_eq!(once.begin(id(0), 1).unwrap(), Turn::Again);
+        let reused = once.begin(id(0), 2).unwrap_err();
         assert_eq!(reason(&reused).1, "REQUEST_ID_REUSED");
-        assert_eq!(fields(&once.begin("x", 1).unwrap_err()), ["request_id"]);
-        once.undo(&id(0));
-        assert_eq!(once.begin(&id(0), 2).unwrap(), Turn::First);
+        once.undo(id(0));
+        assert_eq!(once.begin(id(0), 2).unwrap(), Turn::First);
         for last in 1..=KNOWN_MAX {
-            assert_eq!(once.begin(&id(last), 1).unwrap(), Turn::First);
+            assert_eq!(once.begin(id(last), 1).unwrap(), Turn::First);
         }
         assert_eq!(once.lock().len(), KNOWN_MAX);
     }

@@ -6,6 +6,10 @@ use prost::Message;
 use tonic::Status;
 
 use super::refusal;
+use crate::fabric::fact::InvalidFabric;
+
+pub(super) mod kept;
+pub(super) mod list;
 
 /// How many rows a page has that is asked for with `page_size`.
 ///
@@ -15,7 +19,26 @@ pub(super) fn size(wanted: i32) -> Result<usize, Status> {
     match usize::try_from(wanted) {
         Ok(0) => Ok(SIZE_DEFAULT),
         Ok(size) => Ok(size.min(SIZE_MAX)),
-        Err(_) => Err(refusal::field("page_size", "below 0")),
+        Err(_) => Err(refusal::field("page_size", BELOW_0)),
+    }
+}
+
+/// Size of a page and what the last row of the page before was called, of which each may be wrong.
+///
+/// # Errors
+/// INVALID_ARGUMENT, as below and above.
+pub(super) fn asked<'a>(
+    list: &str,
+    wanted: i32,
+    token: &'a str,
+) -> Result<(usize, Option<&'a str>), Status> {
+    match (size(wanted), after(list, token)) {
+        (Err(_), Err(_)) => {
+            let mut faults = InvalidFabric::of("page_size", BELOW_0);
+            faults.fault("page_token", FOREIGN);
+            Err(refusal::invalid(&faults))
+        }
+        (size, after) => Ok((size?, after?)),
     }
 }
 
@@ -52,9 +75,20 @@ pub(super) fn after_read<T>(
     }
 }
 
+/// What a token says of a place in a list that is complete up to `revision`: no page behind it is of an earlier one.
+pub(super) fn place(place: impl Display, revision: u64) -> String {
+    format!("{place}@{revision}")
+}
+
+/// The place and the revision, read.
+pub(super) fn place_read<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<(T, u64)> {
+    let (place, revision) = text.rsplit_once('@')?;
+    Some((read(place)?, revision.parse().ok()?))
+}
+
 /// No answer of this list gave the token.
 pub(super) fn foreign() -> Status {
-    refusal::field("page_token", "not from an answer of this list")
+    refusal::field("page_token", FOREIGN)
 }
 
 /// Rows that are put on a page until it is full.
@@ -109,6 +143,8 @@ impl<T: Message> Page<T> {
     }
 }
 
+const BELOW_0: &str = "below 0";
+const FOREIGN: &str = "not from an answer of this list";
 const SIZE_DEFAULT: usize = 1000;
 /// A page is held, and answered in one message.
 const SIZE_MAX: usize = 10_000;
@@ -121,6 +157,7 @@ const FRAME_OCTETS: usize = 4;
 mod tests {
     use weft_proto::v1::Vni;
 
+    use super::super::lone::fields;
     use super::*;
 
     fn vni(vni: u32) -> Vni {
@@ -148,7 +185,18 @@ mod tests {
             let status = after("vnis", token).unwrap_err();
             assert_eq!(status.code(), tonic::Code::InvalidArgument, "{token}");
         }
+        let both = asked("vnis", -1, "2").unwrap_err();
+        assert_eq!(fields(&both), ["page_size", "page_token"]);
         assert!(after_read("vnis", "vnis/x", |it| it.parse::<u32>().ok()).is_err());
+    }
+
+    #[test]
+    fn a_place_is_of_a_revision() {
+        let read = |text: &str| place_read(text, |it| it.parse::<u32>().ok());
+        assert_eq!(read(&place(7, 5)), Some((7, 5)));
+        for text in ["7", "7@", "@5", "x@5", "7@x", "7@-1"] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -10,10 +10,12 @@ use weft_proto::v1::{self as proto, RefreshDirection, peer_service_server};
 
 use self::rows::Counted;
 use super::access::{Permission, permit};
-use super::once::{Once, Turn};
+use super::once::{self, Once, Turn};
 use super::page::{self, Page};
 use super::tables::Tables;
 use super::{Answer, look, refusal};
+use crate::fabric::fact::InvalidFabric;
+use crate::ledger::RequestId;
 use crate::speaker::Shared;
 use crate::speaker::peer::command::{Command, Refused};
 use crate::speaker::report::Facts;
@@ -49,7 +51,12 @@ impl Service {
     }
 
     /// Has something done with a session of this replica, once.
-    async fn command(&self, name: &str, id: &str, command: Command) -> Result<(), Status> {
+    async fn command(
+        &self,
+        name: &str,
+        id: Option<RequestId>,
+        command: Command,
+    ) -> Result<(), Status> {
         let shared = self.tables.shared();
         let reports = shared.reports();
         let Some((address, _)) = reports.iter().find(named(name)) else {
@@ -94,14 +101,15 @@ impl peer_service_server::PeerService for Service {
     ) -> Answer<proto::ListPeersResponse> {
         permit(&request, Permission::ReadPeers)?;
         let request = request.into_inner();
-        let after = page::after(LIST, &request.page_token)?.map(str::to_owned);
+        let (size, after) = page::asked(LIST, request.page_size, &request.page_token)?;
+        let after = after.map(str::to_owned);
         let (counted, revision) = self.counted().await?;
         let rows = rows::rows(&self.tables.shared().reports(), &counted).into_iter();
         let rest = rows.skip_while(|row| {
             let after = after.as_ref();
             after.is_some_and(|after| rows::sort_key(row) <= *after)
         });
-        let page = Page::of(page::size(request.page_size)?, rest);
+        let page = Page::of(size, rest);
         Ok(Response::new(proto::ListPeersResponse {
             header: Some(self.tables.header(revision)),
             next_page_token: page.next(LIST, rows::sort_key),
@@ -115,6 +123,9 @@ impl peer_service_server::PeerService for Service {
     ) -> Answer<proto::GetPeerResponse> {
         permit(&request, Permission::ReadPeers)?;
         let name = request.into_inner().name;
+        if name.is_empty() {
+            return Err(refusal::field("name", "empty"));
+        }
         let reports = self.tables.shared().reports();
         let report = reports.iter().find(named(&name));
         let (counted, revision) = self.counted().await?;
@@ -134,8 +145,11 @@ impl peer_service_server::PeerService for Service {
         request: Request<proto::ResetPeerRequest>,
     ) -> Answer<proto::ResetPeerResponse> {
         permit(&request, Permission::ControlSessions)?;
-        let proto::ResetPeerRequest { name, request_id } = request.into_inner();
-        self.command(&name, &request_id, Command::Reset).await?;
+        let request = request.into_inner();
+        let mut faults = InvalidFabric::default();
+        let (name, id) = asked(&request.name, &request.request_id, &mut faults);
+        refusal::check(&faults)?;
+        self.command(name, id, Command::Reset).await?;
         let header = Some(self.tables.header(self.tables.revision().await?));
         Ok(Response::new(proto::ResetPeerResponse { header }))
     }
@@ -146,19 +160,34 @@ impl peer_service_server::PeerService for Service {
     ) -> Answer<proto::RefreshPeerResponse> {
         permit(&request, Permission::ControlSessions)?;
         let request = request.into_inner();
-        let command = match RefreshDirection::try_from(request.direction) {
-            Ok(RefreshDirection::In) => Command::RefreshIn,
-            Ok(RefreshDirection::Out) => Command::RefreshOut,
-            Ok(RefreshDirection::Unspecified) | Err(_) => {
+        let mut faults = InvalidFabric::default();
+        let (name, id) = asked(&request.name, &request.request_id, &mut faults);
+        let command = match request.direction() {
+            RefreshDirection::In => Command::RefreshIn,
+            RefreshDirection::Out => Command::RefreshOut,
+            RefreshDirection::Unspecified => {
                 let reason = "REFRESH_DIRECTION_IN or REFRESH_DIRECTION_OUT";
-                return Err(refusal::field("direction", reason));
+                faults.fault("direction", reason);
+                return Err(refusal::invalid(&faults));
             }
         };
-        let id = &request.request_id;
-        self.command(&request.name, id, command).await?;
+        refusal::check(&faults)?;
+        self.command(name, id, command).await?;
         let header = Some(self.tables.header(self.tables.revision().await?));
         Ok(Response::new(proto::RefreshPeerResponse { header }))
     }
+}
+
+/// Whose session something is to be done with, and what the client calls that.
+fn asked<'a>(
+    name: &'a str,
+    request_id: &str,
+    faults: &mut InvalidFabric,
+) -> (&'a str, Option<RequestId>) {
+    if name.is_empty() {
+        faults.fault("name", "empty");
+    }
+    (name, once::id(request_id, faults))
 }
 
 /// Whether a peer has this address or router id.

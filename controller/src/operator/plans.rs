@@ -11,7 +11,7 @@ use super::access::{Permission, permit};
 use super::leader::Way;
 use super::page::{self, Page};
 use super::replicas::Addresses;
-use super::{Answer, header, off_the_runtime, refusal};
+use super::{Answer, agreed, header, look, off_the_runtime, refusal};
 use crate::daemon::switches::led::Led;
 use crate::fabric::topology::SwitchName;
 use crate::speaker::Shared;
@@ -39,9 +39,12 @@ impl Service {
         }
     }
 
-    /// The leaf of that name.
-    fn leaf(&self, name: &str) -> Result<SwitchName, Status> {
-        balance::known(self.led.topology().as_deref(), name)?;
+    /// The leaf of that name, of the fabric as it is declared now: a plan may come later.
+    async fn leaf(&self, name: &str) -> Result<SwitchName, Status> {
+        let look = look::at(&self.shared, 0, |reflector| {
+            reflector.control().declared.clone()
+        });
+        balance::known(look.await?.topology(), name)?;
         Ok(name.into())
     }
 
@@ -71,10 +74,13 @@ impl plan_service_server::PlanService for Service {
         {
             return answer;
         }
-        let only = request.leaf_name.as_deref();
-        let only = only.map(|name| self.leaf(name)).transpose()?;
+        let only = match &request.leaf_name {
+            Some(name) => Some(self.leaf(name).await?),
+            None => None,
+        };
         let (plan, size) = (self.led.plan(), page::size(request.page_size)?);
-        let page = move || leaf::page(&plan, only.as_ref(), after.as_ref(), size);
+        let covers = self.led.covers();
+        let page = move || leaf::page(&plan, covers, only.as_ref(), after.as_ref(), size);
         let (leaf_plans, next_page_token) = off_the_runtime(page).await??;
         Ok(Response::new(proto::ListLeafPlansResponse {
             header: self.header(),
@@ -94,9 +100,9 @@ impl plan_service_server::PlanService for Service {
         {
             return answer;
         }
-        let leaf = self.leaf(&request.leaf_name)?;
-        let plan = self.led.plan();
-        let shown = off_the_runtime(move || leaf::one(&plan, &leaf)).await??;
+        let leaf = self.leaf(&request.leaf_name).await?;
+        let (plan, covers) = (self.led.plan(), self.led.covers());
+        let shown = off_the_runtime(move || leaf::one(&plan, covers, &leaf)).await??;
         Ok(Response::new(proto::GetLeafPlanResponse {
             header: self.header(),
             resource: Some(shown),
@@ -131,7 +137,7 @@ impl plan_service_server::PlanService for Service {
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.get_leaf_plan_diff(request).await);
         }
-        let leaf = self.leaf(&request.get_ref().leaf_name)?;
+        let leaf = self.leaf(&request.get_ref().leaf_name).await?;
         let led = self.led.clone();
         let diff = off_the_runtime(move || leaf::diff(&led, &leaf)).await??;
         Ok(Response::new(proto::GetLeafPlanDiffResponse {
@@ -191,11 +197,11 @@ impl plan_service_server::PlanService for Service {
         request: Request<proto::GetBalanceRequest>,
     ) -> Answer<proto::GetBalanceResponse> {
         permit(&request, Permission::ReadPlans)?;
+        let (declared, _) = agreed::declared(&self.shared).await?;
         let (modes, index) = balance::modes(&self.shared.consensus).await?;
-        let topology = self.led.topology();
         Ok(Response::new(proto::GetBalanceResponse {
             header: Some(header::of(&self.shared, index)),
-            resource: Some(balance::to_message(&modes, topology.as_deref())),
+            resource: Some(balance::to_message(&modes, declared.topology())),
         }))
     }
 
@@ -204,11 +210,10 @@ impl plan_service_server::PlanService for Service {
         request: Request<proto::SetBalanceRequest>,
     ) -> Answer<proto::SetBalanceResponse> {
         let by = permit(&request, Permission::ChangeBalance)?;
-        let topology = self.led.topology();
-        let topology = topology.as_deref();
-        let consensus = &self.shared.consensus;
-        let index = balance::set(consensus, topology, request.get_ref(), by).await?;
-        let (modes, _) = balance::modes(consensus).await?;
+        let (declared, _) = agreed::declared(&self.shared).await?;
+        let topology = declared.topology();
+        let index = balance::set(&self.shared, topology, request.get_ref(), by).await?;
+        let (modes, _) = balance::modes(&self.shared.consensus).await?;
         Ok(Response::new(proto::SetBalanceResponse {
             header: Some(header::of(&self.shared, index)),
             resource: Some(balance::to_message(&modes, topology)),

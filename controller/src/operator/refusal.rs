@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -10,9 +11,12 @@ use crate::fabric::fact::{InvalidFabric, Kind};
 
 /// Who says so.
 const DOMAIN: &str = "weft";
-/// Of fields and reasons, which are sent in base64. Clients of other languages take 8 KiB of headers, with the text of the
-/// first fault, which is sent twice.
+/// Of fields and reasons, which are sent in base64. Clients of other languages take 8 KiB of headers.
 const DETAILS_OCTETS_MAX: usize = 2000;
+/// Of a message: what a client wrote stands in it, at whatever length. It is sent twice, once with three octets for most.
+const MESSAGE_OCTETS_MAX: usize = 1000;
+/// What a field and a reason take besides their texts.
+const FRAME_OCTETS: usize = 10;
 
 /// A refusal with a reason of the contract.
 fn refuse(
@@ -21,9 +25,10 @@ fn refuse(
     metadata: &[(&str, &str)],
     message: impl Into<String>,
 ) -> Status {
+    let message = cut(&message.into(), MESSAGE_OCTETS_MAX).to_owned();
     let metadata: Vec<(String, String)> = metadata
         .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .map(|(key, value)| ((*key).to_owned(), short(value).to_owned()))
         .collect();
     let details = ErrorDetails::with_error_info(
         reason,
@@ -35,12 +40,20 @@ fn refuse(
     Status::with_error_details(code, message, details)
 }
 
+/// Refuses what has a fault.
+pub(super) fn check(faults: &InvalidFabric) -> Result<(), Status> {
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(invalid(faults)),
+    }
+}
+
 /// Fields that are wrong, as many as fit into the headers of an answer; the text has the first.
 pub(super) fn invalid(faults: &InvalidFabric) -> Status {
-    let mut details = ErrorDetails::new();
+    let mut details = ErrorDetails::with_error_info("INVALID_FIELDS", DOMAIN, []);
     let (mut octets, mut shown) = (0, 0);
     for fault in &faults.faults {
-        octets += fault.field.len() + fault.reason.len();
+        octets += fault.field.len() + fault.reason.len() + FRAME_OCTETS;
         if shown > 0 && octets > DETAILS_OCTETS_MAX {
             break;
         }
@@ -48,7 +61,8 @@ pub(super) fn invalid(faults: &InvalidFabric) -> Status {
         shown += 1;
     }
     let first = faults.faults.first();
-    let mut message = first.map(ToString::to_string).unwrap_or_default();
+    let message = first.map(ToString::to_string).unwrap_or_default();
+    let mut message = cut(&message, MESSAGE_OCTETS_MAX).to_owned();
     let more = faults.faults.len().saturating_sub(1);
     if more > 0 {
         message = format!("{message}; and {more} more");
@@ -67,7 +81,7 @@ pub(super) fn no_such(kind: Kind, name: &str) -> Status {
 
 /// `field` names something of this kind that is not there.
 pub(super) fn missing(field: &str, kind: &str, name: &str) -> Status {
-    let reason = format!("no {kind} is named {:?}", &*short(name));
+    let reason = format!("no {kind} is named {:?}", short(name));
     missing_because(field, kind, name, reason)
 }
 
@@ -78,7 +92,7 @@ pub(super) fn missing_because(
     name: &str,
     reason: impl std::fmt::Display,
 ) -> Status {
-    let metadata = [("kind", kind), ("name", &*short(name))];
+    let metadata = [("kind", kind), ("name", name)];
     let message = format!("{field}: {reason}");
     refuse(Code::NotFound, "NO_SUCH_RESOURCE", &metadata, message)
 }
@@ -97,7 +111,6 @@ pub(super) fn too_large(list: &str) -> Status {
 
 /// The message has the place of the mistake, and a line of the file, at whatever length.
 pub(super) fn config_invalid(message: &str) -> Status {
-    let message: String = message.chars().take(DETAILS_OCTETS_MAX).collect();
     refuse(Code::InvalidArgument, "CONFIG_INVALID", &[], message)
 }
 
@@ -199,6 +212,30 @@ pub(super) fn foreign_origin() -> Status {
     refuse(Code::PermissionDenied, "FOREIGN_ORIGIN", &[], message)
 }
 
+/// A change over HTTP that is not JSON.
+pub(super) fn not_json() -> Status {
+    let message = "Content-Type: a change is application/json";
+    refuse(Code::InvalidArgument, "NOT_JSON", &[], message)
+}
+
+/// A path that takes these methods of HTTP.
+pub(super) fn other_methods(methods: &str) -> Status {
+    let message = format!("this path takes {methods}");
+    refuse(Code::Unimplemented, "UNKNOWN_METHOD", &[], message)
+}
+
+pub(super) fn no_such_path() -> Status {
+    let message = "nothing is here; /openapi.json says what is where";
+    refuse(Code::NotFound, "NO_SUCH_PATH", &[], message)
+}
+
+/// A service is asked by something that may be a browser's page.
+pub(super) fn not_by_a_program() -> Status {
+    let message =
+        "gRPC is spoken over HTTP/2 and without an Origin; /openapi.json has the paths of JSON";
+    refuse(Code::PermissionDenied, "NOT_GRPC", &[], message)
+}
+
 /// The body of a request did not end.
 pub(super) fn slow() -> Status {
     let message = "body: it did not end within 30 s";
@@ -269,21 +306,64 @@ pub(super) fn no_leader() -> Status {
     refuse(Code::Unavailable, "NO_LEADER", &[], message)
 }
 
-/// What a client wrote, at whatever length.
-fn short(text: &str) -> String {
-    text.chars().take(NAME_CHARS_MAX).collect()
+/// A task of ours ended without an answer.
+pub(super) fn defect() -> Status {
+    failed("a defect of weft; its log has more")
+}
+
+/// What must work does not.
+pub(super) fn failed(error: impl std::fmt::Display) -> Status {
+    refuse(Code::Internal, "DEFECT", &[], error.to_string())
+}
+
+/// What tonic says of a call before any handler does, or instead of the next message of one, with a reason. What has one is
+/// as it was.
+pub(super) fn unread(status: Status) -> Status {
+    // The connection's own mistakes have a source: whoever made the call is gone.
+    if !status.details().is_empty() || std::error::Error::source(&status).is_some() {
+        return status;
+    }
+    let (code, reason) = match status.code() {
+        Code::Unimplemented if status.message().is_empty() => {
+            let message = "there is no such method";
+            return refuse(Code::Unimplemented, "UNKNOWN_METHOD", &[], message);
+        }
+        // OUT_OF_RANGE would have a watcher begin anew.
+        Code::OutOfRange => (Code::ResourceExhausted, "MESSAGE_TOO_LARGE"),
+        Code::Internal | Code::Unimplemented => (Code::InvalidArgument, "MALFORMED_MESSAGE"),
+        _ => return status,
+    };
+    refuse(code, reason, &[], status.message())
+}
+
+/// The same in the headers of an answer.
+pub(super) fn name_reason(headers: &mut HeaderMap) {
+    if headers.contains_key(Status::GRPC_STATUS_DETAILS) {
+        return;
+    }
+    let status = Status::from_header_map(headers).map(unread);
+    if let Some(status) = status.filter(|status| !status.details().is_empty()) {
+        // What is longer than a header may be was cut.
+        let _ = status.add_header(headers);
+    }
+}
+
+/// What a client called something, as far as it is shown.
+fn short(text: &str) -> &str {
+    cut(text, NAME_OCTETS_MAX)
+}
+
+/// The beginning of a text.
+fn cut(text: &str, octets: usize) -> &str {
+    &text[..text.floor_char_boundary(octets)]
 }
 
 /// The longest name that there is.
-const NAME_CHARS_MAX: usize = 256;
-
-/// A task of ours ended without an answer.
-pub(super) fn defect() -> Status {
-    Status::internal("a defect of weft; its log has more")
-}
+const NAME_OCTETS_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use super::super::lone::reason;
     use super::*;
 
     /// gRPC's clients in C, Python and C++ refuse 16 KiB of headers, and some already 8.
@@ -294,17 +374,63 @@ mod tests {
             faults.fault(format_args!("links[{at}].b.switch_name"), "葉".repeat(300));
         }
         let refused = invalid(&faults);
-        let text = refused.message().len() * 3;
-        let details = refused.details().len() * 4 / 3;
-        assert!(text + details < 8000, "{text} + {details}");
+        assert_fits(&refused);
+        assert_eq!(reason(&refused).1, "INVALID_FIELDS");
         let bad = refused.get_details_bad_request().unwrap();
         assert!(!bad.field_violations.is_empty());
         assert!(refused.message().ends_with("; and 99 more"), "{refused}");
     }
 
+    fn assert_fits(refused: &Status) {
+        let text = refused.message().len() * 3;
+        let details = refused.details().len() * 4 / 3;
+        assert!(text + details < 8000, "{text} + {details}");
+    }
+
     #[test]
-    fn a_line_of_a_file_is_cut_before_headers_are_too_long() {
-        let refusal = config_invalid(&"x".repeat(1 << 20));
-        assert_eq!(refusal.message().len(), DETAILS_OCTETS_MAX);
+    fn what_a_client_wrote_is_cut_before_headers_are_too_long() {
+        let long = "葉".repeat(1 << 20);
+        for refused in [
+            config_invalid(&long),
+            field(&long, &long),
+            missing("name", "peer", &long),
+            missing_because(&long, &long, &long, &long),
+            no_config_file(&*long),
+            incomplete(&long),
+            not_established(&long),
+            unread(Status::internal(&*long)),
+        ] {
+            assert_fits(&refused);
+        }
+    }
+
+    #[test]
+    fn what_no_handler_refused_has_a_reason_too() {
+        let named = |status: Status| {
+            let mut headers = HeaderMap::new();
+            status.add_header(&mut headers).unwrap();
+            name_reason(&mut headers);
+            reason(&Status::from_header_map(&headers).unwrap())
+        };
+        let expected = |code, reason: &str| (code, reason.to_owned());
+        let large = named(Status::out_of_range("decoded message length too large"));
+        assert_eq!(
+            large,
+            expected(Code::ResourceExhausted, "MESSAGE_TOO_LARGE")
+        );
+        let malformed = named(Status::internal("failed to decode Protobuf message"));
+        assert_eq!(
+            malformed,
+            expected(Code::InvalidArgument, "MALFORMED_MESSAGE")
+        );
+        let unknown = named(Status::unimplemented(""));
+        assert_eq!(unknown, expected(Code::Unimplemented, "UNKNOWN_METHOD"));
+        assert_eq!(
+            named(revision_compacted(7)),
+            expected(Code::OutOfRange, "REVISION_COMPACTED")
+        );
+        assert_eq!(named(defect()), expected(Code::Internal, "DEFECT"));
+        let gone = Status::cancelled("the client went away");
+        assert_eq!(named(gone), expected(Code::Cancelled, ""));
     }
 }

@@ -13,10 +13,10 @@ use weft_evpn::community::RouteTarget;
 use weft_proto::v1::{self as proto, RouteView, route_service_server};
 
 use self::explain::Sessions;
-use self::kept::{Kept, Keys};
 use self::page::{Filter, Found, Wanted};
 use self::row::{Name, Row};
 use super::access::{Permission, permit};
+use super::page::list::{First, List};
 use super::tables::Tables;
 use super::{Answer, family, off_the_runtime, refusal};
 use crate::fabric::fact::InvalidFabric;
@@ -24,14 +24,12 @@ use crate::reflector::Reflector;
 
 mod explain;
 mod export;
-mod kept;
 pub(in crate::operator) mod page;
 pub(in crate::operator) mod row;
 
 /// Answers of routes.
 pub struct Service {
     tables: Arc<Tables>,
-    kept: Arc<Kept>,
 }
 
 /// A page that is asked for.
@@ -50,10 +48,7 @@ type Listed = (Vec<proto::Route>, String, u64);
 impl Service {
     /// For a running daemon.
     pub fn new(tables: Arc<Tables>) -> Self {
-        Self {
-            tables,
-            kept: Arc::default(),
-        }
+        Self { tables }
     }
 
     /// A page of the table of a family.
@@ -75,8 +70,7 @@ impl Service {
         let after = super::page::after(&page::list::<N>(), &asked.token)?;
         let wanted = Wanted::new(asked.filter, after, asked.size);
         let wanted = Arc::new(wanted.ok_or_else(super::page::foreign)?);
-        let (wanted, found, applied) = self.found(index, wanted, table).await?;
-        let list = wanted.list();
+        let (found, revision) = self.found(index, &wanted, table).await?;
         let shared = Arc::clone(self.tables.shared());
         let written = off_the_runtime(move || {
             let reports = if asked.full {
@@ -88,93 +82,63 @@ impl Service {
                 reports: &reports,
                 local: &shared.local,
             };
-            wanted.page(&found, asked.full.then_some(&sessions))
+            wanted.page(&found, asked.full.then_some(&sessions), revision)
         });
         let (routes, next_page_token) = written.await?;
-        if next_page_token.is_empty() {
-            list.into_iter().for_each(|list| self.kept.end(list));
-        }
-        Ok((routes, next_page_token, applied))
+        Ok((routes, next_page_token, revision))
     }
 
-    /// What is on a page, found as fast as what is asked for allows.
+    /// What is on a page, found as fast as what is asked for allows, and up to where the list is complete that it is of.
     async fn found<N: Row>(
         &self,
         index: u64,
-        wanted: Arc<Wanted<N>>,
+        wanted: &Arc<Wanted<N>>,
         table: fn(&Reflector) -> &Table<N>,
-    ) -> Result<(Arc<Wanted<N>>, Found<N>, u64), Status> {
+    ) -> Result<(Found<N>, u64), Status> {
         if let Some(nlri) = wanted.only() {
-            let (found, applied) = self.one(index, &wanted, nlri, table).await?;
-            return Ok((wanted, found, applied));
+            return self.one(index, wanted, nlri, table).await;
         }
         if let Some(name) = wanted.shared_name() {
-            let named = Arc::clone(&wanted);
+            let named = Arc::clone(wanted);
             let look = move |reflector: &Reflector| named.named(table(reflector), name);
             let (found, applied) = self.tables.look_indexed(index, look).await?;
             if let Some(found) = found {
-                return Ok((wanted, found, applied));
+                return Ok((found, applied));
             }
         }
-        if wanted.goes_on() {
-            return self.go_on(index, wanted, table).await;
-        }
-        let (found, applied) = self.search(index, &wanted, table).await?;
-        Ok((wanted, found, applied))
-    }
-
-    /// What is on a page behind the first one, by keys that are kept.
-    async fn go_on<N: Row>(
-        &self,
-        index: u64,
-        mut wanted: Arc<Wanted<N>>,
-        table: fn(&Reflector) -> &Table<N>,
-    ) -> Result<(Arc<Wanted<N>>, Found<N>, u64), Status> {
-        let known = wanted.list();
-        let known = known.and_then(|list| self.kept.get::<N>(list, wanted.filter()));
-        let keys = match known {
-            Some(keys) => keys,
+        let list = match wanted.revision() {
             None => {
-                let keys = Arc::new(self.keys(index, &wanted, table).await?);
-                let list = self.kept.put(wanted.filter().clone(), Arc::clone(&keys));
-                tokio::spawn(Arc::clone(&self.kept).forget());
-                wanted = Arc::new(Wanted::clone(&wanted).with_list(list));
-                keys
+                let first = First::new(wanted.size() + 1, PartialEq::eq);
+                Arc::new(self.keys(index, wanted, table, first).await?)
+            }
+            Some(revision) => {
+                let make = self.keys(index, wanted, table, First::all());
+                let kept = self.tables.kept();
+                kept.list(wanted.filter(), revision, make).await?
             }
         };
         let look = |found: &Found<N>, at: usize| {
-            let (page, keys, len) = (Arc::clone(&wanted), Arc::clone(&keys), found.len());
-            move |reflector: &Reflector| page.among(table(reflector), &keys.0, at, len)
+            let (wanted, list, len) = (Arc::clone(wanted), Arc::clone(&list), found.len());
+            move |reflector: &Reflector| wanted.among(table(reflector), &list, at, len)
         };
-        let take = |found, part| wanted.merge(found, part);
-        let walk = self.tables.walk(index, Found::default(), look, take);
-        let (found, applied) = walk.await?;
-        Ok((wanted, found, applied))
+        let walk = self.tables.walk(index, Found::default(), look, Found::with);
+        let (found, _) = walk.await?;
+        Ok((found, list.revision))
     }
 
-    /// The keys of all that is wanted, in order.
+    /// The keys of what is wanted, whatever the page, in order.
     async fn keys<N: Row>(
         &self,
         index: u64,
         wanted: &Arc<Wanted<N>>,
         table: fn(&Reflector) -> &Table<N>,
-    ) -> Result<Keys<N>, Status> {
-        let look = |_: &Vec<N::Key>, at: usize| {
+        first: First<N::Key>,
+    ) -> Result<List<N::Key>, Status> {
+        let look = |end: Option<N::Key>, at: usize| {
             let wanted = Arc::clone(wanted);
-            move |reflector: &Reflector| wanted.keys(table(reflector), at)
+            move |reflector: &Reflector| wanted.keys(table(reflector), at, end.as_ref())
         };
-        let take = |mut keys: Vec<N::Key>, part| {
-            keys.extend::<Vec<N::Key>>(part);
-            keys
-        };
-        let (mut keys, _) = self.tables.walk(index, Vec::new(), look, take).await?;
-        off_the_runtime(move || {
-            keys.sort_unstable();
-            // One that came back meanwhile was met twice.
-            keys.dedup();
-            Keys(keys)
-        })
-        .await
+        self.tables.list(index, first, look).await
     }
 
     /// What a prefix leads to: nothing has to be looked for.
@@ -188,20 +152,6 @@ impl Service {
         let (wanted, key) = (Arc::clone(wanted), nlri.key());
         let look = move |reflector: &Reflector| wanted.at(table(reflector), &key);
         self.tables.look_indexed(index, look).await
-    }
-
-    async fn search<N: Row>(
-        &self,
-        index: u64,
-        wanted: &Arc<Wanted<N>>,
-        table: fn(&Reflector) -> &Table<N>,
-    ) -> Result<(Found<N>, u64), Status> {
-        let look = |found: &Found<N>, at: usize| {
-            let (wanted, end) = (Arc::clone(wanted), wanted.end(found));
-            move |reflector: &Reflector| wanted.part(table(reflector), at, end.as_ref())
-        };
-        let take = |found, part| wanted.merge(found, part);
-        self.tables.walk(index, Found::default(), look, take).await
     }
 }
 

@@ -9,7 +9,7 @@ use weft_proto::v1::{
     plan_service_server, replica_service_server, route_service_server, watch_service_server,
 };
 
-use super::json::Gateway;
+use super::json::{self, Gateway};
 use super::replicas::Addresses;
 use super::requests::Requests;
 use super::tables::Tables;
@@ -25,7 +25,7 @@ pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Ro
     let addresses = Arc::new(addresses(shared));
     let tables = Arc::new(Tables::new(Arc::clone(shared)));
     let fabric = fabric::Service::new(Arc::clone(shared));
-    let watch = watch::Service::new(Arc::clone(shared));
+    let watch = watch::Service::new(Arc::clone(&tables));
     let peers = peers::Service::new(Arc::clone(&tables));
     let routes = routes::Service::new(Arc::clone(&tables));
     let evpn = evpn::Service::new(tables, led.clone());
@@ -77,10 +77,11 @@ pub fn with_json(
     api: &Api,
     group: Receiver<Group>,
 ) -> Routes {
-    let services = services.prepare().into_axum_router().layer(requests);
-    let gateway = Gateway::new(api, services.clone(), group);
+    let counting = requests.clone();
+    let services = services.prepare().into_axum_router().layer(counting);
+    let gateway = Gateway::new(api, services.clone(), requests, group);
     let both = services.fallback(move |request| gateway.clone().answer(request));
-    Routes::from(both)
+    Routes::from(both.layer(axum::middleware::from_fn(json::grpc_by_programs)))
 }
 
 /// Services whose calls need a majority, at least where they do not say SERIALIZABLE.

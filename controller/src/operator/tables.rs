@@ -6,7 +6,9 @@ use tokio::sync::Semaphore;
 use tonic::Status;
 use weft_proto::v1::{Consistency, ResponseHeader};
 
-use super::{header, look, refusal};
+use super::page::kept::Kept;
+use super::page::list::{First, List};
+use super::{header, look, off_the_runtime, refusal};
 use crate::reflector::Reflector;
 use crate::speaker::Shared;
 
@@ -15,6 +17,7 @@ pub struct Tables {
     shared: Arc<Shared>,
     /// Looks hold the reflector up: this many at a time.
     looks: Semaphore,
+    kept: Arc<Kept>,
 }
 
 impl Tables {
@@ -23,11 +26,17 @@ impl Tables {
         Self {
             shared,
             looks: Semaphore::new(LOOKS_MAX),
+            kept: Arc::new(Kept::new()),
         }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Long lists of them that clients read now.
+    pub(super) fn kept(&self) -> &Arc<Kept> {
+        &self.kept
     }
 
     /// The header of an answer that is complete up to `revision`.
@@ -100,6 +109,23 @@ impl Tables {
             applied_index.get_or_insert(applied);
         }
         Ok((found, applied_index.unwrap_or(index)))
+    }
+
+    /// What a table has of something, in order. `look` makes the look at a place; what is behind an end need not be in it.
+    pub(super) async fn list<T, L>(
+        &self,
+        index: u64,
+        first: First<T>,
+        look: impl Fn(Option<T>, usize) -> L,
+    ) -> Result<List<T>, Status>
+    where
+        T: Ord + Clone + Send + 'static,
+        L: Fn(&Reflector) -> (Vec<T>, Option<usize>) + Send + Clone + 'static,
+    {
+        let look = |first: &First<T>, at| look(first.end(), at);
+        let walk = self.walk(index, first, look, First::with);
+        let (first, revision) = walk.await?;
+        off_the_runtime(move || first.finish(revision)).await
     }
 }
 

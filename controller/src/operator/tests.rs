@@ -212,12 +212,21 @@ async fn what_no_fabric_and_no_file_has_is_refused_with_a_reason() {
 async fn what_cannot_be_read_is_named_field_by_field() {
     let lone = Lone::start().await;
     let Clients {
+        mut peers,
         mut routes,
         mut evpn,
         mut plans,
         mut config,
         ..
     } = Clients::of(&lone).await;
+    let id = || "7".to_owned();
+    let refusal = ask!(peers, refresh_peer, RefreshPeerRequest { request_id: id() });
+    let expected = ["name", "request_id", "direction"];
+    assert_eq!(fields(&refusal.unwrap_err()), expected);
+    let refusal = ask!(peers, reset_peer, ResetPeerRequest { request_id: id() });
+    assert_eq!(fields(&refusal.unwrap_err()), ["name", "request_id"]);
+    let refusal = ask!(peers, get_peer, GetPeerRequest {}).unwrap_err();
+    assert_eq!(fields(&refusal), ["name"]);
     let refusal = ask!(routes, get_route, GetRouteRequest {}).unwrap_err();
     assert_eq!(fields(&refusal), ["key", "rd"]);
     let refusal = ask!(routes, list_routes, ListRoutesRequest { family: 9 }).unwrap_err();
@@ -227,7 +236,7 @@ async fn what_cannot_be_read_is_named_field_by_field() {
     let refusal = ask!(evpn, get_vni, GetVniRequest { vni: 1 << 24 }).unwrap_err();
     assert_eq!(fields(&refusal), ["vni"]);
     let refusal = ask!(plans, set_balance, SetBalanceRequest {}).unwrap_err();
-    assert_eq!(fields(&refusal), ["mode"]);
+    assert_eq!(fields(&refusal), ["mode", "leaf_name"]);
     let text = Some(String::new());
     let refusal = ask!(config, reload_config, ReloadConfigRequest { text: text }).unwrap_err();
     assert_eq!(fields(&refusal), ["text"]);
@@ -250,7 +259,15 @@ async fn a_mode_is_set_and_read_at_its_revision() {
     let lone = Lone::start().await;
     let Clients { mut plans, .. } = Clients::of(&lone).await;
     let mode = proto::BalanceMode::On.into();
-    let set = ask!(plans, set_balance, SetBalanceRequest { mode: mode }).unwrap();
+    let set = ask!(
+        plans,
+        set_balance,
+        SetBalanceRequest {
+            mode: mode,
+            all_leaves: true
+        }
+    )
+    .unwrap();
     let changed = set.header.unwrap().revision;
     let read = ask!(plans, get_balance, GetBalanceRequest {}).unwrap();
     assert!(read.header.unwrap().revision >= changed);

@@ -7,12 +7,11 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::StreamExt;
 use tokio::sync::watch::error::RecvError;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::BoxStream;
@@ -23,6 +22,7 @@ use self::filter::Filter;
 use self::peers::{Boards, Peers};
 use self::routes::Routes;
 use super::access::{Permission, permit};
+use super::tables::Tables;
 use super::{Answer, header, look, refusal};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
@@ -34,18 +34,43 @@ use crate::speaker::Shared;
 /// Streams changes.
 pub struct Service {
     shared: Arc<Shared>,
+    tables: Arc<Tables>,
     places: Arc<Semaphore>,
     boards: Boards,
+    /// Rung by the reflector's bells, and now and then only.
+    bells: OnceLock<[watch::Sender<()>; 2]>,
 }
 
 impl Service {
     /// For a running daemon.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(tables: Arc<Tables>) -> Self {
         Self {
-            shared,
+            shared: Arc::clone(tables.shared()),
+            tables,
             places: Arc::new(Semaphore::new(WATCHERS_MAX)),
             boards: Boards::default(),
+            bells: OnceLock::new(),
         }
+    }
+
+    /// The bells of what is declared and of routes. The reflector wakes one task each, however many watch.
+    fn bells(&self) -> [watch::Receiver<()>; 2] {
+        let bells = self.bells.get_or_init(|| {
+            let reflection = &self.shared.reflection;
+            [reflection.history().bell(), reflection.news().bell()].map(gathered)
+        });
+        bells.each_ref().map(watch::Sender::subscribe)
+    }
+
+    /// Whether any replica can be at a revision, up to where a majority is at least. What this one has applied may be an
+    /// entry without changes, of which nobody else hears.
+    async fn is_reached(&self, revision: u64, agreed: u64) -> bool {
+        if revision <= agreed {
+            return true;
+        }
+        let mut group = self.shared.consensus.group();
+        let reached = group.wait_for(|group| group.status.applied >= revision);
+        matches!(timeout(REACHED, reached).await, Ok(Ok(_)))
     }
 
     /// What is declared, up to where, and up to where a majority is at least.
@@ -87,7 +112,7 @@ impl watch_service_server::WatchService for Service {
         let history = Arc::clone(self.shared.reflection.history());
         let (revision, snapshot) = match request.after_revision {
             None => (index, Some(declared)),
-            Some(revision) if revision > agreed.max(index) => {
+            Some(revision) if !self.is_reached(revision, agreed.max(index)).await => {
                 return Err(refusal::revision_in_future(agreed.max(index)));
             }
             Some(revision) => {
@@ -99,10 +124,21 @@ impl watch_service_server::WatchService for Service {
         if let Some(routes) = &mut routes {
             let known = routes.begin(self.shared.reflection.news(), revision);
             known.map_err(|it| refusal::revision_compacted(it.oldest))?;
+            if request.after_revision.is_some() {
+                routes.resume(&self.tables, revision).await?;
+            }
         }
         let (answers, heard) = mpsc::channel(ANSWERS_MAX + 1);
+        let [declared_bell, routes_bell] = self.bells();
         let watcher = Watcher {
             shared: Arc::clone(&self.shared),
+            tables: Arc::clone(&self.tables),
+            bells: Bells {
+                declared: declared_bell,
+                routes: routes.as_ref().map(|_| routes_bell),
+                peers: peers.as_ref().map(Peers::bell),
+            },
+            _place: place,
             group: self.shared.consensus.group(),
             history,
             filter,
@@ -113,18 +149,18 @@ impl watch_service_server::WatchService for Service {
             answers,
         };
         tokio::spawn(watcher.run(snapshot));
-        // A client that takes nothing holds its place until its connection ends.
-        let heard = ReceiverStream::new(heard).map(move |answer| {
-            let _held = &place;
-            answer
-        });
-        Ok(Response::new(Box::pin(heard)))
+        Ok(Response::new(Box::pin(ReceiverStream::new(heard))))
     }
 }
 
 /// One stream.
 struct Watcher {
     shared: Arc<Shared>,
+    tables: Arc<Tables>,
+    /// Made before the snapshot: what rings from then on is not in it.
+    bells: Bells,
+    /// Held until it ends: a client that is cut leaves it to others.
+    _place: OwnedSemaphorePermit,
     group: watch::Receiver<Group>,
     history: Arc<History>,
     filter: Filter,
@@ -150,18 +186,12 @@ impl Watcher {
         let Ok(last) = self.answers.clone().reserve_owned().await else {
             return;
         };
-        // The bells first: what rings from now on is not in the snapshot.
-        let bells = Bells {
-            declared: self.history.bell(),
-            routes: self.routes.as_ref().map(|_| self.news().bell()),
-            peers: self.peers.as_ref().map(Peers::bell),
-        };
         let streamed = match snapshot {
             Some(declared) => self.exists(&declared).await,
             None => Ok(()),
         };
         let streamed = match streamed {
-            Ok(()) => self.follow(bells).await,
+            Ok(()) => self.follow().await,
             Err(end) => Err(end),
         };
         if let Err(End::Refused(status)) = streamed {
@@ -200,7 +230,7 @@ impl Watcher {
     async fn existing_routes(&self, routes: &Routes) -> Result<(), End> {
         let mut place = Some(0);
         while let Some(at) = place {
-            let existing = routes.existing(&self.shared, at).await;
+            let existing = routes.existing(&self.tables, at).await;
             let (changes, next) = existing.map_err(End::Refused)?;
             for route_changes in parts(changes) {
                 self.send(proto::WatchResponse {
@@ -242,12 +272,12 @@ impl Watcher {
     }
 
     /// Streams what changes.
-    async fn follow(&mut self, mut bells: Bells) -> Result<(), End> {
+    async fn follow(&mut self) -> Result<(), End> {
         let mut due = Instant::now() + self.progress;
         let leaderless = leaderless(self.group.clone());
         tokio::pin!(leaderless);
         loop {
-            bells.mark();
+            self.bells.mark();
             let (mut answer, more) = self.news_since().map_err(|it| {
                 let oldest = it.oldest;
                 End::Refused(refusal::revision_compacted(oldest))
@@ -274,10 +304,8 @@ impl Watcher {
             if more {
                 continue;
             }
-            // Changes that come close together make one answer.
-            sleep(GATHERED).await;
             tokio::select! {
-                rung = bells.ring() => rung?,
+                rung = self.bells.ring() => rung?,
                 () = sleep_until(due) => {}
                 () = self.answers.closed() => return Err(End::Gone),
                 () = &mut leaderless => return Err(End::Refused(refusal::no_leader())),
@@ -363,6 +391,19 @@ impl Bells {
     }
 }
 
+/// A bell that rings when another one did, and then rests: changes that come close together make one answer.
+fn gathered(mut bell: watch::Receiver<()>) -> watch::Sender<()> {
+    let sender = watch::Sender::new(());
+    let rung = sender.clone();
+    tokio::spawn(async move {
+        while bell.changed().await.is_ok() {
+            rung.send_replace(());
+            sleep(GATHERED).await;
+        }
+    });
+    sender
+}
+
 /// As many routes at a time as fit into an answer.
 fn parts(changes: Vec<proto::RouteChange>) -> Vec<Vec<proto::RouteChange>> {
     let (mut parts, mut octets) = (Vec::new(), PART_OCTETS);
@@ -415,7 +456,9 @@ const PART_OCTETS: usize = 1 << 18;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What is added to the time from a commit to a client at most, so that thousands of changes a second are some hundred
 /// answers.
-const GATHERED: Duration = Duration::from_millis(5);
+const GATHERED: Duration = Duration::from_millis(10);
+/// What another replica said that it has applied is here within a moment.
+const REACHED: Duration = Duration::from_secs(1);
 /// An election takes about a second.
 const LEADERLESS: Duration = Duration::from_secs(5);
 const PROGRESS: Duration = Duration::from_secs(10);

@@ -12,6 +12,8 @@ use weft_bgp::reflect::Local;
 use weft_bgp::table::{BestChange, Source, Table, TooOld};
 use weft_bgp::update_group::{ExportKey, Segment, UpdateGroup};
 
+use super::news::Selection;
+
 /// Names an update group for its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u64);
@@ -100,13 +102,14 @@ impl<N: Nlri> FamilyState<N> {
     }
 
     /// Selects what is dirty and tells every group; `tell` takes a group's new frames, `changed` each
-    /// change of a best path. Returns those changes.
+    /// change of a best path. Returns those changes, and what changed and is as it was.
     pub fn advertise(
         &mut self,
         mut tell: impl FnMut(GroupId, Arc<Segment>),
         mut changed: impl FnMut(&BestChange<N>),
-    ) -> Vec<BestChange<N>> {
+    ) -> Selection<N> {
         let changes = self.table.select();
+        let unchanged = self.table.take_unchanged();
         let paths = self.table.path_changes();
         let revision = self.table.revision();
         changes.iter().for_each(&mut changed);
@@ -119,7 +122,7 @@ impl<N: Nlri> FamilyState<N> {
             };
             tell(*id, Arc::new(segment));
         }
-        changes
+        Selection { changes, unchanged }
     }
 
     /// The group of `key`, made if there is none. What was learned has been selected.

@@ -111,6 +111,17 @@ impl History {
         let from = kept.changes.partition_point(|it| it.revision <= revision);
         let until = kept.changes.partition_point(|it| it.revision <= reached);
         let mut end = until.min(from.saturating_add(most));
+        let mut octets = 0;
+        let fits = kept.changes.range(from..end.max(from)).take_while(|it| {
+            octets += it.octets;
+            octets <= PART_OCTETS
+        });
+        // One revision goes by itself, whatever it has.
+        end = if most == 0 {
+            end
+        } else {
+            end.min(from + fits.count().max(1))
+        };
         // A revision is not divided.
         while end > from
             && end < until
@@ -139,6 +150,8 @@ impl Default for History {
     }
 }
 
+/// What a watcher hears at a time: an answer has to be shorter than what clients take, 4 MiB.
+const PART_OCTETS: usize = 1 << 20;
 /// What is remembered: 100,000 changes of links, some minutes of the busiest orchestrator.
 const OCTETS_MAX: usize = 128 << 20;
 
@@ -147,12 +160,32 @@ mod tests {
     use super::*;
 
     fn changed(revision: u64) -> Changed {
+        of_octets(revision, 1000)
+    }
+
+    fn of_octets(revision: u64, octets: usize) -> Changed {
         Changed {
             revision,
             before: None,
             after: None,
-            octets: OCTETS_MAX / 8,
+            octets,
         }
+    }
+
+    #[test]
+    fn a_part_is_no_longer_than_an_answer_may_be() {
+        let history = History::new();
+        history.reset(0);
+        let large = |revision| of_octets(revision, PART_OCTETS * 3 / 4);
+        history.publish([1, 2, 2, 3].map(large).to_vec(), 3);
+        let part = |revision| {
+            let part = history.after(revision, 500).unwrap();
+            (revisions(&part), part.revision, part.more)
+        };
+        assert_eq!(part(0), (vec![1], 1, true));
+        // But a revision is not divided.
+        assert_eq!(part(1), (vec![2, 2], 2, true));
+        assert_eq!(part(2), (vec![3], 3, false));
     }
 
     fn revisions(part: &Part) -> Vec<u64> {
@@ -209,9 +242,10 @@ mod tests {
     #[test]
     fn what_is_too_old_is_forgotten_and_said_so() {
         let history = History::new();
+        let large = |revision| of_octets(revision, OCTETS_MAX / 8);
         history.reset(0);
-        history.publish((1..=8).map(changed).collect(), 8);
-        history.publish((9..=13).map(changed).collect(), 13);
+        history.publish((1..=8).map(large).collect(), 8);
+        history.publish((9..=13).map(large).collect(), 13);
         assert_eq!(history.after(4, 1), Err(Compacted { oldest: 5 }));
         assert_eq!(revisions(&history.after(5, 1).unwrap()), [6]);
     }

@@ -404,6 +404,11 @@ impl AdjRibIn {
         self.pending.next_batch(&self.routes)
     }
 
+    /// Routes that wait to be proposed.
+    pub fn waiting(&self) -> usize {
+        self.pending.waiting()
+    }
+
     /// A batch was lost: its keys wait again, with whatever they say now.
     pub fn redo(&mut self, keys: Vec<Bytes>) {
         keys.into_iter().for_each(|key| self.pending.mark(key));

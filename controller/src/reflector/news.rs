@@ -16,17 +16,26 @@ use super::history::Compacted;
 /// Changes of the best paths of a family, of one look at what was dirty.
 pub type Batch<N> = Arc<Vec<BestChange<N>>>;
 
+/// What a poll of the reflector found out of a family.
+#[derive(Debug)]
+pub struct Selection<N: Nlri> {
+    /// Best paths that changed.
+    pub changes: Vec<BestChange<N>>,
+    /// Destinations that changed and are as they were.
+    pub unchanged: Vec<N::Key>,
+}
+
 /// What a poll of the reflector selected.
 #[derive(Debug)]
 pub enum Selected {
     /// Of L2VPN EVPN.
-    Evpn(Vec<BestChange<Route>>),
+    Evpn(Selection<Route>),
     /// Of IPv4 unicast.
-    Ipv4(Vec<BestChange<Prefix4>>),
+    Ipv4(Selection<Prefix4>),
     /// Of IPv6 unicast.
-    Ipv6(Vec<BestChange<Prefix6>>),
+    Ipv6(Selection<Prefix6>),
     /// Of route target constraints.
-    Rtc(Vec<BestChange<Membership>>),
+    Rtc(Selection<Membership>),
 }
 
 /// The last changes of all families.
@@ -53,10 +62,20 @@ struct Kept<N: Nlri> {
     /// Nothing is missing after this revision.
     after: u64,
     /// By revision; several may have the same.
-    batches: VecDeque<(u64, Batch<N>)>,
+    batches: VecDeque<Poll<N>>,
     /// Place of the first of them.
     first: u64,
     changes: usize,
+}
+
+#[derive(Debug)]
+struct Poll<N: Nlri> {
+    /// It selected what came after this revision, at once,
+    begin: u64,
+    /// up to this one.
+    revision: u64,
+    changes: Batch<N>,
+    unchanged: Vec<N::Key>,
 }
 
 impl News {
@@ -85,13 +104,13 @@ impl News {
         self.bell.send_replace(());
     }
 
-    /// Takes what was selected with a revision, before anybody hears that the revision is complete.
-    pub(super) fn publish(&self, selected: Selected, revision: u64) {
+    /// Takes what was selected of what came after one revision, up to another, before anybody hears that this is complete.
+    pub(super) fn publish(&self, selected: Selected, begin: u64, revision: u64) {
         match selected {
-            Selected::Evpn(changes) => self.evpn.publish(changes, revision),
-            Selected::Ipv4(changes) => self.ipv4.publish(changes, revision),
-            Selected::Ipv6(changes) => self.ipv6.publish(changes, revision),
-            Selected::Rtc(changes) => self.rtc.publish(changes, revision),
+            Selected::Evpn(selection) => self.evpn.publish(selection, begin, revision),
+            Selected::Ipv4(selection) => self.ipv4.publish(selection, begin, revision),
+            Selected::Ipv6(selection) => self.ipv6.publish(selection, begin, revision),
+            Selected::Rtc(selection) => self.rtc.publish(selection, begin, revision),
         }
     }
 
@@ -126,8 +145,23 @@ impl<N: Nlri> Recent<N> {
         if revision < kept.after {
             return Err(Compacted { oldest: kept.after });
         }
-        let known = kept.batches.partition_point(|(it, _)| *it <= revision);
+        let known = kept.batches.partition_point(|it| it.revision <= revision);
         Ok(kept.first + known as u64)
+    }
+
+    /// Destinations of which somebody who knew everything up to a revision elsewhere may have seen what was never selected
+    /// here: those that changed in a poll which began before the revision and ended after it.
+    pub fn doubtful(&self, revision: u64) -> Vec<N::Key> {
+        let kept = self.kept();
+        let known = kept.batches.partition_point(|it| it.revision <= revision);
+        // Polls follow one another; of the one that the revision falls into there may be several parts.
+        let polls = kept.batches.iter().skip(known);
+        let polls = polls.take_while(|it| it.begin < revision);
+        let keys = polls.flat_map(|it| {
+            let changed = it.changes.iter().map(|change| change.key.clone());
+            changed.chain(it.unchanged.iter().cloned())
+        });
+        keys.collect()
     }
 
     /// What changed from a place on, in order, and the place behind it.
@@ -140,7 +174,7 @@ impl<N: Nlri> Recent<N> {
         let known = known.and_then(|known| usize::try_from(known).ok());
         let known = known.ok_or(Compacted { oldest: kept.after })?;
         let batches = kept.batches.iter().skip(known);
-        let batches = batches.map(|(_, batch)| Arc::clone(batch)).collect();
+        let batches = batches.map(|it| Arc::clone(&it.changes)).collect();
         Ok((batches, kept.first + kept.batches.len() as u64))
     }
 
@@ -153,17 +187,23 @@ impl<N: Nlri> Recent<N> {
         kept.after = revision;
     }
 
-    fn publish(&self, changes: Vec<BestChange<N>>, revision: u64) {
+    fn publish(&self, selection: Selection<N>, begin: u64, revision: u64) {
+        let Selection { changes, unchanged } = selection;
         let mut kept = self.kept();
-        kept.changes += changes.len();
-        kept.batches.push_back((revision, Arc::new(changes)));
+        kept.changes += changes.len() + unchanged.len();
+        kept.batches.push_back(Poll {
+            begin,
+            revision,
+            changes: Arc::new(changes),
+            unchanged,
+        });
         while kept.changes > CHANGES_MAX {
-            let Some((revision, oldest)) = kept.batches.pop_front() else {
+            let Some(oldest) = kept.batches.pop_front() else {
                 break;
             };
             kept.first += 1;
-            kept.changes -= oldest.len();
-            kept.after = revision;
+            kept.changes -= oldest.changes.len() + oldest.unchanged.len();
+            kept.after = oldest.revision;
         }
     }
 
@@ -183,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    fn changes(count: usize) -> Vec<BestChange<Prefix4>> {
+    fn changes(count: usize) -> Selection<Prefix4> {
         let nlri = Prefix4 {
             addr: Ipv4Addr::new(192, 0, 2, 0),
             len: 24,
@@ -195,7 +235,10 @@ mod tests {
             by: Step::NoPath,
             revision: 1,
         };
-        vec![change; count]
+        Selection {
+            changes: vec![change; count],
+            unchanged: Vec::new(),
+        }
     }
 
     fn lengths(recent: &Recent<Prefix4>, place: u64) -> (Vec<usize>, u64) {
@@ -209,10 +252,10 @@ mod tests {
         recent.reset(10);
         assert_eq!(recent.place(9).unwrap_err().oldest, 10);
         let begin = recent.place(10).unwrap();
-        recent.publish(changes(1), 12);
-        recent.publish(changes(2), 15);
+        recent.publish(changes(1), 12, 12);
+        recent.publish(changes(2), 15, 15);
         // With the same entry: by the clock.
-        recent.publish(changes(3), 15);
+        recent.publish(changes(3), 15, 15);
         let (found, place) = lengths(&recent, begin);
         assert_eq!(found, [1, 2, 3]);
         assert_eq!(lengths(&recent, place), (vec![], place));
@@ -228,15 +271,34 @@ mod tests {
     fn what_is_too_old_is_forgotten_and_said_so() {
         let recent = Recent::new();
         let begin = recent.place(0).unwrap();
-        recent.publish(changes(CHANGES_MAX), 3);
+        recent.publish(changes(CHANGES_MAX), 3, 3);
         assert_eq!(lengths(&recent, begin).0, [CHANGES_MAX]);
-        recent.publish(changes(1), 4);
+        recent.publish(changes(1), 4, 4);
         assert_eq!(recent.from(begin).unwrap_err().oldest, 3);
         assert_eq!(recent.place(2).unwrap_err().oldest, 3);
         assert_eq!(lengths(&recent, recent.place(3).unwrap()).0, [1]);
-        recent.publish(changes(CHANGES_MAX + 1), 5);
+        recent.publish(changes(CHANGES_MAX + 1), 5, 5);
         assert_eq!(recent.place(4).unwrap_err().oldest, 5);
-        recent.publish(changes(1), 6);
+        recent.publish(changes(1), 6, 6);
         assert_eq!(lengths(&recent, recent.place(5).unwrap()).0, [1]);
+    }
+
+    #[test]
+    fn what_was_never_selected_here_is_doubtful_to_who_comes_from_elsewhere() {
+        let recent = Recent::new();
+        recent.reset(10);
+        let unchanged = Selection {
+            unchanged: changes(1).changes.into_iter().map(|it| it.key).collect(),
+            ..changes(0)
+        };
+        recent.publish(unchanged, 10, 13);
+        recent.publish(changes(2), 13, 14);
+        recent.publish(changes(1), 14, 20);
+        let doubtful = |revision| recent.doubtful(revision).len();
+        // At 10, 13, 14 and 20 both replicas had the same.
+        assert_eq!(
+            [10, 11, 12, 13, 14, 15, 20].map(doubtful),
+            [0, 1, 1, 0, 0, 1, 0]
+        );
     }
 }

@@ -47,8 +47,8 @@ pub trait Driver {
     /// Room for one batch, if there is any now.
     fn room(&mut self) -> Option<Self::Room>;
 
-    /// Proposes a batch, before whatever is proposed after it.
-    fn batch(&mut self, room: Self::Room, batch: Batch) -> Ticket;
+    /// Proposes a batch, before whatever is proposed after it; `taken` is when an UPDATE in it was, if that is measured.
+    fn batch(&mut self, room: Self::Room, batch: Batch, taken: Option<Duration>) -> Ticket;
 
     /// Reads what the facts hold of the peer, by [`committed`], for [`Stake::scanned`].
     fn scan(&mut self) -> Ticket;
@@ -123,6 +123,8 @@ pub struct Stake {
     sifting: bool,
     /// When the last UPDATE came.
     learned_at: Option<Duration>,
+    /// An UPDATE that is measured: when it was taken, and how many routes are proposed before its first.
+    measured: Option<(Duration, usize)>,
     /// Not before then what the fabric looks like is judged by again.
     look_at: Option<Duration>,
     done: bool,
@@ -204,6 +206,7 @@ impl Stake {
             refused: false,
             sifting: false,
             learned_at: None,
+            measured: None,
             look_at: None,
             done: false,
         }
@@ -290,6 +293,7 @@ impl Stake {
         self.scan = None;
         // Whatever comes of them was decided by a session that is over.
         self.batches.clear();
+        self.measured = None;
         self.adj_rib_in.renounce();
     }
 
@@ -320,7 +324,20 @@ impl Stake {
         if since.is_none_or(|since| now < said_all_at(since, self.learned_at, false)) {
             self.learned_at = Some(now);
         }
-        self.adj_rib_in.learn(update)
+        let waiting = self.adj_rib_in.waiting();
+        let learned = self.adj_rib_in.learn(update);
+        if self.measured.is_none() && self.adj_rib_in.waiting() > waiting {
+            self.measured = Some((now, waiting));
+        }
+        learned
+    }
+
+    /// When the UPDATE that is measured was taken, if its first route is in the next batch, of so many.
+    fn measured_in(&mut self, routes: usize) -> Option<Duration> {
+        let (taken, waiting) = self.measured?;
+        let before = waiting.checked_sub(routes);
+        self.measured = before.map(|before| (taken, before));
+        before.is_none().then_some(taken)
     }
 
     /// Another inbound policy from now on; what is held stays.
@@ -639,7 +656,8 @@ impl Stake {
                 return;
             };
             let batch = ledger::owned(self.parties.peer, Some(&owner), ops);
-            self.batches.insert(driver.batch(room, batch), keys);
+            let taken = self.measured_in(keys.len());
+            self.batches.insert(driver.batch(room, batch, taken), keys);
         }
     }
 
@@ -676,6 +694,7 @@ impl Stake {
         };
         let fresh_from = self.claimed.as_ref().map_or(0, |owner| owner.fresh_from);
         if !std::mem::replace(&mut self.compared, true) {
+            self.measured = None;
             self.adj_rib_in.claim(committed, fresh_from);
         }
         // RFC 9494 §4.2: what is long-lived stale outlives another restart.
@@ -775,9 +794,9 @@ mod tests {
 
     use super::*;
 
-    /// Remembers what it was asked to propose.
+    /// Remembers what it was asked to propose, and when what is measured of that was taken.
     #[derive(Default)]
-    struct Book(Vec<Batch>);
+    struct Book(Vec<Batch>, Vec<Duration>);
 
     impl Driver for Book {
         type Room = ();
@@ -791,7 +810,8 @@ mod tests {
             Some(())
         }
 
-        fn batch(&mut self, (): (), batch: Batch) -> Ticket {
+        fn batch(&mut self, (): (), batch: Batch, taken: Option<Duration>) -> Ticket {
+            self.1.extend(taken);
             self.step(batch)
         }
 
@@ -980,6 +1000,41 @@ mod tests {
         };
         assert_eq!(after(true), (2, 2), "announced, and claimed at once");
         assert_eq!(after(false), (1, 2), "announced; claimed once that shows");
+    }
+
+    /// Of a whole table one UPDATE after another is measured, each for as long as it waited itself.
+    #[test]
+    fn an_update_is_measured_with_the_batch_that_has_its_first_route() {
+        let (mut stake, mut book) = (second(), Book::default());
+        let at = |millis| BEGUN + Duration::from_millis(millis);
+        stake.learn(&announced(1), BEGUN).unwrap();
+        assert_eq!(stake.measured, None, "another replica commits it");
+        stake.scan = Some(0);
+        stake.scanned(0, Some(&Facts::default()), BEGUN);
+        stake.swept.extend(ledger::FAMILIES);
+        stake.claimed = Some(Owner {
+            replica: OURS,
+            epoch: 1,
+            address: IpAddr::from([192, 0, 2, 9]),
+            kind: PeerKind::IbgpClient,
+            fresh_from: 0,
+            returned: None,
+            retention: None,
+        });
+        stake.learn(&announced(2), at(2)).unwrap();
+        stake.learn(&announced(3), at(3)).unwrap();
+        assert_eq!(stake.measured, Some((at(2), 1)), "behind what was claimed");
+        assert_eq!(stake.measured_in(1), None, "a batch of that alone");
+        assert_eq!(stake.measured_in(1), Some(at(2)));
+        // The same again changes the place of nothing.
+        stake.learn(&announced(3), at(4)).unwrap();
+        assert_eq!(stake.measured, None);
+        stake.learn(&announced(5), at(5)).unwrap();
+        stake.commit(at(6), &mut book);
+        assert_eq!((book.0.len(), &book.1[..]), (1, &[at(5)][..]));
+        stake.learn(&announced(7), at(7)).unwrap();
+        stake.renounce();
+        assert_eq!(stake.measured, None, "others commit it");
     }
 
     #[test]

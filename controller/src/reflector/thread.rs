@@ -21,6 +21,7 @@ use weft_store::{Applied, Change, StoreError, View};
 use super::alarms::Alarms;
 use super::families::GroupId;
 use super::history::History;
+use super::latency::Latency;
 use super::learn::sanity::FabricView;
 use super::news::News;
 use super::owner::Agreed;
@@ -32,8 +33,8 @@ use turning::Turning;
 
 /// What the thread takes.
 pub enum Input {
-    /// An applied entry, in order.
-    Applied(Applied),
+    /// An applied entry, in order; and when an UPDATE in it was taken, if this replica took it and measures that.
+    Applied(Applied, Option<std::time::Instant>),
     /// A member wants a group's image and journal.
     Join(Join),
     /// A member wants to read another group, or the same with another interest.
@@ -116,6 +117,7 @@ pub struct Reflection {
     view: watch::Receiver<Arc<FabricView>>,
     history: Arc<History>,
     news: Arc<News>,
+    latency: Arc<Latency>,
 }
 
 impl Reflection {
@@ -199,6 +201,11 @@ impl Reflection {
         &self.news
     }
 
+    /// How long UPDATEs that this replica took have taken to be advertised.
+    pub fn latency(&self) -> &Arc<Latency> {
+        &self.latency
+    }
+
     /// Where applied entries and the stop go.
     pub fn inputs(&self) -> mpsc::Sender<Input> {
         self.inputs.clone()
@@ -212,12 +219,14 @@ pub fn channel() -> (Reflection, Inbox) {
     let (show, view) = watch::channel(Arc::default());
     let history = Arc::new(History::new());
     let news = Arc::new(News::new());
+    let latency = Arc::<Latency>::default();
     let reflection = Reflection {
         inputs,
         control,
         view,
         history: Arc::clone(&history),
         news: Arc::clone(&news),
+        latency: Arc::clone(&latency),
     };
     let inbox = Inbox {
         inbox,
@@ -225,6 +234,7 @@ pub fn channel() -> (Reflection, Inbox) {
         show,
         history,
         news,
+        latency,
     };
     (reflection, inbox)
 }
@@ -236,25 +246,12 @@ pub struct Inbox {
     show: watch::Sender<Arc<FabricView>>,
     history: Arc<History>,
     news: Arc<News>,
+    latency: Arc<Latency>,
 }
 
 /// Starts the thread on what the store holds.
 pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::JoinHandle<()> {
-    let edge = Edge {
-        reflector,
-        view,
-        inbox,
-        feeds: HashMap::new(),
-        images: HashMap::new(),
-        watchers: HashMap::new(),
-        waiting: Vec::new(),
-        turning: Turning::default(),
-        turned: None,
-        outputs: Vec::new(),
-        alarms: Alarms::default(),
-        polls: 0,
-        started: Instant::now(),
-    };
+    let edge = Edge::new(reflector, view, inbox);
     std::thread::Builder::new()
         .name("reflector".to_owned())
         .spawn(move || crate::daemon::supervision::or_abort("reflector", || edge.drive()))
@@ -290,12 +287,36 @@ struct Edge {
     /// The last turn: the members of a group often turn together.
     turned: Option<(Way, Turned)>,
     outputs: Vec<Output>,
+    /// When UPDATEs were taken whose routes are learned and not yet selected.
+    taken: Vec<std::time::Instant>,
     alarms: Alarms,
     polls: u64,
+    /// Up to where the last poll selected.
+    polled: u64,
     started: Instant,
 }
 
 impl Edge {
+    fn new(reflector: Reflector, view: View, inbox: Inbox) -> Self {
+        Self {
+            reflector,
+            view,
+            inbox,
+            feeds: HashMap::new(),
+            images: HashMap::new(),
+            watchers: HashMap::new(),
+            waiting: Vec::new(),
+            turning: Turning::default(),
+            turned: None,
+            outputs: Vec::new(),
+            taken: Vec::new(),
+            alarms: Alarms::default(),
+            polls: 0,
+            polled: 0,
+            started: Instant::now(),
+        }
+    }
+
     fn drive(mut self) {
         self.reset();
         self.poll();
@@ -327,7 +348,8 @@ impl Edge {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Applied(applied) => {
+            Input::Applied(applied, taken) => {
+                self.taken.extend(taken);
                 if applied
                     .changes
                     .iter()
@@ -369,6 +391,7 @@ impl Edge {
         match read() {
             Ok((index, facts)) => {
                 self.reflector.reset(index, facts);
+                self.polled = index;
                 self.inbox.news.reset(index);
                 self.inbox.history.reset(index);
             }
@@ -378,7 +401,7 @@ impl Edge {
 
     fn poll(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
-        let (mut changed, mut rings) = (Vec::new(), false);
+        let (mut changed, mut rings, mut advertised) = (Vec::new(), false, false);
         let now = self.started.elapsed();
         self.reflector.set_now(now);
         self.reflector.poll(&mut outputs);
@@ -390,6 +413,7 @@ impl Edge {
                     }
                     if let Some(feed) = self.feeds.get(&group) {
                         feed.push(segment);
+                        advertised = true;
                     }
                 }
                 Output::Agreed(peer, agreed) => {
@@ -402,13 +426,15 @@ impl Edge {
                 Output::Declared(mut news) => changed.append(&mut news),
                 Output::Selected(selected) => {
                     let index = self.reflector.index();
-                    self.inbox.news.publish(selected, index);
+                    self.inbox.news.publish(selected, self.polled, index);
                     rings = true;
                 }
                 Output::View(view) => drop(self.inbox.show.send_replace(view)),
             }
         }
+        self.measure(advertised);
         let index = self.reflector.index();
+        self.polled = index;
         self.inbox.history.publish(changed, index);
         if rings {
             self.inbox.news.ring();
@@ -418,6 +444,18 @@ impl Edge {
         self.polls += 1;
         if self.polls.is_multiple_of(SWEEP_EVERY) {
             self.sweep();
+        }
+    }
+
+    /// What was taken is in the journals now, unless it changed nothing for anybody.
+    fn measure(&mut self, advertised: bool) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let now = Instant::now().into_std();
+        for taken in self.taken.drain(..).filter(|_| advertised) {
+            let took = now.saturating_duration_since(taken);
+            self.inbox.latency.observe(took);
         }
     }
 
@@ -551,3 +589,6 @@ const IMAGE_OCTETS_MIN: usize = 1 << 16;
 const IMAGE_AGE_MAX: Duration = Duration::from_millis(500);
 /// ... or than so many times what it took to make: a tenth of the thread's time at most.
 const IMAGE_COST: u32 = 10;
+
+#[cfg(test)]
+mod tests;

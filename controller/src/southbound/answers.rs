@@ -15,18 +15,18 @@ use crate::fabric::topology::SwitchName;
 #[derive(Clone)]
 pub struct Answers {
     operations: Family<Operation, Counter>,
-    acknowledged: Family<Device, Histogram, fn() -> Histogram>,
+    acknowledged: Family<SwitchLabel, Histogram, fn() -> Histogram>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Operation {
-    device: String,
+    switch: String,
     status: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Device {
-    device: String,
+struct SwitchLabel {
+    switch: String,
 }
 
 impl Answers {
@@ -42,27 +42,27 @@ impl Answers {
 
     /// Counts an answer, by gRIBI's word for it.
     pub(super) fn count(&self, switch: &SwitchName, status: &'static str) {
-        let device = switch.to_string();
+        let switch = switch.to_string();
         self.operations
-            .get_or_create(&Operation { device, status })
+            .get_or_create(&Operation { switch, status })
             .inc();
     }
 
     /// Measures an operation that reached the forwarding plane.
     pub(super) fn measure(&self, switch: &SwitchName, took: Duration) {
-        let device = switch.to_string();
+        let switch = switch.to_string();
         self.acknowledged
-            .get_or_create(&Device { device })
+            .get_or_create(&SwitchLabel { switch })
             .observe(took.as_secs_f64());
     }
 
     /// Puts the counters on a page.
     pub fn register(&self, registry: &mut Registry) {
-        let help = "Operations answered by switches, by status";
-        registry.register("device_operations", help, self.operations.clone());
+        let help = "Answers of switches to operations, by gRIBI's word for them; at the leader only, which programs them";
+        registry.register("switch_operations", help, self.operations.clone());
         registry.register_with_unit(
-            "device_ack_duration",
-            "From an operation to its acknowledgement by the forwarding plane",
+            "switch_ack_duration",
+            "From an operation to its acknowledgement by the switch's forwarding plane; at the leader only",
             Unit::Seconds,
             self.acknowledged.clone(),
         );

@@ -210,6 +210,7 @@ impl Device {
         tracing::warn!(agent = %self.agent, error = %why, "gRIBI session lost");
         self.status.send_modify(|status| {
             status.state = AgentState::Unreachable;
+            status.is_up = false;
             status.last_error = why;
         });
     }
@@ -228,6 +229,7 @@ impl Device {
         }
         self.status.send_modify(|status| {
             status.state = state;
+            status.is_up = false;
             status.pending = 0;
             status.last_error = format!("the switch obeys {by}, this is {own}");
         });
@@ -238,7 +240,10 @@ impl Device {
         let state = self.status.borrow().state;
         if !matches!(state, AgentState::Deposed | AgentState::ForeignController) {
             let state = self.working(AgentState::Connecting);
-            self.status.send_modify(|status| status.state = state);
+            self.status.send_modify(|status| {
+                status.state = state;
+                status.is_up = false;
+            });
         }
         let connecting = timeout(ANSWER_MAX, (self.connect)(self.agent.clone()));
         let channel = match connecting.await {

@@ -23,6 +23,8 @@ pub struct AgentStatus {
     pub mode: Mode,
     /// Where the stream stands.
     pub state: AgentState,
+    /// The session is open: what is installed is read, or written.
+    pub is_up: bool,
     /// The revision of the plan that it should have.
     pub intended_revision: u64,
     /// The revision of the last plan that it acknowledged as a whole, or needed nothing for; 0 for none by this leader.
@@ -45,7 +47,8 @@ pub struct AgentStatus {
 }
 
 impl AgentStatus {
-    pub(super) fn new(
+    /// Of a switch of which nothing more is known.
+    pub(crate) fn new(
         switch: SwitchName,
         address: Arc<str>,
         mode: Mode,
@@ -56,6 +59,7 @@ impl AgentStatus {
             address,
             mode,
             state,
+            is_up: false,
             intended_revision: 0,
             installed_revision: 0,
             entries: 0,

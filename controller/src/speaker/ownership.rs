@@ -62,6 +62,7 @@ impl Ownership {
             asked: Asked {
                 shared: Arc::clone(shared),
                 peer,
+                began: now,
                 proposals: FuturesUnordered::new(),
                 scan: None,
                 last: 0,
@@ -180,6 +181,8 @@ type Scanned = (Ticket, Option<Facts>);
 struct Asked {
     shared: Arc<Shared>,
     peer: PeerId,
+    /// As the ownership has it.
+    began: Instant,
     proposals: FuturesUnordered<BoxFuture<'static, (Ticket, Outcome)>>,
     scan: Option<BoxFuture<'static, Scanned>>,
     last: Ticket,
@@ -207,9 +210,10 @@ impl Driver for Asked {
         self.shared.consensus.try_room()
     }
 
-    fn batch(&mut self, room: Room, batch: Batch) -> Ticket {
+    fn batch(&mut self, room: Room, batch: Batch, taken: Option<Duration>) -> Ticket {
         let ticket = self.ticket();
-        let outcome = room.propose(batch);
+        let taken = taken.map(|taken| (self.began + taken).into_std());
+        let outcome = room.taken(taken).propose(batch);
         self.proposals
             .push(Box::pin(async move { (ticket, outcome.await) }));
         ticket

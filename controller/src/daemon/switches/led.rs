@@ -23,6 +23,7 @@ pub struct Led(Arc<Mutex<Known>>);
 struct Known {
     topology: Option<Arc<Topology>>,
     plan: Plan,
+    covers: u64,
     planned_at: Option<Instant>,
     modes: Modes,
     agents: Vec<AgentStatus>,
@@ -45,6 +46,11 @@ impl Led {
     /// The plan in force.
     pub fn plan(&self) -> Plan {
         self.lock().plan.clone()
+    }
+
+    /// The generation of the declared fabric up to which changes are in the plan.
+    pub fn covers(&self) -> u64 {
+        self.lock().covers
     }
 
     /// Since the plan changed.
@@ -73,6 +79,11 @@ impl Led {
             .collect()
     }
 
+    /// What is known of the sessions to those switches.
+    pub fn sessions(&self) -> Vec<AgentStatus> {
+        self.lock().agents.clone()
+    }
+
     /// What a switch's weft-agent said last; None if it is silent.
     pub fn status(&self, switch: &SwitchName) -> Option<Arc<agent::Status>> {
         self.lock().observed.get(switch).cloned()
@@ -87,8 +98,9 @@ impl Led {
         self.lock().topology = topology;
     }
 
-    pub(super) fn set_plan(&self, plan: &Plan) {
+    pub(super) fn set_plan(&self, plan: &Plan, covers: u64) {
         let mut known = self.lock();
+        known.covers = covers;
         if known.plan.revision != plan.revision {
             known.planned_at = Some(Instant::now());
         }

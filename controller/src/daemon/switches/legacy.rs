@@ -5,18 +5,18 @@ use bytes::Bytes;
 use prost::Message;
 use weft_proto::fabric::v1 as old;
 use weft_proto::v1;
-use weft_store::{Batch, Condition};
+use weft_store::{Batch, Condition, Op};
 
-use crate::fabric::topology::{Declaration, Fact, Topology};
+use crate::fabric::topology::{Declaration, Fact, InvalidFabric, Resource, Topology};
 use crate::ledger::{self, FactKey, Head};
 
-/// Batches that make facts of it, each for a fabric of which no other release of facts knows anything yet: with the last one
-/// it goes. None if it is not understood: then it stays until another fabric is applied.
+/// Batches that make facts of it, each for the fabric as the one before left it; with the last one what was in one piece
+/// goes. None if it is not understood: then it stays until another fabric is applied.
 pub(super) fn batches(octets: &Bytes) -> Vec<Batch> {
     let read = old::Fabric::decode(&octets[..]).map_err(|error| error.to_string());
     let read = read.and_then(|fabric| {
         let revision = fabric.revision;
-        let topology = Topology::new(&declaration(fabric)).map_err(|error| error.to_string())?;
+        let topology = topology(&declaration(fabric)).map_err(|error| error.to_string())?;
         Ok((revision, topology))
     });
     let (revision, topology) = match read {
@@ -27,32 +27,79 @@ pub(super) fn batches(octets: &Bytes) -> Vec<Batch> {
         }
     };
     let facts: Vec<Fact> = topology.facts().collect();
-    let untouched = Condition::Equals {
-        key: FactKey::Head.encode(),
-        value: None,
-    };
+    let mut parts: Vec<&[Fact]> = facts.chunks(PART_MAX).collect();
+    if parts.is_empty() {
+        parts.push(&[]);
+    }
+    let count = parts.len();
+    let mut before = None;
+    let mut batches = Vec::with_capacity(count);
+    for (part, generation) in parts.into_iter().zip(revision.max(1)..) {
+        let last = batches.len() + 1 == count;
+        let head = Head {
+            generation,
+            applying: if last { 0 } else { MARK },
+            display_name: topology.display_name().to_owned(),
+        };
+        let mut batch = batch(before.as_ref(), &head, part);
+        if last {
+            batch.ops.push(ledger::delete(&FactKey::Fabric));
+        }
+        batches.push(batch);
+        before = Some(head);
+    }
+    batches
+}
+
+/// Those that are still to be made, if the fabric is as one of them found it: else somebody declares another one.
+pub(super) fn left<'a>(batches: &'a [Batch], head: Option<&Head>) -> &'a [Batch] {
+    let found = is_as(head);
+    let next = batches.iter().position(|it| it.conditions[0] == found);
+    next.map_or(&[], |next| &batches[next..])
+}
+
+fn batch(before: Option<&Head>, after: &Head, facts: &[Fact]) -> Batch {
     let put = |fact: &Fact| {
         let key = FactKey::Declared(fact.kind(), fact.name());
         ledger::put(&key, fact.encode())
     };
-    let parts = facts.chunks(PART_MAX).map(|part| Batch {
-        conditions: vec![untouched.clone()],
-        ops: part.iter().map(put).collect(),
-    });
-    let mut batches: Vec<Batch> = parts.collect();
-    let head = Head {
-        generation: revision.max(1),
-        applying: 0,
-        display_name: topology.display_name().to_owned(),
-    };
-    batches.push(Batch {
-        conditions: vec![untouched],
-        ops: vec![
-            ledger::put(&FactKey::Head, head.encode()),
-            ledger::delete(&FactKey::Fabric),
-        ],
-    });
-    batches
+    let mut ops: Vec<Op> = facts.iter().map(put).collect();
+    ops.push(ledger::put(&FactKey::Head, after.encode()));
+    Batch {
+        conditions: vec![is_as(before)],
+        ops,
+    }
+}
+
+/// No other change of the fabric was made since: each has another head.
+fn is_as(head: Option<&Head>) -> Condition {
+    Condition::Equals {
+        key: FactKey::Head.encode(),
+        value: head.map(Head::encode),
+    }
+}
+
+/// What was stored, also what nobody may declare like that today.
+fn topology(declaration: &Declaration) -> Result<Topology, InvalidFabric> {
+    if let Err(faults) = Topology::new(declaration) {
+        tracing::warn!(
+            %faults,
+            "the fabric of an earlier release is taken as it is; whoever changes these resources has to mend them"
+        );
+    }
+    let mut topology = Topology::default().with_head(&declaration.display_name, 0);
+    put_all(&declaration.switches, &mut topology)?;
+    put_all(&declaration.hosts, &mut topology)?;
+    put_all(&declaration.links, &mut topology)?;
+    put_all(&declaration.host_ports, &mut topology)?;
+    Ok(topology)
+}
+
+fn put_all<R: Resource>(messages: &[R], topology: &mut Topology) -> Result<(), InvalidFabric> {
+    for message in messages {
+        topology.put(Fact::stored(message)?);
+    }
+    Ok(())
 }
 
 /// What was declared. A host was a text to show; one that is no name becomes a label of its port.
@@ -121,7 +168,7 @@ fn host_port(port: old::HostPort) -> v1::HostPort {
         capacity_bps: Some(port.capacity_bps).filter(|bps| *bps > 0),
         ..v1::HostPort::default()
     };
-    match Fact::read(&host(&port.host)) {
+    match Fact::declared(&host(&port.host)) {
         Ok(_) => new.host_name = port.host,
         Err(_) if port.host.is_empty() => {}
         Err(_) => {
@@ -132,6 +179,9 @@ fn host_port(port: old::HostPort) -> v1::HostPort {
     new
 }
 
+/// Says that the fabric is being written, as an ApplyFabric does: other changes wait, and one that finds that nobody goes
+/// on takes its place.
+const MARK: u64 = u64::MAX;
 /// Facts of a batch.
 const PART_MAX: usize = 400;
 /// Characters of a text that become a label, which has 256 octets at most.
@@ -139,10 +189,51 @@ const SHOWN_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use weft_store::Op;
-
     use super::*;
     use crate::fabric::topology::Kind;
+
+    /// What a replica knows after some batches, in whatever order they came: the facts, and the fabric as such.
+    fn made<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> (Topology, Option<Head>, bool) {
+        let (mut topology, mut head, mut is_gone) = (Topology::default(), None, false);
+        for batch in batches {
+            if batch.conditions[0] != is_as(head.as_ref()) {
+                continue;
+            }
+            for op in &batch.ops {
+                match op {
+                    Op::Put { value, keys } => match FactKey::decode(&keys[0]) {
+                        Some(FactKey::Declared(kind, _)) => {
+                            topology.put(Fact::decode(kind, value).unwrap());
+                        }
+                        Some(FactKey::Head) => head = Head::decode(value),
+                        other => panic!("{other:?}"),
+                    },
+                    Op::Delete { keys } => {
+                        assert_eq!(FactKey::decode(&keys[0]), Some(FactKey::Fabric));
+                        is_gone = true;
+                    }
+                    Op::DeletePrefix { .. } => panic!("it deletes what it does not know"),
+                }
+            }
+        }
+        (topology, head, is_gone)
+    }
+
+    /// A fabric of so many spines and nothing else.
+    fn spines(spines: usize, display_name: &str) -> Bytes {
+        let spine = |spine: usize| old::Switch {
+            name: format!("spine{spine}"),
+            role: old::Role::Spine.into(),
+            ..old::Switch::default()
+        };
+        let fabric = old::Fabric {
+            name: display_name.to_owned(),
+            switches: (0..spines).map(spine).collect(),
+            revision: 3,
+            ..old::Fabric::default()
+        };
+        fabric.encode_to_vec().into()
+    }
 
     #[test]
     fn a_fabric_in_one_piece_becomes_facts_and_goes() {
@@ -189,32 +280,90 @@ mod tests {
         };
         let octets = Bytes::from(fabric.encode_to_vec());
         let batches = batches(&octets);
-        let ops: Vec<&Op> = batches.iter().flat_map(|batch| &batch.ops).collect();
-        let mut topology = Topology::default();
-        for op in &ops {
-            if let Op::Put { value, keys } = op
-                && let Some(FactKey::Declared(kind, _)) = FactKey::decode(&keys[0])
-            {
-                topology.put(Fact::decode(kind, value).unwrap());
-            }
-        }
+        let (topology, head, is_gone) = made(&batches);
         let counts = Kind::ALL.map(|kind| topology.count(kind));
         assert_eq!(counts, [2, 1, 1, 3]);
         assert!(topology.links().all(|link| link.down));
-        let Some(Op::Delete { keys }) = ops.last() else {
-            panic!("it stays");
+        let head = head.unwrap();
+        assert_eq!((head.generation, head.applying, is_gone), (3, 0, true));
+    }
+
+    /// Another leader goes on where the one before stopped; whoever declares a fabric meanwhile takes its place.
+    #[test]
+    fn a_large_one_is_written_in_batches_of_which_each_needs_the_one_before() {
+        let batches = batches(&spines(2 * PART_MAX + 1, "example"));
+        assert_eq!(batches.len(), 3);
+        let (_, head, is_gone) = made(&batches[..1]);
+        assert_eq!(left(&batches, None), batches);
+        assert_eq!(left(&batches, head.as_ref()), &batches[1..]);
+        let begun = head.unwrap();
+        assert_eq!(
+            (begun.generation, begun.applying, is_gone),
+            (3, MARK, false)
+        );
+        let other = Head {
+            generation: begun.generation + 1,
+            applying: 7,
+            ..begun
         };
-        assert_eq!(FactKey::decode(&keys[0]), Some(FactKey::Fabric));
-        let untouched = |batch: &Batch| {
-            let Condition::Equals { key, value } = &batch.conditions[0];
-            FactKey::decode(key) == Some(FactKey::Head) && value.is_none()
+        assert_eq!(left(&batches, Some(&other)), []);
+        let (topology, head, is_gone) = made(&batches);
+        assert_eq!(topology.count(Kind::Switch), 2 * PART_MAX + 1);
+        let head = head.unwrap();
+        assert_eq!((head.generation, head.applying, is_gone), (5, 0, true));
+        // Made again, they change nothing.
+        let twice = made(batches.iter().chain(&batches));
+        assert_eq!(twice.1, Some(head));
+    }
+
+    #[test]
+    fn an_empty_one_has_a_name() {
+        let batches = batches(&spines(0, "example"));
+        let (topology, head, is_gone) = made(&batches);
+        assert_eq!((topology.count(Kind::Switch), is_gone), (0, true));
+        assert_eq!(head.unwrap().display_name, "example");
+    }
+
+    /// Earlier releases had no limit for the name of an interface, the name to show and the address of an agent.
+    #[test]
+    fn what_is_longer_than_anybody_may_declare_today_is_taken() {
+        let long = "葉".repeat(300);
+        let end = |switch: &str, address: &str| {
+            Some(old::LinkEnd {
+                switch: switch.to_owned(),
+                interface: long.clone(),
+                address: address.to_owned(),
+            })
         };
-        assert!(batches.iter().all(untouched));
-        let generation = ops.iter().find_map(|op| match op {
-            Op::Put { value, keys } if keys[0] == FactKey::Head.encode() => Head::decode(value),
-            _ => None,
-        });
-        assert_eq!(generation.unwrap().generation, 3);
+        let switch = |name: &str| old::Switch {
+            name: name.to_owned(),
+            role: old::Role::Spine.into(),
+            agent_address: format!("{name}.{long}:1"),
+            ..old::Switch::default()
+        };
+        let fabric = old::Fabric {
+            name: long.clone(),
+            switches: vec![switch("spine1"), switch("spine2")],
+            links: vec![old::Link {
+                a: end("spine1", "192.0.2.0"),
+                b: end("spine2", "192.0.2.1"),
+                capacity_bps: 1,
+                ..old::Link::default()
+            }],
+            host_ports: vec![old::HostPort {
+                switch: "spine1".to_owned(),
+                interface: format!("{long}2"),
+                ..old::HostPort::default()
+            }],
+            ..old::Fabric::default()
+        };
+        let batches = batches(&fabric.encode_to_vec().into());
+        let (topology, head, is_gone) = made(&batches);
+        let counts = Kind::ALL.map(|kind| topology.count(kind));
+        assert_eq!((counts, is_gone), ([2, 0, 1, 1], true));
+        let link = format!("spine1:{long}--spine2:{long}");
+        assert!(topology.link(&link).is_some());
+        assert_eq!(head.unwrap().display_name, long);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{
     Change, Declaration, Fact, HostPort, Index, InvalidFabric, Kind, Link, LinkEnd, LinkName,
     Resource, Role, Switch, SwitchName, Topology, User,
 };
-use crate::fabric::fact::below;
+use crate::fabric::fact::{NO_ADDRESS, below};
 
 /// The topology of a whole declaration.
 pub(super) fn declaration(declaration: &Declaration) -> Result<Topology, InvalidFabric> {
@@ -53,39 +53,41 @@ fn display_name(name: &str, faults: &mut InvalidFabric) {
 fn all<R: Resource>(messages: &[R], topology: &mut Topology, faults: &mut InvalidFabric) {
     for (at, message) in messages.iter().enumerate() {
         let field = format!("{}[{at}]", R::KIND.field());
-        let Some(fact) = message.read(&field, faults) else {
-            continue;
-        };
-        if topology.fact(fact.kind(), fact.name()).is_some() {
+        message.check(&field, faults);
+        let fact = message.read(&field, faults);
+        let is_named = !fact.name().is_empty();
+        if is_named && topology.fact(fact.kind(), fact.name()).is_some() {
             let (noun, name) = (R::KIND.noun(), fact.name());
             let reason = format!("a second {noun} named {name:?}");
             faults.fault(below(&field, "name"), reason);
             continue;
         }
         conflicts(topology, &fact, &field, faults);
-        topology.put(fact);
+        if is_named {
+            topology.put(fact);
+        }
     }
 }
 
-/// What is wrong with a change of one fact.
+/// Says what is wrong with a change of one fact.
 pub(super) fn change(
     topology: &Topology,
     change: &Change,
     field: &str,
-) -> Result<(), InvalidFabric> {
-    let mut faults = InvalidFabric::default();
+    faults: &mut InvalidFabric,
+) {
     match change {
         Change::Create(fact) | Change::Update(fact) => {
-            conflicts(topology, fact, field, &mut faults);
+            conflicts(topology, fact, field, faults);
             let kind = fact.kind();
             let created = matches!(change, Change::Create(_));
             if created && topology.count(kind) >= most(kind) {
                 faults.fault(field, too_many(kind, topology.count(kind) + 1));
             }
-            if faults.is_empty() && costs_more(topology, fact) {
+            if costs_more(topology, fact) {
                 let mut after = topology.clone();
                 after.put(fact.clone());
-                ways(&after, field, &mut faults);
+                ways(&after, field, faults);
             }
         }
         Change::Delete(Kind::Switch, name) => {
@@ -107,10 +109,6 @@ pub(super) fn change(
             }
         }
         Change::Delete(Kind::Link | Kind::HostPort, _) => {}
-    }
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(faults),
     }
 }
 
@@ -173,6 +171,9 @@ fn of_end(
 ) {
     let user = User::Link(link.name.clone());
     of_interface(topology, &end.port(), &user, field, faults);
+    if end.address == NO_ADDRESS {
+        return;
+    }
     let none = LinkName::from("");
     if let Some(other) = another(&topology.addresses, &end.address, none, &link.name) {
         let reason = format!("{} belongs to link {other}", end.address);
@@ -192,7 +193,7 @@ fn of_port(topology: &Topology, port: &HostPort, field: &str, faults: &mut Inval
     }
 }
 
-/// A switch that exists, and an interface of it that nothing else uses.
+/// A switch that exists, and an interface of it that nothing else uses. What is not said at all is a fault by itself.
 fn of_interface(
     topology: &Topology,
     port: &(SwitchName, Arc<str>),
@@ -201,9 +202,15 @@ fn of_interface(
     faults: &mut InvalidFabric,
 ) {
     let (switch, interface) = port;
+    if switch.as_str().is_empty() {
+        return;
+    }
     if topology.switch(switch).is_none() {
         let reason = format!("no switch is named {:?}", switch.as_str());
         faults.fault(below(field, "switch_name"), reason);
+        return;
+    }
+    if interface.is_empty() {
         return;
     }
     let none = User::Link("".into());
@@ -442,6 +449,10 @@ mod tests {
             "links[0].a.interface_name: \"\" is not the name of an interface",
         ),
         (
+            |f| end_a(f).switch_name.clear(),
+            "links[0].a.switch_name: empty",
+        ),
+        (
             |f| end_a(f).address = "192.0.2.1".to_owned(),
             "links[0].b.address: 192.0.2.1 is at both ends",
         ),
@@ -543,28 +554,78 @@ mod tests {
         assert_eq!(all.len(), 3);
     }
 
+    /// What is wrong with one field hides nothing that is wrong with another one.
+    #[test]
+    fn what_is_left_of_a_fact_is_checked() {
+        let all = faults(|fabric| {
+            fabric.switches[1].name = "a b".to_owned();
+            fabric.switches[1].role = 0;
+            let link = &mut fabric.links[0];
+            link.name = "a b".to_owned();
+            link.a = None;
+            link.b.as_mut().unwrap().address = "x".to_owned();
+            let port = &mut fabric.host_ports[0];
+            port.switch_name.clear();
+            port.interface_name = "a--b".to_owned();
+            port.host_name = "h2".to_owned();
+            port.vni = Some(0);
+        });
+        let fields: Vec<_> = all
+            .iter()
+            .map(|it| it.split(": ").next().unwrap())
+            .collect();
+        let expected = [
+            "switches[1].name",
+            "switches[1].role",
+            "links[0].name",
+            "links[0].a",
+            "links[0].b.address",
+            "links[0].b.switch_name",
+            "host_ports[0].switch_name",
+            "host_ports[0].interface_name",
+            "host_ports[0].vni",
+            "host_ports[0].host_name",
+        ];
+        assert_eq!(fields, expected);
+    }
+
+    /// Two facts that say nothing have nothing in common.
+    #[test]
+    fn what_is_not_said_is_no_conflict() {
+        let all = faults(|fabric| {
+            fabric.links = vec![v1::Link::default(); 2];
+            fabric.host_ports = vec![v1::HostPort::default(); 2];
+        });
+        let all = all
+            .iter()
+            .filter(|it| it.contains("second") || it.contains("belongs"));
+        assert_eq!(all.count(), 0);
+    }
+
     #[test]
     fn what_others_name_stays() {
         let topology = Topology::new(&fabric()).unwrap();
         let refusal = |kind, name: &str| {
+            let mut faults = InvalidFabric::default();
             let change = Change::Delete(kind, name.to_owned());
-            topology
-                .check(&change, "")
-                .map_err(|faults| faults.to_string())
+            topology.check(&change, "", &mut faults);
+            faults.to_string()
         };
         let used = "name: link leaf1:eth1--spine1:eth1 ends at spine1:eth1";
-        assert_eq!(refusal(Kind::Switch, "spine1"), Err(used.to_owned()));
+        assert_eq!(refusal(Kind::Switch, "spine1"), used);
         let used = "name: host port leaf1:eth9 is one of it";
-        assert_eq!(refusal(Kind::Host, "h1"), Err(used.to_owned()));
-        assert_eq!(refusal(Kind::Link, "leaf1:eth1--spine1:eth1"), Ok(()));
-        assert_eq!(refusal(Kind::HostPort, "leaf1:eth9"), Ok(()));
+        assert_eq!(refusal(Kind::Host, "h1"), used);
+        assert_eq!(refusal(Kind::Link, "leaf1:eth1--spine1:eth1"), "");
+        assert_eq!(refusal(Kind::HostPort, "leaf1:eth9"), "");
     }
 
     #[test]
     fn a_fact_does_not_stand_in_its_own_way() {
         let topology = leaf_spine(2, 2);
         for fact in topology.facts() {
-            assert_eq!(topology.check(&Change::Update(fact), "resource"), Ok(()));
+            let mut faults = InvalidFabric::default();
+            topology.check(&Change::Update(fact), "resource", &mut faults);
+            assert_eq!(faults, InvalidFabric::default());
         }
     }
 }

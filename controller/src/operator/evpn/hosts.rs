@@ -1,179 +1,171 @@
-//! Which hosts claim which IP addresses, as rows in pages by domain and address. The tables' thread looks at
-//! a part of the table at a time, and copies what may be on the page. Knows tables; the rules are
+//! Which hosts claim which IP addresses, in order by domain, address and host, as rows in pages. The tables' thread looks at a
+//! part of the table at a time, and says who claims what: a page asks it nothing more. Knows tables; the rules are
 //! `weft_evpn`'s.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use weft_bgp::table::{Path, Table};
-use weft_evpn::neighbor::{Domain, Neighbor, Neighbors};
-use weft_evpn::route::MacIp;
+use weft_evpn::neighbor::{self, Domain, Neighbor};
 use weft_evpn::{Route, Vni};
 use weft_proto::v1 as proto;
 
 use super::super::PART;
+use super::super::page::Page;
+use super::super::page::list::List;
 
 /// Which claims to IP addresses are wanted.
-#[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Wanted {
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Filter {
     /// Only this VNI.
     pub(super) vni: Option<Vni>,
     /// Only this address.
     pub(super) ip: Option<IpAddr>,
     /// Only addresses that several hosts claim.
     pub(super) duplicates: bool,
-    /// Only what comes after it.
-    pub(super) after: Option<Address>,
-    /// Rows; an address that does not fit has its own page.
-    pub(super) size: usize,
 }
 
-/// An IP address in its domain: what a page ends with.
-pub(super) type Address = (Domain, IpAddr);
+/// Who claims an IP address in its domain: what a page ends with. An address may have more claims than a page.
+pub(super) type Place = (Domain, IpAddr, Neighbor);
 
-/// Paths of one page, all of each address, and the last address if more follow.
-#[derive(Debug, Default)]
-pub(super) struct Claims {
-    paths: Vec<Path<Route>>,
-    last: Option<Address>,
+/// A claim in a list: some 80 octets.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Claim {
+    place: Place,
+    /// Another MAC address claims the same. Not known while the list is made.
+    duplicate: bool,
 }
 
-impl Claims {
-    /// Where the page ends if it is full: nothing behind has to be looked for any more.
-    pub(super) fn end(&self) -> Option<Address> {
-        self.last
+impl Claim {
+    /// Whether both are claims to one address.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        self.address() == other.address()
+    }
+
+    fn address(&self) -> (Domain, IpAddr) {
+        let (domain, ip, _) = self.place;
+        (domain, ip)
     }
 }
 
-impl Wanted {
-    /// The address that a path claims, if it is wanted, duplicate or not.
-    fn address(&self, path: &Path<Route>) -> Option<Address> {
-        let Route::MacIp(MacIp { key, .. }) = &path.nlri else {
-            return None;
-        };
-        let ip = key.ip.filter(|ip| self.ip.is_none_or(|it| it == *ip))?;
-        let vni = path.nlri.vni(&path.attributes);
-        if self.vni.is_some() && vni != self.vni {
-            return None;
-        }
-        let domain = vni.map_or(Domain::Instance(key.rd, key.tag), Domain::Vni);
-        let address = (domain, ip);
-        (self.after.is_none_or(|after| address > after)).then_some(address)
-    }
-
-    /// The page of what is in the next slots of the table, after a page of those before that ends at `end`,
-    /// and where to go on. Of duplicates everything, for one is told by the other.
+impl Filter {
+    /// The claims in the next places of the table to addresses up to that of `end`, in no meaningful order, duplicates or not,
+    /// and where to go on.
     pub(super) fn part(
         self,
         table: &Table<Route>,
         place: usize,
-        end: Option<Address>,
-    ) -> (Claims, Option<usize>) {
+        end: Option<Claim>,
+    ) -> (Vec<Claim>, Option<usize>) {
         let (part, next) = table.page(place, PART);
-        let paths = self.addressed(part.into_iter().filter_map(|at| at.selected));
-        let claims = match self.duplicates {
-            true => Claims {
-                paths: paths.map(|(_, path)| path.clone()).collect(),
-                last: None,
-            },
-            false => self.page(paths.filter(|(address, _)| end.is_none_or(|end| *address <= end))),
+        let selected = part.into_iter().filter_map(|at| at.selected);
+        let claims = selected.filter_map(|path| self.claim(path));
+        let near = claims.filter(|it| end.is_none_or(|end| it.address() <= end.address()));
+        (near.collect(), next)
+    }
+
+    fn claim(self, path: &Path<Route>) -> Option<Claim> {
+        let Route::MacIp(route) = &path.nlri else {
+            return None;
         };
-        (claims, next)
+        if self.ip.is_some() && self.ip != route.key.ip {
+            return None;
+        }
+        let place = neighbor::claim(path)?;
+        let (domain, ..) = place;
+        let is_wanted = self.vni.is_none_or(|vni| domain == Domain::Vni(vni));
+        let duplicate = false;
+        is_wanted.then_some(Claim { place, duplicate })
     }
 
-    /// The page of what is in both.
-    pub(super) fn merge(self, mut found: Claims, part: Claims) -> Claims {
+    /// A list that has all claims to each of its addresses, with the duplicates marked, or nothing but them. Those of gateways
+    /// make none.
+    pub(super) fn marked(self, mut list: List<Claim>) -> List<Claim> {
+        for claims in list.items.chunk_by_mut(Claim::is_beside) {
+            let hosts = claims.iter().map(|claim| &claim.place.2);
+            let mut macs = hosts.filter(|it| !it.gateway).map(|it| it.mac);
+            let first = macs.next();
+            let duplicate = macs.any(|mac| Some(mac) != first);
+            claims.iter_mut().for_each(|it| it.duplicate = duplicate);
+        }
         if self.duplicates {
-            found.paths.extend(part.paths);
-            return found;
+            list.items.retain(|claim| claim.duplicate);
+            list.items.shrink_to_fit();
         }
-        let mut merged = self.page(self.addressed(found.paths.iter().chain(&part.paths)));
-        if found.last.or(part.last).is_some() {
-            let last = merged.paths.last();
-            merged.last = last.and_then(|path| self.address(path));
-        }
-        merged
-    }
-
-    fn addressed<'p>(
-        self,
-        paths: impl Iterator<Item = &'p Path<Route>>,
-    ) -> impl Iterator<Item = (Address, &'p Path<Route>)> {
-        paths.filter_map(move |path| Some((self.address(path)?, path)))
-    }
-
-    /// The first addresses, until the page is full.
-    fn page<'p>(&self, paths: impl Iterator<Item = (Address, &'p Path<Route>)>) -> Claims {
-        let mut kept: BTreeMap<Address, Vec<&Path<Route>>> = BTreeMap::new();
-        let (mut count, mut more) = (0, false);
-        for (address, path) in paths {
-            let last = kept.last_key_value().map(|(last, _)| *last);
-            if count >= self.size && last.is_some_and(|last| address > last) {
-                more = true;
-                continue;
-            }
-            kept.entry(address).or_default().push(path);
-            count += 1;
-            // The last one goes as long as the others fill the page.
-            while let Some(last) = kept.last_entry()
-                && count - last.get().len() >= self.size
-                && count > last.get().len()
-            {
-                count -= last.remove().len();
-                more = true;
-            }
-        }
-        let last = kept.last_key_value().map(|(last, _)| *last);
-        Claims {
-            paths: kept.into_values().flatten().cloned().collect(),
-            last: last.filter(|_| more),
-        }
-    }
-
-    /// The claims that these paths make as rows, and the last address if more follow.
-    pub(super) fn rows(&self, claims: &Claims) -> (Vec<proto::HostAddress>, Option<Address>) {
-        let view = Neighbors::of(&claims.paths);
-        let duplicates: BTreeSet<Address> = view
-            .duplicates()
-            .map(|(domain, ip, _)| (domain, ip))
-            .collect();
-        let (mut rows, mut last) = (Vec::new(), None);
-        for (domain, ip, _) in view.iter() {
-            let duplicate = duplicates.contains(&(domain, ip));
-            if self.duplicates && !duplicate {
-                continue;
-            }
-            if rows.len() >= self.size {
-                return (rows, last);
-            }
-            let claims = view.claims(domain, ip);
-            rows.extend(claims.map(|claim| row(domain, ip, claim, duplicate)));
-            last = Some((domain, ip));
-        }
-        (rows, claims.last)
+        list
     }
 }
 
-/// What the token of the page after an address says.
-pub(super) fn place((domain, ip): Address) -> String {
-    match domain {
-        Domain::Vni(vni) => format!("{vni}/{ip}"),
+/// The page behind a place, and the place that it ends with if more follow.
+pub(super) fn page(
+    list: &List<Claim>,
+    after: Option<Place>,
+    size: usize,
+) -> (Vec<proto::HostAddress>, Option<Place>) {
+    let is_before = |claim: &Claim| after.is_some_and(|after| claim.place <= after);
+    let begin = list.items.partition_point(is_before);
+    let (mut page, mut last) = (Page::new(size), None);
+    for claim in list.items.iter().skip(begin) {
+        if !page.put(row(*claim)) {
+            break;
+        }
+        last = Some(claim.place);
+    }
+    (page.rows, last.filter(|_| page.more || list.more))
+}
+
+/// What the token of the page after a place says.
+pub(super) fn text((domain, ip, claim): Place) -> String {
+    let domain = match domain {
+        Domain::Vni(vni) => vni.to_string(),
         // Two route distinguishers may be written alike.
-        Domain::Instance(rd, tag) => format!("0x{:016x}/{tag}/{ip}", u64::from_be_bytes(rd.0)),
-    }
-}
-
-/// The address behind a token.
-pub(super) fn address(token: &str) -> Option<Address> {
-    let (domain, ip) = token.rsplit_once('/')?;
-    let domain = match domain.split_once('/') {
-        None => Domain::Vni(domain.parse().ok()?),
-        Some((rd, tag)) => Domain::Instance(rd.parse().ok()?, tag.parse().ok()?),
+        Domain::Instance(rd, tag) => format!("0x{:016x}/{tag}", u64::from_be_bytes(rd.0)),
     };
-    Some((domain, ip.parse().ok()?))
+    let Neighbor {
+        mac,
+        vtep,
+        esi,
+        sequence,
+        sticky,
+        gateway,
+        router,
+    } = claim;
+    let flags = [sticky, gateway, router].map(u8::from);
+    let [sticky, gateway, router] = flags;
+    format!("{domain}/{ip}/{mac}/{vtep}/{esi}/{sequence}/{sticky}{gateway}{router}")
 }
 
-fn row(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> proto::HostAddress {
+/// The place that a token names.
+pub(super) fn place(text: &str) -> Option<Place> {
+    let mut fields = text.rsplit('/');
+    let flags = fields.next()?.chars().map(|it| it.to_digit(2));
+    let flags: Vec<bool> = flags.map(|it| Some(it? == 1)).collect::<Option<_>>()?;
+    let [sticky, gateway, router] = flags[..] else {
+        return None;
+    };
+    let sequence = fields.next()?.parse().ok()?;
+    let esi = fields.next()?.parse().ok()?;
+    let vtep = fields.next()?.parse().ok()?;
+    let mac = fields.next()?.parse().ok()?;
+    let ip = fields.next()?.parse().ok()?;
+    let last = fields.next()?;
+    let domain = match fields.next() {
+        None => Domain::Vni(last.parse().ok()?),
+        Some(rd) => Domain::Instance(rd.parse().ok()?, last.parse().ok()?),
+    };
+    let claim = Neighbor {
+        mac,
+        vtep,
+        esi,
+        sequence,
+        sticky,
+        gateway,
+        router,
+    };
+    fields.next().is_none().then_some((domain, ip, claim))
+}
+
+fn row(Claim { place, duplicate }: Claim) -> proto::HostAddress {
+    let (domain, ip, claim) = place;
     let (vni, rd) = match domain {
         Domain::Vni(vni) => (Some(vni.number()), None),
         Domain::Instance(rd, _) => (None, Some(rd.to_string())),
@@ -204,6 +196,7 @@ fn row(domain: Domain, ip: IpAddr, claim: Neighbor, duplicate: bool) -> proto::H
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::net::Ipv4Addr;
     use std::sync::Arc;
 
@@ -213,9 +206,11 @@ mod tests {
     use weft_bgp::table::{PeerKind, Source};
     use weft_evpn::community::Encapsulation;
     use weft_evpn::mac::Mac;
-    use weft_evpn::route::{Labels, MacIpKey};
+    use weft_evpn::route::{Labels, MacIp, MacIpKey};
     use weft_evpn::{Esi, EthernetTag, Label};
 
+    use super::super::super::page::kept::Kept;
+    use super::super::super::page::list::First;
     use super::*;
 
     fn leaf(number: u8) -> (Arc<Source>, Arc<Attributes>) {
@@ -268,110 +263,184 @@ mod tests {
         table
     }
 
-    fn all(table: &Table<Route>, mut wanted: Wanted) -> (Vec<proto::HostAddress>, usize) {
-        let (mut rows, mut pages) = (Vec::new(), 0);
-        loop {
-            let (mut claims, mut place) = (Claims::default(), Some(0));
+    /// A list that clients read as the service lets them.
+    struct Reader<'t> {
+        table: &'t Table<Route>,
+        kept: Arc<Kept>,
+        /// Destinations that were looked at.
+        looked: Cell<usize>,
+        pages: Cell<usize>,
+    }
+
+    impl<'t> Reader<'t> {
+        fn of(table: &'t Table<Route>) -> Self {
+            Self {
+                table,
+                kept: Arc::new(Kept::new()),
+                looked: Cell::new(0),
+                pages: Cell::new(0),
+            }
+        }
+
+        fn list(&self, filter: Filter, mut first: First<Claim>) -> List<Claim> {
+            let mut place = Some(0);
             while let Some(at) = place {
-                let (part, next) = wanted.part(table, at, claims.end());
-                claims = wanted.merge(claims, part);
+                let (part, next) = filter.part(self.table, at, first.end());
+                first = first.with(part);
                 place = next;
             }
-            let (page, last) = wanted.rows(&claims);
-            pages += 1;
-            rows.extend(page);
-            let Some(last) = last else {
-                return (rows, pages);
-            };
-            assert_eq!(address(&super::place(last)), Some(last));
-            wanted.after = Some(last);
+            self.looked.set(self.looked.get() + self.table.len());
+            filter.marked(first.finish(7))
+        }
+
+        async fn all(&self, filter: Filter, size: usize) -> Vec<proto::HostAddress> {
+            let (mut rows, mut after) = (Vec::new(), None);
+            loop {
+                let list = match after {
+                    None if !filter.duplicates => {
+                        let first = First::new(size + 1, Claim::is_beside);
+                        Arc::new(self.list(filter, first))
+                    }
+                    _ => {
+                        let make = async { Ok(self.list(filter, First::all())) };
+                        self.kept.list(&filter, 7, make).await.unwrap()
+                    }
+                };
+                let (page, last) = page(&list, after, size);
+                assert!(page.len() <= size);
+                self.pages.set(self.pages.get() + 1);
+                rows.extend(page);
+                let Some(last) = last else { return rows };
+                after = place(&text(last));
+                assert_eq!(after, Some(last));
+            }
         }
     }
 
-    #[test]
-    fn pages_are_every_claim_once_and_duplicates_stay_together() {
+    #[tokio::test]
+    async fn pages_are_every_claim_once_and_the_table_is_looked_at_twice_for_all_of_them() {
         let table = table(5_003);
-        let (whole, _) = all(
-            &table,
-            Wanted {
-                size: 100_000,
-                ..Wanted::default()
-            },
-        );
+        let whole = Reader::of(&table).all(Filter::default(), 10_000).await;
         assert_eq!(whole.len(), 5_003 + 6);
         assert_eq!(whole.iter().filter(|row| row.duplicate).count(), 12);
         for size in [1, 7, 1_000] {
-            let (paged, pages) = all(
-                &table,
-                Wanted {
-                    size,
-                    ..Wanted::default()
-                },
-            );
-            assert!(pages >= 5_009 / (size + 1));
-            assert_eq!(paged, whole, "size {size}");
+            let reader = Reader::of(&table);
+            assert_eq!(reader.all(Filter::default(), size).await, whole, "{size}");
+            assert_eq!(reader.pages.get(), 5_009_usize.div_ceil(size));
+            assert_eq!(reader.looked.get(), 2 * table.len(), "{size}");
+            // Another client needs its own first page only.
+            assert_eq!(reader.all(Filter::default(), 500).await, whole);
+            assert_eq!(reader.looked.get(), 3 * table.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_very_many_claim_is_read_to_its_end() {
+        let mut table = table(100);
+        let (source, attributes) = leaf(1);
+        for mac in 0..30_000 {
+            let route = host(1, 100, 1 << 24 | mac, 7);
+            table.learn(&source, 0, route, Arc::clone(&attributes));
+        }
+        table.select();
+        let wanted = Filter {
+            ip: Some(Ipv4Addr::new(10, 0, 0, 7).into()),
+            ..Filter::default()
+        };
+        let duplicates = Filter {
+            duplicates: true,
+            ..wanted
+        };
+        for (filter, size, pages_min) in [
+            (wanted, 10_000, 4),
+            (wanted, 900, 34),
+            (duplicates, 10_000, 4),
+        ] {
+            let reader = Reader::of(&table);
+            let rows = reader.all(filter, size).await;
+            // One in each VNI has it anyway.
+            let in_vni = |vni| rows.iter().filter(move |row| row.vni == Some(vni));
+            assert_eq!(in_vni(100).count(), 30_001);
+            assert!(in_vni(100).all(|row| row.duplicate));
+            assert_eq!(in_vni(101).count(), usize::from(!filter.duplicates));
+            let macs = in_vni(100).map(|row| row.mac.clone());
+            let macs: std::collections::BTreeSet<String> = macs.collect();
+            assert_eq!(macs.len(), 30_001);
+            assert!(reader.pages.get() >= pages_min);
         }
     }
 
     #[test]
-    fn an_address_survives_as_a_token() {
+    fn a_place_survives_as_a_token() {
+        let claim = Neighbor {
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            vtep: "2001:db8::9".parse().unwrap(),
+            esi: Esi([3; 10]),
+            sequence: 7,
+            sticky: true,
+            gateway: false,
+            router: true,
+        };
         let ip: IpAddr = "2001:db8::1".parse().unwrap();
         for rd in [Rd::from_as4(64_496, 7), Rd::from_as2(64_496, 7)] {
-            let wanted = (Domain::Instance(rd, EthernetTag(5)), ip);
-            assert_eq!(address(&place(wanted)), Some(wanted));
+            let wanted = (Domain::Instance(rd, EthernetTag(5)), ip, claim);
+            assert_eq!(place(&text(wanted)), Some(wanted));
         }
-        for text in ["", "100", "100/", "x/10.0.0.1", "0x1/10.0.0.1", "1/2/3/4"] {
-            assert_eq!(address(text), None, "{text}");
+        let good = text((Domain::Vni(Vni::new(100).unwrap()), ip, claim));
+        assert!(place(&good).is_some());
+        let longer = format!("1/2/{good}");
+        let texts = [
+            "",
+            "100",
+            "100/10.0.0.1",
+            "leaf1",
+            "x/y/z",
+            &good[1..4],
+            &longer,
+        ];
+        for text in texts {
+            assert_eq!(place(text), None, "{text}");
         }
+        assert_eq!(place(&good[..good.len() - 1]), None);
     }
 
-    #[test]
-    fn only_what_is_wanted_is_told() {
+    #[tokio::test]
+    async fn only_what_is_wanted_is_told() {
         let table = table(5_003);
-        let wanted = Wanted {
-            size: 4,
-            ..Wanted::default()
+        let duplicates = Filter {
+            duplicates: true,
+            ..Filter::default()
         };
-        let (rows, pages) = all(
-            &table,
-            Wanted {
-                duplicates: true,
-                ..wanted
-            },
-        );
-        assert_eq!((rows.len(), pages), (12, 3));
+        let reader = Reader::of(&table);
+        let rows = reader.all(duplicates, 5).await;
+        assert_eq!((rows.len(), reader.pages.get()), (12, 3));
         assert!(rows.iter().all(|row| row.duplicate));
-        let (rows, _) = all(
-            &table,
-            Wanted {
-                duplicates: true,
-                vni: Vni::new(101),
-                ..wanted
-            },
-        );
-        assert!(rows.is_empty());
+        assert_eq!(reader.looked.get(), table.len());
+        let wanted = Filter {
+            vni: Vni::new(101),
+            ..duplicates
+        };
+        assert!(reader.all(wanted, 5).await.is_empty());
         let ip = Some(Ipv4Addr::new(10, 0, 0, 0).into());
-        let (rows, _) = all(&table, Wanted { ip, ..wanted });
-        assert_eq!(rows.len(), 3);
-        let (rows, _) = all(
-            &table,
-            Wanted {
-                ip,
-                vni: Vni::new(101),
-                ..wanted
-            },
-        );
-        assert_eq!(rows.len(), 1);
+        let wanted = Filter {
+            ip,
+            ..Filter::default()
+        };
+        assert_eq!(reader.all(wanted, 5).await.len(), 3);
+        let wanted = Filter {
+            vni: Vni::new(101),
+            ..wanted
+        };
+        assert_eq!(reader.all(wanted, 5).await.len(), 1);
     }
 
-    /// How long one look holds the tables' thread, and how long all looks for a list do.
+    /// How long one look holds the tables' thread.
     #[test]
     #[ignore = "a measurement: cargo test --release -p weft-controller --lib a_look_at_400_000_routes -- --ignored --nocapture"]
     #[expect(clippy::disallowed_methods, reason = "it measures")]
     #[expect(clippy::disallowed_macros, reason = "it says what it measured")]
     fn a_look_at_400_000_routes() {
         use super::super::segments;
-        use crate::operator::page;
         use crate::operator::routes::{page as routes, row};
 
         let table = table(400_000);
@@ -383,60 +452,26 @@ mod tests {
             };
             (0..20).map(one).min()
         };
-        for size in [1_000, 10_000] {
-            let wanted = Wanted {
-                size,
-                ..Wanted::default()
-            };
-            let part = || wanted.part(&table, 200_000, None).0.paths.len();
-            eprintln!("neighbors, pages of {size}: {:?}", best(&part));
-        }
-        let all = Wanted {
-            duplicates: true,
-            ..Wanted::default()
-        };
-        let part = || all.part(&table, 200_000, None).0.paths.len();
-        eprintln!("duplicates: {:?}", best(&part));
-        let part = || {
-            segments::paths(&table, 200_000, segments::Wanted::default())
-                .0
-                .len()
-        };
+        let part = || Filter::default().part(&table, 200_000, None).0.len();
+        eprintln!("hosts: {:?}", best(&part));
+        let part = || segments::identifiers(&table, 200_000, None).0.len();
         eprintln!("segments: {:?}", best(&part));
         let key = "[2]:[0]:[48]:[02:00:00:03:00:00]:[32]:[10.0.0.1]".to_owned();
-        let filter = routes::Filter {
+        let named = routes::Filter {
             name: row::Name::new(Some(key), None),
             ..routes::Filter::default()
         };
-        let named = routes::Wanted::new(filter, None, 10_000).unwrap();
-        let part = || named.part(&table, 200_000, None).1.unwrap();
-        eprintln!("one route: {:?}", best(&part));
-        let list = routes::list::<Route>();
-        let wanted = |token: &str| {
-            let after = page::after(&list, token).unwrap();
-            let wanted = routes::Wanted::new(routes::Filter::default(), after, 10_000);
-            wanted.unwrap()
-        };
-        let part = || wanted("").part(&table, 200_000, None).1.unwrap();
-        eprintln!("the first of a page of routes: {:?}", best(&part));
-        let (mut token, mut looks) = (String::new(), Vec::new());
-        loop {
-            let wanted = wanted(&token);
-            let (mut found, mut place) = (routes::Found::default(), Some(0));
-            while let Some(at) = place {
-                let end = wanted.end(&found);
-                let begun = std::time::Instant::now();
-                let (part, next) = wanted.part(&table, at, end.as_ref());
-                looks.push(begun.elapsed());
-                found = wanted.merge(found, part);
-                place = next;
-            }
-            token = wanted.page(&found, None).1;
-            if token.is_empty() {
-                break;
-            }
+        for filter in [named, routes::Filter::default()] {
+            let wanted = routes::Wanted::<Route>::new(filter, None, 10_000).unwrap();
+            let part = || wanted.keys(&table, 200_000, None).0.len();
+            eprintln!("keys of routes: {:?}", best(&part));
         }
-        let sum: std::time::Duration = looks.iter().sum();
-        eprintln!("all routes: {} looks, {sum:?}", looks.len());
+        let begun = std::time::Instant::now();
+        let list = Reader::of(&table).list(Filter::default(), First::all());
+        eprintln!(
+            "all hosts, in order: {:?}, {}",
+            begun.elapsed(),
+            list.items.len()
+        );
     }
 }

@@ -12,33 +12,11 @@ use weft_proto::v1::{self as proto, DesignatedForwarderAlgorithm, RedundancyMode
 
 use super::super::PART;
 
-/// Which segments are wanted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
-    /// Only this one.
-    pub(super) esi: Option<Esi>,
-    /// Only what comes after it.
-    pub(super) after: Option<Esi>,
-    /// The Ethernet tag whose forwarder is wanted.
-    pub(super) tag: Option<u32>,
-}
-
-impl Wanted {
-    fn wants(&self, esi: Esi) -> bool {
-        self.esi.is_none_or(|it| it == esi) && self.after.is_none_or(|after| esi > after)
-    }
-}
-
-/// Copies of the selected types 1 and 4 of wanted segments in the next places of the table, and where to go on.
-pub(super) fn paths(
-    table: &Table<Route>,
-    place: usize,
-    wanted: Wanted,
-) -> (Vec<Path<Route>>, Option<usize>) {
-    let (part, next) = table.page(place, PART);
-    let is_wanted = |path: &&Path<Route>| match &path.nlri {
-        Route::EthernetAd(route) => wanted.wants(route.key.esi),
-        Route::EthernetSegment(route) => wanted.wants(route.key.esi),
+/// The segment that a path tells of.
+fn told_of(path: &Path<Route>) -> Option<Esi> {
+    match &path.nlri {
+        Route::EthernetAd(route) => Some(route.key.esi),
+        Route::EthernetSegment(route) => Some(route.key.esi),
         Route::MacIp(_)
         | Route::InclusiveMulticast(_)
         | Route::IpPrefix(_)
@@ -48,15 +26,56 @@ pub(super) fn paths(
         | Route::RegionPmsi(_)
         | Route::SelectivePmsi(_)
         | Route::Leaf(_)
-        | Route::Opaque(_) => false,
-    };
-    let selected = part.into_iter().filter_map(|at| at.selected);
-    (selected.filter(is_wanted).cloned().collect(), next)
+        | Route::Opaque(_) => None,
+    }
 }
 
-/// Segments as these paths tell of them, ascending; with the forwarder for the wanted tag, without one where it is the same
+/// Segments that selected types 1 and 4 in the next places of the table tell of, up to `end`, in no meaningful order, and where
+/// to go on.
+pub(super) fn identifiers(
+    table: &Table<Route>,
+    place: usize,
+    end: Option<Esi>,
+) -> (Vec<Esi>, Option<usize>) {
+    let (part, next) = table.page(place, PART);
+    let selected = part.into_iter().filter_map(|at| at.selected);
+    let near = selected.filter_map(told_of);
+    let near = near.filter(|esi| end.is_none_or(|end| *esi <= end));
+    (near.collect(), next)
+}
+
+/// Copies of the selected types 1 and 4 of these segments, and of how many of them: there may be too many for a look, even of
+/// the first.
+pub(super) fn of(table: &Table<Route>, wanted: &[Esi]) -> (Vec<Path<Route>>, usize) {
+    let mut paths = Vec::new();
+    for (count, esi) in wanted.iter().enumerate() {
+        let before = paths.len();
+        let named = table.named(esi.number()).take(PART + 1 - before);
+        let selected = named.filter_map(|at| at.selected);
+        paths.extend(selected.filter(|it| told_of(it) == Some(*esi)).cloned());
+        if paths.len() > PART {
+            paths.truncate(before);
+            return (paths, count);
+        }
+    }
+    (paths, wanted.len())
+}
+
+/// Copies of the selected types 1 and 4 of a segment in the next places of the table, and where to go on.
+pub(super) fn part(
+    table: &Table<Route>,
+    place: usize,
+    esi: Esi,
+) -> (Vec<Path<Route>>, Option<usize>) {
+    let (part, next) = table.page(place, PART);
+    let selected = part.into_iter().filter_map(|at| at.selected);
+    let wanted = selected.filter(|path| told_of(path) == Some(esi));
+    (wanted.cloned().collect(), next)
+}
+
+/// Segments as these paths tell of them, ascending; with the forwarder for this Ethernet tag, without one where it is the same
 /// for all.
-pub(super) fn rows(paths: Vec<Path<Route>>, wanted: Wanted) -> Vec<proto::EthernetSegment> {
+pub(super) fn rows(paths: Vec<Path<Route>>, tag: Option<u32>) -> Vec<proto::EthernetSegment> {
     let mut segments = Segments::new();
     for path in paths {
         segments.learn(&BestChange {
@@ -67,10 +86,8 @@ pub(super) fn rows(paths: Vec<Path<Route>>, wanted: Wanted) -> Vec<proto::Ethern
             revision: 0,
         });
     }
-    let mut rows: Vec<Esi> = segments.iter().filter(|esi| wanted.wants(*esi)).collect();
-    rows.sort_unstable();
-    let row = |esi: Esi| segment(&segments, esi, wanted.tag);
-    rows.into_iter().map(row).collect()
+    let row = |esi: Esi| segment(&segments, esi, tag);
+    segments.iter().map(row).collect()
 }
 
 fn segment(segments: &Segments, esi: Esi, tag: Option<u32>) -> proto::EthernetSegment {
@@ -125,6 +142,7 @@ mod tests {
         InclusiveMulticastKey,
     };
 
+    use super::super::super::page::list::First;
     use super::*;
 
     #[test]
@@ -164,25 +182,53 @@ mod tests {
         }
         learn(segment(last, Rd::from_as2(64_496, count + 2)));
         table.select();
-        let found = |esi: Option<Esi>, after: Option<Esi>| {
-            let wanted = Wanted {
-                esi,
-                after,
-                tag: None,
-            };
-            let (mut found, mut place) = (Vec::new(), Some(0));
-            while let Some(at) = place {
-                let (part, next) = paths(&table, at, wanted);
-                found.extend(part);
-                place = next;
-            }
-            let rows = rows(found, wanted).into_iter();
+        let mut known = First::new(1, PartialEq::eq);
+        let mut all = First::all();
+        let mut place = Some(0);
+        while let Some(at) = place {
+            let (part, next) = identifiers(&table, at, known.end());
+            known = known.with(part);
+            all = all.with(identifiers(&table, at, None).0);
+            place = next;
+        }
+        let list = known.finish(7);
+        assert_eq!((list.items, list.more), (vec![first], true));
+        assert_eq!(all.finish(7).items, [first, last]);
+        let found = |wanted: &[Esi]| {
+            let (paths, count) = of(&table, wanted);
+            assert_eq!(count, wanted.len());
+            let rows = rows(paths, None).into_iter();
             rows.map(|row| row.esi).collect::<Vec<_>>()
         };
-        assert_eq!(found(None, None), [first.to_string(), last.to_string()]);
-        assert_eq!(found(Some(last), None), [last.to_string()]);
-        assert_eq!(found(None, Some(first)), [last.to_string()]);
-        assert!(found(Some(Esi([3; 10])), None).is_empty());
+        let missing = Esi([3; 10]);
+        let both = [first.to_string(), last.to_string()];
+        assert_eq!(found(&[first, last, missing]), both);
+        assert_eq!(found(&[last]), [last.to_string()]);
+        assert!(found(&[missing]).is_empty());
+        assert_eq!(part(&table, 0, first).0.len(), 1);
+    }
+
+    #[test]
+    fn a_segment_with_very_many_routes_is_left_for_looks_of_its_own() {
+        let mut table = Table::new();
+        let mut learn =
+            |path: Path<Route>| table.learn(&path.source, 0, path.nlri, path.attributes);
+        for tag in 0..u32::try_from(PART).unwrap() {
+            learn(path(1, discovery(1, EthernetTag(tag)), None));
+        }
+        table.select();
+        let (esi, other) = (Esi([1; 10]), Esi([2; 10]));
+        let (paths, count) = of(&table, &[other, esi]);
+        assert_eq!((paths.len(), count), (PART, 2));
+        let path = path(2, of_segment(2), None);
+        table.learn(&path.source, 0, path.nlri, path.attributes);
+        table.select();
+        let (paths, count) = of(&table, &[other, esi, other]);
+        assert_eq!((paths.len(), count), (0, 1));
+        assert_eq!(of(&table, &[esi]).1, 0);
+        let (first, next) = part(&table, 0, esi);
+        let (second, end) = part(&table, next.unwrap(), esi);
+        assert_eq!((first.len() + second.len(), end), (PART + 1, None));
     }
 
     /// The highest preference forwards for all, unless only those count whose circuit is up. RFC 8584 §4.1.
@@ -201,13 +247,7 @@ mod tests {
                 paths.push(path(leaf, discovery(leaf, EthernetTag(7)), None));
             }
             paths.push(path(1, discovery(1, EthernetTag(8)), None));
-            let forwarder = |tag| {
-                let wanted = Wanted {
-                    tag,
-                    ..Wanted::default()
-                };
-                rows(paths.clone(), wanted).remove(0).designated_forwarder
-            };
+            let forwarder = |tag| rows(paths.clone(), tag).remove(0).designated_forwarder;
             assert_eq!(forwarder(None).as_deref(), for_all);
             assert_eq!(forwarder(Some(7)).as_deref(), Some("192.0.2.2"));
             assert_eq!(forwarder(Some(8)).as_deref(), Some(second));

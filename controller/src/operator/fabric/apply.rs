@@ -1,6 +1,7 @@
 //! Makes the fabric what a client declares as a whole: reads the declaration from its stream, checks it, and writes what
 //! differs. Knows no octet of a fact.
 
+use std::hash::Hasher;
 use std::time::Duration;
 
 use prost::Message;
@@ -10,11 +11,11 @@ use tonic::{Status, Streaming};
 use weft_proto::v1 as proto;
 
 use super::super::access::Identity;
-use super::super::refusal;
+use super::super::{once, refusal};
 use super::change::{self, Changes, Known, Made};
 use crate::fabric::fact::{LABELS_MAX, Labels};
 use crate::fabric::topology::{Change, Declaration, InvalidFabric, Kind, Topology};
-use crate::ledger::{self, FactKey, Head};
+use crate::ledger::{self, FactKey, Head, RequestId};
 
 /// Where answers go.
 pub(super) type Answers = mpsc::Sender<Result<proto::ApplyFabricResponse, Status>>;
@@ -24,25 +25,35 @@ struct Wanted {
     declaration: Declaration,
     validate_only: bool,
     generation: Option<u64>,
+    /// What its client calls it.
+    id: Option<RequestId>,
 }
 
 impl Wanted {
     /// Reads the stream to its end.
     async fn read(mut stream: Streaming<proto::ApplyFabricRequest>) -> Result<Self, Status> {
-        let first = stream.message().await?;
+        let first = stream.message().await.map_err(refusal::unread)?;
         let first = first.ok_or_else(|| refusal::field("display_name", "missing"))?;
         let mut wanted = Self {
             validate_only: first.validate_only,
             generation: first.generation,
+            id: match first.request_id.as_str() {
+                "" => None,
+                text => Some(once::uuid(text)?),
+            },
             declaration: Declaration {
                 display_name: first.display_name.clone(),
                 ..Declaration::default()
             },
         };
+        let id = first.request_id.clone();
         let (mut octets, mut part) = (0, Some(first));
         while let Some(it) = part {
             octets += it.encoded_len();
             wanted.agrees_with(&it)?;
+            if !it.request_id.is_empty() && it.request_id != id {
+                return Err(refusal::field("request_id", "not as in the first part"));
+            }
             if octets > OCTETS_MAX {
                 let reason = format!("more than {OCTETS_MAX} octets");
                 return Err(refusal::field("", reason));
@@ -54,7 +65,7 @@ impl Wanted {
             into.links.extend(it.links);
             into.host_ports.extend(it.host_ports);
             into.bounded().map_err(|faults| refusal::invalid(&faults))?;
-            part = stream.message().await?;
+            part = stream.message().await.map_err(refusal::unread)?;
         }
         Ok(wanted)
     }
@@ -123,74 +134,196 @@ async fn made(
     by: Identity,
     client: &mut Client,
 ) -> Result<(), Status> {
-    let target = off_the_runtime(move || Topology::new(&wanted.declaration)).await?;
-    let target = target.map_err(|faults| refusal::invalid(&faults))?;
-    let mark = changes.mark();
-    let mut written = 0;
-    let mut begun = false;
+    let mut application = Application::new(wanted, changes.mark()).await?;
     for attempt in 0..ATTEMPTS_MAX {
-        if attempt > 0 && !wanted.validate_only && wanted.generation.is_none() {
+        if attempt > 0 && !application.validate_only && application.generation.is_none() {
             // Others are faster than the comparison of two fabrics: they wait from now on.
-            begun |= locked(changes, mark).await;
+            application.begun |= locked(changes, application.mark).await;
         }
-        let known = match begun {
-            true => patiently(changes, mark).await?,
-            false => changes.unlocked(Some(mark)).await?,
-        };
-        let head = known.declared.head();
-        // The generation is that of the fabric before the first batch; what is ours grows on from there.
-        let ours = head.is_some_and(|head| head.applying == mark);
-        let whole = head.is_none_or(|head| head.applying == 0);
-        let before = known.declared.topology().clone();
-        let named = before.display_name() == target.display_name();
-        let new = target.clone();
-        let differing = off_the_runtime(move || (before.changes_to(&new), before)).await?;
-        let (differing, before) = differing;
-        let done = named && whole && differing.is_empty();
-        if !done
-            && !ours
-            && wanted
-                .generation
-                .is_some_and(|it| it != before.generation())
-        {
-            return Err(match begun && !whole {
-                true => refusal::incomplete("others changed the fabric meanwhile"),
-                false => refusal::generation_mismatch(before.generation()),
-            });
-        }
-        if done || wanted.validate_only {
-            let header = known.header;
-            client
-                .tell_all(&differing, Some((header, before.generation())))
-                .await;
-            return Ok(());
-        }
-        let name = target.display_name();
-        let (made, last) = parts(changes, known, mark, name, &differing, client).await;
-        written += made;
-        begun |= made > 0 || ours;
-        if let Some(generation) = last {
-            tracing::info!(%by, changes = written, generation, "fabric applied");
+        if application.attempt(changes, by, client).await? {
             return Ok(());
         }
     }
-    Err(match begun {
+    Err(match application.begun {
         true => refusal::incomplete("others changed the fabric again and again"),
         false => refusal::busy(),
     })
 }
 
-/// Says that the fabric is being written, so that other changes wait; false: others were faster again.
+/// A declaration that is made the fabric.
+struct Application {
+    target: Topology,
+    validate_only: bool,
+    generation: Option<u64>,
+    /// What its client calls it, and a hash of its content.
+    id: Option<(RequestId, u64)>,
+    /// What its batches are known by.
+    mark: u64,
+    /// Changes that were made so far.
+    written: usize,
+    /// Something may be written.
+    begun: bool,
+    /// Changes of which nobody could say whether they were made.
+    doubtful: Vec<Change>,
+}
+
+impl Application {
+    async fn new(wanted: Wanted, mark: u64) -> Result<Self, Status> {
+        let checked = off_the_runtime(move || {
+            let target = Topology::new(&wanted.declaration)?;
+            let id = wanted.id.filter(|_| !wanted.validate_only);
+            Ok(Self {
+                id: id.map(|id| (id, content(&target))),
+                target,
+                validate_only: wanted.validate_only,
+                generation: wanted.generation,
+                mark,
+                written: 0,
+                begun: false,
+                doubtful: Vec::new(),
+            })
+        });
+        let checked = checked.await?;
+        checked.map_err(|faults: InvalidFabric| refusal::invalid(&faults))
+    }
+
+    /// Compares, and writes what differs. False: the fabric was changed meanwhile, or nobody can say whether it was.
+    async fn attempt(
+        &mut self,
+        changes: &Changes,
+        by: Identity,
+        client: &mut Client,
+    ) -> Result<bool, Status> {
+        let known = match self.begun {
+            true => patiently(changes, self.mark).await?,
+            false => changes.unlocked(Some(self.mark)).await?,
+        };
+        if self.made_before(&known)? {
+            let end = (known.header, known.declared.topology().generation());
+            client.tell_all(&self.doubtful, Some(end)).await;
+            return Ok(true);
+        }
+        let head = known.declared.head();
+        // The generation is that of the fabric before the first batch; what is ours grows on from there.
+        let ours = head.is_some_and(|head| head.applying == self.mark);
+        let whole = head.is_none_or(|head| head.applying == 0);
+        let before = known.declared.topology().clone();
+        let named = before.display_name() == self.target.display_name();
+        let new = self.target.clone();
+        let differing = off_the_runtime(move || (before.changes_to(&new), before)).await?;
+        let (differing, before) = differing;
+        self.resolve(&differing, client).await;
+        let same = named && whole && differing.is_empty();
+        let generation = before.generation();
+        if !same && !ours && self.generation.is_some_and(|it| it != generation) {
+            return Err(match self.begun && !whole {
+                true => refusal::incomplete("others changed the fabric meanwhile"),
+                false => refusal::generation_mismatch(generation),
+            });
+        }
+        // A request that changes nothing is remembered too: it may have to change something when it comes again.
+        if self.validate_only || (same && self.id.is_none()) {
+            client
+                .tell_all(&differing, Some((known.header, generation)))
+                .await;
+            return Ok(true);
+        }
+        self.begun |= ours;
+        Ok(self.write(changes, known, &differing, by, client).await)
+    }
+
+    /// Whether a request of this name was made before.
+    fn made_before(&self, known: &Known) -> Result<bool, Status> {
+        let Some((id, content)) = self.id else {
+            return Ok(false);
+        };
+        match known.declared.request(id) {
+            None => Ok(false),
+            Some(made) if made.content == content => Ok(true),
+            Some(_) => Err(refusal::request_id_reused()),
+        }
+    }
+
+    /// Says which doubtful changes were made after all: those that do not differ any more.
+    async fn resolve(&mut self, differing: &[Change], client: &mut Client) {
+        self.doubtful.retain(|change| !differing.contains(change));
+        self.written += self.doubtful.len();
+        for part in std::mem::take(&mut self.doubtful).chunks(PART_MAX) {
+            client.tell_part(part, None).await;
+        }
+    }
+
+    /// Writes changes in batches of some hundred KiB. False: the fabric is not as it was, or nobody can say.
+    async fn write(
+        &mut self,
+        changes: &Changes,
+        mut known: Known,
+        differing: &[Change],
+        by: Identity,
+        client: &mut Client,
+    ) -> bool {
+        let mut rest = differing;
+        loop {
+            let (part, behind) = rest.split_at(part(rest));
+            let last = behind.is_empty();
+            let head = Head {
+                display_name: self.target.display_name().to_owned(),
+                applying: if last { 0 } else { self.mark },
+                ..change::next(&known.declared)
+            };
+            let mut batch = change::batch(&known.declared, &head, part);
+            if known.upgrading {
+                // It takes the place of what the earlier release stored.
+                batch.ops.push(ledger::delete(&FactKey::Fabric));
+            }
+            if let Some((id, content)) = self.id.filter(|_| last) {
+                change::remember(&known.declared, &mut batch.ops, &head, id, content);
+            }
+            let index = match changes.propose(batch).await {
+                Made::At(index) => index,
+                Made::Overtaken => return false,
+                Made::Unknown => {
+                    self.begun = true;
+                    self.doubtful = part.to_vec();
+                    return false;
+                }
+            };
+            self.begun = true;
+            self.written += part.len();
+            let end = last.then(|| (changes.header(index), head.generation));
+            client.tell_part(part, end).await;
+            if last {
+                let generation = head.generation;
+                tracing::info!(%by, changes = self.written, generation, "fabric applied");
+                return true;
+            }
+            known.declared.put_head(Some(head));
+            rest = behind;
+        }
+    }
+}
+
+/// How many of these changes make a batch: a client takes what becomes of it in one message.
+fn part(changes: &[Change]) -> usize {
+    let mut octets = 0;
+    let fits = changes.iter().take(PART_MAX).take_while(|change| {
+        octets += match change {
+            Change::Create(fact) | Change::Update(fact) => fact.encode().len(),
+            Change::Delete(_, name) => name.len(),
+        };
+        octets <= PART_OCTETS
+    });
+    // One fits by itself.
+    fits.count().max(changes.len().min(1))
+}
+
+/// Says that the fabric is being written, so that other changes wait; false: that was not said.
 async fn locked(changes: &Changes, mark: u64) -> bool {
     let Ok(known) = changes.unlocked(Some(mark)).await else {
         return false;
     };
-    if known.upgrading
-        || known
-            .declared
-            .head()
-            .is_none_or(|head| head.applying == mark)
-    {
+    let head = known.declared.head();
+    if head.is_none_or(|head| head.applying == mark) {
         return false;
     }
     let head = Head {
@@ -198,7 +331,8 @@ async fn locked(changes: &Changes, mark: u64) -> bool {
         ..change::next(&known.declared)
     };
     let batch = change::batch(&known.declared, &head, &[]);
-    matches!(changes.propose(batch).await, Made::At(_))
+    // Where nobody can say, it may be.
+    !matches!(changes.propose(batch).await, Made::Overtaken)
 }
 
 /// The fabric as it stands, for an application that has begun.
@@ -212,44 +346,6 @@ async fn patiently(changes: &Changes, mark: u64) -> Result<Known, Status> {
             }
             Err(_) => sleep(AGAIN).await,
         }
-    }
-}
-
-/// Writes changes in batches of some hundred KiB. How many were written; and the generation of the last batch, or None if
-/// the fabric is not as it was, or nobody can say.
-async fn parts(
-    changes: &Changes,
-    mut known: Known,
-    mark: u64,
-    display_name: &str,
-    differing: &[Change],
-    client: &mut Client,
-) -> (usize, Option<u64>) {
-    let mut made = 0;
-    loop {
-        let rest = &differing[made..];
-        let part = &rest[..rest.len().min(PART_MAX)];
-        let last = part.len() == rest.len();
-        let head = Head {
-            display_name: display_name.to_owned(),
-            applying: if last { 0 } else { mark },
-            ..change::next(&known.declared)
-        };
-        let mut batch = change::batch(&known.declared, &head, part);
-        if known.upgrading {
-            // It takes the place of what the earlier release stored.
-            batch.ops.push(ledger::delete(&FactKey::Fabric));
-        }
-        let Made::At(index) = changes.propose(batch).await else {
-            return (made, None);
-        };
-        made += part.len();
-        let end = last.then(|| (changes.header(index), head.generation));
-        client.tell_part(part, end).await;
-        if last {
-            return (made, Some(head.generation));
-        }
-        known.declared.put_head(Some(head));
     }
 }
 
@@ -274,7 +370,7 @@ impl Client {
         let answer = proto::ApplyFabricResponse {
             header,
             changes: part.iter().map(Change::to_message).collect(),
-            generation: generation.unwrap_or(0),
+            generation,
         };
         self.tell(Ok(answer)).await;
     }
@@ -287,6 +383,16 @@ impl Client {
             self.0 = None;
         }
     }
+}
+
+/// A hash of what is declared, however it was divided, in whatever order it came, and for whatever generation.
+fn content(target: &Topology) -> u64 {
+    let mut hasher = fnv::FnvHasher::default();
+    hasher.write(target.display_name().as_bytes());
+    for fact in target.facts() {
+        hasher.write(&fact.encode());
+    }
+    hasher.finish()
 }
 
 /// What the last part of an answer says of the whole.
@@ -320,8 +426,10 @@ impl Declaration {
 
 /// Octets of a declaration: the most links and host ports that there can be, with their addresses, are a half of it.
 const OCTETS_MAX: usize = 256 << 20;
-/// Some hundred KiB of facts: the log goes on between two of them. A fact has 12 KiB at most, with all its labels.
+/// Some hundred KiB of facts: the log goes on between two of them.
 const PART_MAX: usize = 400;
+/// A fact has 12 KiB at most, with all its labels; a watcher hears a batch in one answer.
+const PART_OCTETS: usize = 512 << 10;
 /// As for a single change; each may wait for a new leader.
 const ATTEMPTS_MAX: usize = 64;
 /// A client that does not end its declaration by then holds one of few places.

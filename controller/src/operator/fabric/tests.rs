@@ -1,7 +1,10 @@
 //! The service as a client meets it.
 
+use axum::body::Body;
+use axum::http;
 use prost_types::FieldMask;
 use tonic::Code;
+use tower::ServiceExt;
 use weft_store::{Batch, Outcome};
 
 use super::*;
@@ -314,5 +317,142 @@ async fn a_later_part_says_nothing_else_of_the_whole() {
     assert_eq!(lone.generation().await.unwrap(), 0);
     let below = lone.hosts(-1, "").await.unwrap_err();
     assert_eq!(fields(&below), ["page_size"]);
+    lone.stop().await;
+}
+
+/// What is wrong with one field hides nothing that is wrong with another one, wherever it is found.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_of_a_change_is_named_at_once() {
+    let mut lone = Lone::start().await;
+    let end = |switch_name: &str, address: &str| {
+        Some(proto::LinkEnd {
+            switch_name: switch_name.to_owned(),
+            interface_name: "eth1".to_owned(),
+            address: address.to_owned(),
+        })
+    };
+    let create = proto::CreateLinkRequest {
+        resource: Some(proto::Link {
+            a: end("leaf9", "x"),
+            b: end("spine9", "192.0.2.1"),
+            ..Default::default()
+        }),
+        request_id: "7".to_owned(),
+        ..Default::default()
+    };
+    let refused = lone.client.create_link(create).await.unwrap_err();
+    let expected = [
+        "request_id",
+        "resource.capacity_bps",
+        "resource.a.address",
+        "resource.a.switch_name",
+        "resource.b.switch_name",
+    ];
+    assert_eq!(fields(&refused), expected);
+    let none = proto::DeleteLinkRequest {
+        request_id: "7".to_owned(),
+        ..Default::default()
+    };
+    let refused = lone.client.delete_link(none).await.unwrap_err();
+    assert_eq!(fields(&refused), ["request_id", "name"]);
+    let none = proto::GetLinkRequest::default();
+    let refused = lone.client.get_link(none).await.unwrap_err();
+    assert_eq!(fields(&refused), ["name"]);
+    let both = lone.hosts(-1, "links/h2").await.unwrap_err();
+    assert_eq!(fields(&both), ["page_size", "page_token"]);
+    assert_eq!(lone.generation().await.unwrap(), 0);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_of_an_update_is_named_at_once() {
+    let mut lone = Lone::start().await;
+    lone.create("h1", "").await.unwrap();
+    let mask = |paths: &[&str]| {
+        Some(FieldMask {
+            paths: paths.iter().map(|it| (*it).to_owned()).collect(),
+        })
+    };
+    for (name, paths, expected) in [
+        (
+            "",
+            ["colour", "shape"],
+            &["request_id", "resource.name", "update_mask", "update_mask"][..],
+        ),
+        (
+            "h1",
+            ["colour", "labels"],
+            &["request_id", "update_mask", "resource.labels"],
+        ),
+    ] {
+        let update = proto::UpdateHostRequest {
+            resource: Some(proto::Host {
+                labels: [(String::new(), String::new())].into(),
+                etag: "stale".to_owned(),
+                ..host(name)
+            }),
+            update_mask: mask(&paths),
+            request_id: "7".to_owned(),
+            ..Default::default()
+        };
+        let refused = lone.client.update_host(update).await.unwrap_err();
+        assert_eq!(fields(&refused), expected);
+    }
+    assert_eq!(lone.generation().await.unwrap(), 1);
+    lone.stop().await;
+}
+
+/// The names of a megabyte and the messages that no handler sees.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_long_or_unknown_is_refused_with_a_reason() {
+    let mut lone = Lone::start().await;
+    let long = proto::GetHostRequest {
+        name: "葉".repeat(1 << 20),
+    };
+    let refused = lone.client.get_host(long).await.unwrap_err();
+    assert_eq!(
+        reason(&refused),
+        (Code::NotFound, "NO_SUCH_RESOURCE".to_owned())
+    );
+    let longer = proto::GetHostRequest {
+        name: "x".repeat(5 << 20),
+    };
+    let refused = lone.client.get_host(longer).await.unwrap_err();
+    let expected = (Code::ResourceExhausted, "MESSAGE_TOO_LARGE".to_owned());
+    assert_eq!(reason(&refused), expected);
+    for (path, body, code, expected) in [
+        (
+            "/weft.v1.FabricService/GetHost",
+            &b"\0\0\0\0\x01\xff"[..],
+            Code::InvalidArgument,
+            "MALFORMED_MESSAGE",
+        ),
+        (
+            "/weft.v1.FabricService/GetHost",
+            b"\0\0\0\0\x09x",
+            Code::InvalidArgument,
+            "MALFORMED_MESSAGE",
+        ),
+        (
+            "/weft.v1.FabricService/GetNothing",
+            b"\0\0\0\0\0",
+            Code::Unimplemented,
+            "UNKNOWN_METHOD",
+        ),
+        (
+            "/weft.v1.NoService/Get",
+            b"\0\0\0\0\0",
+            Code::Unimplemented,
+            "UNKNOWN_METHOD",
+        ),
+    ] {
+        let request = http::Request::post(path)
+            .version(http::Version::HTTP_2)
+            .header(http::header::CONTENT_TYPE, "application/grpc")
+            .body(Body::from(body));
+        let answer = lone.http.clone().oneshot(request.unwrap()).await.unwrap();
+        let refused = Status::from_header_map(answer.headers()).expect(path);
+        assert_eq!(reason(&refused), (code, expected.to_owned()), "{path}");
+    }
     lone.stop().await;
 }

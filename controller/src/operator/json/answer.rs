@@ -40,15 +40,17 @@ pub(super) fn refusal(status: &Status) -> Response<Body> {
 
 /// A change that is not JSON.
 pub(super) fn media_type() -> Response<Body> {
-    let status = Status::invalid_argument("Content-Type: a change is application/json");
-    refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, &status)
+    refused(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        &super::super::refusal::not_json(),
+    )
 }
 
 /// The path takes other methods.
 pub(super) fn other_methods(methods: &BTreeSet<&'static str>) -> Response<Body> {
     let allowed: Vec<_> = methods.iter().copied().collect();
     let allowed = allowed.join(", ");
-    let status = Status::unimplemented(format!("this path takes {allowed}"));
+    let status = super::super::refusal::other_methods(&allowed);
     let mut answer = refused(StatusCode::METHOD_NOT_ALLOWED, &status);
     if let Ok(allowed) = HeaderValue::from_str(&allowed) {
         answer.headers_mut().insert(header::ALLOW, allowed);

@@ -18,6 +18,11 @@ pub(super) struct Answers {
     received: BytesMut,
 }
 
+/// The path of a call of gRPC, after the first `/`.
+pub(super) fn path(method: &MethodDescriptor) -> String {
+    format!("{}/{}", method.parent_service().full_name(), method.name())
+}
+
 /// Makes a call with the messages of a request.
 ///
 /// # Errors
@@ -35,8 +40,7 @@ pub(super) async fn make(
         octets.put_u32(length);
         part.encode(&mut octets).map_err(|_| refusal::defect())?;
     }
-    let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-    let inner = Request::post(path)
+    let inner = Request::post(format!("/{}", path(method)))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(Body::from(octets.freeze()));

@@ -202,7 +202,16 @@ impl Book {
     }
 
     fn documented(&mut self, field: &FieldDescriptor) -> Value {
+        // In the JSON of Protocol Buffers null is a field that is not there.
         let mut schema = self.field(field);
+        match schema
+            .get("type")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+        {
+            Some(kind) => schema["type"] = json!([kind, "null"]),
+            None => schema = json!({"anyOf": [schema, {"type": "null"}]}),
+        }
         let text = self.text(&field.parent_message().parent_file(), field.path());
         schema["description"] = Value::from(text);
         schema

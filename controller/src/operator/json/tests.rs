@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use axum::body::Body;
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{Method, Request, StatusCode, Version, header};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tonic::transport::server::TcpConnectInfo;
@@ -175,10 +175,7 @@ async fn a_foreign_page_is_not_let_in() {
             (403, "FOREIGN_ORIGIN"),
         ),
         (with(header::ORIGIN, "null"), (403, "FOREIGN_ORIGIN")),
-        (
-            with(header::CONTENT_TYPE, "text/plain"),
-            (415, "INVALID_ARGUMENT"),
-        ),
+        (with(header::CONTENT_TYPE, "text/plain"), (415, "NOT_JSON")),
     ] {
         let (status, reason, _) = refused(&lone, request).await;
         assert_eq!((status, reason.as_str()), expected);
@@ -320,5 +317,105 @@ async fn the_document_describes_each_call_and_refers_to_nothing_that_is_not_ther
         link["description"],
         "REQUIRED. Bits per second in each direction."
     );
+    lone.stop().await;
+}
+
+/// Each call of the contract has a handler: none is there in words alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_of_the_contract_is_served() {
+    let lone = Lone::start().await;
+    let services = weft_proto::json::pool().services();
+    let mut calls = 0;
+    for service in services.filter(|it| it.package_name() == "weft.v1") {
+        for method in service.methods() {
+            let path = format!("/{}/{}", service.full_name(), method.name());
+            // An empty message: no compression, no octets.
+            let request = Request::post(&path)
+                .version(Version::HTTP_2)
+                .header(header::CONTENT_TYPE, "application/grpc")
+                .body(Body::from(vec![0; 5]));
+            let answer = lone.http.clone().oneshot(request.unwrap());
+            let answer = answer.await.unwrap();
+            let code = answer.headers().get("grpc-status");
+            assert_ne!(code.map(|code| code.as_bytes()), Some(&b"12"[..]), "{path}");
+            calls += 1;
+        }
+    }
+    assert!(calls > 40, "{calls}");
+    lone.stop().await;
+}
+
+/// A page of another site sends what it likes to an address that it may not read from, and its browser asks nobody first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_asks_no_service() {
+    let lone = Lone::start().await;
+    let delete = weft_proto::v1::DeleteHostRequest {
+        name: "h1".to_owned(),
+        ..Default::default()
+    };
+    ask(&lone, "POST", "/v1/hosts", json!({"name": "h1"})).await;
+    let mut octets = vec![0, 0, 0, 0, 4];
+    prost::Message::encode(&delete, &mut octets).unwrap();
+    let path = "/weft.v1.FabricService/DeleteHost";
+    for (version, origin) in [
+        (Version::HTTP_11, None),
+        (Version::HTTP_11, Some("http://192.0.2.66")),
+        (Version::HTTP_2, Some("http://127.0.0.1:7401")),
+    ] {
+        for kind in ["text/plain", "application/grpc"] {
+            let mut request = Request::post(path)
+                .version(version)
+                .header(header::CONTENT_TYPE, kind);
+            if let Some(origin) = origin {
+                request = request.header(header::ORIGIN, origin);
+            }
+            let request = request.body(Body::from(octets.clone())).unwrap();
+            let (number, reason, _) = refused(&lone, request).await;
+            assert_eq!((number, reason.as_str()), (403, "NOT_GRPC"));
+        }
+    }
+    let (status, _) = ask(&lone, "GET", "/v1/hosts/h1", Value::Null).await;
+    assert_eq!(status, StatusCode::OK);
+    lone.stop().await;
+}
+
+/// Unknown fields, filters and paths of a mask; tokens of other lists: method, path and body, and what is said of it.
+const MISTAKES: &str = r#"
+GET /v1/routes?colour=red - INVALID_FIELDS colour
+GET /v1/routes?vni=x - INVALID_FIELDS vni
+GET /v1/routes?mac=zz - INVALID_FIELDS mac
+GET /v1/routes?page_token=hosts/h1 - INVALID_FIELDS page_token
+GET /v1/hosts?page_size=-1 - INVALID_FIELDS page_size
+GET /v1/watch?routes.colour=red - INVALID_FIELDS routes.colour
+GET /v1/watch?kinds=99 - INVALID_FIELDS kinds[0]
+GET /v1/watch?after_revision=18446744073709551615 - REVISION_IN_FUTURE
+POST /v1/hosts {"name":"h1","colour":"red"} INVALID_FIELDS colour
+POST /v1/hosts {"name":""} INVALID_FIELDS resource.name
+PATCH /v1/links/leaf1:eth1--spine1:eth1?update_mask=colour {} INVALID_FIELDS update_mask
+PATCH /v1/links/leaf1:eth1--spine1:eth1?etag=stale {} INVALID_FIELDS etag
+PATCH /v1/links/leaf1:eth1--spine1:eth1 {"etag":"stale"} ETAG_MISMATCH
+DELETE /v1/switches/leaf1 - IN_USE
+DELETE /v1/hosts/nobody - NO_SUCH_RESOURCE
+POST /v1/peers/192.0.2.1:reset {} NO_SUCH_RESOURCE
+POST /v1/peers/192.0.2.1:refresh {} INVALID_FIELDS direction
+GET /v1/nothing - NO_SUCH_PATH
+PUT /v1/hosts {} UNKNOWN_METHOD
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_named_and_changes_nothing() {
+    let lone = Lone::start().await;
+    ask(&lone, "POST", "/v1/fabric:apply", fabric()).await;
+    let before = ask(&lone, "GET", "/v1/fabric", Value::Null).await.1["generation"].clone();
+    for mistake in MISTAKES.trim().lines() {
+        let words: Vec<&str> = mistake.split(' ').collect();
+        let body = words[2].trim_start_matches('-').to_owned();
+        let (number, reason, fields) = refused(&lone, request(words[0], words[1], body)).await;
+        assert!((400..500).contains(&number), "{mistake}: {number}");
+        assert_eq!(reason, words[3], "{mistake}");
+        assert_eq!(fields, words[4..], "{mistake}");
+    }
+    let after = ask(&lone, "GET", "/v1/fabric", Value::Null).await.1["generation"].clone();
+    assert_eq!(before, after);
     lone.stop().await;
 }

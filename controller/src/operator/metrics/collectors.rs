@@ -38,13 +38,22 @@ pub(super) fn register(registry: &mut Registry, collectors: &BTreeMap<String, Co
     }
     registry.register(
         "bmp_connected",
-        "1 if the collector is connected",
+        "1 if the BMP collector is connected",
         connected,
     );
-    let help = "Connections that were made to the collector";
+    let help = "Connections made to the collector";
     registry.register("bmp_connections", help, connections);
-    registry.register("bmp_messages", "Messages to the collector", messages);
-    registry.register_with_unit("bmp_sent", "Octets to the collector", Unit::Bytes, octets);
-    let help = "Times that the collector read too slowly and was dropped";
+    registry.register(
+        "bmp_messages",
+        "BMP messages sent to the collector",
+        messages,
+    );
+    registry.register_with_unit(
+        "bmp_sent",
+        "Octets sent to the collector",
+        Unit::Bytes,
+        octets,
+    );
+    let help = "Times the collector was disconnected because it read too slowly";
     registry.register("bmp_overruns", help, overruns);
 }

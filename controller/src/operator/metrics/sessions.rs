@@ -227,32 +227,33 @@ impl Sessions {
     fn register(self, registry: &mut Registry) {
         let help = "State of RFC 4273: 1 idle, 2 connect, 3 active, 4 opensent, 5 openconfirm, 6 established";
         registry.register("bgp_peer_state", help, self.state);
-        let help = "Time in Established";
+        let help = "Time in Established; 0 outside";
         registry.register_with_unit("bgp_peer_uptime", help, Unit::Seconds, self.uptime);
-        let help = "Messages by direction and type";
+        let help = "BGP messages by direction and type";
         registry.register("bgp_messages", help, self.messages);
-        registry.register("bgp_prefixes", "Prefixes by table", self.prefixes);
-        let help = "NLRI that were not kept";
+        let help = "Routes of the peer in a table, by family";
+        registry.register("bgp_prefixes", help, self.prefixes);
+        let help = "NLRI of the peer that were not kept, by reason";
         registry.register("bgp_routes_refused", help, self.refused);
         let help = "NLRI that could not be read, by route type: unknown or malformed";
         registry.register("bgp_nlri_discarded", help, self.discarded);
-        let help = "NLRI that were kept although they break a rule of the fabric";
+        let help = "NLRI that were kept although they break a rule of the guard, by rule";
         registry.register("bgp_routes_suspect", help, self.suspect);
-        let help = "Times there was room for refused routes, by whether the peer can be asked";
+        let help = "Times there was room for routes that a limit had refused, by whether the peer could be asked for them again";
         registry.register("bgp_routes_asked_again", help, self.asked);
         let help = "UPDATEs with an attribute that is not passed on, by its code";
         registry.register("bgp_attributes_dropped", help, self.dropped);
         let help = "UPDATEs with a fault that did not end the session, by the rule they break";
         registry.register("bgp_updates_malformed", help, self.malformed);
-        let help = "1 if a limit of the peer came near in this session";
+        let help = "1 if the routes of the peer came near a limit in this session; absent while they have not";
         registry.register("bgp_limits_near", help, self.near);
-        let help = "Routes that were not sent since the peer does not want them";
+        let help = "Routes that were not sent because the peer wants none of their route targets";
         registry.register("bgp_routes_unwanted", help, self.unwanted);
-        let help = "Octets that were not sent since the peer does not want them";
-        registry.register_with_unit("bgp_unwanted", help, Unit::Bytes, self.spared);
-        let help = "1 if BFD says that the path to the peer is up";
+        let help = "Octets of those routes that were not sent because the peer wants none of their route targets";
+        registry.register_with_unit("bgp_routes_unwanted", help, Unit::Bytes, self.spared);
+        let help = "1 if BFD says that the path to the peer is up; absent without BFD";
         registry.register("bfd_up", help, self.bfd);
-        let help = "1 if the peer is refused since another one has its router id and AS";
+        let help = "1 if the session is refused because another peer has its router id and AS";
         registry.register("bgp_peer_refused", help, self.rivals);
     }
 }

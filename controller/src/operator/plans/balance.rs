@@ -2,15 +2,16 @@
 
 use tonic::Status;
 use weft_proto::v1 as proto;
-use weft_store::{Batch, Op, Outcome};
+use weft_store::Op;
 
 use super::super::access::Identity;
-use super::super::refusal;
+use super::super::{agreed, once, refusal};
 use crate::consensus::Consensus;
 use crate::fabric::fact::InvalidFabric;
 use crate::fabric::mode::{self, Mode, Modes};
 use crate::fabric::topology::{Role, Topology};
-use crate::ledger::{self, FactKey, FactPrefix};
+use crate::ledger::{self, FactKey, FactPrefix, RequestId};
+use crate::speaker::Shared;
 
 /// The modes as they are agreed now, and up to where.
 pub(super) async fn modes(consensus: &Consensus) -> Result<(Modes, u64), Status> {
@@ -18,7 +19,7 @@ pub(super) async fn modes(consensus: &Consensus) -> Result<(Modes, u64), Status>
     let index = index.ok_or_else(refusal::no_majority)?;
     let mut modes = Modes::default();
     for fact in consensus.view().scan(&FactPrefix::Balance.encode()) {
-        let (key, value) = fact.map_err(|error| Status::internal(error.to_string()))?;
+        let (key, value) = fact.map_err(refusal::failed)?;
         if let Some(FactKey::Balance(leaf)) = FactKey::decode(&key) {
             modes.set(leaf, Some(ledger::decode_mode(&value).unwrap_or(Mode::Off)));
         }
@@ -26,51 +27,53 @@ pub(super) async fn modes(consensus: &Consensus) -> Result<(Modes, u64), Status>
     Ok((modes, index))
 }
 
-/// Sets the mode of a leaf of the fabric; of all, if none is named. The index of the change.
+/// Sets the mode of a leaf of the fabric, or of all. The index of the change.
 pub(super) async fn set(
-    consensus: &Consensus,
-    topology: Option<&Topology>,
+    shared: &Shared,
+    topology: &Topology,
     request: &proto::SetBalanceRequest,
     by: Identity,
 ) -> Result<u64, Status> {
-    let (leaf, mode) = read(request)?;
+    let (leaf, mode, id) = read(request)?;
     if let Some(leaf) = leaf {
         known(topology, leaf)?;
     }
-    match consensus
-        .propose(batch(leaf.unwrap_or_default(), mode))
-        .await
-    {
-        Outcome::Applied { index } => {
-            tracing::info!(leaf, ?mode, %by, "balance set");
-            Ok(index)
-        }
-        Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => {
-            Err(refusal::outcome_unknown())
-        }
-    }
+    let content = proto::SetBalanceRequest {
+        request_id: String::new(),
+        ..request.clone()
+    };
+    let content = once::content("SetBalance", &content);
+    let ops = ops(leaf.unwrap_or_default(), mode);
+    let index = agreed::once(shared, id, content, ops).await?;
+    tracing::info!(leaf, ?mode, %by, "balance set");
+    Ok(index)
 }
 
-fn read(request: &proto::SetBalanceRequest) -> Result<(Option<&str>, Mode), Status> {
+type Read<'a> = (Option<&'a str>, Mode, Option<RequestId>);
+
+fn read(request: &proto::SetBalanceRequest) -> Result<Read<'_>, Status> {
     let mut faults = InvalidFabric::default();
+    let id = once::id(&request.request_id, &mut faults);
     let mode = mode::from_message(request.mode);
     if mode.is_none() {
         faults.fault("mode", "not off, shadow or on");
     }
     let leaf = request.leaf_name.as_deref();
-    // An empty name would be that of all.
-    if leaf == Some("") {
-        faults.fault("leaf_name", "empty; absent for all leaves");
+    match (leaf, request.all_leaves) {
+        // An empty name would be that of all.
+        (None | Some(""), false) => faults.fault("leaf_name", "missing; all_leaves is for all"),
+        (Some(_), true) => faults.fault("all_leaves", "a leaf is named too"),
+        (Some(_), false) | (None, true) => {}
     }
     match mode.filter(|_| faults.is_empty()) {
-        Some(mode) => Ok((leaf, mode)),
+        Some(mode) => Ok((leaf, mode, id)),
         None => Err(refusal::invalid(&faults)),
     }
 }
 
 /// Whether the fabric has such a leaf.
-pub(super) fn known(topology: Option<&Topology>, leaf: &str) -> Result<(), Status> {
-    let switch = topology.and_then(|topology| topology.switch(&leaf.into()));
+pub(super) fn known(topology: &Topology, leaf: &str) -> Result<(), Status> {
+    let switch = topology.switch(&leaf.into());
     match switch.map(|switch| switch.role) {
         Some(Role::Leaf) => Ok(()),
         Some(Role::Spine) => {
@@ -82,22 +85,18 @@ pub(super) fn known(topology: Option<&Topology>, leaf: &str) -> Result<(), Statu
 }
 
 /// All leaves: none has a mode of its own any more.
-fn batch(leaf: &str, mode: Mode) -> Batch {
+fn ops(leaf: &str, mode: Mode) -> Vec<Op> {
     let put = ledger::put(&FactKey::Balance(leaf), ledger::encode_mode(mode));
     let prefix = FactPrefix::Balance.encode();
-    let ops = match leaf {
+    match leaf {
         "" => vec![Op::DeletePrefix { prefix }, put],
         _ => vec![put],
-    };
-    Batch {
-        conditions: Vec::new(),
-        ops,
     }
 }
 
 /// The modes of the leaves of the fabric.
-pub(super) fn to_message(modes: &Modes, topology: Option<&Topology>) -> proto::Balance {
-    let switches = topology.into_iter().flat_map(Topology::switches);
+pub(super) fn to_message(modes: &Modes, topology: &Topology) -> proto::Balance {
+    let switches = topology.switches();
     let leaves = switches.filter(|switch| switch.role == Role::Leaf);
     let leaves = leaves.map(|leaf| proto::LeafBalance {
         leaf_name: leaf.name.to_string(),
@@ -119,17 +118,17 @@ mod tests {
 
     #[test]
     fn a_mode_for_all_forgets_those_of_single_leaves() {
-        let Op::DeletePrefix { prefix } = &batch("", Mode::Off).ops[0] else {
+        let Op::DeletePrefix { prefix } = &ops("", Mode::Off)[0] else {
             panic!("nothing is forgotten");
         };
         assert_eq!(FactPrefix::decode(prefix), Some(FactPrefix::Balance));
-        assert_eq!(batch("leaf1", Mode::Off).ops.len(), 1);
+        assert_eq!(ops("leaf1", Mode::Off).len(), 1);
     }
 
     #[test]
     fn a_switch_that_is_no_leaf_is_refused_by_name() {
         let topology = leaf_spine(1, 1);
-        let refusal = |leaf| known(Some(&topology), leaf).map_err(|it| it.message().to_owned());
+        let refusal = |leaf| known(&topology, leaf).map_err(|it| it.message().to_owned());
         assert_eq!(refusal("leaf1"), Ok(()));
         let said = refusal("leaf9").unwrap_err();
         assert_eq!(said, "leaf_name: no leaf is named \"leaf9\"");
@@ -141,13 +140,25 @@ mod tests {
 
     #[test]
     fn an_empty_name_is_not_all_leaves() {
-        let request = |leaf: Option<&str>, mode: proto::BalanceMode| proto::SetBalanceRequest {
-            leaf_name: leaf.map(str::to_owned),
-            mode: mode.into(),
-        };
-        let all = request(None, proto::BalanceMode::Off);
-        assert_eq!(read(&all).unwrap(), (None, Mode::Off));
-        let refused = read(&request(Some(""), proto::BalanceMode::Unspecified)).unwrap_err();
+        let request =
+            |leaf: Option<&str>, all_leaves, mode: proto::BalanceMode| proto::SetBalanceRequest {
+                leaf_name: leaf.map(str::to_owned),
+                mode: mode.into(),
+                all_leaves,
+                ..proto::SetBalanceRequest::default()
+            };
+        let all = request(None, true, proto::BalanceMode::Off);
+        assert_eq!(read(&all).unwrap(), (None, Mode::Off, None));
+        for (leaf, all_leaves, field) in [
+            (None, false, "leaf_name"),
+            (Some("leaf1"), true, "all_leaves"),
+            (Some(""), true, "all_leaves"),
+        ] {
+            let request = request(leaf, all_leaves, proto::BalanceMode::On);
+            assert_eq!(lone::fields(&read(&request).unwrap_err()), [field]);
+        }
+        let none = request(Some(""), false, proto::BalanceMode::Unspecified);
+        let refused = read(&none).unwrap_err();
         let said = "mode: not off, shadow or on; and 1 more";
         assert_eq!(refused.message(), said);
         assert_eq!(lone::fields(&refused), ["mode", "leaf_name"]);
@@ -157,7 +168,7 @@ mod tests {
     fn every_leaf_is_listed_with_what_holds_for_it() {
         let mut modes = Modes::default();
         modes.set("leaf2", Some(Mode::On));
-        let balance = to_message(&modes, Some(&leaf_spine(2, 1)));
+        let balance = to_message(&modes, &leaf_spine(2, 1));
         let leaves: Vec<_> = balance
             .leaves
             .iter()

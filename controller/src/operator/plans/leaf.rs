@@ -22,14 +22,16 @@ pub(super) struct Place {
 
 /// A page of plans that is filled.
 struct Filling {
+    /// The generation of the fabric that the plan covers.
+    covers: u64,
     plans: Vec<proto::LeafPlan>,
     octets: usize,
 }
 
 /// The plan of one leaf, as long as a client takes the message.
-pub(super) fn one(plan: &Plan, leaf: &SwitchName) -> Result<proto::LeafPlan, Status> {
+pub(super) fn one(plan: &Plan, covers: u64, leaf: &SwitchName) -> Result<proto::LeafPlan, Status> {
     let derived = derive(plan, leaf)?;
-    let mut message = empty(plan, leaf);
+    let mut message = empty(plan, covers, leaf);
     message.entries = derived.iter().flat_map(LeafPlan::to_messages).collect();
     match message.encoded_len() > MESSAGE_OCTETS_MAX {
         true => Err(refusal::too_large("ListLeafPlans")),
@@ -40,11 +42,13 @@ pub(super) fn one(plan: &Plan, leaf: &SwitchName) -> Result<proto::LeafPlan, Sta
 /// A page of plans, of one leaf if it is named, and the token of the next page. Only the leaves of the page are derived.
 pub(super) fn page(
     plan: &Plan,
+    covers: u64,
     only: Option<&SwitchName>,
     after: Option<&Place>,
     size: usize,
 ) -> Result<(Vec<proto::LeafPlan>, String), Status> {
     let mut page = Filling {
+        covers,
         plans: Vec::new(),
         octets: 0,
     };
@@ -89,7 +93,7 @@ impl Filling {
         let derived = derive(plan, leaf)?;
         let entries = derived.iter().flat_map(|derived| &derived.entries);
         let rest = entries.filter(|(prefix, _)| begun.is_none_or(|begun| **prefix > begun));
-        let mut message = empty(plan, leaf);
+        let mut message = empty(plan, self.covers, leaf);
         let mut last = None;
         for (prefix, entry) in rest {
             let entry = entry.to_message(prefix);
@@ -113,11 +117,12 @@ impl Filling {
     }
 }
 
-fn empty(plan: &Plan, leaf: &SwitchName) -> proto::LeafPlan {
+fn empty(plan: &Plan, covers: u64, leaf: &SwitchName) -> proto::LeafPlan {
     proto::LeafPlan {
         leaf_name: leaf.to_string(),
         plan_revision: revision(plan),
         entries: Vec::new(),
+        fabric_generation: revision(plan).map(|_| covers),
     }
 }
 
@@ -187,6 +192,7 @@ fn diff_of(led: &Led, plan: &Plan, leaf: &SwitchName) -> Result<proto::LeafPlanD
     Ok(proto::LeafPlanDiff {
         leaf_name: leaf.to_string(),
         plan_revision: revision(plan),
+        fabric_generation: revision(plan).map(|_| led.covers()),
         mode: mode::to_message(led.modes().of(leaf.as_str())).into(),
         ..diff
     })
@@ -202,7 +208,7 @@ fn unknown(why: NotComparedReason) -> proto::LeafPlanDiff {
 /// None before the first plan that has the leaf.
 fn derive(plan: &Plan, leaf: &SwitchName) -> Result<Option<LeafPlan>, Status> {
     let derived = plan.leaf(leaf).transpose();
-    derived.map_err(|error| Status::internal(error.to_string()))
+    derived.map_err(refusal::failed)
 }
 
 /// What tokens of pages of plans begin with.
@@ -236,7 +242,7 @@ mod tests {
     fn all(plan: &Plan, only: Option<&SwitchName>, size: usize) -> (Vec<(String, usize)>, usize) {
         let (mut leaves, mut pages, mut after) = (Vec::<(String, usize)>::new(), 0, None);
         loop {
-            let (plans, token) = page(plan, only, after.as_ref(), size).unwrap();
+            let (plans, token) = page(plan, 1, only, after.as_ref(), size).unwrap();
             assert!(!plans.is_empty() && plans.len() <= size);
             let octets: usize = plans.iter().map(Message::encoded_len).sum();
             assert!(octets <= OCTETS_MAX + 1024 * plans.len(), "{octets}");
@@ -256,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_plan_of_one_leaf_has_its_entries_alone() {
-        let shown = one(&plan(3, 2), &"leaf1".into()).unwrap();
+        let shown = one(&plan(3, 2), 7, &"leaf1".into()).unwrap();
         let to: Vec<_> = shown
             .entries
             .iter()
@@ -289,10 +295,15 @@ mod tests {
     #[test]
     fn a_leaf_that_is_not_planned_yet_has_no_entries() {
         let leaf = SwitchName::from("leaf1");
-        let (plans, token) = page(&Plan::default(), Some(&leaf), None, 10).unwrap();
+        let (plans, token) = page(&Plan::default(), 7, Some(&leaf), None, 10).unwrap();
         assert_eq!((plans.len(), token.as_str()), (1, ""));
         assert_eq!((plans[0].plan_revision, plans[0].entries.len()), (None, 0));
-        assert!(page(&Plan::default(), None, None, 10).unwrap().0.is_empty());
+        assert!(
+            page(&Plan::default(), 7, None, None, 10)
+                .unwrap()
+                .0
+                .is_empty()
+        );
     }
 
     #[test]

@@ -215,7 +215,7 @@ async fn send(parts: &Parts, part: proto::ExportMrtResponse) -> Result<(), Statu
 }
 
 fn failed(error: Error) -> Status {
-    Status::internal(error.to_string())
+    refusal::failed(error)
 }
 
 /// Places looked at, and destinations copied, at a time: about a millisecond of the tables' thread.

@@ -1,7 +1,6 @@
-//! Which routes are wanted, in which order, in pages. The tables' thread looks at a part of the table at a time, and copies
-//! what may be on the page.
+//! Which routes are wanted, in which order, in pages. The tables' thread looks at a part of the table at a time for their keys,
+//! and copies what is on the page.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use weft_bgp::attribute::{ExtendedCommunity, NextHop};
@@ -12,6 +11,7 @@ use weft_evpn::mac::Mac;
 use weft_proto::v1 as proto;
 
 use super::super::PART;
+use super::super::page::list::List;
 use super::super::page::{self, Page};
 use super::explain::{self, Sessions};
 use super::row::{self, Name, Row};
@@ -60,32 +60,18 @@ impl Filter {
 #[derive(Clone, Debug)]
 pub(in crate::operator) struct Wanted<N: Nlri> {
     filter: Filter,
-    /// Only what comes after it.
-    after: Option<N::Key>,
+    /// Only what comes after it, of a list that is complete up to a revision.
+    after: Option<(N::Key, u64)>,
     /// Destinations.
     size: usize,
-    /// Where the keys behind are kept.
-    list: Option<u64>,
 }
 
-/// Destinations of a page by key, and whether there are more behind.
+/// Destinations of a page in order.
 #[derive(Debug)]
 pub(in crate::operator) struct Found<N: Nlri> {
-    destinations: BTreeMap<N::Key, Copied<N>>,
-    more: bool,
-}
-
-impl<N: Nlri> Found<N> {
-    /// How many there are so far.
-    pub(super) fn len(&self) -> usize {
-        self.destinations.len()
-    }
-}
-
-/// What a part of the table may add to a page, in no meaningful order.
-pub(in crate::operator) struct Part<N: Nlri> {
     destinations: Vec<(N::Key, Copied<N>)>,
-    more: bool,
+    /// There are more behind this one.
+    next: Option<N::Key>,
 }
 
 /// A destination with all its paths, wanted or not, and the place of the best one with the step that chose it.
@@ -102,21 +88,15 @@ impl<N: Row> Wanted<N> {
         after: Option<&str>,
         size: usize,
     ) -> Option<Self> {
-        let (after, list) = match after {
-            None => (None, None),
-            Some(after) => {
-                let (key, list) = match after.split_once('@') {
-                    Some((key, list)) => (key, Some(u64::from_str_radix(list, 16).ok()?)),
-                    None => (after, None),
-                };
-                (Some(N::key_from_octets(&from_hex(key)?)?), list)
-            }
+        let key = |text: &str| N::key_from_octets(&from_hex(text)?);
+        let after = match after {
+            None => None,
+            Some(after) => Some(page::place_read(after, key)?),
         };
         Some(Self {
             filter,
             after,
             size,
-            list,
         })
     }
 
@@ -125,22 +105,14 @@ impl<N: Row> Wanted<N> {
         &self.filter
     }
 
-    /// Whether it is a page behind the first one.
-    pub(super) fn goes_on(&self) -> bool {
-        self.after.is_some()
+    /// How many destinations.
+    pub(super) fn size(&self) -> usize {
+        self.size
     }
 
-    /// The list that the page is of, where its keys are kept.
-    pub(super) fn list(&self) -> Option<u64> {
-        self.list
-    }
-
-    /// The page is of this list; its next one goes on there.
-    pub(super) fn with_list(self, list: u64) -> Self {
-        Self {
-            list: Some(list),
-            ..self
-        }
+    /// Up to where the list is complete that the page is of; `None`: it is the first page.
+    pub(super) fn revision(&self) -> Option<u64> {
+        self.after.as_ref().map(|(_, revision)| *revision)
     }
 
     /// What all that is wanted is called beside its key, if it is known.
@@ -155,66 +127,78 @@ impl<N: Row> Wanted<N> {
 
     /// What is at one place of a table.
     pub(in crate::operator) fn at(&self, table: &Table<N>, key: &N::Key) -> Found<N> {
-        let found = table.get(key).filter(|it| self.wants_any(it));
-        let found = found.map(|it| (key.clone(), copied(&it)));
-        let is_later = self.after.as_ref().is_none_or(|after| key > after);
-        Found {
-            destinations: found.into_iter().filter(|_| is_later).collect(),
-            more: false,
-        }
-    }
-
-    /// What may be on the page of what is in the next places of the table, after a page of those before that ends at
-    /// `end`, and where to go on. Keys have no order in a table, so each page needs all of it.
-    pub(in crate::operator) fn part(
-        &self,
-        table: &Table<N>,
-        place: usize,
-        end: Option<&N::Key>,
-    ) -> (Part<N>, Option<usize>) {
-        let (part, next) = table.page(place, PART);
-        (self.nearest(part, end), next)
+        self.first(table.get(key).into_iter().collect())
     }
 
     /// What is on the page of what has a name; `None`: too many have it.
     pub(super) fn named(&self, table: &Table<N>, name: u64) -> Option<Found<N>> {
         let destinations: Vec<_> = table.named(name).take(PART + 1).collect();
-        let all = destinations.len() <= PART;
-        all.then(|| self.merge(Found::default(), self.nearest(destinations, None)))
+        (destinations.len() <= PART).then(|| self.first(destinations))
     }
 
-    /// The keys of all that is wanted in the next places of the table, in no meaningful order, and where to go on.
-    pub(super) fn keys(&self, table: &Table<N>, place: usize) -> (Vec<N::Key>, Option<usize>) {
+    fn first(&self, destinations: Vec<Destination<'_, N>>) -> Found<N> {
+        let keyed = self
+            .wanted(destinations)
+            .filter(|(key, _)| self.is_behind(key));
+        let mut keyed: Vec<_> = keyed.collect();
+        keyed.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let more = keyed.len() > self.size;
+        keyed.truncate(self.size);
+        let last = keyed.last().map(|(key, _)| key.clone());
+        let copies = keyed.into_iter().map(|(key, it)| (key, copied(&it)));
+        Found {
+            destinations: copies.collect(),
+            next: last.filter(|_| more),
+        }
+    }
+
+    /// The keys of all that is wanted in the next places of the table up to `end`, in no meaningful order, and where to go on.
+    pub(in crate::operator) fn keys(
+        &self,
+        table: &Table<N>,
+        place: usize,
+        end: Option<&N::Key>,
+    ) -> (Vec<N::Key>, Option<usize>) {
         let (part, next) = table.page(place, PART);
-        (self.wanted(part).map(|(key, _)| key).collect(), next)
+        let keys = self.wanted(part).map(|(key, _)| key);
+        let near = keys.filter(|key| end.is_none_or(|end| key <= end));
+        (near.collect(), next)
     }
 
-    /// What goes on a page after `found`, of keys in order: those from `place` on that are behind the page before. And where
-    /// to go on, unless the page is full.
+    /// What goes on a page after `found` destinations, of a list of keys: those from `place` on that are behind the page before.
+    /// And where to go on, unless the page is full.
     pub(super) fn among(
         &self,
         table: &Table<N>,
-        keys: &[N::Key],
+        list: &List<N::Key>,
         place: usize,
         found: usize,
-    ) -> (Part<N>, Option<usize>) {
-        let after = self.after.as_ref();
-        let begin = keys.partition_point(|key| after.is_some_and(|after| key <= after));
-        let mut part = Part {
-            destinations: Vec::new(),
-            more: false,
-        };
+    ) -> (Found<N>, Option<usize>) {
+        let keys = &list.items;
+        let begin = keys.partition_point(|key| !self.is_behind(key));
+        let mut part = Found::default();
+        let mut before = (begin + place).checked_sub(1).and_then(|at| keys.get(at));
         for key in keys.iter().skip(begin + place).take(PART) {
             if found + part.destinations.len() >= self.size {
-                part.more = true;
+                part.next = before.cloned();
                 return (part, None);
             }
             if let Some(destination) = table.get(key).filter(|it| self.wants_any(it)) {
                 part.destinations.push((key.clone(), copied(&destination)));
             }
+            before = Some(key);
         }
         let next = place + PART;
-        (part, (begin + next < keys.len()).then_some(next))
+        if begin + next < keys.len() {
+            return (part, Some(next));
+        }
+        part.next = before.filter(|_| list.more).cloned();
+        (part, None)
+    }
+
+    fn is_behind(&self, key: &N::Key) -> bool {
+        let after = self.after.as_ref();
+        after.is_none_or(|(after, _)| key > after)
     }
 
     fn wanted<'a>(
@@ -222,53 +206,15 @@ impl<N: Row> Wanted<N> {
         destinations: Vec<Destination<'a, N>>,
     ) -> impl Iterator<Item = (N::Key, Destination<'a, N>)> {
         let wanted = destinations.into_iter().filter(|it| self.wants_any(it));
-        let keyed = wanted.map(|destination| (destination.key(), destination));
-        keyed.filter(|(key, _)| self.after.as_ref().is_none_or(|after| key > after))
+        wanted.map(|destination| (destination.key(), destination))
     }
 
-    /// The first of what is wanted; nothing behind `end` is copied.
-    fn nearest(&self, destinations: Vec<Destination<'_, N>>, end: Option<&N::Key>) -> Part<N> {
-        let (mut near, mut more) = (Vec::new(), false);
-        for (key, destination) in self.wanted(destinations) {
-            match end.is_some_and(|end| key > *end) {
-                true => more = true,
-                false => near.push((key, destination)),
-            }
-        }
-        if near.len() > self.size {
-            near.select_nth_unstable_by(self.size, |(a, _), (b, _)| a.cmp(b));
-            near.truncate(self.size);
-            more = true;
-        }
-        let near = near.into_iter();
-        let copies = |(key, destination)| (key, copied(&destination));
-        let destinations = near.map(copies).collect();
-        Part { destinations, more }
-    }
-
-    /// With what another part of the table has.
-    pub(in crate::operator) fn merge(&self, mut found: Found<N>, part: Part<N>) -> Found<N> {
-        found.more |= part.more;
-        found.destinations.extend(part.destinations);
-        while found.destinations.len() > self.size {
-            found.destinations.pop_last();
-            found.more = true;
-        }
-        found
-    }
-
-    /// Where the page ends if it is full: nothing behind has to be copied any more.
-    pub(in crate::operator) fn end(&self, found: &Found<N>) -> Option<N::Key> {
-        let is_full = found.destinations.len() >= self.size;
-        let last = found.destinations.last_key_value();
-        last.filter(|_| is_full).map(|(key, _)| key.clone())
-    }
-
-    /// In words, with the token of the next page; in full with `sessions`.
+    /// In words, with the token of the next page, of a list that is complete up to `revision`; in full with `sessions`.
     pub(in crate::operator) fn page(
         &self,
         found: &Found<N>,
         sessions: Option<&Sessions<'_>>,
+        revision: u64,
     ) -> (Vec<proto::Route>, String) {
         let mut page = Page::new(self.size);
         let mut last = None;
@@ -278,14 +224,15 @@ impl<N: Row> Wanted<N> {
             }
             last = Some(key);
         }
-        let next = last.filter(|_| page.more || found.more).map(|last| {
+        let next = match page.more {
+            true => last,
+            false => found.next.as_ref(),
+        };
+        let next = next.map(|key| {
             let mut octets = Vec::new();
-            N::key_octets(last, &mut octets);
-            let key = to_hex(&octets);
-            match self.list {
-                Some(id) => page::token(&list::<N>(), format_args!("{key}@{id:x}")),
-                None => page::token(&list::<N>(), key),
-            }
+            N::key_octets(key, &mut octets);
+            let place = page::place(to_hex(&octets), revision);
+            page::token(&list::<N>(), place)
         });
         (page.rows, next.unwrap_or_default())
     }
@@ -310,11 +257,25 @@ impl<N: Row> Wanted<N> {
     }
 }
 
+impl<N: Nlri> Found<N> {
+    /// How many there are so far.
+    pub(super) fn len(&self) -> usize {
+        self.destinations.len()
+    }
+
+    /// With what comes behind.
+    pub(super) fn with(mut self, part: Self) -> Self {
+        self.destinations.extend(part.destinations);
+        self.next = part.next;
+        self
+    }
+}
+
 impl<N: Nlri> Default for Found<N> {
     fn default() -> Self {
         Self {
-            destinations: BTreeMap::new(),
-            more: false,
+            destinations: Vec::new(),
+            next: None,
         }
     }
 }
@@ -393,6 +354,7 @@ mod tests {
     use weft_evpn::route::{Labels, MacIp, MacIpKey};
     use weft_evpn::{Esi, EthernetTag, Label, Route};
 
+    use super::super::super::page::list::First;
     use super::*;
 
     fn prefix(number: u32) -> Prefix4 {
@@ -448,8 +410,10 @@ mod tests {
             };
             assert_eq!(all(&filter, 3).0.len(), count, "{name}");
         }
-        let filter = Filter::default();
-        assert!(Wanted::<Prefix4>::new(filter, Some("no token"), 1).is_none());
+        for token in ["no token", "cb007100", "cb007100@", "@7", "x@7"] {
+            let filter = Filter::default();
+            assert!(Wanted::<Prefix4>::new(filter, Some(token), 1).is_none());
+        }
     }
 
     fn page(
@@ -460,34 +424,65 @@ mod tests {
     ) -> (Vec<proto::Route>, String) {
         let after = page::after(&list::<Prefix4>(), token).unwrap();
         let wanted = Wanted::new(filter.clone(), after, size).unwrap();
-        let (mut found, mut place) = (Found::default(), Some(0));
-        while let Some(at) = place {
-            let end = wanted.end(&found);
-            let (part, next) = wanted.part(table, at, end.as_ref());
-            found = wanted.merge(found, part);
-            place = next;
+        assert_eq!(wanted.revision(), after.map(|_| 7));
+        let whole = found(&wanted, table, First::all());
+        if after.is_none() {
+            let first = First::new(size + 1, PartialEq::eq);
+            assert_eq!(found(&wanted, table, first), whole);
         }
-        let page = wanted.page(&found, None);
-        assert_eq!(by_keys(&wanted, table), page);
-        page
+        whole
     }
 
-    /// The same page, from keys in order.
-    fn by_keys(wanted: &Wanted<Prefix4>, table: &Table<Prefix4>) -> (Vec<proto::Route>, String) {
-        let (mut keys, mut place) = (Vec::new(), Some(0));
+    /// A page of the keys of a table, all or the first ones.
+    fn found<N: Row>(
+        wanted: &Wanted<N>,
+        table: &Table<N>,
+        mut first: First<N::Key>,
+    ) -> (Vec<proto::Route>, String) {
+        let mut place = Some(0);
         while let Some(at) = place {
-            let (part, next) = wanted.keys(table, at);
-            keys.extend(part);
+            let (part, next) = wanted.keys(table, at, first.end().as_ref());
+            first = first.with(part);
             place = next;
         }
-        keys.sort_unstable();
+        let list = first.finish(7);
         let (mut found, mut place) = (Found::default(), Some(0));
         while let Some(at) = place {
-            let (part, next) = wanted.among(table, &keys, at, found.len());
-            found = wanted.merge(found, part);
+            let (part, next) = wanted.among(table, &list, at, found.len());
+            found = found.with(part);
             place = next;
         }
-        wanted.page(&found, None)
+        wanted.page(&found, None, list.revision)
+    }
+
+    #[test]
+    fn a_page_of_routes_that_went_meanwhile_names_the_next_one() {
+        let peer = PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        };
+        let address = Ipv4Addr::new(192, 0, 2, 1).into();
+        let source = Arc::new(Source::new(peer, address, PeerKind::IbgpClient));
+        let mut table = Table::new();
+        let keys = (0..4).map(|number| prefix(number).key()).collect();
+        table.learn(&source, 0, prefix(3), Arc::new(Attributes::default()));
+        table.select();
+        let wanted = |token: &str| {
+            let after = page::after(&list::<Prefix4>(), token).unwrap();
+            Wanted::<Prefix4>::new(Filter::default(), after, 2).unwrap()
+        };
+        let mut keys = List {
+            items: keys,
+            more: true,
+            revision: 7,
+        };
+        keys.items.truncate(3);
+        let (found, next) = wanted("").among(&table, &keys, 0, 0);
+        assert_eq!(next, None);
+        let (routes, token) = wanted("").page(&found, None, 7);
+        assert!(routes.is_empty());
+        let (routes, _) = page(&table, &Filter::default(), &token, 2);
+        assert_eq!(routes.len(), 1);
     }
 
     #[test]
@@ -524,12 +519,10 @@ mod tests {
             };
             let wanted = Wanted::<Route>::new(filter, None, 7).unwrap();
             let name = wanted.shared_name().unwrap();
-            let found = wanted.named(&table, name).unwrap();
-            let mut all = Found::default();
-            let (part, _) = wanted.part(&table, 0, None);
-            all = wanted.merge(all, part);
-            let (page, next) = wanted.page(&found, None);
-            assert_eq!((page.clone(), next.clone()), wanted.page(&all, None));
+            let named = wanted.named(&table, name).unwrap();
+            let (page, next) = wanted.page(&named, None, 7);
+            let all = found(&wanted, &table, First::all());
+            assert_eq!((page.clone(), next.clone()), all);
             assert_eq!((page.len(), next.is_empty()), (count.min(7), count == 0));
         }
     }
@@ -585,7 +578,7 @@ mod tests {
             };
             let wanted = Wanted::<Prefix4>::new(filter, None, 10).unwrap();
             assert_eq!(wanted.only(), Some(prefix(number)));
-            let (routes, next) = wanted.page(&wanted.at(&table, &key), None);
+            let (routes, next) = wanted.page(&wanted.at(&table, &key), None, 7);
             assert_eq!((routes.len(), next.as_str()), (count, ""));
         }
     }

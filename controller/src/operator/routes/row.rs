@@ -20,7 +20,7 @@ use super::page::Filter;
 /// What a family can say of its routes beyond the key.
 pub(in crate::operator) trait Row: Nlri {
     /// Route type and route distinguisher, where the family has them.
-    fn place(&self, route: &mut proto::Route);
+    fn place(key: &Self::Key, route: &mut proto::Route);
     /// VNI and segment, where the family has them.
     fn describe(&self, attributes: &Attributes, path: &mut proto::Path);
     /// Whether the route's own fields pass.
@@ -102,8 +102,7 @@ fn is_written(value: &impl fmt::Display, text: &str) -> bool {
 }
 
 impl Row for Route {
-    fn place(&self, route: &mut proto::Route) {
-        let key = self.key();
+    fn place(key: &RouteKey, route: &mut proto::Route) {
         route.rd = Some(key.rd().to_string());
         route.route_type = key.route_type().into();
     }
@@ -195,7 +194,7 @@ fn esi(route: &Route) -> Option<Esi> {
 }
 
 impl Row for Prefix4 {
-    fn place(&self, _: &mut proto::Route) {}
+    fn place(_: &Self, _: &mut proto::Route) {}
 
     fn covers(&self, ip: IpAddr) -> bool {
         within(self.addr.into(), self.len, ip)
@@ -217,7 +216,7 @@ impl Row for Prefix4 {
 }
 
 impl Row for Prefix6 {
-    fn place(&self, _: &mut proto::Route) {}
+    fn place(_: &Self, _: &mut proto::Route) {}
 
     fn covers(&self, ip: IpAddr) -> bool {
         within(self.addr.into(), self.len, ip)
@@ -239,7 +238,7 @@ impl Row for Prefix6 {
 }
 
 impl Row for Membership {
-    fn place(&self, _: &mut proto::Route) {}
+    fn place(_: &Self, _: &mut proto::Route) {}
 
     fn covers(&self, _: IpAddr) -> bool {
         false
@@ -263,12 +262,17 @@ fn within(prefix: IpAddr, bits: u8, ip: IpAddr) -> bool {
 
 /// A destination without its paths.
 pub(in crate::operator) fn route<N: Row>(nlri: &N) -> proto::Route {
+    route_at::<N>(&nlri.key())
+}
+
+/// The same of a key.
+pub(in crate::operator) fn route_at<N: Row>(key: &N::Key) -> proto::Route {
     let mut route = proto::Route {
         family: family::to_message(N::family()).into(),
-        key: nlri.key().to_string(),
+        key: key.to_string(),
         ..proto::Route::default()
     };
-    nlri.place(&mut route);
+    N::place(key, &mut route);
     route
 }
 

@@ -13,11 +13,11 @@ use weft_proto::v1::{self as proto, ChangeType};
 
 use super::super::routes::page::Filter;
 use super::super::routes::row::{self, Row};
-use super::super::{PART, family, look, off_the_runtime, routes};
+use super::super::tables::Tables;
+use super::super::{PART, family, off_the_runtime, routes};
 use crate::reflector::Reflector;
 use crate::reflector::history::Compacted;
 use crate::reflector::news::{News, Recent};
-use crate::speaker::Shared;
 
 /// The routes that a watcher follows.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(super) struct Routes {
     filter: Arc<Filter>,
     /// Where to read on.
     place: u64,
+    /// What is streamed before that.
+    first: Vec<proto::RouteChange>,
 }
 
 /// A family whose routes can be followed.
@@ -106,6 +108,7 @@ impl Routes {
             family,
             filter: Arc::new(filter),
             place: 0,
+            first: Vec::new(),
         }))
     }
 
@@ -118,27 +121,72 @@ impl Routes {
         Ok(())
     }
 
+    /// Begins with what its client may know otherwise, that knows everything up to a revision from another replica. Each
+    /// selects what came together at once, and may pass over a path that the other one selected for a moment.
+    pub(super) async fn resume(&mut self, tables: &Tables, revision: u64) -> Result<(), Status> {
+        self.first = match self.family {
+            Family::IPV4_UNICAST => self.doubtful::<Prefix4>(tables, revision).await,
+            Family::IPV6_UNICAST => self.doubtful::<Prefix6>(tables, revision).await,
+            Family::RTC => self.doubtful::<Membership>(tables, revision).await,
+            _ => self.doubtful::<Route>(tables, revision).await,
+        }?;
+        Ok(())
+    }
+
+    async fn doubtful<N: Followed>(
+        &self,
+        tables: &Tables,
+        revision: u64,
+    ) -> Result<Vec<proto::RouteChange>, Status> {
+        let keys = N::recent(tables.shared().reflection.news()).doubtful(revision);
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let look = move |reflector: &Reflector| {
+            let selected = |key: &N::Key| {
+                let destination = N::table(reflector).get(key)?;
+                Some((destination.selected?.clone(), destination.by))
+            };
+            let found = keys.iter().map(|key| (key.clone(), selected(key)));
+            found.collect::<Vec<_>>()
+        };
+        let found = tables.look(0, look).await?.into_iter();
+        let now = found.map(|(key, selected)| {
+            match selected.filter(|(path, _)| self.filter.wants(path)) {
+                Some((path, by)) => written(&path, by, ChangeType::Updated),
+                None => proto::RouteChange {
+                    change_type: ChangeType::Deleted.into(),
+                    route: Some(row::route_at::<N>(&key)),
+                },
+            }
+        });
+        Ok(now.collect())
+    }
+
     /// What has changed since it was asked for last.
     ///
     /// # Errors
     /// Something of it is forgotten.
     pub(super) fn changes(&mut self, news: &News) -> Result<Vec<proto::RouteChange>, Compacted> {
-        let (changes, place) = of_family!(self, since(news))?;
+        let (mut changes, place) = of_family!(self, since(news))?;
         self.place = place;
+        if !self.first.is_empty() {
+            changes.splice(0..0, std::mem::take(&mut self.first));
+        }
         Ok(changes)
     }
 
     /// What there is in the next places of the table, and where to go on.
     pub(super) async fn existing(
         &self,
-        shared: &Shared,
+        tables: &Tables,
         place: usize,
     ) -> Result<(Vec<proto::RouteChange>, Option<usize>), Status> {
         match self.family {
-            Family::IPV4_UNICAST => self.part::<Prefix4>(shared, place).await,
-            Family::IPV6_UNICAST => self.part::<Prefix6>(shared, place).await,
-            Family::RTC => self.part::<Membership>(shared, place).await,
-            _ => self.part::<Route>(shared, place).await,
+            Family::IPV4_UNICAST => self.part::<Prefix4>(tables, place).await,
+            Family::IPV6_UNICAST => self.part::<Prefix6>(tables, place).await,
+            Family::RTC => self.part::<Membership>(tables, place).await,
+            _ => self.part::<Route>(tables, place).await,
         }
     }
 
@@ -155,7 +203,7 @@ impl Routes {
 
     async fn part<N: Followed>(
         &self,
-        shared: &Shared,
+        tables: &Tables,
         place: usize,
     ) -> Result<(Vec<proto::RouteChange>, Option<usize>), Status> {
         let filter = Arc::clone(&self.filter);
@@ -168,7 +216,7 @@ impl Routes {
             let paths: Vec<_> = wanted.map(|(path, by)| (path.clone(), by)).collect();
             (paths, next)
         };
-        let (paths, next) = look::at(shared, 0, look).await?;
+        let (paths, next) = tables.look(0, look).await?;
         let written = off_the_runtime(move || {
             let paths = paths.iter();
             paths
@@ -181,11 +229,12 @@ impl Routes {
 
 /// A change as its watcher wants to hear it; None if it does not.
 fn change<N: Row>(filter: &Filter, change: &BestChange<N>) -> Option<proto::RouteChange> {
-    let wanted = |path: &Option<Path<N>>| path.clone().filter(|path| filter.wants(path));
-    match (wanted(&change.old), wanted(&change.new)) {
+    let wanted = |path: &&Path<N>| filter.wants(path);
+    let (old, new) = (change.old.as_ref(), change.new.as_ref());
+    match (old.filter(wanted), new.filter(wanted)) {
         (None, None) => None,
-        (None, Some(path)) => Some(written(&path, change.by, ChangeType::Created)),
-        (Some(_), Some(path)) => Some(written(&path, change.by, ChangeType::Updated)),
+        (None, Some(path)) => Some(written(path, change.by, ChangeType::Created)),
+        (Some(_), Some(path)) => Some(written(path, change.by, ChangeType::Updated)),
         (Some(path), None) => Some(proto::RouteChange {
             change_type: ChangeType::Deleted.into(),
             route: Some(row::route(&path.nlri)),

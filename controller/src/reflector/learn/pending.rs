@@ -26,6 +26,11 @@ impl Pending {
         !self.waiting.is_empty()
     }
 
+    /// Keys that wait to be proposed.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Something about `key` changed.
     pub fn mark(&mut self, key: Bytes) {
         if self.owned && self.dirty.insert(key.clone()) {

@@ -253,9 +253,10 @@ impl<'a> Session<'a> {
     fn report(&self) {
         let Some(installed) = &self.installed else {
             let state = self.device.working(AgentState::Synchronizing);
-            self.device
-                .status
-                .send_modify(|status| status.state = state);
+            self.device.status.send_modify(|status| {
+                status.state = state;
+                status.is_up = true;
+            });
             return;
         };
         let push = &self.push;
@@ -267,6 +268,7 @@ impl<'a> Session<'a> {
         };
         self.device.status.send_modify(|status| {
             status.state = state;
+            status.is_up = true;
             status.entries = installed.tables.len();
             status.pending = push.pending();
             status.held = push.held();
