@@ -1,21 +1,17 @@
 //! `weft balance`: what weft does with the routes of each leaf.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use tokio::time::Instant;
-use tonic::Code;
-use tonic::transport::Channel;
-use weft_proto::v1::plan_service_client::PlanServiceClient;
 use weft_proto::v1::{self as proto, SwitchAgentState};
 
 use crate::agent;
 use crate::completion;
-use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::connection::request_id;
+use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Table, or_dash, printable};
+use crate::output::{self, Format, or_dash};
 
 /// What weft is to do, or what it does.
 #[derive(Subcommand)]
@@ -34,7 +30,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Scope {
     /// Only this leaf; without it all, also those that have a mode of their own.
-    #[arg(long, value_name = "LEAF", add = completion::switches())]
+    #[arg(long, value_name = "LEAF", add = completion::leaves())]
     leaf: Option<String>,
 }
 
@@ -61,10 +57,14 @@ impl Command {
 }
 
 async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.plans().await?;
-    let call = client.get_balance(proto::GetBalanceRequest {});
-    let balance = dialog.connection.answer(call).await?.resource;
-    print(&Balance::from(&balance.unwrap_or_default()), dialog)
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.plans().await?;
+        let call = client.get_balance(proto::GetBalanceRequest {});
+        connection.answer(call).await
+    };
+    let balance = connection.read(question).await?.resource;
+    print(&balance.unwrap_or_default(), dialog)
 }
 
 async fn set(
@@ -73,95 +73,71 @@ async fn set(
     dialog: &mut Dialog<'_>,
 ) -> Result<(), Failure> {
     let balance = order(&scope, mode, dialog).await?;
-    print(&Balance::from(&balance), dialog)
+    print(&balance, dialog)
 }
 
+/// Sets a mode, once however often replicas are asked.
 async fn order(
     scope: &Scope,
     mode: proto::BalanceMode,
     dialog: &Dialog<'_>,
 ) -> Result<proto::Balance, Failure> {
-    let mut client = dialog.connection.plans().await?;
-    let call = client.set_balance(proto::SetBalanceRequest {
+    let connection = &dialog.connection;
+    let request = proto::SetBalanceRequest {
         leaf_name: scope.leaf.clone(),
+        all_leaves: scope.leaf.is_none(),
         mode: mode.into(),
-    });
-    let answer = dialog.connection.answer(call).await?;
+        request_id: request_id(),
+    };
+    let question = async || {
+        let mut client = connection.plans().await?;
+        connection.answer(client.set_balance(request.clone())).await
+    };
+    let answer = connection.read(question).await?;
     Ok(answer.resource.unwrap_or_default())
 }
 
 async fn turn_off(off: Off, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let balance = order(&off.scope, proto::BalanceMode::Off, dialog).await?;
     if off.wait == 0 {
-        return print(&Balance::from(&balance), dialog);
+        return print(&balance, dialog);
     }
-    let leaves = balance.leaves.into_iter();
+    let leaves = balance.leaves.iter();
     let named = |leaf: &str| off.scope.leaf.as_deref().is_none_or(|name| name == leaf);
     let leaves: Vec<String> = leaves
         .filter(|leaf| leaf.agent_address.is_some() && named(&leaf.leaf_name))
-        .map(|leaf| leaf.leaf_name)
+        .map(|leaf| leaf.leaf_name.clone())
         .collect();
     let until = Instant::now() + Duration::from_secs(off.wait.into());
-    let mut client = dialog.connection.plans().await?;
-    let mut said = String::new();
     loop {
-        let agents = agents(&mut client, dialog).await?;
+        let agents = agents(dialog).await?;
         let emptied = Emptied::new(&leaves, &agents);
         if emptied.rest.is_empty() {
-            return report(&emptied, dialog);
+            if !dialog.object(&object(&balance))? {
+                writeln!(dialog.out, "{emptied}")?;
+            }
+            return Ok(());
         }
         if Instant::now() >= until {
             return Err(Failure::Unmet(emptied.failure()));
         }
-        let progress = emptied.to_string();
-        if said != progress {
-            // Nobody is left to be told when standard error is closed.
-            let _ = writeln!(io::stderr(), "{progress}");
-            said = progress;
-        }
+        dialog.progress.say(emptied.to_string());
         tokio::time::sleep(ASK_EVERY).await;
     }
 }
 
 /// Every switch that weft programs, as the leader knows.
-async fn agents(
-    client: &mut PlanServiceClient<Channel>,
-    dialog: &Dialog<'_>,
-) -> Result<Vec<proto::SwitchAgent>, Failure> {
-    let ask = async |page_token| {
-        let request = proto::ListSwitchAgentsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-        };
-        let call = client.list_switch_agents(request);
-        match dialog.connection.status(call).await? {
-            Ok(page) => Ok((page.switch_agents, page.next_page_token)),
-            Err(status) if status.code() == Code::FailedPrecondition => {
-                let reason = format!("off is set; {}", status.message());
-                Err(Failure::Unmet(reason))
-            }
-            Err(status) => {
-                let address = dialog.connection.address();
-                Err(Failure::from_status(address, &status))
-            }
-        }
-    };
-    dialog.connection.every(ask).await
-}
-
-fn report(emptied: &Emptied, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    if !output::object(dialog.out, dialog.format, emptied)? {
-        writeln!(dialog.out, "{emptied}")?;
-    }
-    Ok(())
+async fn agents(dialog: &Dialog<'_>) -> Result<Vec<proto::SwitchAgent>, Failure> {
+    let connection = &dialog.connection;
+    let ask = async |token| agent::page(connection, token).await;
+    let agents = connection.every(ask, |_| ()).await;
+    agents.map_err(|failure| failure.after("off is set"))
 }
 
 /// How many tables of weft's read back empty.
-#[derive(Serialize)]
 struct Emptied {
     tables: usize,
     empty: usize,
-    #[serde(skip)]
     rest: Vec<String>,
 }
 
@@ -214,59 +190,28 @@ fn state(agent: &proto::SwitchAgent) -> String {
     state + ")"
 }
 
-fn print(balance: &Balance, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    if !output::object(dialog.out, dialog.format, balance)? {
-        balance.print(dialog.out)?;
+fn object(balance: &proto::Balance) -> serde_json::Value {
+    output::message("weft.v1.Balance", balance)
+}
+
+fn print(balance: &proto::Balance, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    if dialog.object(&object(balance))? {
+        return Ok(());
     }
-    Ok(())
-}
-
-#[derive(Serialize)]
-struct Balance {
-    mode: &'static str,
-    leaves: Vec<Leaf>,
-}
-
-#[derive(Serialize)]
-struct Leaf {
-    leaf: String,
-    mode: &'static str,
-    own: bool,
-    agent: String,
-}
-
-impl Balance {
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "default: {}\n", self.mode)?;
-        let rows: Vec<_> = self.leaves.iter().map(Leaf::row).collect();
-        Table::print(out, &["LEAF", "MODE", "SET-FOR", "AGENT"], &rows)
+    if dialog.format != Format::Name {
+        writeln!(dialog.out, "default: {}\n", name(balance.default_mode()))?;
     }
-}
-
-impl Leaf {
-    fn row(&self) -> Vec<String> {
+    let row = |leaf: &proto::LeafBalance| {
+        let from = if leaf.has_own_mode { "leaf" } else { "default" };
         vec![
-            printable(&self.leaf),
-            self.mode.to_owned(),
-            if self.own { "leaf" } else { "all" }.to_owned(),
-            or_dash(&self.agent),
+            leaf.leaf_name.clone(),
+            name(leaf.mode()).to_owned(),
+            from.to_owned(),
+            or_dash(leaf.agent_address()),
         ]
-    }
-}
-
-impl From<&proto::Balance> for Balance {
-    fn from(balance: &proto::Balance) -> Self {
-        let leaf = |leaf: &proto::LeafBalance| Leaf {
-            leaf: leaf.leaf_name.clone(),
-            mode: name(leaf.mode()),
-            own: leaf.has_own_mode,
-            agent: leaf.agent_address().to_owned(),
-        };
-        Self {
-            mode: name(balance.default_mode()),
-            leaves: balance.leaves.iter().map(leaf).collect(),
-        }
-    }
+    };
+    let rows: Vec<_> = balance.leaves.iter().map(row).collect();
+    dialog.table(&["LEAF", "MODE", "FROM", "AGENT"], &rows)
 }
 
 /// The mode in one word.
@@ -320,32 +265,5 @@ mod tests {
         let emptied = Emptied::new(&leaves, &agents);
         assert!(emptied.rest.is_empty());
         assert_eq!(emptied.to_string(), "off: 3 of 3 tables are empty");
-    }
-
-    #[test]
-    fn modes_in_columns() {
-        let leaf = |leaf: &str, mode: proto::BalanceMode, own, agent: &str| proto::LeafBalance {
-            leaf_name: leaf.to_owned(),
-            mode: mode.into(),
-            has_own_mode: own,
-            agent_address: Some(agent.to_owned()).filter(|it| !it.is_empty()),
-        };
-        let balance = proto::Balance {
-            default_mode: proto::BalanceMode::Shadow.into(),
-            leaves: vec![
-                leaf("leaf1", proto::BalanceMode::On, true, "192.0.2.11:9340"),
-                leaf("leaf2", proto::BalanceMode::Shadow, false, ""),
-            ],
-        };
-        let mut out = Vec::new();
-        Balance::from(&balance).print(&mut out).unwrap();
-        let expected = "\
-default: shadow
-
-LEAF   MODE    SET-FOR  AGENT
-leaf1  on      leaf     192.0.2.11:9340
-leaf2  shadow  all      -
-";
-        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

@@ -1,24 +1,26 @@
-//! `weft config`: what a replica was told in its file, what a changed file would do, and that it does it.
+//! `weft config`: what a replica's file says, what a changed file would do, and that it does it.
 
-mod replicas;
+pub(crate) mod replicas;
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use prost_types::Timestamp;
 use weft_proto::v1::{self as proto, ChangeType, ConfigEffect, ConfigSource};
 
-use crate::connection::Connection;
+use crate::completion;
+use crate::connection::{Connection, Page};
 use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Format, or_dash, printable};
+use crate::output::{self, Row, or_dash, printable};
 
 /// What can be done with a replica's configuration.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Read the replica's file again, apply it, and say what changed; on an error nothing does.
     Reload(Reload),
-    /// Say what a file would change.
+    /// Say what a file would change. Exit code 3: something.
     Diff(Diff),
     /// Values that hold, and where each comes from.
     Show(Show),
@@ -30,7 +32,8 @@ pub(crate) struct Reload {
     /// Check everything, change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Every replica among the addresses reads its own file again.
+    /// Every replica reads its own file again, after all of them found theirs valid; give the address of each. Exit code 3: one
+    /// did not.
     #[arg(long)]
     all: bool,
 }
@@ -42,7 +45,7 @@ pub(crate) struct Diff {
     #[arg(required_unless_present = "replicas")]
     file: Option<PathBuf>,
     /// Compare the replicas among the addresses with each other; what each must have for itself is left out. Exit code 3: they
-    /// differ.
+    /// differ, or one is not among them.
     #[arg(long, conflicts_with = "file")]
     replicas: bool,
 }
@@ -51,7 +54,7 @@ pub(crate) struct Diff {
 #[derive(Args)]
 pub(crate) struct Show {
     /// Only this part: `peer ADDRESS`, `peer_group NAME`, `bgp`, ...
-    #[arg(value_name = "PART")]
+    #[arg(value_name = "PART", add = completion::parts())]
     part: Vec<String>,
     /// Defaults too.
     #[arg(long)]
@@ -71,49 +74,39 @@ impl Command {
 
 impl Reload {
     async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        if !self.all {
-            return self.one(dialog).await;
+        if self.all {
+            return replicas::reload(self.dry_run, dialog).await;
         }
-        // Each is asked, whatever the others say.
-        let mut failures = Vec::new();
-        for connection in dialog.connection.each() {
-            let mut one = Dialog {
-                connection,
-                format: dialog.format,
-                headers: dialog.headers,
-                watch: false,
-                out: dialog.out,
-            };
-            if let Err(failure) = self.one(&mut one).await {
-                failures.push(failure);
-            }
-        }
-        let more = failures.len().saturating_sub(1);
-        match failures.into_iter().next() {
-            None => Ok(()),
-            Some(first) if more == 0 => Err(first),
-            Some(first) => Err(first.with(&format!("; and {more} more replicas did not"))),
-        }
-    }
-
-    async fn one(&self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let request = proto::ReloadConfigRequest {
-            validate_only: self.dry_run,
-            ..proto::ReloadConfigRequest::default()
-        };
-        let answer = change(request, dialog).await?;
-        if dialog.format.is_for_people() {
-            let (file, replica) = (printable(answer.file()), answering(&answer));
-            let count = counted(answer.change_count);
-            let done = if self.dry_run {
-                "valid, nothing changed"
-            } else {
-                "reloaded"
-            };
-            writeln!(dialog.out, "replica {replica}: {file} {done}: {count}")?;
+        let answer = ask(&dialog.connection, reloading(self.dry_run)).await?;
+        if !dialog.object(&answer.object())? {
+            reloaded(&answer, self.dry_run, dialog.out)?;
         }
         Ok(())
     }
+}
+
+/// Has the file read again.
+fn reloading(dry_run: bool) -> proto::ReloadConfigRequest {
+    proto::ReloadConfigRequest {
+        validate_only: dry_run,
+        ..proto::ReloadConfigRequest::default()
+    }
+}
+
+/// For people: one line for each difference, and what became of the file.
+fn reloaded(
+    answer: &proto::ReloadConfigResponse,
+    dry_run: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    print(answer, out)?;
+    let (file, replica) = (printable(answer.file()), answering(answer));
+    let count = counted(answer.change_count);
+    let done = match dry_run {
+        true => "valid, nothing changed",
+        false => "reloaded",
+    };
+    writeln!(out, "replica {replica}: {file} {done}: {count}")
 }
 
 impl Diff {
@@ -128,39 +121,38 @@ impl Diff {
             validate_only: true,
             text: Some(text),
             text_name: name.clone(),
+            ..proto::ReloadConfigRequest::default()
         };
-        let answer = change(request, dialog).await?;
-        if dialog.format.is_for_people() {
-            let (replica, count) = (answering(&answer), counted(answer.change_count));
-            writeln!(
-                dialog.out,
-                "replica {replica}: {}: {count}",
-                printable(&name)
-            )?;
+        let connection = &dialog.connection;
+        let question = async || ask(connection, request.clone()).await;
+        let answer = connection.read(question).await?;
+        let count = counted(answer.change_count);
+        if !dialog.object(&answer.object())? {
+            print(&answer, dialog.out)?;
+            let (replica, name) = (answering(&answer), printable(&name));
+            writeln!(dialog.out, "replica {replica}: {name}: {count}")?;
         }
-        Ok(())
+        match answer.change_count {
+            0 => Ok(()),
+            _ => Err(Failure::Unmet(count)),
+        }
     }
 }
 
-/// Asks, and prints one line for each difference.
-async fn change(
+async fn ask(
+    connection: &Connection,
     request: proto::ReloadConfigRequest,
-    dialog: &mut Dialog<'_>,
 ) -> Result<proto::ReloadConfigResponse, Failure> {
-    let mut client = dialog.connection.config().await?;
-    let call = client.reload_config(request);
-    let answer = dialog.connection.answer(call).await?;
-    match dialog.format {
-        Format::Table | Format::Wide | Format::Name => {
-            for change in answer.changes.iter().map(Change::from) {
-                writeln!(dialog.out, "{}", printable(&change.line()))?;
-            }
-        }
-        Format::Json | Format::Yaml => {
-            dialog.rows::<_, Change>(answer.changes.iter().collect())?;
-        }
+    let mut client = connection.config().await?;
+    connection.answer(client.reload_config(request)).await
+}
+
+/// One line for each difference.
+fn print(answer: &proto::ReloadConfigResponse, out: &mut dyn Write) -> io::Result<()> {
+    for change in &answer.changes {
+        writeln!(out, "{}", printable(&line(change)))?;
     }
-    Ok(answer)
+    Ok(())
 }
 
 /// Raft id of the replica whose configuration it is.
@@ -176,126 +168,105 @@ fn counted(differences: u32) -> String {
     }
 }
 
-#[derive(Serialize)]
-struct Change {
-    subject: String,
-    change: String,
-    knob: String,
-    old: String,
-    new: String,
-    effect: String,
-}
-
-impl From<&proto::ConfigChange> for Change {
-    fn from(change: &proto::ConfigChange) -> Self {
-        let kind = match change.change_type() {
-            ChangeType::Created => "added",
-            ChangeType::Deleted => "removed",
-            ChangeType::Updated | ChangeType::Unspecified => "changed",
-        };
-        let effect = match change.effect() {
-            ConfigEffect::Applied => "applied",
-            ConfigEffect::NextSession => "next session",
-            ConfigEffect::SessionReset => "session reset",
-            ConfigEffect::NeedsRestart => "needs restart",
-            ConfigEffect::Unspecified => "unknown",
-        };
-        Self {
-            subject: change.subject.clone(),
-            change: kind.to_owned(),
-            knob: change.key().to_owned(),
-            old: change.old_value().to_owned(),
-            new: change.new_value().to_owned(),
-            effect: effect.to_owned(),
-        }
+fn line(change: &proto::ConfigChange) -> String {
+    let effect = effect(change.effect());
+    let subject = &change.subject;
+    let (old, new) = (change.old_value(), change.new_value());
+    match (change.change_type(), change.key()) {
+        (ChangeType::Created, "") => format!("{subject}: added ({effect})"),
+        (ChangeType::Deleted, "") => format!("{subject}: removed ({effect})"),
+        (_, "") => format!("{subject}: changed ({effect})"),
+        (_, key) => format!("{subject}: {key}: {old} -> {new} ({effect})"),
     }
 }
 
-impl Change {
-    fn line(&self) -> String {
-        let Self {
-            subject,
-            change,
-            knob,
-            old,
-            new,
-            effect,
-        } = self;
-        match knob.as_str() {
-            "" => format!("{subject}: {change} ({effect})"),
-            _ => format!("{subject}: {knob}: {old} -> {new} ({effect})"),
-        }
+fn effect(effect: ConfigEffect) -> &'static str {
+    match effect {
+        ConfigEffect::Applied => "applied",
+        ConfigEffect::NextSession => "next session",
+        ConfigEffect::SessionReset => "session reset",
+        ConfigEffect::NeedsRestart => "needs restart",
+        ConfigEffect::Unspecified => "unknown",
     }
 }
 
-impl output::Row for Change {
-    const HEADER: &'static [&'static str] = &["SUBJECT", "KNOB", "OLD", "NEW", "EFFECT"];
+impl Row for proto::ReloadConfigResponse {
+    const HEADER: &'static [&'static str] = &["REPLICA", "SUBJECT", "KEY", "OLD", "NEW", "EFFECT"];
 
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.subject.clone(),
-            or_dash(&self.knob),
-            or_dash(&self.old),
-            or_dash(&self.new),
-            self.effect.clone(),
-        ]
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.ReloadConfigResponse", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let line = |change: &proto::ConfigChange| {
+            vec![
+                self.name(),
+                change.subject.clone(),
+                or_dash(change.key()),
+                or_dash(change.old_value()),
+                or_dash(change.new_value()),
+                effect(change.effect()).to_owned(),
+            ]
+        };
+        self.changes.iter().map(line).collect()
+    }
+
+    fn name(&self) -> String {
+        answering(self).to_string()
     }
 }
 
 impl Show {
     async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let mut client = dialog.connection.config().await?;
-        let subject = self.part.join(" ");
+        let subject = Some(self.part.join(" ")).filter(|it| !it.is_empty());
         let ask = async |connection: &Connection, page_token| {
             let request = proto::ListConfigValuesRequest {
-                subject: Some(subject.clone()).filter(|it| !it.is_empty()),
+                subject: subject.clone(),
                 with_defaults: self.all,
                 page_token,
                 ..proto::ListConfigValuesRequest::default()
             };
-            let call = client.list_config_values(request);
-            let page = connection.answer(call).await?;
-            Ok((page.values, page.next_page_token))
+            values(connection, request).await
         };
-        dialog.pages::<_, Value>(ask).await
+        dialog.pages(ask).await
     }
 }
 
-#[derive(Serialize)]
-struct Value {
-    subject: String,
-    knob: String,
-    value: String,
-    from: String,
+/// One page of values.
+pub(crate) async fn values(
+    connection: &Connection,
+    request: proto::ListConfigValuesRequest,
+) -> Result<Page<proto::ConfigValue>, Failure> {
+    let mut client = connection.config().await?;
+    let call = client.list_config_values(request);
+    let page = connection.answer(call).await?;
+    Ok(Page::new(page.header, page.values, page.next_page_token))
 }
 
-impl From<proto::ConfigValue> for Value {
-    fn from(value: proto::ConfigValue) -> Self {
-        let from = match value.source() {
+impl Row for proto::ConfigValue {
+    const HEADER: &'static [&'static str] = &["SUBJECT", "KEY", "VALUE", "FROM"];
+
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.ConfigValue", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let from = match self.source() {
             ConfigSource::Default => "default",
             ConfigSource::File => "file",
             ConfigSource::PeerGroup => "group",
             ConfigSource::Peer => "peer",
             ConfigSource::Unspecified => "unknown",
         };
-        Self {
-            subject: value.subject,
-            knob: value.key,
-            value: value.value,
-            from: from.to_owned(),
-        }
-    }
-}
-
-impl output::Row for Value {
-    const HEADER: &'static [&'static str] = &["SUBJECT", "KNOB", "VALUE", "FROM"];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
+        vec![vec![
             self.subject.clone(),
-            self.knob.clone(),
+            self.key.clone(),
             self.value.clone(),
-            self.from.clone(),
-        ]
+            from.to_owned(),
+        ]]
+    }
+
+    fn name(&self) -> String {
+        format!("{} {}", self.subject, self.key)
     }
 }

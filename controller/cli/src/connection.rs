@@ -1,10 +1,13 @@
 //! Whom a command asks and how long it waits. Knows no question and no answer.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::error::Error;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use prost_types::Timestamp;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 use weft_proto::v1 as proto;
 use weft_proto::v1::config_service_client::ConfigServiceClient;
 use weft_proto::v1::evpn_service_client::EvpnServiceClient;
@@ -17,12 +20,24 @@ use weft_proto::v1::watch_service_client::WatchServiceClient;
 
 use crate::failure::{self, Failure};
 
-/// A replica that is asked: the first of several addresses that answers, and the same one for the whole command.
+/// A replica that is asked: the first of several addresses that answers, until it does not.
 pub(crate) struct Connection {
     addresses: Vec<String>,
     /// Which of them answers; the next ones are tried when it does not.
     at: Cell<usize>,
+    /// Open to it.
+    channel: RefCell<Option<Channel>>,
     timeout: Duration,
+}
+
+/// A part of a list, as a replica answers it.
+pub(crate) struct Page<T> {
+    /// Who answered, and when.
+    pub(crate) header: Option<proto::ResponseHeader>,
+    /// What is on it.
+    pub(crate) rows: Vec<T>,
+    /// Token of the next one; the last has none.
+    pub(crate) next: String,
 }
 
 impl Connection {
@@ -31,6 +46,7 @@ impl Connection {
         Self {
             addresses,
             at: Cell::new(0),
+            channel: RefCell::new(None),
             timeout,
         }
     }
@@ -44,9 +60,49 @@ impl Connection {
 
     /// The same replica, with more time for each answer.
     pub(crate) fn patient(&self, timeout: Duration) -> Self {
-        let patient = Self::new(self.addresses.clone(), self.timeout.max(timeout));
-        patient.at.set(self.at.get());
-        patient
+        self.within(self.timeout.max(timeout))
+    }
+
+    /// The same replica, with less time for each answer.
+    pub(crate) fn hasty(&self, timeout: Duration) -> Self {
+        self.within(self.timeout.min(timeout))
+    }
+
+    /// Asks from now on whom `other` asks.
+    pub(crate) fn follow(&self, other: &Self) {
+        self.at.set(other.at.get());
+        self.channel.replace(other.channel.borrow().clone());
+    }
+
+    fn within(&self, timeout: Duration) -> Self {
+        Self {
+            addresses: self.addresses.clone(),
+            at: self.at.clone(),
+            channel: self.channel.clone(),
+            timeout,
+        }
+    }
+
+    /// Asks what may be asked twice: without an answer, at the next address, until each was asked.
+    pub(crate) async fn read<T>(
+        &self,
+        mut ask: impl AsyncFnMut() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        for _ in 1..self.addresses.len() {
+            match ask().await {
+                Err(Failure::Unanswered { .. }) if self.leave() => {}
+                answer => return answer,
+            }
+        }
+        ask().await
+    }
+
+    /// Leaves a replica that does not answer. False: no connection was open, so that all were tried.
+    pub(crate) fn leave(&self) -> bool {
+        let opened = self.channel.take().is_some();
+        self.at
+            .set((self.at.get() + 1) % self.addresses.len().max(1));
+        opened
     }
 
     /// A client of the service of peers, connected.
@@ -120,6 +176,25 @@ impl Connection {
         part.map_err(|status| Failure::from_status(self.address(), &status))
     }
 
+    /// All rows of a list, page by page; each page comes from a replica that answers. `ask` gets the token of a page. `count`
+    /// hears how many rows there are so far.
+    pub(crate) async fn every<T>(
+        &self,
+        mut ask: impl AsyncFnMut(String) -> Result<Page<T>, Failure>,
+        mut count: impl FnMut(usize),
+    ) -> Result<Vec<T>, Failure> {
+        let (mut rows, mut token) = (Vec::new(), String::new());
+        loop {
+            let page = self.read(async || ask(token.clone()).await).await?;
+            rows.extend(page.rows);
+            count(rows.len());
+            if page.next.is_empty() {
+                return Ok(rows);
+            }
+            self.advance(&mut token, page.next)?;
+        }
+    }
+
     /// Goes on to the page after this one.
     pub(crate) fn advance(&self, token: &mut String, next: String) -> Result<(), Failure> {
         if *token == next {
@@ -130,43 +205,35 @@ impl Connection {
         Ok(())
     }
 
-    /// All rows of a list. `ask` gets the token of a page, and gives its rows with the token of the next one; the last has
-    /// none.
-    pub(crate) async fn every<T>(
-        &self,
-        mut ask: impl AsyncFnMut(String) -> Result<(Vec<T>, String), Failure>,
-    ) -> Result<Vec<T>, Failure> {
-        let (mut rows, mut token) = (Vec::new(), String::new());
-        loop {
-            let (page, next) = ask(token.clone()).await?;
-            rows.extend(page);
-            if next.is_empty() {
-                return Ok(rows);
-            }
-            self.advance(&mut token, next)?;
-        }
-    }
-
     /// Who is asked, as it was given.
     pub(crate) fn address(&self) -> &str {
         self.addresses.get(self.at.get()).map_or("", String::as_str)
     }
 
-    /// Opens a connection to the first address that takes one; where several are given, none is waited for longer than two
-    /// seconds.
+    /// A connection to the first address that answers and has a majority, or else to the first that answers; where several are
+    /// given, none is waited for longer than two seconds.
     async fn open(&self) -> Result<Channel, Failure> {
+        if let Some(channel) = self.channel.borrow().clone() {
+            return Ok(channel);
+        }
         let begun = self.at.get();
-        let mut failures = Vec::new();
+        let (mut alone, mut failures) = (None, Vec::new());
         for step in 0..self.addresses.len() {
             self.at.set((begun + step) % self.addresses.len());
             let opened = match self.open_here().await {
-                Ok(channel) => self.spoken(&channel).await.map(|()| channel),
+                Ok(channel) => self.agrees(&channel).await.map(|agrees| (channel, agrees)),
                 Err(failure) => Err(failure),
             };
             match opened {
-                Ok(channel) => return Ok(channel),
+                Ok((channel, true)) => return Ok(self.keep(self.at.get(), channel)),
+                Ok((channel, false)) => {
+                    alone.get_or_insert_with(|| (self.at.get(), channel));
+                }
                 Err(failure) => failures.push(failure),
             }
+        }
+        if let Some((at, channel)) = alone {
+            return Ok(self.keep(at, channel));
         }
         let others = failures.len().saturating_sub(1);
         let last = failures.pop();
@@ -177,25 +244,35 @@ impl Connection {
         }
     }
 
-    /// Whether whoever took the connection answers; not asked where nobody else could be.
-    async fn spoken(&self, channel: &Channel) -> Result<(), Failure> {
+    fn keep(&self, at: usize, channel: Channel) -> Channel {
+        self.at.set(at);
+        self.channel.replace(Some(channel.clone()));
+        channel
+    }
+
+    /// Whether whoever took the connection answers and has a majority; not asked where nobody else could be.
+    async fn agrees(&self, channel: &Channel) -> Result<bool, Failure> {
         if self.addresses.len() == 1 {
-            return Ok(());
+            return Ok(true);
         }
-        // What any replica says for itself.
-        let request = proto::ListConfigValuesRequest {
-            page_size: 1,
-            ..proto::ListConfigValuesRequest::default()
-        };
-        let mut client = ConfigServiceClient::new(channel.clone());
+        // A short answer that needs a majority.
+        let mut client = FabricServiceClient::new(channel.clone());
         let patience = self.timeout.min(SILENT);
-        let said = tokio::time::timeout(patience, client.list_config_values(request)).await;
+        let call = client.get_fabric(proto::GetFabricRequest {});
+        let said = tokio::time::timeout(patience, call).await;
+        let Ok(said) = said else {
+            let reason = format!("nothing within {} s", patience.as_secs());
+            return Err(Failure::unanswered(self.address(), reason));
+        };
         match said {
-            Ok(_) => Ok(()),
-            Err(_) => {
-                let reason = format!("nothing within {} s", patience.as_secs());
-                Err(Failure::unanswered(self.address(), reason))
+            Err(status) if status.code() == Code::Unavailable && status.source().is_none() => {
+                Ok(false)
             }
+            Err(status) => match Failure::from_status(self.address(), &status) {
+                failure @ Failure::Unanswered { .. } => Err(failure),
+                _ => Ok(true),
+            },
+            Ok(_) => Ok(true),
         }
     }
 
@@ -217,8 +294,25 @@ impl Connection {
     fn timed_out(&self) -> Failure {
         Failure::unanswered(
             self.address(),
-            format!("nothing within {} s", self.timeout.as_secs()),
+            format!("nothing within {} s", self.timeout.as_secs_f32().ceil()),
         )
+    }
+}
+
+impl<T> Page<T> {
+    /// As it was answered.
+    pub(crate) fn new(header: Option<proto::ResponseHeader>, rows: Vec<T>, next: String) -> Self {
+        Self { header, rows, next }
+    }
+
+    /// When the replica answered: what ages are counted from.
+    pub(crate) fn answered(&self) -> Option<Timestamp> {
+        self.header.as_ref().and_then(|header| header.answer_time)
+    }
+
+    /// Raft id of the replica that answered; 0: it does not say.
+    pub(crate) fn replica(&self) -> u64 {
+        self.header.as_ref().map_or(0, |header| header.replica_id)
     }
 }
 
@@ -234,6 +328,20 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
     endpoint(text).map(|_| text.to_owned())
 }
 
+/// A new UUID of random numbers, RFC 9562 §5.4: a change with it is made once, however often replicas are asked for it.
+pub(crate) fn request_id() -> String {
+    let random = || RandomState::new().hash_one(std::process::id());
+    let (high, low) = (random(), random());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        0x8000 | ((low >> 48) & 0x3fff),
+        low & 0xffff_ffff_ffff,
+    )
+}
+
 fn endpoint(address: &str) -> Result<Endpoint, String> {
     Endpoint::from_shared(format!("http://{address}")).map_err(|error| {
         format!(
@@ -247,3 +355,17 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
 const SILENT: Duration = Duration::from_secs(2);
 /// Changes of one revision come in one answer, at whatever length; what is larger is no answer of weft.
 const ANSWER_MAX_OCTETS: usize = 256 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_changes_have_one_id() {
+        let (first, second) = (request_id(), request_id());
+        assert_ne!(first, second);
+        let lengths: Vec<_> = first.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{first}");
+        assert!(first.chars().all(|it| it == '-' || it.is_ascii_hexdigit()));
+    }
+}

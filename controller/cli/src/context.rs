@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use prost_types::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::completion;
 use crate::connection;
 use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, or_dash, printable};
+use crate::output::{Row, or_dash, printable};
 
 /// What can be done with contexts.
 #[derive(Subcommand)]
@@ -28,7 +29,12 @@ pub(crate) enum Command {
         /// Its name.
         name: String,
         /// Its replicas, with commas between them.
-        #[arg(value_name = "HOST:PORT,...", value_delimiter = ',', value_parser = connection::address)]
+        #[arg(
+            value_name = "HOST:PORT,...",
+            required = true,
+            value_delimiter = ',',
+            value_parser = connection::address
+        )]
         addresses: Vec<String>,
     },
     /// Take a context out of the file.
@@ -73,7 +79,7 @@ impl Contexts {
     }
 
     /// The replicas of a context, or of the one that is used. None: no context is used.
-    pub(crate) fn addresses(&self, name: Option<&str>) -> Result<Option<Vec<String>>, Failure> {
+    fn addresses(&self, name: Option<&str>) -> Result<Option<Vec<String>>, Failure> {
         let Some(name) = name.or(self.current.as_deref()) else {
             return Ok(None);
         };
@@ -103,6 +109,32 @@ impl Contexts {
         std::fs::write(&new, text).map_err(|error| fault(&new, &error))?;
         std::fs::rename(&new, &path).map_err(|error| fault(&path, &error))
     }
+}
+
+/// Who is asked: what is given with the command, else what the environment says, else the context that is used, else this
+/// machine.
+pub(crate) fn addresses(
+    addresses: Vec<String>,
+    context: Option<&str>,
+) -> Result<Vec<String>, Failure> {
+    if !addresses.is_empty() {
+        return Ok(addresses);
+    }
+    let set = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+    if let Some(given) = set(ADDRESS).filter(|_| context.is_none()) {
+        return environment(&given);
+    }
+    let name = context.map(str::to_owned).or_else(|| set(CONTEXT));
+    let used = Contexts::read()?.addresses(name.as_deref())?;
+    Ok(used.unwrap_or_else(|| vec![DEFAULT_ADDRESS.to_owned()]))
+}
+
+fn environment(given: &str) -> Result<Vec<String>, Failure> {
+    let each = given.split(',').map(|it| {
+        let fault = |why| Failure::Refused(format!("{ADDRESS}: {it}: {why}"));
+        connection::address(it).map_err(fault)
+    });
+    each.collect()
 }
 
 impl Command {
@@ -135,34 +167,39 @@ impl Command {
 }
 
 fn list(contexts: &Contexts, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let rows = contexts.context.iter().map(|(name, context)| Row {
-        name: name.clone(),
-        addresses: context.addresses.clone(),
+    let rows = contexts.context.iter().map(|(name, context)| Line {
+        name,
+        addresses: &context.addresses,
         current: contexts.current.as_ref() == Some(name),
     });
-    dialog.rows::<_, Row>(rows.collect())
+    dialog.rows(&rows.collect::<Vec<_>>(), None)
 }
 
+/// A context; no message has it, for it is in a file of the user's own.
 #[derive(Serialize)]
-struct Row {
-    name: String,
-    addresses: Vec<String>,
+struct Line<'a> {
+    name: &'a str,
+    addresses: &'a [String],
     current: bool,
 }
 
-impl output::Row for Row {
+impl Row for Line<'_> {
     const HEADER: &'static [&'static str] = &["", "NAME", "ADDRESSES"];
 
-    fn cells(&self) -> Vec<String> {
-        vec![
+    fn object(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        vec![vec![
             if self.current { "*" } else { "" }.to_owned(),
-            self.name.clone(),
+            self.name.to_owned(),
             or_dash(&self.addresses.join(",")),
-        ]
+        ]]
     }
 
     fn name(&self) -> String {
-        self.name.clone()
+        self.name.to_owned()
     }
 }
 
@@ -186,4 +223,24 @@ fn unknown(name: &str) -> Failure {
 
 fn fault(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Refused(format!("{}: {error}", path.display()))
+}
+
+/// Replicas to ask, where no option says so.
+const ADDRESS: &str = "WEFT_ADDRESS";
+/// Context to use, where no option says so.
+const CONTEXT: &str = "WEFT_CONTEXT";
+/// Where weftd listens unless its file says otherwise.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:7401";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_is_read_as_an_option_is() {
+        let both = ["192.0.2.1:1", "[2001:db8::1]:1"];
+        assert_eq!(environment("192.0.2.1:1,[2001:db8::1]:1").unwrap(), both);
+        let fault = environment("192.0.2.1").unwrap_err().to_string();
+        assert!(fault.starts_with("WEFT_ADDRESS: 192.0.2.1: "), "{fault}");
+    }
 }

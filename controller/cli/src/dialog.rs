@@ -1,12 +1,21 @@
 //! One command: whom it asks, where its answer goes and in which form. Knows no noun.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::time::Duration;
 
-use crate::connection::Connection;
+use prost_types::Timestamp;
+use serde::Serialize;
+use tokio::time::Instant;
+use weft_proto::v1 as proto;
+
+use crate::connection::{Connection, Page};
 use crate::failure::Failure;
-use crate::output::{Format, List, Row};
+use crate::follow::{Follow, News, PATIENCE};
+use crate::output::{self, Format, List, Row, Table};
+use crate::progress::Progress;
+use crate::words;
 
 /// What every command has.
 pub(crate) struct Dialog<'a> {
@@ -18,75 +27,195 @@ pub(crate) struct Dialog<'a> {
     pub(crate) headers: bool,
     /// Lists go on.
     pub(crate) watch: bool,
+    /// What takes long.
+    pub(crate) progress: &'a Progress,
     /// Where to.
     pub(crate) out: &'a mut dyn Write,
 }
 
 impl Dialog<'_> {
+    /// Prints one object where that was asked for. False: something for people was.
+    pub(crate) fn object(&mut self, value: &impl Serialize) -> Result<bool, Failure> {
+        Ok(output::object(self.out, self.format, value)?)
+    }
+
+    /// Prints a table for people that is all there; of names, the first column alone.
+    pub(crate) fn table(
+        &mut self,
+        header: &[&'static str],
+        rows: &[Vec<String>],
+    ) -> Result<(), Failure> {
+        if self.format == Format::Name {
+            for name in rows.iter().filter_map(|row| row.first()) {
+                writeln!(self.out, "{}", output::printable(name))?;
+            }
+            return Ok(());
+        }
+        Ok(Table::print(self.out, header, rows, self.headers)?)
+    }
+
     /// Prints a list that came whole.
-    pub(crate) fn rows<T, R: Row + From<T>>(&mut self, rows: Vec<T>) -> Result<(), Failure> {
-        let rows: Vec<R> = rows.into_iter().map(R::from).collect();
+    pub(crate) fn rows<R: Row>(
+        &mut self,
+        rows: &[R],
+        answered: Option<Timestamp>,
+    ) -> Result<(), Failure> {
         let mut list = List::new(self.out, self.format).headers(self.headers);
-        list.add(&rows)?;
+        list.add(rows, answered)?;
         Ok(list.end()?)
     }
 
-    /// Prints a list page by page. `ask` gets the token of a page, and gives its rows with the token of
-    /// the next one; the last has none.
-    pub(crate) async fn pages<T, R: Row + From<T>>(
+    /// Prints a list page by page. `ask` gets the token of a page.
+    pub(crate) async fn pages<R: Row>(
         &mut self,
-        mut ask: impl AsyncFnMut(&Connection, String) -> Result<(Vec<T>, String), Failure>,
+        mut ask: impl AsyncFnMut(&Connection, String) -> Result<Page<R>, Failure>,
     ) -> Result<(), Failure> {
         if self.watch {
-            return self.follow::<T, R>(ask).await;
+            return self.look_again(ask).await;
         }
+        let connection = &self.connection;
         let mut list = List::new(self.out, self.format).headers(self.headers);
-        let mut token = String::new();
+        let (mut token, mut count) = (String::new(), 0);
         loop {
-            let (rows, next) = ask(&self.connection, token.clone()).await?;
-            list.add(&rows.into_iter().map(R::from).collect::<Vec<_>>())?;
-            if next.is_empty() {
+            let question = async || ask(connection, token.clone()).await;
+            let page = connection.read(question).await?;
+            list.add(&page.rows, page.answered())?;
+            count += page.rows.len();
+            self.progress.say(format!("{count} so far"));
+            if page.next.is_empty() {
                 return Ok(list.end()?);
             }
-            self.connection.advance(&mut token, next)?;
+            connection.advance(&mut token, page.next)?;
         }
     }
 
     /// Prints a list, and then what comes, changes or goes, until the reader has read enough.
-    async fn follow<T, R: Row + From<T>>(
+    async fn look_again<R: Row>(
         &mut self,
-        mut ask: impl AsyncFnMut(&Connection, String) -> Result<(Vec<T>, String), Failure>,
+        mut ask: impl AsyncFnMut(&Connection, String) -> Result<Page<R>, Failure>,
     ) -> Result<(), Failure> {
+        self.progress.end();
+        let connection = &self.connection;
         let mut list = List::new(self.out, self.format)
             .headers(self.headers)
             .endless();
-        // Rows without what changes all the time, by which they are known again.
-        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        let (mut known, mut token) = (Known::default(), String::new());
+        let mut heard = None;
         loop {
-            let (mut seen, mut fresh) = (BTreeMap::new(), Vec::new());
-            let mut token = String::new();
-            loop {
-                let (rows, next) = ask(&self.connection, token.clone()).await?;
-                for row in rows.into_iter().map(R::from) {
-                    let lasting = row.lasting().join("\0");
-                    let name = row.name();
-                    if !known.contains_key(&lasting) {
-                        fresh.push(row);
-                    }
-                    seen.insert(lasting, name);
+            let question = async || ask(connection, token.clone()).await;
+            let page = match connection.read(question).await {
+                Ok(page) => page,
+                // While replicas elect a leader, none answers.
+                Err(Failure::Unanswered { .. })
+                    if heard.is_some_and(|at: Instant| at.elapsed() < PATIENCE) =>
+                {
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
                 }
-                if next.is_empty() {
-                    break;
-                }
-                self.connection.advance(&mut token, next)?;
+                Err(failure) => return Err(failure),
+            };
+            heard = Some(Instant::now());
+            let answered = page.answered();
+            list.add(&known.news(page.rows), answered)?;
+            if !page.next.is_empty() {
+                connection.advance(&mut token, page.next)?;
+                continue;
             }
-            list.add(&fresh)?;
-            let names: BTreeSet<&String> = seen.values().collect();
-            let gone: BTreeSet<&String> = known.values().filter(|it| !names.contains(it)).collect();
-            list.gone(gone)?;
-            known = seen;
+            for name in known.missed() {
+                list.gone(&name)?;
+            }
+            list.flush()?;
+            token.clear();
+            known.begin();
             tokio::time::sleep(AGAIN).await;
         }
+    }
+
+    /// Prints a list, and then what comes, changes or goes, as the replicas say it. `read` gives what an answer says.
+    pub(crate) async fn follow<R: Row>(
+        &mut self,
+        request: proto::WatchRequest,
+        read: impl Fn(proto::WatchResponse) -> Heard<R>,
+    ) -> Result<(), Failure> {
+        self.progress.end();
+        let mut list = List::new(self.out, self.format)
+            .headers(self.headers)
+            .endless();
+        let mut known = Known::default();
+        let mut follow = Follow::new(&self.connection, request).or_anew();
+        loop {
+            let answer = match follow.next().await? {
+                News::Begins => {
+                    known.begin();
+                    continue;
+                }
+                News::Answer(answer) => *answer,
+            };
+            let answered = words::answered(answer.header.as_ref());
+            let heard = read(answer);
+            for row in heard.gone.iter().filter(|row| known.forget(&row.name())) {
+                list.gone(&row.name())?;
+            }
+            list.add(&known.news(heard.rows), answered)?;
+            if heard.whole {
+                for name in known.missed() {
+                    list.gone(&name)?;
+                }
+            }
+            list.flush()?;
+        }
+    }
+}
+
+/// What an answer of a watch says of one kind.
+pub(crate) struct Heard<R> {
+    /// What is there.
+    pub(crate) rows: Vec<R>,
+    /// What is not there any more.
+    pub(crate) gone: Vec<R>,
+    /// Since the stream began, everything that is there was said.
+    pub(crate) whole: bool,
+}
+
+/// Rows that were printed, by their names.
+#[derive(Default)]
+struct Known {
+    /// A hash of what they are known again by.
+    rows: BTreeMap<String, u64>,
+    /// Those that came since everything began to come once more.
+    seen: BTreeSet<String>,
+}
+
+impl Known {
+    /// Everything comes once more from here on.
+    fn begin(&mut self) {
+        self.seen.clear();
+    }
+
+    /// Those of the rows that are new, or not as they were.
+    fn news<R: Row>(&mut self, rows: Vec<R>) -> Vec<R> {
+        let is_news = |row: &R| {
+            let mut hasher = DefaultHasher::new();
+            row.lasting().hash(&mut hasher);
+            let hash = hasher.finish();
+            self.seen.insert(row.name());
+            self.rows.insert(row.name(), hash) != Some(hash)
+        };
+        rows.into_iter().filter(is_news).collect()
+    }
+
+    /// True: it was known.
+    fn forget(&mut self, name: &str) -> bool {
+        self.seen.remove(name);
+        self.rows.remove(name).is_some()
+    }
+
+    /// Everything came: the names of rows that did not are not there any more.
+    fn missed(&mut self) -> Vec<String> {
+        let gone = self.rows.keys().filter(|name| !self.seen.contains(*name));
+        let gone: Vec<_> = gone.cloned().collect();
+        self.rows.retain(|name, _| self.seen.contains(name));
+        gone
     }
 }
 
@@ -94,3 +223,27 @@ impl Dialog<'_> {
 const AGAIN: Duration = Duration::from_secs(1);
 /// Rows to ask for at a time: as many as a replica gives.
 pub(crate) const PAGE_SIZE: i32 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_goes_by_its_own_name_and_not_by_that_of_another() {
+        let host = |mac: &str| proto::HostAddress {
+            vni: Some(100),
+            ip: "198.51.100.1".to_owned(),
+            mac: mac.to_owned(),
+            ..proto::HostAddress::default()
+        };
+        let mut known = Known::default();
+        let both = || vec![host("00:00:5e:00:53:01"), host("00:00:5e:00:53:02")];
+        assert_eq!(known.news(both()).len(), 2);
+        assert!(known.missed().is_empty());
+        known.begin();
+        assert!(known.news(both()[..1].to_vec()).is_empty());
+        // The address is still there at the other host.
+        assert_eq!(known.missed(), ["100 198.51.100.1 00:00:5e:00:53:02 "]);
+        assert!(known.missed().is_empty());
+    }
+}

@@ -49,8 +49,29 @@ impl Failure {
             (None, Code::Unimplemented) => {
                 Self::unanswered(address, "no weft that knows the request")
             }
+            // Nobody knows what became of it.
+            (None, code @ (Code::Internal | Code::Unknown | Code::Cancelled | Code::DataLoss)) => {
+                let reason = match status.message() {
+                    "" => code.to_string(),
+                    message => message.to_owned(),
+                };
+                Self::unanswered(address, reason)
+            }
             (None, code) if status.message().is_empty() => Self::Refused(code.to_string()),
             (None, _) => Self::Refused(said(status)),
+        }
+    }
+
+    /// The same, of a question that was asked after something was done.
+    pub(crate) fn after(self, done: &str) -> Self {
+        match self {
+            Self::Refused(reason) => Self::Refused(format!("{done}; {reason}")),
+            Self::Unmet(reason) => Self::Unmet(format!("{done}; {reason}")),
+            Self::Unanswered { address, reason } => Self::Unanswered {
+                address,
+                reason: format!("{reason}; {done}"),
+            },
+            other @ (Self::Unwritten(_) | Self::Unread) => other,
         }
     }
 
@@ -130,3 +151,28 @@ pub(crate) const REFUSED: u8 = 1;
 pub(crate) const UNANSWERED: u8 = 2;
 /// Exit code of an answer that says that something differs, or is not done in time.
 pub(crate) const UNMET: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_that_fails_has_refused_nothing() {
+        for (code, exit) in [
+            (Code::InvalidArgument, REFUSED),
+            (Code::NotFound, REFUSED),
+            (Code::FailedPrecondition, REFUSED),
+            (Code::PermissionDenied, REFUSED),
+            (Code::Internal, UNANSWERED),
+            (Code::Unknown, UNANSWERED),
+            (Code::Cancelled, UNANSWERED),
+            (Code::DataLoss, UNANSWERED),
+            (Code::Unavailable, UNANSWERED),
+            (Code::DeadlineExceeded, UNANSWERED),
+            (Code::Unimplemented, UNANSWERED),
+        ] {
+            let failure = Failure::from_status("192.0.2.1:7401", &Status::new(code, "why"));
+            assert_eq!(failure.exit_code(), exit, "{code}");
+        }
+    }
+}

@@ -1,13 +1,14 @@
 //! `weft host`: which IP address is at which MAC address behind which VTEP.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use prost_types::Timestamp;
 use weft_proto::v1 as proto;
 
-use crate::connection::Connection;
+use crate::completion;
+use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, or_dash};
+use crate::output::{self, Row, or_dash};
 use crate::route::Consistency;
 
 /// What can be asked of hosts.
@@ -21,7 +22,12 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Wanted {
     /// Only this VNI.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=0xff_ffff),
+        add = completion::vnis()
+    )]
     vni: Option<u32>,
     /// Only this IP address.
     #[arg(long, value_name = "IP")]
@@ -44,60 +50,51 @@ impl Command {
 }
 
 async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.evpn().await?;
-    let ask = async |connection: &Connection, page_token| {
-        let request = proto::ListHostAddressesRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-            consistency: proto::Consistency::from(wanted.consistency).into(),
-            vni: wanted.vni,
-            ip: wanted.ip.clone(),
-            duplicates_only: wanted.duplicates,
-        };
-        let call = client.list_host_addresses(request);
-        let page = connection.answer(call).await?;
-        Ok((page.host_addresses, page.next_page_token))
+    let request = proto::ListHostAddressesRequest {
+        consistency: proto::Consistency::from(wanted.consistency).into(),
+        vni: wanted.vni,
+        ip: wanted.ip,
+        duplicates_only: wanted.duplicates,
+        ..proto::ListHostAddressesRequest::default()
     };
-    dialog.pages::<_, Host>(ask).await
+    let ask = async |connection: &Connection, token| page(connection, &request, token).await;
+    dialog.pages(ask).await
 }
 
-#[derive(Serialize)]
-struct Host {
-    vni: u32,
-    rd: String,
-    ip: String,
-    mac: String,
-    vtep: String,
-    esi: String,
-    sequence: u32,
-    sticky: bool,
-    gateway: bool,
-    router: bool,
-    duplicate: bool,
+/// One page of claims.
+pub(crate) async fn page(
+    connection: &Connection,
+    request: &proto::ListHostAddressesRequest,
+    page_token: String,
+) -> Result<Page<proto::HostAddress>, Failure> {
+    let mut client = connection.evpn().await?;
+    let request = proto::ListHostAddressesRequest {
+        page_size: PAGE_SIZE,
+        page_token,
+        ..request.clone()
+    };
+    let call = client.list_host_addresses(request);
+    let page = connection.answer(call).await?;
+    let rows = page.host_addresses;
+    Ok(Page::new(page.header, rows, page.next_page_token))
 }
 
-impl From<proto::HostAddress> for Host {
-    fn from(host: proto::HostAddress) -> Self {
-        Self {
-            vni: host.vni.unwrap_or(0),
-            rd: host.rd.unwrap_or_default(),
-            ip: host.ip,
-            mac: host.mac,
-            vtep: host.vtep_address,
-            esi: host.esi.unwrap_or_default(),
-            sequence: host.sequence,
-            sticky: host.sticky,
-            gateway: host.gateway,
-            router: host.router,
-            duplicate: host.duplicate,
-        }
+/// The VNI that an address belongs to, or the route distinguisher of the EVPN instance.
+pub(crate) fn domain(host: &proto::HostAddress) -> String {
+    match host.vni {
+        Some(vni) => vni.to_string(),
+        None => or_dash(host.rd()),
     }
 }
 
-impl output::Row for Host {
+impl Row for proto::HostAddress {
     const HEADER: &'static [&'static str] = &["VNI", "IP", "MAC", "VTEP", "ESI", "FLAGS"];
 
-    fn cells(&self) -> Vec<String> {
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.HostAddress", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
         let flags = [
             (self.sticky, "sticky"),
             (self.gateway, "gateway"),
@@ -105,21 +102,25 @@ impl output::Row for Host {
             (self.duplicate, "duplicate"),
         ];
         let flags = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name);
-        vec![
-            match self.vni {
-                0 => or_dash(&self.rd),
-                vni => vni.to_string(),
-            },
+        vec![vec![
+            domain(self),
             self.ip.clone(),
             self.mac.clone(),
-            self.vtep.clone(),
-            or_dash(&self.esi),
+            self.vtep_address.clone(),
+            or_dash(self.esi()),
             or_dash(&flags.collect::<Vec<_>>().join(",")),
-        ]
+        ]]
     }
 
+    /// Several hosts may have one address, and one host several VTEPs.
     fn name(&self) -> String {
-        self.ip.clone()
+        let Self {
+            ip,
+            mac,
+            vtep_address,
+            ..
+        } = self;
+        format!("{} {ip} {mac} {vtep_address}", domain(self))
     }
 }
 
@@ -131,20 +132,18 @@ mod tests {
 
     #[test]
     fn hosts_in_columns() {
-        let claim = |mac: &str| {
-            Host::from(proto::HostAddress {
-                vni: Some(100),
-                ip: "198.51.100.1".to_owned(),
-                mac: mac.to_owned(),
-                vtep_address: "192.0.2.11".to_owned(),
-                sticky: true,
-                duplicate: true,
-                ..proto::HostAddress::default()
-            })
+        let claim = |mac: &str| proto::HostAddress {
+            vni: Some(100),
+            ip: "198.51.100.1".to_owned(),
+            mac: mac.to_owned(),
+            vtep_address: "192.0.2.11".to_owned(),
+            sticky: true,
+            duplicate: true,
+            ..proto::HostAddress::default()
         };
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
-        list.add(&[claim("00:00:5e:00:53:01")]).unwrap();
+        list.add(&[claim("00:00:5e:00:53:01")], None).unwrap();
         list.end().unwrap();
         let expected = concat!(
             "VNI  IP            MAC                VTEP        ESI  FLAGS\n",

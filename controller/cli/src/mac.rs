@@ -1,13 +1,14 @@
 //! `weft mac`: MAC addresses that move too often.
 
 use clap::Subcommand;
-use serde::Serialize;
+use prost_types::Timestamp;
 use weft_proto::v1 as proto;
 
-use crate::connection::Connection;
+use crate::completion;
+use crate::connection::{Connection, Page, request_id};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, or_dash, printable};
+use crate::output::{self, Row, printable};
 use crate::words;
 
 /// What can be asked of MAC addresses.
@@ -18,8 +19,10 @@ pub(crate) enum Command {
     /// Thaws one and takes its alarm back, on every replica: its moves count anew.
     Clear {
         /// Its broadcast domain.
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=0xff_ffff), add = completion::vnis())]
         vni: u32,
         /// The MAC address.
+        #[arg(add = completion::duplicates())]
         mac: String,
     },
 }
@@ -27,34 +30,49 @@ pub(crate) enum Command {
 impl Command {
     /// Asks and prints.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let mut client = dialog.connection.evpn().await?;
-        if let Self::Clear { vni, mac } = self {
-            let request = proto::ClearDuplicateMacRequest {
-                vni,
-                mac: mac.clone(),
-            };
-            let answer = dialog
-                .connection
-                .answer(client.clear_duplicate_mac(request));
-            let cleared = answer.await?.cleared;
-            if !dialog.format.is_for_people() {
-                return dialog.rows::<_, Move>(cleared.into_iter().collect());
-            }
-            let done = done(cleared.as_ref());
-            writeln!(dialog.out, "{} in VNI {vni}: {done}", printable(&mac))?;
-            return Ok(());
+        match self {
+            Self::Moves => dialog.pages(page).await,
+            Self::Clear { vni, mac } => clear(vni, mac, dialog).await,
         }
-        let ask = async |connection: &Connection, page_token| {
-            let request = proto::ListDuplicateMacsRequest {
-                page_size: PAGE_SIZE,
-                page_token,
-            };
-            let call = client.list_duplicate_macs(request);
-            let page = connection.answer(call).await?;
-            Ok((page.duplicate_macs, page.next_page_token))
-        };
-        dialog.pages::<_, Move>(ask).await
     }
+}
+
+/// One page of addresses that moved too often.
+pub(crate) async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::DuplicateMac>, Failure> {
+    let mut client = connection.evpn().await?;
+    let request = proto::ListDuplicateMacsRequest {
+        page_size: PAGE_SIZE,
+        page_token,
+    };
+    let call = client.list_duplicate_macs(request);
+    let page = connection.answer(call).await?;
+    let rows = page.duplicate_macs;
+    Ok(Page::new(page.header, rows, page.next_page_token))
+}
+
+async fn clear(vni: u32, mac: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let name = printable(&mac);
+    let request = proto::ClearDuplicateMacRequest {
+        vni,
+        mac,
+        request_id: request_id(),
+    };
+    let question = async || {
+        let mut client = connection.evpn().await?;
+        let call = client.clear_duplicate_mac(request.clone());
+        connection.answer(call).await
+    };
+    let answer = connection.read(question).await?;
+    let object = output::message("weft.v1.ClearDuplicateMacResponse", &answer);
+    if !dialog.object(&object)? {
+        let done = done(answer.cleared.as_ref());
+        writeln!(dialog.out, "{name} in VNI {vni}: {done}")?;
+    }
+    Ok(())
 }
 
 /// What clearing did.
@@ -66,55 +84,32 @@ fn done(cleared: Option<&proto::DuplicateMac>) -> &'static str {
     }
 }
 
-#[derive(Serialize)]
-struct Move {
-    vni: u32,
-    mac: String,
-    holder: String,
-    recovers_secs: u64,
-    frozen: bool,
-    withheld: u64,
-}
+impl Row for proto::DuplicateMac {
+    const HEADER: &'static [&'static str] = &["VNI", "MAC", "VTEP", "RECOVERS", "FROZEN"];
+    const PASSING: &'static [&'static str] = &["RECOVERS"];
 
-impl From<proto::DuplicateMac> for Move {
-    fn from(moved: proto::DuplicateMac) -> Self {
-        Self {
-            vni: moved.vni,
-            mac: moved.mac,
-            recovers_secs: words::secs(moved.recovers_in.as_ref()),
-            holder: moved.vtep_address.or(moved.esi).unwrap_or_default(),
-            frozen: moved.frozen,
-            withheld: moved.withheld_path_count,
-        }
-    }
-}
-
-impl output::Row for Move {
-    const HEADER: &'static [&'static str] = &["VNI", "MAC", "AT", "RECOVERS", "FROZEN"];
-
-    fn lasting(&self) -> Vec<String> {
-        const RECOVERS: usize = 3;
-        let mut cells = self.cells();
-        cells.remove(RECOVERS);
-        cells
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.DuplicateMac", self)
     }
 
-    fn cells(&self) -> Vec<String> {
-        vec![
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let holder = self.vtep_address.as_ref().or(self.esi.as_ref());
+        vec![vec![
             self.vni.to_string(),
             self.mac.clone(),
-            or_dash(&self.holder),
-            format!("{}s", self.recovers_secs),
-            match (self.frozen, self.withheld) {
+            words::or_dash(holder),
+            format!("{}s", words::secs(self.recovers_in.as_ref())),
+            match (self.frozen, self.withheld_path_count) {
                 (false, _) => "no".to_owned(),
                 (true, 0) => "yes".to_owned(),
                 (true, withheld) => format!("yes, {withheld} withheld"),
             },
-        ]
+        ]]
     }
 
+    /// As `weft mac clear` wants it.
     fn name(&self) -> String {
-        self.mac.clone()
+        format!("{} {}", self.vni, self.mac)
     }
 }
 
@@ -125,27 +120,25 @@ mod tests {
 
     #[test]
     fn moves_in_columns() {
-        let row = |last: u8, frozen, withheld| {
-            Move::from(proto::DuplicateMac {
-                vni: 100,
-                mac: format!("00:00:5e:00:53:0{last}"),
-                vtep_address: Some("192.0.2.11".to_owned()),
-                esi: None,
-                recovers_in: Some(prost_types::Duration {
-                    seconds: 1_799,
-                    nanos: 999,
-                }),
-                frozen,
-                withheld_path_count: withheld,
-            })
+        let row = |last: u8, frozen, withheld| proto::DuplicateMac {
+            vni: 100,
+            mac: format!("00:00:5e:00:53:0{last}"),
+            vtep_address: Some("192.0.2.11".to_owned()),
+            esi: None,
+            recovers_in: Some(prost_types::Duration {
+                seconds: 1_799,
+                nanos: 999,
+            }),
+            frozen,
+            withheld_path_count: withheld,
         };
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
-        list.add(&[row(1, false, 0), row(2, true, 0), row(3, true, 2)])
-            .unwrap();
+        let rows = [row(1, false, 0), row(2, true, 0), row(3, true, 2)];
+        list.add(&rows, None).unwrap();
         list.end().unwrap();
         let expected = concat!(
-            "VNI  MAC                AT          RECOVERS  FROZEN\n",
+            "VNI  MAC                VTEP        RECOVERS  FROZEN\n",
             "100  00:00:5e:00:53:01  192.0.2.11  1799s     no\n",
             "100  00:00:5e:00:53:02  192.0.2.11  1799s     yes\n",
             "100  00:00:5e:00:53:03  192.0.2.11  1799s     yes, 2 withheld\n",

@@ -6,12 +6,13 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use connection::Connection;
 use dialog::Dialog;
 use failure::Failure;
 use output::{Format, printable_lines};
+use progress::{Progress, Screen};
 
 mod agent;
 mod balance;
@@ -22,17 +23,21 @@ mod context;
 mod dialog;
 mod fabric;
 mod failure;
+mod follow;
 mod host;
+mod link;
 mod mac;
 mod manual;
 mod output;
 mod peer;
 mod plan;
+mod progress;
 mod replica;
 mod rib;
 mod route;
 mod segment;
 mod status;
+mod switch;
 mod vni;
 mod vtep;
 mod words;
@@ -40,27 +45,25 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-/// Asks a replica of weft, and tells it what the fabric is.
+/// Asks a replica of weft, and declares the fabric to it.
 #[derive(Parser)]
-#[command(name = "weft", version, after_help = EXIT_CODES)]
+#[command(name = "weft", version)]
 struct Arguments {
-    /// Replica to ask; any will do. Of several the next one is asked if one is silent. Without it those of the context, or
-    /// 127.0.0.1:7401.
+    /// Replica to ask; any will do. Of several the next one is asked if one is silent. Without it those of WEFT_ADDRESS, of the
+    /// context, or 127.0.0.1:7401.
     #[arg(
         long,
         global = true,
         value_name = "HOST:PORT,...",
-        env = "WEFT_ADDRESS",
         value_delimiter = ',',
         value_parser = connection::address
     )]
     address: Vec<String>,
-    /// Replicas to ask, by the name of a context; see `weft context`.
+    /// Replicas to ask, by the name of a context; see `weft context`. Without it that of WEFT_CONTEXT, or the one in use.
     #[arg(
         long,
         global = true,
         value_name = "NAME",
-        env = "WEFT_CONTEXT",
         add = completion::contexts(),
         conflicts_with = "address"
     )]
@@ -97,14 +100,14 @@ enum Noun {
     /// Routes with all their paths.
     #[command(subcommand)]
     Route(route::Command),
-    /// Ethernet segments: who is attached, who forwards.
+    /// Ethernet segments: who is attached, who is the designated forwarder (DF).
     #[command(subcommand)]
     Segment(segment::Command),
     /// IP addresses with their MAC addresses and VTEPs.
-    #[command(subcommand, alias = "neighbor")]
+    #[command(subcommand)]
     Host(host::Command),
     /// VNIs with their VTEPs and flood lists.
-    #[command(subcommand, alias = "flood")]
+    #[command(subcommand)]
     Vni(vni::Command),
     /// MAC addresses.
     #[command(subcommand)]
@@ -112,7 +115,7 @@ enum Noun {
     /// The tables as files.
     #[command(subcommand)]
     Rib(rib::Command),
-    /// Tunnel endpoints that the routes tell of.
+    /// Tunnel endpoints that routes announce.
     #[command(subcommand)]
     Vtep(vtep::Command),
     /// Members of the Raft group.
@@ -121,6 +124,12 @@ enum Noun {
     /// The fabric as it is declared: switches, links, host ports.
     #[command(subcommand)]
     Fabric(fabric::Command),
+    /// The declared switches, one by one.
+    #[command(subcommand)]
+    Switch(switch::Command),
+    /// The declared links, one by one: take one out of service, and put it back.
+    #[command(subcommand)]
+    Link(link::Command),
     /// How each leaf should spread its traffic, and why.
     #[command(subcommand)]
     Plan(plan::Command),
@@ -141,6 +150,19 @@ enum Noun {
 }
 
 impl Noun {
+    /// Whether a list of what may come and go is asked for; if not, why it is not watched.
+    fn watched(&self) -> Result<(), Failure> {
+        let reason = match self {
+            _ if self.lists() => return Ok(()),
+            Self::Context(_) => {
+                "--watch: contexts are in a file of your own; nobody else changes it"
+            }
+            Self::Fabric(_) => "--watch is for lists; the fabric has `weft fabric watch`",
+            _ => "--watch is for lists",
+        };
+        Err(Failure::Refused(reason.to_owned()))
+    }
+
     /// Whether the answer is a list of what may come and go.
     fn lists(&self) -> bool {
         matches!(
@@ -153,6 +175,9 @@ impl Noun {
                 | Self::Mac(mac::Command::Moves)
                 | Self::Vtep(vtep::Command::List(_))
                 | Self::Replica(replica::Command::List)
+                | Self::Switch(switch::Command::List)
+                | Self::Link(link::Command::List)
+                | Self::Config(config::Command::Show(_))
                 | Self::Agent(agent::Command::List)
         )
     }
@@ -160,28 +185,35 @@ impl Noun {
 
 fn main() -> ExitCode {
     // A shell that completes a line runs this program in its own way, which ends here.
-    clap_complete::CompleteEnv::with_factory(Arguments::command)
+    clap_complete::CompleteEnv::with_factory(manual::command)
         .var(completion::VARIABLE)
         .complete();
-    let arguments = match Arguments::try_parse() {
+    let matches = manual::command().try_get_matches();
+    let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(help) => return explain(&help),
     };
-    let mut out = BufWriter::new(io::stdout().lock());
-    let result = run(arguments, &mut out).and_then(|()| Ok(out.flush()?));
+    let progress = Progress::new();
+    let screen = Screen {
+        out: io::stdout().lock(),
+        progress: &progress,
+    };
+    let mut out = BufWriter::new(screen);
+    let result = run(arguments, &progress, &mut out).and_then(|()| Ok(out.flush()?));
     drop(out);
     match result {
         Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody is left to be told when standard error is closed too.
-            let _ = writeln!(io::stderr(), "weft: {}", told(&failure));
+            // Nobody reads it when standard error is closed too.
+            let _ = writeln!(io::stderr(), "weft: {}", shown(&failure));
             ExitCode::from(failure.exit_code())
         }
     }
 }
 
 /// Why, as it is printed: a mistake in a file is shown with its line, under which it is marked.
-fn told(failure: &Failure) -> String {
+fn shown(failure: &Failure) -> String {
     printable_lines(&failure.to_string())
 }
 
@@ -195,31 +227,18 @@ fn explain(help: &clap::Error) -> ExitCode {
     })
 }
 
-fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
+fn run(arguments: Arguments, progress: &Progress, out: &mut dyn Write) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(ask(arguments, out))
+    runtime.block_on(progress.during(ask(arguments, progress, out)))
 }
 
-/// Who is asked where no argument says so: the environment, the context that is used, or this machine.
-fn addresses() -> Vec<String> {
-    let given = std::env::var("WEFT_ADDRESS").unwrap_or_default();
-    let given = given
-        .split(',')
-        .filter(|it| connection::address(it).is_ok());
-    let given: Vec<_> = given.map(str::to_owned).collect();
-    if !given.is_empty() {
-        return given;
-    }
-    let name = std::env::var("WEFT_CONTEXT").ok();
-    let contexts = context::Contexts::read();
-    let used = contexts.and_then(|it| it.addresses(name.as_deref()));
-    let used = used.ok().flatten();
-    used.unwrap_or_else(|| vec![DEFAULT_ADDRESS.to_owned()])
-}
-
-async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
+async fn ask(
+    arguments: Arguments,
+    progress: &Progress,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let Arguments {
         address,
         context,
@@ -229,21 +248,20 @@ async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
         timeout,
         noun,
     } = arguments;
-    if watch && !noun.lists() {
-        let reason = "--watch is for lists; the fabric has `weft fabric watch`";
-        return Err(Failure::Refused(reason.to_owned()));
+    if watch {
+        noun.watched()?;
     }
     let local = matches!(noun, Noun::Context(_) | Noun::Manual(_));
-    let addresses = match address.is_empty() && !local {
-        true => context::Contexts::read()?.addresses(context.as_deref())?,
-        false => Some(address),
+    let addresses = match local {
+        true => Vec::new(),
+        false => context::addresses(address, context.as_deref())?,
     };
-    let addresses = addresses.unwrap_or_else(|| vec![DEFAULT_ADDRESS.to_owned()]);
     let mut dialog = Dialog {
         connection: Connection::new(addresses, Duration::from_secs(timeout)),
         format,
         headers: !no_headers,
         watch,
+        progress,
         out,
     };
     match noun {
@@ -260,22 +278,14 @@ async fn ask(arguments: Arguments, out: &mut dyn Write) -> Result<(), Failure> {
         Noun::Vtep(command) => command.run(&mut dialog).await,
         Noun::Replica(command) => command.run(&mut dialog).await,
         Noun::Fabric(command) => command.run(&mut dialog).await,
+        Noun::Switch(command) => command.run(&mut dialog).await,
+        Noun::Link(command) => command.run(&mut dialog).await,
         Noun::Plan(command) => command.run(&mut dialog).await,
         Noun::Balance(command) => command.run(&mut dialog).await,
         Noun::Config(command) => command.run(&mut dialog).await,
         Noun::Agent(command) => command.run(&mut dialog).await,
     }
 }
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  ok
-  1  refused: an argument, a file, or the replica's answer says why
-  2  no answer: no weft listens, nothing comes in time, or no majority of replicas agrees
-  3  not so: something is wrong, differs or cannot be compared, or is not reached in time";
-
-/// Where weftd listens unless its file says otherwise.
-const DEFAULT_ADDRESS: &str = "127.0.0.1:7401";
 
 /// A day; more is no timeout.
 const TIMEOUT_MAX_SECS: u64 = 86_400;

@@ -1,7 +1,8 @@
 //! Man pages and completion, written from the commands themselves.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Subcommand};
 use clap_complete::Shell;
@@ -9,7 +10,7 @@ use clap_complete::Shell;
 use crate::Arguments;
 use crate::completion;
 use crate::dialog::Dialog;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 
 /// What can be written.
 #[derive(Subcommand)]
@@ -47,20 +48,64 @@ impl Command {
                 Ok(written?)
             }
             Self::Man { directory } => {
-                let refused = |error: std::io::Error| {
+                let refused = |error: io::Error| {
                     Failure::Refused(format!("{}: {error}", directory.display()))
                 };
                 fs::create_dir_all(&directory).map_err(refused)?;
-                let mut command = with_examples(Arguments::command(), "weft");
-                command.build();
-                clap_mangen::generate_to(command, &directory).map_err(refused)
+                write_pages(&directory).map_err(refused)
             }
         }
     }
 }
 
-/// Each command with its example behind its options.
-fn with_examples(command: clap::Command, path: &str) -> clap::Command {
+/// A man page of each command.
+fn write_pages(directory: &Path) -> io::Result<()> {
+    let mut command = without_help(Arguments::command());
+    command.build();
+    write_page(&command, "weft", directory)
+}
+
+/// `help` has no page of its own, nor has any of its commands.
+fn without_help(command: clap::Command) -> clap::Command {
+    let command = command.disable_help_subcommand(true);
+    command.mut_subcommands(without_help)
+}
+
+fn write_page(command: &clap::Command, path: &str, directory: &Path) -> io::Result<()> {
+    let name = path.replace(' ', "-");
+    let mut page = Vec::new();
+    let man = clap_mangen::Man::new(command.clone()).title(name.to_uppercase());
+    man.date(DATE).source(SOURCE).render(&mut page)?;
+    // Lines are broken around an empty one there, which mandoc warns of.
+    let text = String::from_utf8_lossy(&page);
+    let mut page = text.replace(".br\n\n.br\n", ".sp\n").into_bytes();
+    if let Some(example) = example(path) {
+        let example = example.replace('-', "\\-");
+        write!(page, ".SH EXAMPLES\n.nf\n{example}\n.fi\n")?;
+    }
+    writeln!(page, ".SH \"EXIT STATUS\"")?;
+    for (code, meaning) in EXIT_CODES {
+        write!(page, ".TP\n{code}\n{meaning}\n")?;
+    }
+    fs::write(directory.join(format!("{name}.1")), page)?;
+    for command in command.get_subcommands() {
+        let path = format!("{path} {}", command.get_name());
+        write_page(command, &path, directory)?;
+    }
+    Ok(())
+}
+
+/// When what the pages say changed last: a page must have a date, and that of a build would differ from build to build.
+const DATE: &str = "2026-11-24";
+/// What the pages belong to.
+const SOURCE: &str = concat!("weft ", env!("CARGO_PKG_VERSION"));
+
+/// All commands, each with an example and the exit codes behind its options.
+pub(crate) fn command() -> clap::Command {
+    explained(Arguments::command(), "weft")
+}
+
+fn explained(command: clap::Command, path: &str) -> clap::Command {
     let names: Vec<_> = command
         .get_subcommands()
         .map(|it| it.get_name().to_owned())
@@ -68,13 +113,20 @@ fn with_examples(command: clap::Command, path: &str) -> clap::Command {
     let mut command = command;
     for name in names {
         let inner = format!("{path} {name}");
-        command = command.mut_subcommand(name, |it| with_examples(it, &inner));
+        command = command.mut_subcommand(name, |it| explained(it, &inner));
     }
-    let example = EXAMPLES.iter().find(|it| is_of(it, path));
-    match example {
-        Some(example) => command.after_help(format!("Example:\n  {example}")),
-        None => command,
-    }
+    let example = example(path).map(|example| format!("Example:\n  {example}\n\n"));
+    let codes = EXIT_CODES.iter();
+    let codes: Vec<_> = codes
+        .map(|(code, meaning)| format!("  {code}  {meaning}"))
+        .collect();
+    let (example, codes) = (example.unwrap_or_default(), codes.join("\n"));
+    command.after_help(format!("{example}Exit codes:\n{codes}"))
+}
+
+/// The first example of a command, or of those below it.
+fn example(path: &str) -> Option<&'static str> {
+    EXAMPLES.iter().find(|it| is_of(it, path)).copied()
 }
 
 /// Whether an example is one of this command: its words begin with the command's.
@@ -82,6 +134,23 @@ fn is_of(example: &str, path: &str) -> bool {
     let rest = example.strip_prefix(path);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
+
+/// What each exit code means.
+const EXIT_CODES: [(u8, &str); 4] = [
+    (0, "ok"),
+    (
+        failure::REFUSED,
+        "refused: an argument, a file, or the replica's answer says why; nothing was changed",
+    ),
+    (
+        failure::UNANSWERED,
+        "no answer: no weft listens, nothing comes in time, a replica fails, or no majority of replicas agrees",
+    ),
+    (
+        failure::UNMET,
+        "not so: something is wrong, differs or cannot be compared, or is not reached in time",
+    ),
+];
 
 /// One for each command.
 const EXAMPLES: &[&str] = &[
@@ -105,8 +174,13 @@ const EXAMPLES: &[&str] = &[
     "weft replica list",
     "weft fabric apply fabric.yaml --dry-run",
     "weft fabric show -o yaml",
-    "weft fabric link leaf1:eth1--spine1:eth1 down",
     "weft fabric watch --kind link",
+    "weft switch list -o wide",
+    "weft switch show leaf1",
+    "weft link list -w",
+    "weft link show leaf1:eth1--spine1:eth1",
+    "weft link down leaf1:eth1--spine1:eth1",
+    "weft link up leaf1:eth1--spine1:eth1",
     "weft plan show --leaf leaf1",
     "weft plan diff",
     "weft balance off --leaf leaf1",
@@ -160,5 +234,34 @@ mod tests {
             .filter(|path| !EXAMPLES.iter().any(|it| is_of(it, path)))
             .collect();
         assert!(without.is_empty(), "{without:?}");
+    }
+
+    #[test]
+    fn help_and_man_page_of_each_command_have_an_example_and_the_exit_codes() {
+        let mut found = Vec::new();
+        paths(&Arguments::command(), "weft", &mut found);
+        for path in found {
+            let mut command = command();
+            command.build();
+            for word in path.split(' ').skip(1) {
+                command = command.find_subcommand(word).unwrap().clone();
+            }
+            let help = command.render_help().to_string();
+            assert!(
+                help.contains(&format!("Example:\n  {path}")),
+                "{path}: {help}"
+            );
+            assert!(help.contains("Exit codes:\n  0  ok"), "{path}: {help}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        write_pages(directory.path()).unwrap();
+        let mut pages = 0;
+        for page in fs::read_dir(directory.path()).unwrap() {
+            let page = fs::read_to_string(page.unwrap().path()).unwrap();
+            pages += 1;
+            assert!(page.contains(".SH EXAMPLES\n.nf\nweft "), "{page}");
+            assert!(page.contains(".SH \"EXIT STATUS\"\n.TP\n0\nok\n"), "{page}");
+        }
+        assert!(pages > 40, "{pages}");
     }
 }

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use prost_types::Timestamp;
-use serde::Serialize;
 use tokio::time::Instant;
 use tonic::Code;
-use weft_proto::v1::{self as proto, SessionState};
+use weft_proto::v1::{self as proto, ChangeType, SessionState};
 
 use crate::completion;
-use crate::connection::Connection;
-use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::connection::{Connection, Page, request_id};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, or_dash};
+use crate::output::{self, Row, or_dash};
 use crate::words;
 
 /// What can be asked of peers.
@@ -37,7 +36,7 @@ pub(crate) enum Command {
         #[arg(add = completion::peers())]
         peer: String,
     },
-    /// Have routes told again in a session that goes on.
+    /// Have routes sent again in a session that goes on.
     Refresh {
         /// Its address or router id.
         #[arg(add = completion::peers())]
@@ -58,7 +57,12 @@ pub(crate) struct Wait {
     #[arg(long = "for", value_enum, default_value_t = Awaited::Established)]
     awaited: Awaited,
     /// How long, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(..=WITHIN_MAX_SECS)
+    )]
     within: u64,
 }
 
@@ -68,10 +72,10 @@ pub(crate) enum Awaited {
     /// Routes are exchanged.
     Established,
     /// No routes are exchanged.
-    Gone,
+    Down,
 }
 
-/// Whose routes are told again.
+/// Whose routes are sent again.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Soft {
     /// The peer's.
@@ -94,28 +98,54 @@ impl Command {
 }
 
 async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.peers().await?;
+    if dialog.watch {
+        let request = proto::WatchRequest {
+            peers: Some(proto::PeerFilter::default()),
+            ..proto::WatchRequest::default()
+        };
+        return dialog.follow(request, heard).await;
+    }
     let ask = async |connection: &Connection, page_token| {
+        let mut client = connection.peers().await?;
         let request = proto::ListPeersRequest {
             page_size: PAGE_SIZE,
             page_token,
         };
         let page = connection.answer(client.list_peers(request)).await?;
-        let now = words::answered(page.header.as_ref());
-        let rows = page.peers.into_iter().map(|peer| Peer::new(peer, now));
-        Ok((rows.collect(), page.next_page_token))
+        Ok(Page::new(page.header, page.peers, page.next_page_token))
     };
-    dialog.pages::<Peer, Peer>(ask).await
+    dialog.pages(ask).await
+}
+
+/// What an answer of a watch says of peers.
+fn heard(answer: proto::WatchResponse) -> Heard<proto::Peer> {
+    let (mut rows, mut gone) = (Vec::new(), Vec::new());
+    for change in answer.peer_changes {
+        let into = match change.change_type() {
+            ChangeType::Deleted => &mut gone,
+            ChangeType::Created | ChangeType::Updated | ChangeType::Unspecified => &mut rows,
+        };
+        into.extend(change.peer);
+    }
+    Heard {
+        rows,
+        gone,
+        whole: answer.peer_snapshot,
+    }
 }
 
 async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.peers().await?;
-    let call = client.get_peer(proto::GetPeerRequest { name });
-    let answer = dialog.connection.answer(call).await?;
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.peers().await?;
+        let request = proto::GetPeerRequest { name: name.clone() };
+        connection.answer(client.get_peer(request)).await
+    };
+    let answer = connection.read(question).await?;
     let now = words::answered(answer.header.as_ref());
-    let detail = detail::Detail::new(answer.resource.unwrap_or_default(), now);
-    if !output::object(dialog.out, dialog.format, &detail)? {
-        detail.print(dialog.out)?;
+    let peer = answer.resource.unwrap_or_default();
+    if !dialog.object(&peer.object())? {
+        detail::print(&peer, now, dialog.out)?;
     }
     Ok(())
 }
@@ -124,16 +154,32 @@ impl Wait {
     /// Asks again and again; nobody else is disturbed by it.
     async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let due = Instant::now() + Duration::from_secs(self.within);
+        let name = output::printable(&self.peer);
+        let mut last = Err(Failure::unanswered(
+            dialog.connection.address(),
+            "nothing yet",
+        ));
         loop {
-            let state = self.state(&dialog.connection).await;
-            let is = matches!(state, Ok(SessionState::Established));
-            let known = state.is_ok() && is == (self.awaited == Awaited::Established);
-            if known {
-                return Ok(());
+            // At least one answer is waited for, and none longer than there is time.
+            let left = due.saturating_duration_since(Instant::now());
+            let connection = dialog.connection.hasty(left.max(AT_LEAST));
+            let question = async || self.state(&connection).await;
+            match tokio::time::timeout(left.max(AT_LEAST), connection.read(question)).await {
+                Ok(Err(failure @ Failure::Refused(_))) => return Err(failure),
+                Ok(state) => last = state,
+                Err(_) => {}
             }
-            if Instant::now() >= due {
-                let name = output::printable(&self.peer);
-                return Err(match state {
+            dialog.connection.follow(&connection);
+            if let Ok(state) = &last {
+                let is = *state == SessionState::Established;
+                if is == (self.awaited == Awaited::Established) {
+                    return Ok(());
+                }
+                let state = self::state(*state);
+                dialog.progress.say(format!("{name} is {state}"));
+            }
+            if Instant::now() + AGAIN > due {
+                return Err(match last {
                     Ok(state) => {
                         let state = self::state(state);
                         let reason = format!("{name} is {state} after {} s", self.within);
@@ -167,10 +213,12 @@ async fn reset(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let mut client = dialog.connection.peers().await?;
     let request = proto::ResetPeerRequest {
         name,
-        ..proto::ResetPeerRequest::default()
+        request_id: request_id(),
     };
     let call = client.reset_peer(request);
-    dialog.connection.answer(call).await.map(|_| ())
+    let answer = dialog.connection.answer(call).await?;
+    let answer = output::message("weft.v1.ResetPeerResponse", &answer);
+    dialog.object(&answer).map(|_| ())
 }
 
 async fn refresh(name: String, soft: Soft, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
@@ -182,56 +230,20 @@ async fn refresh(name: String, soft: Soft, dialog: &mut Dialog<'_>) -> Result<()
     let request = proto::RefreshPeerRequest {
         name,
         direction: direction.into(),
-        ..proto::RefreshPeerRequest::default()
+        request_id: request_id(),
     };
     let call = client.refresh_peer(request);
-    dialog.connection.answer(call).await.map(|_| ())
+    let answer = dialog.connection.answer(call).await?;
+    let answer = output::message("weft.v1.RefreshPeerResponse", &answer);
+    dialog.object(&answer).map(|_| ())
 }
 
 /// Between two looks.
 const AGAIN: Duration = Duration::from_millis(200);
-
-#[derive(Serialize)]
-struct Peer {
-    address: String,
-    asn: u32,
-    router_id: String,
-    peer_group: String,
-    state: String,
-    since_secs: u64,
-    families: Vec<String>,
-    routes: u64,
-    messages_received: u64,
-    messages_sent: u64,
-    owner: u64,
-    sessions: Vec<u64>,
-    last_error: String,
-    dynamic: bool,
-}
-
-impl Peer {
-    /// As it was when the replica answered.
-    fn new(peer: proto::Peer, now: Option<Timestamp>) -> Self {
-        let session = peer.session.unwrap_or_default();
-        let age = words::age(now, session.state_change_time).unwrap_or_default();
-        Self {
-            state: state(session.state()).to_owned(),
-            families: session.families().map(words::family).collect(),
-            address: session.address,
-            asn: peer.asn.unwrap_or(0),
-            router_id: peer.router_id.unwrap_or_default(),
-            peer_group: session.peer_group,
-            since_secs: Duration::from_secs_f64(age).as_secs(),
-            routes: peer.route_count,
-            messages_received: session.messages_received,
-            messages_sent: session.messages_sent,
-            owner: peer.owner_replica_id.unwrap_or(0),
-            sessions: peer.session_replica_ids,
-            last_error: session.last_error.unwrap_or_default(),
-            dynamic: session.dynamic,
-        }
-    }
-}
+/// A replica that is there answers by then.
+const AT_LEAST: Duration = Duration::from_secs(1);
+/// A year; more is no wait.
+const WITHIN_MAX_SECS: u64 = 366 * 86_400;
 
 /// As RFC 4271 §8.2.2 writes it.
 pub(crate) fn state(state: SessionState) -> &'static str {
@@ -246,7 +258,7 @@ pub(crate) fn state(state: SessionState) -> &'static str {
     }
 }
 
-impl output::Row for Peer {
+impl Row for proto::Peer {
     const HEADER: &'static [&'static str] = &[
         "ROUTER-ID",
         "ADDRESS",
@@ -259,52 +271,42 @@ impl output::Row for Peer {
         "SESSIONS",
         "LAST-ERROR",
     ];
-
-    fn cells(&self) -> Vec<String> {
-        let sessions: Vec<_> = self.sessions.iter().map(ToString::to_string).collect();
-        let known = |number: u64| {
-            if number == 0 {
-                "-".to_owned()
-            } else {
-                number.to_string()
-            }
-        };
-        vec![
-            or_dash(&self.router_id),
-            or_dash(&self.address),
-            known(self.asn.into()),
-            or_dash(&self.peer_group),
-            self.state.clone(),
-            age(self.since_secs),
-            self.routes.to_string(),
-            known(self.owner),
-            or_dash(&sessions.join(",")),
-            or_dash(&self.last_error),
-        ]
-    }
-
     const WIDE: &'static [&'static str] = &["FAMILIES", "RECEIVED", "SENT", "DYNAMIC"];
+    const PASSING: &'static [&'static str] = &["SINCE", "RECEIVED", "SENT"];
 
-    fn wide(&self) -> Vec<String> {
-        vec![
-            or_dash(&self.families.join(",")),
-            self.messages_received.to_string(),
-            self.messages_sent.to_string(),
-            if self.dynamic { "yes" } else { "no" }.to_owned(),
-        ]
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.Peer", self)
     }
 
-    fn lasting(&self) -> Vec<String> {
-        const SINCE: usize = 5;
-        let mut cells = self.cells();
-        cells.remove(SINCE);
-        cells
+    fn lines(&self, answered: Option<Timestamp>) -> Vec<Vec<String>> {
+        let none = proto::PeerSession::default();
+        let session = self.session.as_ref().unwrap_or(&none);
+        let since = words::age(answered, session.state_change_time).unwrap_or_default();
+        let sessions = self.session_replica_ids.iter().map(ToString::to_string);
+        let families: Vec<_> = session.families().map(words::family).collect();
+        vec![vec![
+            or_dash(self.router_id()),
+            or_dash(&session.address),
+            words::or_dash(self.asn),
+            or_dash(&session.peer_group),
+            state(session.state()).to_owned(),
+            age(since.as_secs()),
+            self.route_count.to_string(),
+            words::or_dash(self.owner_replica_id),
+            or_dash(&sessions.collect::<Vec<_>>().join(",")),
+            or_dash(session.last_error()),
+            or_dash(&families.join(",")),
+            session.messages_received.to_string(),
+            session.messages_sent.to_string(),
+            if session.dynamic { "yes" } else { "no" }.to_owned(),
+        ]]
     }
 
+    /// Its address here, or the router id of one without a session here.
     fn name(&self) -> String {
-        match self.address.as_str() {
-            "" => self.router_id.clone(),
-            address => address.to_owned(),
+        match &self.session {
+            Some(session) => session.address.clone(),
+            None => self.router_id().to_owned(),
         }
     }
 }
@@ -352,11 +354,10 @@ mod tests {
         }
     }
 
-    fn print(format: Format, peers: Vec<proto::Peer>) -> String {
+    fn print(format: Format, peers: &[proto::Peer]) -> String {
         let mut out = Vec::new();
         let mut list = List::new(&mut out, format);
-        let rows = peers.into_iter().map(|peer| Peer::new(peer, at(1_192)));
-        list.add(&rows.collect::<Vec<_>>()).unwrap();
+        list.add(peers, at(1_192)).unwrap();
         list.end().unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -378,7 +379,7 @@ mod tests {
             "-           192.0.2.9   -      -       Active       7s     0       -      -         peer said \\u{1b}[2J\\nbye\n",
             "192.0.2.11  192.0.2.11  64496  leaves  Established  3m12s  5       2      1,2,3     -\n",
         );
-        assert_eq!(print(Format::Table, vec![silent, peer()]), expected);
+        assert_eq!(print(Format::Table, &[silent, peer()]), expected);
     }
 
     #[test]
@@ -387,23 +388,37 @@ mod tests {
             session: None,
             ..peer()
         };
-        let printed = print(Format::Table, vec![elsewhere]);
+        let printed = print(Format::Table, &[elsewhere]);
         let row = "192.0.2.11  -        64496  -      Idle   0s     5       2      1,2,3     -\n";
         assert!(printed.ends_with(row), "{printed}");
     }
 
     #[test]
-    fn peers_for_machines() {
-        let expected = concat!(
-            "[\n  {\"address\":\"192.0.2.11\",\"asn\":64496,\"router_id\":\"192.0.2.11\",\"peer_group\":\"leaves\",",
-            "\"state\":\"Established\",\"since_secs\":192,\"families\":[\"l2vpn-evpn\"],\"routes\":5,",
-            "\"messages_received\":40,\"messages_sent\":41,\"owner\":2,\"sessions\":[1,2,3],\"last_error\":\"\",",
-            "\"dynamic\":true}\n]\n",
-        );
-        assert_eq!(print(Format::Json, vec![peer()]), expected);
-        let yaml = print(Format::Yaml, vec![peer(), peer()]);
-        let read: Vec<serde_json::Value> = serde_yaml_ng::from_str(&yaml).unwrap();
-        assert_eq!((read.len(), &read[1]["since_secs"]), (2, &192.into()));
+    fn machines_read_the_messages_of_the_api() {
+        let printed = print(Format::Json, &[peer(), peer()]);
+        assert_eq!(printed.lines().count(), 4, "{printed}");
+        let read: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
+        let session = &read[0]["session"];
+        assert_eq!(read[0]["router_id"], "192.0.2.11");
+        assert_eq!(read[0]["session_replica_ids"], serde_json::json!([1, 2, 3]));
+        assert_eq!(session["state"], "SESSION_STATE_ESTABLISHED");
+        assert_eq!(session["state_change_time"], "1970-01-01T00:16:40Z");
+        assert_eq!(session["families"][0], "ADDRESS_FAMILY_L2VPN_EVPN");
+        assert!(session.get("last_error").is_none());
+        let yaml = print(Format::Yaml, &[peer(), peer()]);
+        let same: Vec<serde_json::Value> = serde_yaml_ng::from_str(&yaml).unwrap();
+        assert_eq!(same, read);
+    }
+
+    #[test]
+    fn what_changes_all_the_time_is_no_change() {
+        let mut later = peer();
+        let session = later.session.as_mut().unwrap();
+        session.messages_received += 1;
+        session.state_change_time = at(1_001);
+        assert_eq!(later.lasting(), peer().lasting());
+        later.route_count += 1;
+        assert_ne!(later.lasting(), peer().lasting());
     }
 
     #[test]

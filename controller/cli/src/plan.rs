@@ -3,15 +3,16 @@
 use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use prost_types::Timestamp;
 use weft_proto::v1 as proto;
 
 use crate::completion;
+use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, Table, printable};
+use crate::output::{self, Format, Row, Table, printable};
 
-mod diff;
+pub(crate) mod diff;
 
 /// What can be asked of the plan.
 #[derive(Subcommand)]
@@ -27,7 +28,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Wanted {
     /// Only this leaf.
-    #[arg(long, value_name = "LEAF", add = completion::switches())]
+    #[arg(long, value_name = "LEAF", add = completion::leaves())]
     leaf: Option<String>,
 }
 
@@ -42,110 +43,130 @@ impl Command {
 }
 
 async fn show(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.plans().await?;
-    let ask = async |page_token| {
+    let ask = async |connection: &Connection, page_token| {
+        let mut client = connection.plans().await?;
         let request = proto::ListLeafPlansRequest {
             page_size: PAGE_SIZE,
             page_token,
             leaf_name: wanted.leaf.clone(),
         };
         let call = client.list_leaf_plans(request);
-        let page = dialog.connection.answer(call).await?;
-        Ok((page.leaf_plans, page.next_page_token))
+        let page = connection.answer(call).await?;
+        Ok(Page::new(
+            page.header,
+            page.leaf_plans,
+            page.next_page_token,
+        ))
     };
-    let plan = Plan::new(dialog.connection.every(ask).await?);
-    if !output::object(dialog.out, dialog.format, &plan)? {
-        plan.print(dialog.out)?;
+    if !matches!(dialog.format, Format::Table | Format::Wide) {
+        return dialog.pages(ask).await;
     }
-    Ok(())
-}
-
-#[derive(Serialize)]
-struct Plan {
-    revision: u64,
-    entries: Vec<Entry>,
-}
-
-#[derive(Serialize)]
-struct Entry {
-    leaf: String,
-    to: String,
-    prefix: String,
-    reason: String,
-    members: Vec<Member>,
-}
-
-#[derive(Serialize)]
-struct Member {
-    next_hop: String,
-    interface: String,
-    via: String,
-    weight: u32,
-    reason: String,
-}
-
-impl Plan {
-    /// One line for each destination of a leaf, and a row for each next hop below it.
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(
-            out,
-            "plan {}, {} entries",
-            self.revision,
-            self.entries.len()
-        )?;
-        let rows: Vec<_> = self.entries.iter().map(Entry::rows).collect();
-        let mut table = Table::new(HEADER);
-        rows.iter().for_each(|rows| table.fit(rows));
-        table.wrap(COLUMNS);
-        if rows.iter().any(|rows| !rows.is_empty()) {
-            writeln!(out, "\n{}", table.header())?;
+    let mut shown = Shown::new(dialog.headers);
+    let Dialog {
+        connection,
+        progress,
+        out,
+        ..
+    } = dialog;
+    let (mut token, mut entries) = (String::new(), 0);
+    loop {
+        let question = async || ask(connection, token.clone()).await;
+        let page = connection.read(question).await?;
+        for plan in &page.rows {
+            shown.print(plan, out)?;
+            entries += plan.entries.len();
         }
-        for (entry, rows) in self.entries.iter().zip(&rows) {
-            entry.print(out)?;
+        progress.say(format!("{entries} entries so far"));
+        if page.next.is_empty() {
+            writeln!(out, "{entries} entries")?;
+            return Ok(());
+        }
+        connection.advance(&mut token, page.next)?;
+    }
+}
+
+/// In JSON and by name: a leaf whose entries do not fit on a page goes on in the next one, as the API answers it.
+impl Row for proto::LeafPlan {
+    const HEADER: &'static [&'static str] = &["LEAF", "ENTRIES"];
+
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.LeafPlan", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        vec![vec![self.leaf_name.clone(), self.entries.len().to_string()]]
+    }
+
+    fn name(&self) -> String {
+        self.leaf_name.clone()
+    }
+}
+
+/// A plan that is printed leaf by leaf.
+struct Shown {
+    table: Table,
+    headers: bool,
+    revision: Option<u64>,
+}
+
+impl Shown {
+    /// Nothing is printed yet.
+    fn new(headers: bool) -> Self {
+        Self {
+            table: Table::new(HEADER),
+            headers,
+            revision: None,
+        }
+    }
+
+    /// One line for each destination of a leaf, and a row for each next hop below it.
+    fn print(&mut self, plan: &proto::LeafPlan, out: &mut dyn Write) -> io::Result<()> {
+        let rows: Vec<_> = plan.entries.iter().map(rows).collect();
+        rows.iter().for_each(|rows| self.table.fit(rows));
+        self.table.wrap(COLUMNS);
+        let revision = plan.plan_revision.unwrap_or(0);
+        if self.revision != Some(revision) {
+            self.revision = Some(revision);
+            writeln!(out, "plan {revision}")?;
+            if self.headers {
+                writeln!(out, "\n{}", self.table.header())?;
+            }
+        }
+        for (entry, rows) in plan.entries.iter().zip(&rows) {
+            print_entry(&plan.leaf_name, entry, out)?;
             if !rows.is_empty() {
-                writeln!(out, "{}", table.body(rows))?;
+                writeln!(out, "{}", self.table.body(rows))?;
             }
         }
         Ok(())
     }
 }
 
-impl Entry {
-    /// The destination; what the reason says of single links stands on lines of its own.
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let (leaf, to, prefix) = (
-            printable(&self.leaf),
-            printable(&self.to),
-            printable(&self.prefix),
-        );
-        let reason = printable(&self.reason).replace("; ", "\n  ");
-        writeln!(out, "{leaf} to {to} ({prefix}): {reason}")
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let parts: u64 = self
-            .members
-            .iter()
-            .map(|member| u64::from(member.weight))
-            .sum();
-        self.members
-            .iter()
-            .map(|member| member.row(parts))
-            .collect()
-    }
+/// The destination; what the reason says of single links stands on lines of its own.
+fn print_entry(leaf: &str, entry: &proto::PlanEntry, out: &mut dyn Write) -> io::Result<()> {
+    let (leaf, to, prefix) = (
+        printable(leaf),
+        printable(&entry.destination_switch_name),
+        printable(&entry.prefix),
+    );
+    let reason = printable(&entry.reason).replace("; ", "\n  ");
+    writeln!(out, "{leaf} to {to} ({prefix}): {reason}")
 }
 
-impl Member {
-    fn row(&self, parts: u64) -> Vec<String> {
+fn rows(entry: &proto::PlanEntry) -> Vec<Vec<String>> {
+    let weights = entry.members.iter().map(|it| u64::from(it.weight));
+    let parts: u64 = weights.sum();
+    let row = |member: &proto::PlanMember| {
         vec![
             // Under the destination's line.
-            format!("  {}", percent(self.weight.into(), parts)),
-            self.via.clone(),
-            self.interface.clone(),
-            self.next_hop.clone(),
-            self.reason.clone(),
+            format!("  {}", percent(member.weight.into(), parts)),
+            member.neighbor_switch_name.clone(),
+            member.interface_name.clone(),
+            member.next_hop.clone(),
+            member.reason.clone(),
         ]
-    }
+    };
+    entry.members.iter().map(row).collect()
 }
 
 /// `66.7%`, rounded to the nearest tenth.
@@ -157,46 +178,6 @@ fn percent(weight: u64, parts: u64) -> String {
     )
 }
 
-impl Plan {
-    /// Of leaves, in whatever pieces they came.
-    fn new(leaves: Vec<proto::LeafPlan>) -> Self {
-        let revision = leaves.first().map_or(0, proto::LeafPlan::plan_revision);
-        let entries = leaves.into_iter().flat_map(|plan| {
-            let leaf = plan.leaf_name;
-            let entries = plan.entries.into_iter();
-            entries.map(move |entry| Entry::new(leaf.clone(), entry))
-        });
-        Self {
-            revision,
-            entries: entries.collect(),
-        }
-    }
-}
-
-impl Entry {
-    fn new(leaf: String, entry: proto::PlanEntry) -> Self {
-        Self {
-            leaf,
-            to: entry.destination_switch_name,
-            prefix: entry.prefix,
-            reason: entry.reason,
-            members: entry.members.into_iter().map(Member::from).collect(),
-        }
-    }
-}
-
-impl From<proto::PlanMember> for Member {
-    fn from(member: proto::PlanMember) -> Self {
-        Self {
-            next_hop: member.next_hop,
-            interface: member.interface_name,
-            via: member.neighbor_switch_name,
-            weight: member.weight,
-            reason: member.reason,
-        }
-    }
-}
-
 const HEADER: &[&str] = &["  SHARE", "VIA", "INTERFACE", "NEXT-HOP", "REASON"];
 
 /// Reasons are sentences; they are wrapped to what every terminal has.
@@ -205,7 +186,6 @@ const COLUMNS: u16 = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Format;
 
     fn plan() -> Vec<proto::LeafPlan> {
         let member = |(via, interface, next_hop, weight): (&str, &str, &str, u32)| {
@@ -248,6 +228,7 @@ mod tests {
                 leaf_name: "leaf1".to_owned(),
                 plan_revision: Some(7),
                 entries: vec![entry],
+                ..proto::LeafPlan::default()
             })
             .into()
     }
@@ -255,9 +236,12 @@ mod tests {
     #[test]
     fn shares_stand_below_their_destination() {
         let mut out = Vec::new();
-        Plan::new(plan()).print(&mut out).unwrap();
+        let mut shown = Shown::new(true);
+        for plan in plan() {
+            shown.print(&plan, &mut out).unwrap();
+        }
         let expected = "\
-plan 7, 2 entries
+plan 7
 
   SHARE  VIA     INTERFACE  NEXT-HOP      REASON
 leaf1 to leaf2 (192.0.2.12/32): 3 parts over 2 of 2 uplinks
@@ -269,18 +253,6 @@ leaf1 to leaf3 (192.0.2.13/32): no live way over 2 uplinks
   leaf1:eth1--spine1:eth1: no part: the link is down
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
-    }
-
-    #[test]
-    fn the_plan_for_machines() {
-        let mut out = Vec::new();
-        assert!(output::object(&mut out, Format::Json, &Plan::new(plan())).unwrap());
-        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(value["revision"], 7);
-        let fields = value["entries"][0].as_object().unwrap();
-        let names: Vec<_> = fields.keys().map(String::as_str).collect();
-        assert_eq!(names, ["leaf", "members", "prefix", "reason", "to"]);
-        assert_eq!(value["entries"][0]["members"][1]["weight"], 1);
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use clap::Subcommand;
 use prost_types::Timestamp;
-use serde::Serialize;
 use weft_proto::v1::{self as proto, ReplicaRole};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, or_dash};
+use crate::output::{self, Row, or_dash};
 use crate::words;
 
 /// What can be asked of replicas.
@@ -28,55 +27,21 @@ impl Command {
 }
 
 async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.replicas().await?;
-    let ask = async |connection: &Connection, page_token| {
-        let request = proto::ListReplicasRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-        };
-        let page = connection.answer(client.list_replicas(request)).await?;
-        let now = words::answered(page.header.as_ref());
-        let rows = page.replicas.into_iter();
-        let rows = rows.map(|replica| Replica::new(replica, now));
-        Ok((rows.collect(), page.next_page_token))
+    dialog.pages(page).await
+}
+
+/// One page of the members of the group.
+pub(crate) async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::Replica>, Failure> {
+    let mut client = connection.replicas().await?;
+    let request = proto::ListReplicasRequest {
+        page_size: PAGE_SIZE,
+        page_token,
     };
-    dialog.pages::<Replica, Replica>(ask).await
-}
-
-#[derive(Serialize)]
-struct Replica {
-    id: u64,
-    address: String,
-    role: String,
-    #[serde(rename = "self")]
-    answers: bool,
-    term: u64,
-    commit_index: u64,
-    applied_index: u64,
-    last_seen_secs: f64,
-    degraded: String,
-}
-
-impl Replica {
-    /// As it was when the replica answered.
-    fn new(replica: proto::Replica, now: Option<Timestamp>) -> Self {
-        let last_seen_secs = match replica.answering {
-            true => 0.0,
-            // Never.
-            false => words::age(now, replica.last_contact_time).unwrap_or(-1.0),
-        };
-        Self {
-            id: replica.id,
-            role: role(replica.role()).to_owned(),
-            term: replica.term(),
-            commit_index: replica.commit_index(),
-            applied_index: replica.applied_index(),
-            address: replica.raft_address.unwrap_or_default(),
-            answers: replica.answering,
-            last_seen_secs,
-            degraded: replica.degraded_reason.unwrap_or_default(),
-        }
-    }
+    let page = connection.answer(client.list_replicas(request)).await?;
+    Ok(Page::new(page.header, page.replicas, page.next_page_token))
 }
 
 fn role(role: ReplicaRole) -> &'static str {
@@ -90,7 +55,7 @@ fn role(role: ReplicaRole) -> &'static str {
     }
 }
 
-impl output::Row for Replica {
+impl Row for proto::Replica {
     const HEADER: &'static [&'static str] = &[
         "",
         "ID",
@@ -102,43 +67,32 @@ impl output::Row for Replica {
         "LAST-SEEN",
         "DEGRADED",
     ];
+    // How far it is says nothing by itself.
+    const PASSING: &'static [&'static str] = &["COMMIT", "APPLIED", "LAST-SEEN"];
 
-    fn lasting(&self) -> Vec<String> {
-        // Not how far it is: an index says nothing by itself.
-        vec![
-            self.id.to_string(),
-            self.role.clone(),
-            self.term.to_string(),
-            self.degraded.clone(),
-        ]
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.Replica", self)
     }
 
-    fn cells(&self) -> Vec<String> {
-        let known = |number: u64| {
-            if number == 0 {
-                "-".to_owned()
-            } else {
-                number.to_string()
-            }
-        };
-        let last_seen = match (self.role.as_str(), self.last_seen_secs) {
-            _ if self.answers => "-".to_owned(),
+    fn lines(&self, answered: Option<Timestamp>) -> Vec<Vec<String>> {
+        let last_seen = match words::age(answered, self.last_contact_time) {
+            _ if self.answering => "-".to_owned(),
+            Some(age) => format!("{:.1}s", age.as_secs_f64()),
             // Nobody else hears of it than the leader.
-            ("unknown", _) => "-".to_owned(),
-            (_, ..0.0) => "never".to_owned(),
-            (_, secs) => format!("{secs:.1}s"),
+            None if self.role() == ReplicaRole::Unknown => "-".to_owned(),
+            None => "never".to_owned(),
         };
-        vec![
-            if self.answers { "*" } else { "" }.to_owned(),
+        vec![vec![
+            if self.answering { "*" } else { "" }.to_owned(),
             self.id.to_string(),
-            or_dash(&self.address),
-            self.role.clone(),
-            known(self.term),
-            known(self.commit_index),
-            known(self.applied_index),
+            or_dash(self.raft_address()),
+            role(self.role()).to_owned(),
+            words::or_dash(self.term),
+            words::or_dash(self.commit_index),
+            words::or_dash(self.applied_index),
             last_seen,
-            or_dash(&self.degraded),
-        ]
+            or_dash(self.degraded_reason()),
+        ]]
     }
 
     fn name(&self) -> String {
@@ -180,8 +134,7 @@ mod tests {
             other(3, None, ReplicaRole::Unreachable),
             other(4, None, ReplicaRole::Unknown),
         ];
-        list.add(&rows.map(|row| Replica::new(row, at(1_001, 0))))
-            .unwrap();
+        list.add(&rows, at(1_001, 0)).unwrap();
         list.end().unwrap();
         let expected = concat!(
             "   ID  ADDRESS         ROLE         TERM  COMMIT  APPLIED  LAST-SEEN  DEGRADED\n",
@@ -191,18 +144,5 @@ mod tests {
             "   4   192.0.2.4:7400  unknown      -     -       -        -          -\n",
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
-    }
-
-    #[test]
-    fn the_answering_replica_is_named_self() {
-        let row = proto::Replica {
-            answering: true,
-            ..proto::Replica::default()
-        };
-        let row = serde_json::to_value(Replica::new(row, None)).unwrap();
-        assert_eq!(
-            (&row["self"], &row["last_seen_secs"]),
-            (&true.into(), &0.0.into())
-        );
     }
 }

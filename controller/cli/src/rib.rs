@@ -33,13 +33,17 @@ impl Command {
     /// Asks and writes.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let Dialog {
-            connection, out, ..
+            connection,
+            progress,
+            out,
+            ..
         } = dialog;
+        let count = |octets| progress.say(format!("{octets} octets so far"));
         let Self::Dump(Dump { file, family }) = self;
         let families = family.into_iter().map(i32::from).collect();
         let request = proto::ExportMrtRequest { families };
         if file == Path::new("-") {
-            let whole = dump(request, connection, out, Failure::from).await;
+            let whole = dump(request, connection, out, Failure::from, count).await;
             return whole.map(drop);
         }
         let refused =
@@ -48,7 +52,7 @@ impl Command {
         let mut part = file.clone().into_os_string();
         part.push(".part");
         let mut written = BufWriter::new(File::create(&part).map_err(refused)?);
-        let result = dump(request, connection, &mut written, refused).await;
+        let result = dump(request, connection, &mut written, refused, count).await;
         let result = match result {
             Ok(octets) => written
                 .flush()
@@ -73,6 +77,7 @@ async fn dump(
     connection: &Connection,
     out: &mut dyn Write,
     unwritten: impl Fn(std::io::Error) -> Failure,
+    count: impl Fn(u64),
 ) -> Result<u64, Failure> {
     let mut client = connection.routes().await?;
     let mut parts = connection.answer(client.export_mrt(request)).await?;
@@ -80,6 +85,7 @@ async fn dump(
     while let Some(part) = connection.part(parts.message()).await? {
         out.write_all(&part.octets).map_err(&unwritten)?;
         octets += part.octets.len() as u64;
+        count(octets);
     }
     Ok(octets)
 }

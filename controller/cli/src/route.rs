@@ -3,13 +3,14 @@
 mod detail;
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde::Serialize;
-use weft_proto::v1::{self as proto, AddressFamily, RouteView};
+use prost_types::Timestamp;
+use weft_proto::v1::{self as proto, AddressFamily, ChangeType, RouteView};
 
-use crate::connection::Connection;
-use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::completion;
+use crate::connection::{Connection, Page};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, or_dash};
+use crate::output::{self, Format, Row, or_dash};
 use crate::words;
 
 /// What can be asked of routes.
@@ -17,14 +18,14 @@ use crate::words;
 pub(crate) enum Command {
     /// Paths by key; `*>` marks the best one of each route.
     List(Wanted),
-    /// One route: its paths, which step put each behind, and who was told of it or why not.
+    /// One route: its paths, which step put each behind, and to whom it was advertised or why not.
     Show(Shown),
 }
 
 /// Which route is wanted.
 #[derive(Args)]
 pub(crate) struct Shown {
-    /// Its key as `weft route list` prints it.
+    /// Its key as `weft route list` prints it, or its name as `weft route list -o name` does.
     key: String,
     /// l2vpn-evpn, ipv4-unicast, ipv6-unicast or rtc; by the form of the key if absent.
     #[arg(long, value_name = "FAMILY", value_parser = words::read_family)]
@@ -52,19 +53,24 @@ pub(crate) struct Wanted {
     #[arg(long = "type", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     route_type: Option<u32>,
     /// Only this VNI.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=0xff_ffff),
+        add = completion::vnis()
+    )]
     vni: Option<u32>,
     /// Only this MAC address.
     #[arg(long, value_name = "M")]
     mac: Option<String>,
     /// Only paths of the peer with this address or router id.
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", add = completion::peers())]
     peer: Option<String>,
     /// Only paths with this route target.
     #[arg(long, value_name = "AS:N")]
     route_target: Option<String>,
     /// Only paths by this VTEP.
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", add = completion::vteps())]
     vtep: Option<String>,
     /// Only routes of this host address, and prefixes that cover it.
     #[arg(long, value_name = "IP")]
@@ -124,8 +130,13 @@ impl From<Wanted> for proto::ListRoutesRequest {
 
 impl From<Shown> for proto::ListRoutesRequest {
     fn from(shown: Shown) -> Self {
+        // A name has the route distinguisher in front.
+        let (rd, key) = match shown.key.split_once(' ') {
+            Some((rd, key)) => (Some(rd.to_owned()), key.to_owned()),
+            None => (None, shown.key),
+        };
         // FRR's brackets are EVPN's; what is left is a prefix.
-        let guess = match shown.key.as_str() {
+        let guess = match key.as_str() {
             key if key.starts_with('[') => AddressFamily::L2vpnEvpn,
             key if key.contains(':') => AddressFamily::Ipv6Unicast,
             _ => AddressFamily::Ipv4Unicast,
@@ -135,103 +146,80 @@ impl From<Shown> for proto::ListRoutesRequest {
             consistency: proto::Consistency::from(shown.consistency).into(),
             view: RouteView::Full.into(),
             family: shown.family.unwrap_or(guess).into(),
-            key: Some(shown.key),
-            rd: shown.rd,
+            key: Some(key),
+            rd: shown.rd.or(rd),
             ..Self::default()
         }
     }
 }
 
-async fn show(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.routes().await?;
-    let ask = async |page_token| {
-        let request = proto::ListRoutesRequest {
-            page_token,
-            ..request.clone()
-        };
-        let page = dialog
-            .connection
-            .answer(client.list_routes(request))
-            .await?;
-        Ok((page.routes, page.next_page_token))
+/// One page of routes.
+async fn page(
+    connection: &Connection,
+    request: &proto::ListRoutesRequest,
+    page_token: String,
+) -> Result<Page<proto::Route>, Failure> {
+    let mut client = connection.routes().await?;
+    let request = proto::ListRoutesRequest {
+        page_token,
+        ..request.clone()
     };
-    let found = dialog.connection.every(ask).await?.into_iter();
-    let found: Vec<_> = found.map(detail::Destination::from).collect();
+    let page = connection.answer(client.list_routes(request)).await?;
+    Ok(Page::new(page.header, page.routes, page.next_page_token))
+}
+
+async fn show(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let ask = async |token| page(connection, &request, token).await;
+    let found = connection.every(ask, |_| ()).await?;
     if found.is_empty() {
         let (rd, key) = (request.rd(), request.key());
         let (name, family) = (format!("{rd} {key}"), words::family(request.family()));
         let reason = format!("key: there is no {} in {family}", name.trim());
         return Err(Failure::Refused(reason));
     }
-    if !output::object(dialog.out, dialog.format, &found)? {
-        for destination in &found {
-            destination.print(dialog.out)?;
+    if dialog.format.is_for_people() && dialog.format != Format::Name {
+        for route in &found {
+            detail::print(route, dialog.out)?;
         }
+        return Ok(());
     }
-    Ok(())
+    dialog.rows(&found, None)
 }
 
 async fn list(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.routes().await?;
-    let ask = async |connection: &Connection, page_token| {
-        let request = proto::ListRoutesRequest {
-            page_token,
-            ..request.clone()
+    // A watch has no filter for peers and addresses.
+    if dialog.watch && request.peer.is_none() && request.ip.is_none() {
+        let routes = proto::RouteFilter {
+            family: request.family,
+            route_type: request.route_type,
+            vni: request.vni,
+            route_target: request.route_target,
+            mac: request.mac,
+            vtep_address: request.vtep_address,
         };
-        let page = connection.answer(client.list_routes(request)).await?;
-        let rows = page.routes.into_iter().flat_map(Route::rows);
-        Ok((rows.collect(), page.next_page_token))
-    };
-    dialog.pages::<Route, Route>(ask).await
+        let request = proto::WatchRequest {
+            routes: Some(routes),
+            ..proto::WatchRequest::default()
+        };
+        return dialog.follow(request, heard).await;
+    }
+    let ask = async |connection: &Connection, token| page(connection, &request, token).await;
+    dialog.pages(ask).await
 }
 
-#[derive(Serialize)]
-struct Route {
-    family: String,
-    rd: String,
-    key: String,
-    route_type: u32,
-    vni: u32,
-    next_hop: String,
-    peer: String,
-    peer_asn: u32,
-    best: bool,
-    by: String,
-    as_path: String,
-    local_pref: u32,
-    communities: Vec<String>,
-    ext_communities: Vec<String>,
-    origin: String,
-    esi: String,
-}
-
-impl Route {
-    /// One for each path.
-    fn rows(mut route: proto::Route) -> Vec<Self> {
-        let paths = std::mem::take(&mut route.paths).into_iter();
-        paths.map(|path| Self::new(&route, path)).collect()
+/// What an answer of a watch says of routes.
+fn heard(answer: proto::WatchResponse) -> Heard<proto::Route> {
+    let whole = answer.snapshot && answer.header.is_some();
+    let (mut rows, mut gone) = (Vec::new(), Vec::new());
+    for change in answer.route_changes {
+        let into = match change.change_type() {
+            ChangeType::Deleted => &mut gone,
+            ChangeType::Created | ChangeType::Updated | ChangeType::Unspecified => &mut rows,
+        };
+        into.extend(change.route);
     }
-
-    fn new(route: &proto::Route, path: proto::Path) -> Self {
-        Self {
-            family: words::family(route.family()),
-            rd: route.rd().to_owned(),
-            key: route.key.clone(),
-            route_type: u32::try_from(route.route_type).unwrap_or(0),
-            vni: path.vni(),
-            origin: origin(path.origin()).to_owned(),
-            next_hop: path.next_hop.unwrap_or_default(),
-            peer: path.peer_router_id,
-            peer_asn: path.peer_asn,
-            best: path.best,
-            by: path.decision.filter(|_| path.best).unwrap_or_default(),
-            as_path: path.as_path,
-            local_pref: path.local_preference,
-            communities: path.communities,
-            ext_communities: path.extended_communities,
-            esi: path.esi.unwrap_or_default(),
-        }
-    }
+    Heard { rows, gone, whole }
 }
 
 fn origin(origin: proto::Origin) -> &'static str {
@@ -243,30 +231,45 @@ fn origin(origin: proto::Origin) -> &'static str {
     }
 }
 
-impl output::Row for Route {
-    // The peer is left to the other formats: an RD or a next hop says it nearly always, and a line is full.
+impl Row for proto::Route {
+    // The peer is left to the other forms: an RD or a next hop says it nearly always, and a line is full.
     const HEADER: &'static [&'static str] = &["", "RD", "KEY", "VNI", "NEXT-HOP", "BY"];
+    const WIDE: &'static [&'static str] = &["PEER", "AS-PATH", "LOCAL-PREF"];
 
-    fn cells(&self) -> Vec<String> {
-        vec![
-            if self.best { "*>" } else { "*" }.to_owned(),
-            or_dash(&self.rd),
-            self.key.clone(),
-            if self.vni == 0 {
-                "-".to_owned()
-            } else {
-                self.vni.to_string()
-            },
-            or_dash(&self.next_hop),
-            self.by.clone(),
-        ]
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.Route", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let line = |path: &proto::Path| {
+            let by = path.decision.as_ref().filter(|_| path.best);
+            vec![
+                if path.best { "*>" } else { "*" }.to_owned(),
+                or_dash(self.rd()),
+                self.key.clone(),
+                words::or_dash(path.vni),
+                or_dash(path.next_hop()),
+                by.cloned().unwrap_or_default(),
+                path.peer_router_id.clone(),
+                or_dash(&path.as_path),
+                path.local_preference.to_string(),
+            ]
+        };
+        self.paths.iter().map(line).collect()
+    }
+
+    /// Its key, behind the route distinguisher if the family has one.
+    fn name(&self) -> String {
+        match self.rd() {
+            "" => self.key.clone(),
+            rd => format!("{rd} {}", self.key),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Format;
     use crate::output::List;
 
     #[test]
@@ -294,8 +297,8 @@ mod tests {
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
         // Two pages: the header stands once, and the widths of the first page stay.
-        list.add(&Route::rows(best)).unwrap();
-        list.add(&Route::rows(other)).unwrap();
+        list.add(&[best], None).unwrap();
+        list.add(&[other], None).unwrap();
         list.end().unwrap();
         let expected = concat!(
             "    RD            KEY                                                   VNI  NEXT-HOP    BY\n",
@@ -303,5 +306,63 @@ mod tests {
             "*   -             203.0.113.0/24                                        -    192.0.2.12\n",
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+    #[test]
+    fn a_route_has_a_line_for_each_path_and_one_name() {
+        let path = |peer: &str| proto::Path {
+            peer_router_id: peer.to_owned(),
+            as_path: "64496 64497".to_owned(),
+            local_preference: 100,
+            ..proto::Path::default()
+        };
+        let route = proto::Route {
+            rd: Some("192.0.2.11:2".to_owned()),
+            key: "[3]:[0]:[32]:[192.0.2.11]".to_owned(),
+            paths: vec![path("192.0.2.11"), path("192.0.2.12")],
+            ..proto::Route::default()
+        };
+        let print = |format| {
+            let mut out = Vec::new();
+            let mut list = List::new(&mut out, format);
+            list.add(std::slice::from_ref(&route), None).unwrap();
+            list.end().unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let wide = print(Format::Wide);
+        assert_eq!(wide.lines().count(), 3, "{wide}");
+        assert!(
+            wide.contains("PEER        AS-PATH      LOCAL-PREF\n"),
+            "{wide}"
+        );
+        assert!(wide.contains("192.0.2.12  64496 64497  100\n"), "{wide}");
+        assert_eq!(
+            print(Format::Name),
+            "192.0.2.11:2 [3]:[0]:[32]:[192.0.2.11]\n"
+        );
+        let read: serde_json::Value = serde_json::from_str(&print(Format::Json)).unwrap();
+        assert_eq!(read[0]["paths"][1]["peer_router_id"], "192.0.2.12");
+    }
+
+    #[test]
+    fn what_a_watch_says_is_whole_with_its_revision() {
+        let change = |kind: ChangeType| proto::RouteChange {
+            change_type: kind.into(),
+            route: Some(proto::Route::default()),
+        };
+        let answer = proto::WatchResponse {
+            snapshot: true,
+            route_changes: vec![change(ChangeType::Created), change(ChangeType::Deleted)],
+            ..proto::WatchResponse::default()
+        };
+        let part = heard(answer.clone());
+        assert_eq!(
+            (part.rows.len(), part.gone.len(), part.whole),
+            (1, 1, false)
+        );
+        let last = proto::WatchResponse {
+            header: Some(proto::ResponseHeader::default()),
+            ..answer
+        };
+        assert!(heard(last).whole);
     }
 }

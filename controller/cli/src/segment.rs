@@ -1,25 +1,28 @@
-//! `weft segment`: Ethernet segments, who is attached to each, and who forwards.
+//! `weft segment`: Ethernet segments, who is attached to each, and who is the designated forwarder (DF).
 
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use prost_types::Timestamp;
 use weft_proto::v1::{self as proto, DesignatedForwarderAlgorithm, RedundancyMode};
 
-use crate::connection::Connection;
+use crate::completion;
+use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, Format, or_dash};
+use crate::output::{self, Row, or_dash, printable};
 use crate::route::Consistency;
+use crate::words;
 
 /// What can be asked of Ethernet segments.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Every segment that routes of types 1 and 4 tell of.
+    /// Every segment that routes of types 1 and 4 announce.
     List(Wanted),
     /// One segment with its broadcast domains.
     Show {
         /// Ten octets in hex with colons.
+        #[arg(add = completion::segments())]
         esi: String,
         #[command(flatten)]
         wanted: Wanted,
@@ -29,7 +32,7 @@ pub(crate) enum Command {
 /// Which answer is wanted.
 #[derive(Args)]
 pub(crate) struct Wanted {
-    /// The forwarder for this Ethernet tag, mostly a VLAN; without it only one that forwards for all.
+    /// The DF for this Ethernet tag, mostly a VLAN; without it only one that is it for all tags.
     #[arg(long, value_name = "N")]
     tag: Option<u32>,
     /// Who has to agree on the answer.
@@ -48,8 +51,8 @@ impl Command {
 }
 
 async fn list(wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.evpn().await?;
     let ask = async |connection: &Connection, page_token| {
+        let mut client = connection.evpn().await?;
         let request = proto::ListEthernetSegmentsRequest {
             page_size: PAGE_SIZE,
             page_token,
@@ -58,119 +61,103 @@ async fn list(wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         };
         let call = client.list_ethernet_segments(request);
         let page = connection.answer(call).await?;
-        Ok((page.ethernet_segments, page.next_page_token))
+        let rows = page.ethernet_segments;
+        Ok(Page::new(page.header, rows, page.next_page_token))
     };
-    dialog.pages::<_, Segment>(ask).await
+    dialog.pages(ask).await
 }
 
 async fn show(esi: String, wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.evpn().await?;
-    let call = client.get_ethernet_segment(proto::GetEthernetSegmentRequest {
+    let connection = &dialog.connection;
+    let request = proto::GetEthernetSegmentRequest {
         consistency: proto::Consistency::from(wanted.consistency).into(),
         esi,
         ethernet_tag: wanted.tag,
-    });
-    let answer = dialog.connection.answer(call).await?;
+    };
+    let question = async || {
+        let mut client = connection.evpn().await?;
+        let call = client.get_ethernet_segment(request.clone());
+        connection.answer(call).await
+    };
+    let answer = connection.read(question).await?;
     let segment = answer.resource.unwrap_or_default();
-    match dialog.format {
-        Format::Table | Format::Wide | Format::Name => {
-            Ok(Segment::from(segment).print(dialog.out)?)
-        }
-        Format::Json | Format::Yaml => dialog.rows::<_, Segment>(vec![segment]),
+    if !dialog.object(&segment.object())? {
+        print(&segment, dialog.out)?;
+    }
+    Ok(())
+}
+
+fn redundancy(mode: RedundancyMode) -> &'static str {
+    match mode {
+        RedundancyMode::AllActive => "all-active",
+        RedundancyMode::SingleActive => "single-active",
+        RedundancyMode::Mixed => "mixed",
+        RedundancyMode::Unspecified => "unknown",
     }
 }
 
-#[derive(Serialize)]
-struct Segment {
-    esi: String,
-    redundancy: String,
-    algorithm: String,
-    forwarder: String,
-    attached: Vec<String>,
-    domains: Vec<Domain>,
-}
-
-#[derive(Serialize)]
-struct Domain {
-    vni: u32,
-    tag: u32,
-    vteps: Vec<String>,
-}
-
-impl From<proto::EthernetSegment> for Segment {
-    fn from(segment: proto::EthernetSegment) -> Self {
-        let redundancy = match segment.redundancy_mode() {
-            RedundancyMode::AllActive => "all-active",
-            RedundancyMode::SingleActive => "single-active",
-            RedundancyMode::Mixed => "mixed",
-            RedundancyMode::Unspecified => "unknown",
-        };
-        let algorithm = match segment.algorithm() {
-            DesignatedForwarderAlgorithm::Modulo => "modulo".to_owned(),
-            DesignatedForwarderAlgorithm::HighestRandomWeight => "highest random weight".to_owned(),
-            DesignatedForwarderAlgorithm::HighestPreference => "highest preference".to_owned(),
-            DesignatedForwarderAlgorithm::LowestPreference => "lowest preference".to_owned(),
-            DesignatedForwarderAlgorithm::Unspecified => {
-                format!("algorithm {}", segment.algorithm_number)
-            }
-        };
-        let domains = segment.domains.into_iter().map(|domain| Domain {
-            vni: domain.vni.unwrap_or(0),
-            tag: domain.ethernet_tag,
-            vteps: domain.vteps,
-        });
-        Self {
-            esi: segment.esi,
-            redundancy: redundancy.to_owned(),
-            algorithm,
-            forwarder: segment.designated_forwarder.unwrap_or_default(),
-            attached: segment.attached_vteps,
-            domains: domains.collect(),
+fn algorithm(segment: &proto::EthernetSegment) -> String {
+    match segment.algorithm() {
+        DesignatedForwarderAlgorithm::Modulo => "modulo".to_owned(),
+        DesignatedForwarderAlgorithm::HighestRandomWeight => "highest random weight".to_owned(),
+        DesignatedForwarderAlgorithm::HighestPreference => "highest preference".to_owned(),
+        DesignatedForwarderAlgorithm::LowestPreference => "lowest preference".to_owned(),
+        DesignatedForwarderAlgorithm::Unspecified => {
+            format!("algorithm {}", segment.algorithm_number)
         }
     }
 }
 
-impl Segment {
-    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        writeln!(out, "{}: {}", self.esi, self.redundancy)?;
-        writeln!(out, "attached:  {}", or_dash(&self.attached.join(", ")))?;
-        writeln!(
-            out,
-            "forwarder: {} by {}",
-            or_dash(&self.forwarder),
-            self.algorithm
-        )?;
-        for domain in &self.domains {
-            let Domain { vni, tag, vteps } = domain;
-            let over = or_dash(&vteps.join(", "));
-            writeln!(out, "VNI {vni}, tag {tag}: over {over}")?;
-        }
-        Ok(())
+fn print(segment: &proto::EthernetSegment, out: &mut dyn Write) -> std::io::Result<()> {
+    let mode = redundancy(segment.redundancy_mode());
+    let attached = or_dash(&segment.attached_vteps.join(", "));
+    writeln!(out, "{}: {mode}", printable(&segment.esi))?;
+    writeln!(out, "attached: {}", printable(&attached))?;
+    let forwarder = or_dash(segment.designated_forwarder());
+    writeln!(
+        out,
+        "DF:       {} by {}",
+        printable(&forwarder),
+        algorithm(segment)
+    )?;
+    for domain in &segment.domains {
+        let vni = words::or_dash(domain.vni);
+        let over = or_dash(&domain.vteps.join(", "));
+        let tag = domain.ethernet_tag;
+        writeln!(out, "VNI {vni}, tag {tag}: over {}", printable(&over))?;
     }
+    Ok(())
 }
 
-impl output::Row for Segment {
-    const HEADER: &'static [&'static str] =
-        &["ESI", "REDUNDANCY", "ALGORITHM", "FORWARDER", "ATTACHED"];
+impl Row for proto::EthernetSegment {
+    const HEADER: &'static [&'static str] = &["ESI", "REDUNDANCY", "ALGORITHM", "DF", "ATTACHED"];
 
-    fn cells(&self) -> Vec<String> {
-        vec![
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.EthernetSegment", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        vec![vec![
             self.esi.clone(),
-            self.redundancy.clone(),
-            self.algorithm.clone(),
-            or_dash(&self.forwarder),
-            or_dash(&self.attached.join(",")),
-        ]
+            redundancy(self.redundancy_mode()).to_owned(),
+            algorithm(self),
+            or_dash(self.designated_forwarder()),
+            or_dash(&self.attached_vteps.join(",")),
+        ]]
+    }
+
+    fn name(&self) -> String {
+        self.esi.clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::List;
+    use crate::output::{Format, List};
 
-    fn segment() -> Segment {
-        Segment::from(proto::EthernetSegment {
+    fn segment() -> proto::EthernetSegment {
+        proto::EthernetSegment {
             esi: "03:44:38:39:ff:ff:01:00:00:01".to_owned(),
             redundancy_mode: RedundancyMode::AllActive.into(),
             algorithm: DesignatedForwarderAlgorithm::Modulo.into(),
@@ -182,17 +169,17 @@ mod tests {
                 ethernet_tag: 0,
                 vteps: vec!["192.0.2.11".to_owned()],
             }],
-        })
+        }
     }
 
     #[test]
     fn segments_in_columns() {
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
-        list.add(&[segment()]).unwrap();
+        list.add(&[segment()], None).unwrap();
         list.end().unwrap();
         let expected = concat!(
-            "ESI                            REDUNDANCY  ALGORITHM  FORWARDER   ATTACHED\n",
+            "ESI                            REDUNDANCY  ALGORITHM  DF          ATTACHED\n",
             "03:44:38:39:ff:ff:01:00:00:01  all-active  modulo     192.0.2.11  192.0.2.11,192.0.2.12\n",
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
@@ -201,11 +188,11 @@ mod tests {
     #[test]
     fn a_segment_with_its_domains() {
         let mut out = Vec::new();
-        segment().print(&mut out).unwrap();
+        print(&segment(), &mut out).unwrap();
         let expected = "\
 03:44:38:39:ff:ff:01:00:00:01: all-active
-attached:  192.0.2.11, 192.0.2.12
-forwarder: 192.0.2.11 by modulo
+attached: 192.0.2.11, 192.0.2.12
+DF:       192.0.2.11 by modulo
 VNI 100, tag 0: over 192.0.2.11
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

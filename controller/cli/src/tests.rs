@@ -1,6 +1,7 @@
 //! The commands as they are typed, against a small replica in this process.
 
 mod operator;
+mod replica;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -10,460 +11,29 @@ use clap::Parser;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::codegen::BoxStream;
-use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic::{Request, Response, Status};
 use weft_proto::v1::{
-    self as proto, config_service_server as config_server, evpn_service_server as evpn_server,
-    fabric_service_server as fabric_server, peer_service_server as peer_server,
-    plan_service_server as plan_server, replica_service_server as replica_server,
-    route_service_server as route_server,
+    self as proto, fabric_service_server as fabric_server, peer_service_server as peer_server,
 };
 
+use self::replica::{REPLICA, Replica, services};
 use crate::failure::Failure;
-use crate::{Arguments, ask, told};
-
-/// Answers with fixed messages, some of them late or refused.
-#[derive(Clone)]
-struct Replica;
-
-type Answer<T> = Result<Response<T>, Status>;
-
-fn header(replica_id: u64) -> Option<proto::ResponseHeader> {
-    Some(proto::ResponseHeader {
-        replica_id,
-        ..proto::ResponseHeader::default()
-    })
-}
-
-#[tonic::async_trait]
-impl peer_server::PeerService for Replica {
-    async fn list_peers(
-        &self,
-        request: Request<proto::ListPeersRequest>,
-    ) -> Answer<proto::ListPeersResponse> {
-        let token = request.into_inner().page_token;
-        let peer = |router_id: &str| proto::Peer {
-            router_id: Some(router_id.to_owned()),
-            ..proto::Peer::default()
-        };
-        let (router_id, next) = match token.as_str() {
-            "" => ("192.0.2.11", "second"),
-            _ => ("192.0.2.12", ""),
-        };
-        Ok(Response::new(proto::ListPeersResponse {
-            header: header(1),
-            peers: vec![peer(router_id)],
-            next_page_token: next.to_owned(),
-        }))
-    }
-
-    async fn get_peer(
-        &self,
-        request: Request<proto::GetPeerRequest>,
-    ) -> Answer<proto::GetPeerResponse> {
-        let session = proto::PeerSession {
-            address: request.into_inner().name,
-            state: proto::SessionState::Active.into(),
-            ..proto::PeerSession::default()
-        };
-        let peer = proto::Peer {
-            session: Some(session),
-            ..proto::Peer::default()
-        };
-        Ok(Response::new(proto::GetPeerResponse {
-            header: header(1),
-            resource: Some(peer),
-        }))
-    }
-}
-
-#[tonic::async_trait]
-impl route_server::RouteService for Replica {
-    async fn list_routes(
-        &self,
-        request: Request<proto::ListRoutesRequest>,
-    ) -> Answer<proto::ListRoutesResponse> {
-        let request = request.into_inner();
-        if request.mac() == "stuck" {
-            let next_page_token = "again".to_owned();
-            let answer = proto::ListRoutesResponse {
-                next_page_token,
-                ..Default::default()
-            };
-            return Ok(Response::new(answer));
-        }
-        if request.key() == "203.0.113.1/32" {
-            return Ok(Response::new(proto::ListRoutesResponse::default()));
-        }
-        let asked = format!("{request:?}");
-        Err(Status::invalid_argument(asked))
-    }
-
-    async fn export_mrt(
-        &self,
-        request: Request<proto::ExportMrtRequest>,
-    ) -> Answer<BoxStream<proto::ExportMrtResponse>> {
-        let part = |octets: &[u8]| {
-            Ok(proto::ExportMrtResponse {
-                octets: octets.to_vec().into(),
-                ..proto::ExportMrtResponse::default()
-            })
-        };
-        let families: Vec<_> = request.get_ref().families().collect();
-        let last = match families.as_slice() {
-            [] => part(b"RT"),
-            [proto::AddressFamily::Ipv6Unicast] => part(&[0; 1 << 16]),
-            [..] => Err(Status::unavailable("the replica is stopping")),
-        };
-        let parts = tokio_stream::iter(vec![part(b"M"), last]);
-        Ok(Response::new(Box::pin(parts)))
-    }
-}
-
-#[tonic::async_trait]
-impl evpn_server::EvpnService for Replica {
-    async fn list_ethernet_segments(
-        &self,
-        _: Request<proto::ListEthernetSegmentsRequest>,
-    ) -> Answer<proto::ListEthernetSegmentsResponse> {
-        Ok(Response::new(Default::default()))
-    }
-
-    async fn get_ethernet_segment(
-        &self,
-        request: Request<proto::GetEthernetSegmentRequest>,
-    ) -> Answer<proto::GetEthernetSegmentResponse> {
-        let esi = request.into_inner().esi;
-        Err(Status::invalid_argument(format!(
-            "esi: {esi:?} is not an Ethernet segment identifier"
-        )))
-    }
-
-    async fn list_host_addresses(
-        &self,
-        request: Request<proto::ListHostAddressesRequest>,
-    ) -> Answer<proto::ListHostAddressesResponse> {
-        let request = request.into_inner();
-        let host = proto::HostAddress {
-            vni: request.vni,
-            ip: request.ip.unwrap_or_default(),
-            duplicate: request.duplicates_only,
-            ..proto::HostAddress::default()
-        };
-        Ok(Response::new(proto::ListHostAddressesResponse {
-            host_addresses: vec![host],
-            ..Default::default()
-        }))
-    }
-
-    async fn list_vnis(
-        &self,
-        _: Request<proto::ListVnisRequest>,
-    ) -> Answer<proto::ListVnisResponse> {
-        Ok(Response::new(Default::default()))
-    }
-
-    async fn get_vni(&self, _: Request<proto::GetVniRequest>) -> Answer<proto::GetVniResponse> {
-        Err(Status::not_found("vni: no route tells of VNI 7"))
-    }
-
-    async fn list_vteps(
-        &self,
-        _: Request<proto::ListVtepsRequest>,
-    ) -> Answer<proto::ListVtepsResponse> {
-        Err(Status::unavailable("no majority of replicas answers"))
-    }
-
-    async fn list_duplicate_macs(
-        &self,
-        _: Request<proto::ListDuplicateMacsRequest>,
-    ) -> Answer<proto::ListDuplicateMacsResponse> {
-        Ok(Response::new(Default::default()))
-    }
-}
-
-#[tonic::async_trait]
-impl replica_server::ReplicaService for Replica {
-    async fn list_replicas(
-        &self,
-        _: Request<proto::ListReplicasRequest>,
-    ) -> Answer<proto::ListReplicasResponse> {
-        std::future::pending().await
-    }
-}
-
-#[tonic::async_trait]
-impl plan_server::PlanService for Replica {
-    async fn list_leaf_plans(
-        &self,
-        request: Request<proto::ListLeafPlansRequest>,
-    ) -> Answer<proto::ListLeafPlansResponse> {
-        let leaf = request.into_inner().leaf_name.unwrap_or_default();
-        let reason = format!("leaf_name: no leaf is named {leaf:?}");
-        Err(Status::not_found(reason))
-    }
-
-    async fn list_leaf_plan_diffs(
-        &self,
-        _: Request<proto::ListLeafPlanDiffsRequest>,
-    ) -> Answer<proto::ListLeafPlanDiffsResponse> {
-        let reason = "only the leader knows: ask replica 2";
-        Err(Status::failed_precondition(reason))
-    }
-
-    async fn get_leaf_plan_diff(
-        &self,
-        request: Request<proto::GetLeafPlanDiffRequest>,
-    ) -> Answer<proto::GetLeafPlanDiffResponse> {
-        let leaf_name = request.into_inner().leaf_name;
-        let differs = leaf_name == "leaf2";
-        let prefix = proto::PrefixDiff {
-            differs,
-            ..proto::PrefixDiff::default()
-        };
-        let why = match leaf_name.as_str() {
-            "leaf3" => proto::NotComparedReason::AgentSilent,
-            _ => proto::NotComparedReason::Unspecified,
-        };
-        let diff = proto::LeafPlanDiff {
-            leaf_name,
-            plan_revision: Some(7),
-            not_compared_reason: why.into(),
-            prefixes: vec![prefix],
-            ..proto::LeafPlanDiff::default()
-        };
-        Ok(Response::new(proto::GetLeafPlanDiffResponse {
-            header: header(1),
-            resource: Some(diff),
-        }))
-    }
-
-    async fn list_switch_agents(
-        &self,
-        _: Request<proto::ListSwitchAgentsRequest>,
-    ) -> Answer<proto::ListSwitchAgentsResponse> {
-        Ok(Response::new(Default::default()))
-    }
-
-    async fn set_balance(
-        &self,
-        request: Request<proto::SetBalanceRequest>,
-    ) -> Answer<proto::SetBalanceResponse> {
-        let leaf = proto::LeafBalance {
-            leaf_name: request.get_ref().leaf_name().to_owned(),
-            mode: request.get_ref().mode,
-            has_own_mode: true,
-            agent_address: Some("192.0.2.11:9340".to_owned()),
-        };
-        let balance = proto::Balance {
-            leaves: vec![leaf],
-            ..proto::Balance::default()
-        };
-        Ok(Response::new(proto::SetBalanceResponse {
-            header: header(1),
-            resource: Some(balance),
-        }))
-    }
-}
-
-#[tonic::async_trait]
-impl config_server::ConfigService for Replica {
-    async fn reload_config(
-        &self,
-        request: Request<proto::ReloadConfigRequest>,
-    ) -> Answer<proto::ReloadConfigResponse> {
-        let request = request.into_inner();
-        if request.text() == "asn = 0\n" {
-            let reason = format!("{}: bgp.asn: AS 0 is reserved", request.text_name);
-            return Err(Status::invalid_argument(reason));
-        }
-        if request.text().starts_with("asm") {
-            let name = request.text_name;
-            let reason = format!("{name}: line 1\n  |\n1 | asm\u{7}\n  | ^^^\n");
-            return Err(Status::invalid_argument(reason));
-        }
-        let changed = proto::ConfigChange {
-            subject: "peer_group leaves".to_owned(),
-            change_type: proto::ChangeType::Updated.into(),
-            key: Some("hold_secs".to_owned()),
-            old_value: Some("9".to_owned()),
-            new_value: Some("30".to_owned()),
-            effect: proto::ConfigEffect::SessionReset.into(),
-        };
-        let removed = proto::ConfigChange {
-            subject: "peer 192.0.2.1".to_owned(),
-            change_type: proto::ChangeType::Deleted.into(),
-            effect: proto::ConfigEffect::Applied.into(),
-            ..proto::ConfigChange::default()
-        };
-        Ok(Response::new(proto::ReloadConfigResponse {
-            header: header(3),
-            changes: vec![changed, removed],
-            change_count: 2,
-            file: Some("weft.toml".to_owned()),
-        }))
-    }
-
-    async fn list_config_values(
-        &self,
-        request: Request<proto::ListConfigValuesRequest>,
-    ) -> Answer<proto::ListConfigValuesResponse> {
-        let request = request.into_inner();
-        let value = |key: &str, value: &str, source: proto::ConfigSource| proto::ConfigValue {
-            subject: request.subject().to_owned(),
-            key: key.to_owned(),
-            value: value.to_owned(),
-            source: source.into(),
-        };
-        let (group, default) = (proto::ConfigSource::PeerGroup, proto::ConfigSource::Default);
-        let (values, next) = match (request.page_token.as_str(), request.with_defaults) {
-            ("", _) => (vec![value("hold_secs", "9", group)], "second"),
-            (_, true) => (vec![value("strict", "false", default)], ""),
-            (_, false) => (Vec::new(), ""),
-        };
-        Ok(Response::new(proto::ListConfigValuesResponse {
-            values,
-            next_page_token: next.to_owned(),
-            ..Default::default()
-        }))
-    }
-}
-
-#[tonic::async_trait]
-impl fabric_server::FabricService for Replica {
-    async fn apply_fabric(
-        &self,
-        request: Request<tonic::Streaming<proto::ApplyFabricRequest>>,
-    ) -> Result<Response<BoxStream<proto::ApplyFabricResponse>>, Status> {
-        let mut parts = request.into_inner();
-        let first = parts.message().await?.unwrap_or_default();
-        if first.display_name == "bad" {
-            return Err(Status::invalid_argument(
-                "links[3].a.switch_name: no switch is named \"leaf9\"",
-            ));
-        }
-        let mut answers = Vec::new();
-        while let Some(part) = parts.message().await? {
-            let created = part.hosts.into_iter().map(|host| proto::ResourceChange {
-                kind: proto::ResourceKind::Host.into(),
-                name: host.name,
-                change_type: proto::ChangeType::Created.into(),
-                ..proto::ResourceChange::default()
-            });
-            answers.push(Ok(proto::ApplyFabricResponse {
-                changes: created.collect(),
-                ..proto::ApplyFabricResponse::default()
-            }));
-        }
-        answers.push(Ok(proto::ApplyFabricResponse {
-            generation: if first.validate_only { 100 } else { 1 },
-            ..proto::ApplyFabricResponse::default()
-        }));
-        Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
-    }
-
-    async fn get_fabric(
-        &self,
-        _: Request<proto::GetFabricRequest>,
-    ) -> Result<Response<proto::GetFabricResponse>, Status> {
-        Ok(Response::new(proto::GetFabricResponse {
-            display_name: "example".to_owned(),
-            ..Default::default()
-        }))
-    }
-
-    async fn list_switches(
-        &self,
-        request: Request<proto::ListSwitchesRequest>,
-    ) -> Result<Response<proto::ListSwitchesResponse>, Status> {
-        let (name, next) = match request.into_inner().page_token.as_str() {
-            "" => ("leaf1", "second"),
-            _ => ("leaf2", ""),
-        };
-        Ok(Response::new(proto::ListSwitchesResponse {
-            switches: vec![proto::Switch {
-                name: name.to_owned(),
-                role: proto::SwitchRole::Leaf.into(),
-                ..Default::default()
-            }],
-            next_page_token: next.to_owned(),
-            ..Default::default()
-        }))
-    }
-
-    async fn list_hosts(
-        &self,
-        _: Request<proto::ListHostsRequest>,
-    ) -> Result<Response<proto::ListHostsResponse>, Status> {
-        Ok(Response::new(Default::default()))
-    }
-
-    async fn list_links(
-        &self,
-        _: Request<proto::ListLinksRequest>,
-    ) -> Result<Response<proto::ListLinksResponse>, Status> {
-        Ok(Response::new(Default::default()))
-    }
-
-    async fn list_host_ports(
-        &self,
-        _: Request<proto::ListHostPortsRequest>,
-    ) -> Result<Response<proto::ListHostPortsResponse>, Status> {
-        Ok(Response::new(Default::default()))
-    }
-
-    async fn update_link(
-        &self,
-        request: Request<proto::UpdateLinkRequest>,
-    ) -> Result<Response<proto::UpdateLinkResponse>, Status> {
-        let request = request.into_inner();
-        let paths = request.update_mask.unwrap_or_default().paths;
-        assert_eq!(paths, ["admin_state"]);
-        let link = request.resource.unwrap_or_default();
-        match link.name.as_str() {
-            "leaf1:eth1--spine1:eth1" => {
-                let down = link.admin_state() == proto::AdminState::Down;
-                let header = proto::ResponseHeader {
-                    revision: if down { 5 } else { 6 },
-                    ..Default::default()
-                };
-                Ok(Response::new(proto::UpdateLinkResponse {
-                    header: Some(header),
-                    resource: Some(link),
-                }))
-            }
-            other => Err(Status::not_found(format!(
-                "name: no link is named {other:?}"
-            ))),
-        }
-    }
-}
-
-fn services() -> Routes {
-    Routes::new(peer_server::PeerServiceServer::new(Replica))
-        .add_service(route_server::RouteServiceServer::new(Replica))
-        .add_service(evpn_server::EvpnServiceServer::new(Replica))
-        .add_service(replica_server::ReplicaServiceServer::new(Replica))
-        .add_service(plan_server::PlanServiceServer::new(Replica))
-        .add_service(config_server::ConfigServiceServer::new(Replica))
-        .add_service(fabric_server::FabricServiceServer::new(Replica))
-}
+use crate::progress::Progress;
+use crate::{Arguments, ask, shown};
 
 /// Starts the replica, types `words` at it, and gives what was printed.
 async fn typed(words: &[&str]) -> (String, Result<(), Failure>) {
-    let address = listening().await;
+    let address = listening(REPLICA).await;
     let (printed, result) = typed_at(address, words).await;
     (printed.replace(&address.to_string(), "ADDRESS"), result)
 }
 
-/// Where the replica listens, until the test ends.
-async fn listening() -> SocketAddr {
+/// Where a replica listens, until the test ends.
+async fn listening(replica: Replica) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = Server::builder()
-        .add_routes(services())
+        .add_routes(services(replica))
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
     address
@@ -477,14 +47,14 @@ async fn typed_at(address: SocketAddr, words: &[&str]) -> (String, Result<(), Fa
 async fn typed_as(words: &[&str]) -> (String, Result<(), Failure>) {
     let arguments = Arguments::try_parse_from([&["weft"], words].concat()).unwrap();
     let mut out = Vec::new();
-    let result = ask(arguments, &mut out).await;
+    let result = ask(arguments, &Progress::new(), &mut out).await;
     (String::from_utf8(out).unwrap(), result)
 }
 
 /// What is said on standard error, and the exit code.
 async fn refused(words: &[&str]) -> (String, u8) {
     let failure = typed(words).await.1.unwrap_err();
-    let said = told(&failure);
+    let said = shown(&failure);
     let address = said.find("127.0.0.1:").map(|at| {
         let rest = &said[at + "127.0.0.1:".len()..];
         let digits = rest.chars().take_while(char::is_ascii_digit).count();
@@ -509,7 +79,7 @@ async fn pages_are_followed_to_the_end() {
 
 #[tokio::test]
 async fn a_list_that_is_watched_prints_what_is_new_alone() {
-    let address = listening().await.to_string();
+    let address = listening(REPLICA).await.to_string();
     for (form, lines) in [("table", 3), ("name", 2), ("json", 2)] {
         let words = [
             "weft",
@@ -524,7 +94,11 @@ async fn a_list_that_is_watched_prints_what_is_new_alone() {
         let arguments = Arguments::try_parse_from(words).unwrap();
         let mut out = Vec::new();
         // Long enough for a second look.
-        let endless = timeout(Duration::from_millis(1500), ask(arguments, &mut out)).await;
+        let endless = timeout(
+            Duration::from_millis(1500),
+            ask(arguments, &Progress::new(), &mut out),
+        )
+        .await;
         assert!(endless.is_err(), "it ends");
         let printed = String::from_utf8(out).unwrap();
         assert_eq!(printed.lines().count(), lines, "{printed}");
@@ -625,7 +199,7 @@ async fn a_server_without_the_service_listens() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = Server::builder()
-        .add_service(fabric_server::FabricServiceServer::new(Replica))
+        .add_service(fabric_server::FabricServiceServer::new(REPLICA))
         .serve_with_incoming(TcpListenerStream::new(listener));
     let server = tokio::spawn(server);
     let failure = typed_at(address, &["peer", "list"]).await.1.unwrap_err();
@@ -665,14 +239,14 @@ async fn a_refusal_is_told_as_the_replica_words_it() {
 async fn links_are_set_by_name() {
     let link = "leaf1:eth1--spine1:eth1";
     assert_eq!(
-        typed(&["fabric", "link", link, "down"]).await.0,
+        typed(&["link", "down", link]).await.0,
         format!("link {link} down, revision 5\n")
     );
     assert_eq!(
-        typed(&["fabric", "link", link, "up"]).await.0,
+        typed(&["link", "up", link]).await.0,
         format!("link {link} up, revision 6\n")
     );
-    let (said, code) = refused(&["fabric", "link", "x", "up"]).await;
+    let (said, code) = refused(&["link", "up", "x"]).await;
     assert_eq!((said.as_str(), code), ("name: no link is named \"x\"", 1));
 }
 
@@ -738,7 +312,28 @@ fn arguments_are_checked_before_anything_is_asked() {
         &["weft", "route", "list", "--vni", "16777216"],
         &["weft", "route", "list", "--family", "vpnv4"],
         &["weft", "rib", "dump", "x", "--family", "vpnv4"],
-        &["weft", "fabric", "link", "x", "sideways"],
+        &["weft", "link", "sideways", "x"],
+        &["weft", "fabric", "link", "x", "up"],
+        &["weft", "neighbor", "list"],
+        &["weft", "flood", "list"],
+        &["weft", "context", "set", "lab"],
+        &[
+            "weft",
+            "peer",
+            "wait",
+            "192.0.2.1",
+            "--within",
+            "18446744073709551615",
+        ],
+        &[
+            "weft",
+            "--context",
+            "lab",
+            "--address",
+            "192.0.2.1:1",
+            "peer",
+            "list",
+        ],
     ] {
         assert!(Arguments::try_parse_from(words).is_err(), "{words:?}");
     }
@@ -764,14 +359,17 @@ async fn a_closed_standard_output_is_no_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = Server::builder()
-        .add_service(peer_server::PeerServiceServer::new(Replica))
+        .add_service(peer_server::PeerServiceServer::new(REPLICA))
         .serve_with_incoming(TcpListenerStream::new(listener));
     let server = tokio::spawn(server);
     let arguments =
         Arguments::try_parse_from(["weft", "--address", &address, "peer", "list"]).unwrap();
-    let result = timeout(Duration::from_secs(20), ask(arguments, &mut Closed))
-        .await
-        .unwrap();
+    let result = timeout(
+        Duration::from_secs(20),
+        ask(arguments, &Progress::new(), &mut Closed),
+    )
+    .await
+    .unwrap();
     server.abort();
     assert!(matches!(result, Err(Failure::Unread)), "{result:?}");
 }
@@ -788,18 +386,23 @@ async fn a_reload_is_one_line_for_each_difference() {
         format!("{lines}replica 3: weft.toml valid, nothing changed: 2 differences\n")
     );
     let (printed, _) = typed(&["config", "reload", "-o", "json"]).await;
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
-    assert_eq!(rows[0]["effect"], "session reset");
-    assert_eq!(rows[1]["change"], "removed");
+    let answer: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(answer["header"]["replica_id"], 3);
+    let changes = &answer["changes"];
+    assert_eq!(changes[0]["effect"], "CONFIG_EFFECT_SESSION_RESET");
+    assert_eq!(changes[1]["change_type"], "CHANGE_TYPE_DELETED");
 }
 
 #[tokio::test]
 async fn a_file_is_compared_by_the_replica() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap().to_owned();
-    let (printed, _) = typed(&["config", "diff", &path]).await;
+    let (printed, result) = typed(&["config", "diff", &path]).await;
     let end = format!("replica 3: {path}: 2 differences\n");
     assert!(printed.ends_with(&end), "{printed}");
+    assert_eq!(result.unwrap_err().exit_code(), 3);
+    std::fs::write(&path, "same").unwrap();
+    assert!(typed(&["config", "diff", &path]).await.1.is_ok());
     std::fs::write(&path, "asn = 0\n").unwrap();
     let (said, code) = refused(&["config", "diff", &path]).await;
     assert_eq!(
@@ -818,7 +421,7 @@ async fn a_file_is_compared_by_the_replica() {
 #[tokio::test]
 async fn values_say_where_they_come_from() {
     let words = ["config", "show", "peer", "192.0.2.1"];
-    let header = "SUBJECT         KNOB       VALUE  FROM\n";
+    let header = "SUBJECT         KEY        VALUE  FROM\n";
     let own = "peer 192.0.2.1  hold_secs  9      group\n";
     assert_eq!(typed(&words).await.0, format!("{header}{own}"));
     let (printed, _) = typed(&[&words[..], &["--all"]].concat()).await;
@@ -879,7 +482,7 @@ async fn one_peer_and_views_are_asked_for() {
     let (printed, _) = typed(&["peer", "show", "192.0.2.1"]).await;
     assert!(printed.contains("address:        192.0.2.1\n"), "{printed}");
     let words = [
-        "neighbor",
+        "host",
         "list",
         "--vni",
         "7",
@@ -896,8 +499,8 @@ async fn one_peer_and_views_are_asked_for() {
     let expected = "esi: \"00:00\" is not an Ethernet segment identifier";
     assert_eq!((said.as_str(), code), (expected, 1));
     for words in [
-        &["flood", "list"][..],
-        &["flood", "list", "--vni", "7"],
+        &["vni", "list"][..],
+        &["vni", "list", "--vni", "7"],
         &["mac", "moves"],
     ] {
         assert_eq!(typed(words).await.0.lines().count(), 1);
@@ -909,7 +512,7 @@ async fn a_plan_that_differs_is_printed_and_ends_with_its_own_code() {
     let (printed, result) = typed(&["plan", "diff", "--leaf", "leaf1", "-o", "json"]).await;
     result.unwrap();
     let diff: serde_json::Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!(diff["leaves"][0]["prefixes"][0]["differs"], false);
+    assert_eq!(diff[0]["prefixes"][0]["differs"], false);
     let (printed, result) = typed(&["plan", "diff", "--leaf", "leaf2"]).await;
     assert!(printed.starts_with("plan 7, 1 leaf\n"), "{printed}");
     let failure = result.unwrap_err();
@@ -937,5 +540,14 @@ async fn a_table_that_is_not_empty_in_time_is_named() {
 async fn a_mode_is_set_and_shown() {
     let (printed, result) = typed(&["balance", "on", "--leaf", "leaf1"]).await;
     result.unwrap();
-    assert!(printed.contains("leaf1  on"), "{printed}");
+    assert!(printed.contains("LEAF   MODE  FROM  AGENT\n"), "{printed}");
+    assert!(
+        printed.contains("leaf1  on    leaf  192.0.2.11:9340\n"),
+        "{printed}"
+    );
+    let (printed, _) = typed(&["balance", "on", "-o", "name"]).await;
+    assert_eq!(printed, "\n");
+    let (printed, _) = typed(&["balance", "on", "--leaf", "leaf1", "-o", "json"]).await;
+    let balance: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(balance["leaves"][0]["mode"], "BALANCE_MODE_ON");
 }

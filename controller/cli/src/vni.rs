@@ -1,15 +1,15 @@
 //! `weft vni`: VNIs with their flood lists.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use prost_types::Timestamp;
 use tonic::Code;
 use weft_proto::v1 as proto;
 
 use crate::completion;
-use crate::connection::Connection;
+use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, or_dash};
+use crate::output::{self, Row, or_dash};
 use crate::route::Consistency;
 
 /// What can be asked of VNIs.
@@ -32,7 +32,12 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Wanted {
     /// Only this VNI.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=0xff_ffff),
+        add = completion::vnis()
+    )]
     vni: Option<u32>,
     /// Who has to agree on the answer.
     #[arg(long, value_enum, default_value_t = Consistency::Linearizable)]
@@ -58,94 +63,81 @@ impl Command {
 }
 
 async fn all(consistency: i32, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.evpn().await?;
     let ask = async |connection: &Connection, page_token| {
+        let mut client = connection.evpn().await?;
         let request = proto::ListVnisRequest {
             page_size: PAGE_SIZE,
             page_token,
             consistency,
         };
         let page = connection.answer(client.list_vnis(request)).await?;
-        Ok((page.vnis, page.next_page_token))
+        Ok(Page::new(page.header, page.vnis, page.next_page_token))
     };
-    dialog.pages::<_, FloodList>(ask).await
+    dialog.pages(ask).await
 }
 
 /// A list of one row, or of none if nobody is a member of the VNI.
 async fn one(request: proto::GetVniRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.evpn().await?;
-    let vni = match dialog.connection.status(client.get_vni(request)).await? {
-        Ok(answer) => answer.resource,
-        Err(status) if status.code() == Code::NotFound => None,
-        Err(status) => {
-            let address = dialog.connection.address();
-            return Err(Failure::from_status(address, &status));
+    let ask = async |connection: &Connection, _| {
+        let mut client = connection.evpn().await?;
+        match connection.status(client.get_vni(request)).await? {
+            Ok(answer) => Ok(Page::new(
+                answer.header,
+                answer.resource.into_iter().collect(),
+                String::new(),
+            )),
+            Err(status) if status.code() == Code::NotFound => {
+                Ok(Page::new(None, Vec::new(), String::new()))
+            }
+            Err(status) => Err(Failure::from_status(connection.address(), &status)),
         }
     };
-    dialog.rows::<_, FloodList>(vni.into_iter().collect())
+    dialog.pages(ask).await
 }
 
 async fn show(request: proto::GetVniRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.evpn().await?;
-    let answer = dialog.connection.answer(client.get_vni(request)).await?;
-    let vteps = answer.resource.unwrap_or_default().vteps;
-    dialog.rows::<_, Member>(vteps)
-}
-
-#[derive(Serialize)]
-struct Member {
-    address: String,
-    switch: String,
-    macs: u64,
-}
-
-impl From<proto::VniVtep> for Member {
-    fn from(vtep: proto::VniVtep) -> Self {
-        Self {
-            address: vtep.address,
-            switch: vtep.switch_name.unwrap_or_default(),
-            macs: vtep.mac_route_count,
-        }
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.evpn().await?;
+        connection.answer(client.get_vni(request)).await
+    };
+    let vni = connection
+        .read(question)
+        .await?
+        .resource
+        .unwrap_or_default();
+    if dialog.object(&vni.object())? {
+        return Ok(());
     }
-}
-
-impl output::Row for Member {
-    const HEADER: &'static [&'static str] = &["VTEP", "SWITCH", "MACS"];
-
-    fn cells(&self) -> Vec<String> {
+    let row = |vtep: &proto::VniVtep| {
         vec![
-            self.address.clone(),
-            or_dash(&self.switch),
-            self.macs.to_string(),
+            vtep.address.clone(),
+            or_dash(vtep.switch_name()),
+            vtep.mac_route_count.to_string(),
         ]
-    }
+    };
+    let rows: Vec<_> = vni.vteps.iter().map(row).collect();
+    dialog.table(&["VTEP", "SWITCH", "MACS"], &rows)
 }
 
-#[derive(Serialize)]
-struct FloodList {
-    vni: u32,
-    vteps: Vec<String>,
-}
-
-impl From<proto::Vni> for FloodList {
-    fn from(vni: proto::Vni) -> Self {
-        let vteps = vni.vteps.into_iter().map(|vtep| vtep.address);
-        Self {
-            vni: vni.vni,
-            vteps: vteps.collect(),
-        }
-    }
-}
-
-impl output::Row for FloodList {
+impl Row for proto::Vni {
     const HEADER: &'static [&'static str] = &["VNI", "COUNT", "VTEPS"];
 
-    fn cells(&self) -> Vec<String> {
-        vec![
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.Vni", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let vteps: Vec<_> = self.vteps.iter().map(|it| it.address.as_str()).collect();
+        vec![vec![
             self.vni.to_string(),
             self.vteps.len().to_string(),
-            or_dash(&self.vteps.join(",")),
-        ]
+            or_dash(&vteps.join(",")),
+        ]]
+    }
+
+    fn name(&self) -> String {
+        self.vni.to_string()
     }
 }
 
@@ -161,13 +153,13 @@ mod tests {
             address: address.to_owned(),
             ..proto::VniVtep::default()
         };
-        let row = FloodList::from(proto::Vni {
+        let row = proto::Vni {
             vni: 100,
             vteps: vec![vtep("192.0.2.11"), vtep("192.0.2.12")],
-        });
+        };
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
-        list.add(&[row]).unwrap();
+        list.add(&[row], None).unwrap();
         list.end().unwrap();
         let expected = "VNI  COUNT  VTEPS\n100  2      192.0.2.11,192.0.2.12\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

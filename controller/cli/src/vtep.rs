@@ -1,19 +1,19 @@
 //! `weft vtep`: tunnel endpoints and the VNIs behind them.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use prost_types::Timestamp;
 use weft_proto::v1 as proto;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, or_dash};
+use crate::output::{self, Row, or_dash};
 use crate::route::Consistency;
 
 /// What can be asked of VTEPs.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Every VTEP that a route of type 3 tells of.
+    /// Every VTEP that a route of type 3 announces.
     List(Wanted),
 }
 
@@ -35,51 +35,46 @@ impl Command {
 }
 
 async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.evpn().await?;
-    let ask = async |connection: &Connection, page_token| {
-        let request = proto::ListVtepsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-            consistency: proto::Consistency::from(wanted.consistency).into(),
-        };
-        let page = connection.answer(client.list_vteps(request)).await?;
-        Ok((page.vteps, page.next_page_token))
+    let consistency = wanted.consistency.into();
+    let ask = async |connection: &Connection, token| page(connection, consistency, token).await;
+    dialog.pages(ask).await
+}
+
+/// One page of VTEPs.
+pub(crate) async fn page(
+    connection: &Connection,
+    consistency: proto::Consistency,
+    page_token: String,
+) -> Result<Page<proto::Vtep>, Failure> {
+    let mut client = connection.evpn().await?;
+    let request = proto::ListVtepsRequest {
+        page_size: PAGE_SIZE,
+        page_token,
+        consistency: consistency.into(),
     };
-    dialog.pages::<_, Vtep>(ask).await
+    let page = connection.answer(client.list_vteps(request)).await?;
+    Ok(Page::new(page.header, page.vteps, page.next_page_token))
 }
 
-#[derive(Serialize)]
-struct Vtep {
-    address: String,
-    peer: String,
-    switch: String,
-    vnis: Vec<u32>,
-    macs: u64,
-}
-
-impl From<proto::Vtep> for Vtep {
-    fn from(vtep: proto::Vtep) -> Self {
-        Self {
-            address: vtep.address,
-            peer: vtep.peer_router_id,
-            switch: vtep.switch_name.unwrap_or_default(),
-            vnis: vtep.vnis,
-            macs: vtep.mac_route_count,
-        }
-    }
-}
-
-impl output::Row for Vtep {
+impl Row for proto::Vtep {
     const HEADER: &'static [&'static str] = &["ADDRESS", "SWITCH", "PEER", "MACS", "VNIS"];
 
-    fn cells(&self) -> Vec<String> {
-        vec![
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.Vtep", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        vec![vec![
             self.address.clone(),
-            or_dash(&self.switch),
-            or_dash(&self.peer),
-            self.macs.to_string(),
+            or_dash(self.switch_name()),
+            or_dash(&self.peer_router_id),
+            self.mac_route_count.to_string(),
             or_dash(&ranges(&self.vnis)),
-        ]
+        ]]
+    }
+
+    fn name(&self) -> String {
+        self.address.clone()
     }
 }
 
@@ -114,7 +109,7 @@ mod tests {
         };
         let mut out = Vec::new();
         let mut list = List::new(&mut out, Format::Table);
-        list.add(&[Vtep::from(vtep), Vtep::from(bare)]).unwrap();
+        list.add(&[vtep, bare], None).unwrap();
         list.end().unwrap();
         let expected = concat!(
             "ADDRESS      SWITCH  PEER       MACS  VNIS\n",

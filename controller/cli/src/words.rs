@@ -1,5 +1,7 @@
 //! What messages say in numbers, in the words that people read: families, enums, ages. Knows no noun.
 
+use std::time;
+
 use prost_types::{Duration, Timestamp};
 use weft_proto::v1::{AddressFamily, ResponseHeader, Staleness};
 
@@ -44,18 +46,24 @@ pub(crate) fn answered(header: Option<&ResponseHeader>) -> Option<Timestamp> {
     header.and_then(|header| header.answer_time)
 }
 
-/// Seconds from a moment to the answer; None if either is not known.
-pub(crate) fn age(answered: Option<Timestamp>, then: Option<Timestamp>) -> Option<f64> {
+/// Time from a moment to the answer, however far they are apart; None if either is not known.
+pub(crate) fn age(answered: Option<Timestamp>, then: Option<Timestamp>) -> Option<time::Duration> {
     let (now, then) = (answered?, then?);
     let nanos = |time: Timestamp| i128::from(time.seconds) * GIGA + i128::from(time.nanos);
     let age = (nanos(now) - nanos(then)).max(0);
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
-    Some(age as f64 / GIGA as f64)
+    let secs = u64::try_from(age / GIGA).unwrap_or(u64::MAX);
+    let nanos = u32::try_from(age % GIGA).unwrap_or(0);
+    Some(time::Duration::new(secs, nanos))
 }
 
 /// Whole seconds of a span.
 pub(crate) fn secs(span: Option<&Duration>) -> u64 {
     span.map_or(0, |span| u64::try_from(span.seconds).unwrap_or(0))
+}
+
+/// A number, or what stands for one that is not known.
+pub(crate) fn or_dash(number: Option<impl ToString>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 
 const GIGA: i128 = 1_000_000_000;
@@ -76,9 +84,12 @@ mod tests {
     #[test]
     fn an_age_is_what_the_replica_says() {
         let at = |seconds, nanos| Some(Timestamp { seconds, nanos });
-        assert_eq!(age(at(10, 0), at(7, 500_000_000)), Some(2.5));
-        assert_eq!(age(at(10, 0), at(11, 0)), Some(0.0));
+        let millis = |millis| Some(time::Duration::from_millis(millis));
+        assert_eq!(age(at(10, 0), at(7, 500_000_000)), millis(2_500));
+        assert_eq!(age(at(10, 0), at(11, 0)), millis(0));
         assert_eq!(age(None, at(7, 0)), None);
+        let wild = age(at(i64::MAX, i32::MAX), at(i64::MIN, i32::MIN));
+        assert_eq!(wild.map(|age| age.as_secs()), Some(u64::MAX));
     }
 
     #[test]

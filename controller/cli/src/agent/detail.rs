@@ -3,232 +3,113 @@
 use std::io::{self, Write};
 
 use prost_types::Timestamp;
-use serde::Serialize;
 use weft_proto::agent::v1 as agent;
 use weft_proto::v1 as proto;
 
-use super::Agent;
 use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{self, Table, or_dash, printable};
+use crate::output::{Row, Table, or_dash, printable};
 use crate::words::{self, word};
 
 /// Asks and prints.
-pub(super) async fn show(switch: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut client = dialog.connection.plans().await?;
-    let request = proto::GetSwitchAgentRequest {
-        switch_name: switch,
+pub(super) async fn show(switch_name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.plans().await?;
+        let switch_name = switch_name.clone();
+        let call = client.get_switch_agent(proto::GetSwitchAgentRequest { switch_name });
+        connection.answer(call).await
     };
-    let call = client.get_switch_agent(request);
-    let answer = dialog.connection.answer(call).await?;
+    let answer = connection.read(question).await?;
     let now = words::answered(answer.header.as_ref());
-    let detail = Detail::new(answer.resource.unwrap_or_default(), now);
-    if !output::object(dialog.out, dialog.format, &detail)? {
-        detail.print(dialog.out)?;
+    let agent = answer.resource.unwrap_or_default();
+    if !dialog.object(&agent.object())? {
+        print(&agent, now, dialog.out)?;
     }
     Ok(())
 }
 
-#[derive(Serialize)]
-struct Detail {
-    #[serde(flatten)]
-    agent: Agent,
-    status: Option<Status>,
-}
-
-#[derive(Serialize)]
-struct Status {
-    version: String,
-    state: String,
-    conditions: Vec<Condition>,
-    table: u32,
-    rule_priority: u32,
-    rule_installed: bool,
-    mark: u32,
-    mark_mask: u32,
-    primary: Option<Primary>,
-    routes: u32,
-    groups: u32,
-    next_hops: u32,
-    prefixes: Vec<Prefix>,
-}
-
-#[derive(Serialize)]
-struct Condition {
-    r#type: String,
-    message: String,
-}
-
-#[derive(Serialize)]
-struct Primary {
-    address: String,
-    election_high: u64,
-    election_low: u64,
-    lease_remaining_ms: u32,
-}
-
-#[derive(Serialize)]
-struct Prefix {
-    prefix: String,
-    state: String,
-    reason: String,
-    wanted: Vec<NextHop>,
-    own: Vec<NextHop>,
-}
-
-#[derive(Serialize)]
-struct NextHop {
-    address: String,
-    interface: String,
-    weight: u32,
-    in_use: bool,
-}
-
-impl Detail {
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        for (name, text) in self.agent.lines() {
-            writeln!(out, "{name}: {}", printable(&text))?;
-        }
-        match &self.status {
-            Some(status) => status.print(out),
-            None => writeln!(out, "agent: no weft-agent says anything of itself"),
-        }
+fn print(
+    switch: &proto::SwitchAgent,
+    answered: Option<Timestamp>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let names = proto::SwitchAgent::HEADER.iter().map(|name| match *name {
+        "STATE" => "session".to_owned(),
+        "REVISION" => "plan".to_owned(),
+        "LAST-ACK" => "last acknowledgement".to_owned(),
+        name => name.to_lowercase().replace('-', " "),
+    });
+    let texts = switch.lines(answered).into_iter().flatten();
+    for (name, text) in names.zip(texts) {
+        writeln!(out, "{name}: {}", printable(&text))?;
+    }
+    match &switch.agent_status {
+        Some(status) => print_status(status, out),
+        None => writeln!(out, "agent: no weft-agent says anything of itself"),
     }
 }
 
-impl Status {
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut line = |name: &str, text: &str| writeln!(out, "{name}: {}", printable(text));
-        line(
-            "agent",
-            &format!("{}, version {}", self.state, self.version),
-        )?;
-        for condition in &self.conditions {
-            line(
-                "condition",
-                &format!("{}: {}", condition.r#type, condition.message),
-            )?;
-        }
-        let installed = if self.rule_installed {
-            "installed"
-        } else {
-            "not installed"
-        };
-        line(
-            "rule",
-            &format!("priority {}, {installed}", self.rule_priority),
-        )?;
-        line("table", &self.table.to_string())?;
-        line("mark", &format!("{:#x}/{:#x}", self.mark, self.mark_mask))?;
-        let primary = self.primary.as_ref().map(Primary::text);
-        line("primary", primary.as_deref().unwrap_or("none"))?;
-        let kernel = format!(
-            "{} routes, {} groups, {} next hops",
-            self.routes, self.groups, self.next_hops
-        );
-        line("kernel", &kernel)?;
-        writeln!(out)?;
-        let rows: Vec<_> = self.prefixes.iter().map(Prefix::row).collect();
-        Table::print(out, &["PREFIX", "STATE", "WANTED", "OWN", "REASON"], &rows)
+fn print_status(status: &agent::Status, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = |name: &str, text: &str| writeln!(out, "{name}: {}", printable(text));
+    let state = word(status.state().as_str_name(), "STATE_");
+    line("agent", &format!("{state}, version {}", status.version))?;
+    for condition in &status.conditions {
+        let kind = word(condition.condition_type().as_str_name(), "CONDITION_TYPE_");
+        line("condition", &format!("{kind}: {}", condition.message))?;
     }
+    let installed = match status.rule_installed {
+        true => "installed",
+        false => "not installed",
+    };
+    let rule = format!("priority {}, {installed}", status.rule_priority);
+    line("rule", &rule)?;
+    line("table", &status.table.to_string())?;
+    let mark = format!("{:#x}/{:#x}", status.mark, status.mark_mask);
+    line("mark", &mark)?;
+    let primary = status.primary.as_ref().map(primary);
+    line("primary", primary.as_deref().unwrap_or("none"))?;
+    let kernel = format!(
+        "{} routes, {} groups, {} next hops",
+        status.routes, status.groups, status.next_hops
+    );
+    line("kernel", &kernel)?;
+    writeln!(out)?;
+    let rows: Vec<_> = status.prefixes.iter().map(row).collect();
+    let header = ["PREFIX", "STATE", "WANTED", "OWN", "REASON"];
+    Table::print(out, &header, &rows, true)
 }
 
-impl Primary {
-    fn text(&self) -> String {
-        let (secs, tenths) = (
-            self.lease_remaining_ms / 1_000,
-            self.lease_remaining_ms % 1_000 / 100,
-        );
-        format!(
-            "{}, election {}.{}, lease ends in {secs}.{tenths} s",
-            self.address, self.election_high, self.election_low
-        )
-    }
+fn primary(primary: &agent::Primary) -> String {
+    let millis = primary.lease_remaining_ms;
+    format!(
+        "{}, election {}.{}, lease ends in {}.{} s",
+        primary.address,
+        primary.election_high,
+        primary.election_low,
+        millis / 1_000,
+        millis % 1_000 / 100
+    )
 }
 
-impl Prefix {
-    fn row(&self) -> Vec<String> {
-        vec![
-            self.prefix.clone(),
-            self.state.clone(),
-            next_hops(&self.wanted),
-            next_hops(&self.own),
-            or_dash(&self.reason),
-        ]
-    }
+fn row(prefix: &agent::Prefix) -> Vec<String> {
+    vec![
+        prefix.prefix.clone(),
+        word(prefix.state().as_str_name(), "PREFIX_STATE_"),
+        next_hops(&prefix.wanted),
+        next_hops(&prefix.own),
+        or_dash(&prefix.reason),
+    ]
 }
 
 /// `eth1*1, eth2*3`; next hops that are not used stand in brackets.
-fn next_hops(next_hops: &[NextHop]) -> String {
-    let text = |it: &NextHop| {
-        let text = format!("{}*{}", it.interface, it.weight);
+fn next_hops(next_hops: &[agent::NextHop]) -> String {
+    let text = |it: &agent::NextHop| {
+        let text = format!("{}*{}", it.interface_name, it.weight);
         if it.in_use { text } else { format!("[{text}]") }
     };
     let all: Vec<_> = next_hops.iter().map(text).collect();
     or_dash(&all.join(", "))
-}
-
-impl Detail {
-    /// As it was when the replica answered.
-    fn new(mut agent: proto::SwitchAgent, now: Option<Timestamp>) -> Self {
-        let status = agent.agent_status.take().map(Status::from);
-        Self {
-            agent: Agent::new(agent, now),
-            status,
-        }
-    }
-}
-
-impl From<agent::Status> for Status {
-    fn from(status: agent::Status) -> Self {
-        let state = word(status.state().as_str_name(), "STATE_");
-        let conditions = status.conditions.iter().map(|condition| Condition {
-            r#type: word(condition.condition_type().as_str_name(), "CONDITION_TYPE_"),
-            message: condition.message.clone(),
-        });
-        Self {
-            state,
-            conditions: conditions.collect(),
-            version: status.version,
-            table: status.table,
-            rule_priority: status.rule_priority,
-            rule_installed: status.rule_installed,
-            mark: status.mark,
-            mark_mask: status.mark_mask,
-            primary: status.primary.map(|primary| Primary {
-                address: primary.address,
-                election_high: primary.election_high,
-                election_low: primary.election_low,
-                lease_remaining_ms: primary.lease_remaining_ms,
-            }),
-            routes: status.routes,
-            groups: status.groups,
-            next_hops: status.next_hops,
-            prefixes: status.prefixes.into_iter().map(Prefix::from).collect(),
-        }
-    }
-}
-
-impl From<agent::Prefix> for Prefix {
-    fn from(prefix: agent::Prefix) -> Self {
-        let state = word(prefix.state().as_str_name(), "PREFIX_STATE_");
-        let next_hops = |all: Vec<agent::NextHop>| {
-            let all = all.into_iter().map(|it| NextHop {
-                address: it.address,
-                interface: it.interface_name,
-                weight: it.weight,
-                in_use: it.in_use,
-            });
-            all.collect()
-        };
-        Self {
-            state,
-            prefix: prefix.prefix,
-            reason: prefix.reason,
-            wanted: next_hops(prefix.wanted),
-            own: next_hops(prefix.own),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -277,7 +158,7 @@ mod tests {
     #[test]
     fn every_condition_and_prefix_has_a_name_and_a_reason() {
         let mut out = Vec::new();
-        Status::from(status()).print(&mut out).unwrap();
+        print_status(&status(), &mut out).unwrap();
         let expected = "\
 agent: active, version 1.2.3
 condition: next-hops-unused: 1 of 2 for 198.51.100.2/32
@@ -302,7 +183,7 @@ PREFIX           STATE    WANTED            OWN     REASON
             ..proto::SwitchAgent::default()
         };
         let mut out = Vec::new();
-        Detail::new(agent, None).print(&mut out).unwrap();
+        print(&agent, None, &mut out).unwrap();
         let printed = String::from_utf8(out).unwrap();
         assert!(printed.starts_with("switch: leaf1\n"), "{printed}");
         assert!(printed.ends_with("agent: no weft-agent says anything of itself\n"));

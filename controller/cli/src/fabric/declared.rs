@@ -296,7 +296,11 @@ impl From<Link> for proto::Link {
             a: Some(link.a.into()),
             b: Some(link.b.into()),
             capacity_bps: link.capacity_bps,
-            admin_state: admin_state(link.down).into(),
+            admin_state: match link.down {
+                true => proto::AdminState::Down,
+                false => proto::AdminState::Up,
+            }
+            .into(),
             labels: link.labels,
             etag: String::new(),
         }
@@ -320,14 +324,6 @@ impl From<proto::Link> for Link {
             down,
             labels: link.labels,
         }
-    }
-}
-
-/// The state of a link as the replicas call it.
-pub(super) fn admin_state(down: bool) -> proto::AdminState {
-    match down {
-        true => proto::AdminState::Down,
-        false => proto::AdminState::Up,
     }
 }
 

@@ -1,16 +1,14 @@
 //! `weft fabric watch`: what changes of the declared fabric, as it changes.
 
-use std::time::Duration;
-
 use clap::{Args, ValueEnum};
-use serde::Serialize;
-use weft_proto::v1 as proto;
-use weft_proto::v1::resource_change::Resource;
+use prost_types::Timestamp;
+use weft_proto::v1::{self as proto, ChangeType};
 
-use super::declared::{Host, HostPort, Link, Switch};
 use crate::dialog::Dialog;
 use crate::failure::Failure;
-use crate::output::{Format, Table, printable};
+use crate::follow::{Follow, News};
+use crate::output::{self, Format, List, Row, Table};
+use crate::words;
 
 /// Which changes.
 #[derive(Args)]
@@ -39,72 +37,50 @@ enum Kind {
     HostPort,
 }
 
-/// A change as an object.
-#[derive(Serialize)]
-struct Change {
-    /// Raft index; absent: it existed when the watch began.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<u64>,
-    change: &'static str,
-    kind: &'static str,
-    name: String,
-    /// As it is, or as it was before it was deleted.
-    resource: serde_json::Value,
-}
-
 impl Watch {
-    /// Prints changes until the stream or the reader ends.
+    /// Prints changes until the reader has read enough, or nobody says any.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        dialog.progress.end();
         let request = proto::WatchRequest {
             kinds: self.kind.iter().map(|kind| kind.number().into()).collect(),
             names: self.name,
             after_revision: self.after_revision,
             ..proto::WatchRequest::default()
         };
-        let connection = &dialog.connection;
-        let mut client = connection.watch().await?;
-        let mut stream = connection.answer(client.watch(request)).await?;
-        // A replica says at least every ten seconds how far it is.
-        let patient = connection.patient(SILENCE);
         let mut table = Table::new(&["REVISION", "CHANGE", "KIND", "NAME"]);
         table.fit(&[WIDEST.map(str::to_owned).to_vec()]);
-        if dialog.format.is_for_people() && dialog.headers {
+        let is_table = matches!(dialog.format, Format::Table | Format::Wide);
+        if is_table && dialog.headers {
             writeln!(dialog.out, "{}", table.header())?;
         }
-        let mut revision = self.after_revision;
-        while let Some(answer) =
-            patient
-                .part(stream.message())
-                .await
-                .map_err(|failure| match revision {
-                    Some(revision) => {
-                        failure.with(&format!("; go on with --after-revision {revision}"))
-                    }
-                    None => failure,
-                })?
-        {
-            revision = answer.header.map(|header| header.revision).or(revision);
-            for change in answer.changes {
-                let change = Change::from(change);
-                match dialog.format {
-                    Format::Table | Format::Wide => {
-                        writeln!(dialog.out, "{}", table.body(&[change.cells()]))?;
-                    }
-                    Format::Name => writeln!(dialog.out, "{}", printable(&change.name))?,
-                    Format::Json => {
-                        let line = serde_json::to_string(&change).map_err(std::io::Error::from)?;
-                        writeln!(dialog.out, "{line}")?;
-                    }
-                    Format::Yaml => {
-                        let text =
-                            serde_yaml_ng::to_string(&change).map_err(std::io::Error::other)?;
-                        writeln!(dialog.out, "---\n{}", text.trim_end())?;
-                    }
+        let mut follow = Follow::new(&dialog.connection, request);
+        loop {
+            let news = follow.next().await;
+            let answer = match news.map_err(|failure| with_revision(failure, &follow))? {
+                News::Begins => continue,
+                News::Answer(answer) => answer,
+            };
+            if is_table {
+                for change in &answer.changes {
+                    let row = [cells(change)];
+                    table.fit(&row);
+                    writeln!(dialog.out, "{}", table.body(&row))?;
                 }
+                dialog.out.flush()?;
+            } else {
+                let mut list = List::new(dialog.out, dialog.format).endless();
+                list.add(&answer.changes, None)?;
+                list.flush()?;
             }
-            dialog.out.flush()?;
         }
-        Ok(())
+    }
+}
+
+/// Where somebody else can go on.
+fn with_revision(failure: Failure, follow: &Follow<'_>) -> Failure {
+    match follow.revision() {
+        Some(revision) => failure.with(&format!("; go on with --after-revision {revision}")),
+        None => failure,
     }
 }
 
@@ -119,48 +95,37 @@ impl Kind {
     }
 }
 
-impl From<proto::ResourceChange> for Change {
-    fn from(change: proto::ResourceChange) -> Self {
-        let kind = super::noun(change.kind());
-        let done = match (change.change_type(), change.revision) {
-            (proto::ChangeType::Created, None) => "exists",
-            (proto::ChangeType::Created, Some(_)) => "created",
-            (proto::ChangeType::Updated, _) => "updated",
-            (proto::ChangeType::Deleted, _) => "deleted",
-            (proto::ChangeType::Unspecified, _) => "unknown",
-        };
-        let resource = match change.resource {
-            Some(Resource::SwitchResource(it)) => serde_json::to_value(Switch::from(it)),
-            Some(Resource::HostResource(it)) => serde_json::to_value(Host::from(it)),
-            Some(Resource::LinkResource(it)) => serde_json::to_value(Link::from(it)),
-            Some(Resource::HostPortResource(it)) => serde_json::to_value(HostPort::from(it)),
-            None => Ok(serde_json::Value::Null),
-        };
-        Self {
-            revision: change.revision,
-            change: done,
-            kind,
-            name: change.name,
-            resource: resource.unwrap_or_default(),
-        }
+impl Row for proto::ResourceChange {
+    const HEADER: &'static [&'static str] = &["REVISION", "CHANGE", "KIND", "NAME"];
+
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.ResourceChange", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        vec![cells(self)]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
     }
 }
 
-impl Change {
-    fn cells(&self) -> Vec<String> {
-        let revision = self
-            .revision
-            .map_or_else(|| "-".to_owned(), |it| it.to_string());
-        vec![
-            revision,
-            self.change.to_owned(),
-            self.kind.to_owned(),
-            printable(&self.name),
-        ]
-    }
+fn cells(change: &proto::ResourceChange) -> Vec<String> {
+    let done = match (change.change_type(), change.revision) {
+        (ChangeType::Created, None) => "exists",
+        (ChangeType::Created, Some(_)) => "created",
+        (ChangeType::Updated, _) => "updated",
+        (ChangeType::Deleted, _) => "deleted",
+        (ChangeType::Unspecified, _) => "unknown",
+    };
+    vec![
+        words::or_dash(change.revision),
+        done.to_owned(),
+        super::noun(change.kind()).to_owned(),
+        change.name.clone(),
+    ]
 }
 
-/// Longer than a replica is silent.
-const SILENCE: Duration = Duration::from_secs(15);
 /// Rows come one by one: the columns are as wide as they will be.
 const WIDEST: [&str; 4] = ["1234567890", "deleted", "host port", ""];

@@ -2,200 +2,168 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
+use prost_types::Timestamp;
 use weft_proto::v1::{self as proto, NotComparedReason};
 
 use super::{Wanted, percent};
 use crate::balance;
+use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, Table, printable};
+use crate::output::{self, Format, Row, Table, printable};
+use crate::words;
 
 /// Asks, prints, and fails if there are differences or if a leaf could not be compared.
 pub(super) async fn diff(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let diff = Diff::new(match wanted.leaf {
+    let leaves = match wanted.leaf {
         Some(leaf) => vec![one(leaf, dialog).await?],
         None => all(dialog).await?,
-    });
-    if !output::object(dialog.out, dialog.format, &diff)? {
-        diff.print(dialog.out)?;
+    };
+    match dialog.format {
+        Format::Table | Format::Wide => print(&leaves, dialog.headers, dialog.out)?,
+        Format::Json | Format::Yaml | Format::Name => dialog.rows(&leaves, None)?,
     }
-    match diff.unmet() {
+    match unmet(&leaves) {
         None => Ok(()),
         Some(unmet) => Err(Failure::Unmet(unmet)),
     }
 }
 
 async fn one(leaf_name: String, dialog: &Dialog<'_>) -> Result<proto::LeafPlanDiff, Failure> {
-    let mut client = dialog.connection.plans().await?;
-    let call = client.get_leaf_plan_diff(proto::GetLeafPlanDiffRequest { leaf_name });
-    let answer = dialog.connection.answer(call).await?;
-    Ok(answer.resource.unwrap_or_default())
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.plans().await?;
+        let leaf_name = leaf_name.clone();
+        let call = client.get_leaf_plan_diff(proto::GetLeafPlanDiffRequest { leaf_name });
+        connection.answer(call).await
+    };
+    Ok(connection
+        .read(question)
+        .await?
+        .resource
+        .unwrap_or_default())
 }
 
 async fn all(dialog: &Dialog<'_>) -> Result<Vec<proto::LeafPlanDiff>, Failure> {
-    let mut client = dialog.connection.plans().await?;
-    let ask = async |page_token| {
-        let request = proto::ListLeafPlanDiffsRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-        };
-        let call = client.list_leaf_plan_diffs(request);
-        let page = dialog.connection.answer(call).await?;
-        Ok((page.leaf_plan_diffs, page.next_page_token))
+    let connection = &dialog.connection;
+    let count = |count| dialog.progress.say(format!("{count} leaves so far"));
+    let ask = async |token| page(connection, token).await;
+    connection.every(ask, count).await
+}
+
+/// One page of differences.
+pub(crate) async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::LeafPlanDiff>, Failure> {
+    let mut client = connection.plans().await?;
+    let request = proto::ListLeafPlanDiffsRequest {
+        page_size: PAGE_SIZE,
+        page_token,
     };
-    dialog.connection.every(ask).await
+    let call = client.list_leaf_plan_diffs(request);
+    let page = connection.answer(call).await?;
+    let rows = page.leaf_plan_diffs;
+    Ok(Page::new(page.header, rows, page.next_page_token))
 }
 
-#[derive(Serialize)]
-struct Diff {
-    revision: u64,
-    leaves: Vec<Leaf>,
+fn differing(leaves: &[proto::LeafPlanDiff]) -> usize {
+    let prefixes = leaves.iter().flat_map(|leaf| &leaf.prefixes);
+    prefixes.filter(|prefix| prefix.differs).count()
 }
 
-#[derive(Serialize)]
-struct Leaf {
-    leaf: String,
-    mode: &'static str,
-    unknown: String,
-    prefixes: Vec<Prefix>,
-    uplinks: Vec<Uplink>,
+/// What keeps plan and routing from being known to be equal.
+fn unmet(leaves: &[proto::LeafPlanDiff]) -> Option<String> {
+    let differing = match differing(leaves) {
+        0 => None,
+        1 => Some("1 prefix differs".to_owned()),
+        count => Some(format!("{count} prefixes differ")),
+    };
+    let is_unknown = |leaf: &&proto::LeafPlanDiff| !unknown(leaf.not_compared_reason()).is_empty();
+    let unknown = leaves.iter().filter(is_unknown);
+    let unknown: Vec<_> = unknown.map(|leaf| printable(&leaf.leaf_name)).collect();
+    let compared = (!unknown.is_empty()).then(|| format!("not compared: {}", unknown.join(", ")));
+    let parts: Vec<_> = differing.into_iter().chain(compared).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-#[derive(Serialize)]
-struct Prefix {
-    prefix: String,
-    to: String,
-    own: Vec<NextHop>,
-    planned: Vec<NextHop>,
-    differs: bool,
+fn print(leaves: &[proto::LeafPlanDiff], headers: bool, out: &mut dyn Write) -> io::Result<()> {
+    let count = leaves.len();
+    let noun = if count == 1 { "leaf" } else { "leaves" };
+    let revision = leaves.first().map_or(0, proto::LeafPlanDiff::plan_revision);
+    writeln!(out, "plan {revision}, {count} {noun}")?;
+    for leaf in leaves {
+        print_leaf(leaf, headers, out)?;
+    }
+    Ok(())
 }
 
-#[derive(Serialize)]
-struct NextHop {
-    address: String,
-    interface: String,
-    weight: u32,
+fn print_leaf(leaf: &proto::LeafPlanDiff, headers: bool, out: &mut dyn Write) -> io::Result<()> {
+    let (name, mode) = (printable(&leaf.leaf_name), balance::name(leaf.mode()));
+    match unknown(leaf.not_compared_reason()) {
+        "" => writeln!(out, "\n{name} ({mode})")?,
+        unknown => return writeln!(out, "\n{name} ({mode}): {unknown}"),
+    }
+    let rows: Vec<_> = leaf.prefixes.iter().map(prefix).collect();
+    let header = ["PREFIX", "TO", "OWN", "PLANNED", "DIFFERS"];
+    Table::print(out, &header, &rows, headers)?;
+    let rows: Vec<_> = leaf.uplinks.iter().map(uplink).collect();
+    let header = ["UPLINK", "PLANNED", "MEASURED", "OCTETS"];
+    Table::print(out, &header, &rows, headers)
 }
 
-#[derive(Serialize)]
-struct Uplink {
-    interface: String,
-    planned_ppm: u32,
-    measured_ppm: Option<u32>,
-    octets: u64,
-}
+/// In JSON and by name.
+impl Row for proto::LeafPlanDiff {
+    const HEADER: &'static [&'static str] = &["LEAF", "DIFFERING"];
 
-impl Diff {
-    fn differing(&self) -> usize {
-        let prefixes = self.leaves.iter().flat_map(|leaf| &leaf.prefixes);
-        prefixes.filter(|prefix| prefix.differs).count()
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.LeafPlanDiff", self)
     }
 
-    /// What keeps plan and routing from being known to be equal.
-    fn unmet(&self) -> Option<String> {
-        let differing = match self.differing() {
-            0 => None,
-            1 => Some("1 prefix differs".to_owned()),
-            count => Some(format!("{count} prefixes differ")),
-        };
-        let unknown = self.leaves.iter().filter(|leaf| !leaf.unknown.is_empty());
-        let unknown: Vec<_> = unknown.map(|leaf| printable(&leaf.leaf)).collect();
-        let compared =
-            (!unknown.is_empty()).then(|| format!("not compared: {}", unknown.join(", ")));
-        let parts: Vec<_> = differing.into_iter().chain(compared).collect();
-        (!parts.is_empty()).then(|| parts.join("; "))
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let differing = differing(std::slice::from_ref(self));
+        vec![vec![self.leaf_name.clone(), differing.to_string()]]
     }
 
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let count = self.leaves.len();
-        let leaves = if count == 1 { "leaf" } else { "leaves" };
-        writeln!(out, "plan {}, {count} {leaves}", self.revision)?;
-        for leaf in &self.leaves {
-            leaf.print(out)?;
-        }
-        Ok(())
+    fn name(&self) -> String {
+        self.leaf_name.clone()
     }
 }
 
-impl Leaf {
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let name = printable(&self.leaf);
-        if !self.unknown.is_empty() {
-            return writeln!(
-                out,
-                "\n{name} ({}): {}",
-                self.mode,
-                printable(&self.unknown)
-            );
-        }
-        writeln!(out, "\n{name} ({})", self.mode)?;
-        let rows: Vec<_> = self.prefixes.iter().map(Prefix::row).collect();
-        Table::print(out, &["PREFIX", "TO", "OWN", "PLANNED", "DIFFERS"], &rows)?;
-        let rows: Vec<_> = self.uplinks.iter().map(Uplink::row).collect();
-        Table::print(out, &["UPLINK", "PLANNED", "MEASURED", "OCTETS"], &rows)
-    }
+fn prefix(prefix: &proto::PrefixDiff) -> Vec<String> {
+    vec![
+        prefix.prefix.clone(),
+        prefix.destination_switch_name.clone(),
+        shares(&prefix.own_next_hops, "no route"),
+        shares(&prefix.planned_next_hops, "own routing"),
+        if prefix.differs { "yes" } else { "no" }.to_owned(),
+    ]
 }
 
-impl Prefix {
-    fn row(&self) -> Vec<String> {
-        vec![
-            self.prefix.clone(),
-            self.to.clone(),
-            shares(&self.own, "no route"),
-            shares(&self.planned, "own routing"),
-            if self.differs { "yes" } else { "no" }.to_owned(),
-        ]
-    }
-}
-
-impl Uplink {
-    fn row(&self) -> Vec<String> {
-        let measured = self.measured_ppm;
-        vec![
-            self.interface.clone(),
-            percent(self.planned_ppm.into(), MILLION),
-            measured.map_or_else(|| "-".to_owned(), |ppm| percent(ppm.into(), MILLION)),
-            self.octets.to_string(),
-        ]
-    }
+fn uplink(uplink: &proto::UplinkShare) -> Vec<String> {
+    let share = |ppm: u32| percent(ppm.into(), MILLION);
+    vec![
+        uplink.interface_name.clone(),
+        share(uplink.planned_ppm),
+        words::or_dash(uplink.measured_ppm.map(share)),
+        uplink.octets.to_string(),
+    ]
 }
 
 /// `eth1 25.0%, eth2 75.0%`.
-fn shares(next_hops: &[NextHop], none: &str) -> String {
+fn shares(next_hops: &[proto::WeightedNextHop], none: &str) -> String {
     if next_hops.is_empty() {
         return none.to_owned();
     }
     let parts = next_hops.iter().map(|it| u64::from(it.weight)).sum();
     let shares = next_hops.iter().map(|it| {
-        let name = match it.interface.as_str() {
-            "" => &it.address,
-            _ => &it.interface,
+        let name = match it.interface_name.as_str() {
+            "" => it.address(),
+            interface => interface,
         };
         format!("{name} {}", percent(it.weight.into(), parts))
     });
     shares.collect::<Vec<_>>().join(", ")
-}
-
-impl Diff {
-    fn new(leaves: Vec<proto::LeafPlanDiff>) -> Self {
-        Self {
-            revision: leaves.first().map_or(0, proto::LeafPlanDiff::plan_revision),
-            leaves: leaves.into_iter().map(Leaf::from).collect(),
-        }
-    }
-}
-
-impl From<proto::LeafPlanDiff> for Leaf {
-    fn from(leaf: proto::LeafPlanDiff) -> Self {
-        Self {
-            mode: balance::name(leaf.mode()),
-            unknown: unknown(leaf.not_compared_reason()).to_owned(),
-            leaf: leaf.leaf_name,
-            prefixes: leaf.prefixes.into_iter().map(Prefix::from).collect(),
-            uplinks: leaf.uplinks.into_iter().map(Uplink::from).collect(),
-        }
-    }
 }
 
 /// Why there is nothing to compare with; empty if there is.
@@ -205,37 +173,6 @@ fn unknown(reason: NotComparedReason) -> &'static str {
         NotComparedReason::NoAgent => "the fabric declares no agent for it",
         NotComparedReason::AgentSilent => "no weft-agent there says what its own routing has",
         NotComparedReason::NoPlan => "there is no plan for it yet",
-    }
-}
-
-impl From<proto::PrefixDiff> for Prefix {
-    fn from(prefix: proto::PrefixDiff) -> Self {
-        let next_hops = |all: Vec<proto::WeightedNextHop>| {
-            let all = all.into_iter().map(|it| NextHop {
-                address: it.address.unwrap_or_default(),
-                interface: it.interface_name,
-                weight: it.weight,
-            });
-            all.collect()
-        };
-        Self {
-            prefix: prefix.prefix,
-            to: prefix.destination_switch_name,
-            own: next_hops(prefix.own_next_hops),
-            planned: next_hops(prefix.planned_next_hops),
-            differs: prefix.differs,
-        }
-    }
-}
-
-impl From<proto::UplinkShare> for Uplink {
-    fn from(uplink: proto::UplinkShare) -> Self {
-        Self {
-            interface: uplink.interface_name,
-            planned_ppm: uplink.planned_ppm,
-            measured_ppm: uplink.measured_ppm,
-            octets: uplink.octets,
-        }
     }
 }
 
@@ -287,9 +224,8 @@ mod tests {
 
     #[test]
     fn own_routing_stands_beside_the_plan() {
-        let diff = Diff::new(answer());
         let mut out = Vec::new();
-        diff.print(&mut out).unwrap();
+        print(&answer(), true, &mut out).unwrap();
         let expected = "\
 plan 7, 2 leaves
 
@@ -303,17 +239,17 @@ eth2    75.0%    -         0
 leaf2 (off): no weft-agent there says what its own routing has
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
-        assert_eq!(diff.differing(), 1);
+        assert_eq!(differing(&answer()), 1);
     }
 
     #[test]
     fn a_leaf_of_which_nothing_is_known_is_not_as_planned() {
-        let mut diff = Diff::new(answer());
+        let mut leaves = answer();
         let expected = "1 prefix differs; not compared: leaf2";
-        assert_eq!(diff.unmet().as_deref(), Some(expected));
-        diff.leaves[0].prefixes.clear();
-        assert_eq!(diff.unmet().as_deref(), Some("not compared: leaf2"));
-        diff.leaves[1].unknown.clear();
-        assert_eq!(diff.unmet(), None);
+        assert_eq!(unmet(&leaves).as_deref(), Some(expected));
+        leaves[0].prefixes.clear();
+        assert_eq!(unmet(&leaves).as_deref(), Some("not compared: leaf2"));
+        leaves[1].not_compared_reason = NotComparedReason::Unspecified.into();
+        assert_eq!(unmet(&leaves), None);
     }
 }

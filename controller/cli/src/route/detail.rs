@@ -1,152 +1,77 @@
-//! One route in full: its paths, what put each behind the best one, and who was told of it.
+//! One route in full: its paths, what put each behind the best one, and to whom it was advertised.
 
 use std::io::{self, Write};
 
-use serde::Serialize;
 use weft_proto::v1 as proto;
 
-use super::Route;
+use super::origin;
 use crate::output::{or_dash, printable};
 use crate::words;
 
-/// All paths under one key, as an object.
-#[derive(Serialize)]
-pub(super) struct Destination {
-    rd: String,
-    key: String,
-    paths: Vec<Path>,
-}
-
-#[derive(Serialize)]
-struct Path {
-    #[serde(flatten)]
-    route: Route,
-    path_id: u32,
-    behind_by: String,
-    stale: String,
-    told: Vec<Told>,
-}
-
-#[derive(Serialize)]
-struct Told {
-    peer: String,
-    address: String,
-    sent: bool,
-    reason: String,
-}
-
-impl From<proto::Route> for Destination {
-    fn from(mut route: proto::Route) -> Self {
-        let paths = std::mem::take(&mut route.paths).into_iter();
-        let paths = paths.map(|path| Path::new(&route, path)).collect();
-        Self {
-            paths,
-            rd: route.rd.unwrap_or_default(),
-            key: route.key,
-        }
+/// For people: all paths under one key.
+pub(super) fn print(route: &proto::Route, out: &mut dyn Write) -> io::Result<()> {
+    let rd = match route.rd() {
+        "" => String::new(),
+        rd => format!(" RD {rd}"),
+    };
+    let count = match route.paths.len() {
+        1 => "1 path".to_owned(),
+        count => format!("{count} paths"),
+    };
+    writeln!(out, "{}{}: {count}", printable(&route.key), printable(&rd))?;
+    for path in &route.paths {
+        print_path(path, out)?;
     }
+    Ok(())
 }
 
-impl Path {
-    fn new(route: &proto::Route, mut path: proto::Path) -> Self {
-        let told = std::mem::take(&mut path.advertisements).into_iter();
-        let told = told.map(|it| Told {
-            peer: it.peer_router_id,
-            address: it.peer_address,
-            sent: it.advertised,
-            reason: it.reason_text.unwrap_or_default(),
-        });
-        let behind_by = path.decision.clone().filter(|_| !path.best);
-        Self {
-            path_id: path.path_id(),
-            behind_by: behind_by.unwrap_or_default(),
-            stale: words::stale(path.staleness()).to_owned(),
-            told: told.collect(),
-            route: Route::new(route, path),
-        }
+fn print_path(path: &proto::Path, out: &mut dyn Write) -> io::Result<()> {
+    let mark = if path.best { "*>" } else { "* " };
+    let id = path.path_id.map(|id| format!(" path id {id}"));
+    let verdict = match (path.best, path.decision()) {
+        (true, by) => format!("best: {by}"),
+        (false, "") => "not compared".to_owned(),
+        (false, by) => format!("behind by: {by}"),
+    };
+    let stale = match words::stale(path.staleness()) {
+        "" => String::new(),
+        stale => format!(", {stale}"),
+    };
+    let line = format!(
+        "{mark} from {} AS {}{}: {verdict}{stale}",
+        path.peer_router_id,
+        path.peer_asn,
+        id.unwrap_or_default()
+    );
+    writeln!(out, "{}", printable(&line))?;
+    let vni = path.vni.map(|vni| vni.to_string());
+    let facts = [
+        ("next hop", path.next_hop().to_owned()),
+        ("AS path", path.as_path.clone()),
+        ("origin", origin(path.origin()).to_owned()),
+        ("local preference", path.local_preference.to_string()),
+        ("VNI", vni.unwrap_or_default()),
+        ("ESI", path.esi().to_owned()),
+        ("communities", path.communities.join(" ")),
+        ("extended communities", path.extended_communities.join(" ")),
+    ];
+    for (name, text) in facts.iter().filter(|(_, text)| !text.is_empty()) {
+        writeln!(out, "   {name} {}", printable(text))?;
     }
-}
-
-impl Destination {
-    /// For people.
-    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rd = match self.rd.as_str() {
-            "" => String::new(),
-            rd => format!(" RD {rd}"),
-        };
-        let count = match self.paths.len() {
-            1 => "1 path".to_owned(),
-            count => format!("{count} paths"),
-        };
-        writeln!(out, "{}{}: {count}", printable(&self.key), printable(&rd))?;
-        for path in &self.paths {
-            path.print(out)?;
-        }
-        Ok(())
+    let (sent, unsent): (Vec<_>, Vec<_>) = path.advertisements.iter().partition(|it| it.advertised);
+    if !sent.is_empty() {
+        let names: Vec<_> = sent.iter().map(|it| or_dash(&it.peer_address)).collect();
+        writeln!(out, "   advertised to {}", printable(&names.join(", ")))?;
     }
-}
-
-impl Path {
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Route {
-            peer,
-            peer_asn,
-            best,
-            by,
-            next_hop,
-            as_path,
-            local_pref,
-            origin,
-            vni,
-            esi,
-            communities,
-            ext_communities,
-            ..
-        } = &self.route;
-        let mark = if *best { "*>" } else { "* " };
-        let id = match self.path_id {
-            0 => String::new(),
-            id => format!(" path id {id}"),
-        };
-        let verdict = match (best, self.behind_by.as_str()) {
-            (true, _) => format!("best: {by}"),
-            (false, "") => "not compared".to_owned(),
-            (false, behind_by) => format!("behind by: {behind_by}"),
-        };
-        let stale = match self.stale.as_str() {
-            "" => String::new(),
-            stale => format!(", {stale}"),
-        };
-        let line = format!("{mark} from {peer} AS {peer_asn}{id}: {verdict}{stale}");
+    for it in unsent {
+        let line = format!(
+            "   not advertised to {}: {}",
+            it.peer_address,
+            it.reason_text()
+        );
         writeln!(out, "{}", printable(&line))?;
-        let vni = match vni {
-            0 => String::new(),
-            vni => vni.to_string(),
-        };
-        let facts = [
-            ("next hop", next_hop.clone()),
-            ("AS path", as_path.clone()),
-            ("origin", origin.clone()),
-            ("local preference", local_pref.to_string()),
-            ("VNI", vni),
-            ("ESI", esi.clone()),
-            ("communities", communities.join(" ")),
-            ("extended communities", ext_communities.join(" ")),
-        ];
-        for (name, text) in facts.iter().filter(|(_, text)| !text.is_empty()) {
-            writeln!(out, "   {name} {}", printable(text))?;
-        }
-        let names = |told: &Told| or_dash(&told.address);
-        let sent: Vec<_> = self.told.iter().filter(|it| it.sent).map(names).collect();
-        if !sent.is_empty() {
-            writeln!(out, "   told to {}", printable(&sent.join(", ")))?;
-        }
-        for told in self.told.iter().filter(|told| !told.sent) {
-            let line = format!("   not told to {}: {}", told.address, told.reason);
-            writeln!(out, "{}", printable(&line))?;
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -191,7 +116,7 @@ mod tests {
             ..proto::Route::default()
         };
         let mut out = Vec::new();
-        Destination::from(destination).print(&mut out).unwrap();
+        print(&destination, &mut out).unwrap();
         let expected = "\
 [3]:[0]:[32]:[192.0.2.11] RD 192.0.2.11:2: 2 paths
 *> from 192.0.2.11 AS 64496: best: lowest MED
@@ -199,15 +124,15 @@ mod tests {
    origin IGP
    local preference 100
    extended communities RT:64496:100 ET:8
-   told to 192.0.2.13
-   not told to 192.0.2.11: its own
+   advertised to 192.0.2.13
+   not advertised to 192.0.2.11: its own
 *  from 192.0.2.12 AS 64496: behind by: lowest MED, stale
    next hop 192.0.2.12
    origin IGP
    local preference 100
    extended communities RT:64496:100 ET:8
-   not told to 192.0.2.13: not the best path
-   not told to 192.0.2.12: its own
+   not advertised to 192.0.2.13: not the best path
+   not advertised to 192.0.2.12: its own
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

@@ -1,9 +1,17 @@
 //! What an operator types around a command: several replicas, names, waits, and what is wrong.
 
-use tokio::net::TcpListener;
+use std::time::Duration;
 
-use super::{Failure, typed, typed_at};
+use clap::Parser;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use weft_proto::v1 as proto;
+
+use super::{Failure, REPLICA, Replica, listening, typed, typed_at};
 use crate::connection::Connection;
+use crate::output::Row;
+use crate::progress::Progress;
+use crate::{Arguments, ask};
 
 /// An address that nobody listens at.
 async fn nobody() -> String {
@@ -19,7 +27,7 @@ async fn the_next_replica_is_asked_if_one_is_silent() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = silent.local_addr().unwrap().to_string();
     let dead = nobody().await;
-    let replica = super::listening().await;
+    let replica = listening(REPLICA).await;
     let several = format!("{dead},{replica}");
     let (printed, result) = typed_at_all(&several, &["peer", "list", "-o", "name"]).await;
     assert!(result.is_ok(), "{result:?}");
@@ -50,8 +58,8 @@ async fn a_list_has_names_and_no_header_if_that_is_wanted() {
 
 #[tokio::test]
 async fn a_wait_ends_when_it_is_so_or_with_its_own_code() {
-    let gone = ["peer", "wait", "192.0.2.9", "--for", "gone"];
-    assert!(typed(&gone).await.1.is_ok());
+    let down = ["peer", "wait", "192.0.2.9", "--for", "down"];
+    assert!(typed(&down).await.1.is_ok());
     let up = ["peer", "wait", "192.0.2.9", "--within", "0"];
     let failure = typed(&up).await.1.unwrap_err();
     assert_eq!(failure.exit_code(), 3);
@@ -62,46 +70,311 @@ async fn a_wait_ends_when_it_is_so_or_with_its_own_code() {
 async fn a_vni_that_is_not_there_is_named() {
     let failure = typed(&["vni", "show", "7"]).await.1.unwrap_err();
     assert_eq!(failure.to_string(), "vni: no route tells of VNI 7");
-    // The words of earlier releases still mean the same.
-    assert!(typed(&["flood", "list"]).await.1.is_ok());
-    assert!(typed(&["neighbor", "list"]).await.1.is_ok());
 }
 
 #[tokio::test]
 async fn replicas_are_compared_only_where_there_are_several() {
-    let failure = typed(&["config", "diff", "--replicas"])
-        .await
-        .1
-        .unwrap_err();
+    let words = ["config", "diff", "--replicas"];
+    let failure = typed(&words).await.1.unwrap_err();
     assert_eq!(failure.exit_code(), 1);
-    let replica = super::listening().await;
-    let both = format!("{replica},{replica}");
-    let (printed, result) = typed_at_all(&both, &["config", "diff", "--replicas"]).await;
-    assert!(result.is_ok());
+    let replicas = group([1, 2]).await;
+    let (printed, result) = typed_at_all(&replicas.join(","), &words).await;
+    assert!(result.is_ok(), "{result:?}");
     assert_eq!(printed.lines().count(), 1);
+}
+
+/// Where replicas 1 and 2 of two listen, or those that stand for them.
+async fn group(ids: [u64; 2]) -> Vec<String> {
+    let mut addresses = Vec::new();
+    for id in ids {
+        let replica = Replica {
+            id,
+            group: &[1, 2],
+            ..REPLICA
+        };
+        addresses.push(listening(replica).await.to_string());
+    }
+    addresses
+}
+
+#[tokio::test]
+async fn a_replica_that_is_not_compared_is_named_and_the_others_are_compared() {
+    let diff = ["config", "diff", "--replicas", "-o", "json"];
+    let other = Replica {
+        id: 2,
+        group: &[1, 2, 3],
+        hold_secs: "30",
+        ..REPLICA
+    };
+    let first = Replica { id: 1, ..other };
+    let first = Replica {
+        hold_secs: "9",
+        ..first
+    };
+    let (first, other) = (listening(first).await, listening(other).await);
+    let three = format!("{first},{other},{}", nobody().await);
+    let (printed, result) = typed_at_all(&three, &diff).await;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
+    assert_eq!(rows[0]["key"], "hold_secs");
+    assert_eq!(rows[0]["values"][1]["value"], "30");
+    let failure = result.unwrap_err();
+    assert_eq!(failure.exit_code(), 3);
+    let said = failure.to_string();
+    assert!(
+        said.starts_with("1 value differs; replica 3 was not compared; no answer from "),
+        "{said}"
+    );
+    // Two addresses of one replica are not two replicas.
+    let doubled = group([1, 1]).await.join(",");
+    let failure = typed_at_all(&doubled, &diff).await.1.unwrap_err();
+    assert!(
+        failure
+            .to_string()
+            .starts_with("replica 2 was not compared; ")
+    );
+    let reload = ["config", "reload", "--all", "-o", "json"];
+    let (printed, result) = typed_at_all(&three, &reload).await;
+    let answers: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        (answers.len(), &answers[1]["header"]["replica_id"]),
+        (2, &2.into())
+    );
+    let said = result.unwrap_err().to_string();
+    assert!(said.starts_with("replica 3 was not reloaded; "), "{said}");
+}
+
+#[tokio::test]
+async fn nothing_is_reloaded_if_one_file_is_wrong() {
+    let good = Replica {
+        id: 1,
+        group: &[1, 2],
+        ..REPLICA
+    };
+    let bad = Replica {
+        id: 2,
+        hold_secs: "bad",
+        ..good
+    };
+    let both = format!("{},{}", listening(good).await, listening(bad).await);
+    let (printed, result) = typed_at_all(&both, &["config", "reload", "--all"]).await;
+    let failure = result.unwrap_err();
+    assert_eq!((printed.as_str(), failure.exit_code()), ("", 1));
+    let said = failure.to_string();
+    assert!(
+        said.ends_with("hold_secs: bad; no replica was reloaded"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_replica_that_dies_in_the_middle_of_a_list_is_left_for_the_next_one() {
+    let dying = Replica {
+        dies: true,
+        ..REPLICA
+    };
+    let dying = listening(dying).await;
+    let both = format!("{dying},{}", listening(REPLICA).await);
+    let (printed, result) = typed_at_all(&both, &["peer", "list", "-o", "name"]).await;
+    assert!(result.is_ok(), "{result:?}");
+    assert_eq!(printed, "192.0.2.11\n192.0.2.12\n");
+    let (_, result) = typed_at(dying, &["peer", "list"]).await;
+    assert_eq!(result.unwrap_err().exit_code(), 2);
+}
+
+#[tokio::test]
+async fn a_replica_without_a_majority_is_asked_last() {
+    let alone = Replica {
+        id: 1,
+        alone: true,
+        group: &[1, 2],
+        ..REPLICA
+    };
+    let other = Replica {
+        id: 2,
+        alone: false,
+        ..alone
+    };
+    let (alone, other) = (listening(alone).await, listening(other).await);
+    let dead = nobody().await;
+    for (addresses, id) in [
+        (format!("{alone},{other}"), 2),
+        (format!("{dead},{alone}"), 1),
+    ] {
+        let words = ["config", "reload", "-o", "json"];
+        let (printed, result) = typed_at_all(&addresses, &words).await;
+        assert!(result.is_ok(), "{result:?}");
+        let answer: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(answer["header"]["replica_id"], id);
+    }
+}
+
+/// What is printed in so long by a command that does not end.
+async fn watched(addresses: &str, words: &[&str]) -> String {
+    let words = [&["weft", "--address", addresses], words].concat();
+    let arguments = Arguments::try_parse_from(words).unwrap();
+    let (progress, mut out) = (Progress::new(), Vec::new());
+    let endless = ask(arguments, &progress, &mut out);
+    let endless = timeout(Duration::from_millis(1500), endless).await;
+    assert!(endless.is_err(), "it ends");
+    String::from_utf8(out).unwrap()
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_at_the_next_replica_after_the_last_revision() {
+    let dying = Replica {
+        dies: true,
+        ..REPLICA
+    };
+    let both = format!("{},{}", listening(dying).await, listening(REPLICA).await);
+    let printed = watched(&both, &["fabric", "watch", "-o", "json"]).await;
+    let rows: Vec<serde_json::Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(rows.len(), 2, "{printed}");
+    assert_eq!(rows[0]["change_type"], "CHANGE_TYPE_CREATED");
+    assert_eq!(rows[1]["revision"], 8);
+    assert_eq!(rows[1]["link_resource"]["admin_state"], "ADMIN_STATE_DOWN");
+    let printed = watched(&both, &["fabric", "watch", "--no-headers"]).await;
+    let names = printed.matches(" leaf1:eth1--spine1:eth1\n").count();
+    assert_eq!((names, printed.lines().count()), (2, 2), "{printed}");
+    let printed = watched(&both, &["link", "list", "-w", "--no-headers"]).await;
+    let states: Vec<_> = printed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next_back())
+        .collect();
+    assert_eq!(states, ["up", "down"], "{printed}");
+    // Nobody remembers what is after 9.
+    let words = ["fabric", "watch", "--after-revision", "9"];
+    let failure = typed_at_all(&both, &words).await.1.unwrap_err();
+    assert_eq!(failure.exit_code(), 1);
+}
+
+#[tokio::test]
+async fn a_wait_ends_at_once_if_it_is_wrong_and_in_time_if_nobody_answers() {
+    let failure = typed(&["peer", "wait", "bad"]).await.1.unwrap_err();
+    assert_eq!(
+        (failure.to_string().as_str(), failure.exit_code()),
+        ("name: not an address", 1)
+    );
+    let begun = tokio::time::Instant::now();
+    let words = ["peer", "wait", "silent", "--within", "0", "--timeout", "60"];
+    let failure = typed(&words).await.1.unwrap_err();
+    assert_eq!(failure.exit_code(), 2, "{failure}");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_part_of_the_status_that_fails_is_said_to_be_so_and_the_others_go_on() {
+    let replica = Replica {
+        group: &[3],
+        ..REPLICA
+    };
+    let replica = listening(replica).await;
+    let (printed, result) = typed_at(replica, &["status", "--timeout", "1"]).await;
+    assert_eq!(result.unwrap_err().exit_code(), 3);
+    assert!(printed.starts_with("replica 3 at "), "{printed}");
+    // The replica in this process has no majority for VTEPs.
+    let unknown = printed
+        .lines()
+        .find(|line| line.starts_with("vteps"))
+        .unwrap();
+    assert!(
+        unknown.contains("not known") && unknown.ends_with(" 1 wrong"),
+        "{unknown}"
+    );
+    assert!(printed.contains("0 of 0 sessions established"), "{printed}");
+    let (printed, _) = typed_at(replica, &["status", "-o", "json", "--timeout", "1"]).await;
+    let status: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let parts = status["parts"].as_array().unwrap();
+    let names: Vec<_> = parts
+        .iter()
+        .map(|part| part["what"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "replicas", "config", "peers", "fabric", "vteps", "agents", "plans", "macs", "hosts"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_is_done_to_a_peer_is_answered_in_json() {
+    let (printed, _) = typed(&["peer", "reset", "192.0.2.11", "-o", "json"]).await;
+    let answer: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(answer["header"]["replica_id"], 1);
+    assert_eq!(typed(&["peer", "reset", "192.0.2.11"]).await.0, "");
+}
+
+#[tokio::test]
+async fn tables_have_names_and_no_header_if_that_is_wanted() {
+    let (printed, _) = typed(&["fabric", "show", "-o", "name"]).await;
+    assert_eq!(printed, "leaf1\nleaf2\n");
+    let (printed, _) = typed(&["fabric", "show", "--no-headers"]).await;
+    assert!(
+        !printed.contains("SWITCH") && printed.contains("leaf1   leaf  -     -\n"),
+        "{printed}"
+    );
+    let words = ["plan", "diff", "--leaf", "leaf1", "-o", "name"];
+    assert_eq!(typed(&words).await.0, "leaf1\n");
+    let words = ["plan", "diff", "--leaf", "leaf1", "--no-headers"];
+    assert!(!typed(&words).await.0.contains("PREFIX"));
+    let words = ["context", "list", "-w"];
+    let failure = typed(&words).await.1.unwrap_err();
+    assert!(
+        failure.to_string().contains("file of your own"),
+        "{failure}"
+    );
+}
+
+/// Every message that is printed has its descriptor.
+#[test]
+fn every_row_is_an_object() {
+    fn object<R: Row + Default>() {
+        let row = R::default();
+        assert!(row.object().is_object());
+        let columns = R::HEADER.len() + R::WIDE.len();
+        assert!(row.lines(None).iter().all(|line| line.len() == columns));
+        assert!(
+            R::PASSING
+                .iter()
+                .all(|it| R::HEADER.contains(it) || R::WIDE.contains(it))
+        );
+    }
+    object::<proto::Peer>();
+    object::<proto::Route>();
+    object::<proto::Vtep>();
+    object::<proto::Vni>();
+    object::<proto::HostAddress>();
+    object::<proto::DuplicateMac>();
+    object::<proto::EthernetSegment>();
+    object::<proto::Replica>();
+    object::<proto::SwitchAgent>();
+    object::<proto::LeafPlan>();
+    object::<proto::LeafPlanDiff>();
+    object::<proto::ConfigValue>();
+    object::<proto::ReloadConfigResponse>();
+    object::<proto::ResourceChange>();
+    object::<proto::Switch>();
+    object::<proto::Link>();
 }
 
 #[tokio::test]
 async fn each_address_is_a_replica_of_its_own() {
     let both = vec!["192.0.2.1:1".to_owned(), "192.0.2.2:1".to_owned()];
-    let connection = Connection::new(both, std::time::Duration::from_secs(1));
+    let connection = Connection::new(both, Duration::from_secs(1));
     let each: Vec<_> = connection
         .each()
         .iter()
         .map(|it| it.address().to_owned())
         .collect();
     assert_eq!(each, ["192.0.2.1:1", "192.0.2.2:1"]);
-    assert_eq!(
-        connection.patient(std::time::Duration::ZERO).address(),
-        "192.0.2.1:1"
-    );
+    assert_eq!(connection.patient(Duration::ZERO).address(), "192.0.2.1:1");
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_wrong() {
-    // The replica in this process does not list replicas.
-    let replica = super::listening().await;
-    let words = ["status", "--timeout", "1"];
-    let (_, result) = typed_at(replica, &words).await;
+async fn a_status_of_nobody_is_no_answer() {
+    let (_, result) = typed_at_all(&nobody().await, &["status"]).await;
     assert_eq!(result.unwrap_err().exit_code(), 2);
 }

@@ -1,0 +1,182 @@
+//! `weft link`: the declared links between switches, one by one.
+
+use clap::Subcommand;
+use prost_types::{FieldMask, Timestamp};
+use tonic::Code;
+use weft_proto::v1::resource_change::Resource;
+use weft_proto::v1::{self as proto, AdminState, ChangeType};
+
+use crate::completion;
+use crate::connection::{Connection, Page, request_id};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE};
+use crate::fabric::{rate, state};
+use crate::failure::Failure;
+use crate::output::{self, Row, or_dash, printable};
+
+/// What can be done with links.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Every link, with its capacity and administrative state.
+    List,
+    /// One link.
+    Show {
+        /// SWITCH:INTERFACE--SWITCH:INTERFACE.
+        #[arg(add = completion::links())]
+        link: String,
+    },
+    /// Let a link carry what it can. Weights follow at once.
+    Up {
+        /// SWITCH:INTERFACE--SWITCH:INTERFACE.
+        #[arg(add = completion::links())]
+        link: String,
+    },
+    /// Let a link carry nothing. Weights follow at once.
+    Down {
+        /// SWITCH:INTERFACE--SWITCH:INTERFACE.
+        #[arg(add = completion::links())]
+        link: String,
+    },
+}
+
+impl Command {
+    /// Asks and prints.
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        match self {
+            Self::List => list(dialog).await,
+            Self::Show { link } => show(&link, dialog).await,
+            Self::Up { link } => set(&link, AdminState::Up, dialog).await,
+            Self::Down { link } => set(&link, AdminState::Down, dialog).await,
+        }
+    }
+}
+
+async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    if dialog.watch {
+        let request = proto::WatchRequest {
+            kinds: vec![proto::ResourceKind::Link.into()],
+            ..proto::WatchRequest::default()
+        };
+        return dialog.follow(request, heard).await;
+    }
+    dialog.pages(page).await
+}
+
+/// What an answer of a watch says of links.
+fn heard(answer: proto::WatchResponse) -> Heard<proto::Link> {
+    let whole = answer.snapshot && answer.header.is_some();
+    let (mut rows, mut gone) = (Vec::new(), Vec::new());
+    for change in answer.changes {
+        let deleted = change.change_type() == ChangeType::Deleted;
+        if let Some(Resource::LinkResource(link)) = change.resource {
+            if deleted { &mut gone } else { &mut rows }.push(link);
+        }
+    }
+    Heard { rows, gone, whole }
+}
+
+/// One page of links.
+pub(crate) async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::Link>, Failure> {
+    let mut client = connection.fabric().await?;
+    let request = proto::ListLinksRequest {
+        page_size: PAGE_SIZE,
+        page_token,
+    };
+    let page = connection.answer(client.list_links(request)).await?;
+    Ok(Page::new(page.header, page.links, page.next_page_token))
+}
+
+async fn show(link: &str, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let ask = async |name: String| {
+        let mut client = connection.fabric().await?;
+        let call = client.get_link(proto::GetLinkRequest { name });
+        Ok(connection.status(call).await?.map(|it| it.resource))
+    };
+    let link = of_either_name(link, connection, ask).await?;
+    let link = link.unwrap_or_default();
+    match dialog.object(&link.object())? {
+        true => Ok(()),
+        false => dialog.rows(&[link], None),
+    }
+}
+
+async fn set(link: &str, state: AdminState, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    // Twice is once: another replica may be asked the same.
+    let request_id = request_id();
+    let ask = async |name: String| {
+        let request = proto::UpdateLinkRequest {
+            resource: Some(proto::Link {
+                name,
+                admin_state: state.into(),
+                ..proto::Link::default()
+            }),
+            update_mask: Some(FieldMask {
+                paths: vec!["admin_state".to_owned()],
+            }),
+            request_id: request_id.clone(),
+            ..proto::UpdateLinkRequest::default()
+        };
+        let mut client = connection.fabric().await?;
+        connection.status(client.update_link(request)).await
+    };
+    let answer = of_either_name(link, connection, ask).await?;
+    let link = answer.resource.unwrap_or_default();
+    if !dialog.object(&link.object())? {
+        let revision = answer.header.unwrap_or_default().revision;
+        let state = self::state(link.admin_state() == AdminState::Down);
+        let name = printable(&link.name);
+        writeln!(dialog.out, "link {name} {state}, revision {revision}")?;
+    }
+    Ok(())
+}
+
+/// Asks for a link by its name; its ends may be given in either order.
+async fn of_either_name<T>(
+    link: &str,
+    connection: &Connection,
+    mut ask: impl AsyncFnMut(String) -> Result<Result<T, tonic::Status>, Failure>,
+) -> Result<T, Failure> {
+    let turned = link.split_once("--").map(|(a, b)| format!("{b}--{a}"));
+    let question = async || {
+        let mut answer = ask(link.to_owned()).await?;
+        if let (Err(status), Some(turned)) = (&answer, &turned)
+            && status.code() == Code::NotFound
+            && let Ok(found) = ask(turned.clone()).await?
+        {
+            answer = Ok(found);
+        }
+        answer.map_err(|status| Failure::from_status(connection.address(), &status))
+    };
+    connection.read(question).await
+}
+
+impl Row for proto::Link {
+    const HEADER: &'static [&'static str] =
+        &["LINK", "ADDRESS-A", "ADDRESS-B", "CAPACITY", "STATE"];
+
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.Link", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let address = |end: &Option<proto::LinkEnd>| {
+            let address = end.as_ref().map(|end| end.address.as_str());
+            or_dash(address.unwrap_or_default())
+        };
+        vec![vec![
+            self.name.clone(),
+            address(&self.a),
+            address(&self.b),
+            rate(self.capacity_bps),
+            state(self.admin_state() == AdminState::Down).to_owned(),
+        ]]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}

@@ -1,0 +1,121 @@
+//! `weft switch`: the declared switches, one by one.
+
+use clap::Subcommand;
+use prost_types::Timestamp;
+use weft_proto::v1::resource_change::Resource;
+use weft_proto::v1::{self as proto, ChangeType, SwitchRole};
+
+use crate::completion;
+use crate::connection::{Connection, Page};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE};
+use crate::failure::Failure;
+use crate::output::{self, Row, or_dash};
+use crate::words;
+
+/// What can be asked of switches.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Every switch, with its role, VTEP and agent.
+    List,
+    /// One switch.
+    Show {
+        /// Its name.
+        #[arg(add = completion::switches())]
+        switch: String,
+    },
+}
+
+impl Command {
+    /// Asks and prints.
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        match self {
+            Self::List => list(dialog).await,
+            Self::Show { switch } => show(switch, dialog).await,
+        }
+    }
+}
+
+async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    if dialog.watch {
+        let request = proto::WatchRequest {
+            kinds: vec![proto::ResourceKind::Switch.into()],
+            ..proto::WatchRequest::default()
+        };
+        return dialog.follow(request, heard).await;
+    }
+    dialog.pages(page).await
+}
+
+/// What an answer of a watch says of switches.
+fn heard(answer: proto::WatchResponse) -> Heard<proto::Switch> {
+    let whole = answer.snapshot && answer.header.is_some();
+    let (mut rows, mut gone) = (Vec::new(), Vec::new());
+    for change in answer.changes {
+        let deleted = change.change_type() == ChangeType::Deleted;
+        if let Some(Resource::SwitchResource(switch)) = change.resource {
+            if deleted { &mut gone } else { &mut rows }.push(switch);
+        }
+    }
+    Heard { rows, gone, whole }
+}
+
+/// One page of switches.
+pub(crate) async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::Switch>, Failure> {
+    let mut client = connection.fabric().await?;
+    let request = proto::ListSwitchesRequest {
+        page_size: PAGE_SIZE,
+        page_token,
+    };
+    let page = connection.answer(client.list_switches(request)).await?;
+    Ok(Page::new(page.header, page.switches, page.next_page_token))
+}
+
+async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.fabric().await?;
+        let name = name.clone();
+        let call = client.get_switch(proto::GetSwitchRequest { name });
+        connection.answer(call).await
+    };
+    let switch = connection.read(question).await?.resource;
+    let switch = switch.unwrap_or_default();
+    match dialog.object(&switch.object())? {
+        true => Ok(()),
+        false => dialog.rows(&[switch], None),
+    }
+}
+
+impl Row for proto::Switch {
+    const HEADER: &'static [&'static str] = &["SWITCH", "ROLE", "VTEP", "AGENT"];
+    const WIDE: &'static [&'static str] = &["TIER", "PLANE", "RAIL", "POD"];
+
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.Switch", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let role = match self.role() {
+            SwitchRole::Leaf => "leaf",
+            SwitchRole::Spine => "spine",
+            SwitchRole::Unspecified => "-",
+        };
+        vec![vec![
+            self.name.clone(),
+            role.to_owned(),
+            or_dash(&self.vtep_address),
+            or_dash(&self.agent_address),
+            words::or_dash(self.tier),
+            words::or_dash(self.plane),
+            words::or_dash(self.rail),
+            or_dash(&self.pod),
+        ]]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}

@@ -1,0 +1,562 @@
+//! A small replica that answers with fixed messages.
+
+use tokio_stream::StreamExt;
+use tonic::codegen::BoxStream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+use weft_proto::v1::resource_change::Resource;
+use weft_proto::v1::{
+    self as proto, config_service_server as config_server, evpn_service_server as evpn_server,
+    fabric_service_server as fabric_server, peer_service_server as peer_server,
+    plan_service_server as plan_server, replica_service_server as replica_server,
+    route_service_server as route_server, watch_service_server as watch_server,
+};
+
+/// Answers with fixed messages, some of them late or refused.
+#[derive(Clone, Copy)]
+pub(super) struct Replica {
+    /// Raft id of the replica whose configuration it has.
+    pub(super) id: u64,
+    /// Raft ids of the group; empty: it does not answer who that is.
+    pub(super) group: &'static [u64],
+    /// It answers once, and then no more.
+    pub(super) dies: bool,
+    /// It has no majority.
+    pub(super) alone: bool,
+    /// Value of `hold_secs` in its configuration.
+    pub(super) hold_secs: &'static str,
+}
+
+/// Replica 3, which answers everything but who the group is.
+pub(super) const REPLICA: Replica = Replica {
+    id: 3,
+    group: &[],
+    dies: false,
+    alone: false,
+    hold_secs: "9",
+};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn header(replica_id: u64) -> Option<proto::ResponseHeader> {
+    Some(proto::ResponseHeader {
+        replica_id,
+        ..proto::ResponseHeader::default()
+    })
+}
+
+#[tonic::async_trait]
+impl peer_server::PeerService for Replica {
+    async fn list_peers(
+        &self,
+        request: Request<proto::ListPeersRequest>,
+    ) -> Answer<proto::ListPeersResponse> {
+        let token = request.into_inner().page_token;
+        if self.dies && token == "second" {
+            return Err(Status::unavailable("the replica is stopping"));
+        }
+        let peer = |router_id: &str| proto::Peer {
+            router_id: Some(router_id.to_owned()),
+            ..proto::Peer::default()
+        };
+        let (router_id, next) = match token.as_str() {
+            "" => ("192.0.2.11", "second"),
+            _ => ("192.0.2.12", ""),
+        };
+        Ok(Response::new(proto::ListPeersResponse {
+            header: header(1),
+            peers: vec![peer(router_id)],
+            next_page_token: next.to_owned(),
+        }))
+    }
+
+    async fn get_peer(
+        &self,
+        request: Request<proto::GetPeerRequest>,
+    ) -> Answer<proto::GetPeerResponse> {
+        let name = request.into_inner().name;
+        match name.as_str() {
+            "silent" => std::future::pending().await,
+            "bad" => return Err(Status::invalid_argument("name: not an address")),
+            _ => {}
+        }
+        let session = proto::PeerSession {
+            address: name,
+            state: proto::SessionState::Active.into(),
+            ..proto::PeerSession::default()
+        };
+        let peer = proto::Peer {
+            session: Some(session),
+            ..proto::Peer::default()
+        };
+        Ok(Response::new(proto::GetPeerResponse {
+            header: header(1),
+            resource: Some(peer),
+        }))
+    }
+
+    async fn reset_peer(
+        &self,
+        request: Request<proto::ResetPeerRequest>,
+    ) -> Answer<proto::ResetPeerResponse> {
+        assert_eq!(request.get_ref().request_id.len(), 36);
+        Ok(Response::new(proto::ResetPeerResponse {
+            header: header(1),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl watch_server::WatchService for Replica {
+    /// Two peers, or a link that is changed after the revision of the snapshot.
+    async fn watch(
+        &self,
+        request: Request<proto::WatchRequest>,
+    ) -> Answer<BoxStream<proto::WatchResponse>> {
+        let request = request.into_inner();
+        let change = |kind: proto::ChangeType, state: proto::AdminState, revision| {
+            let link = proto::Link {
+                name: "leaf1:eth1--spine1:eth1".to_owned(),
+                admin_state: state.into(),
+                ..proto::Link::default()
+            };
+            proto::ResourceChange {
+                kind: proto::ResourceKind::Link.into(),
+                name: link.name.clone(),
+                change_type: kind.into(),
+                revision,
+                resource: Some(Resource::LinkResource(link)),
+            }
+        };
+        let peer = |router_id: &str| proto::PeerChange {
+            change_type: proto::ChangeType::Created.into(),
+            peer: Some(proto::Peer {
+                router_id: Some(router_id.to_owned()),
+                ..proto::Peer::default()
+            }),
+        };
+        let mut answer = proto::WatchResponse {
+            header: header(self.id),
+            ..proto::WatchResponse::default()
+        };
+        let (created, updated) = (proto::ChangeType::Created, proto::ChangeType::Updated);
+        match request.after_revision {
+            _ if request.peers.is_some() => {
+                answer.peer_snapshot = true;
+                answer.peer_changes = ["192.0.2.11", "192.0.2.12"].map(peer).into();
+            }
+            None => {
+                answer.header.as_mut().unwrap().revision = 7;
+                answer.snapshot = true;
+                answer.changes = vec![change(created, proto::AdminState::Up, None)];
+            }
+            Some(7) => {
+                answer.header.as_mut().unwrap().revision = 8;
+                answer.changes = vec![change(updated, proto::AdminState::Down, Some(8))];
+            }
+            Some(_) => return Err(Status::out_of_range("compacted")),
+        }
+        let first = tokio_stream::once(Ok(answer));
+        Ok(Response::new(match self.dies {
+            true => Box::pin(first),
+            false => Box::pin(first.chain(tokio_stream::pending())),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl route_server::RouteService for Replica {
+    async fn list_routes(
+        &self,
+        request: Request<proto::ListRoutesRequest>,
+    ) -> Answer<proto::ListRoutesResponse> {
+        let request = request.into_inner();
+        if request.mac() == "stuck" {
+            let next_page_token = "again".to_owned();
+            let answer = proto::ListRoutesResponse {
+                next_page_token,
+                ..Default::default()
+            };
+            return Ok(Response::new(answer));
+        }
+        if request.key() == "203.0.113.1/32" {
+            return Ok(Response::new(proto::ListRoutesResponse::default()));
+        }
+        let asked = format!("{request:?}");
+        Err(Status::invalid_argument(asked))
+    }
+
+    async fn export_mrt(
+        &self,
+        request: Request<proto::ExportMrtRequest>,
+    ) -> Answer<BoxStream<proto::ExportMrtResponse>> {
+        let part = |octets: &[u8]| {
+            Ok(proto::ExportMrtResponse {
+                octets: octets.to_vec().into(),
+                ..proto::ExportMrtResponse::default()
+            })
+        };
+        let families: Vec<_> = request.get_ref().families().collect();
+        let last = match families.as_slice() {
+            [] => part(b"RT"),
+            [proto::AddressFamily::Ipv6Unicast] => part(&[0; 1 << 16]),
+            [..] => Err(Status::unavailable("the replica is stopping")),
+        };
+        let parts = tokio_stream::iter(vec![part(b"M"), last]);
+        Ok(Response::new(Box::pin(parts)))
+    }
+}
+
+#[tonic::async_trait]
+impl evpn_server::EvpnService for Replica {
+    async fn list_ethernet_segments(
+        &self,
+        _: Request<proto::ListEthernetSegmentsRequest>,
+    ) -> Answer<proto::ListEthernetSegmentsResponse> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn get_ethernet_segment(
+        &self,
+        request: Request<proto::GetEthernetSegmentRequest>,
+    ) -> Answer<proto::GetEthernetSegmentResponse> {
+        let esi = request.into_inner().esi;
+        Err(Status::invalid_argument(format!(
+            "esi: {esi:?} is not an Ethernet segment identifier"
+        )))
+    }
+
+    async fn list_host_addresses(
+        &self,
+        request: Request<proto::ListHostAddressesRequest>,
+    ) -> Answer<proto::ListHostAddressesResponse> {
+        let request = request.into_inner();
+        let host = proto::HostAddress {
+            vni: request.vni,
+            ip: request.ip.unwrap_or_default(),
+            duplicate: request.duplicates_only,
+            ..proto::HostAddress::default()
+        };
+        Ok(Response::new(proto::ListHostAddressesResponse {
+            host_addresses: vec![host],
+            ..Default::default()
+        }))
+    }
+
+    async fn list_vnis(
+        &self,
+        _: Request<proto::ListVnisRequest>,
+    ) -> Answer<proto::ListVnisResponse> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn get_vni(&self, _: Request<proto::GetVniRequest>) -> Answer<proto::GetVniResponse> {
+        Err(Status::not_found("vni: no route tells of VNI 7"))
+    }
+
+    async fn list_vteps(
+        &self,
+        _: Request<proto::ListVtepsRequest>,
+    ) -> Answer<proto::ListVtepsResponse> {
+        Err(Status::unavailable("no majority of replicas answers"))
+    }
+
+    async fn list_duplicate_macs(
+        &self,
+        _: Request<proto::ListDuplicateMacsRequest>,
+    ) -> Answer<proto::ListDuplicateMacsResponse> {
+        Ok(Response::new(Default::default()))
+    }
+}
+
+#[tonic::async_trait]
+impl replica_server::ReplicaService for Replica {
+    async fn list_replicas(
+        &self,
+        _: Request<proto::ListReplicasRequest>,
+    ) -> Answer<proto::ListReplicasResponse> {
+        if self.group.is_empty() {
+            return std::future::pending().await;
+        }
+        let replica = |id: &u64| proto::Replica {
+            id: *id,
+            answering: *id == self.id,
+            ..proto::Replica::default()
+        };
+        Ok(Response::new(proto::ListReplicasResponse {
+            header: header(self.id),
+            replicas: self.group.iter().map(replica).collect(),
+            ..proto::ListReplicasResponse::default()
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl plan_server::PlanService for Replica {
+    async fn list_leaf_plans(
+        &self,
+        request: Request<proto::ListLeafPlansRequest>,
+    ) -> Answer<proto::ListLeafPlansResponse> {
+        let leaf = request.into_inner().leaf_name.unwrap_or_default();
+        let reason = format!("leaf_name: no leaf is named {leaf:?}");
+        Err(Status::not_found(reason))
+    }
+
+    async fn list_leaf_plan_diffs(
+        &self,
+        _: Request<proto::ListLeafPlanDiffsRequest>,
+    ) -> Answer<proto::ListLeafPlanDiffsResponse> {
+        let reason = "only the leader knows: ask replica 2";
+        Err(Status::failed_precondition(reason))
+    }
+
+    async fn get_leaf_plan_diff(
+        &self,
+        request: Request<proto::GetLeafPlanDiffRequest>,
+    ) -> Answer<proto::GetLeafPlanDiffResponse> {
+        let leaf_name = request.into_inner().leaf_name;
+        let differs = leaf_name == "leaf2";
+        let prefix = proto::PrefixDiff {
+            differs,
+            ..proto::PrefixDiff::default()
+        };
+        let why = match leaf_name.as_str() {
+            "leaf3" => proto::NotComparedReason::AgentSilent,
+            _ => proto::NotComparedReason::Unspecified,
+        };
+        let diff = proto::LeafPlanDiff {
+            leaf_name,
+            plan_revision: Some(7),
+            not_compared_reason: why.into(),
+            prefixes: vec![prefix],
+            ..proto::LeafPlanDiff::default()
+        };
+        Ok(Response::new(proto::GetLeafPlanDiffResponse {
+            header: header(1),
+            resource: Some(diff),
+        }))
+    }
+
+    async fn list_switch_agents(
+        &self,
+        _: Request<proto::ListSwitchAgentsRequest>,
+    ) -> Answer<proto::ListSwitchAgentsResponse> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn set_balance(
+        &self,
+        request: Request<proto::SetBalanceRequest>,
+    ) -> Answer<proto::SetBalanceResponse> {
+        let leaf = proto::LeafBalance {
+            leaf_name: request.get_ref().leaf_name().to_owned(),
+            mode: request.get_ref().mode,
+            has_own_mode: true,
+            agent_address: Some("192.0.2.11:9340".to_owned()),
+        };
+        let balance = proto::Balance {
+            leaves: vec![leaf],
+            ..proto::Balance::default()
+        };
+        Ok(Response::new(proto::SetBalanceResponse {
+            header: header(1),
+            resource: Some(balance),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl config_server::ConfigService for Replica {
+    async fn reload_config(
+        &self,
+        request: Request<proto::ReloadConfigRequest>,
+    ) -> Answer<proto::ReloadConfigResponse> {
+        let request = request.into_inner();
+        if request.text() == "same" {
+            return Ok(Response::new(proto::ReloadConfigResponse::default()));
+        }
+        if self.hold_secs == "bad" {
+            return Err(Status::invalid_argument("weft.toml: hold_secs: bad"));
+        }
+        if request.text() == "asn = 0\n" {
+            let reason = format!("{}: bgp.asn: AS 0 is reserved", request.text_name);
+            return Err(Status::invalid_argument(reason));
+        }
+        if request.text().starts_with("asm") {
+            let name = request.text_name;
+            let reason = format!("{name}: line 1\n  |\n1 | asm\u{7}\n  | ^^^\n");
+            return Err(Status::invalid_argument(reason));
+        }
+        let changed = proto::ConfigChange {
+            subject: "peer_group leaves".to_owned(),
+            change_type: proto::ChangeType::Updated.into(),
+            key: Some("hold_secs".to_owned()),
+            old_value: Some("9".to_owned()),
+            new_value: Some("30".to_owned()),
+            effect: proto::ConfigEffect::SessionReset.into(),
+        };
+        let removed = proto::ConfigChange {
+            subject: "peer 192.0.2.1".to_owned(),
+            change_type: proto::ChangeType::Deleted.into(),
+            effect: proto::ConfigEffect::Applied.into(),
+            ..proto::ConfigChange::default()
+        };
+        Ok(Response::new(proto::ReloadConfigResponse {
+            header: header(self.id),
+            changes: vec![changed, removed],
+            change_count: 2,
+            file: Some("weft.toml".to_owned()),
+        }))
+    }
+
+    async fn list_config_values(
+        &self,
+        request: Request<proto::ListConfigValuesRequest>,
+    ) -> Answer<proto::ListConfigValuesResponse> {
+        let request = request.into_inner();
+        let value = |key: &str, value: &str, source: proto::ConfigSource| proto::ConfigValue {
+            subject: request.subject().to_owned(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+            source: source.into(),
+        };
+        let (group, default) = (proto::ConfigSource::PeerGroup, proto::ConfigSource::Default);
+        let (values, next) = match (request.page_token.as_str(), request.with_defaults) {
+            ("", _) => (vec![value("hold_secs", self.hold_secs, group)], "second"),
+            (_, true) => (vec![value("strict", "false", default)], ""),
+            (_, false) => (Vec::new(), ""),
+        };
+        Ok(Response::new(proto::ListConfigValuesResponse {
+            header: header(self.id),
+            values,
+            next_page_token: next.to_owned(),
+            ..Default::default()
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl fabric_server::FabricService for Replica {
+    async fn apply_fabric(
+        &self,
+        request: Request<tonic::Streaming<proto::ApplyFabricRequest>>,
+    ) -> Result<Response<BoxStream<proto::ApplyFabricResponse>>, Status> {
+        let mut parts = request.into_inner();
+        let first = parts.message().await?.unwrap_or_default();
+        if first.display_name == "bad" {
+            return Err(Status::invalid_argument(
+                "links[3].a.switch_name: no switch is named \"leaf9\"",
+            ));
+        }
+        let mut answers = Vec::new();
+        while let Some(part) = parts.message().await? {
+            let created = part.hosts.into_iter().map(|host| proto::ResourceChange {
+                kind: proto::ResourceKind::Host.into(),
+                name: host.name,
+                change_type: proto::ChangeType::Created.into(),
+                ..proto::ResourceChange::default()
+            });
+            answers.push(Ok(proto::ApplyFabricResponse {
+                changes: created.collect(),
+                ..proto::ApplyFabricResponse::default()
+            }));
+        }
+        answers.push(Ok(proto::ApplyFabricResponse {
+            generation: Some(if first.validate_only { 100 } else { 1 }),
+            ..proto::ApplyFabricResponse::default()
+        }));
+        Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
+    }
+
+    async fn get_fabric(
+        &self,
+        _: Request<proto::GetFabricRequest>,
+    ) -> Result<Response<proto::GetFabricResponse>, Status> {
+        if self.alone {
+            return Err(Status::unavailable("no majority of replicas answers"));
+        }
+        Ok(Response::new(proto::GetFabricResponse {
+            display_name: "example".to_owned(),
+            ..Default::default()
+        }))
+    }
+
+    async fn list_switches(
+        &self,
+        request: Request<proto::ListSwitchesRequest>,
+    ) -> Result<Response<proto::ListSwitchesResponse>, Status> {
+        let (name, next) = match request.into_inner().page_token.as_str() {
+            "" => ("leaf1", "second"),
+            _ => ("leaf2", ""),
+        };
+        Ok(Response::new(proto::ListSwitchesResponse {
+            switches: vec![proto::Switch {
+                name: name.to_owned(),
+                role: proto::SwitchRole::Leaf.into(),
+                ..Default::default()
+            }],
+            next_page_token: next.to_owned(),
+            ..Default::default()
+        }))
+    }
+
+    async fn list_hosts(
+        &self,
+        _: Request<proto::ListHostsRequest>,
+    ) -> Result<Response<proto::ListHostsResponse>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn list_links(
+        &self,
+        _: Request<proto::ListLinksRequest>,
+    ) -> Result<Response<proto::ListLinksResponse>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn list_host_ports(
+        &self,
+        _: Request<proto::ListHostPortsRequest>,
+    ) -> Result<Response<proto::ListHostPortsResponse>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn update_link(
+        &self,
+        request: Request<proto::UpdateLinkRequest>,
+    ) -> Result<Response<proto::UpdateLinkResponse>, Status> {
+        let request = request.into_inner();
+        assert_eq!(request.request_id.len(), 36);
+        let paths = request.update_mask.unwrap_or_default().paths;
+        assert_eq!(paths, ["admin_state"]);
+        let link = request.resource.unwrap_or_default();
+        match link.name.as_str() {
+            "leaf1:eth1--spine1:eth1" => {
+                let down = link.admin_state() == proto::AdminState::Down;
+                let header = proto::ResponseHeader {
+                    revision: if down { 5 } else { 6 },
+                    ..Default::default()
+                };
+                Ok(Response::new(proto::UpdateLinkResponse {
+                    header: Some(header),
+                    resource: Some(link),
+                }))
+            }
+            other => Err(Status::not_found(format!(
+                "name: no link is named {other:?}"
+            ))),
+        }
+    }
+}
+
+/// Its services.
+pub(super) fn services(replica: Replica) -> Routes {
+    Routes::new(peer_server::PeerServiceServer::new(replica))
+        .add_service(route_server::RouteServiceServer::new(replica))
+        .add_service(evpn_server::EvpnServiceServer::new(replica))
+        .add_service(replica_server::ReplicaServiceServer::new(replica))
+        .add_service(plan_server::PlanServiceServer::new(replica))
+        .add_service(config_server::ConfigServiceServer::new(replica))
+        .add_service(fabric_server::FabricServiceServer::new(replica))
+        .add_service(watch_server::WatchServiceServer::new(replica))
+}
