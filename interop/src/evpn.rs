@@ -207,7 +207,7 @@ fn weights_agree(
     let in_sync: Lines = expect
         .vteps
         .keys()
-        .map(|leaf| format!("{leaf}: in-sync"))
+        .map(|leaf| format!("{leaf}: SWITCH_AGENT_STATE_IN_SYNC"))
         .collect();
     checks.agree(
         "weft agent list: every agent in sync",
@@ -218,12 +218,13 @@ fn weights_agree(
             let Some(leader) = Client::at(lab, expect, &leader)? else {
                 return Ok(Lines::new());
             };
-            let rows = leader.rows(&["agent", "list"], "agents")?;
-            let known = rows
+            let agents = leader.list(&["agent", "list"])?;
+            let agents = agents
                 .iter()
-                .filter(|row| expect.vteps.contains_key(&field(row, "switch")));
+                .map(|agent| (field(agent, "switch_name"), field(agent, "state")));
+            let known = agents.filter(|(switch, _)| expect.vteps.contains_key(switch));
             Ok(known
-                .map(|row| format!("{}: {}", field(row, "switch"), field(row, "state")))
+                .map(|(switch, state)| format!("{switch}: {state}"))
                 .collect())
         },
     )?;
@@ -254,7 +255,7 @@ fn link_drained(lab: &Lab, expect: &Expect, checks: &mut Checks) -> Result<(), F
     for (state, expected) in [("down", expect.shares_drained()), ("up", expect.shares())] {
         let start = Instant::now();
         let set = client
-            .text(&["fabric", "link", link, state])
+            .text(&["link", state, link])
             .map(|_| "accepted".to_owned());
         checks.record(
             &format!("{link} set {state}"),

@@ -180,7 +180,7 @@ impl Expect {
                     .announced()
                     .filter(|(origin, _)| origin == leaf)
                     .count();
-                format!("{vtep}: Established, {routes} routes")
+                format!("{vtep}: SESSION_STATE_ESTABLISHED, {routes} routes")
             })
             .collect()
     }

@@ -133,7 +133,7 @@ pub(crate) fn install_page() -> Result<(), Failure> {
         let name = module.split('@').next().unwrap_or(module);
         folder.join("node_modules").join(name).is_dir()
     };
-    if NODE_MODULES.iter().all(|module| has(&module)) {
+    if NODE_MODULES.iter().all(has) {
         return Ok(());
     }
     println!("installing {}", NODE_MODULES.join(" "));
@@ -185,6 +185,24 @@ pub(crate) const CLIENTS: [Need; 7] = [
         found: || go_package("protobuf"),
     },
 ];
+
+/// To look at a page of metrics.
+pub(crate) const METRICS: [Need; 2] = [
+    Need {
+        package: "curl",
+        found: || command::exists("curl"),
+    },
+    Need {
+        package: "prometheus",
+        found: || command::exists("promtool"),
+    },
+];
+
+/// To look at man pages.
+pub(crate) const MANUAL: [Need; 1] = [Need {
+    package: "mandoc",
+    found: || command::exists("mandoc"),
+}];
 
 /// Go's packages of Google that Debian brings as source.
 fn go_package(name: &str) -> bool {

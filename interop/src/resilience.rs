@@ -57,11 +57,14 @@ pub(crate) fn leader(lab: &Lab, expect: &Expect) -> Result<String, Failure> {
         let Some(client) = Client::at(lab, expect, replica)? else {
             return Ok(last);
         };
-        let Ok(rows) = client.rows(&["replica", "list"], "replicas") else {
+        let Ok(replicas) = client.list(&["replica", "list"]) else {
             continue;
         };
-        let leads = rows.iter().find(|row| field(row, "role") == "leader");
-        let address = leads.map(|row| field(row, "address")).unwrap_or_default();
+        let leads = replicas
+            .iter()
+            .find(|replica| field(replica, "role") == "REPLICA_ROLE_LEADER");
+        let address = leads.map(|replica| field(replica, "raft_address"));
+        let address = address.unwrap_or_default();
         let named = expect
             .reflectors
             .iter()

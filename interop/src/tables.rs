@@ -124,15 +124,15 @@ pub(crate) fn forwarding(
 
 /// `weft vtep list`.
 pub(crate) fn members_of(client: &Client<'_>) -> Result<Lines, Failure> {
-    let rows = client.rows(&["vtep", "list"], "vteps")?;
-    Ok(rows
+    let vteps = client.list(&["vtep", "list"])?;
+    Ok(vteps
         .iter()
-        .map(|row| {
-            let vnis: Vec<String> = flat(&row["vnis"]).map(ToString::to_string).collect();
-            let macs = count(row, "macs").unwrap_or_default();
+        .map(|vtep| {
+            let vnis: Vec<String> = flat(&vtep["vnis"]).map(ToString::to_string).collect();
+            let macs = count(vtep, "mac_route_count").unwrap_or_default();
             format!(
                 "{}: VNI {}, {macs} MACs",
-                field(row, "address"),
+                field(vtep, "address"),
                 vnis.join(" ")
             )
         })
@@ -141,15 +141,15 @@ pub(crate) fn members_of(client: &Client<'_>) -> Result<Lines, Failure> {
 
 /// `weft peer list`: every leaf by its address, with what this replica sees.
 pub(crate) fn peers(client: &Client<'_>) -> Result<Lines, Failure> {
-    let rows = client.rows(&["peer", "list"], "peers")?;
-    Ok(rows
+    let peers = client.list(&["peer", "list"])?;
+    Ok(peers
         .iter()
-        .map(|row| {
+        .map(|peer| {
             format!(
                 "{}: {}, {} routes",
-                field(row, "router_id"),
-                field(row, "state"),
-                field(row, "routes")
+                field(peer, "router_id"),
+                field(&peer["session"], "state"),
+                field(peer, "route_count")
             )
         })
         .collect())
@@ -157,69 +157,73 @@ pub(crate) fn peers(client: &Client<'_>) -> Result<Lines, Failure> {
 
 /// `weft route list`: RD, key, communities and next hop of every path.
 pub(crate) fn reflected(client: &Client<'_>) -> Result<Lines, Failure> {
-    let rows = client.rows(&["route", "list"], "routes")?;
-    Ok(rows
-        .iter()
-        .map(|row| {
-            let communities: Vec<&str> = flat(&row["ext_communities"])
-                .filter_map(Value::as_str)
-                .collect();
-            let mut communities = communities;
-            communities.sort_by_key(|community| (!community.starts_with("RT:"), *community));
-            let (rd, key) = (field(row, "rd"), field(row, "key"));
-            format!(
-                "{rd} {key} {} next hop {}",
-                communities.join(" "),
-                field(row, "next_hop")
-            )
-        })
-        .collect())
+    let routes = client.list(&["route", "list"])?;
+    let mut lines = Lines::new();
+    for route in &routes {
+        lines.extend(flat(&route["paths"]).map(|path| reflected_line(route, path)));
+    }
+    Ok(lines)
+}
+
+fn reflected_line(route: &Value, path: &Value) -> String {
+    let mut communities: Vec<&str> = flat(&path["extended_communities"])
+        .filter_map(Value::as_str)
+        .collect();
+    communities.sort_by_key(|community| (!community.starts_with("RT:"), *community));
+    format!(
+        "{} {} {} next hop {}",
+        field(route, "rd"),
+        field(route, "key"),
+        communities.join(" "),
+        field(path, "next_hop")
+    )
 }
 
 /// `weft plan show`, as `LEAF to PREFIX: ADDRESS%INTERFACE=WEIGHT ...`.
 pub(crate) fn planned(client: &Client<'_>) -> Result<Lines, Failure> {
-    let rows = client.rows(&["plan", "show"], "entries")?;
-    Ok(rows
-        .iter()
-        .map(|row| {
-            let mut shares: Vec<String> = flat(&row["members"])
+    let plans = client.list(&["plan", "show"])?;
+    Ok(entries(&plans)
+        .map(|(leaf, entry)| {
+            let mut shares: Vec<String> = flat(&entry["members"])
                 .map(|member| {
                     let weight = count(member, "weight").unwrap_or_default();
                     format!(
                         "{}%{}={weight}",
                         field(member, "next_hop"),
-                        field(member, "interface")
+                        field(member, "interface_name")
                     )
                 })
                 .collect();
             shares.sort();
-            format!(
-                "{} to {}: {}",
-                field(row, "leaf"),
-                field(row, "prefix"),
-                shares.join(" ")
-            )
+            format!("{leaf} to {}: {}", field(entry, "prefix"), shares.join(" "))
         })
         .collect())
 }
 
 /// The shares of `weft plan show` in lowest terms, by interface.
 pub(crate) fn ratios(client: &Client<'_>) -> Result<Lines, Failure> {
-    let rows = client.rows(&["plan", "show"], "entries")?;
+    let plans = client.list(&["plan", "show"])?;
     let mut lines = Lines::new();
-    for row in &rows {
-        let shares: BTreeMap<String, u32> = flat(&row["members"])
+    for (leaf, entry) in entries(&plans) {
+        let shares: BTreeMap<String, u32> = flat(&entry["members"])
             .map(|member| {
                 let weight = count(member, "weight").and_then(|weight| u32::try_from(weight).ok());
-                (field(member, "interface"), weight.unwrap_or_default())
+                (field(member, "interface_name"), weight.unwrap_or_default())
             })
             .collect();
-        let to = field(row, "prefix");
+        let to = field(entry, "prefix");
         let to = to.strip_suffix("/32").unwrap_or(&to);
-        let leaf = field(row, "leaf");
         lines.insert(format!("{leaf} to {to}: {}", expect::ratio(&shares)));
     }
     Ok(lines)
+}
+
+/// Every entry of every plan, with its leaf.
+fn entries(plans: &[Value]) -> impl Iterator<Item = (String, &Value)> {
+    plans.iter().flat_map(|plan| {
+        let leaf = field(plan, "leaf_name");
+        flat(&plan["entries"]).map(move |entry| (leaf.clone(), entry))
+    })
 }
 
 /// What each kernel does with what it sends to another leaf's VTEP address, in the words of `planned`:
@@ -310,6 +314,29 @@ mod tests {
             line,
             "a 198.51.100.2:7 [3]:[0]:[32]:[198.51.100.2] RT:64496:7 ET:8 next hop 198.51.100.2, from 192.0.2.1"
         );
+    }
+
+    #[test]
+    fn a_path_of_weft_is_told_as_the_expectation_tells_it() {
+        let path = json!({
+            "extended_communities": ["ET:8", "RT:64496:7"],
+            "next_hop": "198.51.100.2",
+        });
+        let route = json!({"rd": "198.51.100.2:7", "key": "[3]:[0]:[32]:[198.51.100.2]"});
+        assert_eq!(
+            reflected_line(&route, &path),
+            "198.51.100.2:7 [3]:[0]:[32]:[198.51.100.2] RT:64496:7 ET:8 next hop 198.51.100.2"
+        );
+    }
+
+    #[test]
+    fn an_entry_of_a_plan_has_its_leaf() {
+        let plans = [
+            json!({"leaf_name": "a", "entries": [{"prefix": "192.0.2.1/32"}, {}]}),
+            json!({"leaf_name": "b", "entries": []}),
+        ];
+        let leaves: Vec<String> = entries(&plans).map(|(leaf, _)| leaf).collect();
+        assert_eq!(leaves, ["a", "a"]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ struct Step {
     run: fn(&Arguments) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 15] = [
     Step {
         name: "format",
         asks: "cargo fmt --check",
@@ -104,6 +104,16 @@ const STEPS: [Step; 13] = [
         name: "clients",
         asks: "the Python client and its story, and Go stubs that compile",
         run: clients::clients,
+    },
+    Step {
+        name: "metrics",
+        asks: "promtool: names, units and help of /metrics",
+        run: clients::metrics,
+    },
+    Step {
+        name: "manual",
+        asks: "mandoc: every man page of weft",
+        run: clients::manual,
     },
     Step {
         name: "labs",

@@ -53,23 +53,22 @@ impl<'a> Client<'a> {
         self.lab.run(self.node, &argv)
     }
 
-    /// The rows that `weft ... -o json` prints, whether bare or under their name.
-    pub(crate) fn rows(&self, arguments: &[&str], name: &str) -> Result<Vec<Value>, Failure> {
+    /// What `weft ... -o json` prints: messages of the API.
+    pub(crate) fn answer(&self, arguments: &[&str]) -> Result<Value, Failure> {
         let mut with_json = arguments.to_vec();
         with_json.extend(["-o", "json"]);
         let text = self.text(&with_json)?;
-        let value: Value = serde_json::from_str(&text).context(|| arguments.join(" "))?;
-        match value {
-            Value::Array(rows) => Ok(rows),
-            Value::Object(mut fields) => match fields.remove(name) {
-                Some(Value::Array(rows)) => Ok(rows),
-                Some(Value::Null) | None => Ok(Vec::new()),
-                Some(other) => Err(Failure::new(format!("{name} is no list: {other}"))),
-            },
-            other => Err(Failure::new(format!(
-                "`weft {}` printed {other}",
-                arguments.join(" ")
-            ))),
+        serde_json::from_str(&text).context(|| arguments.join(" "))
+    }
+
+    /// The same of a command that lists.
+    pub(crate) fn list(&self, arguments: &[&str]) -> Result<Vec<Value>, Failure> {
+        match self.answer(arguments)? {
+            Value::Array(messages) => Ok(messages),
+            other => {
+                let line = arguments.join(" ");
+                Err(Failure::new(format!("`weft {line}` printed {other}")))
+            }
         }
     }
 

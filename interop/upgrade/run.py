@@ -37,6 +37,10 @@ ROUTES = [
     for n in range(1, MACS + 1)
 ]
 
+# As rows of `weft` say them, by the names of the API.
+FAMILIES = {"ADDRESS_FAMILY_L2VPN_EVPN": "l2vpn-evpn"}
+ORIGINS = {"ORIGIN_IGP": "IGP", "ORIGIN_EGP": "EGP", "ORIGIN_INCOMPLETE": "incomplete", "ORIGIN_UNSPECIFIED": ""}
+
 CONFIG = """[replica]
 id = {id}
 data_dir = "{directory}/weft{id}"
@@ -134,13 +138,47 @@ class Fabric:
 
     def routes(self, replica):
         """All paths by key; empty without an answer."""
-        paths = self.ask(replica, "route", "list") or []
+        paths = [path for one in self.ask(replica, "route", "list") or [] for path in rows(one)]
         return {(path["rd"], path["key"], path["peer"]): path for path in paths}
 
     def end(self):
         for program in self.programs.values():
             program.kill()
             program.wait()
+
+
+def rows(route):
+    """The paths of a route, each a row as weft printed it before it printed messages; a row as it is."""
+    if "paths" not in route:
+        return [route]
+    return [
+        {
+            "family": FAMILIES[route["family"]],
+            "rd": route.get("rd", ""),
+            "key": route["key"],
+            "route_type": int(route["key"][1:].partition("]")[0]),
+            "vni": path.get("vni", 0),
+            "next_hop": path.get("next_hop", ""),
+            "peer": path["peer_router_id"],
+            "peer_asn": path["peer_asn"],
+            "best": path["best"],
+            "by": path.get("decision", "") if path["best"] else "",
+            "as_path": path["as_path"],
+            "local_pref": path["local_preference"],
+            "communities": path["communities"],
+            "ext_communities": path["extended_communities"],
+            "origin": ORIGINS[path["origin"]],
+            "esi": path.get("esi", ""),
+        }
+        for path in route["paths"]
+    ]
+
+
+def state(peer):
+    """The state of a session, of a message of the API or of a row as weft printed it before."""
+    if "state" in peer:
+        return peer["state"].upper()
+    return peer.get("session", {}).get("state", "").removeprefix("SESSION_STATE_")
 
 
 def told(own):
@@ -237,7 +275,7 @@ def upgraded(fabric, old, new):
 
 def established(fabric, replica):
     """Sessions of a replica that are up."""
-    return sum(peer["state"] == "Established" for peer in fabric.ask(replica, "peer", "list") or [])
+    return sum(state(peer) == "ESTABLISHED" for peer in fabric.ask(replica, "peer", "list") or [])
 
 
 def main():

@@ -28,7 +28,7 @@ pub(super) struct Expectation {
     exactly: Option<Vec<Value>>,
     /// How many there are.
     count: Option<usize>,
-    /// There is something, and all of it is a larger number.
+    /// There is something, and all of it is a larger number; spans of time are numbers of seconds.
     above: Option<Value>,
     /// There is something, and all of it is a smaller number.
     below: Option<Value>,
@@ -67,10 +67,23 @@ impl Expectation {
         Ok(())
     }
 
-    /// Of what members its filters speak.
+    /// Where it looks, if not at the text.
     #[cfg(test)]
-    pub(super) fn filtered(&self) -> Vec<String> {
-        self.at.as_deref().map(path::filtered).unwrap_or_default()
+    pub(super) fn place(&self) -> Option<&str> {
+        self.at.as_deref()
+    }
+
+    /// What whole values there are compared with.
+    #[cfg(test)]
+    pub(super) fn values(&self) -> impl Iterator<Item = String> {
+        let single = self.is.iter().chain(&self.has);
+        single.chain(self.exactly.iter().flatten()).map(text)
+    }
+
+    /// What is looked for in values there.
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> impl Iterator<Item = &String> {
+        self.contains.iter().chain(&self.lacks)
     }
 
     /// The first demand that does not hold, in words.
@@ -108,7 +121,6 @@ impl Expectation {
     }
 
     fn numbers_broken(&self, found: &[String], memory: &Memory) -> Option<String> {
-        let number = |value: &str| value.parse::<f64>().ok();
         let ordered = |limit: &str, right: fn(f64, f64) -> bool| {
             let fits = |one: &String| {
                 let both = number(one).zip(number(limit));
@@ -139,6 +151,11 @@ impl Expectation {
             (_, _) => None,
         }
     }
+}
+
+/// A number, or a span of time as messages write it, `1.5s`, in seconds.
+fn number(value: &str) -> Option<f64> {
+    value.strip_suffix('s').unwrap_or(value).parse().ok()
 }
 
 fn sorted(values: &[String]) -> Vec<&String> {
@@ -210,13 +227,14 @@ mod tests {
     }
 
     const ANSWER: &str =
-        r#"{"peers": {"a": {"up": 4, "state": "Established"}}, "list": ["x", "y"]}"#;
+        r#"{"peers": {"a": {"up": 4, "for": "4.2s", "state": "Established"}}, "list": ["x", "y"]}"#;
 
     #[test]
     fn demands_that_hold() {
         for expectation in [
             "{at: /peers/a/up, is: 4}",
             "{at: /peers/a/up, above: '{old}', below: 5}",
+            "{at: /peers/a/for, above: 4, below: 5}",
             "{at: '/list/*', exactly: [y, x], has: x, count: 2}",
             "{at: /peers/b, there: false}",
             "{contains: Established, lacks: Idle}",
@@ -235,6 +253,8 @@ mod tests {
         for expectation in [
             "{at: /peers/b/state, is: Idle}",
             "{at: /peers/a/up, below: '{old}'}",
+            "{at: /peers/a/for, above: 5}",
+            "{at: /peers/a/state, above: 1}",
             "{at: '/list/*', exactly: [x]}",
             "{at: /peers, there: false}",
             "{lacks: Established}",

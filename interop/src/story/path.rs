@@ -6,6 +6,7 @@
 //! /routes/192.0.2.0~124         `~1` is `/`, `~0` is `~`
 //! /*/state                      every member or element
 //! /*[address=192.0.2.1]/state   those whose member equals; `[name~text]`: those whose member contains
+//! /*[session/state=X]           those where something at this path equals
 //! /*[a=1][b=2]                  those for which all holds
 //! /**/ip                        every `ip` at any depth
 //! ```
@@ -54,31 +55,69 @@ pub(super) fn reach(document: &Value, path: &str) -> String {
     )
 }
 
+/// What stands between slashes; those within brackets divide nothing.
 fn segments(path: &str) -> Vec<String> {
     let inside = path.strip_prefix('/').unwrap_or(path);
     if inside.is_empty() {
         return Vec::new();
     }
-    inside.split('/').map(str::to_owned).collect()
+    let mut depth = 0_usize;
+    let divides = |letter: char| {
+        match letter {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == '/' && depth == 0
+    };
+    inside.split(divides).map(str::to_owned).collect()
 }
 
 fn plain(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
+/// One segment of a path, read.
+pub(super) enum Segment {
+    /// `*`
+    Each,
+    /// `**`
+    Below,
+    /// `*[...]`
+    Those(Vec<Filter>),
+    /// A member, or the number of an element.
+    Named(String),
+}
+
+impl Segment {
+    fn read(text: &str) -> Self {
+        match text {
+            "*" => Self::Each,
+            "**" => Self::Below,
+            _ => filters(text).map_or_else(|| Self::Named(plain(text)), Self::Those),
+        }
+    }
+}
+
+/// A path as its segments.
+#[cfg(test)]
+pub(super) fn read(path: &str) -> Vec<Segment> {
+    let segments = segments(path);
+    segments.iter().map(|text| Segment::read(text)).collect()
+}
+
 fn step<'a>(found: &[&'a Value], segment: &str) -> Vec<&'a Value> {
+    let segment = Segment::read(segment);
     let mut next = Vec::new();
     for value in found {
-        match segment {
-            "**" => below(value, &mut next),
-            "*" => next.extend(children(value)),
-            _ => match filters(segment) {
-                Some(wanted) => {
-                    let fits = |child: &&Value| wanted.iter().all(|one| one.fits(child));
-                    next.extend(children(value).into_iter().filter(fits));
-                }
-                None => next.extend(member(value, &plain(segment))),
-            },
+        match &segment {
+            Segment::Below => below(value, &mut next),
+            Segment::Each => next.extend(children(value)),
+            Segment::Those(wanted) => {
+                let fits = |child: &&Value| wanted.iter().all(|one| one.fits(child));
+                next.extend(children(value).into_iter().filter(fits));
+            }
+            Segment::Named(name) => next.extend(member(value, name)),
         }
     }
     next
@@ -107,28 +146,22 @@ fn below<'a>(value: &'a Value, into: &mut Vec<&'a Value>) {
     }
 }
 
-/// `*[name=value]` or `*[name~text]`.
-struct Filter {
-    name: String,
-    wanted: String,
-    whole: bool,
+/// `[name=value]` or `[name~text]`; the name is a path without filters.
+pub(super) struct Filter {
+    pub(super) name: String,
+    pub(super) wanted: String,
+    /// The value is all of it, not a part.
+    pub(super) whole: bool,
 }
 
 impl Filter {
     fn fits(&self, value: &Value) -> bool {
-        member(value, &self.name).is_some_and(|found| match self.whole {
-            true => text(found) == self.wanted,
-            false => text(found).contains(&self.wanted),
+        let mut found = select(value, &self.name).into_iter().map(text);
+        found.any(|found| match self.whole {
+            true => found == self.wanted,
+            false => found.contains(&self.wanted),
         })
     }
-}
-
-/// Of what members the filters of a path speak.
-#[cfg(test)]
-pub(super) fn filtered(path: &str) -> Vec<String> {
-    let segments = segments(path);
-    let filters = segments.iter().filter_map(|segment| filters(segment));
-    filters.flatten().map(|filter| filter.name).collect()
 }
 
 fn filters(segment: &str) -> Option<Vec<Filter>> {
@@ -139,7 +172,7 @@ fn filters(segment: &str) -> Option<Vec<Filter>> {
 fn filter(inside: &str) -> Option<Filter> {
     let at = inside.find(['=', '~'])?;
     Some(Filter {
-        name: plain(&inside[..at]),
+        name: inside[..at].to_owned(),
         wanted: plain(&inside[at + 1..]),
         whole: inside[at..].starts_with('='),
     })
@@ -177,7 +210,21 @@ mod tests {
         assert_eq!(texts("/peers/*[state~Act]/state"), ["Active"]);
         assert_eq!(texts("/peers/*[state=Act]/state"), [""; 0]);
         assert_eq!(texts("/peers/*[state~Est][up=3]/up"), ["3"]);
-        assert_eq!(filtered("/peers/*[state~Est][up=3]/up"), ["state", "up"]);
+        assert_eq!(texts("/peers/*[state~Est][up=4]/up"), [""; 0]);
+    }
+
+    #[test]
+    fn a_filter_looks_as_deep_as_its_path_leads() {
+        assert_eq!(texts("/rows/*[paths/0/ip=a]/key"), ["192.0.2.0/24"]);
+        assert_eq!(texts("/rows/*[paths/0/ip=b]/key"), [""; 0]);
+        assert_eq!(texts("/rows/*[paths/*/ip=b]/key"), ["192.0.2.0/24"]);
+        assert_eq!(texts("/rows/*[paths/*/ip=c]/key"), [""; 0]);
+        assert_eq!(texts("/rows/*[paths/*/ip=a][key~24]/paths/1/ip"), ["b"]);
+        // What is wanted may have slashes and brackets of its own.
+        assert_eq!(texts("/rows/*[key=192.0.2.0/24]/paths/0/ip"), ["a"]);
+        let routes = json!([{"key": "[3]:[0]:[32]:[192.0.2.1]", "paths": [{"best": true}]}]);
+        let path = "/*[key=[3]:[0]:[32]:[192.0.2.1]][paths/*/best=true]/paths/0/best";
+        assert_eq!(select(&routes, path), [&json!(true)]);
     }
 
     #[test]

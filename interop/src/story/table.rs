@@ -75,7 +75,7 @@ impl Table {
             let show = format!("weft route show '{key}' --family l2vpn-evpn --rd {rd} -o json");
             let shown = document(&lab.ask(&self.node, &show)?, &show)?;
             kinds.push(Kind {
-                route_type: route["route_type"].as_u64().unwrap_or(0),
+                route_type: route_type(key),
                 form: self.forms.get(rd).cloned(),
                 told: told(&shown),
             });
@@ -97,8 +97,8 @@ impl Speaker {
             .map(|lab| format!("[{lab}](labs/{lab}/README.md)"));
         let cells = [
             format!("{} {version}", self.speaker),
-            format!("`{}`", text(&peer["profile"])),
-            text(&peer["profile_reason"]).to_owned(),
+            format!("`{}`", text(&peer["detail"]["profile"])),
+            text(&peer["detail"]["profile_reason"]).to_owned(),
             ranges(&types),
             kept.join(", "),
             self.wrong.clone(),
@@ -122,13 +122,27 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("")
 }
 
+/// The number with which a key begins: `[2]:[0]:[48]:[00:00:5e:00:53:01]`.
+fn route_type(key: &str) -> u64 {
+    let number = key
+        .strip_prefix('[')
+        .and_then(|key| key.split_once(']'))
+        .and_then(|(number, _)| number.parse().ok());
+    number.unwrap_or(0)
+}
+
 fn told(shown: &Value) -> BTreeMap<String, bool> {
-    let destinations = shown.as_array().into_iter().flatten();
-    let paths = destinations.filter_map(|it| it["paths"].as_array());
-    let peers = paths.flatten().filter_map(|path| path["told"].as_array());
+    let routes = shown.as_array().into_iter().flatten();
+    let paths = routes.filter_map(|it| it["paths"].as_array());
+    let peers = paths
+        .flatten()
+        .filter_map(|path| path["advertisements"].as_array());
     peers
         .flatten()
-        .map(|peer| (text(&peer["address"]).to_owned(), peer["sent"] == true))
+        .map(|peer| {
+            let address = text(&peer["peer_address"]).to_owned();
+            (address, peer["advertised"] == true)
+        })
         .collect()
 }
 
@@ -181,9 +195,9 @@ mod tests {
 
     #[test]
     fn a_row_says_what_is_told_and_what_is_not() {
-        let shown = json!([{"paths": [{"told": [
-            {"address": "192.0.2.1", "sent": true},
-            {"address": "192.0.2.2", "sent": false, "reason": "withheld by the peer's profile"},
+        let shown = json!([{"paths": [{"advertisements": [
+            {"peer_address": "192.0.2.1", "advertised": true},
+            {"peer_address": "192.0.2.2", "advertised": false, "reason_text": "withheld by the peer's profile"},
         ]}]}]);
         let kind = |route_type, form: Option<&str>| Kind {
             route_type,
@@ -204,7 +218,7 @@ mod tests {
             kind(3, None),
             kind(3, Some("tunnels")),
         ];
-        let peer = json!({"profile": "bird", "profile_reason": "its capabilities"});
+        let peer = json!({"detail": {"profile": "bird", "profile_reason": "its capabilities"}});
         assert_eq!(
             speaker("192.0.2.1").row("3.4.0", &peer, &kinds),
             "| BIRD 3.4.0 | `bird` | its capabilities | 1 to 3 |  | nothing | [bfd](labs/bfd/README.md) |"
@@ -213,6 +227,12 @@ mod tests {
             speaker("192.0.2.2").row("3.4.0", &peer, &kinds),
             "| BIRD 3.4.0 | `bird` | its capabilities |  | tunnels | nothing | [bfd](labs/bfd/README.md) |"
         );
+    }
+
+    #[test]
+    fn a_key_begins_with_its_route_type() {
+        assert_eq!(route_type("[11]:[00]"), 11);
+        assert_eq!(route_type("192.0.2.0/24"), 0);
     }
 
     #[test]

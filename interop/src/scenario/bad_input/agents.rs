@@ -30,8 +30,8 @@ pub(super) fn declared(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
 /// What `weft agent list` shows at the leader and at the others, and how often the leader dials in vain.
 pub(super) fn unreachable(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
     let expected: Lines = [
-        "leaf1: in-sync".to_owned(),
-        "leaf2: unreachable, and says why".to_owned(),
+        "leaf1: SWITCH_AGENT_STATE_IN_SYNC".to_owned(),
+        format!("leaf2: {UNREACHABLE}, and says why"),
     ]
     .into();
     checks.agree(
@@ -83,14 +83,14 @@ fn client<'a>(lab: &'a Lab, node: &str) -> Result<Client<'a>, Failure> {
 
 fn shown(lab: &Lab, node: &str) -> Result<Lines, Failure> {
     let client = client(lab, node)?;
-    let rows = client.rows(&["agent", "list"], "agents")?;
-    Ok(rows
+    let agents = client.list(&["agent", "list"])?;
+    Ok(agents
         .iter()
-        .map(|row| {
-            let (switch, state) = (field(row, "switch"), field(row, "state"));
-            match (state.as_str(), field(row, "last_error").as_str()) {
-                ("unreachable", "") => format!("{switch}: unreachable, and does not say why"),
-                ("unreachable", _) => format!("{switch}: unreachable, and says why"),
+        .map(|agent| {
+            let (switch, state) = (field(agent, "switch_name"), field(agent, "state"));
+            match (state.as_str(), field(agent, "last_error").as_str()) {
+                (UNREACHABLE, "") => format!("{switch}: {UNREACHABLE}, and does not say why"),
+                (UNREACHABLE, _) => format!("{switch}: {UNREACHABLE}, and says why"),
                 _ => format!("{switch}: {state}"),
             }
         })
@@ -99,9 +99,12 @@ fn shown(lab: &Lab, node: &str) -> Result<Lines, Failure> {
 
 fn leader(lab: &Lab) -> Result<String, Failure> {
     for (_, client) in witness::clients(lab)? {
-        let rows = client.rows(&["replica", "list"], "replicas")?;
-        let leads = rows.iter().find(|row| field(row, "role") == "leader");
-        let at = leads.map(|row| field(row, "address")).unwrap_or_default();
+        let replicas = client.list(&["replica", "list"])?;
+        let leads = replicas
+            .iter()
+            .find(|replica| field(replica, "role") == "REPLICA_ROLE_LEADER");
+        let at = leads.map(|replica| field(replica, "raft_address"));
+        let at = at.unwrap_or_default();
         let named = REPLICAS
             .iter()
             .find(|(_, address)| at.starts_with(&format!("{address}:")));
@@ -129,5 +132,6 @@ const COUNTED: [&str; 3] = [
     "add rule inet dials out tcp dport 9341 tcp flags & (syn | ack) == syn counter",
 ];
 
+const UNREACHABLE: &str = "SWITCH_AGENT_STATE_UNREACHABLE";
 const WITHIN: Duration = Duration::from_secs(10);
 const WATCHED: Duration = Duration::from_secs(4);

@@ -37,15 +37,15 @@ pub(super) fn sessions(lab: &Lab) -> Result<Lines, Failure> {
         ));
     }
     for (name, client) in witness::clients(lab)? {
-        let text = client.text(&["peer", "show", EXABGP_ADDRESS, "-o", "json"])?;
-        let peer: Value = serde_json::from_str(&text).context(|| EXABGP.to_owned())?;
+        let peer = client.answer(&["peer", "show", EXABGP_ADDRESS])?;
+        let (session, detail) = (&peer["session"], &peer["detail"]);
         lines.insert(format!(
-            "{EXABGP} at {name}: {}, up {}, last error {}, NOTIFICATIONs {} sent {} received",
-            field(&peer, "state"),
-            field(&peer, "established"),
-            field(&peer, "last_error"),
-            field(&peer["sent"], "notification"),
-            field(&peer["received"], "notification"),
+            "{EXABGP} at {name}: state {}, up {}, last error {}, NOTIFICATIONs {} sent {} received",
+            field(session, "state"),
+            field(detail, "established_count"),
+            field(session, "last_error"),
+            field(&detail["messages_sent"], "notification"),
+            field(&detail["messages_received"], "notification"),
         ));
     }
     Ok(lines)
@@ -53,8 +53,9 @@ pub(super) fn sessions(lab: &Lab) -> Result<Lines, Failure> {
 
 /// Whether all of these sessions are up.
 pub(super) fn all_up(sessions: &Lines) -> bool {
-    let up = |line: &&String| line.contains(": state 6 since ") || line.contains(": Established, ");
-    sessions.iter().filter(up).count() == 2 * REPLICAS.len()
+    let up = [": state 6 since ", ": state SESSION_STATE_ESTABLISHED, "];
+    let is_up = |line: &&String| up.iter().any(|state| line.contains(state));
+    sessions.iter().filter(is_up).count() == 2 * REPLICAS.len()
 }
 
 /// What GoBGP has of EVPN, and from how many replicas. It switches the family off, without ending the session, on a

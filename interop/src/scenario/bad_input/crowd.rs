@@ -119,21 +119,21 @@ pub(super) fn deaf(
     )?;
     let client = Client::of(lab, name, &replica.to_string())?;
     let expected: Lines = [(DEAF, 0), (TALKER, ROUTES), (NEXT, 1)]
-        .map(|(peer, routes)| format!("{peer}: Established, {routes} routes"))
+        .map(|(peer, routes)| format!("{peer}: SESSION_STATE_ESTABLISHED, {routes} routes"))
         .into();
     checks.agree("all three sessions are up", AT_ONCE, &expected, || {
-        let rows = client.rows(&["peer", "list"], "peers")?;
+        let peers = client.list(&["peer", "list"])?;
         let ours = [DEAF, TALKER, NEXT].map(|peer| peer.to_string());
-        let known = rows
+        let known = peers
             .iter()
-            .filter(|row| ours.contains(&field(row, "address")));
+            .filter(|peer| ours.contains(&field(&peer["session"], "address")));
         Ok(known
-            .map(|row| {
-                let routes = count(row, "routes").unwrap_or_default();
+            .map(|peer| {
+                let routes = count(peer, "route_count").unwrap_or_default();
                 format!(
                     "{}: {}, {routes} routes",
-                    field(row, "address"),
-                    field(row, "state")
+                    field(&peer["session"], "address"),
+                    field(&peer["session"], "state")
                 )
             })
             .collect())

@@ -61,7 +61,7 @@ pub(super) fn made(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
             checks,
         )?;
     }
-    let before = client.text(&["fabric", "show", "-o", "json"])?;
+    let before = client.text(&["fabric", "show", "-o", "yaml"])?;
     for mistake in &mistakes.fabrics {
         let file = written(lab, "mistake.yaml", &mistake.file)?;
         let told = client.text(&["fabric", "apply", &file]);
@@ -81,7 +81,7 @@ pub(super) fn made(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
         checks.record(&name, start, told);
     }
     let start = Instant::now();
-    let after = client.text(&["fabric", "show", "-o", "json"])?;
+    let after = client.text(&["fabric", "show", "-o", "yaml"])?;
     let unchanged = match before == after {
         true => Ok(format!("{} octets", after.len())),
         false => Err(format!("expected: {before}\nactual:   {after}")),

@@ -31,15 +31,19 @@ pub(super) fn gracefully(lab: &Lab, table: &Table, checks: &mut Checks) -> Resul
         open: "OPEN_GRACEFUL",
     };
     let mut voice = peer.says("ANNOUNCE_FIRST")?;
-    peer.has(checks, "a peer is there", &[("good", ""), ("victim", "")])?;
+    peer.has(
+        checks,
+        "a peer is there",
+        &[("good", FRESH), ("victim", FRESH)],
+    )?;
     voice.abort()?;
-    let both = [("good", "stale"), ("victim", "stale")];
+    let both = [("good", STALE), ("victim", STALE)];
     peer.has(checks, "it restarts", &both)?;
     let mut voice = peer.says("ANNOUNCE_GOOD")?;
-    let both = [("good", ""), ("victim", "")];
+    let both = [("good", FRESH), ("victim", FRESH)];
     peer.has(checks, "it is back and says half of it", &both)?;
     voice.abort()?;
-    peer.has(checks, "it restarts again", &[("good", "stale")])?;
+    peer.has(checks, "it restarts again", &[("good", STALE)])?;
     peer.leaves(checks)
 }
 
@@ -53,20 +57,20 @@ pub(super) fn after_long(lab: &Lab, table: &Table, checks: &mut Checks) -> Resul
         open: "OPEN_LONG_LIVED",
     };
     let mut voice = peer.says("ANNOUNCE_FIRST ANNOUNCE_NO_LLGR")?;
-    let all = [("good", ""), ("victim", ""), ("extra", "")];
+    let all = [("good", FRESH), ("victim", FRESH), ("extra", FRESH)];
     peer.has(checks, "another peer is there", &all)?;
     voice.abort()?;
     let both = [("good", LLGR), ("victim", LLGR)];
     peer.has(checks, "it is away for long", &both)?;
     let mut voice = peer.says("ANNOUNCE_GOOD")?;
-    let half = [("good", ""), ("victim", LLGR)];
+    let half = [("good", FRESH), ("victim", LLGR)];
     peer.has(checks, "it is back and says half of it", &half)?;
     voice.abort()?;
     peer.has(checks, "it is away again", &both)?;
     let mut voice = peer.says("ANNOUNCE_GOOD")?;
     peer.has(checks, "it is back again and says half of it", &half)?;
     voice.say(&table.spoken("END_OF_RIB", LONG_LIVED, REPLICA)?)?;
-    peer.has(checks, "it has said everything", &[("good", "")])?;
+    peer.has(checks, "it has said everything", &[("good", FRESH)])?;
     drop(voice);
     peer.leaves(checks)
 }
@@ -124,8 +128,8 @@ impl Peer<'_> {
                     let Ok(text) = client.text(&["route", "show", &key, "-o", "json"]) else {
                         continue;
                     };
-                    let shown: Value = serde_json::from_str(&text).context(|| key.clone())?;
-                    lines.extend(self.stale(&shown).map(|stale| line(replica, name, &stale)));
+                    let routes: Vec<Value> = serde_json::from_str(&text).context(|| key.clone())?;
+                    lines.extend(self.stale(&routes).map(|stale| line(replica, name, &stale)));
                 }
             }
             Ok(lines)
@@ -134,14 +138,13 @@ impl Peer<'_> {
     }
 
     /// Of each of its paths.
-    fn stale(&self, shown: &Value) -> impl Iterator<Item = String> {
-        let destinations = shown.as_array().into_iter().flatten();
-        let paths = destinations.flat_map(|destination| destination["paths"].as_array());
+    fn stale(&self, routes: &[Value]) -> impl Iterator<Item = String> {
+        let paths = routes.iter().flat_map(|route| route["paths"].as_array());
         let own = self.own.to_string();
         paths
             .flatten()
-            .filter(move |path| field(path, "peer") == own)
-            .map(|path| field(path, "stale"))
+            .filter(move |path| field(path, "peer_router_id") == own)
+            .map(|path| field(path, "staleness"))
     }
 
     /// It comes and takes its leave at once: nothing of it stays.
@@ -155,4 +158,6 @@ const REPLICA: Ipv4Addr = REPLICAS[0].1;
 const GRACEFUL: Ipv4Addr = Ipv4Addr::new(10, 255, 8, 1);
 const LONG_LIVED: Ipv4Addr = Ipv4Addr::new(10, 255, 8, 2);
 const NAMES: [&str; 3] = ["good", "victim", "extra"];
-const LLGR: &str = "long-lived stale";
+const FRESH: &str = "STALENESS_FRESH";
+const STALE: &str = "STALENESS_STALE";
+const LLGR: &str = "STALENESS_LONG_LIVED_STALE";

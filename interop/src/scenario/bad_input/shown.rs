@@ -67,18 +67,16 @@ pub(super) fn of_counts(
                 continue;
             }
             asked += 1;
-            let shown = match client.text(&["peer", "show", &peer.to_string(), "-o", "json"]) {
-                Ok(text) => serde_json::from_str(&text).context(|| peer.to_string())?,
+            let shown = match client.answer(&["peer", "show", &peer.to_string()]) {
+                Ok(shown) => shown,
                 Err(Failure::Interrupted) => return Err(Failure::Interrupted),
                 // It is not known any more: then nothing is told of it.
                 Err(Failure::Said(_)) => Value::Null,
             };
-            let suspect = shown["suspect"].as_object().into_iter().flatten();
-            let suspect = suspect.map(|(rule, count)| match count {
-                Value::String(count) => format!("suspect {rule}: {count}"),
-                count => format!("suspect {rule}: {count}"),
-            });
-            let near = shown["warnings"].as_array().into_iter().flatten();
+            let detail = &shown["detail"];
+            let suspect = detail["suspect"].as_object().into_iter().flatten();
+            let suspect = suspect.map(|(rule, count)| format!("suspect {rule}: {count}"));
+            let near = detail["near_limits"].as_array().into_iter().flatten();
             let near = near.filter_map(|line| Some(format!("near {}: 1", line.as_str()?)));
             let actual: BTreeSet<String> = suspect.chain(near).collect();
             if actual != expected {

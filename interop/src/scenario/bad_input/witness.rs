@@ -19,9 +19,11 @@ pub(super) type Routes = BTreeMap<String, BTreeSet<String>>;
 pub(super) fn routes(client: &Client<'_>) -> Result<Routes, Failure> {
     let mut routes = Routes::new();
     for family in ["l2vpn-evpn", "ipv4-unicast"] {
-        for row in client.rows(&["route", "list", "--family", family], "routes")? {
-            let keys = routes.entry(field(&row, "peer")).or_default();
-            keys.insert(field(&row, "key"));
+        for route in client.list(&["route", "list", "--family", family])? {
+            for path in route["paths"].as_array().into_iter().flatten() {
+                let keys = routes.entry(field(path, "peer_router_id")).or_default();
+                keys.insert(field(&route, "key"));
+            }
         }
     }
     Ok(routes)
