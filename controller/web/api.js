@@ -1,4 +1,4 @@
-// The API of the replica that served this page: JSON as /openapi.json describes it.
+// The API of the replica that served this page, or of another one behind the same name: JSON as /openapi.json describes it.
 
 /** A call that was refused. */
 export class Refusal extends Error {
@@ -17,15 +17,18 @@ export function query(parameters = {}) {
 }
 
 /** One answer. */
-export async function get(path, parameters, signal) {
-  const answer = await fetch(path + query(parameters), { headers: { accept: "application/json" }, signal });
-  const body = await answer.json().catch(() => undefined);
-  if (!answer.ok) throw new Refusal(answer.status, body?.error);
-  return body;
+export async function get(path, parameters) {
+  try {
+    const answer = await fetch(path + query(parameters), { headers: { accept: "application/json" }, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+    if (answer.ok) return await answer.json();
+    throw new Refusal(answer.status, (await answer.json().catch(() => undefined))?.error);
+  } catch (error) {
+    throw error.name === "TimeoutError" ? new Error(`no answer within ${ANSWER_MS_MAX / 1000} s`) : error;
+  }
 }
 
-/** Every page of a list; `most` items at most. */
-export async function list(path, field, parameters = {}, most = Infinity) {
+/** Every page of a list: `most` items at most, and no page after one that is `enough`. */
+export async function list(path, field, parameters = {}, most = Infinity, enough = () => false) {
   const found = [];
   let token = "";
   let header;
@@ -34,8 +37,14 @@ export async function list(path, field, parameters = {}, most = Infinity) {
     header ??= page.header;
     found.push(...page[field]);
     token = page.next_page_token;
-  } while (token && found.length < most);
+  } while (token && found.length < most && !enough(found));
   return { found, header, more: Boolean(token) };
+}
+
+/** The plan of a leaf. A long one comes in several parts, and not as a single answer. */
+export async function leafPlan(leaf) {
+  const { found } = await list("/v1/leafPlans", "leaf_plans", { leaf_name: leaf });
+  return { leaf_name: leaf, ...found[0], entries: found.flatMap((it) => it.entries) };
 }
 
 /** Whether something is there: undefined if not. */
@@ -49,41 +58,76 @@ export async function maybe(promise) {
 }
 
 /**
- * Follows every change: `heard` gets each answer of the watch, `state` whether the replica is heard. A browser comes back by
- * itself with the revision that it heard last; if the replica does not remember it, the watch begins anew.
+ * Follows every change: `heard` gets each answer of the watch, `state` whether the replica is heard, and `begun` is called when what
+ * was heard in part is void. After a break it goes on after the revision that it heard last, whichever replica answers then; if
+ * that one does not remember it, the watch begins anew. A page that nobody sees follows nothing: browsers allow six connections
+ * to a server, and tabs share them.
  */
-export function watch(heard, state) {
+export function watch({ heard, state, begun }) {
   let source;
   let silence;
-  let wait = 500;
+  let next;
+  let revision;
+  let wait = WAIT_MS_MIN;
+  const close = () => {
+    clearTimeout(silence);
+    clearTimeout(next);
+    source?.close();
+    source = undefined;
+  };
   const open = () => {
-    const kinds = ["SWITCH", "LINK", "HOST", "HOST_PORT"].map((it) => `kinds=RESOURCE_KIND_${it}`).join("&");
-    source = new EventSource(`/v1/watch?progress_interval=4s&peers=&${kinds}`);
+    close();
+    if (document.hidden) return;
+    const kinds = ["SWITCH", "LINK"].map((it) => `&kinds=RESOURCE_KIND_${it}`).join("");
+    const after = revision === undefined ? "" : `&after_revision=${revision}`;
+    source = new EventSource(`/v1/watch?progress_interval=4s&peers=${kinds}${after}`);
     const alive = () => {
       clearTimeout(silence);
-      silence = setTimeout(() => again("nothing heard for 15 s"), 15_000);
+      silence = setTimeout(() => again(`nothing heard for ${SILENCE_MS_MAX / 1000} s`), SILENCE_MS_MAX);
     };
     alive();
-    source.onopen = alive;
+    begun();
+    source.onopen = () => {
+      alive();
+      begun();
+    };
     source.onmessage = (event) => {
       alive();
-      wait = 500;
+      wait = WAIT_MS_MIN;
+      const answer = JSON.parse(event.data);
+      revision = answer.header?.revision ?? revision;
       state(true);
-      heard(JSON.parse(event.data));
+      heard(answer);
     };
-    source.addEventListener("status", (event) => again(JSON.parse(event.data).error.message));
+    source.addEventListener("status", (event) => {
+      const { error } = JSON.parse(event.data);
+      // Too old, or of other replicas: what exists is asked for anew.
+      if (error.status === "OUT_OF_RANGE") revision = undefined;
+      again(error.message);
+    });
     source.onerror = () => {
-      state(false, "the replica does not answer");
-      // A browser tries again by itself unless it was refused.
-      if (source.readyState === EventSource.CLOSED) again("the watch is refused");
+      // Closed: refused, and a browser does not learn why.
+      const refused = source?.readyState === EventSource.CLOSED;
+      if (refused) revision = undefined;
+      again(refused ? "the watch is refused" : "the replica does not answer");
     };
   };
   const again = (reason) => {
-    clearTimeout(silence);
-    source.close();
+    close();
     state(false, reason);
-    setTimeout(open, wait);
-    wait = Math.min(wait * 2, 8_000);
+    next = setTimeout(open, wait);
+    wait = Math.min(wait * 2, WAIT_MS_MAX);
   };
+  document.addEventListener("visibilitychange", () => {
+    wait = WAIT_MS_MIN;
+    open();
+  });
   open();
 }
+
+/** An answer that takes longer does not come. */
+const ANSWER_MS_MAX = 10_000;
+/** The watch says every 4 s that it is there. */
+const SILENCE_MS_MAX = 15_000;
+const WAIT_MS_MIN = 500;
+const WAIT_MS_MAX = 8_000;

@@ -3,17 +3,23 @@
 /** What is known before anything was heard. */
 export function empty() {
   return {
-    switches: new Map(), links: new Map(), hosts: new Map(), hostPorts: new Map(),
-    replicas: [], peers: [], agents: [], duplicates: [], vteps: [], fabric: undefined,
-    header: undefined, heard: false, connected: false, whyNot: "", at: undefined, failed: {},
+    ...declared(), replicas: [], peers: [], agents: [], duplicates: [], vteps: [], fabric: undefined,
+    // Which VTEPs are announced; undefined: not known yet.
+    vtepAddresses: undefined,
+    // Of leaves whose plan is known, the share of each uplink; and whether plans may be older than what is declared.
+    shares: new Map(), unsettled: false,
+    // How often the watch told of peers.
+    peerNews: 0,
+    header: undefined, heard: false, connected: false, whyNot: "", failed: {},
   };
 }
+
+/** What the watch tells of declared resources. */
+export const declared = () => ({ switches: new Map(), links: new Map() });
 
 const KINDS = {
   RESOURCE_KIND_SWITCH: ["switches", "switch_resource"],
   RESOURCE_KIND_LINK: ["links", "link_resource"],
-  RESOURCE_KIND_HOST: ["hosts", "host_resource"],
-  RESOURCE_KIND_HOST_PORT: ["hostPorts", "host_port_resource"],
 };
 
 /** What a peer is called at this replica. */
@@ -28,9 +34,10 @@ function followPeers(model, answer) {
   }
   model.peers = [...peers.values()];
   model.peersHeader = answer.header ?? model.peersHeader;
+  model.peerNews += 1;
 }
 
-/** Takes an answer of the watch. */
+/** Takes an answer of the watch; whether it tells of declared resources. */
 export function follow(model, answer, gathering) {
   if (answer.peer_snapshot || answer.peer_changes?.length) followPeers(model, answer);
   const changes = answer.changes ?? [];
@@ -44,10 +51,8 @@ export function follow(model, answer, gathering) {
   }
   if (answer.header) {
     if (answer.snapshot) {
-      for (const [map] of Object.values(KINDS)) {
-        model[map] = gathering[map];
-        gathering[map] = new Map();
-      }
+      Object.assign(model, gathering);
+      Object.assign(gathering, declared());
     }
     model.header = answer.header;
     model.heard = true;
@@ -57,62 +62,84 @@ export function follow(model, answer, gathering) {
 
 const SEVERITIES = { bad: 0, warn: 1 };
 
-/** What is wrong: `level` bad or warn, what, a text, and where to look. */
+/** What is wrong: `group`, `level` bad or warn, what, a text, and where to look. */
 export function wrong(model) {
   const found = [];
-  const add = (level, what, text, href) => found.push({ level, what, text, href });
-  if (!model.connected && model.heard) add("bad", "This page", `is cut off: ${model.whyNot}. What it shows is old.`);
-  const leader = model.replicas.find((it) => it.role === "REPLICA_ROLE_LEADER");
-  if (model.replicas.length && !leader) add("bad", "Replicas", "have no leader: nothing can be changed", "#/status");
-  for (const replica of model.replicas) {
-    const name = `Replica ${replica.id}`;
-    if (replica.role === "REPLICA_ROLE_UNREACHABLE") add("bad", name, "is not heard of", "#/status");
-    else if (lag(replica, leader) > LAG_MAX) add("warn", name, `is ${lag(replica, leader)} entries behind`, "#/status");
-    if (replica.degraded_reason) add("bad", name, replica.degraded_reason, "#/status");
-  }
-  for (const peer of model.peers) {
-    const session = peer.session;
-    const name = `Peer ${session?.address ?? peer.router_id}`;
-    const href = `#/peers/${encodeURIComponent(session?.address ?? peer.router_id)}`;
-    if (session && session.state !== "SESSION_STATE_ESTABLISHED") {
-      const error = session.last_error ? `: ${session.last_error}` : "";
-      const elsewhere = (peer.session_replica_ids ?? []).length;
-      const text = `is ${word(session.state, "SESSION_STATE_")} at this replica${elsewhere ? `, established at ${elsewhere} other` : ""}${error}`;
-      add(elsewhere ? "warn" : "bad", name, text, href);
-    }
-    if (peer.staleness && !["STALENESS_UNSPECIFIED", "STALENESS_FRESH"].includes(peer.staleness)) {
-      add("warn", name, `has routes kept as ${word(peer.staleness, "STALENESS_")}`, href);
-    }
-  }
+  const add = (group, level, what, text, href) => found.push({ group, level, what, text, href });
+  if (!model.connected && model.heard) add("This page", "bad", "This page", `is cut off: ${model.whyNot}. What it shows is old.`);
+  wrongReplicas(model, add);
+  model.peers.forEach((it) => wrongPeer(it, add));
   for (const link of model.links.values()) {
-    if (link.admin_state === "ADMIN_STATE_DOWN") add("warn", `Link ${link.name}`, "is declared down", `#/map?link=${encodeURIComponent(link.name)}`);
+    const href = `#/map?link=${encodeURIComponent(link.name)}`;
+    if (link.admin_state === "ADMIN_STATE_DOWN") add("Links", "warn", `Link ${link.name}`, "is declared down", href);
+    else if (carries(model, link) === 0) add("Links", "bad", `Link ${link.name}`, `is down, or leads nowhere: the plan of ${knower(model, link).switch_name} leaves it out`, href);
   }
-  const announced = new Set(model.vteps.map((it) => it.address));
-  if (!model.failed.vteps) {
-    for (const leaf of leaves(model)) {
-      if (leaf.vtep_address && !announced.has(leaf.vtep_address)) {
-        add("bad", `Leaf ${leaf.name}`, `announces nothing of its VTEP ${leaf.vtep_address}`, `#/map?switch=${encodeURIComponent(leaf.name)}`);
-      }
-    }
+  for (const leaf of leaves(model).filter((it) => silent(model, it))) {
+    add("Leaves", "bad", `Leaf ${leaf.name}`, `announces nothing of its VTEP ${leaf.vtep_address}`, `#/map?switch=${encodeURIComponent(leaf.name)}`);
   }
   for (const agent of model.agents) {
     if (!["SWITCH_AGENT_STATE_IN_SYNC", "SWITCH_AGENT_STATE_SHADOW", "SWITCH_AGENT_STATE_OFF"].includes(agent.state)) {
-      add("warn", `Agent of ${agent.switch_name}`, `${word(agent.state, "SWITCH_AGENT_STATE_")}${agent.last_error ? `: ${agent.last_error}` : ""}`, `#/plan/${encodeURIComponent(agent.switch_name)}`);
+      add("Agents", "warn", `Agent of ${agent.switch_name}`, `is in state ${word(agent.state, "SWITCH_AGENT_STATE_")}${agent.last_error ? `: ${agent.last_error}` : ""}`, `#/plan/${encodeURIComponent(agent.switch_name)}`);
     }
   }
   for (const mac of model.duplicates) {
     const where = mac.vtep_address ?? mac.esi ?? "nowhere";
-    add("warn", `MAC ${mac.mac}`, `moved too often in VNI ${mac.vni}; ${mac.frozen ? `frozen at ${where}` : `now at ${where}`}`, `#/glass/${encodeURIComponent(mac.mac)}`);
+    add("MAC addresses", "warn", `MAC ${mac.mac}`, `moved too often in VNI ${mac.vni}; ${mac.frozen ? `frozen at ${where}` : `now at ${where}`}`, `#/glass/${encodeURIComponent(mac.mac)}`);
   }
   for (const [what, error] of Object.entries(model.failed)) {
-    add("warn", "This replica", `does not say its ${what}: ${error}`);
+    add("This page", "warn", "This replica", `does not say its ${what}: ${error}`);
   }
   return found.sort((a, b) => SEVERITIES[a.level] - SEVERITIES[b.level]);
 }
 
-/** Entries that a replica is behind the leader. */
+function wrongReplicas(model, add) {
+  const leader = model.replicas.find((it) => it.role === "REPLICA_ROLE_LEADER");
+  if (model.replicas.length && !leader) add("Replicas", "bad", "Replicas", "have no leader: nothing can be changed", "#/status");
+  for (const replica of model.replicas) {
+    const name = `Replica ${replica.id}`;
+    if (replica.role === "REPLICA_ROLE_UNREACHABLE") add("Replicas", "bad", name, "is not heard of", "#/status");
+    else if (lag(replica, leader) > LAG_MAX) add("Replicas", "warn", name, `is ${lag(replica, leader)} entries behind`, "#/status");
+    if (replica.degraded_reason) add("Replicas", "bad", name, replica.degraded_reason, "#/status");
+  }
+}
+
+function wrongPeer(peer, add) {
+  const { session } = peer;
+  const name = `Peer ${called(peer)}`;
+  const href = `#/peers/${encodeURIComponent(called(peer))}`;
+  if (session && session.state !== "SESSION_STATE_ESTABLISHED") {
+    const error = session.last_error ? `: ${session.last_error}` : "";
+    const elsewhere = (peer.session_replica_ids ?? []).length;
+    const text = `is in state ${word(session.state, "SESSION_STATE_")} at this replica${elsewhere ? `, established at ${elsewhere} other` : ""}${error}`;
+    add("Peers", elsewhere ? "warn" : "bad", name, text, href);
+  }
+  if (peer.staleness && !["STALENESS_UNSPECIFIED", "STALENESS_FRESH"].includes(peer.staleness)) {
+    add("Peers", "warn", name, `has routes kept as ${word(peer.staleness, "STALENESS_")}`, href);
+  }
+}
+
+/** Whether a leaf announces nothing of the VTEP that is declared. */
+export function silent(model, leaf) {
+  if (!leaf.vtep_address || leaf.role !== "SWITCH_ROLE_LEAF" || model.failed.vteps || !model.vtepAddresses) return false;
+  return !model.vtepAddresses.has(leaf.vtep_address);
+}
+
+/** The end of a link whose plan is known. */
+const knower = (model, link) => [link.a, link.b].find((end) => model.shares.has(end.switch_name));
+
+/**
+ * The share of a link in what the leaf at one of its ends sends. A plan leaves out what is down and what leads nowhere: 0.
+ * Undefined: the plan is not known, or older than what is declared.
+ */
+export function carries(model, link) {
+  const end = knower(model, link);
+  const share = end && (model.shares.get(end.switch_name).get(end.interface_name) ?? 0);
+  return share === 0 && model.unsettled ? undefined : share;
+}
+
+/** Entries that a replica is behind the leader; undefined: not known. */
 export function lag(replica, leader) {
-  if (!leader || replica.applied_index === undefined || leader.commit_index === undefined) return 0;
+  if (!leader || replica.applied_index === undefined || leader.commit_index === undefined) return undefined;
   return Math.max(0, leader.commit_index - replica.applied_index);
 }
 
@@ -139,7 +166,13 @@ export function classify(text) {
   return { kind: "unknown", value: asked };
 }
 
-/** Share of each uplink in what a leaf sends, if it sends as much to each destination: by interface, biggest first. */
+/** Length of the prefix that a route is for: of "10.0.0.0/8" and "[5]:[0]:[8]:[10.0.0.0]" 8; Infinity: a host's own route. */
+export function prefixLength(route) {
+  const [, length] = /^\[5\]:\[\d+\]:\[(\d+)\]/.exec(route.key) ?? /\/(\d+)$/.exec(route.key) ?? [];
+  return length === undefined ? Infinity : Number(length);
+}
+
+/** Share of each uplink in what a leaf sends, if it sends as much to each destination: by interface. */
 export function shares(plan) {
   const found = new Map();
   let destinations = 0;
@@ -148,14 +181,33 @@ export function shares(plan) {
     if (!sum) continue;
     destinations += 1;
     for (const member of entry.members) {
-      const known = found.get(member.interface_name) ?? { ...member, share: 0 };
+      const known = found.get(member.interface_name) ?? { interface_name: member.interface_name, neighbor_switch_name: member.neighbor_switch_name, share: 0 };
       known.share += member.weight / sum;
       found.set(member.interface_name, known);
     }
   }
-  const list = [...found.values()].map((it) => ({ ...it, share: it.share / destinations }));
-  return list.sort((a, b) => a.interface_name.localeCompare(b.interface_name, "en", { numeric: true }));
+  return [...found.values()].map((it) => ({ ...it, share: Math.round(it.share / destinations * 1e6) / 1e6 })).sort(byInterface);
 }
+
+/**
+ * Of each leaf that has a plan the share of each uplink that the plan names, in what it sends to VTEPs that are announced: nothing
+ * is sent to others, and a plan for them is as declared. A long plan comes in several parts.
+ */
+export function sharesByLeaf(plans, announced) {
+  const whole = new Map();
+  for (const plan of plans) {
+    if (plan.plan_revision === undefined || !plan.entries?.length) continue;
+    whole.set(plan.leaf_name, [...whole.get(plan.leaf_name) ?? [], ...plan.entries]);
+  }
+  const alive = (entries) => entries.filter((it) => announced?.has(it.prefix.split("/")[0]));
+  const byInterface = (entries) => new Map(shares({ entries }).map((it) => [it.interface_name, it.share]));
+  return new Map([...whole].map(([leaf, entries]) => [leaf, byInterface(alive(entries).length ? alive(entries) : entries)]));
+}
+
+/** leaf2 before leaf10. */
+export const naturally = new Intl.Collator("en", { numeric: true }).compare;
+export const byInterface = (a, b) => naturally(a.interface_name, b.interface_name);
+export const byName = (a, b) => naturally(a.name, b.name);
 
 /** 400000000000 as "400 Gb/s". */
 export function rate(bps) {
@@ -180,5 +232,7 @@ export function ago(time, header) {
 
 export const percent = (share) => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 
+/** More switches are not drawn with their names and all of their links, nor are the plans of all leaves asked for. */
+export const SMALL_MAX = 48;
 /** A replica that lags more is shown: some seconds of a busy fabric. */
 const LAG_MAX = 5_000;

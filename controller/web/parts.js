@@ -18,10 +18,28 @@ export const foreign = (text) => html`<bdi>${text}</bdi>`;
 
 export const link = (view, name, text = name) => html`<a href="#/${view}/${encodeURIComponent(name)}"><bdi>${text}</bdi></a>`;
 
+/** To a switch in the map. */
+export const toSwitch = (name) => html`<a href="#/map?switch=${encodeURIComponent(name)}"><bdi>${name}</bdi></a>`;
+
 /** A state with its colour, and its word for those who see none. */
 export const mark = (level, text) => html`<span class="mark ${level}">${text}</span>`;
 
+/** Why there is no answer, or none since the last one. */
+export const fault = (known) => known.error ? html`<p class="fault" role="alert">${known.error.message}</p>` : nothing;
+
 /** What was asked: the answer drawn, the wait, or why there is none. */
 export const asked = (known, shown) => html`
-  ${known.error ? html`<p class="fault" role="alert">${known.error.message}</p>` : nothing}
+  ${fault(known)}
   ${known.answer !== undefined ? shown(known.answer) : known.error ? nothing : html`<p class="wait">…</p>`}`;
+
+/** What is drawn, and asked for, only while somebody has it open. */
+export function folded(page, key, summary, shown) {
+  const open = page.open.has(key);
+  const toggle = ({ target }) => {
+    if (target.open === page.open.has(key)) return;
+    if (target.open) page.open.add(key);
+    else page.open.delete(key);
+    page.draw();
+  };
+  return html`<details ?open=${open} @toggle=${toggle}><summary>${summary}</summary>${open ? shown() : nothing}</details>`;
+}
