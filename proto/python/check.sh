@@ -17,6 +17,7 @@ export PATH="$venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
 python setup.py generate
 ruff check src tests examples setup.py
 mypy --no-error-summary --cache-dir "$cache/mypy"
+(cd examples && MYPYPATH=../src mypy --no-error-summary --cache-dir "$cache/mypy" --config-file ../pyproject.toml story.py lab.py)
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT
 python -m build --quiet --wheel --no-isolation --outdir "$wheel" .

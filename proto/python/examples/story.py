@@ -1,92 +1,84 @@
-"""Declares a fabric, follows it, changes it, kills the leader, asks again, and goes on: three replicas of weftd on this machine.
+"""Declares a fabric, follows it, changes it, kills the leader, asks again, and goes on.
 
     python examples/story.py path/to/weftd [--kills N]
 
-It prints what was missed and what came twice, and ends with 1 if anything did.
+Read it from `story` downwards: what a program says to weft is there, in five steps. Three replicas of weftd run on this machine
+meanwhile (lab.py). It prints what was missed and what came twice, and ends with 1 if anything did.
 """
 
 from __future__ import annotations
 
 import argparse
-import pathlib
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 
-from weft import Client, Event
-from weft.v1 import fabric_pb2, replica_pb2
+from lab import Lab, lab
+
+from weft import Client, ResourceEvent
+from weft.v1 import fabric_pb2
 
 
-class Replica:
-    """One weftd, with a file and a directory of its own."""
+def story(lab: Lab, kills: int) -> int:
+    # Any replica takes any call. The client asks the next one when one does not answer.
+    with Client(lab.addresses) as client:
+        # 1. Declare. A fabric is switches and the links between them: here two leaves and two spines. Applying it makes the
+        #    declared fabric this one, and says what differed. The second time nothing does.
+        switches, links = fabric()
+        changes = client.apply_fabric("story", switches, links=links)
+        print(f"declared: {len(changes)} resources")
+        assert client.apply_fabric("story", switches, links=links) == []
 
-    def __init__(self, weftd: str, directory: pathlib.Path, number: int, ports: list[tuple[int, int, int]]) -> None:
-        self.api, _, bgp = ports[number - 1]
-        members = "".join(
-            f'[[replicas]]\nid = {at}\naddress = "127.0.0.1:{member[1]}"\n' for at, member in enumerate(ports, 1)
+        # 2. Watch. What exists comes first, then every change, without end: a thread of its own listens.
+        follower = Follower(lab.addresses)
+        follower.start()
+
+        # 3. Change. One link goes down: `update_mask` names the field that is meant, the others stay as they are.
+        down = fabric_pb2.UpdateLinkRequest(
+            resource=fabric_pb2.Link(name="leaf1:eth1--spine1:eth1", admin_state=fabric_pb2.ADMIN_STATE_DOWN)
         )
-        self.file = directory / f"{number}.toml"
-        self.file.write_text(
-            f'[replica]\nid = {number}\ndata_dir = "{directory}/{number}"\n{members}'
-            f'[bgp]\nasn = 64496\nrouter_id = "192.0.2.{number}"\ncluster_id = "192.0.2.9"\n'
-            f'listen = ["127.0.0.1:{bgp}"]\n[api]\nlisten = "127.0.0.1:{self.api}"\n'
-        )
-        self.weftd = weftd
-        self.start()
+        down.update_mask.paths.append("admin_state")
+        answer = client.change(down, lambda it, request, timeout: it.fabric.UpdateLink(request, timeout=timeout))
+        print(f"changed: {answer.resource.name} is {fabric_pb2.AdminState.Name(answer.resource.admin_state)}")
 
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.api}"
+        # 4. Kill the leader, in the midst of a change, again and again. The client asks another replica, with the same
+        #    request_id: however often the change is asked for, it is made once.
+        began, made = time.monotonic(), 0
+        for kill in range(kills):
+            for step in range(5):
+                host = fabric_pb2.CreateHostRequest(resource=fabric_pb2.Host(name=f"host{kill}-{step}"))
+                if step == 2:
+                    dying = lab.leader(client)
+                    threading.Timer(0.002, dying.kill).start()
+                client.change(host, lambda it, request, timeout: it.fabric.CreateHost(request, timeout=timeout))
+                made += 1
+            time.sleep(0.02)
+            dying.kill()
+            dying.start()
+        missed, twice = follower.audit(made)
+        took = time.monotonic() - began
+        print(f"{kills} leaders killed, {made} changes made in {took:.1f} s: {missed} missed, {twice} heard twice")
 
-    def start(self) -> None:
-        log = open(self.file.with_suffix(".log"), "ab")  # noqa: SIM115
-        self.process = subprocess.Popen([self.weftd, "--config", str(self.file)], stdout=log, stderr=log)
+        # 5. Go on. A revision means the same at every replica. Another process that has only the last one that was heard goes on
+        #    behind it, at whatever replica it finds.
+        revision = follower.stop()
+        last = fabric_pb2.CreateHostRequest(resource=fabric_pb2.Host(name="last"))
+        client.change(last, lambda it, request, timeout: it.fabric.CreateHost(request, timeout=timeout))
+        with Client(list(reversed(lab.addresses))) as other, other.watch(after_revision=revision) as watch:
+            heard = next(watch).change.name
+        print(f"gone on elsewhere after revision {revision}: heard {heard!r}")
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-class Follower(threading.Thread):
-    """Follows links and hosts, and remembers what became of each."""
-
-    def __init__(self, addresses: list[str]) -> None:
-        super().__init__(daemon=True)
-        self.client = Client(addresses)
-        self.watch = self.client.watch()
-        self.events: list[Event] = []
-        self.fault: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            for event in self.watch:
-                self.events.append(event)
-        except BaseException as fault:
-            self.fault = fault
-
-    def wait(self, wanted: int) -> None:
-        """Until so many changes of hosts were heard."""
-        due = time.monotonic() + 60
-        while time.monotonic() < due:
-            if sum(it.change.kind == fabric_pb2.RESOURCE_KIND_HOST for it in list(self.events)) >= wanted:
-                return
-            time.sleep(0.01)
+        if follower.fault is not None:
+            print(f"the watch ended: {follower.fault}", file=sys.stderr)
+        return int(missed != 0 or twice != 0 or heard != "last" or follower.fault is not None)
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [it.getsockname()[1] for it in sockets]
-    for it in sockets:
-        it.close()
-    return ports
+def fabric() -> tuple[list[fabric_pb2.Switch], list[fabric_pb2.Link]]:
+    """Two leaves and two spines, each leaf with a link of 400 Gbit/s to each spine.
 
-
-def declare(client: Client) -> None:
-    """Two leaves and two spines."""
+    A link has no name here: weft calls it "leaf1:eth1--spine1:eth1", after its ends.
+    """
     leaves = [
         fabric_pb2.Switch(name=f"leaf{n}", role=fabric_pb2.SWITCH_ROLE_LEAF, vtep_address=f"10.255.0.{n}")
         for n in (1, 2)
@@ -101,71 +93,43 @@ def declare(client: Client) -> None:
         for leaf in (1, 2)
         for spine in (1, 2)
     ]
-    changes = client.apply_fabric("story", [*leaves, *spines], links=links)
-    print(f"declared: {len(changes)} resources")
-    assert client.apply_fabric("story", [*leaves, *spines], links=links) == [], "the same again differs"
+    return [*leaves, *spines], links
 
 
-def leader(client: Client, replicas: list[Replica]) -> Replica:
-    """The replica that leads, once one does."""
-    due = time.monotonic() + 30
-    while time.monotonic() < due:
-        answer = client.read(lambda it, timeout: it.replicas.ListReplicas(replica_pb2.ListReplicasRequest(), timeout=timeout))
-        if answer.header.HasField("leader_id"):
-            found = replicas[answer.header.leader_id - 1]
-            if found.process.poll() is None:
-                return found
-        client.next_replica()
-        time.sleep(0.05)
-    raise TimeoutError("nobody leads")
+class Follower(threading.Thread):
+    """Follows the fabric, and remembers what it heard."""
 
+    def __init__(self, addresses: list[str]) -> None:
+        super().__init__(daemon=True)
+        self.client = Client(addresses)
+        self.watch = self.client.watch()
+        self.events: list[ResourceEvent] = []
+        self.fault: Exception | None = None
 
-def story(weftd: str, kills: int) -> int:
-    with tempfile.TemporaryDirectory() as directory:
-        ports = free_ports(9)
-        places = [(ports[at], ports[at + 3], ports[at + 6]) for at in range(3)]
-        replicas = [Replica(weftd, pathlib.Path(directory), number, places) for number in (1, 2, 3)]
+    def run(self) -> None:
         try:
-            return follow(replicas, kills)
-        finally:
-            for replica in replicas:
-                replica.kill()
+            # It goes on at another replica by itself: the loop does not notice that leaders die.
+            for event in self.watch:
+                self.events.append(event)
+        except Exception as fault:
+            self.fault = fault
 
+    def audit(self, made: int) -> tuple[int, int]:
+        """How many of so many new hosts were missed, once there was time to hear of them, and how many came twice."""
+        due = time.monotonic() + 60
+        while True:
+            hosts = [it.change.name for it in list(self.events) if it.change.kind == fabric_pb2.RESOURCE_KIND_HOST]
+            heard = Counter(hosts)
+            if len(heard) >= made or time.monotonic() > due or not self.is_alive():
+                return made - len(heard), len(hosts) - len(heard)
+            time.sleep(0.01)
 
-def follow(replicas: list[Replica], kills: int) -> int:
-    addresses = [it.address for it in replicas]
-    with Client(addresses) as client:
-        leader(client, replicas)
-        declare(client)
-        follower = Follower(addresses)
-        follower.start()
-        made = 0
-        began = time.monotonic()
-        for kill in range(kills):
-            for step in range(5):
-                request = fabric_pb2.CreateHostRequest(resource=fabric_pb2.Host(name=f"host{kill}-{step}"))
-                if step == 2:
-                    # The leader dies in the midst of a change, which is asked for again.
-                    dying = leader(client, replicas)
-                    threading.Timer(0.002, dying.kill).start()
-                client.change(request, lambda it, change, timeout: it.fabric.CreateHost(change, timeout=timeout))
-                made += 1
-            time.sleep(0.02)
-            dying.kill()
-            dying.start()
-        follower.wait(made)
-        follower.watch.close()
-        took = time.monotonic() - began
-        heard = Counter(it.change.name for it in follower.events if it.change.kind == fabric_pb2.RESOURCE_KIND_HOST)
-        missed = made - len(heard)
-        twice = sum(count - 1 for count in heard.values())
-        print(
-            f"{kills} leaders killed, {made} changes made in {took:.1f} s: "
-            f"{len(heard)} heard, {missed} missed, {twice} heard twice"
-        )
-        if follower.fault is not None:
-            print(f"the watch ended: {follower.fault}", file=sys.stderr)
-        return int(missed != 0 or twice != 0 or follower.fault is not None)
+    def stop(self) -> int | None:
+        """Ends it; the revision to go on after, as its last event has it."""
+        self.watch.close()
+        self.join()
+        self.client.close()
+        return self.events[-1].revision
 
 
 def main() -> int:
@@ -173,7 +137,8 @@ def main() -> int:
     parser.add_argument("weftd", help="the program")
     parser.add_argument("--kills", type=int, default=3, help="how many leaders die")
     arguments = parser.parse_args()
-    return story(arguments.weftd, arguments.kills)
+    with lab(arguments.weftd) as made:
+        return story(made, arguments.kills)
 
 
 if __name__ == "__main__":

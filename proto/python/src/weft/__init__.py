@@ -3,7 +3,20 @@
 The messages are those of the contract: ``weft.v1.fabric_pb2`` and its neighbours.
 """
 
-from weft.client import Client, Stubs, WeftError
-from weft.watching import Event, Watch
+from weft.client import Client, Stubs
+from weft.error import FabricChanged, RevisionCompacted, WeftError
+from weft.event import Event, PeerEvent, ResourceEvent, RouteEvent
+from weft.watching import Watch
 
-__all__ = ["Client", "Event", "Stubs", "Watch", "WeftError"]
+__all__ = [
+    "Client",
+    "Event",
+    "FabricChanged",
+    "PeerEvent",
+    "ResourceEvent",
+    "RevisionCompacted",
+    "RouteEvent",
+    "Stubs",
+    "Watch",
+    "WeftError",
+]

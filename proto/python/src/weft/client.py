@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar, overload
 
 import grpc
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
+from weft.error import FabricChanged, WeftError
+from weft.event import Event, ResourceEvent
+from weft.patience import Patience
 from weft.v1 import (
     config_pb2_grpc,
     evpn_pb2_grpc,
@@ -39,53 +39,12 @@ class Change(Protocol):
 Request = TypeVar("Request", bound=Change)
 
 
-@dataclasses.dataclass(frozen=True)
-class WeftError(Exception):
-    """A call was refused, or nobody answered.
-
-    ``reason`` is one of those that the service documents ("ETAG_MISMATCH"); empty: the request is wrong, and ``fields`` says
-    where, or no replica answered.
-    """
-
-    code: grpc.StatusCode
-    message: str
-    reason: str = ""
-    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    def __str__(self) -> str:
-        reason = f" ({self.reason})" if self.reason else ""
-        return f"{self.code.name}{reason}: {self.message}"
-
-    @property
-    def passing(self) -> bool:
-        """The same call may be answered later, or by another replica."""
-        return self.code in PASSING or self.reason in PASSING_REASONS
-
-    @staticmethod
-    def of(error: grpc.RpcError) -> WeftError:
-        """What a refusal of gRPC says."""
-        if not isinstance(error, grpc.Call):
-            return WeftError(grpc.StatusCode.UNKNOWN, str(error))
-        reason, metadata, fields = "", {}, {}
-        status = rpc_status.from_call(error)
-        for detail in status.details if status is not None else ():
-            info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
-            if detail.Unpack(info):
-                reason, metadata = info.reason, dict(info.metadata)
-            elif detail.Unpack(bad):
-                fields = {it.field: it.description for it in bad.field_violations}
-        return WeftError(error.code(), error.details() or "", reason, metadata, fields)
-
-
-PASSING = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
-PASSING_REASONS = {"FABRIC_BUSY", "TOO_MANY_APPLIES"}
-
-
 class Stubs:
     """Every service of one replica."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
+    def __init__(self, address: str, channel: grpc.Channel) -> None:
+        self.address = address
+        """The replica that answers."""
         self.config = config_pb2_grpc.ConfigServiceStub(channel)
         self.evpn = evpn_pb2_grpc.EvpnServiceStub(channel)
         self.fabric = fabric_pb2_grpc.FabricServiceStub(channel)
@@ -132,23 +91,34 @@ class Client:
             address = self.addresses[self._at]
             if address not in self._replicas:
                 channel = grpc.insecure_channel(address, options=OPTIONS)
-                self._replicas[address] = (channel, Stubs(channel))
+                self._replicas[address] = (channel, Stubs(address, channel))
             return self._replicas[address][1]
 
-    def next_replica(self) -> None:
-        """Goes on with the next address."""
+    def next_replica(self, failed: str) -> None:
+        """Goes on with the address after the one that failed, unless somebody else has done so already."""
         with self._lock:
-            self._at = (self._at + 1) % len(self.addresses)
+            if self.addresses[self._at] == failed:
+                self._at = (self._at + 1) % len(self.addresses)
 
     def read(self, ask: Callable[[Stubs, float], Answer]) -> Answer:
         """Makes a call that changes nothing, again if need be. ``ask`` gets the services and the timeout."""
-        return self._retried(lambda: ask(self.stubs(), self.timeout))
+        return self._retried(lambda stubs: ask(stubs, self.timeout))
 
     def change(self, request: Request, ask: Callable[[Stubs, Request, float], Answer]) -> Answer:
-        """Makes a change once, however often it has to be asked for: with a ``request_id`` of its own unless it has one."""
-        if not request.request_id:
-            request.request_id = str(uuid.uuid4())
-        return self._retried(lambda: ask(self.stubs(), request, self.timeout))
+        """Makes a change once, however often it has to be asked for: with a ``request_id`` of its own unless it has one.
+
+        ``ask`` gets the services, a copy of the request with the id, and the timeout. The replicas remember the ids of the last
+        10,000 changes of the fabric: a request that comes again later than that is a change of its own. If nobody answers in
+        time, the change may be made or not, and the error has its ``request_id``: asked for again with it, it is made once.
+        """
+        asked = copy.deepcopy(request)
+        if not asked.request_id:
+            asked.request_id = str(uuid.uuid4())
+        try:
+            return self._retried(lambda stubs: ask(stubs, asked, self.timeout))
+        except WeftError as error:
+            error.request_id = asked.request_id
+            raise
 
     def apply_fabric(
         self,
@@ -163,53 +133,108 @@ class Client:
     ) -> list[fabric_pb2.ResourceChange]:
         """Makes the declared fabric this one, and says what differed.
 
-        It is asked for again if a replica dies: what was written already does not differ any more, and is in the answer too.
-        With a ``generation`` it is asked for once only.
+        With a ``generation``, that of GetFabric, only if nobody has changed the fabric since. If a replica dies meanwhile, it is
+        asked for again as long as nobody else changes the fabric: what is declared already does not differ any more. If others
+        do, what they did stays: it ends with :class:`FabricChanged`, or as ever if the replicas know that they made this
+        fabric whole before. What a replica wrote and could not say any more is not in the answer. ``patience`` begins anew with
+        every part of an answer.
         """
         parts = list(_parts(display_name, list(switches), list(hosts), list(links), list(host_ports)))
         parts[0].validate_only = validate_only
-        if generation is not None:
-            parts[0].generation = generation
+        if not validate_only:
+            parts[0].request_id = str(uuid.uuid4())
         changed: dict[tuple[int, str], fabric_pb2.ResourceChange] = {}
-
-        def ask() -> None:
-            for answer in self.stubs().fabric.ApplyFabric(iter(parts), timeout=APPLY_TIMEOUT):
-                for change in answer.changes:
-                    changed.setdefault((change.kind, change.name), change)
-
-        if generation is None:
-            self._retried(ask)
-        else:
+        patience = Patience(self.patience)
+        before = generation
+        if before is None and not validate_only:
+            before = self._fabric().generation
+        # The generation that the fabric must have; None: any.
+        wanted = generation
+        # An earlier try may have written something, or everything.
+        in_doubt = False
+        while True:
+            if wanted is not None:
+                parts[0].generation = wanted
+            stubs = self.stubs()
             try:
-                ask()
+                for answer in stubs.fabric.ApplyFabric(iter(parts), timeout=APPLY_TIMEOUT):
+                    patience.renew()
+                    for change in answer.changes:
+                        changed.setdefault((change.kind, change.name), change)
+                return list(changed.values())
             except grpc.RpcError as error:
-                raise WeftError.of(error) from error
-        return list(changed.values())
+                known = WeftError.of(error)
+                if in_doubt and known.reason == "REQUEST_ID_REUSED":
+                    # An earlier try made it whole, with another generation. What others did since stays.
+                    return list(changed.values())
+                overtaken = in_doubt and known.reason == "GENERATION_MISMATCH"
+                if not (known.passing or overtaken):
+                    raise known from error
+                fault = error
+            if known.passing:
+                self.next_replica(stubs.address)
+                in_doubt |= not validate_only and known.reason not in NOTHING_WRITTEN
+            fabric = self._fabric() if in_doubt else None
+            if overtaken and wanted == before and fabric is not None and not fabric.applying:
+                raise FabricChanged(known.code, CHANGED, known.reason, known.metadata) from fault
+            if not patience.wait():
+                raise known from fault
+            if fabric is not None:
+                # A fabric that is not complete, and that nobody goes on with, is made whole. A complete one is as it was, or
+                # as it shall be, or somebody else's.
+                wanted = fabric.generation if fabric.applying else before
+
+    @overload
+    def watch(
+        self,
+        kinds: Iterable[fabric_pb2.ResourceKind.ValueType] = (),
+        names: Iterable[str] = (),
+        after_revision: int | None = None,
+    ) -> Watch[ResourceEvent]: ...
+
+    @overload
+    def watch(
+        self,
+        kinds: Iterable[fabric_pb2.ResourceKind.ValueType] = (),
+        names: Iterable[str] = (),
+        after_revision: int | None = None,
+        *,
+        routes: watch_pb2.RouteFilter | None = None,
+        peers: watch_pb2.PeerFilter | None = None,
+    ) -> Watch[Event]: ...
 
     def watch(
         self,
         kinds: Iterable[fabric_pb2.ResourceKind.ValueType] = (),
         names: Iterable[str] = (),
         after_revision: int | None = None,
-    ) -> Watch:
-        """Follows declared resources; see :class:`Watch`."""
-        request = watch_pb2.WatchRequest(kinds=kinds, names=names)
-        return Watch(self, request, after_revision)
+        *,
+        routes: watch_pb2.RouteFilter | None = None,
+        peers: watch_pb2.PeerFilter | None = None,
+    ) -> Watch[ResourceEvent] | Watch[Event]:
+        """Follows declared resources of these kinds and names, and routes and peers that pass; see :class:`Watch`.
 
-    def _retried(self, ask: Callable[[], Answer]) -> Answer:
-        due = time.monotonic() + self.patience
-        pause = PAUSE
+        Without ``kinds``: all of them, or none if ``routes`` or ``peers`` are asked for.
+        """
+        request = watch_pb2.WatchRequest(kinds=kinds, names=names, routes=routes, peers=peers)
+        return Watch[Event](self, request, after_revision)
+
+    def _fabric(self) -> fabric_pb2.GetFabricResponse:
+        request = fabric_pb2.GetFabricRequest()
+        return self.read(lambda it, timeout: it.fabric.GetFabric(request, timeout=timeout))
+
+    def _retried(self, ask: Callable[[Stubs], Answer]) -> Answer:
+        patience = Patience(self.patience)
         while True:
+            stubs = self.stubs()
             try:
-                return ask()
+                return ask(stubs)
             except grpc.RpcError as error:
                 known = WeftError.of(error)
-                if not known.passing or time.monotonic() + pause > due:
+                if known.passing:
+                    self.next_replica(stubs.address)
+                if not known.passing or not patience.wait():
                     raise known from error
-                if known.code in PASSING:
-                    self.next_replica()
-            time.sleep(pause)
-            pause = min(pause * 2, PAUSE_MAX)
 
 
 def _parts(
@@ -235,12 +260,18 @@ def _parts(
 PART = 2_000
 # Seconds for a fabric of 131,072 links.
 APPLY_TIMEOUT = 120.0
-PAUSE = 0.05
-PAUSE_MAX = 1.0
+# Refusals of a fabric that come before anything of it is proposed.
+NOTHING_WRITTEN = {"FABRIC_BUSY", "STREAM_TOO_SLOW", "TOO_MANY_APPLIES", "UPGRADING"}
+CHANGED = "others changed the fabric after a replica died while it applied this one; whether it was written before is not known"
 OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
     # A replica that comes back is asked soon.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.keepalive_time_ms", 20_000),
+    # One that hangs, or vanished without a word, is left by a watch after 15 seconds: it sends nothing itself.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    # What gRPC waits for in truth: https://github.com/grpc/grpc/pull/39239.
+    ("grpc.http2.ping_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
 ]
