@@ -41,7 +41,7 @@ impl Daemon {
         let file = dir.join("weftd.toml");
         let text = format!(
             "[replica]\ndata_dir = {:?}\n[bgp]\nasn = {ASN}\nlisten = [\"{bgp}\"]\n\
-             [[bgp.peer_group]]\nname = \"leaves\"\n[[bgp.listen_range]]\nprefix = \"127.0.0.0/16\"\npeer_group = \"leaves\"\n\
+             [[bgp.peer_group]]\nname = \"leaves\"\nroute_reflector_client = true\n[[bgp.listen_range]]\nprefix = \"127.0.0.0/16\"\npeer_group = \"leaves\"\n\
              [api]\nlisten = \"{api}\"\n",
             dir.join("data")
         );

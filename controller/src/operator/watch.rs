@@ -456,7 +456,7 @@ const PART_OCTETS: usize = 1 << 18;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What is added to the time from a commit to a client at most, so that thousands of changes a second are some hundred
 /// answers.
-const GATHERED: Duration = Duration::from_millis(10);
+const GATHERED: Duration = Duration::from_millis(20);
 /// What another replica said that it has applied is here within a moment.
 const REACHED: Duration = Duration::from_secs(1);
 /// An election takes about a second.
