@@ -26,7 +26,7 @@ async fn main() {
     let routes: u32 = argument("--routes").map_or(ROUTES, |number| number.parse().unwrap());
     let weftd = argument("--weftd").unwrap_or_else(|| env!("CARGO_BIN_EXE_weftd").to_owned());
     let dir = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(&weftd, dir.path());
+    let daemon = Daemon::start(&weftd, dir.path(), "");
     let each = routes / SPEAKERS;
     let mut speakers: Vec<TcpStream> = (0..SPEAKERS)
         .map(|number| speaker(number, daemon.bgp))

@@ -33,15 +33,15 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it with a directory of its own.
-    pub(crate) fn start(weftd: &str, dir: &Path) -> Self {
+    /// Starts it with a directory of its own; `group` is what the speakers' peer group has beside its name, in lines.
+    pub(crate) fn start(weftd: &str, dir: &Path, group: &str) -> Self {
         let free = || TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let (bgp, api) = (free(), free());
         let (bgp, api) = (bgp.local_addr().unwrap(), api.local_addr().unwrap());
         let file = dir.join("weftd.toml");
         let text = format!(
             "[replica]\ndata_dir = {:?}\n[bgp]\nasn = {ASN}\nlisten = [\"{bgp}\"]\n\
-             [[bgp.peer_group]]\nname = \"leaves\"\nroute_reflector_client = true\n[[bgp.listen_range]]\nprefix = \"127.0.0.0/16\"\npeer_group = \"leaves\"\n\
+             [[bgp.peer_group]]\nname = \"leaves\"\n{group}[[bgp.listen_range]]\nprefix = \"127.0.0.0/16\"\npeer_group = \"leaves\"\n\
              [api]\nlisten = \"{api}\"\n",
             dir.join("data")
         );

@@ -1,6 +1,7 @@
 //! What the page costs who looks at a large fabric: one weftd, a session of every leaf with its routes, the fabric declared over
 //! the API, and chromium before the page. The script in `interop/labs/page` looks and prints; `cargo interop page` installs what it
-//! needs. `-- --leaves N --spines N --routes N`: so many, 512, 16 and 400,000 unless said otherwise. `-- --weftd PATH`: another
+//! needs. It prints what the plan of one leaf takes, too, and nothing else with `--no-page`.
+//! `-- --leaves N --spines N --routes N`: so many, 512, 16 and 400,000 unless said otherwise. `-- --weftd PATH`: another
 //! weftd than that of this build.
 
 #![expect(
@@ -31,6 +32,7 @@ use weft_evpn::route::{InclusiveMulticast, InclusiveMulticastKey};
 use weft_evpn::{EthernetTag, Route};
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
 use weft_proto::v1::peer_service_client::PeerServiceClient;
+use weft_proto::v1::plan_service_client::PlanServiceClient;
 use weft_proto::v1::{self as proto};
 
 use lone::{CONTEXT, Daemon, deaf, mac, route, speaker};
@@ -42,7 +44,7 @@ async fn main() {
     let each = number("--routes", 400_000).div_ceil(leaves);
     let weftd = argument("--weftd").unwrap_or_else(|| env!("CARGO_BIN_EXE_weftd").to_owned());
     let dir = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(&weftd, dir.path());
+    let daemon = Daemon::start(&weftd, dir.path(), "");
     let begin = Instant::now();
     let mut speakers: Vec<TcpStream> = (0..leaves).map(|leaf| speaker(leaf, daemon.bgp)).collect();
     speakers.iter().for_each(deaf);
@@ -59,6 +61,13 @@ async fn main() {
         leaves * spines,
         begin.elapsed().as_secs_f64()
     ));
+    say(&format!(
+        "the plan of one leaf: median {:.1} ms of {TIMES}",
+        plan(&daemon.channel).await
+    ));
+    if std::env::args().any(|it| it == "--no-page") {
+        return;
+    }
     let looked = Command::new("node")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop/labs/page/figure.mjs"))
         // Pictures are kept where WEFT_SHOTS says.
@@ -172,6 +181,28 @@ fn vtep(leaf: u32) -> Ipv4Addr {
     Ipv4Addr::from(0xc000_0201 + leaf)
 }
 
+/// Median of what the plan of one leaf takes, milliseconds, once there is one.
+async fn plan(channel: &Channel) -> f64 {
+    let client = PlanServiceClient::new(channel.clone());
+    let mut client = client.max_decoding_message_size(64 << 20);
+    let request = proto::GetLeafPlanRequest {
+        leaf_name: "leaf1".to_owned(),
+    };
+    let mut times = Vec::new();
+    while times.len() < TIMES {
+        let begin = Instant::now();
+        let answer = client.get_leaf_plan(request.clone()).await.unwrap();
+        let took = begin.elapsed().as_secs_f64() * 1000.0;
+        let plan = answer.into_inner().resource.unwrap_or_default();
+        match plan.entries.is_empty() {
+            true => sleep(Duration::from_millis(100)).await,
+            false => times.push(took),
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    times[TIMES / 2]
+}
+
 /// Routes of all peers.
 async fn known(channel: &Channel) -> u64 {
     let mut client = PeerServiceClient::new(channel.clone());
@@ -195,3 +226,4 @@ fn say(text: &str) {
 
 /// 39 octets each: an UPDATE of 4096 octets holds them.
 const PER_UPDATE: u32 = 90;
+const TIMES: usize = 21;

@@ -73,7 +73,11 @@ async fn main() {
         seconds: argument("--seconds").unwrap_or(5),
     };
     let dir = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(env!("CARGO_BIN_EXE_weftd"), dir.path());
+    let daemon = Daemon::start(
+        env!("CARGO_BIN_EXE_weftd"),
+        dir.path(),
+        "route_reflector_client = true\n",
+    );
     let sent = Arc::new(Sent {
         begin: Instant::now(),
         at: (0..scale.changes * scale.seconds * (ROUNDS * 2 + 1))
