@@ -102,6 +102,7 @@ async fn list(client: Client) -> usize {
         let request = proto::ListLinksRequest {
             page_size: 10_000,
             page_token,
+            ..proto::ListLinksRequest::default()
         };
         let page = client.list_links(request).await.unwrap().into_inner();
         listed += page.links.len();

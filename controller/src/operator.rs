@@ -14,6 +14,7 @@ pub mod config;
 pub mod evpn;
 pub mod fabric;
 mod family;
+mod field;
 mod header;
 pub mod json;
 mod leader;

@@ -1,7 +1,7 @@
 // The page: which view is shown, what keeps it current, and its frame.
 import { html, nothing, render } from "./lit-html.js";
 import { get, leafPlan, list, watch } from "./api.js";
-import { SMALL_MAX, declared, empty, follow, sharesByLeaf, wrong } from "./model.js";
+import { SMALL_MAX, begunSnapshot, empty, follow, sharesByLeaf, wrong } from "./model.js";
 import { status } from "./status.js";
 import { peer, peers } from "./peers.js";
 import { glass } from "./glass.js";
@@ -15,7 +15,7 @@ const VIEWS = [
 ];
 
 const model = empty();
-const gathering = declared();
+let gathering = begunSnapshot();
 /** `answers` to what views asked, by key; `open` are the keys of what is unfolded. */
 const page = { model, route: route(), draw, answers: new Map(), open: new Set() };
 
@@ -217,7 +217,7 @@ document.addEventListener("visibilitychange", () => {
 });
 document.getElementById("app").replaceChildren();
 watch({
-  begun: () => Object.assign(gathering, declared()),
+  begun: () => { gathering = begunSnapshot(); },
   heard: (answer) => {
     if (follow(model, answer, gathering)) {
       page.stale("plan");

@@ -15,7 +15,10 @@ export function empty() {
 }
 
 /** What the watch tells of declared resources. */
-export const declared = () => ({ switches: new Map(), links: new Map() });
+const declared = () => ({ switches: new Map(), links: new Map() });
+
+/** What the parts of snapshots told so far. */
+export const begunSnapshot = () => ({ declared: declared(), peerChanges: [] });
 
 const KINDS = {
   RESOURCE_KIND_SWITCH: ["switches", "switch_resource"],
@@ -25,10 +28,16 @@ const KINDS = {
 /** What a peer is called at this replica. */
 const called = (peer) => peer.session?.address ?? peer.router_id;
 
-/** Takes what an answer of the watch says of peers. */
-function followPeers(model, answer) {
+/** Takes what an answer of the watch says of peers; of a snapshot once it is whole. */
+function followPeers(model, answer, gathering) {
+  let changes = answer.peer_changes ?? [];
+  if (answer.peer_snapshot) {
+    changes = gathering.peerChanges.concat(changes);
+    gathering.peerChanges = answer.header ? [] : changes;
+    if (!answer.header) return;
+  }
   const peers = new Map(answer.peer_snapshot ? [] : model.peers.map((it) => [called(it), it]));
-  for (const { change_type: change, peer } of answer.peer_changes ?? []) {
+  for (const { change_type: change, peer } of changes) {
     if (change === "CHANGE_TYPE_DELETED") peers.delete(called(peer));
     else peers.set(called(peer), peer);
   }
@@ -39,10 +48,10 @@ function followPeers(model, answer) {
 
 /** Takes an answer of the watch; whether it tells of declared resources. */
 export function follow(model, answer, gathering) {
-  if (answer.peer_snapshot || answer.peer_changes?.length) followPeers(model, answer);
+  if (answer.peer_snapshot || answer.peer_changes?.length) followPeers(model, answer, gathering);
   const changes = answer.changes ?? [];
   // A snapshot replaces what was known, once it is whole.
-  const target = answer.snapshot ? gathering : model;
+  const target = answer.snapshot ? gathering.declared : model;
   for (const change of changes) {
     const [map, field] = KINDS[change.kind] ?? [];
     if (!map) continue;
@@ -51,8 +60,8 @@ export function follow(model, answer, gathering) {
   }
   if (answer.header) {
     if (answer.snapshot) {
-      Object.assign(model, gathering);
-      Object.assign(gathering, declared());
+      Object.assign(model, gathering.declared);
+      gathering.declared = declared();
     }
     model.header = answer.header;
     model.heard = true;

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use prost_types::Timestamp;
 use tokio::time::Instant;
 use weft_proto::v1::{self as proto, SwitchAgentState};
 
 use crate::agent;
 use crate::completion;
-use crate::connection::request_id;
-use crate::dialog::Dialog;
+use crate::connection::{Connection, Page, request_id};
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, Format, or_dash};
+use crate::output::{self, Row, or_dash};
 
 /// What weft is to do, or what it does.
 #[derive(Subcommand)]
@@ -23,7 +24,7 @@ pub(crate) enum Command {
     /// Install what is planned.
     On(Scope),
     /// The mode of every leaf.
-    Show,
+    List,
 }
 
 /// Which leaves a mode is set for.
@@ -51,20 +52,47 @@ impl Command {
             Self::Off(off) => turn_off(off, dialog).await,
             Self::Shadow(scope) => set(scope, proto::BalanceMode::Shadow, dialog).await,
             Self::On(scope) => set(scope, proto::BalanceMode::On, dialog).await,
-            Self::Show => show(dialog).await,
+            Self::List => dialog.pages(page).await,
         }
     }
 }
 
-async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let connection = &dialog.connection;
-    let question = async || {
-        let mut client = connection.plans().await?;
-        let call = client.get_balance(proto::GetBalanceRequest {});
-        connection.answer(call).await
+/// One page of what weft does with the routes of leaves.
+async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::LeafBalance>, Failure> {
+    let mut client = connection.plans().await?;
+    let request = proto::ListLeafBalancesRequest {
+        page_size: PAGE_SIZE,
+        page_token,
     };
-    let balance = connection.read(question).await?.resource;
-    print(&balance.unwrap_or_default(), dialog)
+    let page = connection.answer(client.list_leaf_balances(request));
+    let page = page.await?;
+    let (rows, next) = (page.leaf_balances, page.next_page_token);
+    Ok(Page::new(page.header, rows, next))
+}
+
+impl Row for proto::LeafBalance {
+    const HEADER: &'static [&'static str] = &["LEAF", "MODE", "FROM", "AGENT"];
+
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.LeafBalance", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let from = if self.has_own_mode { "leaf" } else { "default" };
+        vec![vec![
+            self.leaf_name.clone(),
+            name(self.mode()).to_owned(),
+            from.to_owned(),
+            or_dash(self.agent_address()),
+        ]]
+    }
+
+    fn name(&self) -> String {
+        self.leaf_name.clone()
+    }
 }
 
 async fn set(
@@ -72,8 +100,34 @@ async fn set(
     mode: proto::BalanceMode,
     dialog: &mut Dialog<'_>,
 ) -> Result<(), Failure> {
-    let balance = order(&scope, mode, dialog).await?;
-    print(&balance, dialog)
+    order(&scope, mode, dialog).await?;
+    list(&scope, dialog).await
+}
+
+/// Prints the mode of the leaves that it was set for.
+async fn list(scope: &Scope, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let Some(leaf) = &scope.leaf else {
+        return dialog.pages(page).await;
+    };
+    let leaf = one(leaf, dialog).await?;
+    match dialog.object(&leaf.object())? {
+        true => Ok(()),
+        false => dialog.rows(&[leaf], None),
+    }
+}
+
+/// What weft does with the routes of one leaf.
+async fn one(leaf: &str, dialog: &Dialog<'_>) -> Result<proto::LeafBalance, Failure> {
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.plans().await?;
+        let call = client.get_leaf_balance(proto::GetLeafBalanceRequest {
+            leaf_name: leaf.to_owned(),
+        });
+        connection.answer(call).await
+    };
+    let answer = connection.read(question).await?;
+    Ok(answer.resource.unwrap_or_default())
 }
 
 /// Sets a mode, once however often replicas are asked.
@@ -81,7 +135,7 @@ async fn order(
     scope: &Scope,
     mode: proto::BalanceMode,
     dialog: &Dialog<'_>,
-) -> Result<proto::Balance, Failure> {
+) -> Result<(), Failure> {
     let connection = &dialog.connection;
     let request = proto::SetBalanceRequest {
         leaf_name: scope.leaf.clone(),
@@ -93,29 +147,34 @@ async fn order(
         let mut client = connection.plans().await?;
         connection.answer(client.set_balance(request.clone())).await
     };
-    let answer = connection.read(question).await?;
-    Ok(answer.resource.unwrap_or_default())
+    connection.read(question).await?;
+    Ok(())
 }
 
 async fn turn_off(off: Off, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let balance = order(&off.scope, proto::BalanceMode::Off, dialog).await?;
+    order(&off.scope, proto::BalanceMode::Off, dialog).await?;
     if off.wait == 0 {
-        return print(&balance, dialog);
+        return list(&off.scope, dialog).await;
     }
-    let leaves = balance.leaves.iter();
-    let named = |leaf: &str| off.scope.leaf.as_deref().is_none_or(|name| name == leaf);
-    let leaves: Vec<String> = leaves
-        .filter(|leaf| leaf.agent_address.is_some() && named(&leaf.leaf_name))
-        .map(|leaf| leaf.leaf_name.clone())
-        .collect();
+    let connection = &dialog.connection;
+    let leaves = match &off.scope.leaf {
+        Some(leaf) => vec![one(leaf, dialog).await?],
+        None => {
+            let every = connection.every(async |token| page(connection, token).await, |_| ());
+            every.await?
+        }
+    };
+    let leaves = leaves.into_iter().filter(|it| it.agent_address.is_some());
+    let leaves: Vec<String> = leaves.map(|it| it.leaf_name).collect();
     let until = Instant::now() + Duration::from_secs(off.wait.into());
     loop {
         let agents = agents(dialog).await?;
         let emptied = Emptied::new(&leaves, &agents);
         if emptied.rest.is_empty() {
-            if !dialog.object(&object(&balance))? {
-                writeln!(dialog.out, "{emptied}")?;
+            if !dialog.format.is_for_people() {
+                return list(&off.scope, dialog).await;
             }
+            writeln!(dialog.out, "{emptied}")?;
             return Ok(());
         }
         if Instant::now() >= until {
@@ -188,30 +247,6 @@ fn state(agent: &proto::SwitchAgent) -> String {
         state += &format!(": {error}");
     }
     state + ")"
-}
-
-fn object(balance: &proto::Balance) -> serde_json::Value {
-    output::message("weft.v1.Balance", balance)
-}
-
-fn print(balance: &proto::Balance, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    if dialog.object(&object(balance))? {
-        return Ok(());
-    }
-    if dialog.format != Format::Name {
-        writeln!(dialog.out, "default: {}\n", name(balance.default_mode()))?;
-    }
-    let row = |leaf: &proto::LeafBalance| {
-        let from = if leaf.has_own_mode { "leaf" } else { "default" };
-        vec![
-            leaf.leaf_name.clone(),
-            name(leaf.mode()).to_owned(),
-            from.to_owned(),
-            or_dash(leaf.agent_address()),
-        ]
-    };
-    let rows: Vec<_> = balance.leaves.iter().map(row).collect();
-    dialog.table(&["LEAF", "MODE", "FROM", "AGENT"], &rows)
 }
 
 /// The mode in one word.

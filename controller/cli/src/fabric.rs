@@ -226,6 +226,7 @@ async fn host_ports(
     let request = proto::ListHostPortsRequest {
         page_size: PAGE_SIZE,
         page_token,
+        ..proto::ListHostPortsRequest::default()
     };
     let page = connection.answer(client.list_host_ports(request)).await?;
     Ok(Page::new(

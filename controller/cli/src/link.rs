@@ -83,6 +83,7 @@ pub(crate) async fn page(
     let request = proto::ListLinksRequest {
         page_size: PAGE_SIZE,
         page_token,
+        ..proto::ListLinksRequest::default()
     };
     let page = connection.answer(client.list_links(request)).await?;
     Ok(Page::new(page.header, page.links, page.next_page_token))

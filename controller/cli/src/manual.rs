@@ -186,7 +186,7 @@ const EXAMPLES: &[&str] = &[
     "weft balance off --leaf leaf1",
     "weft balance shadow --leaf leaf1",
     "weft balance on",
-    "weft balance show",
+    "weft balance list",
     "weft config show peer 192.0.2.1",
     "weft config diff --replicas",
     "weft config reload --all --dry-run",

@@ -130,7 +130,7 @@ fn heard(answer: proto::WatchResponse) -> Heard<proto::Peer> {
     Heard {
         rows,
         gone,
-        whole: answer.peer_snapshot,
+        whole: answer.peer_snapshot && answer.header.is_some(),
     }
 }
 

@@ -105,20 +105,21 @@ fn values(
 ) -> Result<(Vec<proto::ConfigValue>, String), Status> {
     let subjects = show::show(&reloader.config());
     let known = |name: &str| subjects.iter().position(|subject| subject.name == name);
+    let read = |name: &str| known(name).map(|at| at + 1);
+    let mut faults = InvalidFabric::default();
+    let after = page::after_read(LIST, &request.page_token, read, &mut faults);
+    let after = after.unwrap_or_default();
+    let size = match request.page_size {
+        0 => SUBJECTS,
+        size => page::size(size, &mut faults).min(SUBJECTS_MAX),
+    };
+    refusal::check(&faults)?;
     if let Some(name) = &request.subject
         && known(name).is_none()
     {
         let reason = format!("there is no {name:?}");
         return Err(refusal::missing_because("subject", "subject", name, reason));
     }
-    let after = match page::after(LIST, &request.page_token)? {
-        None => 0,
-        Some(name) => known(name).map(|at| at + 1).ok_or_else(page::foreign)?,
-    };
-    let size = match request.page_size {
-        0 => SUBJECTS,
-        size => page::size(size)?.min(SUBJECTS_MAX),
-    };
     let asked = |name: &str| request.subject.as_ref().is_none_or(|it| it == name);
     let rest = &subjects[after.min(subjects.len())..];
     let page = &rest[..size.min(rest.len())];

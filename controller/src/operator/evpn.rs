@@ -3,11 +3,10 @@
 
 use std::fmt::Display;
 use std::net::IpAddr;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
-use weft_evpn::{Esi, Vni};
+use weft_evpn::Esi;
 use weft_proto::v1::{self as proto, evpn_service_server};
 
 use self::duplicates::Duplicates;
@@ -16,8 +15,9 @@ use super::access::{Permission, permit};
 use super::page::list::{First, List};
 use super::page::{self, Page};
 use super::tables::Tables;
-use super::{Answer, off_the_runtime, refusal};
+use super::{Answer, field, off_the_runtime, refusal};
 use crate::daemon::switches::led::Led;
+use crate::fabric::fact::InvalidFabric;
 use crate::reflector::Reflector;
 
 mod duplicates;
@@ -35,6 +35,16 @@ impl Service {
     /// For a running daemon.
     pub fn new(tables: Arc<Tables>, led: Led) -> Self {
         Self { tables, led }
+    }
+
+    /// The index up to which an answer has to be complete, once everything else that was asked for is read.
+    ///
+    /// # Errors
+    /// What is wrong with the request; NO_MAJORITY.
+    async fn caught_up(&self, consistency: i32, mut faults: InvalidFabric) -> Result<u64, Status> {
+        let consistency = field::consistency(consistency, &mut faults);
+        refusal::check(&faults)?;
+        self.tables.catch_up(consistency).await
     }
 
     /// Identifiers of segments: the first ones, or all.
@@ -126,9 +136,10 @@ impl evpn_service_server::EvpnService for Service {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let read = |text: &str| page::place_read(text, |esi| esi.parse().ok());
-        let after = page::after_read(SEGMENTS, &request.page_token, read)?;
-        let size = page::size(request.page_size)?;
-        let index = self.tables.catch_up(request.consistency).await?;
+        let mut faults = InvalidFabric::default();
+        let after = page::after_read(SEGMENTS, &request.page_token, read, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        let index = self.caught_up(request.consistency, faults).await?;
         let list = match after {
             None => {
                 let first = First::new(size + 1, PartialEq::eq);
@@ -156,8 +167,12 @@ impl evpn_service_server::EvpnService for Service {
     ) -> Answer<proto::GetEthernetSegmentResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
-        let esi: Esi = read("esi", &request.esi, "an Ethernet segment identifier")?;
-        let index = self.tables.catch_up(request.consistency).await?;
+        let mut faults = InvalidFabric::default();
+        let kind = "not an Ethernet segment identifier";
+        let esi: Option<Esi> = field::text("esi", &request.esi, kind, &mut faults);
+        let consistency = field::consistency(request.consistency, &mut faults);
+        let esi = refusal::read(esi, &faults)?;
+        let index = self.tables.catch_up(consistency).await?;
         let (rows, _, revision) = self.rows(index, &[esi], request.ethernet_tag).await?;
         let segment = rows.into_iter().next();
         Ok(Response::new(proto::GetEthernetSegmentResponse {
@@ -172,16 +187,17 @@ impl evpn_service_server::EvpnService for Service {
     ) -> Answer<proto::ListHostAddressesResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
+        let mut faults = InvalidFabric::default();
+        let place = |text: &str| page::place_read(text, hosts::place);
+        let after = page::after_read(HOSTS, &request.page_token, place, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
         let ip = request.ip.as_deref();
         let filter = hosts::Filter {
-            vni: request.vni.map(vni).transpose()?,
-            ip: ip.map(|ip| read("ip", ip, "an IP address")).transpose()?,
+            vni: request.vni.and_then(|vni| field::vni(vni, &mut faults)),
+            ip: ip.and_then(|ip| field::text("ip", ip, NO_ADDRESS, &mut faults)),
             duplicates: request.duplicates_only,
         };
-        let place = |text: &str| page::place_read(text, hosts::place);
-        let after = page::after_read(HOSTS, &request.page_token, place)?;
-        let size = page::size(request.page_size)?;
-        let index = self.tables.catch_up(request.consistency).await?;
+        let index = self.caught_up(request.consistency, faults).await?;
         let revision = match after {
             Some((_, revision)) => Some(revision),
             // Which are some is known when all are.
@@ -215,9 +231,11 @@ impl evpn_service_server::EvpnService for Service {
     ) -> Answer<proto::ListVnisResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
-        let after = page::after_read(VNIS, &request.page_token, |vni| vni.parse().ok())?;
-        let size = page::size(request.page_size)?;
-        let index = self.tables.catch_up(request.consistency).await?;
+        let mut faults = InvalidFabric::default();
+        let read = |vni: &str| vni.parse().ok();
+        let after = page::after_read(VNIS, &request.page_token, read, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        let index = self.caught_up(request.consistency, faults).await?;
         let topology = self.led.topology();
         let look = move |reflector: &Reflector| {
             vteps::vnis(reflector.vteps(), topology.as_deref(), after, size)
@@ -236,8 +254,11 @@ impl evpn_service_server::EvpnService for Service {
     ) -> Answer<proto::GetVniResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
-        let vni = vni(request.vni)?;
-        let index = self.tables.catch_up(request.consistency).await?;
+        let mut faults = InvalidFabric::default();
+        let vni = field::vni(request.vni, &mut faults);
+        let consistency = field::consistency(request.consistency, &mut faults);
+        let vni = refusal::read(vni, &faults)?;
+        let index = self.tables.catch_up(consistency).await?;
         let topology = self.led.topology();
         let look =
             move |reflector: &Reflector| vteps::vni(reflector.vteps(), topology.as_deref(), vni);
@@ -254,9 +275,11 @@ impl evpn_service_server::EvpnService for Service {
     ) -> Answer<proto::ListVtepsResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
-        let after = page::after_read(VTEPS, &request.page_token, |it| it.parse().ok())?;
-        let size = page::size(request.page_size)?;
-        let index = self.tables.catch_up(request.consistency).await?;
+        let mut faults = InvalidFabric::default();
+        let read = |address: &str| address.parse().ok();
+        let after = page::after_read(VTEPS, &request.page_token, read, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        let index = self.caught_up(request.consistency, faults).await?;
         let topology = self.led.topology();
         let look = move |reflector: &Reflector| {
             vteps::page(reflector.vteps(), topology.as_deref(), after, size)
@@ -275,8 +298,11 @@ impl evpn_service_server::EvpnService for Service {
     ) -> Answer<proto::GetVtepResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
-        let address: IpAddr = read("address", &request.address, "an IP address")?;
-        let index = self.tables.catch_up(request.consistency).await?;
+        let mut faults = InvalidFabric::default();
+        let address = field::text("address", &request.address, NO_ADDRESS, &mut faults);
+        let consistency = field::consistency(request.consistency, &mut faults);
+        let address: IpAddr = refusal::read(address, &faults)?;
+        let index = self.tables.catch_up(consistency).await?;
         let topology = self.led.topology();
         let look = move |reflector: &Reflector| {
             vteps::one(reflector.vteps(), topology.as_deref(), address)
@@ -294,8 +320,11 @@ impl evpn_service_server::EvpnService for Service {
     ) -> Answer<proto::ListDuplicateMacsResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
-        let after = page::after_read(DUPLICATES, &request.page_token, duplicates::after)?;
-        let size = page::size(request.page_size)?;
+        let mut faults = InvalidFabric::default();
+        let read = duplicates::after;
+        let after = page::after_read(DUPLICATES, &request.page_token, read, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
         let look = move |reflector: &Reflector| Duplicates::of(reflector, after);
         let (known, revision) = self.tables.look_indexed(0, look).await?;
         let (watched, unwatched) = (known.watched, known.unwatched);
@@ -325,17 +354,6 @@ impl evpn_service_server::EvpnService for Service {
     }
 }
 
-/// What a field has to be.
-fn read<T: FromStr>(field: &str, text: &str, kind: &str) -> Result<T, Status> {
-    let refused = |_| refusal::field(field, format_args!("{text:?} is not {kind}"));
-    T::from_str(text).map_err(refused)
-}
-
-fn vni(number: u32) -> Result<Vni, Status> {
-    let refused = || refusal::field("vni", format_args!("{number} is not a VNI"));
-    Vni::new(number).ok_or_else(refused)
-}
-
 /// What there is of this name.
 fn found<T>(row: Option<T>, field: &str, kind: &str, name: impl Display) -> Result<T, Status> {
     row.ok_or_else(|| {
@@ -345,6 +363,7 @@ fn found<T>(row: Option<T>, field: &str, kind: &str, name: impl Display) -> Resu
     })
 }
 
+const NO_ADDRESS: &str = "not an IP address";
 const SEGMENTS: &str = "ethernet_segments";
 const HOSTS: &str = "host_addresses";
 const VNIS: &str = "vnis";
@@ -550,17 +569,5 @@ mod tests {
             assert_eq!(fields(&refusal), ["page_token"], "{token}");
         }
         lone.stop().await;
-    }
-
-    #[test]
-    fn a_field_that_cannot_be_read_says_what_it_has_to_be() {
-        let ip = read::<IpAddr>("ip", "foo", "an IP address").unwrap_err();
-        assert_eq!(ip.code(), tonic::Code::InvalidArgument);
-        assert_eq!(ip.message(), "ip: \"foo\" is not an IP address");
-        let esi = read::<Esi>("esi", "00:00", "an Ethernet segment identifier");
-        let said = "esi: \"00:00\" is not an Ethernet segment identifier";
-        assert_eq!(esi.unwrap_err().message(), said);
-        let said = "vni: 16777216 is not a VNI";
-        assert_eq!(vni(1 << 24).unwrap_err().message(), said);
     }
 }

@@ -15,7 +15,7 @@ use self::change::{Asked, Changes};
 use super::access::{Permission, permit};
 use super::page::{self, Page};
 use super::{Answer, refusal};
-use crate::fabric::fact::{Fact, InvalidFabric, Kind, Resource};
+use crate::fabric::fact::{Fact, HostName, InvalidFabric, Kind, Resource};
 use crate::fabric::topology::{Change, Topology};
 use crate::speaker::Shared;
 
@@ -51,18 +51,24 @@ impl Service {
         Ok((header, found(declared.topology(), name)?))
     }
 
-    /// A page of facts in order of their names.
+    /// A page of facts that are wanted, in order of their names. `filter` refuses what they are wanted by.
     async fn page<R: Resource>(
         &self,
-        size: i32,
-        token: &str,
+        (size, token): (i32, &str),
+        wants: impl Fn(&Fact) -> bool,
+        filter: impl Fn(&Topology) -> Result<(), Status>,
     ) -> Result<(proto::ResponseHeader, Vec<R>, String), Status> {
         let list = R::KIND.field();
-        let (size, after) = page::asked(list, size, token)?;
+        let mut faults = InvalidFabric::default();
+        let after = page::after(list, token, &mut faults);
+        let size = page::size(size, &mut faults);
+        refusal::check(&faults)?;
         let (declared, header) = self.changes.declared().await?;
-        let facts = declared.topology();
-        let facts = facts.facts_after(R::KIND, after.unwrap_or_default());
-        let page = Page::of(size, facts.filter_map(|fact| R::of(&fact)));
+        let topology = declared.topology();
+        filter(topology)?;
+        let facts = topology.facts_after(R::KIND, after.unwrap_or_default());
+        let facts = facts.filter(wants).filter_map(|fact| R::of(&fact));
+        let page = Page::of(size, facts);
         let next_page_token = page.next(list, |last| last.name().to_owned());
         Ok((header, page.rows, next_page_token))
     }
@@ -168,6 +174,17 @@ fn found<R: Resource>(topology: &Topology, name: &str) -> Result<R, Status> {
     let fact = topology.fact(R::KIND, name);
     fact.and_then(|fact| R::of(&fact))
         .ok_or_else(|| refusal::no_such(R::KIND, name))
+}
+
+/// Refuses a filter by something that is not declared.
+fn named(topology: &Topology, kind: Kind, name: Option<&str>) -> Result<(), Status> {
+    match name {
+        Some(name) if topology.fact(kind, name).is_none() => {
+            let field = format!("{}_name", kind.noun());
+            Err(refusal::missing(&field, kind.noun(), name))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Refuses a change that was thought up for something else than what is there.
@@ -277,7 +294,8 @@ impl fabric_service_server::FabricService for Service {
     ) -> Answer<proto::ListSwitchesResponse> {
         permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
-        let page = self.page(request.page_size, &request.page_token).await?;
+        let asked = (request.page_size, &*request.page_token);
+        let page = self.page(asked, |_| true, |_| Ok(())).await?;
         let (header, switches, next_page_token) = page;
         Ok(Response::new(proto::ListSwitchesResponse {
             header: Some(header),
@@ -352,7 +370,16 @@ impl fabric_service_server::FabricService for Service {
     ) -> Answer<proto::ListLinksResponse> {
         permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
-        let page = self.page(request.page_size, &request.page_token).await?;
+        let asked = (request.page_size, &*request.page_token);
+        let switch = request.switch_name.as_deref();
+        let wants = |fact: &Fact| match (fact, switch) {
+            (Fact::Link(link), Some(switch)) => [&link.a, &link.b]
+                .map(|end| end.switch.as_str())
+                .contains(&switch),
+            _ => true,
+        };
+        let filter = |topology: &Topology| named(topology, Kind::Switch, switch);
+        let page = self.page(asked, wants, filter).await?;
         let (header, links, next_page_token) = page;
         Ok(Response::new(proto::ListLinksResponse {
             header: Some(header),
@@ -427,7 +454,8 @@ impl fabric_service_server::FabricService for Service {
     ) -> Answer<proto::ListHostsResponse> {
         permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
-        let page = self.page(request.page_size, &request.page_token).await?;
+        let asked = (request.page_size, &*request.page_token);
+        let page = self.page(asked, |_| true, |_| Ok(())).await?;
         let (header, hosts, next_page_token) = page;
         Ok(Response::new(proto::ListHostsResponse {
             header: Some(header),
@@ -502,7 +530,21 @@ impl fabric_service_server::FabricService for Service {
     ) -> Answer<proto::ListHostPortsResponse> {
         permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
-        let page = self.page(request.page_size, &request.page_token).await?;
+        let asked = (request.page_size, &*request.page_token);
+        let (switch, host) = (request.switch_name.as_deref(), request.host_name.as_deref());
+        let wants = |fact: &Fact| match fact {
+            Fact::HostPort(port) => {
+                let of = port.host.as_ref().map(HostName::as_str);
+                switch.is_none_or(|switch| port.switch.as_str() == switch)
+                    && (host.is_none() || of == host)
+            }
+            _ => true,
+        };
+        let filter = |topology: &Topology| {
+            named(topology, Kind::Switch, switch)?;
+            named(topology, Kind::Host, host)
+        };
+        let page = self.page(asked, wants, filter).await?;
         let (header, host_ports, next_page_token) = page;
         Ok(Response::new(proto::ListHostPortsResponse {
             header: Some(header),

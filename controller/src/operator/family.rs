@@ -1,10 +1,9 @@
 //! Address families as the API writes them. Knows no call.
 
-use tonic::Status;
 use weft_bgp::family::Family;
 use weft_proto::v1::AddressFamily;
 
-use super::refusal;
+use crate::fabric::fact::InvalidFabric;
 
 /// The family as the API writes it; UNSPECIFIED for one that weft does not carry.
 pub(super) fn to_message(family: Family) -> AddressFamily {
@@ -17,11 +16,13 @@ pub(super) fn to_message(family: Family) -> AddressFamily {
     }
 }
 
-/// Reads a family; `default` if none is named.
-///
-/// # Errors
-/// INVALID_ARGUMENT: there is no such family.
-pub(super) fn read(field: &str, family: i32, default: Option<Family>) -> Result<Family, Status> {
+/// Reads a family; `default` if none is named. There may be no such family.
+pub(super) fn read(
+    field: &str,
+    family: i32,
+    default: Option<Family>,
+    faults: &mut InvalidFabric,
+) -> Option<Family> {
     let read = match AddressFamily::try_from(family) {
         Ok(AddressFamily::Ipv4Unicast) => Some(Family::IPV4_UNICAST),
         Ok(AddressFamily::Ipv6Unicast) => Some(Family::IPV6_UNICAST),
@@ -30,7 +31,10 @@ pub(super) fn read(field: &str, family: i32, default: Option<Family>) -> Result<
         Ok(AddressFamily::Unspecified) => default,
         Err(_) => None,
     };
-    read.ok_or_else(|| refusal::field(field, format_args!("{family} is not a family")))
+    if read.is_none() {
+        faults.fault(field, format_args!("{family} is not a family"));
+    }
+    read
 }
 
 #[cfg(test)]
@@ -40,12 +44,16 @@ mod tests {
 
     #[test]
     fn every_family_that_is_carried_has_a_number() {
+        let of = |number, default| {
+            let mut faults = InvalidFabric::default();
+            read("family", number, default, &mut faults).ok_or(faults)
+        };
         for family in FAMILIES {
             let number = to_message(family).into();
-            assert_eq!(read("family", number, None).unwrap(), family);
+            assert_eq!(of(number, None), Ok(family));
         }
-        assert!(read("family", 0, None).is_err());
-        assert!(read("family", 5, Some(Family::RTC)).is_err());
-        assert_eq!(read("family", 0, Some(Family::RTC)).unwrap(), Family::RTC);
+        assert!(of(0, None).is_err());
+        assert!(of(5, Some(Family::RTC)).is_err());
+        assert_eq!(of(0, Some(Family::RTC)), Ok(Family::RTC));
     }
 }

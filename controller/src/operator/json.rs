@@ -8,6 +8,7 @@
 
 mod answer;
 mod call;
+mod check;
 mod guard;
 mod openapi;
 mod request;
@@ -38,6 +39,7 @@ use super::refusal;
 use super::requests::Requests;
 use crate::config::Api;
 use crate::consensus::Group;
+use crate::fabric::fact::InvalidFabric;
 
 /// Answers JSON.
 #[derive(Clone)]
@@ -174,8 +176,12 @@ impl Inner {
     ) -> Result<(Vec<DynamicMessage>, Option<SemaphorePermit<'_>>), Status> {
         let method = &route.method;
         let mut query = head.uri.query().unwrap_or("").to_owned();
-        if let Some(last) = stream::resumed(&head.headers).filter(|_| streams(method)) {
-            query = with_revision(&query, &last);
+        let mut faults = InvalidFabric::default();
+        guard::conditions(&head.headers, &mut faults);
+        if streams(method)
+            && let Some(last) = stream::resumed(&head.headers, &mut faults)
+        {
+            query = with_revision(&query, last);
         }
         let held = match method.is_client_streaming() {
             true => Some(
@@ -185,14 +191,13 @@ impl Inner {
             ),
             false => None,
         };
-        let longest = match (request::takes_body(route), method.is_client_streaming()) {
-            (false, _) => 0,
-            (true, false) => BODY_MAX,
-            (true, true) => LONG_BODY_MAX,
+        let longest = match method.is_client_streaming() {
+            false => BODY_MAX,
+            true => LONG_BODY_MAX,
         };
         let body = timeout(BODY_PATIENCE, whole(body, longest)).await;
         let body = body.map_err(|_| refusal::slow())??;
-        let message = request::read(route, fields, &query, &body)?;
+        let message = request::read(route, fields, &query, &body, faults)?;
         drop(body);
         Ok((request::parts(method, message), held))
     }
@@ -237,7 +242,7 @@ async fn whole(mut body: Body, longest: usize) -> Result<Bytes, Status> {
 }
 
 /// A query that goes on after a revision, whatever it said of it before.
-fn with_revision(query: &str, revision: &str) -> String {
+fn with_revision(query: &str, revision: u64) -> String {
     let others = query.split('&');
     let others = others.filter(|it| !it.is_empty() && !it.starts_with("after_revision="));
     let mut query: Vec<_> = others.map(str::to_owned).collect();

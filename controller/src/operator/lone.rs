@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::http;
 use hyper_util::rt::TokioIo;
+use prost::Message;
 use tokio::sync::mpsc;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
-use tower::service_fn;
+use tower::{ServiceExt, service_fn};
 use weft_proto::v1 as proto;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
 use weft_proto::v1::watch_service_client::WatchServiceClient;
@@ -136,6 +138,20 @@ impl Lone {
         };
         let reset = thread::Input::Applied(reset, None);
         self.inputs.send(reset).await.unwrap();
+    }
+
+    /// Why a call is refused that is known by its path.
+    pub(crate) async fn refused(&self, path: &str, message: &impl Message) -> Status {
+        let octets = message.encode_to_vec();
+        let mut body = vec![0];
+        body.extend(u32::try_from(octets.len()).unwrap().to_be_bytes());
+        body.extend(octets);
+        let request = http::Request::post(path)
+            .version(http::Version::HTTP_2)
+            .header("content-type", "application/grpc")
+            .body(axum::body::Body::from(body));
+        let answer = self.http.clone().oneshot(request.unwrap()).await.unwrap();
+        Status::from_header_map(answer.headers()).unwrap()
     }
 
     pub(crate) async fn generation(&mut self) -> Result<u64, Status> {

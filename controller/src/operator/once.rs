@@ -83,12 +83,6 @@ pub(super) fn id(text: &str, faults: &mut InvalidFabric) -> Option<RequestId> {
     id
 }
 
-/// The same of a text that is there, by itself.
-pub(super) fn uuid(text: &str) -> Result<RequestId, Status> {
-    let refused = || refusal::field("request_id", format_args!("{text:?} is not a UUID"));
-    parsed(text).ok_or_else(refused)
-}
-
 /// Reads a UUID. RFC 9562 §4.
 fn parsed(text: &str) -> Option<RequestId> {
     let groups: Vec<&str> = text.split('-').collect();
@@ -115,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_request_id_is_a_uuid() {
-        let read = uuid("f81d4fae-7dec-11d0-a765-00A0c91e6bf6").unwrap();
+        let read = parsed("f81d4fae-7dec-11d0-a765-00A0c91e6bf6").unwrap();
         assert_eq!(read.0[..4], [0xf8, 0x1d, 0x4f, 0xae]);
         assert_eq!(read.0[15], 0xf6);
         for bad in [

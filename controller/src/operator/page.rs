@@ -2,43 +2,21 @@
 
 use std::fmt::Display;
 
-use prost::Message;
-use tonic::Status;
-
-use super::refusal;
 use crate::fabric::fact::InvalidFabric;
+use prost::Message;
 
 pub(super) mod kept;
 pub(super) mod list;
 
-/// How many rows a page has that is asked for with `page_size`.
-///
-/// # Errors
-/// INVALID_ARGUMENT: it is negative.
-pub(super) fn size(wanted: i32) -> Result<usize, Status> {
+/// How many rows a page has that is asked for with `page_size`, which may be wrong.
+pub(super) fn size(wanted: i32, faults: &mut InvalidFabric) -> usize {
     match usize::try_from(wanted) {
-        Ok(0) => Ok(SIZE_DEFAULT),
-        Ok(size) => Ok(size.min(SIZE_MAX)),
-        Err(_) => Err(refusal::field("page_size", BELOW_0)),
-    }
-}
-
-/// Size of a page and what the last row of the page before was called, of which each may be wrong.
-///
-/// # Errors
-/// INVALID_ARGUMENT, as below and above.
-pub(super) fn asked<'a>(
-    list: &str,
-    wanted: i32,
-    token: &'a str,
-) -> Result<(usize, Option<&'a str>), Status> {
-    match (size(wanted), after(list, token)) {
-        (Err(_), Err(_)) => {
-            let mut faults = InvalidFabric::of("page_size", BELOW_0);
-            faults.fault("page_token", FOREIGN);
-            Err(refusal::invalid(&faults))
+        Ok(0) => SIZE_DEFAULT,
+        Ok(size) => size.min(SIZE_MAX),
+        Err(_) => {
+            faults.fault("page_size", "below 0");
+            SIZE_DEFAULT
         }
-        (size, after) => Ok((size?, after?)),
     }
 }
 
@@ -47,32 +25,32 @@ pub(super) fn token(list: &str, last: impl Display) -> String {
     format!("{list}/{last}")
 }
 
-/// What the last row of the page before was called; None for the first page.
-///
-/// # Errors
-/// INVALID_ARGUMENT: the token is of another list.
-pub(super) fn after<'a>(list: &str, token: &'a str) -> Result<Option<&'a str>, Status> {
+/// What the last row of the page before was called; None for the first page. The token may be of another list.
+pub(super) fn after<'a>(list: &str, token: &'a str, faults: &mut InvalidFabric) -> Option<&'a str> {
     if token.is_empty() {
-        return Ok(None);
+        return None;
     }
     let rest = token.strip_prefix(list);
     let last = rest.and_then(|rest| rest.strip_prefix('/'));
-    last.map(Some).ok_or_else(foreign)
+    if last.is_none() {
+        foreign(faults);
+    }
+    last
 }
 
-/// The same, read.
-///
-/// # Errors
-/// INVALID_ARGUMENT: the token is of another list, or of none.
+/// The same, read; the token may be of no list.
 pub(super) fn after_read<T>(
     list: &str,
     token: &str,
     read: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, Status> {
-    match after(list, token)? {
-        None => Ok(None),
-        Some(last) => read(last).map(Some).ok_or_else(foreign),
+    faults: &mut InvalidFabric,
+) -> Option<T> {
+    let last = after(list, token, faults)?;
+    let read = read(last);
+    if read.is_none() {
+        foreign(faults);
     }
+    read
 }
 
 /// What a token says of a place in a list that is complete up to `revision`: no page behind it is of an earlier one.
@@ -87,8 +65,8 @@ pub(super) fn place_read<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Opt
 }
 
 /// No answer of this list gave the token.
-pub(super) fn foreign() -> Status {
-    refusal::field("page_token", FOREIGN)
+pub(super) fn foreign(faults: &mut InvalidFabric) {
+    faults.fault("page_token", "not from an answer of this list");
 }
 
 /// Rows that are put on a page until it is full.
@@ -143,8 +121,6 @@ impl<T: Message> Page<T> {
     }
 }
 
-const BELOW_0: &str = "below 0";
-const FOREIGN: &str = "not from an answer of this list";
 const SIZE_DEFAULT: usize = 1000;
 /// A page is held, and answered in one message.
 const SIZE_MAX: usize = 10_000;
@@ -157,7 +133,6 @@ const FRAME_OCTETS: usize = 4;
 mod tests {
     use weft_proto::v1::Vni;
 
-    use super::super::lone::fields;
     use super::*;
 
     fn vni(vni: u32) -> Vni {
@@ -173,21 +148,26 @@ mod tests {
         assert_eq!(page.rows.len(), 2);
         let token = page.next("vnis", |row| row.vni.to_string());
         assert_eq!(token, "vnis/2");
-        assert_eq!(after("vnis", &token).unwrap(), Some("2"));
+        let mut faults = InvalidFabric::default();
+        assert_eq!(after("vnis", &token, &mut faults), Some("2"));
+        assert!(faults.is_empty());
         let page = Page::of(2, (1..3).map(vni));
         assert_eq!(page.next("vnis", |row| row.vni.to_string()), "");
     }
 
     #[test]
     fn a_token_of_another_list_is_refused() {
-        assert_eq!(after("vnis", "").unwrap(), None);
-        for token in ["vteps/2", "vnis", "vnisx/2", "2", "/"] {
-            let status = after("vnis", token).unwrap_err();
-            assert_eq!(status.code(), tonic::Code::InvalidArgument, "{token}");
+        let faults = |token| {
+            let mut faults = InvalidFabric::default();
+            let read = |text: &str| text.parse::<u32>().ok();
+            let after = after_read("vnis", token, read, &mut faults);
+            assert_eq!(after, None, "{token}");
+            faults.faults.len()
+        };
+        assert_eq!(faults(""), 0);
+        for token in ["vteps/2", "vnis", "vnisx/2", "2", "/", "vnis/x"] {
+            assert_eq!(faults(token), 1, "{token}");
         }
-        let both = asked("vnis", -1, "2").unwrap_err();
-        assert_eq!(fields(&both), ["page_size", "page_token"]);
-        assert!(after_read("vnis", "vnis/x", |it| it.parse::<u32>().ok()).is_err());
     }
 
     #[test]
@@ -217,10 +197,11 @@ mod tests {
 
     #[test]
     fn sizes_have_a_default_and_a_bound() {
-        assert_eq!(
-            [0, 7, i32::MAX].map(|it| size(it).unwrap()),
-            [1000, 7, 10_000]
-        );
-        assert!(size(-1).is_err());
+        let mut faults = InvalidFabric::default();
+        let sizes = [0, 7, i32::MAX].map(|it| size(it, &mut faults));
+        assert_eq!(sizes, [1000, 7, 10_000]);
+        assert!(faults.is_empty());
+        size(-1, &mut faults);
+        assert_eq!(faults.faults[0].field, "page_size");
     }
 }

@@ -101,8 +101,10 @@ impl peer_service_server::PeerService for Service {
     ) -> Answer<proto::ListPeersResponse> {
         permit(&request, Permission::ReadPeers)?;
         let request = request.into_inner();
-        let (size, after) = page::asked(LIST, request.page_size, &request.page_token)?;
-        let after = after.map(str::to_owned);
+        let mut faults = InvalidFabric::default();
+        let after = page::after(LIST, &request.page_token, &mut faults).map(str::to_owned);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
         let (counted, revision) = self.counted().await?;
         let rows = rows::rows(&self.tables.shared().reports(), &counted).into_iter();
         let rest = rows.skip_while(|row| {
@@ -168,7 +170,7 @@ impl peer_service_server::PeerService for Service {
             RefreshDirection::Unspecified => {
                 let reason = "REFRESH_DIRECTION_IN or REFRESH_DIRECTION_OUT";
                 faults.fault("direction", reason);
-                return Err(refusal::invalid(&faults));
+                Command::Reset
             }
         };
         refusal::check(&faults)?;

@@ -13,6 +13,8 @@ use super::page::{self, Page};
 use super::replicas::Addresses;
 use super::{Answer, agreed, header, look, off_the_runtime, refusal};
 use crate::daemon::switches::led::Led;
+use crate::fabric::fact::InvalidFabric;
+use crate::fabric::mode;
 use crate::fabric::topology::SwitchName;
 use crate::speaker::Shared;
 
@@ -68,7 +70,10 @@ impl plan_service_server::PlanService for Service {
     ) -> Answer<proto::ListLeafPlansResponse> {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
-        let after = page::after_read(leaf::PLANS, &request.page_token, leaf::place)?;
+        let mut faults = InvalidFabric::default();
+        let after = page::after_read(leaf::PLANS, &request.page_token, leaf::place, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
         if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
             && let Some(answer) = leader::if_there(leader.list_leaf_plans(request.clone()).await)
         {
@@ -78,8 +83,7 @@ impl plan_service_server::PlanService for Service {
             Some(name) => Some(self.leaf(name).await?),
             None => None,
         };
-        let (plan, size) = (self.led.plan(), page::size(request.page_size)?);
-        let covers = self.led.covers();
+        let (plan, covers) = (self.led.plan(), self.led.covers());
         let page = move || leaf::page(&plan, covers, only.as_ref(), after.as_ref(), size);
         let (leaf_plans, next_page_token) = off_the_runtime(page).await??;
         Ok(Response::new(proto::ListLeafPlansResponse {
@@ -115,11 +119,15 @@ impl plan_service_server::PlanService for Service {
     ) -> Answer<proto::ListLeafPlanDiffsResponse> {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
-        let after = page::after(leaf::DIFFS, &request.page_token)?.map(str::to_owned);
+        let mut faults = InvalidFabric::default();
+        let after = page::after(leaf::DIFFS, &request.page_token, &mut faults);
+        let after = after.map(str::to_owned);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.list_leaf_plan_diffs(request).await);
         }
-        let (led, size) = (self.led.clone(), page::size(request.page_size)?);
+        let led = self.led.clone();
         let page = move || leaf::diffs(&led, after.as_deref(), size);
         let (leaf_plan_diffs, next_page_token) = off_the_runtime(page).await??;
         Ok(Response::new(proto::ListLeafPlanDiffsResponse {
@@ -152,13 +160,16 @@ impl plan_service_server::PlanService for Service {
     ) -> Answer<proto::ListSwitchAgentsResponse> {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
-        let after = page::after(AGENTS, &request.page_token)?;
+        let mut faults = InvalidFabric::default();
+        let after = page::after(AGENTS, &request.page_token, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.list_switch_agents(request.clone()).await);
         }
         let rest = self.agents().into_iter();
         let rest = rest.filter(|row| after.is_none_or(|after| row.switch_name.as_str() > after));
-        let page = Page::of(page::size(request.page_size)?, rest);
+        let page = Page::of(size, rest);
         Ok(Response::new(proto::ListSwitchAgentsResponse {
             header: self.header(),
             next_page_token: page.next(AGENTS, |last| last.switch_name.clone()),
@@ -192,16 +203,39 @@ impl plan_service_server::PlanService for Service {
         }))
     }
 
-    async fn get_balance(
+    async fn list_leaf_balances(
         &self,
-        request: Request<proto::GetBalanceRequest>,
-    ) -> Answer<proto::GetBalanceResponse> {
+        request: Request<proto::ListLeafBalancesRequest>,
+    ) -> Answer<proto::ListLeafBalancesResponse> {
         permit(&request, Permission::ReadPlans)?;
+        let request = request.into_inner();
+        let mut faults = InvalidFabric::default();
+        let after = page::after(BALANCES, &request.page_token, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
         let (declared, _) = agreed::declared(&self.shared).await?;
         let (modes, index) = balance::modes(&self.shared.consensus).await?;
-        Ok(Response::new(proto::GetBalanceResponse {
+        let rows = balance::rows(&modes, declared.topology(), after.unwrap_or_default());
+        let page = Page::of(size, rows);
+        Ok(Response::new(proto::ListLeafBalancesResponse {
             header: Some(header::of(&self.shared, index)),
-            resource: Some(balance::to_message(&modes, declared.topology())),
+            next_page_token: page.next(BALANCES, |last| last.leaf_name.clone()),
+            leaf_balances: page.rows,
+            default_mode: mode::to_message(modes.of_others()).into(),
+        }))
+    }
+
+    async fn get_leaf_balance(
+        &self,
+        request: Request<proto::GetLeafBalanceRequest>,
+    ) -> Answer<proto::GetLeafBalanceResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let (declared, _) = agreed::declared(&self.shared).await?;
+        let leaf = balance::known(declared.topology(), &request.get_ref().leaf_name)?;
+        let (modes, index) = balance::modes(&self.shared.consensus).await?;
+        Ok(Response::new(proto::GetLeafBalanceResponse {
+            header: Some(header::of(&self.shared, index)),
+            resource: Some(balance::row(&modes, leaf)),
         }))
     }
 
@@ -216,9 +250,10 @@ impl plan_service_server::PlanService for Service {
         let (modes, _) = balance::modes(&self.shared.consensus).await?;
         Ok(Response::new(proto::SetBalanceResponse {
             header: Some(header::of(&self.shared, index)),
-            resource: Some(balance::to_message(&modes, topology)),
+            default_mode: mode::to_message(modes.of_others()).into(),
         }))
     }
 }
 
 const AGENTS: &str = "switch_agents";
+const BALANCES: &str = "leaf_balances";

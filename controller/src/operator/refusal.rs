@@ -48,6 +48,12 @@ pub(super) fn check(faults: &InvalidFabric) -> Result<(), Status> {
     }
 }
 
+/// What was read of a field, unless that or something else has a fault.
+pub(super) fn read<T>(read: Option<T>, faults: &InvalidFabric) -> Result<T, Status> {
+    let read = read.filter(|_| faults.is_empty());
+    read.ok_or_else(|| invalid(faults))
+}
+
 /// Fields that are wrong, as many as fit into the headers of an answer; the text has the first.
 pub(super) fn invalid(faults: &InvalidFabric) -> Status {
     let mut details = ErrorDetails::with_error_info("INVALID_FIELDS", DOMAIN, []);

@@ -14,8 +14,9 @@ use weft_store::Role;
 use super::access::{Permission, permit};
 use super::leader::Way;
 use super::page::{self, Page};
-use super::{Answer, header};
+use super::{Answer, header, refusal};
 use crate::consensus::Group;
+use crate::fabric::fact::InvalidFabric;
 use crate::speaker::Shared;
 
 /// Where every replica takes Raft messages, by id; empty if it does not say.
@@ -71,12 +72,16 @@ impl replica_service_server::ReplicaService for Service {
     ) -> Answer<proto::ListReplicasResponse> {
         permit(&request, Permission::ReadReplicas)?;
         let request = request.into_inner();
-        let after: Option<u64> = page::after_read(LIST, &request.page_token, |id| id.parse().ok())?;
+        let mut faults = InvalidFabric::default();
+        let read = |id: &str| id.parse().ok();
+        let after: Option<u64> = page::after_read(LIST, &request.page_token, read, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
         let group = self.shared.consensus.group().borrow().clone();
         let rows = rows(&group, &self.addresses, header::now());
         let rows = with_leader(rows, self.by_leader().await).into_iter();
         let rest = rows.filter(|row| after.is_none_or(|after| row.id > after));
-        let page = Page::of(page::size(request.page_size)?, rest);
+        let page = Page::of(size, rest);
         Ok(Response::new(proto::ListReplicasResponse {
             header: Some(header::own(&self.shared)),
             next_page_token: page.next(LIST, |last| last.id.to_string()),

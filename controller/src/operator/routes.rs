@@ -10,7 +10,7 @@ use weft_bgp::family::Family;
 use weft_bgp::table::Table;
 use weft_evpn::Vni;
 use weft_evpn::community::RouteTarget;
-use weft_proto::v1::{self as proto, RouteView, route_service_server};
+use weft_proto::v1::{self as proto, Consistency, RouteView, route_service_server};
 
 use self::explain::Sessions;
 use self::page::{Filter, Found, Wanted};
@@ -18,7 +18,7 @@ use self::row::{Name, Row};
 use super::access::{Permission, permit};
 use super::page::list::{First, List};
 use super::tables::Tables;
-use super::{Answer, family, off_the_runtime, refusal};
+use super::{Answer, family, field, off_the_runtime, refusal};
 use crate::fabric::fact::InvalidFabric;
 use crate::reflector::Reflector;
 
@@ -40,6 +40,9 @@ struct Asked {
     size: usize,
     /// Everything that is known of each path.
     full: bool,
+    consistency: Consistency,
+    /// What is wrong with it so far.
+    faults: InvalidFabric,
 }
 
 /// Routes of a page, the token of the next one, and up to where they are complete.
@@ -52,24 +55,25 @@ impl Service {
     }
 
     /// A page of the table of a family.
-    async fn of_family(&self, index: u64, family: Family, asked: Asked) -> Result<Listed, Status> {
+    async fn of_family(&self, family: Family, asked: Asked) -> Result<Listed, Status> {
         match family {
-            Family::IPV4_UNICAST => self.page(index, asked, Reflector::ipv4).await,
-            Family::IPV6_UNICAST => self.page(index, asked, Reflector::ipv6).await,
-            Family::RTC => self.page(index, asked, Reflector::rtc).await,
-            _ => self.page(index, asked, Reflector::evpn).await,
+            Family::IPV4_UNICAST => self.page(asked, Reflector::ipv4).await,
+            Family::IPV6_UNICAST => self.page(asked, Reflector::ipv6).await,
+            Family::RTC => self.page(asked, Reflector::rtc).await,
+            _ => self.page(asked, Reflector::evpn).await,
         }
     }
 
     async fn page<N: Row>(
         &self,
-        index: u64,
-        asked: Asked,
+        mut asked: Asked,
         table: fn(&Reflector) -> &Table<N>,
     ) -> Result<Listed, Status> {
-        let after = super::page::after(&page::list::<N>(), &asked.token)?;
-        let wanted = Wanted::new(asked.filter, after, asked.size);
-        let wanted = Arc::new(wanted.ok_or_else(super::page::foreign)?);
+        let (list, faults) = (page::list::<N>(), &mut asked.faults);
+        let after = super::page::after_read(&list, &asked.token, Wanted::<N>::place, faults);
+        refusal::check(faults)?;
+        let index = self.tables.catch_up(asked.consistency).await?;
+        let wanted = Arc::new(Wanted::new(asked.filter, after, asked.size));
         let (found, revision) = self.found(index, &wanted, table).await?;
         let shared = Arc::clone(self.tables.shared());
         let written = off_the_runtime(move || {
@@ -163,16 +167,20 @@ impl route_service_server::RouteService for Service {
     ) -> Answer<proto::ListRoutesResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
-        let family = family::read("family", request.family, Some(Family::L2VPN_EVPN))?;
-        let (filter, full) = wanted(&request, "")?;
+        let mut faults = InvalidFabric::default();
+        let evpn = Some(Family::L2VPN_EVPN);
+        let family = family::read("family", request.family, evpn, &mut faults);
+        let family = family.unwrap_or(Family::L2VPN_EVPN);
+        let (filter, full) = wanted(&request, "", &mut faults);
         let asked = Asked {
-            filter,
+            size: super::page::size(request.page_size, &mut faults),
+            consistency: field::consistency(request.consistency, &mut faults),
             token: request.page_token,
-            size: super::page::size(request.page_size)?,
+            filter,
             full,
+            faults,
         };
-        let index = self.tables.catch_up(request.consistency).await?;
-        let (routes, next_page_token, revision) = self.of_family(index, family, asked).await?;
+        let (routes, next_page_token, revision) = self.of_family(family, asked).await?;
         Ok(Response::new(proto::ListRoutesResponse {
             header: Some(self.tables.header(revision)),
             routes,
@@ -186,15 +194,16 @@ impl route_service_server::RouteService for Service {
     ) -> Answer<proto::GetRouteResponse> {
         permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
-        let family = family::read("family", request.family, Some(Family::L2VPN_EVPN))?;
         let mut faults = InvalidFabric::default();
+        let evpn = Some(Family::L2VPN_EVPN);
+        let family = family::read("family", request.family, evpn, &mut faults);
+        let family = family.unwrap_or(Family::L2VPN_EVPN);
         if request.key.is_empty() {
             faults.fault("key", "missing");
         }
         if family == Family::L2VPN_EVPN && request.rd.is_none() {
             faults.fault("rd", "missing; ListRoutes answers those of all");
         }
-        checked(faults)?;
         let name = Name::new(Some(request.key), request.rd);
         let text = name.to_string();
         let asked = Asked {
@@ -205,9 +214,10 @@ impl route_service_server::RouteService for Service {
             token: String::new(),
             size: 1,
             full: true,
+            consistency: field::consistency(request.consistency, &mut faults),
+            faults,
         };
-        let index = self.tables.catch_up(request.consistency).await?;
-        let (routes, _, revision) = self.of_family(index, family, asked).await?;
+        let (routes, _, revision) = self.of_family(family, asked).await?;
         let route = routes.into_iter().next();
         let missing = || {
             let reason = format!("there is no {text} in {family}");
@@ -224,9 +234,13 @@ impl route_service_server::RouteService for Service {
         request: Request<proto::ExportMrtRequest>,
     ) -> Answer<BoxStream<proto::ExportMrtResponse>> {
         permit(&request, Permission::ReadRoutes)?;
-        let families = request.into_inner().families.into_iter();
-        let families = families.map(|family| family::read("families", family, None));
-        let families: Vec<Family> = families.collect::<Result<_, _>>()?;
+        let mut faults = InvalidFabric::default();
+        let families = request.into_inner().families.into_iter().enumerate();
+        let families = families.filter_map(|(at, family)| {
+            family::read(&format!("families[{at}]"), family, None, &mut faults)
+        });
+        let families: Vec<Family> = families.collect();
+        refusal::check(&faults)?;
         let parts = export::export(self.tables.shared(), families);
         Ok(Response::new(Box::pin(parts)))
     }
@@ -236,17 +250,15 @@ impl route_service_server::RouteService for Service {
 pub(in crate::operator) fn wanted(
     request: &proto::ListRoutesRequest,
     before: &str,
-) -> Result<(Filter, bool), Status> {
-    let mut faults = InvalidFabric::default();
+    faults: &mut InvalidFabric,
+) -> (Filter, bool) {
+    let known = faults.faults.len();
     let route_type = request.route_type.map(|number| {
-        let known = u8::try_from(number).ok().filter(|number| *number > 0);
-        known.or_else(|| fault(&mut faults, "route_type", &number, "not 1 to 255"))
+        let read = u8::try_from(number).ok().filter(|number| *number > 0);
+        field::noted(read, "route_type", &number, "not 1 to 255", faults)
     });
-    let vni = request.vni.map(|number| {
-        let known = Vni::new(number).map(Vni::number);
-        known.or_else(|| fault(&mut faults, "vni", &number, "not a VNI"))
-    });
-    let mut read = Read(&mut faults);
+    let vni = request.vni.and_then(|vni| field::vni(vni, faults));
+    let mut read = Read(faults);
     let mac = read.text("mac", request.mac.as_ref(), "not a MAC address");
     let named = "neither an address nor a router id";
     let peer = read.text("peer", request.peer.as_ref(), named);
@@ -258,21 +270,14 @@ pub(in crate::operator) fn wanted(
         "not an address",
     );
     let ip = read.text("ip", request.ip.as_ref(), "not an address");
-    let full = match RouteView::try_from(request.view) {
-        Ok(RouteView::Full) => true,
-        Ok(RouteView::Basic | RouteView::Unspecified) => false,
-        Err(_) => {
-            faults.fault("view", format_args!("{:?} is not a view", request.view));
-            false
-        }
-    };
-    for fault in &mut faults.faults {
+    let view = RouteView::try_from(request.view).ok();
+    let view = field::noted(view, "view", &request.view, "not a view", faults);
+    for fault in faults.faults.iter_mut().skip(known) {
         fault.field.insert_str(0, before);
     }
-    checked(faults)?;
     let filter = Filter {
         route_type: route_type.flatten(),
-        vni: vni.flatten(),
+        vni: vni.map(Vni::number),
         mac,
         peer,
         route_targets: target.map(alike).unwrap_or_default(),
@@ -280,7 +285,7 @@ pub(in crate::operator) fn wanted(
         ip,
         name: Name::new(request.key.clone(), request.rd.clone()),
     };
-    Ok((filter, full))
+    (filter, view == Some(RouteView::Full))
 }
 
 /// Reads texts of a request, and keeps what is wrong with them.
@@ -288,21 +293,8 @@ struct Read<'a>(&'a mut InvalidFabric);
 
 impl Read<'_> {
     fn text<T: FromStr>(&mut self, field: &str, text: Option<&String>, kind: &str) -> Option<T> {
-        let text = text?;
-        let known = text.parse().ok();
-        known.or_else(|| fault(self.0, field, text, kind))
+        field::text(field, text?, kind, self.0)
     }
-}
-
-/// Says that a value is none of its kind; there is none, then.
-fn fault<T>(
-    faults: &mut InvalidFabric,
-    field: &str,
-    value: &dyn std::fmt::Debug,
-    kind: &str,
-) -> Option<T> {
-    faults.fault(field, format_args!("{value:?} is {kind}"));
-    None
 }
 
 /// The forms that are written as a route target is: an AS below 65536 has one of two octets and one of four.
@@ -317,13 +309,6 @@ fn alike(target: RouteTarget) -> Vec<ExtendedCommunity> {
     forms.map(RouteTarget::octets).collect()
 }
 
-fn checked(faults: InvalidFabric) -> Result<(), Status> {
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(refusal::invalid(&faults)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
 
@@ -336,12 +321,14 @@ mod tests {
                 peer: peer.map(str::to_owned),
                 ..proto::ListRoutesRequest::default()
             };
-            wanted(&request, "")
+            let mut faults = InvalidFabric::default();
+            let (filter, _) = wanted(&request, "", &mut faults);
+            refusal::check(&faults).map(|()| filter.peer)
         };
         for name in ["192.0.2.1", "2001:db8::1"] {
-            assert_eq!(asked(Some(name)).unwrap().0.peer, name.parse().ok());
+            assert_eq!(asked(Some(name)).unwrap(), name.parse().ok());
         }
-        assert_eq!(asked(None).unwrap().0.peer, None);
+        assert_eq!(asked(None).unwrap(), None);
         for name in ["leaf1", "192.0.2.256", "192.0.2.1 ", ""] {
             let status = asked(Some(name)).unwrap_err();
             assert_eq!(status.code(), tonic::Code::InvalidArgument);
@@ -362,9 +349,11 @@ mod tests {
             view: 9,
             ..proto::ListRoutesRequest::default()
         };
-        let status = wanted(&request, "").unwrap_err();
+        let mut faults = InvalidFabric::default();
+        wanted(&request, "", &mut faults);
+        let fields = faults.faults.iter().map(|fault| fault.field.as_str());
         assert_eq!(
-            crate::operator::lone::fields(&status),
+            fields.collect::<Vec<_>>(),
             [
                 "route_type",
                 "vni",

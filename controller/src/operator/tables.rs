@@ -49,18 +49,13 @@ impl Tables {
         self.look(0, Reflector::index).await
     }
 
-    /// Waits until this replica knows everything that was agreed before the call.
+    /// Waits until this replica knows everything that was agreed before the call, unless SERIALIZABLE is asked for.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: there is no such consistency. UNAVAILABLE: no majority.
-    pub(super) async fn catch_up(&self, consistency: i32) -> Result<u64, Status> {
-        match Consistency::try_from(consistency) {
-            Ok(Consistency::Serializable) => return Ok(0),
-            Ok(Consistency::Linearizable | Consistency::Unspecified) => {}
-            Err(_) => {
-                let reason = format_args!("{consistency} is not a consistency");
-                return Err(refusal::field("consistency", reason));
-            }
+    /// UNAVAILABLE: no majority.
+    pub(super) async fn catch_up(&self, consistency: Consistency) -> Result<u64, Status> {
+        if consistency == Consistency::Serializable {
+            return Ok(0);
         }
         let index = self.shared.consensus.read_index().await;
         index.ok_or_else(refusal::no_majority_to_read)

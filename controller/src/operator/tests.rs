@@ -208,6 +208,46 @@ async fn what_no_fabric_and_no_file_has_is_refused_with_a_reason() {
     lone.stop().await;
 }
 
+/// Size, token and consistency of a page, whatever it is a page of.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_of_a_list_is_named_at_once() {
+    let lone = Lone::start().await;
+    let paths = weft_proto::json::pool().services();
+    let mut lists = 0;
+    for service in paths.filter(|it| it.package_name() == "weft.v1") {
+        for method in service.methods().filter(|it| it.name().starts_with("List")) {
+            let mut message = prost_reflect::DynamicMessage::new(method.input());
+            let mut expected = std::collections::BTreeSet::new();
+            for (field, value) in [
+                ("page_size", prost_reflect::Value::I32(-1)),
+                (
+                    "page_token",
+                    prost_reflect::Value::String("nothing".to_owned()),
+                ),
+                ("consistency", prost_reflect::Value::EnumNumber(9)),
+                ("vni", prost_reflect::Value::U32(1 << 24)),
+                ("ip", prost_reflect::Value::String("leaf1".to_owned())),
+            ] {
+                if method.input().get_field_by_name(field).is_some() {
+                    message.set_field_by_name(field, value);
+                    expected.insert(field.to_owned());
+                }
+            }
+            let path = format!("/{}/{}", service.full_name(), method.name());
+            let refused = lone.refused(&path, &message).await;
+            let named: std::collections::BTreeSet<_> = fields(&refused).into_iter().collect();
+            assert_eq!(named, expected, "{path}");
+            assert!(
+                named.contains("page_size") && named.contains("page_token"),
+                "{path}"
+            );
+            lists += 1;
+        }
+    }
+    assert!(lists >= 15, "{lists}");
+    lone.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_named_field_by_field() {
     let lone = Lone::start().await;
@@ -269,10 +309,10 @@ async fn a_mode_is_set_and_read_at_its_revision() {
     )
     .unwrap();
     let changed = set.header.unwrap().revision;
-    let read = ask!(plans, get_balance, GetBalanceRequest {}).unwrap();
+    assert_eq!(set.default_mode(), proto::BalanceMode::On);
+    let read = ask!(plans, list_leaf_balances, ListLeafBalancesRequest {}).unwrap();
+    assert_eq!(read.default_mode(), proto::BalanceMode::On);
     assert!(read.header.unwrap().revision >= changed);
-    let balance = read.resource.unwrap();
-    assert_eq!(balance.default_mode(), proto::BalanceMode::On);
     lone.stop().await;
 }
 

@@ -26,7 +26,7 @@ use super::tables::Tables;
 use super::{Answer, header, look, refusal};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
-use crate::fabric::fact::Kind;
+use crate::fabric::fact::{InvalidFabric, Kind};
 use crate::reflector::history::{Compacted, History};
 use crate::reflector::news::News;
 use crate::speaker::Shared;
@@ -99,9 +99,14 @@ impl watch_service_server::WatchService for Service {
             permit(&request, Permission::ReadPeers)?;
         }
         let mut request = request.into_inner();
-        let filter = Filter::read(&request)?;
-        let mut routes = Routes::read(request.routes.take())?;
-        let progress = progress(request.progress_interval)?;
+        let mut faults = InvalidFabric::default();
+        let filter = Filter::read(&request, &mut faults);
+        let mut routes = Routes::read(request.routes.take(), &mut faults);
+        let progress = progress(request.progress_interval, &mut faults);
+        if let Some(peers) = &request.peers {
+            peers::check(peers, &mut faults);
+        }
+        refusal::check(&faults)?;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| refusal::too_many_watchers(WATCHERS_MAX))?;
         let peers = match request.peers.take() {
@@ -282,12 +287,22 @@ impl Watcher {
                 let oldest = it.oldest;
                 End::Refused(refusal::revision_compacted(oldest))
             })?;
-            // Routes of one look may be many.
+            // Routes of one look may be many, and so may peers.
             let mut routes = parts(std::mem::take(&mut answer.route_changes));
             answer.route_changes = routes.pop().unwrap_or_default();
             for route_changes in routes {
                 self.send(proto::WatchResponse {
                     route_changes,
+                    ..proto::WatchResponse::default()
+                })
+                .await?;
+            }
+            let mut peers = parts(std::mem::take(&mut answer.peer_changes));
+            answer.peer_changes = peers.pop().unwrap_or_default();
+            for peer_changes in peers {
+                self.send(proto::WatchResponse {
+                    peer_changes,
+                    peer_snapshot: answer.peer_snapshot,
                     ..proto::WatchResponse::default()
                 })
                 .await?;
@@ -404,15 +419,15 @@ fn gathered(mut bell: watch::Receiver<()>) -> watch::Sender<()> {
     sender
 }
 
-/// As many routes at a time as fit into an answer.
-fn parts(changes: Vec<proto::RouteChange>) -> Vec<Vec<proto::RouteChange>> {
+/// As many changes at a time as fit into an answer.
+fn parts<T: prost::Message>(changes: Vec<T>) -> Vec<Vec<T>> {
     let (mut parts, mut octets) = (Vec::new(), PART_OCTETS);
     for change in changes {
         if octets >= PART_OCTETS {
             parts.push(Vec::new());
             octets = 0;
         }
-        octets += prost::Message::encoded_len(&change);
+        octets += change.encoded_len();
         if let Some(part) = parts.last_mut() {
             part.push(change);
         }
@@ -435,17 +450,17 @@ async fn leaderless(mut group: watch::Receiver<Group>) {
 }
 
 /// Reads how long a client wants to hear nothing at most.
-fn progress(wanted: Option<prost_types::Duration>) -> Result<Duration, Status> {
-    let Some(wanted) = wanted else {
-        return Ok(PROGRESS);
-    };
-    let read = Duration::try_from(wanted).ok();
+fn progress(wanted: Option<prost_types::Duration>, faults: &mut InvalidFabric) -> Duration {
+    let read = wanted.map_or(Ok(PROGRESS), Duration::try_from).ok();
     let read = read.filter(|read| (PROGRESS_MIN..=PROGRESS_MAX).contains(read));
-    read.ok_or_else(|| refusal::field("progress_interval", "not between 0.1 s and 1 h"))
+    read.unwrap_or_else(|| {
+        faults.fault("progress_interval", "not between 0.1 s and 1 h");
+        PROGRESS
+    })
 }
 
 /// Each takes a task and some KiB.
-const WATCHERS_MAX: usize = 10_000;
+pub(in crate::operator) const WATCHERS_MAX: usize = 10_000;
 /// Answers that wait for a client beside those that its connection holds.
 const ANSWERS_MAX: usize = 1;
 /// Changes of an answer, unless one revision has more.
@@ -453,7 +468,8 @@ const CHANGES_MAX: usize = 500;
 /// Octets of a part of a snapshot, about.
 const PART_OCTETS: usize = 1 << 18;
 /// A client that takes nothing for so long is cut.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(in crate::operator) const PATIENCE: Duration =
+    Duration::from_secs(if cfg!(test) { 2 } else { 30 });
 /// What is added to the time from a commit to a client at most, so that thousands of changes a second are some hundred
 /// answers.
 const GATHERED: Duration = Duration::from_millis(20);

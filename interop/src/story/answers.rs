@@ -64,7 +64,7 @@ fn of(line: &str) -> Option<Shape> {
 const ANSWERS: &[([&str; 2], &str, bool)] = &[
     (["agent", "list"], "SwitchAgent", true),
     (["agent", "show"], "SwitchAgent", false),
-    (["balance", "show"], "Balance", false),
+    (["balance", "list"], "LeafBalance", true),
     (["host", "list"], "HostAddress", true),
     (["link", "list"], "Link", true),
     (["link", "show"], "Link", false),

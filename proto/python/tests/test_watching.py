@@ -258,8 +258,11 @@ class Watches(unittest.TestCase):
             ),
             # The connection died, not the replica: counters alone are no change.
             stream(peers(1, 5, peer("a", CREATED, count=9), peer("b", CREATED, asn=64497, count=9), snapshot=True)),
+            # A part that the next stream does not go on with.
+            stream(watch_pb2.WatchResponse(peer_changes=[peer("d", CREATED)], peer_snapshot=True)),
             stream(
-                peers(2, 6, peer("b", CREATED, asn=64497), peer("c", CREATED), snapshot=True),
+                watch_pb2.WatchResponse(peer_changes=[peer("b", CREATED, asn=64497)], peer_snapshot=True),
+                peers(2, 6, peer("c", CREATED), snapshot=True),
                 peers(2, 7, peer("c", DELETED), peer("x", DELETED)),
             ),
             after=3,

@@ -348,20 +348,45 @@ impl plan_server::PlanService for Replica {
         &self,
         request: Request<proto::SetBalanceRequest>,
     ) -> Answer<proto::SetBalanceResponse> {
-        let leaf = proto::LeafBalance {
-            leaf_name: request.get_ref().leaf_name().to_owned(),
-            mode: request.get_ref().mode,
-            has_own_mode: true,
-            agent_address: Some("192.0.2.11:9340".to_owned()),
-        };
-        let balance = proto::Balance {
-            leaves: vec![leaf],
-            ..proto::Balance::default()
-        };
         Ok(Response::new(proto::SetBalanceResponse {
             header: header(1),
-            resource: Some(balance),
+            default_mode: request.get_ref().mode,
         }))
+    }
+
+    async fn list_leaf_balances(
+        &self,
+        _: Request<proto::ListLeafBalancesRequest>,
+    ) -> Answer<proto::ListLeafBalancesResponse> {
+        Ok(Response::new(proto::ListLeafBalancesResponse {
+            header: header(1),
+            leaf_balances: vec![leaf_balance("leaf1")],
+            ..proto::ListLeafBalancesResponse::default()
+        }))
+    }
+
+    async fn get_leaf_balance(
+        &self,
+        request: Request<proto::GetLeafBalanceRequest>,
+    ) -> Answer<proto::GetLeafBalanceResponse> {
+        Ok(Response::new(proto::GetLeafBalanceResponse {
+            header: header(1),
+            resource: Some(leaf_balance(&request.get_ref().leaf_name)),
+        }))
+    }
+}
+
+/// A leaf that is on, or leaf2, which is off.
+fn leaf_balance(leaf_name: &str) -> proto::LeafBalance {
+    let mode = match leaf_name {
+        "leaf2" => proto::BalanceMode::Off,
+        _ => proto::BalanceMode::On,
+    };
+    proto::LeafBalance {
+        leaf_name: leaf_name.to_owned(),
+        mode: mode.into(),
+        has_own_mode: true,
+        agent_address: Some("192.0.2.11:9340".to_owned()),
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn link(link: &v1::Link, field: &str, faults: &mut InvalidFabric) {
         apart(a, b, field, faults);
     }
     if link.capacity_bps == 0 {
-        faults.fault(below(field, "capacity_bps"), "0");
+        faults.fault(below(field, "capacity_bps"), "missing, or 0");
     }
     labels(&link.labels, field, faults);
 }

@@ -124,7 +124,10 @@ fn optional(text: &str, field: &str, faults: &mut InvalidFabric) -> Option<IpAdd
 fn address(text: &str, field: &str, faults: &mut InvalidFabric) -> Option<IpAddr> {
     let address = text.parse().ok();
     if address.is_none() {
-        faults.fault(field, format_args!("{text:?} is not an IP address"));
+        match text {
+            "" => faults.fault(field, "missing"),
+            text => faults.fault(field, format_args!("{text:?} is not an IP address")),
+        }
     }
     address
 }

@@ -476,7 +476,10 @@ mod tests {
             },
             "links[0].b.switch_name: \"spine1\" is at both ends",
         ),
-        (|f| f.links[0].capacity_bps = 0, "links[0].capacity_bps: 0"),
+        (
+            |f| f.links[0].capacity_bps = 0,
+            "links[0].capacity_bps: missing, or 0",
+        ),
         (
             |f| f.links[0].admin_state = 9,
             "links[0].admin_state: neither up nor down",

@@ -27,6 +27,8 @@ struct Wanted {
     generation: Option<u64>,
     /// What its client calls it.
     id: Option<RequestId>,
+    /// What is wrong beside the declaration.
+    faults: InvalidFabric,
 }
 
 impl Wanted {
@@ -34,13 +36,12 @@ impl Wanted {
     async fn read(mut stream: Streaming<proto::ApplyFabricRequest>) -> Result<Self, Status> {
         let first = stream.message().await.map_err(refusal::unread)?;
         let first = first.ok_or_else(|| refusal::field("display_name", "missing"))?;
+        let mut faults = InvalidFabric::default();
         let mut wanted = Self {
             validate_only: first.validate_only,
             generation: first.generation,
-            id: match first.request_id.as_str() {
-                "" => None,
-                text => Some(once::uuid(text)?),
-            },
+            id: once::id(&first.request_id, &mut faults),
+            faults,
             declaration: Declaration {
                 display_name: first.display_name.clone(),
                 ..Declaration::default()
@@ -170,7 +171,10 @@ struct Application {
 impl Application {
     async fn new(wanted: Wanted, mark: u64) -> Result<Self, Status> {
         let checked = off_the_runtime(move || {
-            let target = Topology::new(&wanted.declaration)?;
+            let mut faults = wanted.faults;
+            let target = Topology::new(&wanted.declaration);
+            let target = target.map_err(|found| faults.faults.extend(found.faults));
+            let target = target.ok().filter(|_| faults.is_empty()).ok_or(faults)?;
             let id = wanted.id.filter(|_| !wanted.validate_only);
             Ok(Self {
                 id: id.map(|id| (id, content(&target))),

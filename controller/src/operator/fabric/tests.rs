@@ -359,7 +359,7 @@ async fn every_fault_of_a_change_is_named_at_once() {
     let refused = lone.client.get_link(none).await.unwrap_err();
     assert_eq!(fields(&refused), ["name"]);
     let both = lone.hosts(-1, "links/h2").await.unwrap_err();
-    assert_eq!(fields(&both), ["page_size", "page_token"]);
+    assert_eq!(fields(&both), ["page_token", "page_size"]);
     assert_eq!(lone.generation().await.unwrap(), 0);
     lone.stop().await;
 }

@@ -7,6 +7,7 @@ use tonic::Status;
 use tonic::transport::server::TcpConnectInfo;
 
 use super::super::refusal;
+use crate::fabric::fact::InvalidFabric;
 
 /// What the port lets in.
 #[derive(Clone, Debug)]
@@ -66,6 +67,17 @@ fn host(request: &Parts) -> Option<String> {
     let authority = request.uri.authority().map(|it| it.as_str().to_owned());
     let header = request.headers.get(header::HOST);
     authority.or_else(|| Some(header?.to_str().ok()?.to_owned()))
+}
+
+/// Notes conditions of HTTP that a change would not be held to.
+pub(super) fn conditions(headers: &HeaderMap, faults: &mut InvalidFabric) {
+    for name in [header::IF_MATCH, header::IF_UNMODIFIED_SINCE] {
+        if headers.contains_key(&name) {
+            let reason =
+                "not looked at; a PATCH has the field etag in its body, a DELETE in its query";
+            faults.fault(name, reason);
+        }
+    }
 }
 
 /// Whether it is JSON, if its method carries something: a form of a foreign page cannot be.

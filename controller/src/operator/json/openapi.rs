@@ -66,12 +66,18 @@ impl Book {
         });
         let schema = match route.body.as_str() {
             "" => None,
-            "*" => Some(self.body(route)),
+            "*" => Some((self.body(route), method.input())),
             name => {
                 let field = method.input().get_field_by_name(name);
-                field.map(|field| self.field(&field))
+                let inner = field.and_then(|field| field.kind().as_message().cloned());
+                inner.map(|inner| (self.message(&inner), inner))
             }
         };
+        // What changes is a part of a resource.
+        let schema = schema.map(|(schema, message)| match route.verb {
+            "PATCH" => schema,
+            _ => self.with_required(schema, &message, route),
+        });
         if let Some(schema) = schema {
             operation["requestBody"] = json!({
                 "required": route.body != "*",
@@ -97,10 +103,45 @@ impl Book {
         json!({"type": "object", "properties": fields, "additionalProperties": false})
     }
 
+    /// The schema of a body with the fields that cannot be left out.
+    fn with_required(&mut self, schema: Value, body: &MessageDescriptor, route: &Route) -> Value {
+        let in_path: Vec<_> = route.path_fields().collect();
+        match self.required(body, &in_path) {
+            Some(required) => json!({"allOf": [schema, required]}),
+            None => schema,
+        }
+    }
+
+    /// Which fields of a message cannot be left out, whatever else is known of them; None: each can be.
+    fn required(&mut self, message: &MessageDescriptor, given: &[&str]) -> Option<Value> {
+        let (mut names, mut inner) = (Vec::new(), Map::new());
+        for field in message.fields().filter(|it| !given.contains(&it.name())) {
+            if self.is_required(&field) {
+                names.push(field.name().to_owned());
+            }
+            let below = field.kind();
+            let below = below.as_message().filter(|_| !field.is_map());
+            if let Some(required) = below.and_then(|below| self.required(below, &[])) {
+                let schema = match field.is_list() {
+                    true => json!({"items": required}),
+                    false => required,
+                };
+                inner.insert(field.name().to_owned(), schema);
+            }
+        }
+        let is_any = !names.is_empty() || !inner.is_empty();
+        is_any.then(|| json!({"required": names, "properties": inner}))
+    }
+
+    /// Whether the contract says that a field cannot be left out, without a condition.
+    fn is_required(&mut self, field: &FieldDescriptor) -> bool {
+        let text = self.text(&field.parent_message().parent_file(), field.path());
+        text.starts_with("REQUIRED. ") || text.ends_with(" REQUIRED.")
+    }
+
     fn responses(&mut self, method: &MethodDescriptor) -> Value {
         let schema = self.message(&method.output());
-        let streams = method.is_server_streaming() && !method.is_client_streaming();
-        let content = match streams {
+        let content = match streams(method) {
             false => json!({"application/json": {"schema": schema}}),
             true => json!({"text/event-stream": {"schema": {
                 "type": "string",
@@ -132,6 +173,12 @@ impl Book {
             for field in fields {
                 self.query(&field, "", route, &mut parameters);
             }
+        }
+        if streams(&route.method) {
+            parameters.push(json!({
+                "name": "Last-Event-ID", "in": "header", "description": LAST_EVENT_ID,
+                "schema": {"type": "string", "pattern": "^[0-9]{1,19}$"},
+            }));
         }
         parameters
     }
@@ -166,8 +213,9 @@ impl Book {
             }
             return;
         }
+        let several = if field.is_list() { SEVERAL } else { "" };
         parameters.push(json!({
-            "name": name, "in": "query", "description": description,
+            "name": name, "in": "query", "description": format!("{description}{several}"),
             "schema": self.parameter(field),
         }));
     }
@@ -325,6 +373,11 @@ fn nested(message: &MessageDescriptor, path: &str) -> Option<FieldDescriptor> {
     }
 }
 
+/// Whether the answers of a call are events.
+fn streams(method: &MethodDescriptor) -> bool {
+    method.is_server_streaming() && !method.is_client_streaming()
+}
+
 /// The name of a schema.
 fn short(full_name: &str) -> String {
     let name = full_name.strip_prefix("weft.v1.").unwrap_or(full_name);
@@ -357,5 +410,16 @@ fn error() -> Value {
 
 const CONVENTIONS: &str = "The API of weft, a replicated BGP EVPN reflector and fabric controller. Any replica takes any call. \
     Fields have the names of the contract weft.v1, numbers are numbers, times are RFC 3339, spans of time seconds with an \"s\" behind \
-    them, and a field that is absent is not there. A change is application/json, and is made once for each request_id. \
-    gRPC with the same services answers at the same port.";
+    them, and a field that is absent is not there. A change is application/json of 1 MiB at most, a whole fabric of 128 MiB, and \
+    is made once for each request_id.\n\n\
+    In a path a `/` within a name is written `%2F`: `Ethernet1/1` is `Ethernet1%2F1`. A parameter that is a list is there once \
+    for each element. What a method of gRPC takes or answers as a stream of parts is one body here.\n\n\
+    gRPC answers at the same port: an operation `FabricService_GetLink` is the method `/weft.v1.FabricService/GetLink`, with the \
+    fields of its path, query and body in one message, and the server has reflection, v1 and v1alpha.\n\n\
+    Beside what a service documents, HTTP has these reasons: NO_SUCH_PATH (404); UNKNOWN_METHOD (405): the path takes other \
+    methods; NOT_JSON (415); FOREIGN_HOST (403): the replica is called by a name that is none of `hosts`; FOREIGN_ORIGIN (403): a \
+    page of another site calls; INSECURE (403): the client is not on this machine, and the replica does not say `insecure`. \
+    NOT_GRPC is for paths of gRPC alone.";
+const SEVERAL: &str = " May be there several times.";
+const LAST_EVENT_ID: &str = "The id of the last event that was heard, as a browser sends it: the stream goes on after it, whatever \
+    after_revision says.";

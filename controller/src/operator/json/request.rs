@@ -5,20 +5,25 @@ use serde_json::{Map, Value};
 use tonic::Status;
 
 use super::super::refusal;
+use super::check;
 use super::route::{Route, decoded};
+use crate::fabric::fact::{FieldFault, InvalidFabric};
 
 /// The message that a request means.
 ///
 /// # Errors
-/// INVALID_ARGUMENT with the field at fault.
+/// INVALID_ARGUMENT with every field at fault.
 pub(super) fn read(
     route: &Route,
     path_fields: &[(&str, String)],
     query: &str,
     body: &[u8],
+    mut faults: InvalidFabric,
 ) -> Result<DynamicMessage, Status> {
     let kind = route.method.input();
+    checked(route, &kind, body, &mut faults)?;
     if path_fields.is_empty() && query.is_empty() && route.body == "*" && !body.is_empty() {
+        refusal::check(&faults)?;
         // A whole fabric is not written into a tree first.
         let mut text = serde_json::Deserializer::from_slice(body);
         let options = prost_reflect::DeserializeOptions::new().deny_unknown_fields(true);
@@ -26,32 +31,63 @@ pub(super) fn read(
         let read = read.and_then(|message| text.end().map(|()| message));
         return read.map_err(|error| not_read(&error));
     }
-    let mut request = match (route.body.as_str(), body.is_empty()) {
-        ("", false) => return Err(refusal::field("body", "this call takes none")),
-        ("" | "*", true) => Map::new(),
-        ("*", false) => object(body)?,
-        (field, false) => Map::from_iter([(field.to_owned(), Value::Object(object(body)?))]),
-        (field, true) => return Err(refusal::field(field, "the body is empty")),
+    let mut request = match route.body.as_str() {
+        _ if body.is_empty() || !faults.is_empty() => Map::new(),
+        "*" => object(body)?,
+        field => Map::from_iter([(field.to_owned(), Value::Object(object(body)?))]),
     };
-    for (name, text) in query_fields(query)? {
-        if route.body == "*" || route.path_fields().any(|it| it == name) {
-            return Err(unknown(&name));
+    let query = query_fields(query, &mut faults);
+    let query = query.iter().map(|(name, text)| (name.as_str(), text));
+    let path = path_fields.iter().map(|(name, text)| (*name, text));
+    let query = query.map(|pair| (pair, Origin::Query));
+    for ((name, text), origin) in query.chain(path.map(|pair| (pair, Origin::Path))) {
+        let put = match origin {
+            Origin::Query if !is_parameter(route, name) => Err(unknown(name)),
+            Origin::Query | Origin::Path => put(&mut request, &kind, name, text, origin),
+        };
+        if let Err(fault) = put {
+            faults.fault(fault.field, fault.reason);
         }
-        let in_body = name.split('.').next() == Some(route.body.as_str());
-        if in_body && !route.body.is_empty() {
-            return Err(unknown(&name));
-        }
-        put(&mut request, &kind, &name, &text, Origin::Query)?;
     }
-    for (name, text) in path_fields {
-        put(&mut request, &kind, name, text, Origin::Path)?;
-    }
+    refusal::check(&faults)?;
     weft_proto::json::read(kind, Value::Object(request)).map_err(|error| not_read(&error))
 }
 
-/// Whether a request may have a body.
-pub(super) fn takes_body(route: &Route) -> bool {
-    !route.body.is_empty()
+/// Notes what is wrong with a body.
+///
+/// # Errors
+/// It is no JSON.
+fn checked(
+    route: &Route,
+    kind: &MessageDescriptor,
+    body: &[u8],
+    faults: &mut InvalidFabric,
+) -> Result<(), Status> {
+    let checked = match (route.body.as_str(), body.is_empty()) {
+        ("", false) => {
+            faults.fault("body", "this call takes none");
+            Ok(())
+        }
+        ("" | "*", true) => Ok(()),
+        ("*", false) => check::check(kind, body, "", faults),
+        (field, true) => {
+            faults.fault(field, "the body is empty");
+            Ok(())
+        }
+        (field, false) => {
+            let inner = kind.get_field_by_name(field).map(|field| field.kind());
+            let inner = inner.as_ref().and_then(Kind::as_message);
+            let inner = inner.ok_or_else(refusal::defect)?;
+            check::check(inner, body, field, faults)
+        }
+    };
+    checked.map_err(|error| not_read(&error))
+}
+
+/// Whether a query may name a field: what stands in the path or the body does not.
+fn is_parameter(route: &Route, name: &str) -> bool {
+    let in_body = name.split('.').next() == Some(route.body.as_str());
+    route.body != "*" && !route.path_fields().any(|it| it == name) && !in_body
 }
 
 /// The first message, and those that follow it where the call takes a stream: lists divided, so that none is too long.
@@ -91,7 +127,7 @@ fn put(
     name: &str,
     text: &str,
     origin: Origin,
-) -> Result<(), Status> {
+) -> Result<(), FieldFault> {
     let (mut here, mut kind) = (request, kind.clone());
     let mut steps = name.split('.').peekable();
     while let Some(step) = steps.next() {
@@ -109,7 +145,7 @@ fn put(
             .entry(step)
             .or_insert_with(|| Value::Object(Map::new()));
         let Value::Object(place) = place else {
-            return Err(refusal::field(name, "its message is no object"));
+            return Err(fault(name, "its message is no object"));
         };
         (here, kind) = (place, inner);
     }
@@ -122,7 +158,7 @@ fn put_value(
     name: &str,
     text: &str,
     origin: Origin,
-) -> Result<(), Status> {
+) -> Result<(), FieldFault> {
     if field.is_map() {
         return Err(unknown(name));
     }
@@ -139,54 +175,34 @@ fn put_value(
         // The path says which; a body may repeat it, and say nothing else.
         Some(other) if origin == Origin::Path && other == value => Ok(()),
         Some(Value::String(other)) if origin == Origin::Path && other.is_empty() => Ok(()),
-        Some(_) if origin == Origin::Path => {
-            Err(refusal::field(name, "the path and the body differ"))
-        }
-        Some(_) => Err(refusal::field(name, "it is there twice")),
+        Some(_) if origin == Origin::Path => Err(fault(name, "the path and the body differ")),
+        Some(_) => Err(fault(name, "it is there twice")),
         None => Ok(()),
     }
 }
 
 /// The text of a value as JSON has it.
-fn scalar(field: &FieldDescriptor, name: &str, text: &str) -> Result<Value, Status> {
-    let bad = |what: &str| {
-        let text: String = text.chars().take(SHOWN).collect();
-        refusal::field(name, format_args!("{text:?} is not {what}"))
-    };
-    Ok(match field.kind() {
-        Kind::String => Value::from(text),
-        Kind::Bool => Value::from(text.parse::<bool>().map_err(|_| bad("true or false"))?),
-        Kind::Uint32 | Kind::Fixed32 => Value::from(
-            text.parse::<u32>()
-                .map_err(|_| bad("a number below 2^32"))?,
-        ),
-        Kind::Uint64 | Kind::Fixed64 => Value::from(
-            text.parse::<u64>()
-                .map_err(|_| bad("a number below 2^64"))?,
-        ),
-        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Value::from(
-            text.parse::<i32>()
-                .map_err(|_| bad("a number of 32 bits"))?,
-        ),
-        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Value::from(
-            text.parse::<i64>()
-                .map_err(|_| bad("a number of 64 bits"))?,
-        ),
-        Kind::Enum(kind) => match text.parse::<i32>() {
-            Ok(number) => Value::from(number),
-            Err(_) if kind.get_value_by_name(text).is_some() => Value::from(text),
-            Err(_) => return Err(bad(&format!("a value of {}", kind.name()))),
-        },
+fn scalar(field: &FieldDescriptor, name: &str, text: &str) -> Result<Value, FieldFault> {
+    let kind = field.kind();
+    let value = match &kind {
         Kind::Message(kind) if kind.full_name() == "google.protobuf.FieldMask" => {
-            Value::from(camel_case(text))
+            return Ok(Value::from(camel_case(text)));
         }
-        Kind::Message(kind) if well_known(&kind) => Value::from(text),
         // There, and empty: "peers" alone asks for all peers.
-        Kind::Message(_) if text.is_empty() => Value::Object(Map::new()),
-        Kind::Message(_) | Kind::Bytes | Kind::Double | Kind::Float => {
-            return Err(unknown(name));
+        Kind::Message(kind) if !well_known(kind) && text.is_empty() => {
+            return Ok(Value::Object(Map::new()));
         }
-    })
+        Kind::Message(kind) if !well_known(kind) => return Err(unknown(name)),
+        Kind::Bytes | Kind::Double | Kind::Float => return Err(unknown(name)),
+        Kind::Bool if matches!(text, "true" | "false") => return Ok(Value::from(text == "true")),
+        // One without a name.
+        Kind::Enum(_) if text.parse::<i32>().is_ok() => Value::from(text.parse::<i32>().ok()),
+        _ => Value::from(text),
+    };
+    match check::text_fault(&kind, text).filter(|_| value.is_string()) {
+        None => Ok(value),
+        Some(reason) => Err(fault(name, reason)),
+    }
 }
 
 /// A message that JSON has as a text.
@@ -214,13 +230,16 @@ fn camel_case(paths: &str) -> String {
 }
 
 /// Names and values of a query.
-fn query_fields(query: &str) -> Result<Vec<(String, String)>, Status> {
+fn query_fields(query: &str, faults: &mut InvalidFabric) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let pairs = pairs.map(|pair| {
+    let pairs = pairs.filter_map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let text = |it: &str| decoded(&it.replace('+', " "));
         let pair = text(name).zip(text(value));
-        pair.ok_or_else(|| refusal::field("query", "an escape in it is no text"))
+        if pair.is_none() {
+            faults.fault("query", "an escape in it is no text");
+        }
+        pair
     });
     pairs.collect()
 }
@@ -229,24 +248,24 @@ fn object(body: &[u8]) -> Result<Map<String, Value>, Status> {
     serde_json::from_slice(body).map_err(|error| not_read(&error))
 }
 
-fn unknown(name: &str) -> Status {
+fn unknown(name: &str) -> FieldFault {
     let name: String = name.chars().take(SHOWN).collect();
-    refusal::field(&name, "this call has no such parameter")
+    fault(&name, "this call has no such parameter")
 }
 
-/// What cannot be read, with the field that the reason names between quotes.
+fn fault(field: &str, reason: impl Into<String>) -> FieldFault {
+    FieldFault {
+        field: field.to_owned(),
+        reason: reason.into(),
+    }
+}
+
+/// What is no JSON, or passes the check and cannot be read.
 fn not_read(error: &serde_json::Error) -> Status {
-    let reason: String = error.to_string().chars().take(LONGEST_REASON).collect();
-    let named = reason
-        .split('\'')
-        .nth(1)
-        .or_else(|| reason.split('`').nth(1));
-    let field = named.unwrap_or("body").to_owned();
-    refusal::field(&field, reason)
+    refusal::field("body", error)
 }
 
 /// Some hundred octets each: well below the longest message that the API takes.
 const PART_ITEMS: usize = 2_000;
 /// Letters of a foreign text that a refusal repeats.
 const SHOWN: usize = 64;
-const LONGEST_REASON: usize = 300;

@@ -5,34 +5,39 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
 
+use tonic::Status;
+
+use super::super::{off_the_runtime, refusal};
 use super::answer;
 use super::call::Answers;
+use crate::fabric::fact::InvalidFabric;
 
-/// What a browser that comes back heard last, as the parameter of the call that goes on after it.
-pub(super) fn resumed(headers: &HeaderMap) -> Option<String> {
-    let last = headers.get("last-event-id")?.to_str().ok()?;
-    last.parse::<u64>().ok()?;
-    Some(last.to_owned())
+/// What a client that comes back heard last: the call goes on after it, whatever its query says.
+pub(super) fn resumed(headers: &HeaderMap, faults: &mut InvalidFabric) -> Option<u64> {
+    let last = headers.get("last-event-id")?.as_bytes();
+    let digits = std::str::from_utf8(last).ok();
+    let digits = digits.filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
+    let revision = digits.and_then(|it| it.parse().ok());
+    if revision.is_none() {
+        faults.fault("Last-Event-ID", "not the id of an event");
+    }
+    revision
 }
 
 /// Each message as an event: its revision is the event's id. A refusal is the last event, of type `status`.
 pub(super) fn events(answers: Answers, kind: MessageDescriptor) -> Response<Body> {
     let events = futures::stream::unfold(Some((answers, kind)), |state| async {
         let (mut answers, kind) = state?;
-        match answers.next().await {
-            Ok(Some(octets)) => {
-                let event = message(&octets, &kind);
-                Some((
-                    Ok::<_, std::convert::Infallible>(event),
-                    Some((answers, kind)),
-                ))
-            }
-            Ok(None) => None,
-            Err(status) => {
-                let event = format!("event: status\ndata: {}\n\n", answer::written(&status));
-                Some((Ok(Bytes::from(event)), None))
-            }
-        }
+        let event = match answers.next().await {
+            Ok(Some(octets)) => event(octets, &kind).await,
+            Ok(None) => return None,
+            Err(status) => Err(status),
+        };
+        let (event, state) = match event {
+            Ok(event) => (event, Some((answers, kind))),
+            Err(status) => (last(&status), None),
+        };
+        Some((Ok::<_, std::convert::Infallible>(event), state))
     });
     let mut answer = answer::text(StatusCode::OK, EVENTS, Body::from_stream(events));
     // A proxy must pass each event on.
@@ -43,16 +48,32 @@ pub(super) fn events(answers: Answers, kind: MessageDescriptor) -> Response<Body
     answer
 }
 
-fn message(octets: &[u8], kind: &MessageDescriptor) -> Bytes {
-    let Ok(message) = DynamicMessage::decode(kind.clone(), octets) else {
-        return Bytes::new();
-    };
+/// A message as an event. A large one is written where it holds up nobody.
+async fn event(octets: Bytes, kind: &MessageDescriptor) -> Result<Bytes, Status> {
+    if octets.len() <= SMALL {
+        return message(&octets, kind);
+    }
+    let kind = kind.clone();
+    off_the_runtime(move || message(&octets, &kind)).await?
+}
+
+/// Why no event follows.
+fn last(status: &Status) -> Bytes {
+    Bytes::from(format!(
+        "event: status\ndata: {}\n\n",
+        answer::written(status)
+    ))
+}
+
+fn message(octets: &[u8], kind: &MessageDescriptor) -> Result<Bytes, Status> {
+    let message = DynamicMessage::decode(kind.clone(), octets);
+    let message = message.map_err(|_| refusal::defect())?;
     let id = match revision(&message) {
         Some(revision) => format!("id: {revision}\n"),
         None => String::new(),
     };
     let data = weft_proto::json::written(&message);
-    Bytes::from(format!("{id}data: {data}\n\n"))
+    Ok(Bytes::from(format!("{id}data: {data}\n\n")))
 }
 
 /// The revision in the header of an answer, where it has one.
@@ -68,4 +89,6 @@ fn revision(message: &DynamicMessage) -> Option<u64> {
     }
 }
 
+/// Octets of a message that are written in less than some hundred microseconds.
+const SMALL: usize = 16 << 10;
 const EVENTS: &str = "text/event-stream";

@@ -107,7 +107,7 @@ async fn what_cannot_be_read_is_refused_by_the_name_of_its_field() {
     let mut lone = Lone::start().await;
     lone.create("h1", "").await.unwrap();
     for (method, path, body, fields) in [
-        ("POST", "/v1/hosts", r#"{"nam": "h1"}"#, "nam"),
+        ("POST", "/v1/hosts", r#"{"nam": "h1"}"#, "resource.nam"),
         ("POST", "/v1/hosts", "{", "body"),
         ("POST", "/v1/hosts", "", "resource"),
         ("POST", "/v1/hosts", r#"{"name": ""}"#, "resource.name"),
@@ -139,7 +139,12 @@ async fn what_cannot_be_read_is_refused_by_the_name_of_its_field() {
         ("GET", "/v1/routes?family=ADDRESS_FAMILY_IPX", "", "family"),
         ("GET", "/v1/vnis/16777216", "", "vni"),
         ("GET", "/v1/vnis/x", "", "vni"),
-        ("GET", "/v1/watch?progress_interval=1", "", "body"),
+        (
+            "GET",
+            "/v1/watch?progress_interval=1",
+            "",
+            "progress_interval",
+        ),
     ] {
         let (status, _, named) = refused(&lone, request(method, path, body)).await;
         assert_eq!(status, 400, "{method} {path} {body}");
@@ -268,6 +273,88 @@ async fn changes_are_events_and_go_on_after_the_last_one() {
     lone.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_of_a_request_is_named_at_once() {
+    let lone = Lone::start().await;
+    let body = r#"{"name": 7, "nam": "h1", "labels": [], "name": "h1"}"#;
+    let mut request = request("POST", "/v1/hosts?validate_only=yes&colour=red", body);
+    for name in ["if-match", "last-event-id"] {
+        let value = "x".parse().unwrap();
+        request.headers_mut().insert(name, value);
+    }
+    let (status, _, named) = refused(&lone, request).await;
+    let expected = [
+        "if-match",
+        "resource.name",
+        "resource.nam",
+        "resource.labels",
+        "resource.name",
+        "validate_only",
+        "colour",
+    ];
+    assert_eq!(
+        (status, named.as_slice()),
+        (400, &expected.map(str::to_owned)[..])
+    );
+    let mut request = self::request("GET", "/v1/watch?routes.vni=x&kinds=y", "");
+    request
+        .headers_mut()
+        .insert("last-event-id", "+5".parse().unwrap());
+    let (_, _, named) = refused(&lone, request).await;
+    assert_eq!(named, ["Last-Event-ID", "routes.vni", "kinds"]);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_takes_nothing_is_cut_and_others_hear_on() {
+    let mut lone = Lone::start().await;
+    let path = "/v1/watch?kinds=RESOURCE_KIND_HOST";
+    let slow = lone.http.clone().oneshot(request("GET", path, ""));
+    let mut slow = slow.await.unwrap().into_body();
+    let fast = lone.http.clone().oneshot(request("GET", path, ""));
+    let mut fast = fast.await.unwrap().into_body();
+    until_id(&mut fast).await;
+    for number in 0..20 {
+        let name = format!("h{number}");
+        lone.create(&name, "").await.unwrap();
+        let (_, said) = event(&mut fast).await;
+        assert_eq!(said["changes"][0]["name"], name);
+    }
+    tokio::time::sleep(crate::operator::watch::PATIENCE * 3 / 2).await;
+    let mut text = String::new();
+    while let Some(frame) = slow.frame().await {
+        text += std::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap();
+    }
+    let (_, last) = text.rsplit_once("event: status").unwrap();
+    assert!(last.contains("WATCHER_TOO_SLOW"), "{last}");
+    drop(fast);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_watch_and_the_next_one_is_refused() {
+    let mut lone = Lone::start().await;
+    let path = "/v1/watch?kinds=RESOURCE_KIND_HOST";
+    let mut bodies = Vec::new();
+    for _ in 0..crate::operator::watch::WATCHERS_MAX {
+        let answer = lone.http.clone().oneshot(request("GET", path, ""));
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        bodies.push(answer.into_body());
+    }
+    let (status, reason, _) = refused(&lone, request("GET", path, "")).await;
+    assert_eq!((status, reason.as_str()), (429, "TOO_MANY_WATCHERS"));
+    // Each of the others hears on.
+    lone.create("h1", "").await.unwrap();
+    for body in [0, 5_000, 9_999] {
+        until_id(&mut bodies[body]).await;
+        let (_, said) = event(&mut bodies[body]).await;
+        assert_eq!(said["changes"][0]["name"], "h1");
+    }
+    drop(bodies);
+    lone.stop().await;
+}
+
 /// The id of the next event that has one: a part of a snapshot has none.
 async fn until_id(body: &mut Body) -> String {
     loop {
@@ -389,7 +476,7 @@ GET /v1/hosts?page_size=-1 - INVALID_FIELDS page_size
 GET /v1/watch?routes.colour=red - INVALID_FIELDS routes.colour
 GET /v1/watch?kinds=99 - INVALID_FIELDS kinds[0]
 GET /v1/watch?after_revision=18446744073709551615 - REVISION_IN_FUTURE
-POST /v1/hosts {"name":"h1","colour":"red"} INVALID_FIELDS colour
+POST /v1/hosts {"name":"h1","colour":"red"} INVALID_FIELDS resource.colour
 POST /v1/hosts {"name":""} INVALID_FIELDS resource.name
 PATCH /v1/links/leaf1:eth1--spine1:eth1?update_mask=colour {} INVALID_FIELDS update_mask
 PATCH /v1/links/leaf1:eth1--spine1:eth1?etag=stale {} INVALID_FIELDS etag

@@ -7,9 +7,9 @@ use weft_store::Op;
 use super::super::access::Identity;
 use super::super::{agreed, once, refusal};
 use crate::consensus::Consensus;
-use crate::fabric::fact::InvalidFabric;
+use crate::fabric::fact::{Fact, InvalidFabric};
 use crate::fabric::mode::{self, Mode, Modes};
-use crate::fabric::topology::{Role, Topology};
+use crate::fabric::topology::{Kind, Role, Switch, Topology};
 use crate::ledger::{self, FactKey, FactPrefix, RequestId};
 use crate::speaker::Shared;
 
@@ -71,12 +71,12 @@ fn read(request: &proto::SetBalanceRequest) -> Result<Read<'_>, Status> {
     }
 }
 
-/// Whether the fabric has such a leaf.
-pub(super) fn known(topology: &Topology, leaf: &str) -> Result<(), Status> {
+/// The leaf of this name, if the fabric has one.
+pub(super) fn known<'a>(topology: &'a Topology, leaf: &str) -> Result<&'a Switch, Status> {
     let switch = topology.switch(&leaf.into());
-    match switch.map(|switch| switch.role) {
-        Some(Role::Leaf) => Ok(()),
-        Some(Role::Spine) => {
+    match switch.map(|switch| (switch, switch.role)) {
+        Some((switch, Role::Leaf)) => Ok(switch),
+        Some((_, Role::Spine)) => {
             let reason = format!("{leaf:?} is a spine");
             Err(refusal::missing_because("leaf_name", "leaf", leaf, reason))
         }
@@ -94,19 +94,26 @@ fn ops(leaf: &str, mode: Mode) -> Vec<Op> {
     }
 }
 
-/// The modes of the leaves of the fabric.
-pub(super) fn to_message(modes: &Modes, topology: &Topology) -> proto::Balance {
-    let switches = topology.switches();
-    let leaves = switches.filter(|switch| switch.role == Role::Leaf);
-    let leaves = leaves.map(|leaf| proto::LeafBalance {
+/// The modes of the leaves of the fabric behind one of them, in order of their names.
+pub(super) fn rows(
+    modes: &Modes,
+    topology: &Topology,
+    after: &str,
+) -> impl Iterator<Item = proto::LeafBalance> {
+    let facts = topology.facts_after(Kind::Switch, after);
+    facts.filter_map(move |fact| match fact {
+        Fact::Switch(switch) if switch.role == Role::Leaf => Some(row(modes, &switch)),
+        _ => None,
+    })
+}
+
+/// The mode of one leaf.
+pub(super) fn row(modes: &Modes, leaf: &Switch) -> proto::LeafBalance {
+    proto::LeafBalance {
         leaf_name: leaf.name.to_string(),
         mode: mode::to_message(modes.of(leaf.name.as_str())).into(),
         has_own_mode: modes.is_own(leaf.name.as_str()),
         agent_address: leaf.agent.as_deref().map(str::to_owned),
-    });
-    proto::Balance {
-        default_mode: mode::to_message(modes.of_others()).into(),
-        leaves: leaves.collect(),
     }
 }
 
@@ -128,14 +135,10 @@ mod tests {
     #[test]
     fn a_switch_that_is_no_leaf_is_refused_by_name() {
         let topology = leaf_spine(1, 1);
-        let refusal = |leaf| known(&topology, leaf).map_err(|it| it.message().to_owned());
-        assert_eq!(refusal("leaf1"), Ok(()));
-        let said = refusal("leaf9").unwrap_err();
-        assert_eq!(said, "leaf_name: no leaf is named \"leaf9\"");
-        assert_eq!(
-            refusal("spine1").unwrap_err(),
-            "leaf_name: \"spine1\" is a spine"
-        );
+        let refusal = |leaf| known(&topology, leaf).unwrap_err().message().to_owned();
+        assert_eq!(known(&topology, "leaf1").unwrap().name.as_str(), "leaf1");
+        assert_eq!(refusal("leaf9"), "leaf_name: no leaf is named \"leaf9\"");
+        assert_eq!(refusal("spine1"), "leaf_name: \"spine1\" is a spine");
     }
 
     #[test]
@@ -168,16 +171,15 @@ mod tests {
     fn every_leaf_is_listed_with_what_holds_for_it() {
         let mut modes = Modes::default();
         modes.set("leaf2", Some(Mode::On));
-        let balance = to_message(&modes, &leaf_spine(2, 1));
-        let leaves: Vec<_> = balance
-            .leaves
-            .iter()
-            .map(|it| (it.leaf_name.as_str(), it.mode(), it.has_own_mode))
-            .collect();
-        let expected = [
-            ("leaf1", proto::BalanceMode::Shadow, false),
-            ("leaf2", proto::BalanceMode::On, true),
-        ];
-        assert_eq!(leaves, expected);
+        let topology = leaf_spine(2, 1);
+        let leaves = |after| {
+            let rows = rows(&modes, &topology, after);
+            let rows = rows.map(|it| (it.leaf_name.clone(), it.mode(), it.has_own_mode));
+            rows.collect::<Vec<_>>()
+        };
+        let second = ("leaf2".to_owned(), proto::BalanceMode::On, true);
+        let first = ("leaf1".to_owned(), proto::BalanceMode::Shadow, false);
+        assert_eq!(leaves(""), [first, second.clone()]);
+        assert_eq!(leaves("leaf1"), [second]);
     }
 }

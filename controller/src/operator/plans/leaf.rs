@@ -226,6 +226,7 @@ mod tests {
 
     use super::*;
     use crate::balancer::{Balancer, Inputs};
+    use crate::fabric::fact::InvalidFabric;
     use crate::fabric::topology::tests::leaf_spine;
 
     fn plan(leaves: u8, spines: u8) -> Plan {
@@ -253,11 +254,19 @@ mod tests {
                     Some(_) | None => leaves.push((plan.leaf_name, plan.entries.len())),
                 }
             }
-            let Some(name) = page::after(PLANS, &token).unwrap() else {
+            after = there(&token);
+            if after.is_none() {
                 return (leaves, pages);
-            };
-            after = Some(place(name).unwrap());
+            }
         }
+    }
+
+    /// The place that a token names.
+    fn there(token: &str) -> Option<Place> {
+        let mut faults = InvalidFabric::default();
+        let place = page::after_read(PLANS, token, place, &mut faults);
+        assert!(faults.is_empty(), "{faults}");
+        place
     }
 
     #[test]
@@ -309,13 +318,12 @@ mod tests {
     #[test]
     fn a_place_survives_as_a_token() {
         for prefix in [None, Some("2001:db8::1/128".parse().unwrap())] {
-            let there = Place {
+            let named = Place {
                 leaf: "leaf-1.a".into(),
                 prefix,
             };
-            let token = next(Some(there.clone()));
-            let name = page::after(PLANS, &token).unwrap().unwrap();
-            assert_eq!(place(name), Some(there));
+            let token = next(Some(named.clone()));
+            assert_eq!(there(&token), Some(named));
         }
         assert_eq!(place("leaf1/nonsense"), None);
     }

@@ -82,22 +82,23 @@ struct Copied<N> {
 }
 
 impl<N: Row> Wanted<N> {
-    /// The page behind what the token of a page names, which is nothing for the first one. `None`: no answer named it.
+    /// The page behind a place, or the first one.
     pub(in crate::operator) fn new(
         filter: Filter,
-        after: Option<&str>,
+        after: Option<(N::Key, u64)>,
         size: usize,
-    ) -> Option<Self> {
-        let key = |text: &str| N::key_from_octets(&from_hex(text)?);
-        let after = match after {
-            None => None,
-            Some(after) => Some(page::place_read(after, key)?),
-        };
-        Some(Self {
+    ) -> Self {
+        Self {
             filter,
             after,
             size,
-        })
+        }
+    }
+
+    /// The place that the token of a page names. `None`: no answer named it.
+    pub(in crate::operator) fn place(text: &str) -> Option<(N::Key, u64)> {
+        let key = |text: &str| N::key_from_octets(&from_hex(text)?);
+        page::place_read(text, key)
     }
 
     /// What is wanted.
@@ -356,6 +357,7 @@ mod tests {
 
     use super::super::super::page::list::First;
     use super::*;
+    use crate::fabric::fact::InvalidFabric;
 
     fn prefix(number: u32) -> Prefix4 {
         Prefix4 {
@@ -411,8 +413,7 @@ mod tests {
             assert_eq!(all(&filter, 3).0.len(), count, "{name}");
         }
         for token in ["no token", "cb007100", "cb007100@", "@7", "x@7"] {
-            let filter = Filter::default();
-            assert!(Wanted::<Prefix4>::new(filter, Some(token), 1).is_none());
+            assert_eq!(Wanted::<Prefix4>::place(token), None);
         }
     }
 
@@ -422,8 +423,8 @@ mod tests {
         token: &str,
         size: usize,
     ) -> (Vec<proto::Route>, String) {
-        let after = page::after(&list::<Prefix4>(), token).unwrap();
-        let wanted = Wanted::new(filter.clone(), after, size).unwrap();
+        let after = after(token);
+        let wanted = Wanted::new(filter.clone(), after, size);
         assert_eq!(wanted.revision(), after.map(|_| 7));
         let whole = found(&wanted, table, First::all());
         if after.is_none() {
@@ -431,6 +432,15 @@ mod tests {
             assert_eq!(found(&wanted, table, first), whole);
         }
         whole
+    }
+
+    /// The place behind which the page of a token begins.
+    fn after(token: &str) -> Option<(<Prefix4 as Nlri>::Key, u64)> {
+        let mut faults = InvalidFabric::default();
+        let place = Wanted::<Prefix4>::place;
+        let after = page::after_read(&list::<Prefix4>(), token, place, &mut faults);
+        assert!(faults.is_empty(), "{faults}");
+        after
     }
 
     /// A page of the keys of a table, all or the first ones.
@@ -467,10 +477,7 @@ mod tests {
         let keys = (0..4).map(|number| prefix(number).key()).collect();
         table.learn(&source, 0, prefix(3), Arc::new(Attributes::default()));
         table.select();
-        let wanted = |token: &str| {
-            let after = page::after(&list::<Prefix4>(), token).unwrap();
-            Wanted::<Prefix4>::new(Filter::default(), after, 2).unwrap()
-        };
+        let wanted = |token: &str| Wanted::<Prefix4>::new(Filter::default(), after(token), 2);
         let mut keys = List {
             items: keys,
             more: true,
@@ -517,7 +524,7 @@ mod tests {
                 mac: Some(mac(last)),
                 ..Filter::default()
             };
-            let wanted = Wanted::<Route>::new(filter, None, 7).unwrap();
+            let wanted = Wanted::<Route>::new(filter, None, 7);
             let name = wanted.shared_name().unwrap();
             let named = wanted.named(&table, name).unwrap();
             let (page, next) = wanted.page(&named, None, 7);
@@ -576,7 +583,7 @@ mod tests {
                 name: Name::new(Some(key.to_string()), None),
                 ..Filter::default()
             };
-            let wanted = Wanted::<Prefix4>::new(filter, None, 10).unwrap();
+            let wanted = Wanted::<Prefix4>::new(filter, None, 10);
             assert_eq!(wanted.only(), Some(prefix(number)));
             let (routes, next) = wanted.page(&wanted.at(&table, &key), None, 7);
             assert_eq!((routes.len(), next.as_str()), (count, ""));

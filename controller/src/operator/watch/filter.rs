@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tonic::Status;
 use weft_proto::v1 as proto;
 use weft_proto::v1::resource_change::Resource as Written;
 
-use super::super::refusal;
 use crate::fabric::declared::Changed;
 use crate::fabric::fact::{Fact, InvalidFabric, Kind, Resource};
 
@@ -22,8 +20,7 @@ pub(super) struct Filter {
 
 impl Filter {
     /// Reads what a client wants.
-    pub(super) fn read(request: &proto::WatchRequest) -> Result<Self, Status> {
-        let mut faults = InvalidFabric::default();
+    pub(super) fn read(request: &proto::WatchRequest, faults: &mut InvalidFabric) -> Self {
         let mut kinds = Vec::new();
         for (at, number) in request.kinds.iter().enumerate() {
             let named = Kind::ALL
@@ -42,14 +39,10 @@ impl Filter {
         if request.names.len() > NAMES_MAX {
             faults.fault("names", format_args!("more than {NAMES_MAX}"));
         }
-        match faults.is_empty() {
-            true => Ok(Self {
-                declared: !kinds.is_empty()
-                    || (request.routes.is_none() && request.peers.is_none()),
-                kinds,
-                names: request.names.iter().cloned().collect(),
-            }),
-            false => Err(refusal::invalid(&faults)),
+        Self {
+            declared: !kinds.is_empty() || (request.routes.is_none() && request.peers.is_none()),
+            kinds,
+            names: request.names.iter().cloned().collect(),
         }
     }
 

@@ -9,7 +9,8 @@ use tokio::time::{sleep, timeout};
 use tonic::Status;
 use weft_proto::v1::{self as proto, ChangeType};
 
-use super::super::{peers, refusal};
+use super::super::peers;
+use crate::fabric::fact::InvalidFabric;
 use crate::speaker::Shared;
 
 /// Peers that somebody follows.
@@ -82,6 +83,13 @@ impl Peers {
     }
 }
 
+/// Notes what is wrong with a filter.
+pub(super) fn check(wanted: &proto::PeerFilter, faults: &mut InvalidFabric) {
+    if wanted.names.len() > NAMES_MAX {
+        faults.fault("peers.names", format_args!("more than {NAMES_MAX}"));
+    }
+}
+
 /// Makes the board when the first watcher comes, and lets go of it with the last.
 #[derive(Debug, Default)]
 pub(super) struct Boards(tokio::sync::Mutex<Weak<Board>>);
@@ -93,10 +101,6 @@ impl Boards {
         shared: &Arc<Shared>,
         wanted: proto::PeerFilter,
     ) -> Result<Peers, Status> {
-        if wanted.names.len() > NAMES_MAX {
-            let reason = format_args!("more than {NAMES_MAX}");
-            return Err(refusal::field("peers.names", reason));
-        }
         let mut held = self.0.lock().await;
         let board = match held.upgrade() {
             Some(board) => board,

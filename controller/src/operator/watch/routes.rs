@@ -15,6 +15,7 @@ use super::super::routes::page::Filter;
 use super::super::routes::row::{self, Row};
 use super::super::tables::Tables;
 use super::super::{PART, family, off_the_runtime, routes};
+use crate::fabric::fact::InvalidFabric;
 use crate::reflector::Reflector;
 use crate::reflector::history::Compacted;
 use crate::reflector::news::{News, Recent};
@@ -90,11 +91,13 @@ macro_rules! of_family {
 
 impl Routes {
     /// Reads which a client wants; None: none.
-    pub(super) fn read(wanted: Option<proto::RouteFilter>) -> Result<Option<Self>, Status> {
-        let Some(wanted) = wanted else {
-            return Ok(None);
-        };
-        let family = family::read("routes.family", wanted.family, Some(Family::L2VPN_EVPN))?;
+    pub(super) fn read(
+        wanted: Option<proto::RouteFilter>,
+        faults: &mut InvalidFabric,
+    ) -> Option<Self> {
+        let wanted = wanted?;
+        let evpn = Some(Family::L2VPN_EVPN);
+        let family = family::read("routes.family", wanted.family, evpn, faults);
         let request = proto::ListRoutesRequest {
             route_type: wanted.route_type,
             vni: wanted.vni,
@@ -103,13 +106,13 @@ impl Routes {
             vtep_address: wanted.vtep_address,
             ..proto::ListRoutesRequest::default()
         };
-        let (filter, _) = routes::wanted(&request, "routes.")?;
-        Ok(Some(Self {
-            family,
+        let (filter, _) = routes::wanted(&request, "routes.", faults);
+        Some(Self {
+            family: family.unwrap_or(Family::L2VPN_EVPN),
             filter: Arc::new(filter),
             place: 0,
             first: Vec::new(),
-        }))
+        })
     }
 
     /// Begins with what changes after a revision.
@@ -329,13 +332,15 @@ mod tests {
 
     #[test]
     fn a_filter_that_cannot_be_read_is_named() {
-        let refused = Routes::read(Some(proto::RouteFilter {
+        let mut faults = InvalidFabric::default();
+        let wanted = proto::RouteFilter {
             vni: Some(1 << 24),
             mac: Some("x".to_owned()),
             ..proto::RouteFilter::default()
-        }));
-        let fields = crate::operator::lone::fields(&refused.unwrap_err());
-        assert_eq!(fields, ["routes.vni", "routes.mac"]);
-        assert!(Routes::read(None).unwrap().is_none());
+        };
+        Routes::read(Some(wanted), &mut faults);
+        let fields = faults.faults.iter().map(|fault| fault.field.as_str());
+        assert_eq!(fields.collect::<Vec<_>>(), ["routes.vni", "routes.mac"]);
+        assert!(Routes::read(None, &mut faults).is_none());
     }
 }
