@@ -1,10 +1,14 @@
 //! A stream of messages as server-sent events, so that a browser follows it. Knows of a message only where its revision is.
 
+use std::num::NonZero;
+use std::sync::LazyLock;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
 
+use tokio::sync::Semaphore;
 use tonic::Status;
 
 use super::super::{off_the_runtime, refusal};
@@ -53,6 +57,8 @@ async fn event(octets: Bytes, kind: &MessageDescriptor) -> Result<Bytes, Status>
     if octets.len() <= SMALL {
         return message(&octets, kind);
     }
+    let turn = WRITERS.acquire().await;
+    let _turn = turn.map_err(|_| refusal::stopping())?;
     let kind = kind.clone();
     off_the_runtime(move || message(&octets, &kind)).await?
 }
@@ -89,6 +95,11 @@ fn revision(message: &DynamicMessage) -> Option<u64> {
     }
 }
 
+/// Large messages that are written at a time. Half of the cores are left to those who change something, however many read.
+static WRITERS: LazyLock<Semaphore> = LazyLock::new(|| {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    Semaphore::new((cores / 2).max(1))
+});
 /// Octets of a message that are written in less than some hundred microseconds.
 const SMALL: usize = 16 << 10;
 const EVENTS: &str = "text/event-stream";
