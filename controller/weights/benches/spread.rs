@@ -19,6 +19,11 @@ use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 use weft_weights::quantize::Limits;
 
+#[path = "random.rs"]
+mod random;
+
+use random::Random;
+
 #[path = "../tests/laws/naive.rs"]
 #[expect(dead_code, reason = "the laws read Delta, and this does not")]
 mod naive;
@@ -197,18 +202,6 @@ impl Shape {
             }
         }
         (switches, links)
-    }
-}
-
-/// Marsaglia's xorshift: the same numbers in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % bound
     }
 }
 

@@ -65,6 +65,7 @@ pub mod check;
 pub mod explain;
 pub mod fabric;
 pub mod leaf;
+pub mod pin;
 pub mod problem;
 pub mod quantize;
 pub mod spread;

@@ -1,0 +1,267 @@
+//! How near pins come to the bound, how many there are, and what they cost, on one core.
+//!
+//! `cargo bench-pins`, or with `--cases N` for each row of failures; 1,000 are what the README has. A placement counts only if the
+//! recount agrees with it.
+#![expect(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark measures time, prints, and may panic"
+)]
+
+use std::time::{Duration, Instant};
+
+use weft_weights::pin::{Flow, Flows, Level, Placement, Plane, place, place_after, recount};
+use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
+
+#[path = "random.rs"]
+mod random;
+
+use random::Random;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let cases = arguments.iter().position(|it| it == "--cases");
+    let cases = cases.and_then(|at| arguments.get(at + 1)?.parse().ok());
+    let cases = cases.unwrap_or(20);
+    println!("healthy                             max load / bound   slowest NIC   pins a leaf");
+    for (leaves, spines) in [(128, 64), (256, 64), (256, 128), (512, 256)] {
+        for pattern in [Pattern::Permutation, Pattern::Rings] {
+            healthy(leaves, spines, pattern);
+        }
+    }
+    println!("\nwith failures, 128 x 64, {cases} cases    at the bound   most over   pins a leaf   time");
+    for size in [16, 32] {
+        for pattern in [Pattern::Permutation, Pattern::Rings, Pattern::LeafToLeaf] {
+            for dead_per_mille in [5, 10, 20, 50] {
+                failing(cases, pattern, size, dead_per_mille, Speeds::Equal);
+            }
+        }
+    }
+    for speeds in [Speeds::Two, Speeds::Derated, Speeds::QuarterToTwo] {
+        for pattern in [Pattern::Permutation, Pattern::LeafToLeaf] {
+            failing(cases, pattern, 16, 0, speeds);
+        }
+    }
+    println!("\ntime with the check                      place       check    a link event, median and worst of 20, and parts moved");
+    timed("16,384 NICs", 256, 64, 1);
+    timed("131,072 NICs", 512, 256, 1);
+    timed("131,072 NICs, 8 sub-flows each", 512, 256, 8);
+}
+
+/// Who sends to whom; each NIC sends to one, and takes from one.
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    /// Any NIC to any.
+    Permutation,
+    /// Jobs of 32 NICs, placed anywhere, each a ring.
+    Rings,
+    /// All NICs of a leaf to those of another.
+    LeafToLeaf,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Speeds {
+    Equal,
+    /// Half of the spines at half speed.
+    Two,
+    /// Links in twenty at half speed.
+    Derated,
+    /// Each link at a quarter, a half, one or two, at random.
+    QuarterToTwo,
+}
+
+struct Fabric {
+    leaves: u32,
+    spines: u32,
+    links: Vec<Link>,
+}
+
+impl Fabric {
+    fn new(leaves: u32, spines: u32, dead_per_mille: u64, speeds: Speeds, random: &mut Random) -> Self {
+        let link = |cell: u32| {
+            let (leaf, spine) = (cell / spines, cell % spines);
+            let quarters = match speeds {
+                Speeds::Equal => 4,
+                Speeds::Two if spine % 2 == 1 => 2,
+                Speeds::Two => 4,
+                Speeds::Derated if random.below(20) == 0 => 2,
+                Speeds::Derated => 4,
+                Speeds::QuarterToTwo => 1 << random.below(4),
+            };
+            Link {
+                id: LinkId(cell),
+                ends: (SwitchId(leaf), SwitchId(leaves + spine)),
+                capacity_bps: QUARTER_BPS * quarters,
+                alive: random.below(1_000) >= dead_per_mille,
+            }
+        };
+        let links = (0..leaves * spines).map(link).collect();
+        Self { leaves, spines, links }
+    }
+
+    fn problem(&self) -> Problem {
+        let switch = |id, tier| Switch { id: SwitchId(id), tier };
+        let leaves = (0..self.leaves).map(|id| switch(id, 0));
+        let spines = (0..self.spines).map(|id| switch(self.leaves + id, 1));
+        Problem::new(leaves.chain(spines).collect(), self.links.clone()).unwrap()
+    }
+
+    /// As many NICs at a leaf as it has uplinks.
+    fn flows(&self, pattern: Pattern, size: u32, random: &mut Random) -> Flows {
+        let nics = self.leaves * self.spines;
+        let leaf = |nic: u32| nic / self.spines;
+        let mut order: Vec<u32> = match pattern {
+            Pattern::LeafToLeaf => (0..self.leaves).collect(),
+            Pattern::Permutation | Pattern::Rings => (0..nics).collect(),
+        };
+        for at in (1..order.len()).rev() {
+            order.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        let flow = |from: u32, to: u32| Flow { from, to };
+        let all: Vec<Flow> = match pattern {
+            Pattern::Permutation => {
+                let to = order.iter().map(|nic| leaf(*nic));
+                to.enumerate().map(|(from, to)| flow(leaf(from as u32), to)).collect()
+            }
+            Pattern::Rings => order
+                .chunks(RING)
+                .flat_map(|ring| {
+                    let next = ring.iter().skip(1).chain(ring.first());
+                    ring.iter().zip(next).map(|(from, to)| flow(leaf(*from), leaf(*to)))
+                })
+                .collect(),
+            Pattern::LeafToLeaf => {
+                let next = order.iter().skip(1).chain(order.first());
+                let pairs = order.iter().zip(next);
+                pairs.flat_map(|(from, to)| vec![flow(*from, *to); self.spines as usize]).collect()
+            }
+        };
+        // What stays below one leaf goes over no link.
+        let all = all.into_iter().filter(|flow| flow.from != flow.to).collect();
+        Flows::new(all, size)
+    }
+}
+
+/// Places, and has it recounted.
+fn placed(problem: &Problem, flows: &Flows) -> (Placement, usize) {
+    let plane = Plane::new(problem);
+    let placement = place(&plane, flows).unwrap();
+    let counted = recount(problem, flows, &placement.parts).unwrap();
+    let (subflows, capacity) = counted.worst;
+    assert!(Level { subflows, capacity } <= placement.level, "{counted:?} {:?}", placement.level);
+    let over = over(&plane, &placement);
+    (placement, over)
+}
+
+/// How many levels a placement is above its bound.
+fn over(plane: &Plane, placement: &Placement) -> usize {
+    let (mut level, mut steps) = (placement.bound.level, 0);
+    while level < placement.level {
+        level = plane.above(level).unwrap();
+        steps += 1;
+    }
+    steps
+}
+
+fn healthy(leaves: u32, spines: u32, pattern: Pattern) {
+    let mut random = Random(u64::from(leaves) << 8 | u64::from(spines));
+    let fabric = Fabric::new(leaves, spines, 0, Speeds::Equal, &mut random);
+    let problem = fabric.problem();
+    let flows = fabric.flows(pattern, 1, &mut random);
+    let (placement, _) = placed(&problem, &flows);
+    let counted = recount(&problem, &flows, &placement.parts).unwrap();
+    let load = counted.load(4.0 * QUARTER_BPS as f64, 1);
+    let bound = placement.bound.level;
+    let bound = bound.subflows as f64 * 4.0 * QUARTER_BPS as f64 / bound.capacity as f64;
+    println!(
+        "{:>8} NICs, {leaves} x {spines} {:<12} {:>10.4}   {:>10.1} %   {:>10}",
+        leaves * spines,
+        format!("{pattern:?}"),
+        load / bound,
+        100.0 / load.max(1.0),
+        counted.parts_of_leaf_max
+    );
+}
+
+fn failing(cases: u64, pattern: Pattern, size: u32, dead_per_mille: u64, speeds: Speeds) {
+    let (mut exact, mut most, mut pins) = (0, 0, 0);
+    let begun = Instant::now();
+    for case in 0..cases {
+        let mut random = Random((case + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let fabric = Fabric::new(128, 64, dead_per_mille, speeds, &mut random);
+        let flows = fabric.flows(pattern, size, &mut random);
+        let (placement, over) = placed(&fabric.problem(), &flows);
+        exact += u64::from(over == 0);
+        most = most.max(over);
+        pins += placement.parts.len();
+    }
+    let each = begun.elapsed() / u32::try_from(cases).unwrap();
+    println!(
+        "{:<12} {size:>2} sub-flows {:>4.1} % dead {:<12} {:>7.1} %   {most:>6}   {:>10.1}   {:>8.1} ms",
+        format!("{pattern:?}"),
+        dead_per_mille as f64 / 10.0,
+        format!("{speeds:?}"),
+        100.0 * exact as f64 / cases as f64,
+        pins as f64 / cases as f64 / 128.0,
+        ms(each)
+    );
+}
+
+/// Rounds of placement and check; then links fail one after the other.
+fn timed(what: &str, leaves: u32, spines: u32, pieces: u32) {
+    let mut random = Random(7);
+    let mut fabric = Fabric::new(leaves, spines, 0, Speeds::Equal, &mut random);
+    let mut flows = fabric.flows(Pattern::Permutation, 16, &mut random);
+    if pieces > 1 {
+        // Each NIC has so many flows of their own.
+        let all = flows.all().iter();
+        let all = all.flat_map(|flow| vec![*flow; pieces as usize]);
+        flows = Flows::new(all.collect(), 1);
+    }
+    let problem = fabric.problem();
+    let (mut place_times, mut check_times) = (Vec::new(), Vec::new());
+    let mut placement = None;
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let made = place(&Plane::new(&problem), &flows).unwrap();
+        place_times.push(begun.elapsed());
+        let begun = Instant::now();
+        recount(&problem, &flows, &made.parts).unwrap();
+        check_times.push(begun.elapsed());
+        placement = Some(made);
+    }
+    let (mut events, mut moved) = (Vec::new(), Vec::new());
+    let mut placement = placement.unwrap();
+    for _ in 0..20 {
+        let dead = random.below(fabric.links.len() as u64) as usize;
+        fabric.links[dead].alive = false;
+        let problem = fabric.problem();
+        let begun = Instant::now();
+        let plane = Plane::new(&problem);
+        let next = place_after(&plane, &flows, &placement.parts).unwrap();
+        events.push(begun.elapsed());
+        recount(&problem, &flows, &next.parts).unwrap();
+        let stayed = next.parts.iter().filter(|part| placement.parts.binary_search(part).is_ok());
+        moved.push(next.parts.len() - stayed.count());
+        placement = next;
+    }
+    events.sort_unstable();
+    moved.sort_unstable();
+    println!(
+        "{what:<36} {:>7.1} ms {:>7.1} ms   {:>7.2} ms {:>7.2} ms   {} to {}",
+        ms(*place_times.iter().min().unwrap()),
+        ms(*check_times.iter().min().unwrap()),
+        ms(events[events.len() / 2]),
+        ms(events[events.len() - 1]),
+        moved[0],
+        moved[moved.len() - 1]
+    );
+}
+
+fn ms(took: Duration) -> f64 {
+    took.as_secs_f64() * 1e3
+}
+
+const QUARTER_BPS: u64 = 100_000_000_000;
+const RING: usize = 32;

@@ -1,0 +1,368 @@
+//! Pins: a spine for every flow, so that no link carries more than the best placement must.
+//!
+//! Flows go whole first; only what does not fit is divided into sub-flows of equal size. With as much capacity up as down and
+//! nothing dead every flow stays whole and every link carries its share exactly: edges of a bipartite graph, coloured with spines
+//! (König 1916). It refuses to know jobs, addresses and how a switch pins.
+
+use std::fmt;
+
+use crate::problem::SwitchId;
+
+mod bound;
+mod colouring;
+mod plane;
+mod recount;
+mod repair;
+
+pub use self::bound::{Bound, Tight};
+pub use self::plane::{Level, Plane};
+pub use self::recount::{Fault, Recount, recount};
+
+use self::bound::Demands;
+use self::colouring::Colouring;
+
+/// What one NIC sends to another, by the places of their leaves; they differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// The leaf that sends.
+    pub from: u32,
+    /// The leaf that takes.
+    pub to: u32,
+}
+
+/// Flows that are there at the same time. All send as much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flows {
+    all: Vec<Flow>,
+    size: u32,
+    demands: Demands,
+}
+
+impl Flows {
+    /// Flows that can be divided into so many sub-flows of equal size, at least one. A placement names a flow by its place here.
+    pub fn new(all: Vec<Flow>, size: u32) -> Self {
+        let size = size.max(1);
+        let demands = Demands::new(&all, size);
+        Self { all, size, demands }
+    }
+
+    /// The flows.
+    pub fn all(&self) -> &[Flow] {
+        &self.all
+    }
+
+    /// Sub-flows of a flow.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+}
+
+/// Sub-flows of a flow that go over one spine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    /// The flow, by its place.
+    pub flow: u32,
+    /// The spine, by its place.
+    pub spine: u32,
+    /// How many of its sub-flows.
+    pub subflows: u32,
+}
+
+/// A spine for every sub-flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// By flow, then by spine.
+    pub parts: Vec<Part>,
+    /// No link carries more than this.
+    pub level: Level,
+    /// No placement can do with less than this.
+    pub bound: Bound,
+}
+
+/// Leaves between which flows have no way at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Infeasible {
+    /// The place of a leaf that sends or takes.
+    pub from: usize,
+    /// The place of the leaf that it sends to; None: it has no link.
+    pub to: Option<usize>,
+}
+
+impl Infeasible {
+    /// The same with the numbers of the switches.
+    pub fn named(&self, plane: &Plane) -> String {
+        let leaf = |place: usize| plane.leaves().get(place).map_or(0, |SwitchId(id)| *id);
+        match self.to {
+            Some(to) => format!("no spine has a link to {} and to {}", leaf(self.from), leaf(to)),
+            None => format!("{} has no link", leaf(self.from)),
+        }
+    }
+}
+
+impl fmt::Display for Infeasible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to {
+            Some(to) => write!(f, "no spine has a link to leaf {} and to leaf {to}", self.from),
+            None => write!(f, "leaf {} has no link", self.from),
+        }
+    }
+}
+
+impl std::error::Error for Infeasible {}
+
+/// Places flows as low as it can. Equal planes and flows give equal placements.
+///
+/// # Errors
+/// A flow has no way at all.
+pub fn place(plane: &Plane, flows: &Flows) -> Result<Placement, Infeasible> {
+    place_after(plane, flows, &[])
+}
+
+/// The same after a change, where what still fits stays where it was: at the bound, or one level above it rather than that others
+/// move. `past` are parts of the same flows, by flow.
+///
+/// # Errors
+/// A flow has no way at all.
+pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placement, Infeasible> {
+    let bound = bound::bound(plane, flows)?;
+    let mut level = bound.level;
+    if !past.is_empty() {
+        // A slot more on a link rather than a flow that moves without need.
+        for level in [Some(level), plane.above(level)].into_iter().flatten() {
+            if let Some(parts) = repair::repaired(plane, flows, level, past) {
+                return Ok(Placement {
+                    parts,
+                    level,
+                    bound,
+                });
+            }
+        }
+    }
+    loop {
+        let found = TRIES.iter().find_map(|attempt| {
+            let room = Room {
+                plane,
+                flows,
+                level,
+                attempt: *attempt,
+            };
+            match attempt.divided {
+                false => room.whole_first(past),
+                true => room.divided(past),
+            }
+        });
+        let next = plane.above(level);
+        match (found, next) {
+            (Some(parts), _) => {
+                return Ok(Placement {
+                    parts,
+                    level,
+                    bound,
+                });
+            }
+            (None, Some(next)) => level = next,
+            // Without a link nothing has to be placed.
+            (None, None) => {
+                return Ok(Placement {
+                    parts: Vec::new(),
+                    level,
+                    bound,
+                });
+            }
+        }
+    }
+}
+
+/// A way to try a level.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    /// Another one, another order.
+    seed: u32,
+    /// All flows are divided: that is the most that a level can give.
+    divided: bool,
+}
+
+/// What is tried at each level, one after the other.
+const TRIES: [Attempt; 6] = {
+    const fn attempt(seed: u32, divided: bool) -> Attempt {
+        Attempt { seed, divided }
+    }
+    [
+        attempt(0, false),
+        attempt(1, false),
+        attempt(2, false),
+        attempt(0, true),
+        attempt(1, true),
+        attempt(2, true),
+    ]
+};
+
+/// Room for flows at one level.
+struct Room<'a> {
+    plane: &'a Plane,
+    flows: &'a Flows,
+    level: Level,
+    attempt: Attempt,
+}
+
+impl Room<'_> {
+    /// Flows whole as far as they fit, and the rest in sub-flows.
+    fn whole_first(&self, past: &[Part]) -> Option<Vec<Part>> {
+        let size = self.flows.size;
+        let whole = self.plane.whole(self.level, size);
+        let mut colouring = self.colouring([&whole, &whole]);
+        let mut waiting = self.surplus(&whole, past);
+        let mut owners = Vec::with_capacity(self.flows.all.len());
+        let mut edges = Vec::new();
+        for flow in self.order(|flow| waiting.binary_search(&flow).is_err()) {
+            let Flow { from, to } = self.flows.all[flow as usize];
+            let edge = colouring.add(from, to);
+            owners.push(flow);
+            let was = parts_of(past, flow).first();
+            let stays = was.is_some_and(|part| colouring.put(edge, part.spine));
+            if !stays {
+                edges.push(edge);
+            }
+        }
+        for edge in edges {
+            colouring.insert_or_eject(edge);
+        }
+        let mut parts = Vec::with_capacity(self.flows.all.len());
+        for (flow, spine) in owners.into_iter().zip(colouring.colours()) {
+            match spine {
+                Some(spine) => parts.push(Part {
+                    flow,
+                    spine,
+                    subflows: size,
+                }),
+                None => waiting.push(flow),
+            }
+        }
+        if !waiting.is_empty() {
+            waiting.sort_unstable();
+            let rest = self.rest(&parts);
+            parts.extend(self.in_subflows(&waiting, &rest, past)?);
+        }
+        parts.sort_unstable();
+        Some(parts)
+    }
+
+    /// Flows that have to be divided because a leaf has more of them than fit whole on its links, by flow: those first that were
+    /// divided before, and then those of which both leaves have too many.
+    fn surplus(&self, whole: &[u32], past: &[Part]) -> Vec<u32> {
+        let spines = self.plane.spines().len();
+        let leaves = self.plane.leaves().len();
+        let fit = |leaf: usize| whole[leaf * spines..][..spines].iter().map(|it| i64::from(*it)).sum();
+        let fit: Vec<i64> = (0..leaves).map(fit).collect();
+        let mut over = [fit.iter().map(|fit| -fit).collect::<Vec<_>>(), fit.iter().map(|fit| -fit).collect()];
+        for flow in &self.flows.all {
+            over[0][flow.from as usize] += 1;
+            over[1][flow.to as usize] += 1;
+        }
+        let (mut surplus, mut taken) = (Vec::new(), vec![false; self.flows.all.len()]);
+        let was_divided = |flow: u32| {
+            let was = parts_of(past, flow).first();
+            was.is_some_and(|part| part.subflows < self.flows.size)
+        };
+        if over.iter().flatten().all(|over| *over <= 0) && past.is_empty() {
+            return surplus;
+        }
+        let order: Vec<u32> = self.order(|_| true).collect();
+        let mut take = |wanted: &dyn Fn(u32, bool, bool) -> bool, surplus: &mut Vec<u32>| {
+            for flow in &order {
+                let Flow { from, to } = self.flows.all[*flow as usize];
+                let (sends, takes) = (over[0][from as usize] > 0, over[1][to as usize] > 0);
+                if wanted(*flow, sends, takes) && !taken[*flow as usize] {
+                    taken[*flow as usize] = true;
+                    over[0][from as usize] -= 1;
+                    over[1][to as usize] -= 1;
+                    surplus.push(*flow);
+                }
+            }
+        };
+        take(&|flow, _, _| was_divided(flow), &mut surplus);
+        take(&|_, sends, takes| sends && takes, &mut surplus);
+        take(&|_, sends, takes| sends || takes, &mut surplus);
+        surplus.sort_unstable();
+        surplus
+    }
+
+    /// Every flow in sub-flows.
+    fn divided(&self, past: &[Part]) -> Option<Vec<Part>> {
+        let slots = self.plane.slots(self.level);
+        let all: Vec<u32> = self.order(|_| true).collect();
+        let mut parts = self.in_subflows(&all, &[slots.clone(), slots], past)?;
+        parts.sort_unstable();
+        Some(parts)
+    }
+
+    /// Flows from one leaf to another come together, in another order for each seed.
+    fn order(&self, wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> {
+        let count = u32::try_from(self.flows.all.len()).expect("fewer flows than 2^32");
+        let mut order: Vec<u32> = (0..count).filter(|flow| wanted(*flow)).collect();
+        let turned = |leaf: u32| leaf.wrapping_mul(self.attempt.seed.wrapping_mul(0x9E37_79B9) | 1);
+        order.sort_unstable_by_key(|flow| {
+            let Flow { from, to } = self.flows.all[*flow as usize];
+            (turned(from), turned(to), *flow)
+        });
+        order.into_iter()
+    }
+
+    fn colouring(&self, slots: [&[u32]; 2]) -> Colouring {
+        let spines = self.plane.spines().len();
+        Colouring::new(spines, slots, self.attempt.seed)
+    }
+
+    /// The slots that whole flows leave, up and down.
+    fn rest(&self, parts: &[Part]) -> [Vec<u32>; 2] {
+        let spines = self.plane.spines().len();
+        let slots = self.plane.slots(self.level);
+        let mut rest = [slots.clone(), slots];
+        for part in parts {
+            let Flow { from, to } = self.flows.all[part.flow as usize];
+            for (slots, leaf) in rest.iter_mut().zip([from, to]) {
+                slots[leaf as usize * spines + part.spine as usize] -= part.subflows;
+            }
+        }
+        rest
+    }
+
+    fn in_subflows(&self, flows: &[u32], rest: &[Vec<u32>; 2], past: &[Part]) -> Option<Vec<Part>> {
+        let [up, down] = rest;
+        let mut colouring = self.colouring([up, down]);
+        let mut owners = Vec::with_capacity(flows.len() * self.flows.size as usize);
+        let mut edges = Vec::new();
+        for flow in flows {
+            let Flow { from, to } = self.flows.all[*flow as usize];
+            let spines = parts_of(past, *flow).iter();
+            let mut spines = spines.flat_map(|part| (0..part.subflows).map(|_| part.spine));
+            for _ in 0..self.flows.size {
+                let edge = colouring.add(from, to);
+                owners.push(*flow);
+                let stays = spines.next().is_some_and(|spine| colouring.put(edge, spine));
+                if !stays {
+                    edges.push(edge);
+                }
+            }
+        }
+        if !edges.into_iter().all(|edge| colouring.insert(edge)) {
+            return None;
+        }
+        let colours = colouring.colours().flatten();
+        let mut subflows: Vec<(u32, u32)> = owners.into_iter().zip(colours).collect();
+        subflows.sort_unstable();
+        let parts = subflows.chunk_by(PartialEq::eq).map(|alike| Part {
+            flow: alike[0].0,
+            spine: alike[0].1,
+            subflows: alike.len() as u32,
+        });
+        Some(parts.collect())
+    }
+}
+
+/// The parts of a flow.
+fn parts_of(parts: &[Part], flow: u32) -> &[Part] {
+    let begin = parts.partition_point(|part| part.flow < flow);
+    let count = parts[begin..].iter().take_while(|part| part.flow == flow).count();
+    &parts[begin..begin + count]
+}

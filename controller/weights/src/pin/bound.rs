@@ -1,0 +1,166 @@
+//! What no placement can be better than: the least level at which a leaf's links hold what it sends or takes, and the spines that
+//! two leaves share hold what one sends to the other.
+
+use super::plane::{Level, Plane};
+use super::{Flow, Flows, Infeasible};
+
+/// The least level of any placement in whole sub-flows, as far as leaves and pairs of leaves decide it, and what decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// No placement has a link above a lower one.
+    pub level: Level,
+    /// Why.
+    pub tight: Tight,
+}
+
+/// What a bound is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tight {
+    /// Nothing has to be sent.
+    Nothing,
+    /// What a leaf sends, by its place.
+    Sends(usize),
+    /// What a leaf takes.
+    Takes(usize),
+    /// What the first leaf sends to the second, over the spines that both have.
+    Pair(usize, usize),
+}
+
+/// The bound of flows on a plane.
+///
+/// # Errors
+/// Leaves that have flows and no way to each other.
+pub(super) fn bound(plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
+    let demands = &flows.demands;
+    let mut bound = demands.fluid(plane)?;
+    // A level per step of some link: rounding costs a few.
+    loop {
+        let slots = plane.slots(bound.level);
+        let Some(tight) = demands.unmet(plane, &slots) else {
+            return Ok(bound);
+        };
+        let level = plane.above(bound.level);
+        bound = Bound {
+            level: level.ok_or_else(|| infeasible(tight))?,
+            tight,
+        };
+    }
+}
+
+fn infeasible(tight: Tight) -> Infeasible {
+    match tight {
+        Tight::Pair(from, to) => Infeasible { from, to: Some(to) },
+        Tight::Sends(leaf) | Tight::Takes(leaf) => Infeasible {
+            from: leaf,
+            to: None,
+        },
+        Tight::Nothing => Infeasible { from: 0, to: None },
+    }
+}
+
+/// What leaves send and take, in sub-flows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Demands {
+    sends: Vec<u64>,
+    takes: Vec<u64>,
+    /// By the two leaves.
+    pairs: Vec<((u32, u32), u64)>,
+}
+
+impl Demands {
+    pub(super) fn new(flows: &[Flow], size: u32) -> Self {
+        let leaves = flows.iter().map(|flow| flow.from.max(flow.to) as usize + 1);
+        let leaves = leaves.max().unwrap_or_default();
+        let (mut sends, mut takes) = (vec![0; leaves], vec![0; leaves]);
+        let mut ends: Vec<_> = flows.iter().map(|flow| (flow.from, flow.to)).collect();
+        ends.sort_unstable();
+        let alike = ends.chunk_by(PartialEq::eq);
+        let pairs = alike.map(|alike| {
+            let (subflows, (from, to)) = (alike.len() as u64 * u64::from(size), alike[0]);
+            sends[from as usize] += subflows;
+            takes[to as usize] += subflows;
+            (alike[0], subflows)
+        });
+        let pairs = pairs.collect();
+        Self {
+            sends,
+            takes,
+            pairs,
+        }
+    }
+
+    /// A level below which the sums of capacities do not suffice.
+    fn fluid(&self, plane: &Plane) -> Result<Bound, Infeasible> {
+        let mut bound = Bound {
+            level: Level {
+                subflows: 0,
+                capacity: 1,
+            },
+            tight: Tight::Nothing,
+        };
+        for leaf in 0..self.sends.len() {
+            let capacity = u64::try_from(plane.capacity(leaf)).unwrap_or(u64::MAX);
+            for (subflows, tight) in [
+                (self.sends[leaf], Tight::Sends(leaf)),
+                (self.takes[leaf], Tight::Takes(leaf)),
+            ] {
+                if subflows > 0 && capacity == 0 {
+                    return Err(infeasible(tight));
+                }
+                let level = Level {
+                    subflows,
+                    capacity: capacity.max(1),
+                };
+                if level > bound.level {
+                    bound = Bound { level, tight };
+                }
+            }
+        }
+        let spines = plane.spines().len();
+        let has = |leaf: usize| (0..spines).filter(|spine| !plane.links(leaf, *spine).is_empty()).count();
+        let has: Vec<usize> = (0..self.sends.len()).map(has).collect();
+        for ((from, to), _) in &self.pairs {
+            let (from, to) = (*from as usize, *to as usize);
+            // Two that have more than half of the spines each share one.
+            if has[from] + has[to] <= spines && !plane.share(from, to) {
+                return Err(infeasible(Tight::Pair(from, to)));
+            }
+        }
+        Ok(bound)
+    }
+
+    /// Something that these slots do not suffice for.
+    fn unmet(&self, plane: &Plane, slots: &[u32]) -> Option<Tight> {
+        let spines = plane.spines().len();
+        let row = |leaf: usize| &slots[leaf * spines..][..spines];
+        let sum = |row: &[u32]| row.iter().map(|it| u64::from(*it)).sum::<u64>();
+        let totals: Vec<u64> = (0..self.sends.len()).map(|leaf| sum(row(leaf))).collect();
+        for (leaf, total) in totals.iter().enumerate() {
+            if *total < self.sends[leaf] {
+                return Some(Tight::Sends(leaf));
+            }
+            if *total < self.takes[leaf] {
+                return Some(Tight::Takes(leaf));
+            }
+        }
+        // What a leaf lacks of the most that any leaf has at each spine: two leaves share at least the rest.
+        let mut most = vec![0; spines];
+        for leaf in 0..totals.len() {
+            let widest = most.iter_mut().zip(row(leaf));
+            widest.for_each(|(most, slots)| *most = *slots.max(most));
+        }
+        let most = sum(&most);
+        for ((from, to), subflows) in &self.pairs {
+            let (from, to) = (*from as usize, *to as usize);
+            if totals[from] + totals[to] >= subflows + most {
+                continue;
+            }
+            let shared = row(from).iter().zip(row(to));
+            let shared: u64 = shared.map(|(up, down)| u64::from(*up.min(down))).sum();
+            if shared < *subflows {
+                return Some(Tight::Pair(from, to));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,177 @@
+//! A plane: leaves, the spines above them, and how many sub-flows each link between them holds at a level of load.
+
+use std::cmp::Ordering;
+
+use crate::problem::{Link, Problem, SwitchId};
+
+/// A level of load: so many sub-flows on a link of this capacity, and on others as many as that is in proportion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Sub-flows.
+    pub subflows: u64,
+    /// In the unit of the links' capacities; above 0.
+    pub capacity: u64,
+}
+
+impl Level {
+    /// How many whole sub-flows a link holds.
+    pub fn holds(self, capacity: u64) -> u64 {
+        let subflows = u128::from(self.subflows) * u128::from(capacity) / u128::from(self.capacity);
+        u64::try_from(subflows).unwrap_or(u64::MAX)
+    }
+}
+
+impl PartialOrd for Level {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Level {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let ours = u128::from(self.subflows) * u128::from(other.capacity);
+        ours.cmp(&(u128::from(other.subflows) * u128::from(self.capacity)))
+    }
+}
+
+/// Leaves and spines with the live links between them. Traffic goes up to a spine and down from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plane {
+    leaves: Vec<SwitchId>,
+    spines: Vec<SwitchId>,
+    /// Where the links of a leaf and a spine begin, by leaf, then by spine.
+    first: Vec<u32>,
+    capacities: Vec<u64>,
+    /// Each capacity once, the smallest first.
+    distinct: Vec<u64>,
+}
+
+impl Plane {
+    /// The live links between tiers 0 and 1 of a problem.
+    pub fn new(problem: &Problem) -> Self {
+        let of_tier = |wanted| {
+            let switches = problem.switches().filter(move |(_, tier)| *tier == wanted);
+            switches.map(|(switch, _)| switch).collect::<Vec<_>>()
+        };
+        let (leaves, spines) = (of_tier(0), of_tier(1));
+        // By the place of a switch: its tier, and its place among those of it.
+        let (mut places, mut counts) = (Vec::new(), [0, 0]);
+        for (_, tier) in problem.switches() {
+            let count = counts.get_mut(usize::from(tier));
+            places.push((tier, count.as_deref().copied().unwrap_or_default()));
+            count.into_iter().for_each(|count| *count += 1);
+        }
+        let cell = |link: &Link| {
+            let (a, b) = link.ends;
+            let ends = (places[problem.place(a)?], places[problem.place(b)?]);
+            match ends {
+                ((0, leaf), (1, spine)) | ((1, spine), (0, leaf)) => Some(leaf * spines.len() + spine),
+                _ => None,
+            }
+        };
+        let live = || problem.links().filter(|link| link.alive);
+        let mut first = vec![0; leaves.len() * spines.len() + 1];
+        for cell in live().filter_map(cell) {
+            first[cell + 1] += 1;
+        }
+        let mut total = 0;
+        for begin in &mut first {
+            total += *begin;
+            *begin = total;
+        }
+        let mut capacities = vec![0; total as usize];
+        let mut next = first.clone();
+        for (link, cell) in live().filter_map(|link| Some((link, cell(link)?))) {
+            capacities[next[cell] as usize] = link.capacity_bps;
+            next[cell] += 1;
+        }
+        let mut distinct = Vec::new();
+        for capacity in &capacities {
+            if distinct.last() != Some(capacity)
+                && let Err(place) = distinct.binary_search(capacity)
+            {
+                distinct.insert(place, *capacity);
+            }
+        }
+        Self {
+            leaves,
+            spines,
+            first,
+            capacities,
+            distinct,
+        }
+    }
+
+    /// The leaves, in order of their numbers; flows name them by their place.
+    pub fn leaves(&self) -> &[SwitchId] {
+        &self.leaves
+    }
+
+    /// The spines, in order of their numbers; parts name them by their place.
+    pub fn spines(&self) -> &[SwitchId] {
+        &self.spines
+    }
+
+    /// Capacities of the live links between a leaf and a spine.
+    pub fn links(&self, leaf: usize, spine: usize) -> &[u64] {
+        let cell = leaf * self.spines.len() + spine;
+        &self.capacities[self.first[cell] as usize..self.first[cell + 1] as usize]
+    }
+
+    /// What the live links of a leaf carry together.
+    pub fn capacity(&self, leaf: usize) -> u128 {
+        let row = leaf * self.spines.len();
+        let links = self.first[row] as usize..self.first[row + self.spines.len()] as usize;
+        self.capacities[links].iter().copied().map(u128::from).sum()
+    }
+
+    /// The lowest level at which some link holds one sub-flow more than at this one; None: there is no link.
+    pub fn above(&self, level: Level) -> Option<Level> {
+        let next = self.distinct.iter().map(|capacity| Level {
+            subflows: level.holds(*capacity) + 1,
+            capacity: *capacity,
+        });
+        next.min()
+    }
+
+    /// Whether two leaves have links to one spine.
+    pub(super) fn share(&self, a: usize, b: usize) -> bool {
+        let has = |leaf: usize, spine: usize| !self.links(leaf, spine).is_empty();
+        (0..self.spines.len()).any(|spine| has(a, spine) && has(b, spine))
+    }
+
+    /// How many sub-flows the links of each leaf and spine hold together, by leaf, then by spine.
+    pub(super) fn slots(&self, level: Level) -> Vec<u32> {
+        self.counted(|capacity| level.holds(capacity))
+    }
+
+    /// How many flows of `size` sub-flows fit on a link whole, by leaf, then by spine.
+    pub(super) fn whole(&self, level: Level, size: u32) -> Vec<u32> {
+        self.counted(|capacity| level.holds(capacity) / u64::from(size))
+    }
+
+    fn counted(&self, holds: impl Fn(u64) -> u64) -> Vec<u32> {
+        let known: Vec<u32> = self.distinct.iter().map(|it| clamped(holds(*it))).collect();
+        let of = |capacity: &u64| match self.distinct.binary_search(capacity) {
+            Ok(place) => known[place],
+            Err(_) => 0,
+        };
+        let cells = self.first.windows(2);
+        let cells = cells.map(|cell| &self.capacities[cell[0] as usize..cell[1] as usize]);
+        match (&known[..], &self.distinct[..]) {
+            ([one], [_]) => cells.map(|links| one * narrow(links.len())).collect(),
+            _ => cells.map(|links| links.iter().map(of).sum()).collect(),
+        }
+    }
+}
+
+fn narrow(count: usize) -> u32 {
+    u32::try_from(count).expect("a plane has fewer links than 2^32")
+}
+
+/// More than this many on one link are not counted.
+fn clamped(subflows: u64) -> u32 {
+    u32::try_from(subflows).unwrap_or(u32::MAX).min(SLOTS_MAX)
+}
+
+const SLOTS_MAX: u32 = 1 << 14;

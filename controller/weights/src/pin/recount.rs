@@ -1,0 +1,177 @@
+//! An independent check of a placement: every sub-flow, every link, from the problem and the flows alone.
+//!
+//! It shares nothing with the placement but the flows and the parts: live links are found anew, by the numbers of their switches,
+//! and loads are summed in whole sub-flows.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::{Flows, Part};
+use crate::problem::{Problem, SwitchId};
+
+/// What a recount finds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recount {
+    /// Sub-flows on the most loaded link, of its capacity in bits per second.
+    pub worst: (u64, u64),
+    /// Parts of all flows.
+    pub parts: usize,
+    /// Parts of the leaf that has most to pin.
+    pub parts_of_leaf_max: usize,
+}
+
+impl Recount {
+    /// Load of the worst link if each flow sends so many bits per second: 1 is its capacity.
+    pub fn load(&self, flow_bps: f64, size: u32) -> f64 {
+        let (subflows, capacity_bps) = self.worst;
+        subflows as f64 * flow_bps / f64::from(size) / capacity_bps as f64
+    }
+}
+
+/// What is wrong with a placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A flow by its place that has other sub-flows than its own.
+    Subflows(u32),
+    /// A part of this flow goes over a spine without a live link to one of its leaves.
+    NoWay(u32),
+    /// A part names a flow or a spine that is not there.
+    Unknown(u32),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subflows(flow) => write!(f, "flow {flow}: not all of its sub-flows, or more"),
+            Self::NoWay(flow) => write!(f, "flow {flow}: a part goes where no link is"),
+            Self::Unknown(flow) => write!(f, "flow {flow}: no such flow or spine"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Counts what every link carries. Near linear in links and parts.
+///
+/// # Errors
+/// The first fault, in the order of the parts.
+pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recount, Fault> {
+    let tier = |wanted: u8| {
+        let switches = problem.switches().filter(move |(_, tier)| *tier == wanted);
+        switches.map(|(switch, _)| switch).collect::<Vec<_>>()
+    };
+    let (leaves, spines) = (tier(0), tier(1));
+    let mut bundles = Bundles::new(problem, &leaves, &spines);
+    let mut subflows = vec![0_u64; flows.all().len()];
+    let mut of_leaf = vec![0_usize; leaves.len()];
+    for part in parts {
+        let flow = flows.all().get(part.flow as usize);
+        let flow = flow.filter(|_| (part.spine as usize) < spines.len());
+        let flow = flow.ok_or(Fault::Unknown(part.flow))?;
+        subflows[part.flow as usize] += u64::from(part.subflows);
+        for (leaf, direction) in [(flow.from, 0), (flow.to, 1)] {
+            let cell = leaf as usize * spines.len() + part.spine as usize;
+            let bundle = bundles.all.get_mut(cell).ok_or(Fault::Unknown(part.flow))?;
+            if bundle.count == 0 {
+                return Err(Fault::NoWay(part.flow));
+            }
+            bundle.carried[direction] += part.subflows;
+        }
+        of_leaf[flow.from as usize] += 1;
+    }
+    let wrong = subflows.iter().position(|count| *count != u64::from(flows.size()));
+    if let Some(flow) = wrong {
+        return Err(Fault::Subflows(flow as u32));
+    }
+    let worst = bundles.worst();
+    Ok(Recount {
+        worst,
+        parts: parts.len(),
+        parts_of_leaf_max: of_leaf.into_iter().max().unwrap_or_default(),
+    })
+}
+
+/// Whether the first load of the two is higher.
+fn exceeds(a: (u64, u64), b: (u64, u64)) -> bool {
+    u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1)
+}
+
+/// Live links between each leaf and each spine, and what they carry.
+struct Bundles {
+    all: Vec<Bundle>,
+    /// Capacities of bundles of more than one link, by cell.
+    wide: HashMap<usize, Vec<u64>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Bundle {
+    count: u32,
+    /// Of its only link.
+    capacity: u64,
+    /// Sub-flows up and down.
+    carried: [u32; 2],
+}
+
+impl Bundles {
+    fn new(problem: &Problem, leaves: &[SwitchId], spines: &[SwitchId]) -> Self {
+        let mut bundles = Self {
+            all: vec![Bundle::default(); leaves.len() * spines.len()],
+            wide: HashMap::new(),
+        };
+        let place = |switches: &[SwitchId], switch: &SwitchId| switches.binary_search(switch).ok();
+        for link in problem.links().filter(|link| link.alive) {
+            let (a, b) = link.ends;
+            let up = place(leaves, &a).zip(place(spines, &b));
+            let ends = up.or_else(|| place(leaves, &b).zip(place(spines, &a)));
+            let Some((leaf, spine)) = ends else { continue };
+            let cell = leaf * spines.len() + spine;
+            let bundle = &mut bundles.all[cell];
+            if bundle.count > 0 {
+                let wide = bundles.wide.entry(cell).or_insert_with(|| vec![bundle.capacity]);
+                wide.push(link.capacity_bps);
+            }
+            bundle.count += 1;
+            bundle.capacity = link.capacity_bps;
+        }
+        bundles
+    }
+
+    /// The worst link of all, as sub-flows and its capacity.
+    fn worst(&self) -> (u64, u64) {
+        let mut worst = (0, 1);
+        for (cell, bundle) in self.all.iter().enumerate().filter(|(_, it)| it.count > 0) {
+            for carried in bundle.carried {
+                let load = match bundle.count {
+                    1 => (u64::from(carried), bundle.capacity),
+                    _ => divided(&self.wide[&cell], carried),
+                };
+                if exceeds(load, worst) {
+                    worst = load;
+                }
+            }
+        }
+        worst
+    }
+}
+
+/// The worst of some links once each sub-flow takes the link that it loads least.
+fn divided(capacities: &[u64], carried: u32) -> (u64, u64) {
+    let mut loads: Vec<(u64, u64)> = capacities.iter().map(|capacity| (0, *capacity)).collect();
+    for _ in 0..carried {
+        let after = |load: &(u64, u64)| (load.0 + 1, load.1);
+        let least = (0..loads.len()).reduce(|least, next| {
+            match exceeds(after(&loads[least]), after(&loads[next])) {
+                true => next,
+                false => least,
+            }
+        });
+        if let Some(least) = least {
+            loads[least].0 += 1;
+        }
+    }
+    let worst = loads.into_iter().reduce(|worst, next| match exceeds(next, worst) {
+        true => next,
+        false => worst,
+    });
+    worst.unwrap_or((0, 1))
+}
