@@ -143,16 +143,26 @@ impl Dialog<'_> {
             .endless();
         let mut known = Known::default();
         let mut follow = Follow::new(&self.connection, request).or_anew();
+        let mut parts = Heard::default();
         loop {
             let answer = match follow.next().await? {
                 News::Begins => {
                     known.begin();
+                    parts = Heard::default();
                     continue;
                 }
                 News::Answer(answer) => *answer,
             };
             let answered = words::answered(answer.header.as_ref());
             let heard = read(answer);
+            parts.gone.extend(heard.gone);
+            parts.rows.extend(heard.rows);
+            parts.whole |= heard.whole;
+            // Ages are counted from what the last part says.
+            if answered.is_none() {
+                continue;
+            }
+            let heard = std::mem::take(&mut parts);
             for row in heard.gone.iter().filter(|row| known.forget(&row.name())) {
                 list.gone(&row.name())?;
             }
@@ -175,6 +185,16 @@ pub(crate) struct Heard<R> {
     pub(crate) gone: Vec<R>,
     /// Since the stream began, everything that is there was said.
     pub(crate) whole: bool,
+}
+
+impl<R> Default for Heard<R> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            gone: Vec::new(),
+            whole: false,
+        }
+    }
 }
 
 /// Rows that were printed, by their names.

@@ -51,25 +51,31 @@ impl Service {
         Ok((header, found(declared.topology(), name)?))
     }
 
-    /// A page of facts that are wanted, in order of their names. `filter` refuses what they are wanted by.
+    /// A page of facts that are wanted, in order of their names. `by` are kinds and names of what they are wanted by.
     async fn page<R: Resource>(
         &self,
         (size, token): (i32, &str),
         wants: impl Fn(&Fact) -> bool,
-        filter: impl Fn(&Topology) -> Result<(), Status>,
+        by: &[(Kind, Option<&str>)],
     ) -> Result<(proto::ResponseHeader, Vec<R>, String), Status> {
-        let list = R::KIND.field();
+        let mut list = R::KIND.field().to_owned();
+        for (kind, name) in by {
+            name.iter()
+                .for_each(|name| list += &format!("?{}={name}", kind.noun()));
+        }
         let mut faults = InvalidFabric::default();
-        let after = page::after(list, token, &mut faults);
+        let after = page::after(&list, token, &mut faults);
         let size = page::size(size, &mut faults);
         refusal::check(&faults)?;
         let (declared, header) = self.changes.declared().await?;
         let topology = declared.topology();
-        filter(topology)?;
+        for (kind, name) in by {
+            named(topology, *kind, *name)?;
+        }
         let facts = topology.facts_after(R::KIND, after.unwrap_or_default());
         let facts = facts.filter(wants).filter_map(|fact| R::of(&fact));
         let page = Page::of(size, facts);
-        let next_page_token = page.next(list, |last| last.name().to_owned());
+        let next_page_token = page.next(&list, |last| last.name().to_owned());
         Ok((header, page.rows, next_page_token))
     }
 
@@ -295,7 +301,7 @@ impl fabric_service_server::FabricService for Service {
         permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
         let asked = (request.page_size, &*request.page_token);
-        let page = self.page(asked, |_| true, |_| Ok(())).await?;
+        let page = self.page(asked, |_| true, &[]).await?;
         let (header, switches, next_page_token) = page;
         Ok(Response::new(proto::ListSwitchesResponse {
             header: Some(header),
@@ -378,8 +384,7 @@ impl fabric_service_server::FabricService for Service {
                 .contains(&switch),
             _ => true,
         };
-        let filter = |topology: &Topology| named(topology, Kind::Switch, switch);
-        let page = self.page(asked, wants, filter).await?;
+        let page = self.page(asked, wants, &[(Kind::Switch, switch)]).await?;
         let (header, links, next_page_token) = page;
         Ok(Response::new(proto::ListLinksResponse {
             header: Some(header),
@@ -455,7 +460,7 @@ impl fabric_service_server::FabricService for Service {
         permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
         let asked = (request.page_size, &*request.page_token);
-        let page = self.page(asked, |_| true, |_| Ok(())).await?;
+        let page = self.page(asked, |_| true, &[]).await?;
         let (header, hosts, next_page_token) = page;
         Ok(Response::new(proto::ListHostsResponse {
             header: Some(header),
@@ -540,11 +545,8 @@ impl fabric_service_server::FabricService for Service {
             }
             _ => true,
         };
-        let filter = |topology: &Topology| {
-            named(topology, Kind::Switch, switch)?;
-            named(topology, Kind::Host, host)
-        };
-        let page = self.page(asked, wants, filter).await?;
+        let by = [(Kind::Switch, switch), (Kind::Host, host)];
+        let page = self.page(asked, wants, &by).await?;
         let (header, host_ports, next_page_token) = page;
         Ok(Response::new(proto::ListHostPortsResponse {
             header: Some(header),

@@ -177,7 +177,7 @@ impl Inner {
         let method = &route.method;
         let mut query = head.uri.query().unwrap_or("").to_owned();
         let mut faults = InvalidFabric::default();
-        guard::conditions(&head.headers, &mut faults);
+        guard::conditions(head, &mut faults);
         if streams(method)
             && let Some(last) = stream::resumed(&head.headers, &mut faults)
         {
@@ -197,7 +197,12 @@ impl Inner {
         };
         let body = timeout(BODY_PATIENCE, whole(body, longest)).await;
         let body = body.map_err(|_| refusal::slow())??;
-        let message = request::read(route, fields, &query, &body, faults)?;
+        let read = || request::read(route, fields, &query, &body, faults);
+        let message = match body.len() > BODY_MAX {
+            // A whole fabric: others go on meanwhile.
+            true => tokio::task::block_in_place(read)?,
+            false => read()?,
+        };
         drop(body);
         Ok((request::parts(method, message), held))
     }

@@ -231,7 +231,8 @@ pub(super) fn other_methods(methods: &str) -> Status {
 }
 
 pub(super) fn no_such_path() -> Status {
-    let message = "nothing is here; /openapi.json says what is where";
+    let message =
+        "nothing is here; a / within a name is written %2F, and /openapi.json says what is where";
     refuse(Code::NotFound, "NO_SUCH_PATH", &[], message)
 }
 

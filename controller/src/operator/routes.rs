@@ -170,16 +170,17 @@ impl route_service_server::RouteService for Service {
         let mut faults = InvalidFabric::default();
         let evpn = Some(Family::L2VPN_EVPN);
         let family = family::read("family", request.family, evpn, &mut faults);
-        let family = family.unwrap_or(Family::L2VPN_EVPN);
         let (filter, full) = wanted(&request, "", &mut faults);
         let asked = Asked {
             size: super::page::size(request.page_size, &mut faults),
             consistency: field::consistency(request.consistency, &mut faults),
-            token: request.page_token,
+            // Of which list it has to be is not known otherwise.
+            token: family.map_or_else(String::new, |_| request.page_token),
             filter,
             full,
             faults,
         };
+        let family = family.unwrap_or(Family::L2VPN_EVPN);
         let (routes, next_page_token, revision) = self.of_family(family, asked).await?;
         Ok(Response::new(proto::ListRoutesResponse {
             header: Some(self.tables.header(revision)),
@@ -197,13 +198,13 @@ impl route_service_server::RouteService for Service {
         let mut faults = InvalidFabric::default();
         let evpn = Some(Family::L2VPN_EVPN);
         let family = family::read("family", request.family, evpn, &mut faults);
-        let family = family.unwrap_or(Family::L2VPN_EVPN);
         if request.key.is_empty() {
             faults.fault("key", "missing");
         }
-        if family == Family::L2VPN_EVPN && request.rd.is_none() {
+        if family == evpn && request.rd.is_none() {
             faults.fault("rd", "missing; ListRoutes answers those of all");
         }
+        let family = family.unwrap_or(Family::L2VPN_EVPN);
         let name = Name::new(Some(request.key), request.rd);
         let text = name.to_string();
         let asked = Asked {

@@ -11,10 +11,11 @@
 
 use std::time::{Duration, Instant};
 
-use weft_weights::pin::{Flow, Flows, Level, Placement, Plane, place, place_after, recount};
+use weft_weights::pin::{Flow, Flows, Level, Part, Placement, Plane, place, place_after, recount};
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
+use weft_weights::simulate::{Switches, by_switches, rates};
 
-#[path = "random.rs"]
+#[path = "shared/random.rs"]
 mod random;
 
 use random::Random;
@@ -30,7 +31,15 @@ fn main() {
             healthy(leaves, spines, pattern);
         }
     }
-    println!("\nwith failures, 128 x 64, {cases} cases    at the bound   most over   pins a leaf   time");
+    println!("\nfull load, 128 x 64, any NIC to any      mean NIC   slowest NIC   max load");
+    beside();
+    println!(
+        "\nrandom fabrics, jobs and failures     below E-ECMP   slowest flow beside it, least and mean"
+    );
+    random_cases(cases * 10);
+    println!(
+        "\nwith failures, 128 x 64, {cases} cases    at the bound   most over   pins a leaf   time"
+    );
     for size in [16, 32] {
         for pattern in [Pattern::Permutation, Pattern::Rings, Pattern::LeafToLeaf] {
             for dead_per_mille in [5, 10, 20, 50] {
@@ -43,7 +52,9 @@ fn main() {
             failing(cases, pattern, 16, 0, speeds);
         }
     }
-    println!("\ntime with the check                      place       check    a link event, median and worst of 20, and parts moved");
+    println!(
+        "\ntime with the check                      place       check    a link event, median and worst of 20, and parts moved"
+    );
     timed("16,384 NICs", 256, 64, 1);
     timed("131,072 NICs", 512, 256, 1);
     timed("131,072 NICs, 8 sub-flows each", 512, 256, 8);
@@ -78,7 +89,13 @@ struct Fabric {
 }
 
 impl Fabric {
-    fn new(leaves: u32, spines: u32, dead_per_mille: u64, speeds: Speeds, random: &mut Random) -> Self {
+    fn new(
+        leaves: u32,
+        spines: u32,
+        dead_per_mille: u64,
+        speeds: Speeds,
+        random: &mut Random,
+    ) -> Self {
         let link = |cell: u32| {
             let (leaf, spine) = (cell / spines, cell % spines);
             let quarters = match speeds {
@@ -97,11 +114,18 @@ impl Fabric {
             }
         };
         let links = (0..leaves * spines).map(link).collect();
-        Self { leaves, spines, links }
+        Self {
+            leaves,
+            spines,
+            links,
+        }
     }
 
     fn problem(&self) -> Problem {
-        let switch = |id, tier| Switch { id: SwitchId(id), tier };
+        let switch = |id, tier| Switch {
+            id: SwitchId(id),
+            tier,
+        };
         let leaves = (0..self.leaves).map(|id| switch(id, 0));
         let spines = (0..self.spines).map(|id| switch(self.leaves + id, 1));
         Problem::new(leaves.chain(spines).collect(), self.links.clone()).unwrap()
@@ -122,23 +146,32 @@ impl Fabric {
         let all: Vec<Flow> = match pattern {
             Pattern::Permutation => {
                 let to = order.iter().map(|nic| leaf(*nic));
-                to.enumerate().map(|(from, to)| flow(leaf(from as u32), to)).collect()
+                to.enumerate()
+                    .map(|(from, to)| flow(leaf(from as u32), to))
+                    .collect()
             }
             Pattern::Rings => order
                 .chunks(RING)
                 .flat_map(|ring| {
                     let next = ring.iter().skip(1).chain(ring.first());
-                    ring.iter().zip(next).map(|(from, to)| flow(leaf(*from), leaf(*to)))
+                    ring.iter()
+                        .zip(next)
+                        .map(|(from, to)| flow(leaf(*from), leaf(*to)))
                 })
                 .collect(),
             Pattern::LeafToLeaf => {
                 let next = order.iter().skip(1).chain(order.first());
                 let pairs = order.iter().zip(next);
-                pairs.flat_map(|(from, to)| vec![flow(*from, *to); self.spines as usize]).collect()
+                pairs
+                    .flat_map(|(from, to)| vec![flow(*from, *to); self.spines as usize])
+                    .collect()
             }
         };
         // What stays below one leaf goes over no link.
-        let all = all.into_iter().filter(|flow| flow.from != flow.to).collect();
+        let all = all
+            .into_iter()
+            .filter(|flow| flow.from != flow.to)
+            .collect();
         Flows::new(all, size)
     }
 }
@@ -149,7 +182,11 @@ fn placed(problem: &Problem, flows: &Flows) -> (Placement, usize) {
     let placement = place(&plane, flows).unwrap();
     let counted = recount(problem, flows, &placement.parts).unwrap();
     let (subflows, capacity) = counted.worst;
-    assert!(Level { subflows, capacity } <= placement.level, "{counted:?} {:?}", placement.level);
+    assert!(
+        Level { subflows, capacity } <= placement.level,
+        "{counted:?} {:?}",
+        placement.level
+    );
     let over = over(&plane, &placement);
     (placement, over)
 }
@@ -181,6 +218,81 @@ fn healthy(leaves: u32, spines: u32, pattern: Pattern) {
         load / bound,
         100.0 / load.max(1.0),
         counted.parts_of_leaf_max
+    );
+}
+
+/// The same flows as switches place them, and pinned.
+fn beside() {
+    let mut random = Random(1);
+    let fabric = Fabric::new(128, 64, 0, Speeds::Equal, &mut random);
+    let problem = fabric.problem();
+    let plane = Plane::new(&problem);
+    let nic_bps = 4.0 * QUARTER_BPS as f64;
+    let row = |what: &str, flows: &Flows, parts: &[Part]| {
+        let rates = rates(&plane, flows, parts, nic_bps);
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64 / nic_bps;
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min) / nic_bps;
+        let load = recount(&problem, flows, parts)
+            .unwrap()
+            .load(nic_bps, flows.size());
+        println!("{what:<36} {mean:>10.3}   {least:>11.3}   {load:>8.2}");
+    };
+    for size in [1, 4, 8, 16, 32] {
+        let flows = fabric.flows(Pattern::Permutation, size, &mut Random(2));
+        for how in [Switches::Hash, Switches::LeastLoaded] {
+            let parts = by_switches(&plane, &flows, how, |below| random.below(below));
+            row(&format!("{how:?}, {size} QPs"), &flows, &parts);
+        }
+    }
+    let flows = fabric.flows(Pattern::Permutation, 1, &mut Random(2));
+    row("pins, 1 QP", &flows, &place(&plane, &flows).unwrap().parts);
+}
+
+/// Small fabrics with 0 to 10 % dead links; jobs of all patterns side by side; 1 to 32 QPs. Pins beside a hash of as many QPs.
+fn random_cases(cases: u64) {
+    let (mut below, mut least, mut sum, mut counted) = (0, f64::INFINITY, 0.0, 0_u32);
+    for case in 0..cases {
+        let mut random = Random((case + 1).wrapping_mul(0xD1B5_4A32_D192_ED03));
+        let (leaves, spines) = (4 + random.below(29) as u32, 2 + random.below(31) as u32);
+        let speeds = [
+            Speeds::Equal,
+            Speeds::Two,
+            Speeds::Derated,
+            Speeds::QuarterToTwo,
+        ];
+        let speeds = speeds[random.below(4) as usize];
+        let dead_per_mille = random.below(101);
+        let fabric = Fabric::new(leaves, spines, dead_per_mille, speeds, &mut random);
+        let size = 1 << random.below(6);
+        let mut all = Vec::new();
+        for pattern in [Pattern::Permutation, Pattern::Rings, Pattern::LeafToLeaf] {
+            let flows = fabric.flows(pattern, size, &mut random);
+            let share = 1 + random.below(3);
+            let some = flows.all().iter().filter(|_| random.below(3) < share);
+            all.extend(some.copied().collect::<Vec<_>>());
+        }
+        let flows = Flows::new(all, size);
+        let problem = fabric.problem();
+        let plane = Plane::new(&problem);
+        // Leaves without a way to each other are refused by name.
+        let Ok(placement) = place(&plane, &flows) else {
+            continue;
+        };
+        recount(&problem, &flows, &placement.parts).unwrap();
+        let hashed = by_switches(&plane, &flows, Switches::Hash, |below| random.below(below));
+        let slowest = |parts: &[Part]| {
+            let rates = rates(&plane, &flows, parts, 4.0 * QUARTER_BPS as f64);
+            rates.into_iter().fold(f64::INFINITY, f64::min)
+        };
+        let ratio = slowest(&placement.parts) / slowest(&hashed);
+        below += u64::from(ratio < 1.0 - 1e-9);
+        least = least.min(ratio);
+        sum += ratio;
+        counted += 1;
+    }
+    println!(
+        "{counted:>6} cases {below:>38}   {least:>12.3} and {:.3} times",
+        sum / f64::from(counted)
     );
 }
 
@@ -242,7 +354,10 @@ fn timed(what: &str, leaves: u32, spines: u32, pieces: u32) {
         let next = place_after(&plane, &flows, &placement.parts).unwrap();
         events.push(begun.elapsed());
         recount(&problem, &flows, &next.parts).unwrap();
-        let stayed = next.parts.iter().filter(|part| placement.parts.binary_search(part).is_ok());
+        let stayed = next
+            .parts
+            .iter()
+            .filter(|part| placement.parts.binary_search(part).is_ok());
         moved.push(next.parts.len() - stayed.count());
         placement = next;
     }

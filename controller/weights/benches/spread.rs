@@ -19,7 +19,7 @@ use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 use weft_weights::quantize::Limits;
 
-#[path = "random.rs"]
+#[path = "shared/random.rs"]
 mod random;
 
 use random::Random;

@@ -68,4 +68,5 @@ pub mod leaf;
 pub mod pin;
 pub mod problem;
 pub mod quantize;
+pub mod simulate;
 pub mod spread;

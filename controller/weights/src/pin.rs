@@ -13,6 +13,8 @@ mod colouring;
 mod plane;
 mod recount;
 mod repair;
+#[cfg(test)]
+mod tests;
 
 pub use self::bound::{Bound, Tight};
 pub use self::plane::{Level, Plane};
@@ -93,7 +95,11 @@ impl Infeasible {
     pub fn named(&self, plane: &Plane) -> String {
         let leaf = |place: usize| plane.leaves().get(place).map_or(0, |SwitchId(id)| *id);
         match self.to {
-            Some(to) => format!("no spine has a link to {} and to {}", leaf(self.from), leaf(to)),
+            Some(to) => format!(
+                "no spine has a link to {} and to {}",
+                leaf(self.from),
+                leaf(to)
+            ),
             None => format!("{} has no link", leaf(self.from)),
         }
     }
@@ -102,7 +108,11 @@ impl Infeasible {
 impl fmt::Display for Infeasible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.to {
-            Some(to) => write!(f, "no spine has a link to leaf {} and to leaf {to}", self.from),
+            Some(to) => write!(
+                f,
+                "no spine has a link to leaf {} and to leaf {to}",
+                self.from
+            ),
             None => write!(f, "leaf {} has no link", self.from),
         }
     }
@@ -239,7 +249,7 @@ impl Room<'_> {
             }
         }
         if !waiting.is_empty() {
-            waiting.sort_unstable();
+            waiting.sort_unstable_by_key(|flow| self.place_of(*flow));
             let rest = self.rest(&parts);
             parts.extend(self.in_subflows(&waiting, &rest, past)?);
         }
@@ -252,9 +262,17 @@ impl Room<'_> {
     fn surplus(&self, whole: &[u32], past: &[Part]) -> Vec<u32> {
         let spines = self.plane.spines().len();
         let leaves = self.plane.leaves().len();
-        let fit = |leaf: usize| whole[leaf * spines..][..spines].iter().map(|it| i64::from(*it)).sum();
+        let fit = |leaf: usize| {
+            whole[leaf * spines..][..spines]
+                .iter()
+                .map(|it| i64::from(*it))
+                .sum()
+        };
         let fit: Vec<i64> = (0..leaves).map(fit).collect();
-        let mut over = [fit.iter().map(|fit| -fit).collect::<Vec<_>>(), fit.iter().map(|fit| -fit).collect()];
+        let mut over = [
+            fit.iter().map(|fit| -fit).collect::<Vec<_>>(),
+            fit.iter().map(|fit| -fit).collect(),
+        ];
         for flow in &self.flows.all {
             over[0][flow.from as usize] += 1;
             over[1][flow.to as usize] += 1;
@@ -300,12 +318,15 @@ impl Room<'_> {
     fn order(&self, wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> {
         let count = u32::try_from(self.flows.all.len()).expect("fewer flows than 2^32");
         let mut order: Vec<u32> = (0..count).filter(|flow| wanted(*flow)).collect();
-        let turned = |leaf: u32| leaf.wrapping_mul(self.attempt.seed.wrapping_mul(0x9E37_79B9) | 1);
-        order.sort_unstable_by_key(|flow| {
-            let Flow { from, to } = self.flows.all[*flow as usize];
-            (turned(from), turned(to), *flow)
-        });
+        order.sort_unstable_by_key(|flow| self.place_of(*flow));
         order.into_iter()
+    }
+
+    /// What flows are in order of.
+    fn place_of(&self, flow: u32) -> (u32, u32, u32) {
+        let turned = |leaf: u32| leaf.wrapping_mul(self.attempt.seed.wrapping_mul(0x9E37_79B9) | 1);
+        let Flow { from, to } = self.flows.all[flow as usize];
+        (turned(from), turned(to), flow)
     }
 
     fn colouring(&self, slots: [&[u32]; 2]) -> Colouring {
@@ -339,7 +360,9 @@ impl Room<'_> {
             for _ in 0..self.flows.size {
                 let edge = colouring.add(from, to);
                 owners.push(*flow);
-                let stays = spines.next().is_some_and(|spine| colouring.put(edge, spine));
+                let stays = spines
+                    .next()
+                    .is_some_and(|spine| colouring.put(edge, spine));
                 if !stays {
                     edges.push(edge);
                 }
@@ -363,6 +386,9 @@ impl Room<'_> {
 /// The parts of a flow.
 fn parts_of(parts: &[Part], flow: u32) -> &[Part] {
     let begin = parts.partition_point(|part| part.flow < flow);
-    let count = parts[begin..].iter().take_while(|part| part.flow == flow).count();
+    let count = parts[begin..]
+        .iter()
+        .take_while(|part| part.flow == flow)
+        .count();
     &parts[begin..begin + count]
 }

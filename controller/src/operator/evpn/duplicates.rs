@@ -1,7 +1,6 @@
 //! MAC addresses that move too often, as rows, and what an operator takes back of it. Knows the reflector's view of
 //! them.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use tonic::Status;
@@ -11,7 +10,7 @@ use weft_proto::v1 as proto;
 
 use super::super::access::Identity;
 use super::super::page::Page;
-use super::super::{agreed, header, once, refusal};
+use super::super::{agreed, field, header, once, refusal};
 use crate::fabric::fact::InvalidFabric;
 use crate::ledger::{self, FactKey, RequestId};
 use crate::reflector::Reflector;
@@ -117,19 +116,9 @@ pub(super) fn place(
 ) -> Result<(Place, Option<RequestId>), Status> {
     let mut faults = InvalidFabric::default();
     let id = once::id(&request.request_id, &mut faults);
-    let (vni, mac) = (Vni::new(request.vni), Mac::from_str(&request.mac).ok());
-    if vni.is_none() {
-        faults.fault("vni", format_args!("{} is not a VNI", request.vni));
-    }
-    if mac.is_none() {
-        faults.fault(
-            "mac",
-            format_args!("{:?} is not a MAC address", request.mac),
-        );
-    }
-    let place = vni.zip(mac).filter(|_| faults.is_empty());
-    let place = place.ok_or_else(|| refusal::invalid(&faults))?;
-    Ok((place, id))
+    let vni = field::vni(request.vni, &mut faults);
+    let mac = field::text("mac", &request.mac, "not a MAC address", &mut faults);
+    Ok((refusal::read(vni.zip(mac), &faults)?, id))
 }
 
 /// Agrees that an address is not frozen; every replica forgets its moves with that. The index of the change.

@@ -50,10 +50,18 @@ pub(super) fn text_fault(kind: &Kind, text: &str) -> Option<String> {
             weft_proto::json::read(kind.clone(), Value::from(text)).is_ok()
         }
         Kind::Message(_) => false,
-        integer => text.parse().is_ok_and(|number| holds(integer, number)),
+        integer => {
+            let number = match range(integer).is_some_and(|range| *range.start() < 0) {
+                true => text.parse::<i64>().ok().map(i128::from),
+                false => text.parse::<u64>().ok().map(i128::from),
+            };
+            number.is_some_and(|number| holds(integer, number))
+        }
     };
-    let shown: String = text.chars().take(SHOWN).collect();
-    (!is_one).then(|| format!("{shown:?} is not {}", named(kind)))
+    (!is_one).then(|| {
+        let shown: String = text.chars().take(SHOWN).collect();
+        format!("{shown:?} is not {}", named(kind))
+    })
 }
 
 /// What a place of the body has to hold.
@@ -193,8 +201,9 @@ impl<'de> Visitor<'de> for Check<'_> {
         let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
         match self.wanted.kind() {
             Some(Kind::Double | Kind::Float) => {}
+            Some(Kind::Enum(_)) | None => self.is_not(number),
             Some(kind) if is_whole && holds(&kind, number as i128) => {}
-            _ => self.is_not(number),
+            Some(kind) => self.fault(format_args!("not written as {}", named(&kind))),
         }
         Ok(())
     }
@@ -425,7 +434,7 @@ mod tests {
             "hosts: an object is not a list",
             "hosts: it is there twice",
             "validate_only: \"true\" is not true or false",
-            "generation: 1.5 is not an integer from 0 to 18446744073709551615",
+            "generation: not written as an integer from 0 to 18446744073709551615",
         ];
         assert_eq!(faults("weft.v1.ApplyFabricRequest", body), expected);
         assert_eq!(
@@ -463,6 +472,7 @@ mod tests {
             "\"7.5\"",
             "\"18446744073709551616\"",
             "\"\"",
+            "\"-0\"",
         ] {
             assert_eq!(of(number).len(), 1, "{number}");
         }

@@ -413,7 +413,9 @@ const CONVENTIONS: &str = "The API of weft, a replicated BGP EVPN reflector and 
     them, and a field that is absent is not there. A change is application/json of 1 MiB at most, a whole fabric of 128 MiB, and \
     is made once for each request_id.\n\n\
     In a path a `/` within a name is written `%2F`: `Ethernet1/1` is `Ethernet1%2F1`. A parameter that is a list is there once \
-    for each element. What a method of gRPC takes or answers as a stream of parts is one body here.\n\n\
+    for each element. What a method of gRPC takes or answers as a stream of parts is one body here. \
+    Where a body is a resource, a refusal calls its fields `resource.NAME`; what cannot be read is told before what is read is \
+    looked at.\n\n\
     gRPC answers at the same port: an operation `FabricService_GetLink` is the method `/weft.v1.FabricService/GetLink`, with the \
     fields of its path, query and body in one message, and the server has reflection, v1 and v1alpha.\n\n\
     Beside what a service documents, HTTP has these reasons: NO_SUCH_PATH (404); UNKNOWN_METHOD (405): the path takes other \

@@ -21,7 +21,7 @@ pub(super) fn read(
     mut faults: InvalidFabric,
 ) -> Result<DynamicMessage, Status> {
     let kind = route.method.input();
-    checked(route, &kind, body, &mut faults)?;
+    check_body(route, &kind, body, &mut faults)?;
     if path_fields.is_empty() && query.is_empty() && route.body == "*" && !body.is_empty() {
         refusal::check(&faults)?;
         // A whole fabric is not written into a tree first.
@@ -54,10 +54,7 @@ pub(super) fn read(
 }
 
 /// Notes what is wrong with a body.
-///
-/// # Errors
-/// It is no JSON.
-fn checked(
+fn check_body(
     route: &Route,
     kind: &MessageDescriptor,
     body: &[u8],
@@ -81,7 +78,10 @@ fn checked(
             check::check(inner, body, field, faults)
         }
     };
-    checked.map_err(|error| not_read(&error))
+    if let Err(error) = checked {
+        faults.fault("body", error);
+    }
+    Ok(())
 }
 
 /// Whether a query may name a field: what stands in the path or the body does not.
@@ -186,7 +186,7 @@ fn scalar(field: &FieldDescriptor, name: &str, text: &str) -> Result<Value, Fiel
     let kind = field.kind();
     let value = match &kind {
         Kind::Message(kind) if kind.full_name() == "google.protobuf.FieldMask" => {
-            return Ok(Value::from(camel_case(text)));
+            Value::from(camel_case(text))
         }
         // There, and empty: "peers" alone asks for all peers.
         Kind::Message(kind) if !well_known(kind) && text.is_empty() => {
@@ -199,7 +199,8 @@ fn scalar(field: &FieldDescriptor, name: &str, text: &str) -> Result<Value, Fiel
         Kind::Enum(_) if text.parse::<i32>().is_ok() => Value::from(text.parse::<i32>().ok()),
         _ => Value::from(text),
     };
-    match check::text_fault(&kind, text).filter(|_| value.is_string()) {
+    let fault_of = |text: &str| check::text_fault(&kind, text);
+    match value.as_str().and_then(fault_of) {
         None => Ok(value),
         Some(reason) => Err(fault(name, reason)),
     }

@@ -1,7 +1,7 @@
 //! A stream of messages as server-sent events, so that a browser follows it. Knows of a message only where its revision is.
 
 use std::num::NonZero;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -57,10 +57,16 @@ async fn event(octets: Bytes, kind: &MessageDescriptor) -> Result<Bytes, Status>
     if octets.len() <= SMALL {
         return message(&octets, kind);
     }
-    let turn = WRITERS.acquire().await;
-    let _turn = turn.map_err(|_| refusal::stopping())?;
+    let turn = Arc::clone(&WRITERS).acquire_owned().await;
+    let turn = turn.map_err(|_| refusal::stopping())?;
     let kind = kind.clone();
-    off_the_runtime(move || message(&octets, &kind)).await?
+    let write = move || {
+        let written = message(&octets, &kind);
+        // Not before, whether the client is still there or not.
+        drop(turn);
+        written
+    };
+    off_the_runtime(write).await?
 }
 
 /// Why no event follows.
@@ -96,9 +102,9 @@ fn revision(message: &DynamicMessage) -> Option<u64> {
 }
 
 /// Large messages that are written at a time. Half of the cores are left to those who change something, however many read.
-static WRITERS: LazyLock<Semaphore> = LazyLock::new(|| {
+static WRITERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    Semaphore::new((cores / 2).max(1))
+    Arc::new(Semaphore::new((cores / 2).max(1)))
 });
 /// Octets of a message that are written in less than some hundred microseconds.
 const SMALL: usize = 16 << 10;

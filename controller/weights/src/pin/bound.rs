@@ -117,7 +117,11 @@ impl Demands {
             }
         }
         let spines = plane.spines().len();
-        let has = |leaf: usize| (0..spines).filter(|spine| !plane.links(leaf, *spine).is_empty()).count();
+        let has = |leaf: usize| {
+            (0..spines)
+                .filter(|spine| !plane.links(leaf, *spine).is_empty())
+                .count()
+        };
         let has: Vec<usize> = (0..self.sends.len()).map(has).collect();
         for ((from, to), _) in &self.pairs {
             let (from, to) = (*from as usize, *to as usize);

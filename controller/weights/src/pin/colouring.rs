@@ -136,14 +136,10 @@ impl Colouring {
         let ends = self.edges[edge as usize].ends;
         let far = 1 - side;
         let start = (ends[UP] as usize + 31 * ends[DOWN] as usize + 7 * round) % self.spines;
-        let taken = |spine: u32| {
-            let cell = self.cell(ends[far], spine);
-            let cells = &self.sides[far];
-            (cells.used[cell] > 0).then(|| cells.slots[cells.first[cell] as usize])
-        };
         let row = self.row(side, ends[side]);
         let spine = first_from(self.words, start, |word| row[word])?;
-        let victim = taken(spine)?;
+        let mut there = self.there(far, self.cell(ends[far], spine)).iter();
+        let victim = *there.find(|edge| self.edges[**edge as usize].ends != ends)?;
         let [from, to] = self.edges[victim as usize].ends;
         self.remove(UP, from, spine, victim);
         self.remove(DOWN, to, spine, victim);
@@ -213,7 +209,7 @@ impl Colouring {
         let (mut side, mut leaf, mut incoming) = (begin, ends[begin], new);
         let (mut full, mut other) = (full, other);
         while self.turned.len() < self.chain_max {
-            let Some(edge) = self.chosen(side, leaf, full, other, incoming) else {
+            let Some(edge) = self.chosen(side, leaf, (full, other), incoming, ends) else {
                 break;
             };
             self.replace(side, leaf, full, edge, incoming);
@@ -255,18 +251,26 @@ impl Colouring {
         self.edges[new as usize].colour = NONE;
     }
 
-    /// An edge of a full cell that makes room: one that ends the chain at once, or else any but the one that came last.
-    fn chosen(&self, side: Side, leaf: u32, full: u32, other: u32, incoming: u32) -> Option<u32> {
-        let cells = &self.sides[side];
-        let cell = self.cell(leaf, full);
-        let begin = cells.first[cell] as usize;
-        let there = &cells.slots[begin..begin + cells.used[cell] as usize];
+    /// An edge of a full cell that makes room: one that ends the chain at once, or else any but the one that came last. One between
+    /// the leaves of the new edge is as that one itself.
+    fn chosen(
+        &self,
+        side: Side,
+        leaf: u32,
+        (full, other): (u32, u32),
+        incoming: u32,
+        new: [u32; 2],
+    ) -> Option<u32> {
+        let there = self.there(side, self.cell(leaf, full));
         let far = |edge: u32| self.edges[edge as usize].ends[1 - side];
         let ends = |edge: &u32| self.is_free(1 - side, far(*edge), other);
         let last = self.turned.last().map(|turn| turn.incoming);
         let others = || {
             let rest = there.iter().copied();
-            rest.filter(|edge| *edge != incoming && Some(*edge) != last)
+            rest.filter(|edge| {
+                let is_new = self.edges[*edge as usize].ends == new;
+                *edge != incoming && Some(*edge) != last && !is_new
+            })
         };
         let at_once = others().find(|edge| ends(edge));
         at_once.or_else(|| {
@@ -274,6 +278,13 @@ impl Colouring {
             let place = self.turned.len().wrapping_mul(7) % count.max(1);
             others().nth(place)
         })
+    }
+
+    /// The edges of a cell.
+    fn there(&self, side: Side, cell: usize) -> &[u32] {
+        let cells = &self.sides[side];
+        let first = cells.first[cell] as usize;
+        &cells.slots[first..first + cells.used[cell] as usize]
     }
 
     fn cell(&self, leaf: u32, spine: u32) -> usize {
@@ -317,11 +328,9 @@ impl Colouring {
 
     /// Where an edge is that is in a cell.
     fn slot(&self, side: Side, cell: usize, edge: u32) -> usize {
-        let cells = &self.sides[side];
-        let first = cells.first[cell] as usize;
-        let there = &cells.slots[first..first + cells.used[cell] as usize];
-        let place = there.iter().position(|it| *it == edge);
-        first + place.expect("an edge is in the cells of its colour")
+        let place = self.there(side, cell).iter().position(|it| *it == edge);
+        self.sides[side].first[cell] as usize
+            + place.expect("an edge is in the cells of its colour")
     }
 }
 

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::problem::{Link, Problem, SwitchId};
 
 /// A level of load: so many sub-flows on a link of this capacity, and on others as many as that is in proportion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Level {
     /// Sub-flows.
     pub subflows: u64,
@@ -20,6 +20,14 @@ impl Level {
         u64::try_from(subflows).unwrap_or(u64::MAX)
     }
 }
+
+impl PartialEq for Level {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Level {}
 
 impl PartialOrd for Level {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
@@ -65,7 +73,9 @@ impl Plane {
             let (a, b) = link.ends;
             let ends = (places[problem.place(a)?], places[problem.place(b)?]);
             match ends {
-                ((0, leaf), (1, spine)) | ((1, spine), (0, leaf)) => Some(leaf * spines.len() + spine),
+                ((0, leaf), (1, spine)) | ((1, spine), (0, leaf)) => {
+                    Some(leaf * spines.len() + spine)
+                }
                 _ => None,
             }
         };

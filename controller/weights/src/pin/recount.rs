@@ -79,7 +79,9 @@ pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recou
         }
         of_leaf[flow.from as usize] += 1;
     }
-    let wrong = subflows.iter().position(|count| *count != u64::from(flows.size()));
+    let wrong = subflows
+        .iter()
+        .position(|count| *count != u64::from(flows.size()));
     if let Some(flow) = wrong {
         return Err(Fault::Subflows(flow as u32));
     }
@@ -127,7 +129,10 @@ impl Bundles {
             let cell = leaf * spines.len() + spine;
             let bundle = &mut bundles.all[cell];
             if bundle.count > 0 {
-                let wide = bundles.wide.entry(cell).or_insert_with(|| vec![bundle.capacity]);
+                let wide = bundles
+                    .wide
+                    .entry(cell)
+                    .or_insert_with(|| vec![bundle.capacity]);
                 wide.push(link.capacity_bps);
             }
             bundle.count += 1;
@@ -169,9 +174,11 @@ fn divided(capacities: &[u64], carried: u32) -> (u64, u64) {
             loads[least].0 += 1;
         }
     }
-    let worst = loads.into_iter().reduce(|worst, next| match exceeds(next, worst) {
-        true => next,
-        false => worst,
-    });
+    let worst = loads
+        .into_iter()
+        .reduce(|worst, next| match exceeds(next, worst) {
+            true => next,
+            false => worst,
+        });
     worst.unwrap_or((0, 1))
 }

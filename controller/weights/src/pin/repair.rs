@@ -4,7 +4,12 @@ use super::plane::{Level, Plane};
 use super::{Flows, Part};
 
 /// The parts at this level, of which only those move that have to; None: some find no free slot.
-pub(super) fn repaired(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Vec<Part>> {
+pub(super) fn repaired(
+    plane: &Plane,
+    flows: &Flows,
+    level: Level,
+    past: &[Part],
+) -> Option<Vec<Part>> {
     let mut free = Free::new(plane, level);
     let mut parts = Vec::with_capacity(past.len() + MOVED);
     let mut displaced: Vec<(u32, u32)> = Vec::new();
@@ -17,12 +22,18 @@ pub(super) fn repaired(plane: &Plane, flows: &Flows, level: Level, past: &[Part]
                 true if free.take(flows, *part) => part.subflows,
                 true => 0,
                 false => {
-                    let one = Part { subflows: 1, ..*part };
+                    let one = Part {
+                        subflows: 1,
+                        ..*part
+                    };
                     (0..part.subflows).filter(|_| free.take(flows, one)).count() as u32
                 }
             };
             if stays > 0 {
-                parts.push(Part { subflows: stays, ..*part });
+                parts.push(Part {
+                    subflows: stays,
+                    ..*part
+                });
             }
             left -= stays.min(left);
         }
@@ -47,7 +58,10 @@ fn merged(parts: Vec<Part>, found: &[Part]) -> Vec<Part> {
     let begin = parts.partition_point(|part| place(part) < place(first));
     let mut all = parts;
     let rest = all.split_off(begin);
-    let (mut rest, mut found) = (rest.into_iter().peekable(), found.iter().copied().peekable());
+    let (mut rest, mut found) = (
+        rest.into_iter().peekable(),
+        found.iter().copied().peekable(),
+    );
     loop {
         let next = match (rest.peek(), found.peek()) {
             (Some(a), Some(b)) if place(a) <= place(b) => rest.next(),
@@ -96,7 +110,11 @@ impl Free {
     /// Finds slots for so many sub-flows of a flow: on one spine, or else as they are met.
     fn find(&mut self, flows: &Flows, flow: u32, left: u32, parts: &mut Vec<Part>) -> Option<()> {
         let spines = u32::try_from(self.spines).ok()?;
-        let part = |spine: u32, subflows: u32| Part { flow, spine, subflows };
+        let part = |spine: u32, subflows: u32| Part {
+            flow,
+            spine,
+            subflows,
+        };
         let begin = flow % spines.max(1);
         let around = || (begin..spines).chain(0..begin);
         if let Some(spine) = around().find(|spine| self.take(flows, part(*spine, left))) {

@@ -35,7 +35,7 @@ class Known:
         """Another stream begins: a snapshot that the one before did not finish is void."""
         self._listed: set[ResourceKey] = set()
         self._listed_routes: set[RouteKey] = set()
-        self._listed_peers: list[watch_pb2.PeerChange] = []
+        self._parts_of_peers: list[watch_pb2.PeerChange] = []
 
     def told(self, answer: watch_pb2.WatchResponse, after: int | None) -> Iterator[Change]:
         """What an answer says that was not said before. ``after``: everything up to this revision was."""
@@ -107,13 +107,13 @@ class Known:
         self.begin()
 
     def _told_peers(self, answer: watch_pb2.WatchResponse) -> Iterator[Change]:
-        changes = list(answer.peer_changes)
+        changes = self._parts_of_peers + list(answer.peer_changes)
+        if not answer.HasField("header"):
+            # The last part says who answers, and that it is the last.
+            self._parts_of_peers = changes
+            return
+        self._parts_of_peers = []
         if answer.peer_snapshot:
-            changes = self._listed_peers + changes
-            if not answer.HasField("header"):
-                self._listed_peers = changes
-                return
-            self._listed_peers = []
             listed = {_peer_name(it.peer) for it in changes}
             for name in [name for name in self._peers if name not in listed]:
                 _, _, peer = self._peers.pop(name)

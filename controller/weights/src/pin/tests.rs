@@ -1,0 +1,262 @@
+//! Laws of placements, on random small planes, beside a search through all of them.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::problem::{Link, LinkId, Problem, Switch};
+
+const GBPS: u64 = 1_000_000_000;
+
+/// Capacities of the links between each leaf and each spine; an empty list: none is alive.
+type Cells = Vec<Vec<u64>>;
+
+fn problem(spines: u32, cells: &Cells) -> Problem {
+    let leaves = cells.len() as u32 / spines;
+    let switch = |id, tier| Switch {
+        id: SwitchId(id),
+        tier,
+    };
+    let switches = (0..leaves).map(|id| switch(id, 0));
+    let switches = switches.chain((0..spines).map(|id| switch(leaves + id, 1)));
+    let mut links = Vec::new();
+    for (cell, capacities) in (0..).zip(cells) {
+        let ends = (SwitchId(cell / spines), SwitchId(leaves + cell % spines));
+        let dead = capacities.is_empty().then_some((GBPS, false));
+        let bundle = capacities
+            .iter()
+            .map(|gbps| (gbps * GBPS, true))
+            .chain(dead);
+        for (capacity_bps, alive) in bundle {
+            links.push(Link {
+                id: LinkId(links.len() as u32),
+                ends,
+                capacity_bps,
+                alive,
+            });
+        }
+    }
+    Problem::new(switches.collect(), links).unwrap()
+}
+
+fn flows(pairs: &[(u32, u32)], size: u32) -> Flows {
+    let all = pairs.iter().map(|(from, to)| Flow {
+        from: *from,
+        to: *to,
+    });
+    Flows::new(all.collect(), size)
+}
+
+/// Flows between different leaves of so many.
+fn pairs(leaves: u32, most: usize) -> impl Strategy<Value = Vec<(u32, u32)>> {
+    let pair = (0..leaves, 1..leaves).prop_map(move |(from, by)| (from, (from + by) % leaves));
+    prop::collection::vec(pair, 0..most)
+}
+
+fn cells(count: usize) -> impl Strategy<Value = Cells> {
+    let bundle = prop_oneof![
+        6 => Just(vec![4]),
+        2 => Just(Vec::new()),
+        1 => Just(vec![2]),
+        1 => Just(vec![4, 4]),
+        1 => Just(vec![1, 3]),
+    ];
+    prop::collection::vec(bundle, count)
+}
+
+/// The placement, if every pair has a way; each is recounted.
+fn placed(problem: &Problem, flows: &Flows, past: &[Part]) -> Option<Placement> {
+    let plane = Plane::new(problem);
+    let placement = place_after(&plane, flows, past).ok()?;
+    let counted = recount(problem, flows, &placement.parts).unwrap();
+    let (subflows, capacity) = counted.worst;
+    let worst = Level { subflows, capacity };
+    assert!(worst <= placement.level, "{counted:?}, {placement:?}");
+    assert!(placement.bound.level <= placement.level, "{placement:?}");
+    assert!(placement.parts.is_sorted());
+    Some(placement)
+}
+
+/// Sub-flows of each two leaves over each spine: what a placement comes to, whatever its flows are called.
+fn carried(flows: &Flows, parts: &[Part]) -> BTreeMap<(Flow, u32), u32> {
+    let mut carried = BTreeMap::new();
+    for part in parts {
+        let flow = flows.all()[part.flow as usize];
+        *carried.entry((flow, part.spine)).or_default() += part.subflows;
+    }
+    carried
+}
+
+/// The least level of any placement, from all of them.
+fn least(plane: &Plane, flows: &Flows) -> Option<Level> {
+    let subflows: Vec<Flow> = flows
+        .all()
+        .iter()
+        .flat_map(|flow| vec![*flow; flows.size() as usize])
+        .collect();
+    let mut level = Level {
+        subflows: 0,
+        capacity: 1,
+    };
+    loop {
+        let slots = plane.slots(level);
+        let mut free = [slots.clone(), slots];
+        if fits(&subflows, plane.spines().len(), &mut free) {
+            return Some(level);
+        }
+        level = plane.above(level)?;
+    }
+}
+
+fn fits(subflows: &[Flow], spines: usize, free: &mut [Vec<u32>; 2]) -> bool {
+    let Some((flow, rest)) = subflows.split_first() else {
+        return true;
+    };
+    (0..spines).any(|spine| {
+        let (up, down) = (
+            flow.from as usize * spines + spine,
+            flow.to as usize * spines + spine,
+        );
+        if free[0][up] == 0 || free[1][down] == 0 {
+            return false;
+        }
+        free[0][up] -= 1;
+        free[1][down] -= 1;
+        let found = fits(rest, spines, free);
+        free[0][up] += 1;
+        free[1][down] += 1;
+        found
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_placement_is_below_the_bound_and_ours_is_the_least_of_small_ones(
+        cells in cells(9), pairs in pairs(3, 4), size in 1..3_u32,
+    ) {
+        let (problem, flows) = (problem(3, &cells), flows(&pairs, size));
+        if let Some(placement) = placed(&problem, &flows, &[]) {
+            let plane = Plane::new(&problem);
+            let least = least(&plane, &flows).unwrap();
+            prop_assert!(placement.bound.level <= least);
+            prop_assert!(placement.level <= plane.above(least).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_placement_is_valid_and_does_not_depend_on_the_order(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, turn in 0..60_usize,
+    ) {
+        let problem = problem(5, &cells);
+        let first = flows(&pairs, size);
+        let mut turned = pairs.clone();
+        turned.rotate_left(turn % pairs.len().max(1));
+        let second = flows(&turned, size);
+        let (a, b) = (placed(&problem, &first, &[]), placed(&problem, &second, &[]));
+        prop_assert_eq!(a.is_some(), b.is_some());
+        if let Some((a, b)) = a.zip(b) {
+            prop_assert_eq!((a.level, a.bound), (b.level, b.bound));
+            prop_assert_eq!(carried(&first, &a.parts), carried(&second, &b.parts));
+        }
+    }
+
+    /// König: with as many flows at a leaf as links, and none dead, each link has one flow, and each flow one link.
+    #[test]
+    fn with_nothing_dead_no_flow_is_divided_and_no_link_has_two(
+        leaves in 2..9_u32, spines in 1..9_u32, size in 1..17_u32, seed in any::<u64>(),
+    ) {
+        let cells = vec![vec![4]; (leaves * spines) as usize];
+        // As many permutations of leaves as spines: each sends and takes that often.
+        let pairs = (0..spines).flat_map(|round| {
+            let by = 1 + (seed >> (round % 60)) as u32 % (leaves - 1);
+            (0..leaves).map(move |leaf| (leaf, (leaf + by) % leaves))
+        });
+        let pairs: Vec<_> = pairs.collect();
+        let flows = flows(&pairs, size);
+        let placement = placed(&problem(spines, &cells), &flows, &[]).unwrap();
+        prop_assert_eq!(placement.parts.len(), pairs.len());
+        let full = Level { subflows: u64::from(size), capacity: 4 * GBPS };
+        prop_assert!(placement.level == full && placement.bound.level == full);
+    }
+
+    #[test]
+    fn after_a_link_died_only_what_it_carried_moves(
+        pairs in pairs(8, 40), size in 1..17_u32, dead in 0..40_usize,
+    ) {
+        let mut cells = vec![vec![4]; 40];
+        let flows = flows(&pairs, size);
+        let before = placed(&problem(5, &cells), &flows, &[]).unwrap();
+        cells[dead].clear();
+        let plane = Plane::new(&problem(5, &cells));
+        // Room for everything.
+        let level = Level { subflows: 40 * 17, capacity: 4 * GBPS };
+        let after = repair::repaired(&plane, &flows, level, &before.parts).unwrap();
+        recount(&problem(5, &cells), &flows, &after).unwrap();
+        let (leaf, spine) = (dead as u32 / 5, dead as u32 % 5);
+        let was = |part: &Part| {
+            let before = before.parts.iter().find(|it| (it.flow, it.spine) == (part.flow, part.spine));
+            before.map_or(0, |it| it.subflows)
+        };
+        let moved: u32 = after.iter().map(|part| part.subflows.saturating_sub(was(part))).sum();
+        let displaced = before.parts.iter().filter(|part| {
+            let flow = flows.all()[part.flow as usize];
+            part.spine == spine && (flow.from == leaf || flow.to == leaf)
+        });
+        let displaced: u32 = displaced.map(|part| part.subflows).sum();
+        prop_assert_eq!(moved, displaced);
+    }
+}
+
+#[test]
+fn leaves_without_a_way_to_each_other_are_named() {
+    // Leaf 0 has spine 0 alone, leaf 1 has spine 1 alone, and leaf 2 has none.
+    let cells = vec![vec![4], vec![], vec![], vec![4], vec![], vec![]];
+    let plane = Plane::new(&problem(2, &cells));
+    let refused = |pairs: &[(u32, u32)]| place(&plane, &flows(pairs, 4)).unwrap_err().to_string();
+    assert_eq!(
+        refused(&[(0, 1)]),
+        "no spine has a link to leaf 0 and to leaf 1"
+    );
+    assert_eq!(refused(&[(0, 2)]), "leaf 2 has no link");
+    let nothing = place(&plane, &flows(&[], 4)).unwrap();
+    assert_eq!((nothing.parts.len(), nothing.level.subflows), (0, 0));
+}
+
+/// What decides most cases with failures: two leaves that lack different spines share fewer than either has.
+#[test]
+fn a_pair_of_leaves_can_be_tighter_than_each_of_them() {
+    let cells = vec![vec![], vec![4], vec![4], vec![4], vec![4], vec![]];
+    let problem = problem(3, &cells);
+    let flows = flows(&[(0, 1), (0, 1)], 4);
+    let placement = placed(&problem, &flows, &[]).unwrap();
+    assert_eq!(placement.bound.tight, Tight::Pair(0, 1));
+    let level = Level {
+        subflows: 8,
+        capacity: 4 * GBPS,
+    };
+    assert_eq!((placement.level, placement.bound.level), (level, level));
+}
+
+#[test]
+fn a_recount_finds_what_is_wrong() {
+    let cells = vec![vec![4], vec![4], vec![4], vec![]];
+    let problem = problem(2, &cells);
+    let flows = flows(&[(0, 1)], 4);
+    let part = |flow, spine, subflows| Part {
+        flow,
+        spine,
+        subflows,
+    };
+    let counted = |parts: &[Part]| recount(&problem, &flows, parts);
+    let right = counted(&[part(0, 0, 4)]).unwrap();
+    assert_eq!((right.worst, right.parts_of_leaf_max), ((4, 4 * GBPS), 1));
+    assert!((right.load(2.0 * GBPS as f64, 4) - 0.5).abs() < 1e-9);
+    assert_eq!(counted(&[part(0, 0, 3)]), Err(Fault::Subflows(0)));
+    assert_eq!(
+        counted(&[part(0, 0, 3), part(0, 1, 1)]),
+        Err(Fault::NoWay(0))
+    );
+    assert_eq!(counted(&[part(0, 2, 4)]), Err(Fault::Unknown(0)));
+    assert_eq!(counted(&[part(1, 0, 4)]), Err(Fault::Unknown(1)));
+}
