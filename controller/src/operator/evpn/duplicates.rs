@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tonic::Status;
+use weft_evpn::Vni;
 use weft_evpn::moves::{Holder, Place};
-use weft_evpn::{Mac, Vni};
 use weft_proto::v1 as proto;
 
 use super::super::access::Identity;
@@ -142,6 +142,8 @@ pub(super) async fn clear(
 
 #[cfg(test)]
 mod tests {
+    use weft_evpn::Mac;
+
     use super::*;
     use crate::operator::lone;
 
