@@ -24,5 +24,5 @@ python -m build --quiet --wheel --no-isolation --outdir "$wheel" .
 pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$wheel"/*.whl
 # What was installed, not what lies here.
 cd "$wheel"
-python -m unittest discover --start-directory "$OLDPWD/tests"
+WEFTD="$weftd" python -m unittest discover --start-directory "$OLDPWD/tests"
 python "$OLDPWD/examples/story.py" "$weftd" "$@"

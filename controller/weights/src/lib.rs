@@ -61,6 +61,33 @@
 //! }
 //! ```
 
+//!
+//! Where flows are known, each is pinned to a spine, so that no link carries more than it must:
+//!
+//! ```
+//! # use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
+//! use weft_weights::pin::{Flow, Flows, Plane, place, recount};
+//! # let switch = |id, tier| Switch { id: SwitchId(id), tier };
+//! # let link = |id, a, b| Link {
+//! #     id: LinkId(id),
+//! #     ends: (SwitchId(a), SwitchId(b)),
+//! #     capacity_bps: 100_000_000_000,
+//! #     alive: true,
+//! # };
+//! # let problem = Problem::new(
+//! #     vec![switch(1, 0), switch(2, 0), switch(10, 1), switch(11, 1)],
+//! #     vec![link(0, 1, 10), link(1, 1, 11), link(2, 2, 10), link(3, 2, 11)],
+//! # )
+//! # .unwrap();
+//!
+//! // Two NICs of the first leaf send at the rate of a link each, in up to 16 sub-flows.
+//! let flows = Flows::new(vec![Flow { from: 0, to: 1 }; 2], 16);
+//! let placement = place(&Plane::new(&problem), &flows).unwrap();
+//! let counted = recount(&problem, &flows, &placement.parts).unwrap();
+//! assert_eq!(counted.load(100e9, 16), 1.0);
+//! assert_eq!(placement.level, placement.bound.level);
+//! ```
+
 pub mod check;
 pub mod explain;
 pub mod fabric;
