@@ -89,6 +89,7 @@
 //! ```
 
 pub mod check;
+pub mod demand;
 pub mod explain;
 pub mod fabric;
 pub mod leaf;
