@@ -142,7 +142,11 @@ impl Fabric {
         for at in (1..order.len()).rev() {
             order.swap(at, random.below(at as u64 + 1) as usize);
         }
-        let flow = |from: u32, to: u32| Flow { from, to };
+        let flow = |from: u32, to: u32| Flow {
+            from,
+            to,
+            subflows: size,
+        };
         let all: Vec<Flow> = match pattern {
             Pattern::Permutation => {
                 let to = order.iter().map(|nic| leaf(*nic));
@@ -172,7 +176,7 @@ impl Fabric {
             .into_iter()
             .filter(|flow| flow.from != flow.to)
             .collect();
-        Flows::new(all, size)
+        Flows::new(all)
     }
 }
 
@@ -208,7 +212,7 @@ fn healthy(leaves: u32, spines: u32, pattern: Pattern) {
     let flows = fabric.flows(pattern, 1, &mut random);
     let (placement, _) = placed(&problem, &flows);
     let counted = recount(&problem, &flows, &placement.parts).unwrap();
-    let load = counted.load(4.0 * QUARTER_BPS as f64, 1);
+    let load = counted.load(4.0 * QUARTER_BPS as f64);
     let bound = placement.bound.level;
     let bound = bound.subflows as f64 * 4.0 * QUARTER_BPS as f64 / bound.capacity as f64;
     println!(
@@ -229,12 +233,11 @@ fn beside() {
     let plane = Plane::new(&problem);
     let nic_bps = 4.0 * QUARTER_BPS as f64;
     let row = |what: &str, flows: &Flows, parts: &[Part]| {
-        let rates = rates(&plane, flows, parts, nic_bps);
+        let subflow_bps = nic_bps / f64::from(flows.size());
+        let rates = rates(&plane, flows, parts, subflow_bps);
         let mean = rates.iter().sum::<f64>() / rates.len() as f64 / nic_bps;
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min) / nic_bps;
-        let load = recount(&problem, flows, parts)
-            .unwrap()
-            .load(nic_bps, flows.size());
+        let load = recount(&problem, flows, parts).unwrap().load(subflow_bps);
         println!("{what:<36} {mean:>10.3}   {least:>11.3}   {load:>8.2}");
     };
     for size in [1, 4, 8, 16, 32] {
@@ -271,7 +274,7 @@ fn random_cases(cases: u64) {
             let some = flows.all().iter().filter(|_| random.below(3) < share);
             all.extend(some.copied().collect::<Vec<_>>());
         }
-        let flows = Flows::new(all, size);
+        let flows = Flows::new(all);
         let problem = fabric.problem();
         let plane = Plane::new(&problem);
         // Leaves without a way to each other are refused by name.
@@ -281,7 +284,12 @@ fn random_cases(cases: u64) {
         recount(&problem, &flows, &placement.parts).unwrap();
         let hashed = by_switches(&plane, &flows, Switches::Hash, |below| random.below(below));
         let slowest = |parts: &[Part]| {
-            let rates = rates(&plane, &flows, parts, 4.0 * QUARTER_BPS as f64);
+            let rates = rates(
+                &plane,
+                &flows,
+                parts,
+                4.0 * QUARTER_BPS as f64 / f64::from(size),
+            );
             rates.into_iter().fold(f64::INFINITY, f64::min)
         };
         let ratio = slowest(&placement.parts) / slowest(&hashed);
@@ -328,8 +336,16 @@ fn timed(what: &str, leaves: u32, spines: u32, pieces: u32) {
     if pieces > 1 {
         // Each NIC has so many flows of their own.
         let all = flows.all().iter();
-        let all = all.flat_map(|flow| vec![*flow; pieces as usize]);
-        flows = Flows::new(all.collect(), 1);
+        let all = all.flat_map(|flow| {
+            vec![
+                Flow {
+                    subflows: 1,
+                    ..*flow
+                };
+                pieces as usize
+            ]
+        });
+        flows = Flows::new(all.collect());
     }
     let problem = fabric.problem();
     let (mut place_times, mut check_times) = (Vec::new(), Vec::new());

@@ -81,10 +81,10 @@
 //! # .unwrap();
 //!
 //! // Two NICs of the first leaf send at the rate of a link each, in up to 16 sub-flows.
-//! let flows = Flows::new(vec![Flow { from: 0, to: 1 }; 2], 16);
+//! let flows = Flows::new(vec![Flow { from: 0, to: 1, subflows: 16 }; 2]);
 //! let placement = place(&Plane::new(&problem), &flows).unwrap();
 //! let counted = recount(&problem, &flows, &placement.parts).unwrap();
-//! assert_eq!(counted.load(100e9, 16), 1.0);
+//! assert_eq!(counted.load(100e9 / 16.0), 1.0);
 //! assert_eq!(placement.level, placement.bound.level);
 //! ```
 

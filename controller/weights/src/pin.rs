@@ -4,6 +4,7 @@
 //! nothing dead every flow stays whole and every link carries its share exactly: edges of a bipartite graph, coloured with spines
 //! (König 1916). It refuses to know jobs, addresses and how a switch pins.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use crate::problem::SwitchId;
@@ -30,9 +31,11 @@ pub struct Flow {
     pub from: u32,
     /// The leaf that takes.
     pub to: u32,
+    /// The sub-flows that it can be divided into, at least one. Every sub-flow of all flows sends as much.
+    pub subflows: u32,
 }
 
-/// Flows that are there at the same time. All send as much.
+/// Flows that are there at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flows {
     all: Vec<Flow>,
@@ -41,11 +44,15 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Flows that can be divided into so many sub-flows of equal size, at least one. A placement names a flow by its place here.
-    pub fn new(all: Vec<Flow>, size: u32) -> Self {
-        let size = size.max(1);
-        let demands = Demands::new(&all, size);
-        Self { all, size, demands }
+    /// A placement names a flow by its place here.
+    pub fn new(all: Vec<Flow>) -> Self {
+        let size = all.iter().map(|flow| flow.subflows).max();
+        let demands = Demands::new(&all);
+        Self {
+            all,
+            size: size.unwrap_or(1).max(1),
+            demands,
+        }
     }
 
     /// The flows.
@@ -53,9 +60,14 @@ impl Flows {
         &self.all
     }
 
-    /// Sub-flows of a flow.
+    /// Sub-flows of the largest flow.
     pub fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Whether a flow is as large as any: those are placed whole as far as they fit.
+    fn is_full(&self, flow: u32) -> bool {
+        self.all[flow as usize].subflows == self.size
     }
 }
 
@@ -222,10 +234,13 @@ impl Room<'_> {
         let whole = self.plane.whole(self.level, size);
         let mut colouring = self.colouring([&whole, &whole]);
         let mut waiting = self.surplus(&whole, past);
+        let small = |flow: &u32| !self.flows.is_full(*flow);
+        waiting.extend((0..self.flows.all.len() as u32).filter(small));
+        waiting.sort_unstable();
         let mut owners = Vec::with_capacity(self.flows.all.len());
         let mut edges = Vec::new();
         for flow in self.order(|flow| waiting.binary_search(&flow).is_err()) {
-            let Flow { from, to } = self.flows.all[flow as usize];
+            let Flow { from, to, .. } = self.flows.all[flow as usize];
             let edge = colouring.add(from, to);
             owners.push(flow);
             let was = parts_of(past, flow).first();
@@ -273,9 +288,10 @@ impl Room<'_> {
             fit.iter().map(|fit| -fit).collect::<Vec<_>>(),
             fit.iter().map(|fit| -fit).collect(),
         ];
-        for flow in &self.flows.all {
-            over[0][flow.from as usize] += 1;
-            over[1][flow.to as usize] += 1;
+        for flow in (0..self.flows.all.len() as u32).filter(|flow| self.flows.is_full(*flow)) {
+            let Flow { from, to, .. } = self.flows.all[flow as usize];
+            over[0][from as usize] += 1;
+            over[1][to as usize] += 1;
         }
         let (mut surplus, mut taken) = (Vec::new(), vec![false; self.flows.all.len()]);
         let was_divided = |flow: u32| {
@@ -285,10 +301,10 @@ impl Room<'_> {
         if over.iter().flatten().all(|over| *over <= 0) && past.is_empty() {
             return surplus;
         }
-        let order: Vec<u32> = self.order(|_| true).collect();
+        let order: Vec<u32> = self.order(|flow| self.flows.is_full(flow)).collect();
         let mut take = |wanted: &dyn Fn(u32, bool, bool) -> bool, surplus: &mut Vec<u32>| {
             for flow in &order {
-                let Flow { from, to } = self.flows.all[*flow as usize];
+                let Flow { from, to, .. } = self.flows.all[*flow as usize];
                 let (sends, takes) = (over[0][from as usize] > 0, over[1][to as usize] > 0);
                 if wanted(*flow, sends, takes) && !taken[*flow as usize] {
                     taken[*flow as usize] = true;
@@ -323,10 +339,10 @@ impl Room<'_> {
     }
 
     /// What flows are in order of.
-    fn place_of(&self, flow: u32) -> (u32, u32, u32) {
+    fn place_of(&self, flow: u32) -> (u32, u32, Reverse<u32>, u32) {
         let turned = |leaf: u32| leaf.wrapping_mul(self.attempt.seed.wrapping_mul(0x9E37_79B9) | 1);
-        let Flow { from, to } = self.flows.all[flow as usize];
-        (turned(from), turned(to), flow)
+        let Flow { from, to, subflows } = self.flows.all[flow as usize];
+        (turned(from), turned(to), Reverse(subflows), flow)
     }
 
     fn colouring(&self, slots: [&[u32]; 2]) -> Colouring {
@@ -340,7 +356,7 @@ impl Room<'_> {
         let slots = self.plane.slots(self.level);
         let mut rest = [slots.clone(), slots];
         for part in parts {
-            let Flow { from, to } = self.flows.all[part.flow as usize];
+            let Flow { from, to, .. } = self.flows.all[part.flow as usize];
             for (slots, leaf) in rest.iter_mut().zip([from, to]) {
                 slots[leaf as usize * spines + part.spine as usize] -= part.subflows;
             }
@@ -351,13 +367,13 @@ impl Room<'_> {
     fn in_subflows(&self, flows: &[u32], rest: &[Vec<u32>; 2], past: &[Part]) -> Option<Vec<Part>> {
         let [up, down] = rest;
         let mut colouring = self.colouring([up, down]);
-        let mut owners = Vec::with_capacity(flows.len() * self.flows.size as usize);
+        let mut owners = Vec::new();
         let mut edges = Vec::new();
         for flow in flows {
-            let Flow { from, to } = self.flows.all[*flow as usize];
+            let Flow { from, to, .. } = self.flows.all[*flow as usize];
             let spines = parts_of(past, *flow).iter();
             let mut spines = spines.flat_map(|part| (0..part.subflows).map(|_| part.spine));
-            for _ in 0..self.flows.size {
+            for _ in 0..self.flows.all[*flow as usize].subflows {
                 let edge = colouring.add(from, to);
                 owners.push(*flow);
                 let stays = spines

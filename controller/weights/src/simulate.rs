@@ -9,19 +9,22 @@ use std::collections::BinaryHeap;
 
 use crate::pin::{Flow, Flows, Part, Plane};
 
-/// Rate of each flow if each has so many bits per second at its NIC: so many times that of its slowest sub-flow as it has
+/// Rate of each flow if no sub-flow has more than so many bits per second: so many times that of its slowest sub-flow as it has
 /// sub-flows, for it is done when the last of them is. The links of a leaf to one spine count as one.
-pub fn rates(plane: &Plane, flows: &Flows, parts: &[Part], nic_bps: f64) -> Vec<f64> {
-    let most = nic_bps / f64::from(flows.size());
+pub fn rates(plane: &Plane, flows: &Flows, parts: &[Part], subflow_bps: f64) -> Vec<f64> {
     let mut shared = Shared::new(plane, flows, parts);
-    let mut rates = vec![nic_bps; flows.all().len()];
+    let flow = |flow: u32| f64::from(flows.all()[flow as usize].subflows);
+    let mut rates: Vec<f64> = (0..flows.all().len() as u32)
+        .map(|it| flow(it) * subflow_bps)
+        .collect();
     let mut slow = |part: usize, rate: f64| {
-        let flow = &mut rates[parts[part].flow as usize];
-        *flow = flow.min(rate.min(most) * f64::from(flows.size()));
+        let of = parts[part].flow;
+        let sum = &mut rates[of as usize];
+        *sum = sum.min(rate * flow(of));
     };
     while let Some((link, share)) = shared.tightest() {
         // The others are not held up by any link.
-        if share >= most {
+        if share >= subflow_bps {
             break;
         }
         for part in shared.settle(link, share) {
@@ -58,7 +61,7 @@ impl<'a> Shared<'a> {
         let links: Vec<[u32; 2]> = parts
             .iter()
             .map(|part| {
-                let Flow { from, to } = flows.all()[part.flow as usize];
+                let Flow { from, to, .. } = flows.all()[part.flow as usize];
                 let cell = |leaf: u32| leaf * spines as u32 + part.spine;
                 [cell(from), cells as u32 + cell(to)]
             })
@@ -163,7 +166,7 @@ pub fn by_switches(
     let mut loads = vec![0_u64; plane.leaves().len() * spines];
     let mut parts: Vec<Part> = Vec::new();
     let mut ways = Vec::with_capacity(spines);
-    for (flow, Flow { from, to }) in (0..).zip(flows.all()) {
+    for (flow, Flow { from, to, subflows }) in (0..).zip(flows.all()) {
         let (from, to) = (*from as usize, *to as usize);
         ways.clear();
         ways.extend((0..spines).filter_map(|spine| {
@@ -177,7 +180,7 @@ pub fn by_switches(
             (weight > 0).then_some((spine, weight))
         }));
         let total: u64 = ways.iter().map(|(_, weight)| weight).sum();
-        for _ in 0..flows.size() {
+        for _ in 0..*subflows {
             let spine = match how {
                 Switches::LeastLoaded => {
                     least(plane, &loads[from * spines..], from, &ways, &mut random)
@@ -268,7 +271,14 @@ mod tests {
     }
 
     fn flows(count: usize, size: u32) -> Flows {
-        Flows::new(vec![Flow { from: 0, to: 1 }; count], size)
+        Flows::new(vec![
+            Flow {
+                from: 0,
+                to: 1,
+                subflows: size
+            };
+            count
+        ])
     }
 
     #[test]
@@ -280,11 +290,11 @@ mod tests {
         };
         // Flow 0 is held up at the half spine; the two of the other one take a half each.
         let parts = [part(0, 1, 2), part(1, 0, 2), part(2, 0, 2)];
-        let got = rates(&plane(), &flows(3, 2), &parts, BPS as f64);
+        let got = rates(&plane(), &flows(3, 2), &parts, BPS as f64 / 2.0);
         assert_eq!(got, [0.5, 0.5, 0.5].map(|share| share * BPS as f64));
         // A flow in two parts is as slow as the slower one.
         let parts = [part(0, 0, 1), part(0, 1, 1), part(1, 1, 2)];
-        let got = rates(&plane(), &flows(2, 2), &parts, BPS as f64);
+        let got = rates(&plane(), &flows(2, 2), &parts, BPS as f64 / 2.0);
         let third = BPS as f64 / 2.0 / 3.0;
         assert_eq!(got, [2.0 * third, 2.0 * third]);
         // A NIC is no faster than it is.

@@ -68,18 +68,20 @@ pub(super) struct Demands {
 }
 
 impl Demands {
-    pub(super) fn new(flows: &[Flow], size: u32) -> Self {
+    pub(super) fn new(flows: &[Flow]) -> Self {
         let leaves = flows.iter().map(|flow| flow.from.max(flow.to) as usize + 1);
         let leaves = leaves.max().unwrap_or_default();
         let (mut sends, mut takes) = (vec![0; leaves], vec![0; leaves]);
-        let mut ends: Vec<_> = flows.iter().map(|flow| (flow.from, flow.to)).collect();
-        ends.sort_unstable();
-        let alike = ends.chunk_by(PartialEq::eq);
+        let ends = |flow: &Flow| (flow.from, flow.to);
+        let mut sorted = flows.to_vec();
+        sorted.sort_unstable();
+        let alike = sorted.chunk_by(|a, b| ends(a) == ends(b));
         let pairs = alike.map(|alike| {
-            let (subflows, (from, to)) = (alike.len() as u64 * u64::from(size), alike[0]);
+            let subflows: u64 = alike.iter().map(|flow| u64::from(flow.subflows)).sum();
+            let (from, to) = ends(&alike[0]);
             sends[from as usize] += subflows;
             takes[to as usize] += subflows;
-            (alike[0], subflows)
+            ((from, to), subflows)
         });
         let pairs = pairs.collect();
         Self {

@@ -21,10 +21,10 @@ pub struct Recount {
 }
 
 impl Recount {
-    /// Load of the worst link if each flow sends so many bits per second: 1 is its capacity.
-    pub fn load(&self, flow_bps: f64, size: u32) -> f64 {
+    /// Load of the worst link if each sub-flow sends so many bits per second: 1 is its capacity.
+    pub fn load(&self, subflow_bps: f64) -> f64 {
         let (subflows, capacity_bps) = self.worst;
-        subflows as f64 * flow_bps / f64::from(size) / capacity_bps as f64
+        subflows as f64 * subflow_bps / capacity_bps as f64
     }
 }
 
@@ -79,9 +79,8 @@ pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recou
         }
         of_leaf[flow.from as usize] += 1;
     }
-    let wrong = subflows
-        .iter()
-        .position(|count| *count != u64::from(flows.size()));
+    let mut counts = subflows.iter().zip(flows.all());
+    let wrong = counts.position(|(count, flow)| *count != u64::from(flow.subflows));
     if let Some(flow) = wrong {
         return Err(Fault::Subflows(flow as u32));
     }

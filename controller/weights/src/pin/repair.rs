@@ -15,10 +15,11 @@ pub(super) fn repaired(
     let mut displaced: Vec<(u32, u32)> = Vec::new();
     for of_flow in past.chunk_by(|a, b| a.flow == b.flow) {
         let flow = of_flow[0].flow;
-        let mut left = flows.size;
+        let size = flows.all[flow as usize].subflows;
+        let mut left = size;
         for part in of_flow {
             // A part of a divided flow can stay by half.
-            let stays = match part.subflows == flows.size {
+            let stays = match part.subflows == size {
                 true if free.take(flows, *part) => part.subflows,
                 true => 0,
                 false => {
