@@ -11,7 +11,10 @@
 
 use std::time::{Duration, Instant};
 
-use weft_weights::pin::{Flow, Flows, Level, Part, Placement, Plane, place, place_after, recount};
+use weft_weights::pin::{
+    Flow, Flows, Level, Part, Placement, Plane, Pods, place, place_after, place_in_pods, recount,
+    recount_in_pods,
+};
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 use weft_weights::simulate::{Switches, by_switches, rates};
 
@@ -29,6 +32,12 @@ fn main() {
     for (leaves, spines) in [(128, 64), (256, 64), (256, 128), (512, 256)] {
         for pattern in [Pattern::Permutation, Pattern::Rings] {
             healthy(leaves, spines, pattern);
+        }
+    }
+    println!("\nthree tiers                                max load / bound, worst   over   time");
+    for (pods, switches) in [(8, 16), (16, 16), (32, 32)] {
+        for dead_per_mille in [0, 10] {
+            three_tiers(pods, switches, dead_per_mille, cases.min(100));
         }
     }
     println!("\nfull load, 128 x 64, any NIC to any      mean NIC   slowest NIC   max load");
@@ -301,6 +310,61 @@ fn random_cases(cases: u64) {
     println!(
         "{counted:>6} cases {below:>38}   {least:>12.3} and {:.3} times",
         sum / f64::from(counted)
+    );
+}
+
+/// Pods of as many leaves as switches above them, each plane with as many cores: 1:1 in both tiers. Dead links in both.
+fn three_tiers(pods: u32, width: u32, dead_per_mille: u64, cases: u64) {
+    let (mut worst, mut over, mut took) = (0.0_f64, 0, Duration::MAX);
+    for case in 0..cases {
+        let mut random = Random((case + 1).wrapping_mul(0xA076_1D64_78BD_642F));
+        let (leaves, switches) = (pods * width, pods * width);
+        let switch = |id, tier| Switch {
+            id: SwitchId(id),
+            tier,
+        };
+        let mut all: Vec<Switch> = (0..leaves).map(|id| switch(id, 0)).collect();
+        all.extend((0..switches).map(|id| switch(leaves + id, 1)));
+        all.extend((0..width * width).map(|id| switch(leaves + switches + id, 2)));
+        let mut links = Vec::new();
+        let mut link = |a: u32, b: u32| {
+            links.push(Link {
+                id: LinkId(links.len() as u32),
+                ends: (SwitchId(a), SwitchId(b)),
+                capacity_bps: 4 * QUARTER_BPS,
+                alive: random.below(1_000) >= dead_per_mille,
+            });
+        };
+        for leaf in 0..leaves {
+            let pod = leaf / width;
+            (0..width).for_each(|plane| link(leaf, leaves + pod * width + plane));
+        }
+        for switch in 0..switches {
+            let cores = leaves + switches + switch % width * width;
+            (0..width).for_each(|core| link(leaves + switch, cores + core));
+        }
+        let problem = Problem::new(all, links).unwrap();
+        let below = Fabric {
+            leaves,
+            spines: width,
+            links: Vec::new(),
+        };
+        let flows = below.flows(Pattern::Permutation, 16, &mut random);
+        let begun = Instant::now();
+        let shape = Pods::new(&problem).unwrap();
+        let placement = place_in_pods(&shape, &flows).unwrap();
+        took = took.min(begun.elapsed());
+        let (subflows, capacity) = recount_in_pods(&problem, &flows, &placement.parts).unwrap();
+        assert!(Level { subflows, capacity } <= placement.level);
+        let of = |level: Level| level.subflows as f64 / level.capacity as f64;
+        worst = worst.max(of(placement.level) / of(placement.bound.level));
+        over += u64::from(placement.level > placement.bound.level);
+    }
+    println!(
+        "{:>8} NICs, {pods} pods, {:>3.1} % dead {cases:>4} cases {worst:>10.4} {over:>12} {:>9.1} ms",
+        pods * width * width,
+        dead_per_mille as f64 / 10.0,
+        ms(took)
     );
 }
 

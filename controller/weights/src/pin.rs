@@ -7,11 +7,10 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use crate::problem::SwitchId;
-
 mod bound;
 mod colouring;
 mod plane;
+mod pods;
 mod recount;
 mod repair;
 #[cfg(test)]
@@ -19,6 +18,7 @@ mod tests;
 
 pub use self::bound::{Bound, Tight};
 pub use self::plane::{Level, Plane};
+pub use self::pods::{PodPart, PodPlacement, Pods, ShapeError, place_in_pods, recount_in_pods};
 pub use self::recount::{Fault, Recount, recount};
 
 use self::bound::Demands;
@@ -102,29 +102,10 @@ pub struct Infeasible {
     pub to: Option<usize>,
 }
 
-impl Infeasible {
-    /// The same with the numbers of the switches.
-    pub fn named(&self, plane: &Plane) -> String {
-        let leaf = |place: usize| plane.leaves().get(place).map_or(0, |SwitchId(id)| *id);
-        match self.to {
-            Some(to) => format!(
-                "no spine has a link to {} and to {}",
-                leaf(self.from),
-                leaf(to)
-            ),
-            None => format!("{} has no link", leaf(self.from)),
-        }
-    }
-}
-
 impl fmt::Display for Infeasible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.to {
-            Some(to) => write!(
-                f,
-                "no spine has a link to leaf {} and to leaf {to}",
-                self.from
-            ),
+            Some(to) => write!(f, "no way leads from leaf {} to leaf {to}", self.from),
             None => write!(f, "leaf {} has no link", self.from),
         }
     }
@@ -161,20 +142,8 @@ pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placem
         }
     }
     loop {
-        let found = TRIES.iter().find_map(|attempt| {
-            let room = Room {
-                plane,
-                flows,
-                level,
-                attempt: *attempt,
-            };
-            match attempt.divided {
-                false => room.whole_first(past),
-                true => room.divided(past),
-            }
-        });
         let next = plane.above(level);
-        match (found, next) {
+        match (at_level(plane, flows, level, None, past), next) {
             (Some(parts), _) => {
                 return Ok(Placement {
                     parts,
@@ -193,6 +162,44 @@ pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placem
             }
         }
     }
+}
+
+/// A placement at a level, if one is found. `caps` are slots up and down, by leaf, then by spine, where there are fewer than links
+/// hold.
+fn at_level(
+    plane: &Plane,
+    flows: &Flows,
+    level: Level,
+    caps: Option<&[Vec<u32>; 2]>,
+    past: &[Part],
+) -> Option<Vec<Part>> {
+    let capped = |caps: &Vec<u32>| {
+        let slots = plane.slots(level).into_iter().zip(caps);
+        slots.map(|(slots, cap)| slots.min(*cap)).collect()
+    };
+    let slots = match caps {
+        Some([up, down]) => [capped(up), capped(down)],
+        None => [plane.slots(level), plane.slots(level)],
+    };
+    let whole = plane.whole(level, flows.size);
+    let whole = slots.each_ref().map(|slots| {
+        let fit = slots.iter().zip(&whole);
+        fit.map(|(slots, whole)| (slots / flows.size).min(*whole))
+            .collect()
+    });
+    TRIES.iter().find_map(|attempt| {
+        let room = Room {
+            plane,
+            flows,
+            slots: &slots,
+            whole: &whole,
+            attempt: *attempt,
+        };
+        match attempt.divided {
+            false => room.whole_first(past),
+            true => room.divided(past),
+        }
+    })
 }
 
 /// A way to try a level.
@@ -223,7 +230,10 @@ const TRIES: [Attempt; 6] = {
 struct Room<'a> {
     plane: &'a Plane,
     flows: &'a Flows,
-    level: Level,
+    /// Sub-flows that fit, up and down.
+    slots: &'a [Vec<u32>; 2],
+    /// Flows of the largest size that fit.
+    whole: &'a [Vec<u32>; 2],
     attempt: Attempt,
 }
 
@@ -231,9 +241,8 @@ impl Room<'_> {
     /// Flows whole as far as they fit, and the rest in sub-flows.
     fn whole_first(&self, past: &[Part]) -> Option<Vec<Part>> {
         let size = self.flows.size;
-        let whole = self.plane.whole(self.level, size);
-        let mut colouring = self.colouring([&whole, &whole]);
-        let mut waiting = self.surplus(&whole, past);
+        let mut colouring = self.colouring(self.whole);
+        let mut waiting = self.surplus(past);
         let small = |flow: &u32| !self.flows.is_full(*flow);
         waiting.extend((0..self.flows.all.len() as u32).filter(small));
         waiting.sort_unstable();
@@ -274,20 +283,14 @@ impl Room<'_> {
 
     /// Flows that have to be divided because a leaf has more of them than fit whole on its links, by flow: those first that were
     /// divided before, and then those of which both leaves have too many.
-    fn surplus(&self, whole: &[u32], past: &[Part]) -> Vec<u32> {
+    fn surplus(&self, past: &[Part]) -> Vec<u32> {
         let spines = self.plane.spines().len();
         let leaves = self.plane.leaves().len();
-        let fit = |leaf: usize| {
-            whole[leaf * spines..][..spines]
-                .iter()
-                .map(|it| i64::from(*it))
-                .sum()
-        };
-        let fit: Vec<i64> = (0..leaves).map(fit).collect();
-        let mut over = [
-            fit.iter().map(|fit| -fit).collect::<Vec<_>>(),
-            fit.iter().map(|fit| -fit).collect(),
-        ];
+        let mut over = self.whole.each_ref().map(|whole| {
+            let fit = |leaf: usize| whole[leaf * spines..][..spines].iter();
+            let fit = |leaf: usize| fit(leaf).map(|it| i64::from(*it)).sum::<i64>();
+            (0..leaves).map(|leaf| -fit(leaf)).collect::<Vec<_>>()
+        });
         for flow in (0..self.flows.all.len() as u32).filter(|flow| self.flows.is_full(*flow)) {
             let Flow { from, to, .. } = self.flows.all[flow as usize];
             over[0][from as usize] += 1;
@@ -323,9 +326,8 @@ impl Room<'_> {
 
     /// Every flow in sub-flows.
     fn divided(&self, past: &[Part]) -> Option<Vec<Part>> {
-        let slots = self.plane.slots(self.level);
         let all: Vec<u32> = self.order(|_| true).collect();
-        let mut parts = self.in_subflows(&all, &[slots.clone(), slots], past)?;
+        let mut parts = self.in_subflows(&all, self.slots, past)?;
         parts.sort_unstable();
         Some(parts)
     }
@@ -345,16 +347,15 @@ impl Room<'_> {
         (turned(from), turned(to), Reverse(subflows), flow)
     }
 
-    fn colouring(&self, slots: [&[u32]; 2]) -> Colouring {
+    fn colouring(&self, [up, down]: &[Vec<u32>; 2]) -> Colouring {
         let spines = self.plane.spines().len();
-        Colouring::new(spines, slots, self.attempt.seed)
+        Colouring::new(spines, [up, down], self.attempt.seed)
     }
 
     /// The slots that whole flows leave, up and down.
     fn rest(&self, parts: &[Part]) -> [Vec<u32>; 2] {
         let spines = self.plane.spines().len();
-        let slots = self.plane.slots(self.level);
-        let mut rest = [slots.clone(), slots];
+        let mut rest = self.slots.clone();
         for part in parts {
             let Flow { from, to, .. } = self.flows.all[part.flow as usize];
             for (slots, leaf) in rest.iter_mut().zip([from, to]) {
@@ -365,8 +366,7 @@ impl Room<'_> {
     }
 
     fn in_subflows(&self, flows: &[u32], rest: &[Vec<u32>; 2], past: &[Part]) -> Option<Vec<Part>> {
-        let [up, down] = rest;
-        let mut colouring = self.colouring([up, down]);
+        let mut colouring = self.colouring(rest);
         let mut owners = Vec::new();
         let mut edges = Vec::new();
         for flow in flows {

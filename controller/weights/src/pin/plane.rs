@@ -79,9 +79,21 @@ impl Plane {
                 _ => None,
             }
         };
-        let live = || problem.links().filter(|link| link.alive);
+        let live = problem.links().filter(|link| link.alive);
+        let links: Vec<_> = live
+            .filter_map(|link| Some((cell(link)?, link.capacity_bps)))
+            .collect();
+        Self::of_links(leaves, spines, &links)
+    }
+
+    /// With links by their cell, which is by leaf, then by spine.
+    pub(super) fn of_links(
+        leaves: Vec<SwitchId>,
+        spines: Vec<SwitchId>,
+        links: &[(usize, u64)],
+    ) -> Self {
         let mut first = vec![0; leaves.len() * spines.len() + 1];
-        for cell in live().filter_map(cell) {
+        for (cell, _) in links {
             first[cell + 1] += 1;
         }
         let mut total = 0;
@@ -91,9 +103,9 @@ impl Plane {
         }
         let mut capacities = vec![0; total as usize];
         let mut next = first.clone();
-        for (link, cell) in live().filter_map(|link| Some((link, cell(link)?))) {
-            capacities[next[cell] as usize] = link.capacity_bps;
-            next[cell] += 1;
+        for (cell, capacity) in links {
+            capacities[next[*cell] as usize] = *capacity;
+            next[*cell] += 1;
         }
         let mut distinct = Vec::new();
         for capacity in &capacities {

@@ -93,7 +93,7 @@ pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recou
 }
 
 /// Whether the first load of the two is higher.
-fn exceeds(a: (u64, u64), b: (u64, u64)) -> bool {
+pub(super) fn exceeds(a: (u64, u64), b: (u64, u64)) -> bool {
     u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1)
 }
 
@@ -159,7 +159,7 @@ impl Bundles {
 }
 
 /// The worst of some links once each sub-flow takes the link that it loads least.
-fn divided(capacities: &[u64], carried: u32) -> (u64, u64) {
+pub(super) fn divided(capacities: &[u64], carried: u32) -> (u64, u64) {
     let mut loads: Vec<(u64, u64)> = capacities.iter().map(|capacity| (0, *capacity)).collect();
     for _ in 0..carried {
         let after = |load: &(u64, u64)| (load.0 + 1, load.1);

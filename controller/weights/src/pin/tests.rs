@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::problem::{Link, LinkId, Problem, Switch};
+use crate::problem::{Link, LinkId, Problem, Switch, SwitchId};
 
 const GBPS: u64 = 1_000_000_000;
 
@@ -215,10 +215,7 @@ fn leaves_without_a_way_to_each_other_are_named() {
     let cells = vec![vec![4], vec![], vec![], vec![4], vec![], vec![]];
     let plane = Plane::new(&problem(2, &cells));
     let refused = |pairs: &[(u32, u32)]| place(&plane, &flows(pairs, 4)).unwrap_err().to_string();
-    assert_eq!(
-        refused(&[(0, 1)]),
-        "no spine has a link to leaf 0 and to leaf 1"
-    );
+    assert_eq!(refused(&[(0, 1)]), "no way leads from leaf 0 to leaf 1");
     assert_eq!(refused(&[(0, 2)]), "leaf 2 has no link");
     let nothing = place(&plane, &flows(&[], 4)).unwrap();
     assert_eq!((nothing.parts.len(), nothing.level.subflows), (0, 0));
@@ -260,4 +257,107 @@ fn a_recount_finds_what_is_wrong() {
     );
     assert_eq!(counted(&[part(0, 2, 4)]), Err(Fault::Unknown(0)));
     assert_eq!(counted(&[part(1, 0, 4)]), Err(Fault::Unknown(1)));
+}
+
+/// Pods of so many leaves and as many planes, each with as many cores; `alive` by link, those of leaves first.
+fn three_tiers(pods: u32, width: u32, alive: impl Fn(usize) -> bool) -> Problem {
+    let (leaves, switches) = (pods * width, pods * width);
+    let switch = |id, tier| Switch {
+        id: SwitchId(id),
+        tier,
+    };
+    let mut all: Vec<Switch> = (0..leaves).map(|id| switch(id, 0)).collect();
+    all.extend((0..switches).map(|id| switch(leaves + id, 1)));
+    all.extend((0..width * width).map(|id| switch(leaves + switches + id, 2)));
+    let mut links = Vec::new();
+    let mut link = |a: u32, b: u32| {
+        links.push(Link {
+            id: LinkId(links.len() as u32),
+            ends: (SwitchId(a), SwitchId(b)),
+            capacity_bps: 4 * GBPS,
+            alive: alive(links.len()),
+        });
+    };
+    for leaf in 0..leaves {
+        (0..width).for_each(|plane| link(leaf, leaves + leaf / width * width + plane));
+    }
+    for switch in 0..switches {
+        let cores = leaves + switches + switch % width * width;
+        (0..width).for_each(|core| link(leaves + switch, cores + core));
+    }
+    Problem::new(all, links).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn over_three_tiers_every_way_is_there_and_no_link_is_above_the_level(
+        pairs in pairs(9, 60), size in 1..17_u32, dead in prop::collection::btree_set(0..54_usize, 0..6),
+    ) {
+        let problem = three_tiers(3, 3, |link| !dead.contains(&link));
+        let flows = flows(&pairs, size);
+        let shape = Pods::new(&problem).unwrap();
+        if let Ok(placement) = place_in_pods(&shape, &flows) {
+            let (subflows, capacity) = recount_in_pods(&problem, &flows, &placement.parts).unwrap();
+            let worst = Level { subflows, capacity };
+            prop_assert!(worst <= placement.level);
+            prop_assert!(placement.bound.level <= placement.level);
+        } else {
+            // Some leaf or pod has lost all that it had, or two have nothing in common.
+            prop_assert!(dead.len() >= 3, "{dead:?}");
+        }
+    }
+
+    #[test]
+    fn over_three_tiers_with_nothing_dead_no_link_has_two(
+        pods in 2..5_u32, width in 1..5_u32, size in 1..17_u32, turn in 1..64_u32,
+    ) {
+        let problem = three_tiers(pods, width, |_| true);
+        let leaves = pods * width;
+        let by = 1 + turn % (leaves - 1).max(1);
+        let pairs = (0..leaves * width).map(|nic| (nic % leaves, (nic + by) % leaves));
+        let pairs: Vec<_> = pairs.filter(|(from, to)| from != to).collect();
+        let flows = flows(&pairs, size);
+        let placement = place_in_pods(&Pods::new(&problem).unwrap(), &flows).unwrap();
+        let one = Level { subflows: u64::from(size), capacity: 4 * GBPS };
+        prop_assert!(placement.level <= one);
+        recount_in_pods(&problem, &flows, &placement.parts).unwrap();
+    }
+}
+
+#[test]
+fn two_switches_of_a_pod_in_one_plane_are_no_shape_for_pods() {
+    let switch = |id, tier| Switch {
+        id: SwitchId(id),
+        tier,
+    };
+    let switches = vec![switch(0, 0), switch(1, 1), switch(2, 1), switch(3, 2)];
+    let link = |id, a, b| Link {
+        id: LinkId(id),
+        ends: (SwitchId(a), SwitchId(b)),
+        capacity_bps: GBPS,
+        alive: true,
+    };
+    let links = vec![link(0, 0, 1), link(1, 0, 2), link(2, 1, 3), link(3, 2, 3)];
+    let problem = Problem::new(switches, links).unwrap();
+    let refused = Pods::new(&problem).unwrap_err();
+    assert_eq!(refused, ShapeError::TwoInPlane(SwitchId(1), SwitchId(2)));
+}
+
+#[test]
+fn a_recount_over_three_tiers_finds_what_is_wrong() {
+    let problem = three_tiers(2, 2, |link| link != 0);
+    let flows = flows(&[(0, 2)], 2);
+    // Leaves 0 to 3, switches 4 to 7, cores 8 to 11, those of plane 1 from 10 on.
+    let part = |up, core, down, subflows| PodPart {
+        flow: 0,
+        up: SwitchId(up),
+        over: Some((SwitchId(core), SwitchId(down))),
+        subflows,
+    };
+    let counted = |parts: &[PodPart]| recount_in_pods(&problem, &flows, parts);
+    assert_eq!(counted(&[part(5, 10, 7, 2)]), Ok((2, 4 * GBPS)));
+    assert_eq!(counted(&[part(5, 10, 7, 1)]), Err(Fault::Subflows(0)));
+    // The link is dead, or there is none.
+    assert_eq!(counted(&[part(4, 8, 6, 2)]), Err(Fault::NoWay(0)));
+    assert_eq!(counted(&[part(5, 8, 7, 2)]), Err(Fault::NoWay(0)));
 }

@@ -1,0 +1,473 @@
+//! Pins over three tiers: pods of leaves, in each pod one aggregation switch for each plane, and above each plane its cores.
+//!
+//! Two colourings: leaf to leaf with planes, and in each plane pod to pod with cores. The first one is capped by what each pod's
+//! switch of a plane carries on, so that the second one finds room.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use super::bound::{self, Bound};
+use super::plane::{Level, Plane};
+use super::recount::{Fault, divided, exceeds};
+use super::{Flow, Flows, Infeasible, Part, at_level};
+use crate::problem::{Problem, SwitchId};
+
+/// Leaves in pods, and the planes above them.
+#[derive(Clone, Debug)]
+pub struct Pods {
+    /// Leaves, with planes in place of spines.
+    lower: Plane,
+    /// By plane: pods in place of leaves, with its cores.
+    upper: Vec<Plane>,
+    /// Pods with the cores of all planes.
+    across: Plane,
+    pod_of: Vec<u32>,
+    /// The aggregation switch of a pod and a plane, by pod, then by plane.
+    switches: Vec<Option<SwitchId>>,
+}
+
+/// Why a fabric has no pods and planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeError {
+    /// A pod has two switches in one plane.
+    TwoInPlane(SwitchId, SwitchId),
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::TwoInPlane(SwitchId(a), SwitchId(b)) = self;
+        write!(
+            f,
+            "switches {a} and {b} are in one pod and lead to the same cores"
+        )
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+impl Pods {
+    /// Pods are what links between tiers 0 and 1 join, planes what those between tiers 1 and 2 join, dead or alive.
+    ///
+    /// # Errors
+    /// Two switches of one pod are in one plane.
+    pub fn new(problem: &Problem) -> Result<Self, ShapeError> {
+        let tiers = |a: u8, b: u8| {
+            problem.links().filter_map(move |link| {
+                let (x, y) = link.ends;
+                let ends = match (problem.tier(x)?, problem.tier(y)?) {
+                    it if it == (a, b) => (x, y),
+                    it if it == (b, a) => (y, x),
+                    _ => return None,
+                };
+                Some((ends, link.alive.then_some(link.capacity_bps)))
+            })
+        };
+        let of_tier = |wanted: u8| problem.switches().filter(move |(_, tier)| *tier == wanted);
+        let (mut pods, mut planes) = (Joined::default(), Joined::default());
+        of_tier(0)
+            .chain(of_tier(1))
+            .for_each(|(switch, _)| pods.add(switch));
+        of_tier(1)
+            .chain(of_tier(2))
+            .for_each(|(switch, _)| planes.add(switch));
+        tiers(0, 1).for_each(|((a, b), _)| pods.join(a, b));
+        tiers(1, 2).for_each(|((a, b), _)| planes.join(a, b));
+        let (pods, planes) = (pods.numbered(), planes.numbered());
+        let count =
+            |of: &BTreeMap<SwitchId, u32>| of.values().max().map_or(0, |most| *most as usize + 1);
+        let (pod_count, plane_count) = (count(&pods), count(&planes));
+        let mut switches = vec![None; pod_count * plane_count];
+        for (switch, _) in of_tier(1) {
+            let place =
+                &mut switches[pods[&switch] as usize * plane_count + planes[&switch] as usize];
+            if let Some(other) = place.replace(switch) {
+                return Err(ShapeError::TwoInPlane(other, switch));
+            }
+        }
+        let leaves: Vec<SwitchId> = of_tier(0).map(|(switch, _)| switch).collect();
+        let ids = |count: usize| (0..count as u32).map(SwitchId).collect::<Vec<_>>();
+        let links = tiers(0, 1).filter_map(|((leaf, switch), capacity)| {
+            let leaf = leaves.binary_search(&leaf).ok()?;
+            Some((leaf * plane_count + planes[&switch] as usize, capacity?))
+        });
+        let links: Vec<_> = links.collect();
+        let lower = Plane::of_links(leaves.clone(), ids(plane_count), &links);
+        let cores: Vec<SwitchId> = of_tier(2).map(|(switch, _)| switch).collect();
+        let upward: Vec<_> = tiers(1, 2)
+            .filter_map(|((switch, core), capacity)| {
+                Some((pods[&switch] as usize, core, capacity?))
+            })
+            .collect();
+        let above = |cores: Vec<SwitchId>| {
+            let links = upward.iter().filter_map(|(pod, core, capacity)| {
+                let place = cores.binary_search(core).ok()?;
+                Some((pod * cores.len() + place, *capacity))
+            });
+            let links: Vec<_> = links.collect();
+            Plane::of_links(ids(pod_count), cores, &links)
+        };
+        let of_plane = |plane: usize| {
+            let cores = cores
+                .iter()
+                .copied()
+                .filter(|core| planes[core] as usize == plane);
+            above(cores.collect())
+        };
+        Ok(Self {
+            lower,
+            upper: (0..plane_count).map(of_plane).collect(),
+            pod_of: leaves.iter().map(|leaf| pods[leaf]).collect(),
+            across: above(cores.clone()),
+            switches,
+        })
+    }
+
+    /// The leaves, in order of their numbers; flows name them by their place.
+    pub fn leaves(&self) -> &[SwitchId] {
+        self.lower.leaves()
+    }
+
+    /// The bound of leaves and of pods, whichever is higher.
+    fn bound(&self, flows: &Flows, between: &Flows) -> Result<Bound, Infeasible> {
+        let (leaves, pods) = (
+            bound::bound(&self.lower, flows)?,
+            bound::bound(&self.across, between)?,
+        );
+        Ok(match pods.level > leaves.level {
+            true => pods,
+            false => leaves,
+        })
+    }
+
+    /// A flow between pods in place of their leaves; None: it stays in its pod.
+    fn between(&self, flow: Flow, subflows: u32) -> Option<Flow> {
+        let [from, to] = [flow.from, flow.to].map(|leaf| self.pod_of[leaf as usize]);
+        (from != to).then_some(Flow { from, to, subflows })
+    }
+
+    /// How many sub-flows each leaf may send, or take, over each plane at a level, so that its pod's switch there can carry them on:
+    /// as many whole flows as fit, one for each leaf in turn, and then the rest.
+    fn caps(&self, flows: &Flows, level: Level) -> Vec<u32> {
+        let (planes, size) = (self.upper.len(), flows.size());
+        let slots = self.lower.slots(level);
+        let mut caps = vec![0; slots.len()];
+        let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (leaf, pod) in self.pod_of.iter().enumerate() {
+            members.entry(*pod).or_default().push(leaf);
+        }
+        // What stays within a pod is not carried on.
+        let mut within: BTreeMap<u32, u64> = BTreeMap::new();
+        for flow in flows.all() {
+            let [from, to] = [flow.from, flow.to].map(|leaf| self.pod_of[leaf as usize]);
+            if from == to {
+                *within.entry(from).or_default() += u64::from(flow.subflows);
+            }
+        }
+        for (plane, upper) in self.upper.iter().enumerate() {
+            let onward = upper.slots(level);
+            for (pod, leaves) in &members {
+                let cores = upper.spines().len();
+                let row = &onward[*pod as usize * cores..][..cores];
+                let onward: u64 = row.iter().map(|it| u64::from(*it)).sum();
+                let staying = within.get(pod).copied().unwrap_or_default() / planes as u64;
+                let mut left = onward + staying;
+                let begin = (plane * 7 + *pod as usize) % leaves.len();
+                let around = || leaves[begin..].iter().chain(&leaves[..begin]);
+                for step in [size, 1] {
+                    loop {
+                        let before = left;
+                        for leaf in around() {
+                            let cell = leaf * planes + plane;
+                            if u64::from(step) <= left && caps[cell] + step <= slots[cell] {
+                                caps[cell] += step;
+                                left -= u64::from(step);
+                            }
+                        }
+                        if left == before {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        caps
+    }
+
+    fn above(&self, level: Level) -> Option<Level> {
+        let planes = self.upper.iter().chain([&self.lower]);
+        planes.filter_map(|plane| plane.above(level)).min()
+    }
+
+    /// A placement at a level, if one is found.
+    fn at(
+        &self,
+        flows: &Flows,
+        level: Level,
+        caps: Option<&[Vec<u32>; 2]>,
+    ) -> Option<Vec<PodPart>> {
+        let mut lower = at_level(&self.lower, flows, level, caps, &[])?;
+        self.off_dead_ends(flows, level, &mut lower)?;
+        let mut parts = Vec::with_capacity(lower.len());
+        let mut onward: Vec<Vec<(u32, Flow)>> = vec![Vec::new(); self.upper.len()];
+        for part in lower {
+            let flow = flows.all()[part.flow as usize];
+            match self.between(flow, part.subflows) {
+                Some(between) => onward[part.spine as usize].push((part.flow, between)),
+                None => {
+                    let switch = self.switch(self.pod_of[flow.from as usize], part.spine)?;
+                    parts.push(PodPart {
+                        flow: part.flow,
+                        up: switch,
+                        over: None,
+                        subflows: part.subflows,
+                    });
+                }
+            }
+        }
+        for ((plane, onward), number) in self.upper.iter().zip(onward).zip(0..) {
+            let flows = Flows::new(onward.iter().map(|(_, flow)| *flow).collect());
+            for part in at_level(plane, &flows, level, None, &[])? {
+                let (flow, between) = onward[part.flow as usize];
+                parts.push(PodPart {
+                    flow,
+                    up: self.switch(between.from, number)?,
+                    over: Some((
+                        plane.spines()[part.spine as usize],
+                        self.switch(between.to, number)?,
+                    )),
+                    subflows: part.subflows,
+                });
+            }
+        }
+        parts.sort_unstable();
+        Some(parts)
+    }
+
+    /// Takes sub-flows off planes in which their pods share no core; None: no other plane has room for them.
+    fn off_dead_ends(&self, flows: &Flows, level: Level, parts: &mut Vec<Part>) -> Option<()> {
+        let leads = |part: &Part| {
+            let flow = flows.all()[part.flow as usize];
+            let between = self.between(flow, 1);
+            between.is_none_or(|it| self.shares(part.spine, it.from, it.to))
+        };
+        let dead: Vec<Part> = parts.extract_if(.., |part| !leads(part)).collect();
+        if dead.is_empty() {
+            return Some(());
+        }
+        let slots = self.lower.slots(level);
+        let mut free = [slots.clone(), slots];
+        let cell = |leaf: u32, plane: u32| leaf as usize * self.upper.len() + plane as usize;
+        for part in &*parts {
+            let flow = flows.all()[part.flow as usize];
+            free[0][cell(flow.from, part.spine)] -= part.subflows;
+            free[1][cell(flow.to, part.spine)] -= part.subflows;
+        }
+        for part in dead {
+            let flow = flows.all()[part.flow as usize];
+            let mut left = part.subflows;
+            for spine in 0..self.upper.len() as u32 {
+                let other = Part { spine, ..part };
+                let (up, down) = (cell(flow.from, spine), cell(flow.to, spine));
+                let fits = left.min(free[0][up]).min(free[1][down]);
+                if fits > 0 && leads(&other) {
+                    free[0][up] -= fits;
+                    free[1][down] -= fits;
+                    left -= fits;
+                    parts.push(Part {
+                        subflows: fits,
+                        ..other
+                    });
+                }
+            }
+            if left > 0 {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// Whether two pods have links to one core of a plane.
+    fn shares(&self, plane: u32, a: u32, b: u32) -> bool {
+        self.upper[plane as usize].share(a as usize, b as usize)
+    }
+
+    /// Whether there is a way for a flow, whatever else there is.
+    fn has_way(&self, flow: Flow) -> bool {
+        let (from, to) = (flow.from as usize, flow.to as usize);
+        (0..self.upper.len()).any(|plane| {
+            let leaves = !self.lower.links(from, plane).is_empty()
+                && !self.lower.links(to, plane).is_empty();
+            let between = self.between(flow, 1);
+            leaves && between.is_none_or(|it| self.shares(plane as u32, it.from, it.to))
+        })
+    }
+
+    fn switch(&self, pod: u32, plane: u32) -> Option<SwitchId> {
+        self.switches[pod as usize * self.upper.len() + plane as usize]
+    }
+}
+
+/// Sub-flows of a flow that go one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodPart {
+    /// The flow, by its place.
+    pub flow: u32,
+    /// The switch above the leaf that sends.
+    pub up: SwitchId,
+    /// The core, and the switch above the leaf that takes; None: the flow stays in its pod.
+    pub over: Option<(SwitchId, SwitchId)>,
+    /// How many of its sub-flows.
+    pub subflows: u32,
+}
+
+/// A way for every sub-flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodPlacement {
+    /// By flow, then by way.
+    pub parts: Vec<PodPart>,
+    /// No link carries more than this.
+    pub level: Level,
+    /// No placement can do with less than this, as far as leaves, pods and pairs of them decide it.
+    pub bound: Bound,
+}
+
+/// Places flows as low as it can. Equal fabrics and flows give equal placements.
+///
+/// # Errors
+/// A flow has no way at all.
+pub fn place_in_pods(pods: &Pods, flows: &Flows) -> Result<PodPlacement, Infeasible> {
+    let between = flows
+        .all()
+        .iter()
+        .filter_map(|flow| pods.between(*flow, flow.subflows));
+    let between = Flows::new(between.collect());
+    let mut pairs: Vec<(u32, u32)> = flows
+        .all()
+        .iter()
+        .map(|flow| (flow.from, flow.to))
+        .collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    for (from, to) in pairs {
+        let flow = Flow {
+            from,
+            to,
+            subflows: 1,
+        };
+        if !pods.has_way(flow) {
+            return Err(Infeasible {
+                from: from as usize,
+                to: Some(to as usize),
+            });
+        }
+    }
+    let bound = pods.bound(flows, &between)?;
+    let mut level = bound.level;
+    loop {
+        let caps = pods.caps(flows, level);
+        let caps = [caps.clone(), caps];
+        let found = pods
+            .at(flows, level, Some(&caps))
+            .or_else(|| pods.at(flows, level, None));
+        match (found, pods.above(level)) {
+            (Some(parts), _) => {
+                return Ok(PodPlacement {
+                    parts,
+                    level,
+                    bound,
+                });
+            }
+            (None, Some(next)) => level = next,
+            // Without a link nothing has to be placed.
+            (None, None) => {
+                return Ok(PodPlacement {
+                    parts: Vec::new(),
+                    level,
+                    bound,
+                });
+            }
+        }
+    }
+}
+
+/// Sub-flows on the most loaded link, of its capacity, from the problem, the flows and the ways alone.
+///
+/// # Errors
+/// The first fault, in the order of the parts.
+pub fn recount_in_pods(
+    problem: &Problem,
+    flows: &Flows,
+    parts: &[PodPart],
+) -> Result<(u64, u64), Fault> {
+    let mut links: HashMap<(SwitchId, SwitchId), Vec<u64>> = HashMap::new();
+    for link in problem.links().filter(|link| link.alive) {
+        let (a, b) = link.ends;
+        for ends in [(a, b), (b, a)] {
+            links.entry(ends).or_default().push(link.capacity_bps);
+        }
+    }
+    let leaves: Vec<SwitchId> = problem.leaves().collect();
+    let mut carried: HashMap<(SwitchId, SwitchId), u32> = HashMap::new();
+    let mut counts = vec![0_u32; flows.all().len()];
+    for part in parts {
+        let unknown = Fault::Unknown(part.flow);
+        let flow = flows.all().get(part.flow as usize).ok_or(unknown)?;
+        let leaf = |place: u32| leaves.get(place as usize).copied().ok_or(unknown);
+        let (from, to) = (leaf(flow.from)?, leaf(flow.to)?);
+        let mut way = vec![from, part.up];
+        way.extend(part.over.iter().flat_map(|(core, down)| [*core, *down]));
+        way.push(to);
+        for hop in way.windows(2) {
+            let ends = (hop[0], hop[1]);
+            if !links.contains_key(&ends) {
+                return Err(Fault::NoWay(part.flow));
+            }
+            *carried.entry(ends).or_default() += part.subflows;
+        }
+        counts[part.flow as usize] += part.subflows;
+    }
+    let mut all = counts.iter().zip(flows.all());
+    if let Some(flow) = all.position(|(count, flow)| *count != flow.subflows) {
+        return Err(Fault::Subflows(flow as u32));
+    }
+    let loads = carried
+        .iter()
+        .map(|(ends, subflows)| divided(&links[ends], *subflows));
+    let worst = loads.reduce(|worst, next| if exceeds(next, worst) { next } else { worst });
+    Ok(worst.unwrap_or((0, 1)))
+}
+
+/// Switches that links join.
+#[derive(Default)]
+struct Joined(BTreeMap<SwitchId, SwitchId>);
+
+impl Joined {
+    fn add(&mut self, switch: SwitchId) {
+        self.0.entry(switch).or_insert(switch);
+    }
+
+    fn root(&self, switch: SwitchId) -> SwitchId {
+        let mut at = switch;
+        while let Some(next) = self.0.get(&at).filter(|next| **next != at) {
+            at = *next;
+        }
+        at
+    }
+
+    fn join(&mut self, a: SwitchId, b: SwitchId) {
+        let (a, b) = (self.root(a), self.root(b));
+        // The lowest one stands for all.
+        self.0.insert(a.max(b), a.min(b));
+    }
+
+    /// A number for each that is joined, in the order of the lowest switch of each.
+    fn numbered(&self) -> BTreeMap<SwitchId, u32> {
+        let mut numbers = BTreeMap::new();
+        let mut all = BTreeMap::new();
+        for switch in self.0.keys() {
+            let next = numbers.len() as u32;
+            all.insert(*switch, *numbers.entry(self.root(*switch)).or_insert(next));
+        }
+        all
+    }
+}
