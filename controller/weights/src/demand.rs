@@ -40,10 +40,15 @@ impl Communicator {
         let mut all = Vec::new();
         for (node, mut nics) in nodes {
             let ranks = nics.len();
+            let mut counts: BTreeMap<Nic, usize> = BTreeMap::new();
+            nics.iter()
+                .for_each(|nic| *counts.entry(*nic).or_default() += 1);
             let mut seen = Vec::new();
             nics.retain(|nic| !seen.contains(nic) && (seen.push(*nic), true).1);
             let like: Option<&Vec<Nic>> = all.first();
-            if ranks != ranks_per_node || like.is_some_and(|like| like.len() != nics.len()) {
+            let is_even = counts.values().all(|count| count * nics.len() == ranks);
+            let is_like = like.is_none_or(|like| like.len() == nics.len());
+            if ranks != ranks_per_node || !is_like || !is_even {
                 return Err(CommunicatorError::Uneven { node });
             }
             all.push(nics);
@@ -69,7 +74,7 @@ impl Communicator {
 pub enum CommunicatorError {
     /// There is no rank.
     Empty,
-    /// A node has more or fewer ranks or NICs than the first one.
+    /// A node has more or fewer ranks or NICs than the first one, or a NIC has more ranks than another.
     Uneven {
         /// The node.
         node: u32,
@@ -88,7 +93,10 @@ impl fmt::Display for CommunicatorError {
         match self {
             Self::Empty => f.write_str("there is no rank"),
             Self::Uneven { node } => {
-                write!(f, "node {node} has other ranks or NICs than the first one")
+                write!(
+                    f,
+                    "node {node} has other ranks or NICs than the first one, or NICs with more ranks than others"
+                )
             }
             Self::SharedNic {
                 nic: Nic(nic),
@@ -119,7 +127,7 @@ pub enum Collective {
     AllToAll,
     /// Along a ring, from the first rank on.
     Broadcast,
-    /// Along a ring, to the first rank.
+    /// Along a ring, from the second rank on to the first one.
     Reduce,
     /// From every rank to the first one. `octets` are what that one has afterwards.
     Gather,
@@ -128,7 +136,8 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// What nccl-tests divides octets by time with, for a bandwidth that does not depend on the number of ranks.
+    /// What nccl-tests divides octets by time with, for a bandwidth that does not depend on the number of ranks: that of a node's NICs
+    /// for rings and trees, and that of a rank for the others, where what stays within a node counts too.
     pub fn factor(self, ranks: usize) -> f64 {
         let ranks = ranks as f64;
         match self {
@@ -207,8 +216,9 @@ pub fn demands(
         }
         Collective::Reduce => {
             for channel in 0..channels {
-                (1..nodes)
-                    .for_each(|from| sums.add(from, from - 1, rail(channel), 1, channels as u64));
+                (1..nodes).for_each(|from| {
+                    sums.add(from, (from + 1) % nodes, rail(channel), 1, channels as u64);
+                });
             }
         }
         Collective::AllToAll => {
@@ -222,14 +232,15 @@ pub fn demands(
                 }
             }
         }
-        Collective::Gather | Collective::Scatter => {
+        Collective::Gather => {
+            // To one rank: by its rail.
+            let per_node = communicator.ranks_per_node as u64;
+            (1..nodes).for_each(|node| sums.add(node, 0, 0, per_node, ranks));
+        }
+        Collective::Scatter => {
             let per_node = communicator.ranks_per_node as u64;
             for node in 1..nodes {
-                let (from, to) = match collective {
-                    Collective::Gather => (node, 0),
-                    _ => (0, node),
-                };
-                (0..rails).for_each(|it| sums.add(from, to, it, per_node, ranks * rails as u64));
+                (0..rails).for_each(|it| sums.add(0, node, it, per_node, ranks * rails as u64));
             }
         }
     }
@@ -497,7 +508,7 @@ mod tests {
         let uneven = [(0, Nic(0)), (0, Nic(1)), (1, Nic(2))];
         assert_eq!(
             refused(&uneven),
-            "node 1 has other ranks or NICs than the first one"
+            "node 1 has other ranks or NICs than the first one, or NICs with more ranks than others"
         );
         let shared = [(0, Nic(0)), (1, Nic(0))];
         assert_eq!(refused(&shared), "rank 1: NIC 0 is in two nodes");

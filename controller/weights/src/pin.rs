@@ -4,6 +4,7 @@
 //! nothing dead every flow stays whole and every link carries its share exactly: edges of a bipartite graph, coloured with spines
 //! (König 1916). It refuses to know jobs, addresses and how a switch pins.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -65,13 +66,34 @@ impl Flows {
         self.size
     }
 
+    /// The most sub-flows that one leaf sends or takes; a link needs no more slots.
+    fn most(&self) -> u32 {
+        u32::try_from(self.demands.most()).unwrap_or(u32::MAX)
+    }
+
+    /// Refuses flows that are none between so many leaves, or that are too many.
+    fn check(&self, leaves: usize) -> Result<(), Infeasible> {
+        let is_one = |flow: &Flow| {
+            let there = (flow.from.max(flow.to) as usize) < leaves;
+            there && flow.from != flow.to && flow.subflows > 0
+        };
+        if let Some(flow) = self.all.iter().position(|flow| !is_one(flow)) {
+            return Err(Infeasible::NoFlow { flow });
+        }
+        let all: u64 = self.all.iter().map(|flow| u64::from(flow.subflows)).sum();
+        match all <= SLOTS_MAX {
+            true => Ok(()),
+            false => Err(Infeasible::TooMany),
+        }
+    }
+
     /// Whether a flow is as large as any: those are placed whole as far as they fit.
     fn is_full(&self, flow: u32) -> bool {
         self.all[flow as usize].subflows == self.size
     }
 }
 
-/// Sub-flows of a flow that go over one spine.
+/// Sub-flows of a flow that go over one spine. Where several links lead there, each takes the link that it loads least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part {
     /// The flow, by its place.
@@ -93,20 +115,45 @@ pub struct Placement {
     pub bound: Bound,
 }
 
-/// Leaves between which flows have no way at all.
+/// Why flows cannot be placed. Leaves and flows are named by their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Infeasible {
-    /// The place of a leaf that sends or takes.
-    pub from: usize,
-    /// The place of the leaf that it sends to; None: it has no link.
-    pub to: Option<usize>,
+pub enum Infeasible {
+    /// A leaf that sends or takes has no link.
+    NoLink {
+        /// The leaf.
+        leaf: usize,
+    },
+    /// Two leaves have flows and no way to each other.
+    NoWay {
+        /// Sends.
+        from: usize,
+        /// Takes.
+        to: usize,
+    },
+    /// A flow names a leaf that is not there, or one leaf twice, or has no sub-flow.
+    NoFlow {
+        /// The flow.
+        flow: usize,
+    },
+    /// There are more sub-flows than can be held.
+    TooMany,
 }
 
 impl fmt::Display for Infeasible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.to {
-            Some(to) => write!(f, "no way leads from leaf {} to leaf {to}", self.from),
-            None => write!(f, "leaf {} has no link", self.from),
+        match self {
+            Self::NoLink { leaf } => write!(f, "leaf {leaf} has no link"),
+            Self::NoWay { from, to } => write!(f, "no way leads from leaf {from} to leaf {to}"),
+            Self::NoFlow { flow } => {
+                write!(
+                    f,
+                    "flow {flow} is not one or more sub-flows between two leaves"
+                )
+            }
+            Self::TooMany => write!(
+                f,
+                "there are more sub-flows than {SLOTS_MAX}, or slots for them"
+            ),
         }
     }
 }
@@ -127,7 +174,9 @@ pub fn place(plane: &Plane, flows: &Flows) -> Result<Placement, Infeasible> {
 /// # Errors
 /// A flow has no way at all.
 pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placement, Infeasible> {
+    flows.check(plane.leaves().len())?;
     let bound = bound::bound(plane, flows)?;
+    let past = &*known(plane, flows, past);
     let mut level = bound.level;
     if !past.is_empty() {
         // A slot more on a link rather than a flow that moves without need.
@@ -141,9 +190,9 @@ pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placem
             }
         }
     }
-    loop {
-        let next = plane.above(level);
-        match (at_level(plane, flows, level, None, past), next) {
+    for tried in 0.. {
+        let next = plane.after(level, tried);
+        match (at_level(plane, flows, level, None, past)?, next) {
             (Some(parts), _) => {
                 return Ok(Placement {
                     parts,
@@ -153,15 +202,39 @@ pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placem
             }
             (None, Some(next)) => level = next,
             // Without a link nothing has to be placed.
-            (None, None) => {
-                return Ok(Placement {
-                    parts: Vec::new(),
-                    level,
-                    bound,
-                });
-            }
+            (None, None) => break,
         }
     }
+    Ok(Placement {
+        parts: Vec::new(),
+        level,
+        bound,
+    })
+}
+
+/// Those of earlier parts that are of these flows and spines, and of no flow more than it has.
+fn known<'a>(plane: &Plane, flows: &Flows, past: &'a [Part]) -> Cow<'a, [Part]> {
+    let spines = plane.spines().len();
+    let is_known = |of_flow: &[Part]| {
+        let flow = flows.all.get(of_flow[0].flow as usize);
+        let sum: u64 = of_flow.iter().map(|part| u64::from(part.subflows)).sum();
+        let there = of_flow.iter().all(|part| (part.spine as usize) < spines);
+        there && flow.is_some_and(|flow| sum <= u64::from(flow.subflows))
+    };
+    let of_flows = || past.chunk_by(|a, b| a.flow == b.flow);
+    if past.is_sorted() && of_flows().all(is_known) {
+        return Cow::Borrowed(past);
+    }
+    let mut sorted = past.to_vec();
+    sorted.sort_unstable();
+    let of_flows = sorted.chunk_by(|a, b| a.flow == b.flow);
+    Cow::Owned(
+        of_flows
+            .filter(|it| is_known(it))
+            .flatten()
+            .copied()
+            .collect(),
+    )
 }
 
 /// A placement at a level, if one is found. `caps` are slots up and down, by leaf, then by spine, where there are fewer than links
@@ -172,22 +245,27 @@ fn at_level(
     level: Level,
     caps: Option<&[Vec<u32>; 2]>,
     past: &[Part],
-) -> Option<Vec<Part>> {
+) -> Result<Option<Vec<Part>>, Infeasible> {
+    let slots = plane.slots(level, flows.most());
+    let total: u64 = slots.iter().map(|slots| u64::from(*slots)).sum();
+    if total > SLOTS_MAX {
+        return Err(Infeasible::TooMany);
+    }
     let capped = |caps: &Vec<u32>| {
-        let slots = plane.slots(level).into_iter().zip(caps);
-        slots.map(|(slots, cap)| slots.min(*cap)).collect()
+        let slots = slots.iter().zip(caps);
+        slots.map(|(slots, cap)| *slots.min(cap)).collect()
     };
     let slots = match caps {
         Some([up, down]) => [capped(up), capped(down)],
-        None => [plane.slots(level), plane.slots(level)],
+        None => [slots.clone(), slots],
     };
-    let whole = plane.whole(level, flows.size);
+    let whole = plane.whole(level, flows.size, flows.most());
     let whole = slots.each_ref().map(|slots| {
         let fit = slots.iter().zip(&whole);
         fit.map(|(slots, whole)| (slots / flows.size).min(*whole))
             .collect()
     });
-    TRIES.iter().find_map(|attempt| {
+    let found = TRIES.iter().find_map(|attempt| {
         let room = Room {
             plane,
             flows,
@@ -199,8 +277,12 @@ fn at_level(
             false => room.whole_first(past),
             true => room.divided(past),
         }
-    })
+    });
+    Ok(found)
 }
+
+/// Sub-flows, and slots for them: some gigabytes.
+const SLOTS_MAX: u64 = 1 << 27;
 
 /// A way to try a level.
 #[derive(Clone, Copy, Debug)]

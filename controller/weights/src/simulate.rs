@@ -14,9 +14,11 @@ use crate::pin::{Flow, Flows, Part, Plane};
 pub fn rates(plane: &Plane, flows: &Flows, parts: &[Part], subflow_bps: f64) -> Vec<f64> {
     let mut shared = Shared::new(plane, flows, parts);
     let flow = |flow: u32| f64::from(flows.all()[flow as usize].subflows);
-    let mut rates: Vec<f64> = (0..flows.all().len() as u32)
-        .map(|it| flow(it) * subflow_bps)
-        .collect();
+    // A flow without a part is not sent.
+    let mut rates = vec![0.0; flows.all().len()];
+    for part in parts {
+        rates[part.flow as usize] = flow(part.flow) * subflow_bps;
+    }
     let mut slow = |part: usize, rate: f64| {
         let of = parts[part].flow;
         let sum = &mut rates[of as usize];

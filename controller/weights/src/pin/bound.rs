@@ -1,7 +1,7 @@
 //! What no placement can be better than: the least level at which a leaf's links hold what it sends or takes, and the spines that
 //! two leaves share hold what one sends to the other.
 
-use super::plane::{Level, Plane};
+use super::plane::{Level, Plane, TRIED};
 use super::{Flow, Flows, Infeasible};
 
 /// The least level of any placement in whole sub-flows, as far as leaves and pairs of leaves decide it, and what decides it.
@@ -33,28 +33,55 @@ pub enum Tight {
 pub(super) fn bound(plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
     let demands = &flows.demands;
     let mut bound = demands.fluid(plane)?;
-    // A level per step of some link: rounding costs a few.
-    loop {
-        let slots = plane.slots(bound.level);
-        let Some(tight) = demands.unmet(plane, &slots) else {
+    let unmet = |level| demands.unmet(plane, &plane.slots(level, flows.most()));
+    // Rounding costs some steps of some links.
+    for tried in 0.. {
+        let Some(tight) = unmet(bound.level) else {
             return Ok(bound);
         };
-        let level = plane.above(bound.level);
-        bound = Bound {
-            level: level.ok_or_else(|| infeasible(tight))?,
-            tight,
-        };
+        let level = plane.above(bound.level).ok_or_else(|| infeasible(tight))?;
+        bound = Bound { level, tight };
+        if tried == TRIED {
+            break;
+        }
     }
+    // Links differ much: the steps of each capacity are halved again and again.
+    let mut high = bound.level;
+    while let Some(tight) = unmet(high) {
+        bound.tight = tight;
+        high.subflows = high.subflows.saturating_mul(2);
+    }
+    bound.level = plane
+        .distinct()
+        .iter()
+        .map(|capacity| {
+            let (mut least, mut most) = (0, high.holds(*capacity) + 1);
+            while least < most {
+                let subflows = least + (most - least) / 2;
+                let level = Level {
+                    subflows,
+                    capacity: *capacity,
+                };
+                match unmet(level) {
+                    Some(_) => least = subflows + 1,
+                    None => most = subflows,
+                }
+            }
+            Level {
+                subflows: least,
+                capacity: *capacity,
+            }
+        })
+        .min()
+        .unwrap_or(high);
+    Ok(bound)
 }
 
 fn infeasible(tight: Tight) -> Infeasible {
     match tight {
-        Tight::Pair(from, to) => Infeasible { from, to: Some(to) },
-        Tight::Sends(leaf) | Tight::Takes(leaf) => Infeasible {
-            from: leaf,
-            to: None,
-        },
-        Tight::Nothing => Infeasible { from: 0, to: None },
+        Tight::Pair(from, to) => Infeasible::NoWay { from, to },
+        Tight::Sends(leaf) | Tight::Takes(leaf) => Infeasible::NoLink { leaf },
+        Tight::Nothing => Infeasible::NoLink { leaf: 0 },
     }
 }
 
@@ -89,6 +116,12 @@ impl Demands {
             takes,
             pairs,
         }
+    }
+
+    /// The most that one leaf sends or takes.
+    pub(super) fn most(&self) -> u64 {
+        let all = self.sends.iter().chain(&self.takes);
+        all.copied().max().unwrap_or_default()
     }
 
     /// A level below which the sums of capacities do not suffice.

@@ -147,6 +147,19 @@ impl Plane {
         self.capacities[links].iter().copied().map(u128::from).sum()
     }
 
+    /// The next level that is tried after so many others: one sub-flow more on some link, and later twice as many. None: there is no
+    /// link.
+    pub(super) fn after(&self, level: Level, tried: u32) -> Option<Level> {
+        let above = self.above(level)?;
+        Some(match tried < TRIED {
+            true => above,
+            false => Level {
+                subflows: above.subflows.saturating_mul(2),
+                ..above
+            },
+        })
+    }
+
     /// The lowest level at which some link holds one sub-flow more than at this one; None: there is no link.
     pub fn above(&self, level: Level) -> Option<Level> {
         let next = self.distinct.iter().map(|capacity| Level {
@@ -156,6 +169,11 @@ impl Plane {
         next.min()
     }
 
+    /// Each capacity once, the smallest first.
+    pub(super) fn distinct(&self) -> &[u64] {
+        &self.distinct
+    }
+
     /// Whether two leaves have links to one spine.
     pub(super) fn share(&self, a: usize, b: usize) -> bool {
         let has = |leaf: usize, spine: usize| !self.links(leaf, spine).is_empty();
@@ -163,13 +181,15 @@ impl Plane {
     }
 
     /// How many sub-flows the links of each leaf and spine hold together, by leaf, then by spine.
-    pub(super) fn slots(&self, level: Level) -> Vec<u32> {
-        self.counted(|capacity| level.holds(capacity))
+    ///
+    /// A link never holds more than `most`: nobody sends that many.
+    pub(super) fn slots(&self, level: Level, most: u32) -> Vec<u32> {
+        self.counted(|capacity| level.holds(capacity).min(most.into()))
     }
 
     /// How many flows of `size` sub-flows fit on a link whole, by leaf, then by spine.
-    pub(super) fn whole(&self, level: Level, size: u32) -> Vec<u32> {
-        self.counted(|capacity| level.holds(capacity) / u64::from(size))
+    pub(super) fn whole(&self, level: Level, size: u32, most: u32) -> Vec<u32> {
+        self.counted(|capacity| level.holds(capacity).min(most.into()) / u64::from(size))
     }
 
     fn counted(&self, holds: impl Fn(u64) -> u64) -> Vec<u32> {
@@ -187,13 +207,13 @@ impl Plane {
     }
 }
 
+/// Levels that are tried one by one.
+pub(super) const TRIED: u32 = 16;
+
 fn narrow(count: usize) -> u32 {
     u32::try_from(count).expect("a plane has fewer links than 2^32")
 }
 
-/// More than this many on one link are not counted.
 fn clamped(subflows: u64) -> u32 {
-    u32::try_from(subflows).unwrap_or(u32::MAX).min(SLOTS_MAX)
+    u32::try_from(subflows).unwrap_or(u32::MAX)
 }
-
-const SLOTS_MAX: u32 = 1 << 14;

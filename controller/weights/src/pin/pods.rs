@@ -128,14 +128,14 @@ impl Pods {
     }
 
     /// The bound of leaves and of pods, whichever is higher.
-    fn bound(&self, flows: &Flows, between: &Flows) -> Result<Bound, Infeasible> {
+    fn bound(&self, flows: &Flows, between: &Flows) -> Result<(Bound, bool), Infeasible> {
         let (leaves, pods) = (
             bound::bound(&self.lower, flows)?,
             bound::bound(&self.across, between)?,
         );
         Ok(match pods.level > leaves.level {
-            true => pods,
-            false => leaves,
+            true => (pods, true),
+            false => (leaves, false),
         })
     }
 
@@ -149,7 +149,7 @@ impl Pods {
     /// as many whole flows as fit, one for each leaf in turn, and then the rest.
     fn caps(&self, flows: &Flows, level: Level) -> Vec<u32> {
         let (planes, size) = (self.upper.len(), flows.size());
-        let slots = self.lower.slots(level);
+        let slots = self.lower.slots(level, flows.most());
         let mut caps = vec![0; slots.len()];
         let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (leaf, pod) in self.pod_of.iter().enumerate() {
@@ -164,7 +164,7 @@ impl Pods {
             }
         }
         for (plane, upper) in self.upper.iter().enumerate() {
-            let onward = upper.slots(level);
+            let onward = upper.slots(level, u32::MAX);
             for (pod, leaves) in &members {
                 let cores = upper.spines().len();
                 let row = &onward[*pod as usize * cores..][..cores];
@@ -193,9 +193,9 @@ impl Pods {
         caps
     }
 
-    fn above(&self, level: Level) -> Option<Level> {
+    fn after(&self, level: Level, tried: u32) -> Option<Level> {
         let planes = self.upper.iter().chain([&self.lower]);
-        planes.filter_map(|plane| plane.above(level)).min()
+        planes.filter_map(|plane| plane.after(level, tried)).min()
     }
 
     /// A placement at a level, if one is found.
@@ -204,9 +204,13 @@ impl Pods {
         flows: &Flows,
         level: Level,
         caps: Option<&[Vec<u32>; 2]>,
-    ) -> Option<Vec<PodPart>> {
-        let mut lower = at_level(&self.lower, flows, level, caps, &[])?;
-        self.off_dead_ends(flows, level, &mut lower)?;
+    ) -> Result<Option<Vec<PodPart>>, Infeasible> {
+        let Some(mut lower) = at_level(&self.lower, flows, level, caps, &[])? else {
+            return Ok(None);
+        };
+        if self.off_dead_ends(flows, level, &mut lower).is_none() {
+            return Ok(None);
+        }
         let mut parts = Vec::with_capacity(lower.len());
         let mut onward: Vec<Vec<(u32, Flow)>> = vec![Vec::new(); self.upper.len()];
         for part in lower {
@@ -214,7 +218,7 @@ impl Pods {
             match self.between(flow, part.subflows) {
                 Some(between) => onward[part.spine as usize].push((part.flow, between)),
                 None => {
-                    let switch = self.switch(self.pod_of[flow.from as usize], part.spine)?;
+                    let switch = self.switch(self.pod_of[flow.from as usize], part.spine);
                     parts.push(PodPart {
                         flow: part.flow,
                         up: switch,
@@ -226,21 +230,24 @@ impl Pods {
         }
         for ((plane, onward), number) in self.upper.iter().zip(onward).zip(0..) {
             let flows = Flows::new(onward.iter().map(|(_, flow)| *flow).collect());
-            for part in at_level(plane, &flows, level, None, &[])? {
+            let Some(placed) = at_level(plane, &flows, level, None, &[])? else {
+                return Ok(None);
+            };
+            for part in placed {
                 let (flow, between) = onward[part.flow as usize];
                 parts.push(PodPart {
                     flow,
-                    up: self.switch(between.from, number)?,
+                    up: self.switch(between.from, number),
                     over: Some((
                         plane.spines()[part.spine as usize],
-                        self.switch(between.to, number)?,
+                        self.switch(between.to, number),
                     )),
                     subflows: part.subflows,
                 });
             }
         }
         parts.sort_unstable();
-        Some(parts)
+        Ok(Some(parts))
     }
 
     /// Takes sub-flows off planes in which their pods share no core; None: no other plane has room for them.
@@ -254,7 +261,7 @@ impl Pods {
         if dead.is_empty() {
             return Some(());
         }
-        let slots = self.lower.slots(level);
+        let slots = self.lower.slots(level, flows.most());
         let mut free = [slots.clone(), slots];
         let cell = |leaf: u32, plane: u32| leaf as usize * self.upper.len() + plane as usize;
         for part in &*parts {
@@ -302,8 +309,10 @@ impl Pods {
         })
     }
 
-    fn switch(&self, pod: u32, plane: u32) -> Option<SwitchId> {
-        self.switches[pod as usize * self.upper.len() + plane as usize]
+    /// The switch of a pod in a plane: there is one where a part leads.
+    fn switch(&self, pod: u32, plane: u32) -> SwitchId {
+        let switch = self.switches[pod as usize * self.upper.len() + plane as usize];
+        switch.expect("a link of the pod ends at its switch of the plane")
     }
 }
 
@@ -329,6 +338,8 @@ pub struct PodPlacement {
     pub level: Level,
     /// No placement can do with less than this, as far as leaves, pods and pairs of them decide it.
     pub bound: Bound,
+    /// The bound names pods, in the order of their lowest leaf, in place of leaves.
+    pub bound_of_pods: bool,
 }
 
 /// Places flows as low as it can. Equal fabrics and flows give equal placements.
@@ -336,6 +347,7 @@ pub struct PodPlacement {
 /// # Errors
 /// A flow has no way at all.
 pub fn place_in_pods(pods: &Pods, flows: &Flows) -> Result<PodPlacement, Infeasible> {
+    flows.check(pods.leaves().len())?;
     let between = flows
         .all()
         .iter()
@@ -355,39 +367,36 @@ pub fn place_in_pods(pods: &Pods, flows: &Flows) -> Result<PodPlacement, Infeasi
             subflows: 1,
         };
         if !pods.has_way(flow) {
-            return Err(Infeasible {
-                from: from as usize,
-                to: Some(to as usize),
-            });
+            let (from, to) = (from as usize, to as usize);
+            return Err(Infeasible::NoWay { from, to });
         }
     }
-    let bound = pods.bound(flows, &between)?;
-    let mut level = bound.level;
-    loop {
+    let (bound, bound_of_pods) = pods.bound(flows, &between)?;
+    let mut placement = PodPlacement {
+        parts: Vec::new(),
+        level: bound.level,
+        bound,
+        bound_of_pods,
+    };
+    for tried in 0.. {
+        let level = placement.level;
         let caps = pods.caps(flows, level);
         let caps = [caps.clone(), caps];
-        let found = pods
-            .at(flows, level, Some(&caps))
-            .or_else(|| pods.at(flows, level, None));
-        match (found, pods.above(level)) {
+        let found = match pods.at(flows, level, Some(&caps))? {
+            Some(parts) => Some(parts),
+            None => pods.at(flows, level, None)?,
+        };
+        match (found, pods.after(level, tried)) {
             (Some(parts), _) => {
-                return Ok(PodPlacement {
-                    parts,
-                    level,
-                    bound,
-                });
+                placement.parts = parts;
+                break;
             }
-            (None, Some(next)) => level = next,
+            (None, Some(next)) => placement.level = next,
             // Without a link nothing has to be placed.
-            (None, None) => {
-                return Ok(PodPlacement {
-                    parts: Vec::new(),
-                    level,
-                    bound,
-                });
-            }
+            (None, None) => break,
         }
     }
+    Ok(placement)
 }
 
 /// Sub-flows on the most loaded link, of its capacity, from the problem, the flows and the ways alone.
@@ -407,13 +416,20 @@ pub fn recount_in_pods(
         }
     }
     let leaves: Vec<SwitchId> = problem.leaves().collect();
-    let mut carried: HashMap<(SwitchId, SwitchId), u32> = HashMap::new();
-    let mut counts = vec![0_u32; flows.all().len()];
+    let mut carried: HashMap<(SwitchId, SwitchId), u64> = HashMap::new();
+    let mut counts = vec![0_u64; flows.all().len()];
     for part in parts {
         let unknown = Fault::Unknown(part.flow);
         let flow = flows.all().get(part.flow as usize).ok_or(unknown)?;
         let leaf = |place: u32| leaves.get(place as usize).copied().ok_or(unknown);
         let (from, to) = (leaf(flow.from)?, leaf(flow.to)?);
+        let is_of = |switch: SwitchId, tier: u8| problem.tier(switch) == Some(tier);
+        let over = part
+            .over
+            .is_none_or(|(core, down)| is_of(core, 2) && is_of(down, 1));
+        if !over || !is_of(part.up, 1) {
+            return Err(Fault::NoWay(part.flow));
+        }
         let mut way = vec![from, part.up];
         way.extend(part.over.iter().flat_map(|(core, down)| [*core, *down]));
         way.push(to);
@@ -422,18 +438,23 @@ pub fn recount_in_pods(
             if !links.contains_key(&ends) {
                 return Err(Fault::NoWay(part.flow));
             }
-            *carried.entry(ends).or_default() += part.subflows;
+            *carried.entry(ends).or_default() += u64::from(part.subflows);
         }
-        counts[part.flow as usize] += part.subflows;
+        counts[part.flow as usize] += u64::from(part.subflows);
+        if counts[part.flow as usize] > u64::from(flow.subflows) {
+            return Err(Fault::Subflows(part.flow));
+        }
     }
     let mut all = counts.iter().zip(flows.all());
-    if let Some(flow) = all.position(|(count, flow)| *count != flow.subflows) {
+    if let Some(flow) = all.position(|(count, flow)| *count != u64::from(flow.subflows)) {
         return Err(Fault::Subflows(flow as u32));
     }
     let loads = carried
         .iter()
         .map(|(ends, subflows)| divided(&links[ends], *subflows));
-    let worst = loads.reduce(|worst, next| if exceeds(next, worst) { next } else { worst });
+    // Of equal ones the one of the least capacity: whatever the order.
+    let above = |a: (u64, u64), b: (u64, u64)| exceeds(a, b) || (!exceeds(b, a) && a.1 < b.1);
+    let worst = loads.reduce(|worst, next| if above(next, worst) { next } else { worst });
     Ok(worst.unwrap_or((0, 1)))
 }
 

@@ -69,13 +69,16 @@ pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recou
         let flow = flow.filter(|_| (part.spine as usize) < spines.len());
         let flow = flow.ok_or(Fault::Unknown(part.flow))?;
         subflows[part.flow as usize] += u64::from(part.subflows);
+        if subflows[part.flow as usize] > u64::from(flow.subflows) {
+            return Err(Fault::Subflows(part.flow));
+        }
         for (leaf, direction) in [(flow.from, 0), (flow.to, 1)] {
             let cell = leaf as usize * spines.len() + part.spine as usize;
             let bundle = bundles.all.get_mut(cell).ok_or(Fault::Unknown(part.flow))?;
             if bundle.count == 0 {
                 return Err(Fault::NoWay(part.flow));
             }
-            bundle.carried[direction] += part.subflows;
+            bundle.carried[direction] += u64::from(part.subflows);
         }
         of_leaf[flow.from as usize] += 1;
     }
@@ -110,7 +113,7 @@ struct Bundle {
     /// Of its only link.
     capacity: u64,
     /// Sub-flows up and down.
-    carried: [u32; 2],
+    carried: [u64; 2],
 }
 
 impl Bundles {
@@ -146,7 +149,7 @@ impl Bundles {
         for (cell, bundle) in self.all.iter().enumerate().filter(|(_, it)| it.count > 0) {
             for carried in bundle.carried {
                 let load = match bundle.count {
-                    1 => (u64::from(carried), bundle.capacity),
+                    1 => (carried, bundle.capacity),
                     _ => divided(&self.wide[&cell], carried),
                 };
                 if exceeds(load, worst) {
@@ -159,7 +162,10 @@ impl Bundles {
 }
 
 /// The worst of some links once each sub-flow takes the link that it loads least.
-pub(super) fn divided(capacities: &[u64], carried: u32) -> (u64, u64) {
+pub(super) fn divided(capacities: &[u64], carried: u64) -> (u64, u64) {
+    if let [one] = capacities {
+        return (carried, *one);
+    }
     let mut loads: Vec<(u64, u64)> = capacities.iter().map(|capacity| (0, *capacity)).collect();
     for _ in 0..carried {
         let after = |load: &(u64, u64)| (load.0 + 1, load.1);

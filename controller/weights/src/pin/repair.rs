@@ -10,12 +10,15 @@ pub(super) fn repaired(
     level: Level,
     past: &[Part],
 ) -> Option<Vec<Part>> {
-    let mut free = Free::new(plane, level);
+    let mut free = Free::new(plane, flows, level);
     let mut parts = Vec::with_capacity(past.len() + MOVED);
     let mut displaced: Vec<(u32, u32)> = Vec::new();
-    for of_flow in past.chunk_by(|a, b| a.flow == b.flow) {
-        let flow = of_flow[0].flow;
-        let size = flows.all[flow as usize].subflows;
+    let mut rest = past;
+    for (flow, known) in (0..).zip(&flows.all) {
+        let count = rest.iter().take_while(|part| part.flow == flow).count();
+        let (of_flow, others) = rest.split_at(count);
+        rest = others;
+        let size = known.subflows;
         let mut left = size;
         for part in of_flow {
             // A part of a divided flow can stay by half.
@@ -84,8 +87,8 @@ struct Free {
 }
 
 impl Free {
-    fn new(plane: &Plane, level: Level) -> Self {
-        let slots = plane.slots(level);
+    fn new(plane: &Plane, flows: &Flows, level: Level) -> Self {
+        let slots = plane.slots(level, flows.most());
         Self {
             spines: plane.spines().len(),
             slots: [slots.clone(), slots],

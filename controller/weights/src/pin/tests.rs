@@ -101,7 +101,7 @@ fn least(plane: &Plane, flows: &Flows) -> Option<Level> {
         capacity: 1,
     };
     loop {
-        let slots = plane.slots(level);
+        let slots = plane.slots(level, flows.most());
         let mut free = [slots.clone(), slots];
         if fits(&subflows, plane.spines().len(), &mut free) {
             return Some(level);
@@ -360,4 +360,61 @@ fn a_recount_over_three_tiers_finds_what_is_wrong() {
     // The link is dead, or there is none.
     assert_eq!(counted(&[part(4, 8, 6, 2)]), Err(Fault::NoWay(0)));
     assert_eq!(counted(&[part(5, 8, 7, 2)]), Err(Fault::NoWay(0)));
+}
+
+#[test]
+fn what_cannot_be_placed_is_refused_and_ends() {
+    let one = Plane::new(&problem(1, &vec![vec![4], vec![4]]));
+    let refused = |pairs: &[(u32, u32)], size| place(&one, &flows(pairs, size)).unwrap_err();
+    for pair in [(0, 2), (7, 0), (0, 0)] {
+        assert_eq!(refused(&[pair], 4), Infeasible::NoFlow { flow: 0 });
+    }
+    assert_eq!(refused(&[(0, 1)], 0), Infeasible::NoFlow { flow: 0 });
+    assert_eq!(refused(&[(0, 1)], u32::MAX), Infeasible::TooMany);
+    // More sub-flows than any link was thought to hold.
+    let many = place(&one, &flows(&[(0, 1)], 100_000)).unwrap();
+    assert_eq!(many.level, many.bound.level);
+    let none = problem(1, &vec![Vec::new()]);
+    assert!(
+        place(&Plane::new(&none), &flows(&[], 1))
+            .unwrap()
+            .parts
+            .is_empty()
+    );
+}
+
+/// Leaves that share a spine of a millionth of what each has of its own: as many levels would lie between.
+#[test]
+fn links_that_differ_by_a_million_take_few_steps() {
+    let mega = |cells: [[u64; 3]; 3]| {
+        let cells = cells.map(|row| row.map(|mbps| vec![mbps; usize::from(mbps > 0)]));
+        problem(3, &cells.concat())
+    };
+    let problem = mega([[400_000, 0, 1], [0, 400_000, 1], [0, 0, 1]]);
+    for pairs in [vec![(0, 1)], vec![(0, 1), (0, 2)]] {
+        let flows = flows(&pairs, 16);
+        let placement = placed(&problem, &flows, &[]).unwrap();
+        assert_eq!(placement.level.holds(GBPS), 16 * pairs.len() as u64);
+    }
+}
+
+#[test]
+fn a_past_that_is_not_of_these_flows_is_forgotten() {
+    let plane = problem(2, &vec![vec![4]; 4]);
+    let part = |flow, spine, subflows| Part {
+        flow,
+        spine,
+        subflows,
+    };
+    let flows = flows(&[(0, 1), (1, 0)], 8);
+    for past in [
+        vec![part(0, 0, 8)],
+        vec![part(0, 0, 16), part(1, 1, 8)],
+        vec![part(0, 7, 8), part(1, 1, 8)],
+        vec![part(0, 0, 8), part(1, 1, 8), part(2, 0, 8)],
+        vec![part(1, 1, 8), part(0, 0, 8)],
+        vec![part(0, 0, 8), part(0, 0, 8)],
+    ] {
+        assert!(placed(&plane, &flows, &past).is_some(), "{past:?}");
+    }
 }
