@@ -41,6 +41,10 @@ pub struct Flow {
 pub struct Flows {
     all: Vec<Flow>,
     size: u32,
+    /// One that is no flow.
+    none: Option<usize>,
+    /// Sub-flows of all.
+    total: u64,
     demands: Demands,
 }
 
@@ -48,11 +52,13 @@ impl Flows {
     /// A placement names a flow by its place here.
     pub fn new(all: Vec<Flow>) -> Self {
         let size = all.iter().map(|flow| flow.subflows).max();
-        let demands = Demands::new(&all);
+        let is_none = |flow: &Flow| flow.from == flow.to || flow.subflows == 0;
         Self {
-            all,
             size: size.unwrap_or(1).max(1),
-            demands,
+            none: all.iter().position(is_none),
+            total: all.iter().map(|flow| u64::from(flow.subflows)).sum(),
+            demands: Demands::new(&all),
+            all,
         }
     }
 
@@ -73,17 +79,15 @@ impl Flows {
 
     /// Refuses flows that are none between so many leaves, or that are too many.
     fn check(&self, leaves: usize) -> Result<(), Infeasible> {
-        let is_one = |flow: &Flow| {
-            let there = (flow.from.max(flow.to) as usize) < leaves;
-            there && flow.from != flow.to && flow.subflows > 0
-        };
-        if let Some(flow) = self.all.iter().position(|flow| !is_one(flow)) {
-            return Err(Infeasible::NoFlow { flow });
-        }
-        let all: u64 = self.all.iter().map(|flow| u64::from(flow.subflows)).sum();
-        match all <= SLOTS_MAX {
-            true => Ok(()),
-            false => Err(Infeasible::TooMany),
+        let unknown = |flow: &Flow| flow.from.max(flow.to) as usize >= leaves;
+        let unknown = || self.all.iter().position(unknown);
+        let wrong = self
+            .none
+            .or_else(|| (self.demands.leaves() > leaves).then(unknown)?);
+        match wrong {
+            Some(flow) => Err(Infeasible::NoFlow { flow }),
+            None if self.total > SLOTS_MAX => Err(Infeasible::TooMany),
+            None => Ok(()),
         }
     }
 
@@ -176,7 +180,6 @@ pub fn place(plane: &Plane, flows: &Flows) -> Result<Placement, Infeasible> {
 pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placement, Infeasible> {
     flows.check(plane.leaves().len())?;
     let bound = bound::bound(plane, flows)?;
-    let past = &*known(plane, flows, past);
     let mut level = bound.level;
     if !past.is_empty() {
         // A slot more on a link rather than a flow that moves without need.
@@ -190,6 +193,7 @@ pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placem
             }
         }
     }
+    let past = &*known(plane, flows, past);
     for tried in 0.. {
         let next = plane.after(level, tried);
         match (at_level(plane, flows, level, None, past)?, next) {

@@ -118,6 +118,11 @@ impl Demands {
         }
     }
 
+    /// The places of leaves that have flows are below this.
+    pub(super) fn leaves(&self) -> usize {
+        self.sends.len()
+    }
+
     /// The most that one leaf sends or takes.
     pub(super) fn most(&self) -> u64 {
         let all = self.sends.iter().chain(&self.takes);

@@ -3,7 +3,7 @@
 use super::plane::{Level, Plane};
 use super::{Flows, Part};
 
-/// The parts at this level, of which only those move that have to; None: some find no free slot.
+/// The parts at this level, of which only those move that have to; None: some find no free slot, or `past` is not of these flows.
 pub(super) fn repaired(
     plane: &Plane,
     flows: &Flows,
@@ -21,6 +21,9 @@ pub(super) fn repaired(
         let size = known.subflows;
         let mut left = size;
         for part in of_flow {
+            if part.spine as usize >= free.spines || part.subflows > left {
+                return None;
+            }
             // A part of a divided flow can stay by half.
             let stays = match part.subflows == size {
                 true if free.take(flows, *part) => part.subflows,
@@ -39,11 +42,14 @@ pub(super) fn repaired(
                     ..*part
                 });
             }
-            left -= stays.min(left);
+            left -= stays;
         }
         if left > 0 {
             displaced.push((flow, left));
         }
+    }
+    if !rest.is_empty() {
+        return None;
     }
     let mut found = Vec::new();
     for (flow, left) in displaced {
