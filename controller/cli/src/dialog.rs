@@ -154,12 +154,13 @@ impl Dialog<'_> {
                 News::Answer(answer) => *answer,
             };
             let answered = words::answered(answer.header.as_ref());
+            let is_last = answer.header.is_some();
             let heard = read(answer);
             parts.gone.extend(heard.gone);
             parts.rows.extend(heard.rows);
             parts.whole |= heard.whole;
             // Ages are counted from what the last part says.
-            if answered.is_none() {
+            if !is_last {
                 continue;
             }
             let heard = std::mem::take(&mut parts);
