@@ -24,6 +24,7 @@ pub(crate) enum Command {
     /// Install what is planned.
     On(Scope),
     /// The mode of every leaf.
+    #[command(visible_alias = "show")]
     List,
 }
 
