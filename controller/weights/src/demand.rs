@@ -25,13 +25,15 @@ impl Communicator {
     /// There is no rank; nodes differ in their ranks or NICs; a NIC is in two nodes.
     pub fn new(ranks: &[(u32, Nic)]) -> Result<Self, CommunicatorError> {
         let mut nodes: Vec<(u32, Vec<Nic>)> = Vec::new();
+        let mut places = BTreeMap::new();
         let mut owners = BTreeMap::new();
         for (rank, (node, nic)) in ranks.iter().enumerate() {
             let owner = *owners.entry(*nic).or_insert(*node);
             if owner != *node {
                 return Err(CommunicatorError::SharedNic { nic: *nic, rank });
             }
-            match nodes.iter_mut().find(|(it, _)| it == node) {
+            let place = *places.entry(*node).or_insert(nodes.len());
+            match nodes.get_mut(place) {
                 Some((_, nics)) => nics.push(*nic),
                 None => nodes.push((*node, vec![*nic])),
             }
@@ -64,7 +66,8 @@ impl Communicator {
         self.nodes.len() * self.ranks_per_node
     }
 
-    fn rails(&self) -> usize {
+    /// How many NICs each node has.
+    pub fn rails(&self) -> usize {
         self.nodes.first().map_or(0, Vec::len)
     }
 }
@@ -168,6 +171,26 @@ pub struct Demand {
     pub to: Nic,
     /// How much, rounded up.
     pub octets: u64,
+}
+
+/// How many pairs of NICs a collective has demands between, at most.
+pub fn pairs(communicator: &Communicator, collective: Collective, channels: u32) -> usize {
+    let (nodes, rails) = (communicator.nodes.len(), communicator.rails());
+    let used = rails.min(channels.max(1) as usize);
+    match collective {
+        _ if nodes < 2 => 0,
+        Collective::AllReduceRing
+        | Collective::AllGather
+        | Collective::ReduceScatter
+        | Collective::Broadcast
+        | Collective::Reduce => nodes * used,
+        // Two trees, up and down.
+        Collective::AllReduceDoubleTree => 4 * nodes * used,
+        Collective::AllReduceHierarchical | Collective::Gather | Collective::Scatter => {
+            nodes * rails
+        }
+        Collective::AllToAll => nodes.saturating_mul(nodes - 1).saturating_mul(rails),
+    }
 }
 
 /// What a collective of a buffer of `octets` sends between nodes, with so many channels, by NIC and NIC; each pair once.
@@ -394,6 +417,31 @@ mod tests {
         }
         let most = |sums: BTreeMap<Nic, u64>| sums.into_values().max().unwrap_or_default();
         (most(sent), most(taken))
+    }
+
+    #[test]
+    fn there_are_no_more_demands_than_pairs() {
+        for (nodes, rails, channels) in [(1, 2, 1), (2, 1, 1), (5, 4, 2), (6, 2, 7), (9, 3, 3)] {
+            let communicator = communicator(nodes, rails);
+            let trees = [
+                Collective::AllReduceDoubleTree,
+                Collective::AllReduceHierarchical,
+            ];
+            let stars = [
+                Collective::AllToAll,
+                Collective::Gather,
+                Collective::Scatter,
+            ];
+            let lines = [Collective::Broadcast, Collective::Reduce];
+            for collective in RINGS.into_iter().chain(trees).chain(stars).chain(lines) {
+                let demands = demands(&communicator, collective, 1 << 20, channels);
+                let pairs = pairs(&communicator, collective, channels);
+                let exact = collective != Collective::AllReduceDoubleTree
+                    && collective != Collective::Gather;
+                assert!(demands.len() <= pairs, "{collective:?}");
+                assert!(!exact || 2 * demands.len() >= pairs, "{collective:?}");
+            }
+        }
     }
 
     const RINGS: [Collective; 4] = [

@@ -172,15 +172,58 @@ pub fn place(plane: &Plane, flows: &Flows) -> Result<Placement, Infeasible> {
     place_after(plane, flows, &[])
 }
 
-/// The same after a change, where what still fits stays where it was: at the bound, or one level above it rather than that others
+/// Places flows after a change, where what still fits stays where it was: at the bound, or one level above it rather than that others
 /// move. `past` are parts of the same flows, by flow.
 ///
 /// # Errors
 /// A flow has no way at all.
 pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placement, Infeasible> {
+    let bound = bounded(plane, flows)?;
+    lowest(plane, flows, past, bound, None)
+}
+
+/// Places flows after a change like [`place_after`], but divides none, and moves none, for a level below `enough`: where links have
+/// room, a flow stays whole, on the link that has most.
+///
+/// # Errors
+/// A flow has no way at all.
+pub fn place_within(
+    plane: &Plane,
+    flows: &Flows,
+    past: &[Part],
+    enough: Level,
+) -> Result<Placement, Infeasible> {
+    let bound = bounded(plane, flows)?;
+    if past.is_empty() {
+        let whole = |parts: &Vec<Part>| parts.len() == flows.all.len();
+        for level in plane.steps(bound.level, flows.size, enough) {
+            let found = at_level(plane, flows, level, Pieces::Whole, None, past)?;
+            if let Some(parts) = found.filter(whole) {
+                return Ok(Placement {
+                    parts,
+                    level,
+                    bound,
+                });
+            }
+        }
+    }
+    lowest(plane, flows, past, bound, Some(enough))
+}
+
+fn bounded(plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
     flows.check(plane.leaves().len())?;
-    let bound = bound::bound(plane, flows)?;
-    let mut level = bound.level;
+    bound::bound(plane, flows)
+}
+
+/// The placement at the lowest level from the bound on, or from one that is enough.
+fn lowest(
+    plane: &Plane,
+    flows: &Flows,
+    past: &[Part],
+    bound: Bound,
+    enough: Option<Level>,
+) -> Result<Placement, Infeasible> {
+    let mut level = enough.map_or(bound.level, |enough| bound.level.max(enough));
     if !past.is_empty() {
         // A slot more on a link rather than a flow that moves without need.
         for level in [Some(level), plane.above(level)].into_iter().flatten() {
@@ -194,17 +237,37 @@ pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placem
         }
     }
     let past = &*known(plane, flows, past);
+    let attempt = |level| {
+        let pieces = match enough.is_some_and(|enough| level <= enough) {
+            true => Pieces::Whole,
+            false => Pieces::Small,
+        };
+        at_level(plane, flows, level, pieces, None, past)
+    };
+    let mut failed = level;
     for tried in 0.. {
         let next = plane.after(level, tried);
-        match (at_level(plane, flows, level, None, past)?, next) {
-            (Some(parts), _) => {
+        match (attempt(level)?, next) {
+            (Some(mut parts), _) => {
+                // Levels became farther apart: one between the last two may do.
+                let mut least = failed.holds(level.capacity);
+                while tried > plane::TRIED && least + 1 < level.subflows {
+                    let between = Level {
+                        subflows: least.midpoint(level.subflows),
+                        ..level
+                    };
+                    match attempt(between)? {
+                        Some(better) => (parts, level) = (better, between),
+                        None => least = between.subflows,
+                    }
+                }
                 return Ok(Placement {
                     parts,
                     level,
                     bound,
                 });
             }
-            (None, Some(next)) => level = next,
+            (None, Some(next)) => (failed, level) = (level, next),
             // Without a link nothing has to be placed.
             (None, None) => break,
         }
@@ -241,12 +304,22 @@ fn known<'a>(plane: &Plane, flows: &Flows, past: &'a [Part]) -> Cow<'a, [Part]> 
     )
 }
 
+/// Which flows are placed whole as far as they fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pieces {
+    /// All: where no link is full, that slows nothing down.
+    Whole,
+    /// The largest: the sub-flows of smaller ones fill what those leave.
+    Small,
+}
+
 /// A placement at a level, if one is found. `caps` are slots up and down, by leaf, then by spine, where there are fewer than links
 /// hold.
 fn at_level(
     plane: &Plane,
     flows: &Flows,
     level: Level,
+    pieces: Pieces,
     caps: Option<&[Vec<u32>; 2]>,
     past: &[Part],
 ) -> Result<Option<Vec<Part>>, Infeasible> {
@@ -269,13 +342,14 @@ fn at_level(
         fit.map(|(slots, whole)| (slots / flows.size).min(*whole))
             .collect()
     });
-    let found = TRIES.iter().find_map(|attempt| {
+    let found = TRIES.into_iter().find_map(|attempt| {
         let room = Room {
             plane,
             flows,
             slots: &slots,
             whole: &whole,
-            attempt: *attempt,
+            pieces,
+            attempt,
         };
         match attempt.divided {
             false => room.whole_first(past),
@@ -287,6 +361,9 @@ fn at_level(
 
 /// Sub-flows, and slots for them: some gigabytes.
 const SLOTS_MAX: u64 = 1 << 27;
+
+/// Flows of more sizes than this are divided, but for the largest: each size costs a look at every link.
+const SIZES_MAX: usize = 32;
 
 /// A way to try a level.
 #[derive(Clone, Copy, Debug)]
@@ -320,21 +397,76 @@ struct Room<'a> {
     slots: &'a [Vec<u32>; 2],
     /// Flows of the largest size that fit.
     whole: &'a [Vec<u32>; 2],
+    pieces: Pieces,
     attempt: Attempt,
 }
 
 impl Room<'_> {
-    /// Flows whole as far as they fit, and the rest in sub-flows.
+    /// Flows whole as far as they fit, the largest first, and the rest in sub-flows.
     fn whole_first(&self, past: &[Part]) -> Option<Vec<Part>> {
-        let size = self.flows.size;
-        let mut colouring = self.colouring(self.whole);
+        let mut sizes: Vec<u32> = self.flows.all.iter().map(|flow| flow.subflows).collect();
+        sizes.sort_unstable_by_key(|size| Reverse(*size));
+        sizes.dedup();
         let mut waiting = self.surplus(past);
-        let small = |flow: &u32| !self.flows.is_full(*flow);
-        waiting.extend((0..self.flows.all.len() as u32).filter(small));
+        let mut parts = Vec::with_capacity(self.flows.all.len());
+        let whole = match self.pieces {
+            Pieces::Whole if sizes.len() <= SIZES_MAX => sizes.len(),
+            Pieces::Whole | Pieces::Small => sizes.len().min(1),
+        };
+        for size in &sizes[..whole] {
+            match *size == self.flows.size {
+                true => self.of_size(*size, self.whole, past, &mut parts, &mut waiting),
+                false => {
+                    let rest = self
+                        .rest(&parts)
+                        .each_ref()
+                        .map(|rest| self.fit(rest, *size));
+                    self.of_size(*size, &rest, past, &mut parts, &mut waiting);
+                }
+            }
+        }
+        if whole < sizes.len() {
+            let small = |flow: &u32| !self.flows.is_full(*flow);
+            waiting.extend((0..self.flows.all.len() as u32).filter(small));
+        }
+        if !waiting.is_empty() {
+            waiting.sort_unstable_by_key(|flow| self.place_of(*flow));
+            let rest = self.rest(&parts);
+            parts.extend(self.in_subflows(&waiting, &rest, past)?);
+        }
+        parts.sort_unstable();
+        Some(parts)
+    }
+
+    /// How many flows of a size fit whole into slots that are left. Where several links lead to a spine nobody knows which of them
+    /// have room.
+    fn fit(&self, rest: &[u32], size: u32) -> Vec<u32> {
+        let spines = self.plane.spines().len().max(1);
+        let cells = rest.iter().enumerate();
+        let fit =
+            cells.map(
+                |(cell, slots)| match self.plane.links(cell / spines, cell % spines).len() {
+                    1 => slots / size,
+                    _ => 0,
+                },
+            );
+        fit.collect()
+    }
+
+    /// Flows of one size whole, but for those that wait; what finds no slot waits too.
+    fn of_size(
+        &self,
+        size: u32,
+        whole: &[Vec<u32>; 2],
+        past: &[Part],
+        parts: &mut Vec<Part>,
+        waiting: &mut Vec<u32>,
+    ) {
+        let mut colouring = self.colouring(whole);
+        let (mut owners, mut edges) = (Vec::new(), Vec::new());
+        let of_size = |flow: u32| self.flows.all[flow as usize].subflows == size;
         waiting.sort_unstable();
-        let mut owners = Vec::with_capacity(self.flows.all.len());
-        let mut edges = Vec::new();
-        for flow in self.order(|flow| waiting.binary_search(&flow).is_err()) {
+        for flow in self.order(|flow| of_size(flow) && waiting.binary_search(&flow).is_err()) {
             let Flow { from, to, .. } = self.flows.all[flow as usize];
             let edge = colouring.add(from, to);
             owners.push(flow);
@@ -347,7 +479,6 @@ impl Room<'_> {
         for edge in edges {
             colouring.insert_or_eject(edge);
         }
-        let mut parts = Vec::with_capacity(self.flows.all.len());
         for (flow, spine) in owners.into_iter().zip(colouring.colours()) {
             match spine {
                 Some(spine) => parts.push(Part {
@@ -358,13 +489,6 @@ impl Room<'_> {
                 None => waiting.push(flow),
             }
         }
-        if !waiting.is_empty() {
-            waiting.sort_unstable_by_key(|flow| self.place_of(*flow));
-            let rest = self.rest(&parts);
-            parts.extend(self.in_subflows(&waiting, &rest, past)?);
-        }
-        parts.sort_unstable();
-        Some(parts)
     }
 
     /// Flows that have to be divided because a leaf has more of them than fit whole on its links, by flow: those first that were

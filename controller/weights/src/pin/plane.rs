@@ -169,6 +169,32 @@ impl Plane {
         next.min()
     }
 
+    /// Levels from one on and not above another at which some link holds one flow of `size` more than at the one before; 64 of them
+    /// at most.
+    pub(super) fn steps(
+        &self,
+        level: Level,
+        size: u32,
+        most: Level,
+    ) -> impl Iterator<Item = Level> + use<> {
+        let size = u64::from(size.max(1));
+        let mut levels: Vec<Level> = self
+            .distinct
+            .iter()
+            .flat_map(|capacity| {
+                let first = level.holds(*capacity).div_ceil(size).max(1);
+                (first..first + STEPS_MAX).map(move |flows| Level {
+                    subflows: flows * size,
+                    capacity: *capacity,
+                })
+            })
+            .filter(|it| (level..=most).contains(it))
+            .collect();
+        levels.sort_unstable();
+        levels.dedup();
+        levels.into_iter().take(STEPS_MAX as usize)
+    }
+
     /// Each capacity once, the smallest first.
     pub(super) fn distinct(&self) -> &[u64] {
         &self.distinct
@@ -207,6 +233,8 @@ impl Plane {
     }
 }
 
+/// Of levels at which flows may fit whole.
+const STEPS_MAX: u64 = 64;
 /// Levels that are tried one by one.
 pub(super) const TRIED: u32 = 16;
 

@@ -9,7 +9,7 @@ use std::fmt;
 use super::bound::{self, Bound};
 use super::plane::{Level, Plane};
 use super::recount::{Fault, divided, exceeds};
-use super::{Flow, Flows, Infeasible, Part, at_level};
+use super::{Flow, Flows, Infeasible, Part, Pieces, at_level};
 use crate::problem::{Problem, SwitchId};
 
 /// Leaves in pods, and the planes above them.
@@ -205,7 +205,7 @@ impl Pods {
         level: Level,
         caps: Option<&[Vec<u32>; 2]>,
     ) -> Result<Option<Vec<PodPart>>, Infeasible> {
-        let Some(mut lower) = at_level(&self.lower, flows, level, caps, &[])? else {
+        let Some(mut lower) = at_level(&self.lower, flows, level, Pieces::Small, caps, &[])? else {
             return Ok(None);
         };
         if self.off_dead_ends(flows, level, &mut lower).is_none() {
@@ -230,7 +230,7 @@ impl Pods {
         }
         for ((plane, onward), number) in self.upper.iter().zip(onward).zip(0..) {
             let flows = Flows::new(onward.iter().map(|(_, flow)| *flow).collect());
-            let Some(placed) = at_level(plane, &flows, level, None, &[])? else {
+            let Some(placed) = at_level(plane, &flows, level, Pieces::Small, None, &[])? else {
                 return Ok(None);
             };
             for part in placed {

@@ -10,10 +10,14 @@ use super::{Flows, Part};
 use crate::problem::{Problem, SwitchId};
 
 /// What a recount finds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Recount {
     /// Sub-flows on the most loaded link, of its capacity in bits per second.
     pub worst: (u64, u64),
+    /// Leaves and spines by their places, with a link between them that is loaded so; 16 of them at most.
+    pub tight: Vec<(u32, u32)>,
+    /// How many of them there are.
+    pub tight_count: usize,
     /// Parts of all flows.
     pub parts: usize,
     /// Parts of the leaf that has most to pin.
@@ -87,9 +91,15 @@ pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recou
     if let Some(flow) = wrong {
         return Err(Fault::Subflows(flow as u32));
     }
-    let worst = bundles.worst();
+    let (worst, cells) = bundles.worst();
+    let spines = spines.len().max(1);
+    let tight = cells.iter().take(TIGHT_MAX);
     Ok(Recount {
         worst,
+        tight: tight
+            .map(|cell| ((cell / spines) as u32, (cell % spines) as u32))
+            .collect(),
+        tight_count: cells.len(),
         parts: parts.len(),
         parts_of_leaf_max: of_leaf.into_iter().max().unwrap_or_default(),
     })
@@ -143,23 +153,32 @@ impl Bundles {
         bundles
     }
 
-    /// The worst link of all, as sub-flows and its capacity.
-    fn worst(&self) -> (u64, u64) {
-        let mut worst = (0, 1);
+    /// The worst link of all, as sub-flows and its capacity, and the cells where a link is loaded so.
+    fn worst(&self) -> ((u64, u64), Vec<usize>) {
+        let (mut worst, mut cells) = ((0, 1), Vec::new());
         for (cell, bundle) in self.all.iter().enumerate().filter(|(_, it)| it.count > 0) {
-            for carried in bundle.carried {
-                let load = match bundle.count {
-                    1 => (carried, bundle.capacity),
-                    _ => divided(&self.wide[&cell], carried),
-                };
-                if exceeds(load, worst) {
-                    worst = load;
-                }
+            let loads = bundle.carried.map(|carried| match bundle.count {
+                1 => (carried, bundle.capacity),
+                _ => divided(&self.wide[&cell], carried),
+            });
+            let load = match exceeds(loads[1], loads[0]) {
+                true => loads[1],
+                false => loads[0],
+            };
+            if exceeds(load, worst) {
+                worst = load;
+                cells.clear();
+            }
+            if load.0 > 0 && !exceeds(worst, load) {
+                cells.push(cell);
             }
         }
-        worst
+        (worst, cells)
     }
 }
+
+/// Links that a person looks at.
+const TIGHT_MAX: usize = 16;
 
 /// The worst of some links once each sub-flow takes the link that it loads least.
 pub(super) fn divided(capacities: &[u64], carried: u64) -> (u64, u64) {

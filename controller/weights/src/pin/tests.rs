@@ -418,3 +418,65 @@ fn a_past_that_is_not_of_these_flows_is_forgotten() {
         assert!(placed(&plane, &flows, &past).is_some(), "{past:?}");
     }
 }
+
+/// Two leaves and so many spines, every link with the capacity of one NIC.
+fn alike(spines: u32) -> Problem {
+    problem(spines, &vec![vec![4]; 2 * spines as usize])
+}
+
+/// As many sub-flows as a NIC sends on a link of its capacity.
+fn full(subflows: u64) -> Level {
+    Level {
+        subflows,
+        capacity: 4 * GBPS,
+    }
+}
+
+#[test]
+fn within_what_links_carry_flows_stay_whole() {
+    let plane = Plane::new(&alike(4));
+    let flows = flows(&[(0, 1), (0, 1), (0, 1)], 16);
+    let low = place(&plane, &flows).unwrap();
+    assert!(low.parts.len() > 3, "{low:?}");
+    let within = place_within(&plane, &flows, &[], full(16)).unwrap();
+    assert_eq!((within.parts.len(), within.level), (3, full(16)));
+    assert_eq!(within.bound, low.bound);
+    // Where links have too little room for that, they are divided as far as that helps.
+    let plane = Plane::new(&alike(2));
+    let within = place_within(&plane, &flows, &[], full(16)).unwrap();
+    assert_eq!((within.level, within.parts.len()), (full(24), 4));
+}
+
+#[test]
+fn smaller_flows_stay_whole_beside_larger_ones_and_links_are_filled_alike() {
+    let plane = Plane::new(&alike(2));
+    let all = [16, 8, 8].map(|subflows| Flow {
+        from: 0,
+        to: 1,
+        subflows,
+    });
+    let flows = Flows::new(all.to_vec());
+    let within = place_within(&plane, &flows, &[], full(32)).unwrap();
+    assert_eq!((within.parts.len(), within.level), (3, full(16)));
+    let spine = |flow: usize| within.parts[flow].spine;
+    assert!(spine(1) == spine(2) && spine(0) != spine(1), "{within:?}");
+}
+
+#[test]
+fn within_what_links_carry_nothing_moves() {
+    let plane = Plane::new(&alike(4));
+    let flows = flows(&[(0, 1), (0, 1)], 16);
+    let past = [(0, 3), (1, 3)].map(|(flow, spine)| Part {
+        flow,
+        spine,
+        subflows: 16,
+    });
+    let same = place_within(&plane, &flows, &past, full(32)).unwrap();
+    assert_eq!(same.parts, past);
+    let apart = place_within(&plane, &flows, &past, full(16)).unwrap();
+    assert_eq!(apart.parts[0], past[0]);
+    assert!(
+        apart.parts.len() == 2 && apart.parts[1].spine != 3,
+        "{apart:?}"
+    );
+}
