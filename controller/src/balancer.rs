@@ -21,6 +21,7 @@ pub use self::plan::{Entry, Excluded, LeafPlan, Member};
 
 pub mod compare;
 pub mod measured;
+pub mod pins;
 mod plan;
 mod solved;
 

@@ -4,6 +4,8 @@
 
 pub mod declared;
 pub mod fact;
+pub mod job;
 pub mod live;
 pub mod mode;
+pub mod pin;
 pub mod topology;

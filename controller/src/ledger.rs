@@ -7,7 +7,10 @@
 //! o router-id(4) as(4)                             who commits that peer's paths, and its epoch
 //! s replica(8) router-id(4) as(4)                  a replica holds an established session to it
 //! t                                                the declared fabric as such: see [`Head`]
-//! t kind(1) name                                   a switch, a host, a link or a host port of it
+//! t kind(1) name                                   a switch, a host, a link or a host port of it, or a job
+//! j                                                how often jobs changed
+//! p                                                how often pins changed
+//! p job 0 source 0 destination                     the spines that a flow of a job goes over, by its host ports
 //! q request-id(16)                                 a change of the fabric that was made: see [`Request`]
 //! g generation(8)                                  the request that made this generation of the fabric
 //! f                                                the declared fabric of releases before the facts of `t`
@@ -21,6 +24,7 @@ mod balance;
 mod declared;
 mod freeze;
 mod path;
+mod pin;
 mod retention;
 mod value;
 
@@ -34,11 +38,13 @@ use weft_evpn::moves::Place;
 use weft_store::{Batch, Condition, Op};
 
 use crate::fabric::fact::Kind;
+use crate::fabric::pin::PinName;
 
 pub use balance::{decode_mode, encode_mode};
 pub use declared::{Head, Request, RequestId};
 pub use freeze::{decode_holder, encode_holder};
 pub use path::{FAMILIES, read_path, write_path};
+pub use pin::{decode_paths, encode_paths};
 pub use retention::{Phase, Retention};
 pub use value::{decode_path, encode_path, epoch_of, said_under, what_is_said};
 
@@ -53,8 +59,14 @@ pub enum FactKey<'a> {
     Session(u64, PeerId),
     /// The declared fabric as such.
     Head,
-    /// A fact of the declared fabric, by its kind and name.
+    /// A declared fact, by its kind and name.
     Declared(Kind, &'a str),
+    /// How often jobs changed: each change puts it too, on the condition that it is as it was.
+    Jobs,
+    /// How often pins changed, likewise.
+    Pins,
+    /// Where a flow goes.
+    Pin(PinName),
     /// A change of the fabric that was made.
     Request(RequestId),
     /// The request that made a generation of the fabric.
@@ -94,6 +106,8 @@ impl<'a> FactKey<'a> {
                 ))
             }
             b't' => declared::key_from(rest),
+            b'j' if rest.is_empty() => Some(Self::Jobs),
+            b'p' => pin::key_from(rest),
             b'q' => Some(Self::Request(RequestId(rest.try_into().ok()?))),
             b'g' => Some(Self::RequestAt(u64::from_be_bytes(rest.try_into().ok()?))),
             b'f' if rest.is_empty() => Some(Self::Fabric),
@@ -112,6 +126,7 @@ impl<'a> FactKey<'a> {
             Self::Route(_, _, nlri) => ROUTE_PREFIX_LEN + nlri.len(),
             Self::Balance(leaf) => 1 + leaf.len(),
             Self::Declared(_, name) => 2 + name.len(),
+            Self::Pin(name) => pin::key_len(name),
             _ => OTHERS_LEN_MAX,
         });
         match self {
@@ -133,6 +148,12 @@ impl<'a> FactKey<'a> {
             }
             Self::Head => key.put_u8(b't'),
             Self::Declared(kind, name) => declared::put_key(&mut key, *kind, name),
+            Self::Jobs => key.put_u8(b'j'),
+            Self::Pins => key.put_u8(b'p'),
+            Self::Pin(name) => {
+                key.put_u8(b'p');
+                pin::put_key(&mut key, name);
+            }
             Self::Request(id) => {
                 key.put_u8(b'q');
                 key.put_slice(&id.0);
@@ -358,6 +379,24 @@ pub fn session_is(replica: u64, peer: PeerId, established: bool) -> Condition {
     Condition::Equals {
         key: FactKey::Session(replica, peer).encode(),
         value: established.then(Bytes::new),
+    }
+}
+
+/// A count, in the octets of its fact.
+pub fn encode_count(count: u64) -> Bytes {
+    Bytes::copy_from_slice(&count.to_be_bytes())
+}
+
+/// Reads a count.
+pub fn decode_count(value: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(value.try_into().ok()?))
+}
+
+/// The condition that a count is this one; 0: that there is none.
+pub fn count_is(key: &FactKey<'_>, count: u64) -> Condition {
+    Condition::Equals {
+        key: key.encode(),
+        value: (count > 0).then(|| encode_count(count)),
     }
 }
 

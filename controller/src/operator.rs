@@ -2,7 +2,7 @@
 //! answers are the reflector's, the speaker's, the store's and the balancer's.
 //!
 //! ```text
-//! one file per service:  peers  routes  evpn  replicas  plans  config  fabric  watch
+//! one file per service:  peers  routes  evpn  replicas  plans  config  fabric  jobs  watch
 //! what they share:       tables (how late a read is), header, page, family, refusal, access, once, agreed, leader
 //! all of them:           services; json asks them over HTTP
 //! ```
@@ -16,6 +16,7 @@ pub mod fabric;
 mod family;
 mod field;
 mod header;
+pub mod jobs;
 pub mod json;
 mod leader;
 #[cfg(test)]

@@ -39,6 +39,7 @@ use weft_store::{Applied, Change};
 use crate::fabric::declared::{Changed, Declared};
 use crate::fabric::fact::Kind;
 use crate::fabric::mode::{Mode, Modes};
+use crate::fabric::pin::Pins;
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
 use families::{FamilyState, GroupId, Image, LastValue};
 use freezes::Freezes;
@@ -97,6 +98,8 @@ pub struct Control {
     pub incarnation: Option<u64>,
     /// What weft does with the switches.
     pub modes: Modes,
+    /// Where flows of jobs go.
+    pub pins: Pins,
 }
 
 /// What a poll produced.
@@ -228,7 +231,11 @@ impl Reflector {
         let modes = control.modes.declared();
         let modes = modes.map(|(leaf, _)| FactKey::Balance(leaf).encode());
         let single = single.into_iter().flatten().chain(frozen).chain(modes);
+        let pinned = control.pins.iter();
+        let pinned = pinned.map(|(name, _)| FactKey::Pin(name.clone()).encode());
+        let counted = (control.pins.revision() > 0).then(|| FactKey::Pins.encode());
         let single = single.chain(control.declared.keys());
+        let single = single.chain(counted).chain(pinned);
         let routes = route_keys(&self.evpn)
             .chain(route_keys(&self.ipv4))
             .chain(route_keys(&self.ipv6))
@@ -258,6 +265,19 @@ impl Reflector {
                 Some(FactKey::Head) => self.control_mut().declared.put_head(Head::decode(value)),
                 Some(FactKey::Declared(kind, name)) => {
                     self.change_declared(kind, name, Some(value))
+                }
+                Some(FactKey::Jobs) => {
+                    let count = ledger::decode_count(value).unwrap_or_default();
+                    self.control_mut().declared.set_jobs(count);
+                }
+                Some(FactKey::Pins) => {
+                    let count = ledger::decode_count(value).unwrap_or_default();
+                    self.control_mut().pins.set_revision(count);
+                }
+                Some(FactKey::Pin(name)) => {
+                    // A flow whose pin is not understood has none.
+                    let paths = ledger::decode_paths(value);
+                    self.control_mut().pins.put(name, paths);
                 }
                 Some(FactKey::Request(id)) => {
                     let request = Request::decode(value);
@@ -425,6 +445,9 @@ impl Reflector {
             }
             Some(FactKey::Head) => self.control_mut().declared.put_head(None),
             Some(FactKey::Declared(kind, name)) => self.change_declared(kind, name, None),
+            Some(FactKey::Jobs) => self.control_mut().declared.set_jobs(0),
+            Some(FactKey::Pins) => self.control_mut().pins.set_revision(0),
+            Some(FactKey::Pin(name)) => self.control_mut().pins.put(name, None),
             Some(FactKey::Request(id)) => self.control_mut().declared.put_request(id, None),
             Some(FactKey::RequestAt(at)) => self.control_mut().declared.put_request_at(at, None),
             Some(FactKey::Fabric) => self.control_mut().fabric = None,

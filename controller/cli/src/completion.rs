@@ -13,7 +13,7 @@ use crate::context::{self, Contexts};
 use crate::dialog::PAGE_SIZE;
 use crate::failure::Failure;
 use crate::output::Row;
-use crate::{config, link, mac, switch, vtep};
+use crate::{config, job, link, mac, switch, vtep};
 
 /// Names of contexts.
 pub(crate) fn contexts() -> ArgValueCompleter {
@@ -58,6 +58,14 @@ pub(crate) fn leaves() -> ArgValueCompleter {
 pub(crate) fn links() -> ArgValueCompleter {
     names(async |connection: Connection| {
         let page = link::page(&connection, String::new()).await?;
+        Ok(page.rows.into_iter().map(|it| it.name).collect())
+    })
+}
+
+/// Names of jobs.
+pub(crate) fn jobs() -> ArgValueCompleter {
+    names(async |connection: Connection| {
+        let page = job::page(&connection, String::new()).await?;
         Ok(page.rows.into_iter().map(|it| it.name).collect())
     })
 }

@@ -12,6 +12,7 @@ use weft_proto::v1 as proto;
 use weft_proto::v1::config_service_client::ConfigServiceClient;
 use weft_proto::v1::evpn_service_client::EvpnServiceClient;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
+use weft_proto::v1::job_service_client::JobServiceClient;
 use weft_proto::v1::peer_service_client::PeerServiceClient;
 use weft_proto::v1::plan_service_client::PlanServiceClient;
 use weft_proto::v1::replica_service_client::ReplicaServiceClient;
@@ -139,6 +140,13 @@ impl Connection {
     pub(crate) async fn fabric(&self) -> Result<FabricServiceClient<Channel>, Failure> {
         let channel = self.open().await?;
         Ok(FabricServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX_OCTETS))
+    }
+
+    /// A client of the service of jobs, connected.
+    pub(crate) async fn jobs(&self) -> Result<JobServiceClient<Channel>, Failure> {
+        let channel = self.open().await?;
+        // One job may be as long as a message, and an answer has more than that.
+        Ok(JobServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX_OCTETS))
     }
 
     /// A client of the watch service, connected.

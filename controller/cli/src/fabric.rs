@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Apply(Apply),
     /// Show the declared fabric; with -o yaml, as a file that can be applied.
     Show,
-    /// Follow every change of it; on the death of a replica it goes on at another one.
+    /// Follow every change of it, and of jobs; on the death of a replica it goes on at another one.
     Watch(watch::Watch),
 }
 
@@ -125,6 +125,7 @@ fn noun(kind: proto::ResourceKind) -> &'static str {
         proto::ResourceKind::Host => "host",
         proto::ResourceKind::Link => "link",
         proto::ResourceKind::HostPort => "host port",
+        proto::ResourceKind::Job => "job",
         proto::ResourceKind::Unspecified => "unknown",
     }
 }

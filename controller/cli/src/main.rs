@@ -23,13 +23,16 @@ mod context;
 mod dialog;
 mod fabric;
 mod failure;
+mod fault;
 mod follow;
 mod host;
+mod job;
 mod link;
 mod mac;
 mod manual;
 mod output;
 mod peer;
+mod pin;
 mod plan;
 mod progress;
 mod replica;
@@ -136,6 +139,12 @@ enum Noun {
     /// What weft does with the routes of each leaf: off, shadow or on.
     #[command(subcommand)]
     Balance(balance::Command),
+    /// Jobs: what trains on the fabric, and what it sends.
+    #[command(subcommand)]
+    Job(job::Command),
+    /// Which spines the flows of jobs are to go over.
+    #[command(subcommand)]
+    Pin(pin::Command),
     /// The configuration of a replica; each has its own file.
     #[command(subcommand)]
     Config(config::Command),
@@ -177,6 +186,8 @@ impl Noun {
                 | Self::Replica(replica::Command::List)
                 | Self::Switch(switch::Command::List)
                 | Self::Link(link::Command::List)
+                | Self::Job(job::Command::List)
+                | Self::Pin(pin::Command::List(_))
                 | Self::Config(config::Command::Show(_))
                 | Self::Agent(agent::Command::List)
         )
@@ -282,6 +293,8 @@ async fn ask(
         Noun::Link(command) => command.run(&mut dialog).await,
         Noun::Plan(command) => command.run(&mut dialog).await,
         Noun::Balance(command) => command.run(&mut dialog).await,
+        Noun::Job(command) => command.run(&mut dialog).await,
+        Noun::Pin(command) => command.run(&mut dialog).await,
         Noun::Config(command) => command.run(&mut dialog).await,
         Noun::Agent(command) => command.run(&mut dialog).await,
     }

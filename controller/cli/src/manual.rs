@@ -96,7 +96,7 @@ fn write_page(command: &clap::Command, path: &str, directory: &Path) -> io::Resu
 }
 
 /// When what the pages say changed last: a page must have a date, and that of a build would differ from build to build.
-const DATE: &str = "2026-11-24";
+const DATE: &str = "2026-11-25";
 /// What the pages belong to.
 const SOURCE: &str = concat!("weft ", env!("CARGO_PKG_VERSION"));
 
@@ -187,6 +187,12 @@ const EXAMPLES: &[&str] = &[
     "weft balance shadow --leaf leaf1",
     "weft balance on",
     "weft balance list",
+    "weft job list -o wide",
+    "weft job show train1",
+    "weft job apply job.yaml --dry-run",
+    "weft job renew train1 --ttl 1h",
+    "weft job delete train1",
+    "weft pin list --job train1",
     "weft config show peer 192.0.2.1",
     "weft config diff --replicas",
     "weft config reload --all --dry-run",

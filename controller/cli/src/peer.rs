@@ -290,7 +290,7 @@ impl Row for proto::Peer {
             words::or_dash(self.asn),
             or_dash(&session.peer_group),
             state(session.state()).to_owned(),
-            age(since.as_secs()),
+            words::units(since.as_secs()),
             self.route_count.to_string(),
             words::or_dash(self.owner_replica_id),
             or_dash(&sessions.collect::<Vec<_>>().join(",")),
@@ -308,17 +308,6 @@ impl Row for proto::Peer {
             Some(session) => session.address.clone(),
             None => self.router_id().to_owned(),
         }
-    }
-}
-
-/// The two largest units: `4d7h`, `2h5m`, `3m12s`, `45s`.
-fn age(secs: u64) -> String {
-    let (minutes, hours, days) = (secs / 60, secs / 3_600, secs / 86_400);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{secs}s"),
-        (0, 0, _) => format!("{minutes}m{}s", secs % 60),
-        (0, ..) => format!("{hours}h{}m", minutes % 60),
-        (..) => format!("{days}d{}h", hours % 24),
     }
 }
 
@@ -419,18 +408,5 @@ mod tests {
         assert_eq!(later.lasting(), peer().lasting());
         later.route_count += 1;
         assert_ne!(later.lasting(), peer().lasting());
-    }
-
-    #[test]
-    fn ages_have_two_units() {
-        for (secs, text) in [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m0s"),
-            (7_500, "2h5m"),
-            (370_800, "4d7h"),
-        ] {
-            assert_eq!(age(secs), text);
-        }
     }
 }

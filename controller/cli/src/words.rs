@@ -56,6 +56,17 @@ pub(crate) fn age(answered: Option<Timestamp>, then: Option<Timestamp>) -> Optio
     Some(time::Duration::new(secs, nanos))
 }
 
+/// Seconds in the two largest units: `4d7h`, `2h5m`, `3m12s`, `45s`.
+pub(crate) fn units(secs: u64) -> String {
+    let (minutes, hours, days) = (secs / 60, secs / 3_600, secs / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{secs}s"),
+        (0, 0, _) => format!("{minutes}m{}s", secs % 60),
+        (0, ..) => format!("{hours}h{}m", minutes % 60),
+        (..) => format!("{days}d{}h", hours % 24),
+    }
+}
+
 /// Whole seconds of a span.
 pub(crate) fn secs(span: Option<&Duration>) -> u64 {
     span.map_or(0, |span| u64::try_from(span.seconds).unwrap_or(0))
@@ -90,6 +101,19 @@ mod tests {
         assert_eq!(age(None, at(7, 0)), None);
         let wild = age(at(i64::MAX, i32::MAX), at(i64::MIN, i32::MIN));
         assert_eq!(wild.map(|age| age.as_secs()), Some(u64::MAX));
+    }
+
+    #[test]
+    fn ages_have_two_units() {
+        for (secs, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m0s"),
+            (7_500, "2h5m"),
+            (370_800, "4d7h"),
+        ] {
+            assert_eq!(units(secs), text);
+        }
     }
 
     #[test]

@@ -95,6 +95,34 @@ impl Solved {
         &self.topology
     }
 
+    /// What pins are placed in: links that somebody vouches for where some leaf does not look itself, else all that nobody calls
+    /// down.
+    pub(super) fn problem(&self) -> &Problem {
+        &self.strict.as_ref().unwrap_or(&self.trusting).problem
+    }
+
+    /// The number of a switch in the problem.
+    pub(super) fn number(&self, switch: &SwitchName) -> Option<SwitchId> {
+        self.names.numbers.get(switch).copied()
+    }
+
+    /// The name of a switch of the problem.
+    pub(super) fn name(&self, switch: SwitchId) -> Option<&SwitchName> {
+        self.names.switches.get(switch.0 as usize)
+    }
+
+    /// Links between two switches.
+    pub(super) fn links_between(
+        &self,
+        a: SwitchId,
+        b: SwitchId,
+    ) -> impl Iterator<Item = &LinkName> {
+        let ends = self.name(a).cloned().zip(self.name(b).cloned());
+        let links = ends.and_then(|ends| self.names.between.get(&ends));
+        let names = links.into_iter().flatten();
+        names.filter_map(|link| self.names.links.get(link.0 as usize))
+    }
+
     /// Every leaf, in order of its name.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &SwitchName> {
         let leaves = self.topology.switches();

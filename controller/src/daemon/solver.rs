@@ -1,7 +1,7 @@
 //! The thread that makes plans: it may take a second for a large fabric, and nothing waits for it.
 //!
 //! ```text
-//! switches task --inputs, the latest wins--> balancer thread (1x per daemon) --plan, the latest wins--> switches task
+//! switches task --inputs, the latest wins--> balancer thread (1x per daemon) --plans, the latest win--> switches task
 //! ```
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,12 +10,14 @@ use tokio::sync::watch;
 use weft_weights::quantize::Limits;
 
 use super::supervision::or_abort;
+use crate::balancer::pins::{self, PinPlan, Planner};
 use crate::balancer::{Balancer, Inputs, Plan};
 
 /// A handle on the thread, which ends with it.
 pub(super) struct Solver {
     inbox: Arc<Inbox>,
     plans: watch::Receiver<Plan>,
+    pin_plans: watch::Receiver<Arc<PinPlan>>,
 }
 
 /// At most one order waits: a newer one replaces it.
@@ -26,7 +28,7 @@ struct Inbox {
 }
 
 enum Order {
-    Solve(Box<Inputs>),
+    Solve(Box<(Inputs, pins::Inputs)>),
     Stop,
 }
 
@@ -50,22 +52,32 @@ impl Solver {
     pub(super) fn start() -> Self {
         let inbox = Arc::new(Inbox::default());
         let (publish, plans) = watch::channel(Plan::default());
+        let (publish_pins, pin_plans) = watch::channel(Arc::default());
         let orders = Arc::clone(&inbox);
         std::thread::Builder::new()
             .name("balancer".to_owned())
-            .spawn(move || or_abort("balancer", || drive(&orders, &publish)))
+            .spawn(move || or_abort("balancer", || drive(&orders, &publish, &publish_pins)))
             .expect("the system can start a thread at startup");
-        Self { inbox, plans }
+        Self {
+            inbox,
+            plans,
+            pin_plans,
+        }
     }
 
-    /// Hands over what the next plan follows from. What was handed over before and was not begun is forgotten.
-    pub(super) fn solve(&self, inputs: Inputs) {
-        self.inbox.put(Order::Solve(Box::new(inputs)));
+    /// Hands over what the next plans follow from. What was handed over before and was not begun is forgotten.
+    pub(super) fn solve(&self, inputs: Inputs, pins: pins::Inputs) {
+        self.inbox.put(Order::Solve(Box::new((inputs, pins))));
     }
 
     /// The plan in force, now and later.
     pub(super) fn plans(&self) -> watch::Receiver<Plan> {
         self.plans.clone()
+    }
+
+    /// The plan of pins, likewise. It comes after the plan of weights that it is made for.
+    pub(super) fn pin_plans(&self) -> watch::Receiver<Arc<PinPlan>> {
+        self.pin_plans.clone()
     }
 }
 
@@ -75,11 +87,12 @@ impl Drop for Solver {
     }
 }
 
-fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>) {
+fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sender<Arc<PinPlan>>) {
     let mut balancer = Balancer::new(Limits::default());
+    let mut planner = Planner::default();
     loop {
-        let inputs = match inbox.take() {
-            Order::Solve(inputs) => inputs,
+        let (inputs, pins) = match inbox.take() {
+            Order::Solve(inputs) => *inputs,
             Order::Stop => return,
         };
         match balancer.handle(&inputs) {
@@ -89,6 +102,9 @@ fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>) {
                 tracing::error!(%error, "no plan; switches are left to their own routing");
                 publish.send_replace(balancer.plan().clone());
             }
+        }
+        if let Some(plan) = planner.handle(balancer.plan(), &pins) {
+            publish_pins.send_replace(plan);
         }
     }
 }
@@ -103,10 +119,11 @@ mod tests {
         let solver = Solver::start();
         let mut plans = solver.plans();
         for leaves in 2..=20 {
-            solver.solve(Inputs {
+            let inputs = Inputs {
                 topology: Arc::new(leaf_spine(leaves, 2)),
                 ..Inputs::default()
-            });
+            };
+            solver.solve(inputs, pins::Inputs::default());
         }
         let planned = plans.wait_for(|plan| plan.leaves().count() == 20).await;
         assert_eq!(planned.unwrap().routes.len(), 20);

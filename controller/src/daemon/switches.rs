@@ -22,11 +22,13 @@ use self::agents::Agents;
 use self::led::Led;
 use super::solver::Solver;
 use super::supervision::supervised;
+use crate::balancer::pins::{self, PinPlan};
 use crate::balancer::{Inputs, Plan};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
 use crate::fabric::live::Announced;
 use crate::fabric::mode::{Mode, Modes};
+use crate::fabric::pin::Pins;
 use crate::fabric::topology::{Role, SwitchName, Topology};
 use crate::ledger::{self, FactKey};
 use crate::southbound::intent::SwitchIntent;
@@ -35,6 +37,7 @@ use crate::speaker::Shared;
 
 mod agents;
 mod announced;
+mod jobs;
 pub mod led;
 mod legacy;
 
@@ -52,12 +55,17 @@ struct Switches {
     led: Led,
     solver: Solver,
     plans: watch::Receiver<Plan>,
+    pin_plans: watch::Receiver<Arc<PinPlan>>,
     southbound: Southbound,
     /// Grows whenever an agent says something new.
     spoken: watch::Receiver<u64>,
     /// The fabric as an earlier release wrote it, and what makes facts of it.
     legacy: Option<(Bytes, Vec<Batch>)>,
     declared: Declared,
+    /// What is declared with its jobs, as it was when it was complete last.
+    running: Topology,
+    /// The pins that are adopted.
+    pins: Pins,
     /// The generation of the fabric, and when it was seen first.
     seen: (u64, Instant),
     /// The generation that was taken last.
@@ -73,6 +81,8 @@ struct Switches {
     agents: Agents,
     /// What the balancer was given last.
     inputs: Inputs,
+    /// What pins were to be planned from last.
+    pin_inputs: pins::Inputs,
     /// What the intents were made from last.
     intended: Option<Intended>,
     /// The term in which an entry of our own was applied.
@@ -109,11 +119,14 @@ impl Switches {
             shared,
             led,
             plans: solver.plans(),
+            pin_plans: solver.pin_plans(),
             solver,
             spoken: southbound.changed(),
             southbound,
             legacy: None,
             declared: Declared::default(),
+            running: Topology::default(),
+            pins: Pins::default(),
             seen: (0, Instant::now()),
             taken: 0,
             warned: 0,
@@ -124,6 +137,7 @@ impl Switches {
             allocation: false,
             agents: Agents::default(),
             inputs: Inputs::default(),
+            pin_inputs: pins::Inputs::default(),
             intended: None,
             confirmed: None,
         }
@@ -149,6 +163,7 @@ impl Switches {
                 changed = group.changed() => if changed.is_err() { return },
                 Ok(()) = self.announced.changed() => {}
                 Ok(()) = self.plans.changed() => {}
+                Ok(()) = self.pin_plans.changed() => {}
                 // Agents speak many times a second, each for itself.
                 Ok(()) = self.spoken.changed() => tokio::time::sleep(GATHER).await,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -173,6 +188,7 @@ impl Switches {
             });
         }
         self.declared = control.declared;
+        self.pins = control.pins;
         self.take_declared(Instant::now());
         Some(())
     }
@@ -188,6 +204,7 @@ impl Switches {
             self.incomplete(now);
             return;
         }
+        self.running = declared.clone();
         if self.taken == generation {
             return;
         }
@@ -224,8 +241,13 @@ impl Switches {
         self.observe(group.leads(), now);
         self.solve(now);
         self.intend(now);
+        self.led.set_pin_plan(&self.pin_plans.borrow_and_update());
         if group.leads() {
             self.program(&group).await;
+            self.end_jobs().await;
+            if self.confirmed == Some(group.status.term) {
+                self.adopt().await;
+            }
         } else {
             self.confirmed = None;
             self.southbound.yield_();
@@ -272,9 +294,14 @@ impl Switches {
             foreign: self.agents.foreign(now),
             topology,
         };
-        if inputs != self.inputs {
+        let pins = pins::Inputs {
+            topology: self.running.clone(),
+            pins: self.pins.clone(),
+        };
+        if inputs != self.inputs || !pins.is_same(&self.pin_inputs) {
             self.inputs = inputs.clone();
-            self.solver.solve(inputs);
+            self.pin_inputs = pins.clone();
+            self.solver.solve(inputs, pins);
         }
     }
 
@@ -344,6 +371,39 @@ impl Switches {
             self.confirmed = Some(term);
         }
         self.southbound.lead(Election { incarnation, term });
+    }
+
+    /// Makes facts of the pins that are planned, once every leaf's agent was heard: until then links count as up that an agent
+    /// called down before.
+    async fn adopt(&self) {
+        let heard = self.intended.as_ref().map(|it| it.unheard.is_empty());
+        if heard != Some(true) {
+            return;
+        }
+        let plan = Arc::clone(&self.pin_plans.borrow());
+        for batch in jobs::adoption(&plan, &self.pins) {
+            match self.shared.consensus.propose(batch).await {
+                Outcome::Applied { index } => tracing::info!(index, "pins adopted"),
+                // What is agreed now comes back through the reflector, and is planned from.
+                Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => return,
+            }
+        }
+    }
+
+    /// Deletes jobs whose lease is over.
+    #[expect(clippy::disallowed_methods, reason = "leases end at times of day")]
+    async fn end_jobs(&self) {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = since.map_or(0, |since| since.as_secs());
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let Some((over, batch)) = jobs::ended(&self.declared, now) else {
+            return;
+        };
+        if let Outcome::Applied { index } = self.shared.consensus.propose(batch).await {
+            for job in over {
+                tracing::info!(job = %job.name, index, "job ended: its lease is over");
+            }
+        }
     }
 
     /// The first leader of a new group names it: by the clock, so that a later group of the same

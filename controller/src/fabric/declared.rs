@@ -25,6 +25,8 @@ pub struct Changed {
 pub struct Declared {
     head: Option<Head>,
     topology: Topology,
+    /// How often jobs changed.
+    jobs: u64,
     requests: OrdMap<[u8; 16], Request>,
     /// Requests by the generation that they made.
     requests_at: OrdMap<u64, [u8; 16]>,
@@ -39,6 +41,16 @@ impl Declared {
     /// The facts.
     pub fn topology(&self) -> &Topology {
         &self.topology
+    }
+
+    /// Counts the changes of jobs; 0 before the first.
+    pub fn jobs(&self) -> u64 {
+        self.jobs
+    }
+
+    /// Takes another count of the changes of jobs.
+    pub fn set_jobs(&mut self, count: u64) {
+        self.jobs = count;
     }
 
     /// A change that was asked for under this id and made.
@@ -115,7 +127,9 @@ impl Declared {
         let requests = requests.map(|id| FactKey::Request(RequestId(*id)).encode());
         let generations = self.requests_at.keys();
         let generations = generations.map(|at| FactKey::RequestAt(*at).encode());
-        head.chain(facts).chain(requests).chain(generations)
+        let jobs = (self.jobs > 0).then(|| FactKey::Jobs.encode());
+        let jobs = head.chain(jobs);
+        jobs.chain(facts).chain(requests).chain(generations)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The facts of a declared fabric: a switch, a host, a link, a host port, each typed, each with the message that it is
+//! The facts that are declared: a switch, a host, a link, a host port, a job, each typed, each with the message that it is
 //! declared, stored and given back as. It refuses to know other facts: what must hold between them is the topology's.
 
 use std::collections::BTreeMap;
@@ -13,10 +13,12 @@ use weft_proto::v1;
 
 pub(in crate::fabric) use fault::below;
 pub use fault::{FieldFault, InvalidFabric};
+pub use job::Job;
 pub(crate) use limits::LABELS_MAX;
 pub(in crate::fabric) use read::NO_ADDRESS;
 
 mod fault;
+mod job;
 mod limits;
 mod read;
 
@@ -31,11 +33,19 @@ pub enum Kind {
     Link,
     /// A host port.
     HostPort,
+    /// A job.
+    Job,
 }
 
 impl Kind {
     /// Every kind; a fact names only facts of kinds before its own.
-    pub const ALL: [Self; 4] = [Self::Switch, Self::Host, Self::Link, Self::HostPort];
+    pub const ALL: [Self; 5] = [
+        Self::Switch,
+        Self::Host,
+        Self::Link,
+        Self::HostPort,
+        Self::Job,
+    ];
 
     /// The noun, for errors.
     pub fn noun(self) -> &'static str {
@@ -44,16 +54,18 @@ impl Kind {
             Self::Host => "host",
             Self::Link => "link",
             Self::HostPort => "host port",
+            Self::Job => "job",
         }
     }
 
-    /// The field of a declaration that has the facts of this kind.
+    /// The field, or the list, that has the facts of this kind.
     pub fn field(self) -> &'static str {
         match self {
             Self::Switch => "switches",
             Self::Host => "hosts",
             Self::Link => "links",
             Self::HostPort => "host_ports",
+            Self::Job => "jobs",
         }
     }
 
@@ -64,6 +76,7 @@ impl Kind {
             Self::Host => v1::ResourceKind::Host,
             Self::Link => v1::ResourceKind::Link,
             Self::HostPort => v1::ResourceKind::HostPort,
+            Self::Job => v1::ResourceKind::Job,
         }
     }
 }
@@ -117,6 +130,10 @@ name!(
 name!(
     /// The name of a host port, `<switch_name>:<interface_name>`. Cheap to clone.
     PortName
+);
+name!(
+    /// The name of a job. Cheap to clone.
+    JobName
 );
 
 /// What an operator or a program wants to remember of a fact.
@@ -216,6 +233,8 @@ pub struct HostPort {
     pub capacity_bps: Option<u64>,
     /// The rail of its host.
     pub rail: Option<u32>,
+    /// Addresses of the NIC behind it, in the network of its VNI.
+    pub addresses: Vec<IpAddr>,
     /// For people and programs.
     pub labels: Labels,
 }
@@ -231,6 +250,8 @@ pub enum Fact {
     Link(Arc<Link>),
     /// A host port.
     HostPort(Arc<HostPort>),
+    /// A job.
+    Job(Arc<Job>),
 }
 
 impl Fact {
@@ -241,6 +262,7 @@ impl Fact {
             Self::Host(_) => Kind::Host,
             Self::Link(_) => Kind::Link,
             Self::HostPort(_) => Kind::HostPort,
+            Self::Job(_) => Kind::Job,
         }
     }
 
@@ -251,6 +273,7 @@ impl Fact {
             Self::Host(it) => it.name.as_str(),
             Self::Link(it) => it.name.as_str(),
             Self::HostPort(it) => it.name.as_str(),
+            Self::Job(it) => it.name.as_str(),
         }
     }
 
@@ -261,6 +284,7 @@ impl Fact {
             Self::Host(it) => it.to_message().encode_to_vec(),
             Self::Link(it) => it.to_message().encode_to_vec(),
             Self::HostPort(it) => it.to_message().encode_to_vec(),
+            Self::Job(it) => it.declared.encode_to_vec(),
         };
         octets.into()
     }
@@ -276,6 +300,7 @@ impl Fact {
             Kind::Host => Self::stored(&v1::Host::decode(octets).map_err(unread)?),
             Kind::Link => Self::stored(&v1::Link::decode(octets).map_err(unread)?),
             Kind::HostPort => Self::stored(&v1::HostPort::decode(octets).map_err(unread)?),
+            Kind::Job => Self::stored(&v1::Job::decode(octets).map_err(unread)?),
         }
     }
 
@@ -445,8 +470,8 @@ impl Resource for v1::HostPort {
         limits::host_port(self, field, faults);
     }
 
-    fn read(&self, _: &str, _: &mut InvalidFabric) -> Fact {
-        Fact::HostPort(Arc::new(read::host_port(self)))
+    fn read(&self, field: &str, faults: &mut InvalidFabric) -> Fact {
+        Fact::HostPort(Arc::new(read::host_port(self, field, faults)))
     }
 
     fn of(fact: &Fact) -> Option<Self> {
@@ -548,6 +573,7 @@ impl HostPort {
             vni: self.vni,
             capacity_bps: self.capacity_bps,
             rail: self.rail,
+            addresses: self.addresses.iter().map(ToString::to_string).collect(),
             labels: self.labels.clone(),
             etag: String::new(),
         }

@@ -12,8 +12,8 @@ use imbl::{OrdMap, OrdSet};
 use weft_proto::v1;
 
 pub use super::fact::{
-    Fact, FieldFault, Host, HostName, HostPort, InvalidFabric, Kind, Link, LinkEnd, LinkName,
-    PortName, Resource, Role, Switch, SwitchName,
+    Fact, FieldFault, Host, HostName, HostPort, InvalidFabric, Job, JobName, Kind, Link, LinkEnd,
+    LinkName, PortName, Resource, Role, Switch, SwitchName,
 };
 
 mod check;
@@ -42,6 +42,7 @@ pub struct Topology {
     hosts: OrdMap<HostName, Arc<Host>>,
     links: OrdMap<LinkName, Arc<Link>>,
     host_ports: OrdMap<PortName, Arc<HostPort>>,
+    jobs: OrdMap<JobName, Arc<Job>>,
     vteps: Index<IpAddr, SwitchName>,
     agents: Index<Arc<str>, SwitchName>,
     peers: Index<IpAddr, SwitchName>,
@@ -49,6 +50,8 @@ pub struct Topology {
     interfaces: Index<(SwitchName, Arc<str>), User>,
     /// Ports by their host.
     ports: Index<HostName, PortName>,
+    /// Ports by the addresses of the NICs behind them.
+    nics: Index<(IpAddr, Option<u32>), PortName>,
 }
 
 /// Who has a value: one, as long as all that is declared was checked.
@@ -103,7 +106,8 @@ impl Topology {
 
     /// Whether there is no fabric.
     pub fn is_empty(&self) -> bool {
-        self.display_name.is_empty() && Kind::ALL.iter().all(|kind| self.count(*kind) == 0)
+        let mut kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Job);
+        self.display_name.is_empty() && kinds.all(|kind| self.count(kind) == 0)
     }
 
     /// Whether switches and links are those of another topology that this one was made of, or the other way around. False
@@ -124,6 +128,7 @@ impl Topology {
             Kind::Host => self.hosts.len(),
             Kind::Link => self.links.len(),
             Kind::HostPort => self.host_ports.len(),
+            Kind::Job => self.jobs.len(),
         }
     }
 
@@ -159,6 +164,72 @@ impl Topology {
         self.links.get(name).map(AsRef::as_ref)
     }
 
+    /// Every job, in order of its name.
+    pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> + '_ {
+        self.jobs.values()
+    }
+
+    /// A job by its name.
+    pub fn job(&self, name: &JobName) -> Option<&Arc<Job>> {
+        self.jobs.get(name)
+    }
+
+    /// Whether jobs, and all that they name, are those of another topology that this one was made of, or the other way around.
+    /// False also for equal ones that were declared anew.
+    pub fn has_same_jobs(&self, other: &Self) -> bool {
+        self.jobs.ptr_eq(&other.jobs)
+            && self.host_ports.ptr_eq(&other.host_ports)
+            && self.hosts.ptr_eq(&other.hosts)
+    }
+
+    /// Whether there is a host of this name.
+    pub fn has_host(&self, name: &str) -> bool {
+        self.hosts.contains_key(name)
+    }
+
+    /// The ports with a host behind them, in order of their names.
+    pub fn ports_of(&self, host: &str) -> Vec<Arc<HostPort>> {
+        let of_host = self
+            .ports
+            .range((HostName::from(host), PortName::from(""))..);
+        of_host
+            .take_while(|(found, _)| found.as_str() == host)
+            .filter_map(|(_, port)| self.host_ports.get(port).cloned())
+            .collect()
+    }
+
+    /// The host port that a NIC is behind, or why it is not known.
+    pub fn nic(&self, nic: &v1::Nic) -> Result<Arc<HostPort>, String> {
+        let name = nic.host_port_name.as_str();
+        if !name.is_empty() {
+            let port = self.host_ports.get(name).cloned();
+            return port.ok_or_else(|| format!("no host port is named {name:?}"));
+        }
+        let address = nic.address.parse::<IpAddr>();
+        let address = address.map_err(|_| format!("{:?} is not an IP address", nic.address))?;
+        let first = ((address, nic.vni), PortName::from(""));
+        let mut found = self
+            .nics
+            .range(first..)
+            .take_while(|((it, vni), _)| *it == address && (nic.vni.is_none() || *vni == nic.vni));
+        let words = |vni: Option<u32>| vni.map_or_else(|| "none".to_owned(), |vni| vni.to_string());
+        match (found.next(), found.next()) {
+            (Some((_, port)), None) => {
+                let port = self.host_ports.get(port).cloned();
+                port.ok_or_else(|| format!("no host port has the address {address}"))
+            }
+            (Some(((_, one), _)), Some(((_, other), _))) => Err(format!(
+                "{address} is there in the VNIs {} and {}: which one?",
+                words(*one),
+                words(*other)
+            )),
+            (None, _) => Err(match nic.vni {
+                Some(vni) => format!("no host port of VNI {vni} has the address {address}"),
+                None => format!("no host port has the address {address}"),
+            }),
+        }
+    }
+
     /// A fact by its kind and name.
     pub fn fact(&self, kind: Kind, name: &str) -> Option<Fact> {
         match kind {
@@ -166,6 +237,7 @@ impl Topology {
             Kind::Host => self.hosts.get(name).cloned().map(Fact::Host),
             Kind::Link => self.links.get(name).cloned().map(Fact::Link),
             Kind::HostPort => self.host_ports.get(name).cloned().map(Fact::HostPort),
+            Kind::Job => self.jobs.get(name).cloned().map(Fact::Job),
         }
     }
 
@@ -190,6 +262,10 @@ impl Topology {
             Kind::HostPort => {
                 let facts = self.host_ports.range::<_, str>(behind);
                 Box::new(facts.map(|(_, it)| Fact::HostPort(Arc::clone(it))))
+            }
+            Kind::Job => {
+                let facts = self.jobs.range::<_, str>(behind);
+                Box::new(facts.map(|(_, it)| Fact::Job(Arc::clone(it))))
             }
         }
     }
@@ -234,8 +310,12 @@ impl Topology {
                 if let Some(host) = &port.host {
                     self.ports.insert((host.clone(), port.name.clone()));
                 }
+                for address in &port.addresses {
+                    self.nics.insert(((*address, port.vni), port.name.clone()));
+                }
                 self.host_ports.insert(port.name.clone(), port);
             }
+            Fact::Job(job) => drop(self.jobs.insert(job.name.clone(), job)),
         }
     }
 
@@ -278,12 +358,16 @@ impl Topology {
                 if let Some(host) = &port.host {
                     self.ports.remove(&(host.clone(), port.name.clone()));
                 }
+                for address in &port.addresses {
+                    self.nics.remove(&((*address, port.vni), port.name.clone()));
+                }
             }
+            Kind::Job => drop(self.jobs.remove(name)),
         }
     }
 
-    /// What makes `target` of this topology, in an order in which nothing names at any time what is not there: what names
-    /// others goes first and comes last.
+    /// What makes `target` of this topology, jobs aside, in an order in which nothing names at any time what is not there: what
+    /// names others goes first and comes last.
     pub fn changes_to(&self, target: &Self) -> Vec<Change> {
         let deleted = |change: &Change| matches!(change, Change::Delete(..));
         let (mut first, mut put, mut last) = (Vec::new(), Vec::new(), Vec::new());
@@ -413,7 +497,48 @@ pub(crate) mod tests {
         Topology::new(&declared(leaves, spines)).unwrap()
     }
 
+    /// [`declared`] with hosts: `h1-2` is behind `leaf1:nic2`, with the address 192.168.1.2 in VNI 100; `t1-2` is behind
+    /// `leaf1:tenant2`, with the same address in VNI 200.
+    pub(crate) fn with_nics(leaves: u8, spines: u8, hosts: u8) -> Topology {
+        let mut fabric = declared(leaves, spines);
+        let all = (1..=leaves).flat_map(|leaf| (1..=hosts).map(move |host| (leaf, host)));
+        for (leaf, host) in all {
+            for (tenant, interface, vni) in [("h", "nic", 100), ("t", "tenant", 200)] {
+                let name = format!("{tenant}{leaf}-{host}");
+                fabric.host_ports.push(v1::HostPort {
+                    switch_name: format!("leaf{leaf}"),
+                    interface_name: format!("{interface}{host}"),
+                    host_name: name.clone(),
+                    vni: Some(vni),
+                    capacity_bps: Some(100_000_000_000),
+                    addresses: vec![format!("192.168.{leaf}.{host}")],
+                    ..v1::HostPort::default()
+                });
+                fabric.hosts.push(v1::Host {
+                    name,
+                    ..v1::Host::default()
+                });
+            }
+        }
+        Topology::new(&fabric).unwrap()
+    }
+
     impl Topology {
+        /// What declares it, jobs aside.
+        pub(crate) fn declaration(&self) -> Declaration {
+            fn all<R: Resource>(topology: &Topology) -> Vec<R> {
+                let facts = topology.facts_after(R::KIND, "");
+                facts.filter_map(|fact| R::of(&fact)).collect()
+            }
+            Declaration {
+                display_name: self.display_name.clone(),
+                switches: all(self),
+                hosts: all(self),
+                links: all(self),
+                host_ports: all(self),
+            }
+        }
+
         /// Sets a link of the topology down or up.
         pub(crate) fn set_down(&mut self, name: &str, down: bool) {
             let link = self.link(name).unwrap().clone();

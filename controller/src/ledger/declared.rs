@@ -86,16 +86,18 @@ pub(super) fn put_key(key: &mut BytesMut, kind: Kind, name: &str) {
         Kind::Host => b'h',
         Kind::Link => b'l',
         Kind::HostPort => b'p',
+        Kind::Job => b'j',
     };
     key.put_slice(&[b't', octet]);
     key.put_slice(name.as_bytes());
 }
 
-const KINDS: [(u8, Kind); 4] = [
+const KINDS: [(u8, Kind); 5] = [
     (b's', Kind::Switch),
     (b'h', Kind::Host),
     (b'l', Kind::Link),
     (b'p', Kind::HostPort),
+    (b'j', Kind::Job),
 ];
 
 #[cfg(test)]

@@ -74,6 +74,9 @@ fn family(key: &[u8]) -> Option<Family> {
         | FactKey::Session(..)
         | FactKey::Head
         | FactKey::Declared(..)
+        | FactKey::Jobs
+        | FactKey::Pins
+        | FactKey::Pin(_)
         | FactKey::Request(_)
         | FactKey::RequestAt(_)
         | FactKey::Fabric

@@ -18,6 +18,10 @@ pub(super) enum Permission {
     ReadFabric,
     /// Change what is declared.
     ChangeFabric,
+    /// Look at jobs.
+    ReadJobs,
+    /// Say what runs on the fabric.
+    ChangeJobs,
     /// Look at peers and sessions.
     ReadPeers,
     /// Reset a session, or have its routes told again.

@@ -63,7 +63,12 @@ pub(super) async fn once(
 }
 
 /// A batch that holds once, and is known to have held for as long as [`CALLS_MAX`] others come.
-fn remembered(declared: &Declared, id: RequestId, content: u64, mut ops: Vec<Op>) -> Batch {
+pub(super) fn remembered(
+    declared: &Declared,
+    id: RequestId,
+    content: u64,
+    mut ops: Vec<Op>,
+) -> Batch {
     let place = declared.next_call();
     let absent = [FactKey::Request(id), FactKey::RequestAt(place)];
     let conditions = absent.map(|key| Condition::Equals {
@@ -89,7 +94,7 @@ fn remembered(declared: &Declared, id: RequestId, content: u64, mut ops: Vec<Op>
 
 /// As for a change of the fabric.
 const ATTEMPTS_MAX: usize = 64;
-/// Requests that are known: an operator makes a few in a minute.
+/// Requests that are known: an operator makes a few in a minute, and a scheduler some in a second.
 const CALLS_MAX: u64 = 10_000;
 
 #[cfg(test)]

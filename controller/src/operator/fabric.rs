@@ -11,7 +11,8 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
 use weft_proto::v1::{self as proto, fabric_service_server};
 
-use self::change::{Asked, Changes};
+pub(super) use self::change::Asked;
+use self::change::Changes;
 use super::access::{Permission, permit};
 use super::page::{self, Page};
 use super::{Answer, refusal};
@@ -43,7 +44,10 @@ impl Service {
     }
 
     /// One fact as it stands.
-    async fn one<R: Resource>(&self, name: &str) -> Result<(proto::ResponseHeader, R), Status> {
+    pub(super) async fn one<R: Resource>(
+        &self,
+        name: &str,
+    ) -> Result<(proto::ResponseHeader, R), Status> {
         if name.is_empty() {
             return Err(refusal::field("name", "empty"));
         }
@@ -52,7 +56,7 @@ impl Service {
     }
 
     /// A page of facts that are wanted, in order of their names. `by` are kinds and names of what they are wanted by.
-    async fn page<R: Resource>(
+    pub(super) async fn page<R: Resource>(
         &self,
         (size, token): (i32, &str),
         wants: impl Fn(&Fact) -> bool,
@@ -80,7 +84,7 @@ impl Service {
     }
 
     /// Declares a fact that is not there.
-    async fn create<R: Resource>(
+    pub(super) async fn create<R: Resource>(
         &self,
         mut asked: Asked,
         resource: Option<R>,
@@ -99,7 +103,7 @@ impl Service {
     }
 
     /// Changes fields of a fact that is there.
-    async fn update<R: Resource>(
+    pub(super) async fn update<R: Resource>(
         &self,
         mut asked: Asked,
         resource: Option<R>,
@@ -132,7 +136,7 @@ impl Service {
     }
 
     /// Takes a fact away.
-    async fn delete<R: Resource>(
+    pub(super) async fn delete<R: Resource>(
         &self,
         mut asked: Asked,
         name: &str,
@@ -169,7 +173,7 @@ impl Service {
         // A client that goes away while it waits changes nothing; later it leaves nothing half done.
         let turn = self.changes.turn().await;
         let changes = Arc::clone(&self.changes);
-        let made = tokio::spawn(async move { changes.one(turn, &asked, decide).await });
+        let made = tokio::spawn(async move { changes.one(turn, R::KIND, &asked, decide).await });
         let (topology, header) = made.await.map_err(|_| refusal::defect())??;
         Ok((header, found(&topology, name).ok()))
     }
@@ -227,7 +231,12 @@ fn checked(
 }
 
 /// What a change is called by its client, and a hash of what it asks for.
-fn asked(method: &str, request_id: &str, request: &impl Message, validate_only: bool) -> Asked {
+pub(super) fn asked(
+    method: &str,
+    request_id: &str,
+    request: &impl Message,
+    validate_only: bool,
+) -> Asked {
     let mut hasher = fnv::FnvHasher::default();
     hasher.write(method.as_bytes());
     hasher.write(&request.encode_to_vec());

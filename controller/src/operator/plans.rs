@@ -19,6 +19,7 @@ use crate::fabric::topology::SwitchName;
 use crate::speaker::Shared;
 
 mod balance;
+mod job;
 mod leader;
 mod leaf;
 
@@ -236,6 +237,72 @@ impl plan_service_server::PlanService for Service {
         Ok(Response::new(proto::GetLeafBalanceResponse {
             header: Some(header::of(&self.shared, index)),
             resource: Some(balance::row(&modes, leaf)),
+        }))
+    }
+
+    async fn get_job_plan(
+        &self,
+        request: Request<proto::GetJobPlanRequest>,
+    ) -> Answer<proto::GetJobPlanResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let request = request.into_inner();
+        if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
+            && let Some(answer) = leader::if_there(leader.get_job_plan(request.clone()).await)
+        {
+            return answer;
+        }
+        let agreed = job::Agreed::look(&self.shared).await?;
+        let plan = self.led.pin_plan();
+        let row = job::row(agreed.job(&request.job_name)?, &plan, &agreed.pins);
+        Ok(Response::new(proto::GetJobPlanResponse {
+            header: Some(header::of(&self.shared, agreed.index)),
+            resource: Some(row),
+            certificate: plan.certificate.as_ref().map(job::certificate),
+        }))
+    }
+
+    async fn list_job_plans(
+        &self,
+        request: Request<proto::ListJobPlansRequest>,
+    ) -> Answer<proto::ListJobPlansResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let request = request.into_inner();
+        let mut faults = InvalidFabric::default();
+        let after = page::after(job::JOB_PLANS, &request.page_token, &mut faults);
+        let after = after.map(str::to_owned);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
+        if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
+            && let Some(answer) = leader::if_there(leader.list_job_plans(request.clone()).await)
+        {
+            return answer;
+        }
+        let agreed = job::Agreed::look(&self.shared).await?;
+        let (plan, index) = (self.led.pin_plan(), agreed.index);
+        let certificate = plan.certificate.as_ref().map(job::certificate);
+        let page = move || job::page(&agreed, &plan, after.as_deref(), size);
+        let (job_plans, next_page_token) = off_the_runtime(page).await?;
+        Ok(Response::new(proto::ListJobPlansResponse {
+            header: Some(header::of(&self.shared, index)),
+            job_plans,
+            next_page_token,
+            certificate,
+        }))
+    }
+
+    async fn list_pins(
+        &self,
+        request: Request<proto::ListPinsRequest>,
+    ) -> Answer<proto::ListPinsResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let asked = job::Asked::read(request.get_ref())?;
+        let agreed = job::Agreed::look(&self.shared).await?;
+        let index = agreed.index;
+        let (pins, next_page_token) = off_the_runtime(move || asked.page(&agreed)).await??;
+        Ok(Response::new(proto::ListPinsResponse {
+            header: Some(header::of(&self.shared, index)),
+            pins,
+            next_page_token,
         }))
     }
 

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 use tonic::service::Routes;
 use weft_proto::v1::{
-    config_service_server, evpn_service_server, fabric_service_server, peer_service_server,
-    plan_service_server, replica_service_server, route_service_server, watch_service_server,
+    config_service_server, evpn_service_server, fabric_service_server, job_service_server,
+    peer_service_server, plan_service_server, replica_service_server, route_service_server,
+    watch_service_server,
 };
 
 use super::json::{self, Gateway};
 use super::replicas::Addresses;
 use super::requests::Requests;
 use super::tables::Tables;
-use super::{config, evpn, fabric, peers, plans, replicas, routes, watch};
+use super::{config, evpn, fabric, jobs, peers, plans, replicas, routes, watch};
 use crate::config::Api;
 use crate::consensus::Group;
 use crate::daemon::switches::led::Led;
@@ -24,7 +25,8 @@ use crate::speaker::reload::Reloader;
 pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Routes {
     let addresses = Arc::new(addresses(shared));
     let tables = Arc::new(Tables::new(Arc::clone(shared)));
-    let fabric = fabric::Service::new(Arc::clone(shared));
+    let fabric = Arc::new(fabric::Service::new(Arc::clone(shared)));
+    let jobs = jobs::Service::new(Arc::clone(&fabric));
     let watch = watch::Service::new(Arc::clone(&tables));
     let peers = peers::Service::new(Arc::clone(&tables));
     let routes = routes::Service::new(Arc::clone(&tables));
@@ -32,7 +34,8 @@ pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Ro
     let replicas = replicas::Service::new(Arc::clone(shared), Arc::clone(&addresses));
     let plans = plans::Service::new(Arc::clone(shared), led.clone(), addresses);
     let config = config::Service::new(Arc::clone(shared), Arc::clone(reloader));
-    Routes::new(fabric_service_server::FabricServiceServer::new(fabric))
+    Routes::new(fabric_service_server::FabricServiceServer::from_arc(fabric))
+        .add_service(job_service_server::JobServiceServer::new(jobs))
         .add_service(watch_service_server::WatchServiceServer::new(watch))
         .add_service(peer_service_server::PeerServiceServer::new(peers))
         .add_service(route_service_server::RouteServiceServer::new(routes))
@@ -85,8 +88,9 @@ pub fn with_json(
 }
 
 /// Services whose calls need a majority, at least where they do not say SERIALIZABLE.
-pub const AGREEING: [&str; 5] = [
+pub const AGREEING: [&str; 6] = [
     fabric_service_server::SERVICE_NAME,
+    job_service_server::SERVICE_NAME,
     watch_service_server::SERVICE_NAME,
     route_service_server::SERVICE_NAME,
     evpn_service_server::SERVICE_NAME,

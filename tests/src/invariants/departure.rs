@@ -17,6 +17,9 @@ pub(crate) fn dead(switch: &Switch, facts: &Facts, sessions: &[&Session]) -> Ver
             Some(
                 FactKey::Head
                 | FactKey::Declared(..)
+                | FactKey::Jobs
+                | FactKey::Pins
+                | FactKey::Pin(_)
                 | FactKey::Request(_)
                 | FactKey::RequestAt(_)
                 | FactKey::Fabric

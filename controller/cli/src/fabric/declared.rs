@@ -2,11 +2,12 @@
 //! them must be there; whether the fabric makes sense is for the replicas to say.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
 use weft_proto::v1 as proto;
+
+use crate::fault::Fault;
 
 /// A whole declaration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,44 +143,20 @@ pub(super) struct HostPort {
     /// The rail of its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rail: Option<u32>,
+    /// IP addresses of the NIC behind it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) addresses: Vec<String>,
     /// For people and programs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, String>,
 }
 
-/// What is wrong with a text, and where. Printed right behind the name of the file.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    /// Line and column, both from 1; None where the text ends too early.
-    place: Option<(usize, usize)>,
-    /// Path of the field, if it is known, and the reason.
-    reason: String,
-}
-
 impl Fabric {
     /// Reads YAML, of which JSON is a part.
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
-        serde_yaml_ng::from_str(text).map_err(|error| {
-            let place = error.location().map(|at| (at.line(), at.column()));
-            let mut reason = error.to_string();
-            if let Some((line, column)) = place {
-                reason = reason.replacen(&format!(" at line {line} column {column}"), "", 1);
-            }
-            Fault { place, reason }
-        })
+        Ok(serde_yaml_ng::from_str(text)?)
     }
-}
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((line, column)) = self.place {
-            write!(f, ":{line}:{column}")?;
-        }
-        write!(f, ": {}", self.reason)
-    }
-}
-
-impl Fabric {
     /// The declaration in parts, each far below the size of a message; the first one says the rest.
     pub(super) fn parts(self, validate_only: bool) -> Vec<proto::ApplyFabricRequest> {
         let named = self.host_ports.iter().map(|port| port.host.clone());
@@ -359,6 +336,7 @@ impl From<HostPort> for proto::HostPort {
             rail: port.rail,
             labels: port.labels,
             etag: String::new(),
+            addresses: port.addresses,
         }
     }
 }
@@ -372,6 +350,7 @@ impl From<proto::HostPort> for HostPort {
             vni: port.vni.unwrap_or(0),
             capacity_bps: port.capacity_bps.unwrap_or(0),
             rail: port.rail,
+            addresses: port.addresses,
             labels: port.labels,
         }
     }
@@ -450,6 +429,17 @@ host_ports: [{switch: s, interface: i, host: h1}, {switch: s, interface: j, host
             ),
             (0, 0, 0)
         );
+    }
+
+    #[test]
+    fn addresses_of_a_port_come_back_from_the_message() {
+        let text = "name: a\nhost_ports: [{switch: s, interface: i, addresses: [192.0.2.1, \"2001:db8::1\"]}]";
+        let fabric = Fabric::parse(text).unwrap();
+        let yaml = serde_yaml_ng::to_string(&fabric).unwrap();
+        assert_eq!(Fabric::parse(&yaml).unwrap(), fabric);
+        let port = proto::HostPort::from(fabric.host_ports[0].clone());
+        assert_eq!(port.addresses, ["192.0.2.1", "2001:db8::1"]);
+        assert_eq!(HostPort::from(port), fabric.host_ports[0]);
     }
 
     /// A text and what stands behind the file's name.

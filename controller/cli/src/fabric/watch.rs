@@ -1,4 +1,4 @@
-//! `weft fabric watch`: what changes of the declared fabric, as it changes.
+//! `weft fabric watch`: what changes of the declared fabric, and of jobs, as it changes.
 
 use clap::{Args, ValueEnum};
 use prost_types::Timestamp;
@@ -35,6 +35,8 @@ enum Kind {
     Link,
     /// Host ports.
     HostPort,
+    /// Jobs.
+    Job,
 }
 
 impl Watch {
@@ -91,6 +93,7 @@ impl Kind {
             Self::Host => proto::ResourceKind::Host,
             Self::Link => proto::ResourceKind::Link,
             Self::HostPort => proto::ResourceKind::HostPort,
+            Self::Job => proto::ResourceKind::Job,
         }
     }
 }

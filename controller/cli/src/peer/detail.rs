@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use prost_types::Timestamp;
 use weft_proto::v1::{self as proto, AuthenticationMethod, BfdState, PeerKind};
 
-use super::{age, state};
+use super::state;
 use crate::output::{Table, or_dash, printable};
 use crate::words;
 
@@ -66,7 +66,11 @@ fn lines(
         ("description", detail.description().to_owned()),
         (
             "state",
-            format!("{} for {}", state(session.state()), age(since.as_secs())),
+            format!(
+                "{} for {}",
+                state(session.state()),
+                words::units(since.as_secs())
+            ),
         ),
         ("kind", kind(detail.kind()).to_owned()),
         ("profile", profile),

@@ -209,7 +209,7 @@ async fn a_replica_without_a_majority_is_asked_last() {
 }
 
 /// What is printed in so long by a command that does not end.
-async fn watched(addresses: &str, words: &[&str]) -> String {
+pub(super) async fn watched(addresses: &str, words: &[&str]) -> String {
     let words = [&["weft", "--address", addresses], words].concat();
     let arguments = Arguments::try_parse_from(words).unwrap();
     let (progress, mut out) = (Progress::new(), Vec::new());
@@ -358,6 +358,8 @@ fn every_row_is_an_object() {
     object::<proto::ResourceChange>();
     object::<proto::Switch>();
     object::<proto::Link>();
+    object::<proto::Job>();
+    object::<proto::Pin>();
 }
 
 #[tokio::test]

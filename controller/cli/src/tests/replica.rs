@@ -1,5 +1,7 @@
 //! A small replica that answers with fixed messages.
 
+mod jobs;
+
 use tokio_stream::StreamExt;
 use tonic::codegen::BoxStream;
 use tonic::service::Routes;
@@ -7,9 +9,10 @@ use tonic::{Request, Response, Status};
 use weft_proto::v1::resource_change::Resource;
 use weft_proto::v1::{
     self as proto, config_service_server as config_server, evpn_service_server as evpn_server,
-    fabric_service_server as fabric_server, peer_service_server as peer_server,
-    plan_service_server as plan_server, replica_service_server as replica_server,
-    route_service_server as route_server, watch_service_server as watch_server,
+    fabric_service_server as fabric_server, job_service_server as job_server,
+    peer_service_server as peer_server, plan_service_server as plan_server,
+    replica_service_server as replica_server, route_service_server as route_server,
+    watch_service_server as watch_server,
 };
 
 /// Answers with fixed messages, some of them late or refused.
@@ -108,7 +111,7 @@ impl peer_server::PeerService for Replica {
 
 #[tonic::async_trait]
 impl watch_server::WatchService for Replica {
-    /// Two peers, or a link that is changed after the revision of the snapshot.
+    /// Two peers, two jobs, or a link that is changed after the revision of the snapshot.
     async fn watch(
         &self,
         request: Request<proto::WatchRequest>,
@@ -141,6 +144,9 @@ impl watch_server::WatchService for Replica {
         };
         let (created, updated) = (proto::ChangeType::Created, proto::ChangeType::Updated);
         match request.after_revision {
+            after if request.kinds == [i32::from(proto::ResourceKind::Job)] => {
+                answer = jobs::changes(after);
+            }
             _ if request.peers.is_some() => {
                 answer.peer_snapshot = true;
                 answer.peer_changes = ["192.0.2.11", "192.0.2.12"].map(peer).into();
@@ -335,6 +341,20 @@ impl plan_server::PlanService for Replica {
             header: header(1),
             resource: Some(diff),
         }))
+    }
+
+    async fn get_job_plan(
+        &self,
+        request: Request<proto::GetJobPlanRequest>,
+    ) -> Answer<proto::GetJobPlanResponse> {
+        jobs::plan(request.into_inner()).map(Response::new)
+    }
+
+    async fn list_pins(
+        &self,
+        request: Request<proto::ListPinsRequest>,
+    ) -> Answer<proto::ListPinsResponse> {
+        jobs::pins(request.into_inner()).map(Response::new)
     }
 
     async fn list_switch_agents(
@@ -583,5 +603,6 @@ pub(super) fn services(replica: Replica) -> Routes {
         .add_service(plan_server::PlanServiceServer::new(replica))
         .add_service(config_server::ConfigServiceServer::new(replica))
         .add_service(fabric_server::FabricServiceServer::new(replica))
+        .add_service(job_server::JobServiceServer::new(replica))
         .add_service(watch_server::WatchServiceServer::new(replica))
 }

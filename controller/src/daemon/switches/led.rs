@@ -10,6 +10,7 @@ use weft_proto::v1 as proto;
 
 use crate::balancer::Plan;
 use crate::balancer::measured::Sent;
+use crate::balancer::pins::PinPlan;
 use crate::fabric::mode::Modes;
 use crate::fabric::topology::{SwitchName, Topology};
 use crate::southbound::AgentStatus;
@@ -23,6 +24,7 @@ pub struct Led(Arc<Mutex<Known>>);
 struct Known {
     topology: Option<Arc<Topology>>,
     plan: Plan,
+    pin_plan: Arc<PinPlan>,
     covers: u64,
     planned_at: Option<Instant>,
     modes: Modes,
@@ -46,6 +48,11 @@ impl Led {
     /// The plan in force.
     pub fn plan(&self) -> Plan {
         self.lock().plan.clone()
+    }
+
+    /// The plan of pins.
+    pub fn pin_plan(&self) -> Arc<PinPlan> {
+        Arc::clone(&self.lock().pin_plan)
     }
 
     /// The generation of the declared fabric up to which changes are in the plan.
@@ -105,6 +112,10 @@ impl Led {
             known.planned_at = Some(Instant::now());
         }
         known.plan = plan.clone();
+    }
+
+    pub(super) fn set_pin_plan(&self, plan: &Arc<PinPlan>) {
+        self.lock().pin_plan = Arc::clone(plan);
     }
 
     pub(super) fn set_modes(&self, modes: &Modes) {

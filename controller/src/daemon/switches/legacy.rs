@@ -282,7 +282,7 @@ mod tests {
         let batches = batches(&octets);
         let (topology, head, is_gone) = made(&batches);
         let counts = Kind::ALL.map(|kind| topology.count(kind));
-        assert_eq!(counts, [2, 1, 1, 3]);
+        assert_eq!(counts, [2, 1, 1, 3, 0]);
         assert!(topology.links().all(|link| link.down));
         let head = head.unwrap();
         assert_eq!((head.generation, head.applying, is_gone), (3, 0, true));
@@ -360,7 +360,7 @@ mod tests {
         let batches = batches(&fabric.encode_to_vec().into());
         let (topology, head, is_gone) = made(&batches);
         let counts = Kind::ALL.map(|kind| topology.count(kind));
-        assert_eq!((counts, is_gone), ([2, 0, 1, 1], true));
+        assert_eq!((counts, is_gone), ([2, 0, 1, 1, 0], true));
         let link = format!("spine1:{long}--spine2:{long}");
         assert!(topology.link(&link).is_some());
         assert_eq!(head.unwrap().display_name, long);

@@ -120,10 +120,26 @@ pub(super) fn host_port(port: &v1::HostPort, field: &str, faults: &mut InvalidFa
     if port.capacity_bps == Some(0) {
         faults.fault(below(field, "capacity_bps"), "0");
     }
+    addresses(&port.addresses, field, faults);
     labels(&port.labels, field, faults);
 }
 
-fn name(text: &str, field: &str, faults: &mut InvalidFabric) {
+fn addresses(addresses: &[String], field: &str, faults: &mut InvalidFabric) {
+    if addresses.len() > ADDRESSES_MAX {
+        let reason = format!("{} entries, at most {ADDRESSES_MAX}", addresses.len());
+        faults.fault(below(field, "addresses"), reason);
+        return;
+    }
+    for (at, text) in addresses.iter().enumerate() {
+        let field = below(field, &format!("addresses[{at}]"));
+        unicast(text, &field, faults);
+        if addresses[..at].contains(text) {
+            faults.fault(field, format_args!("{text:?} stands there twice"));
+        }
+    }
+}
+
+pub(super) fn name(text: &str, field: &str, faults: &mut InvalidFabric) {
     if !is_name(text) {
         faults.fault(below(field, "name"), not_a_name(text));
     }
@@ -165,12 +181,12 @@ fn unicast(text: &str, field: &str, faults: &mut InvalidFabric) {
     if let Ok(address) = text.parse::<IpAddr>()
         && (address.is_unspecified() || address.is_multicast() || address.is_loopback())
     {
-        let reason = format!("{address} is not a unicast address of a switch");
+        let reason = format!("{address} is not a unicast address");
         faults.fault(field, reason);
     }
 }
 
-fn labels(labels: &Labels, field: &str, faults: &mut InvalidFabric) {
+pub(super) fn labels(labels: &Labels, field: &str, faults: &mut InvalidFabric) {
     let field = below(field, "labels");
     if labels.len() > LABELS_MAX {
         let reason = format!("{} labels, at most {LABELS_MAX}", labels.len());
@@ -190,12 +206,12 @@ fn labels(labels: &Labels, field: &str, faults: &mut InvalidFabric) {
 }
 
 /// Whether a text can be a name: it stands inside link names, table columns, URLs and file paths.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     (1..=NAME_OCTETS_MAX).contains(&text.len()) && !text.contains("--") && text.chars().all(fits)
 }
 
-fn not_a_name(text: &str) -> String {
+pub(super) fn not_a_name(text: &str) -> String {
     format!("{text:?} is not a name of letters, digits, '.', '_' and single '-'")
 }
 
@@ -218,5 +234,7 @@ const LONG_NAME_OCTETS_MAX: usize = 256;
 pub(crate) const LABELS_MAX: usize = 32;
 /// As long as a value in Kubernetes' annotations seldom is.
 const LABEL_OCTETS_MAX: usize = 256;
+/// One of each family, and some of either for migrations.
+const ADDRESSES_MAX: usize = 16;
 /// RFC 7348 §5: 24 bits.
 const VNI_MAX: u32 = 0xff_ffff;

@@ -80,13 +80,18 @@ fn end(end: Option<&v1::LinkEnd>, field: &str, faults: &mut InvalidFabric) -> Li
     }
 }
 
-pub(super) fn host_port(port: &v1::HostPort) -> HostPort {
+pub(super) fn host_port(port: &v1::HostPort, field: &str, faults: &mut InvalidFabric) -> HostPort {
     let name = match port.name.as_str() {
         "" => usual_port_name(port).unwrap_or_default(),
         name => name.to_owned(),
     };
     let host = port.host_name.as_str();
+    let addresses = port.addresses.iter().enumerate().filter_map(|(at, text)| {
+        let field = below(field, &format!("addresses[{at}]"));
+        address(text, &field, faults)
+    });
     HostPort {
+        addresses: addresses.collect(),
         name: name.as_str().into(),
         switch: port.switch_name.as_str().into(),
         interface: port.interface_name.as_str().into(),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::{
     Change, Declaration, Fact, HostPort, Index, InvalidFabric, Kind, Link, LinkEnd, LinkName,
-    Resource, Role, Switch, SwitchName, Topology, User,
+    PortName, Resource, Role, Switch, SwitchName, Topology, User,
 };
 use crate::fabric::fact::{NO_ADDRESS, below};
+use crate::fabric::job;
 
 /// The topology of a whole declaration.
 pub(super) fn declaration(declaration: &Declaration) -> Result<Topology, InvalidFabric> {
@@ -108,7 +109,8 @@ pub(super) fn change(
                 faults.fault("name", format_args!("host port {port} is one of it"));
             }
         }
-        Change::Delete(Kind::Link | Kind::HostPort, _) => {}
+        // A job whose host port goes is told so by its plan.
+        Change::Delete(Kind::Link | Kind::HostPort | Kind::Job, _) => {}
     }
 }
 
@@ -124,7 +126,7 @@ fn costs_more(topology: &Topology, fact: &Fact) -> bool {
             let old = topology.link_named(&new.name);
             old.is_none_or(|old| ends(old) != ends(new))
         }
-        Fact::Host(_) | Fact::HostPort(_) => false,
+        Fact::Host(_) | Fact::HostPort(_) | Fact::Job(_) => false,
     }
 }
 
@@ -137,6 +139,13 @@ fn conflicts(topology: &Topology, fact: &Fact, field: &str, faults: &mut Invalid
             of_end(topology, link, &link.b, &below(field, "b"), faults);
         }
         Fact::HostPort(port) => of_port(topology, port, field, faults),
+        Fact::Job(new) => {
+            let old = topology.job(&new.name);
+            // Its lease can be renewed whatever became of the fabric.
+            if !old.is_some_and(|old| old.names_same(new)) {
+                job::conflicts(topology, new, field, faults);
+            }
+        }
     }
 }
 
@@ -190,6 +199,13 @@ fn of_port(topology: &Topology, port: &HostPort, field: &str, faults: &mut Inval
     {
         let reason = format!("no host is named {:?}", host.as_str());
         faults.fault(below(field, "host_name"), reason);
+    }
+    for (place, address) in port.addresses.iter().enumerate() {
+        let (key, none) = ((*address, port.vni), PortName::from(""));
+        if let Some(other) = another(&topology.nics, &key, none, &port.name) {
+            let reason = format!("{address} belongs to host port {other}");
+            faults.fault(below(field, &format!("addresses[{place}]")), reason);
+        }
     }
 }
 
@@ -283,6 +299,7 @@ pub(super) fn most(kind: Kind) -> usize {
         Kind::Host => HOSTS_MAX,
         Kind::Link => LINKS_MAX,
         Kind::HostPort => HOST_PORTS_MAX,
+        Kind::Job => JOBS_MAX,
     }
 }
 
@@ -299,6 +316,8 @@ const LINKS_MAX: usize = 320_000;
 const HOST_PORTS_MAX: usize = 640_000;
 /// No host has less than a port.
 const HOSTS_MAX: usize = 640_000;
+/// That run, or wait, at one time on what one controller plans for.
+const JOBS_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -406,7 +425,7 @@ mod tests {
         ),
         (
             |f| f.switches[0].vtep_address = "127.0.0.1".to_owned(),
-            "switches[0].vtep_address: 127.0.0.1 is not a unicast address of a switch",
+            "switches[0].vtep_address: 127.0.0.1 is not a unicast address",
         ),
         (
             |f| f.switches[1].vtep_address = "198.51.100.1".to_owned(),

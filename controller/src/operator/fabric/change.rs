@@ -13,7 +13,7 @@ use weft_proto::v1::ResponseHeader;
 use weft_store::{Batch, Condition, Op, Outcome};
 
 use super::super::access::Identity;
-use super::super::{header, look, once, refusal};
+use super::super::{agreed, header, look, once, refusal};
 use crate::fabric::declared::Declared;
 use crate::fabric::fact::InvalidFabric;
 use crate::fabric::topology::{Change, Kind, Topology};
@@ -38,9 +38,9 @@ pub(super) struct Known {
 }
 
 /// How a change is asked for.
-pub(super) struct Asked {
+pub(in super::super) struct Asked {
     /// What is wrong with that.
-    pub(super) faults: InvalidFabric,
+    pub(in super::super) faults: InvalidFabric,
     /// What its client calls it, and a hash of its content.
     id: Option<(RequestId, u64)>,
     validate_only: bool,
@@ -61,7 +61,7 @@ impl Asked {
     }
 
     /// Who asks.
-    pub(super) fn by(self, by: Identity) -> Self {
+    pub(in super::super) fn by(self, by: Identity) -> Self {
         Self {
             by: Some(by),
             ..self
@@ -114,15 +114,23 @@ impl Changes {
         }
     }
 
-    /// Makes one change that is decided from the fabric as it stands; None: nothing has to change. Then the fabric as it is.
+    /// Makes one change of a kind of facts that is decided from the fabric as it stands; None: nothing has to change. Then the
+    /// fabric as it is.
     pub(super) async fn one(
         &self,
         _turn: Turn,
+        kind: Kind,
         asked: &Asked,
         decide: impl Fn(&Topology) -> Result<Option<Change>, Status>,
     ) -> Result<(Topology, ResponseHeader), Status> {
         for _ in 0..ATTEMPTS_MAX {
-            let known = self.unlocked(None).await?;
+            let known = match kind {
+                // A job waits for nobody: only other jobs change what it is checked against.
+                Kind::Job => self.known().await?,
+                Kind::Switch | Kind::Host | Kind::Link | Kind::HostPort => {
+                    self.unlocked(None).await?
+                }
+            };
             if known.upgrading {
                 return Err(refusal::upgrading());
             }
@@ -144,25 +152,20 @@ impl Changes {
             if asked.validate_only || (change.is_none() && asked.id.is_none()) {
                 return Ok((topology, header));
             }
-            let mut head = Head {
-                // What is a part of a declaration stays one.
-                applying: declared.head().map_or(0, |head| head.applying),
-                ..next(&declared)
+            let batch = match kind {
+                Kind::Job => of_jobs(&declared, change.as_ref(), asked.id),
+                Kind::Switch | Kind::Host | Kind::Link | Kind::HostPort => {
+                    of_fabric(&declared, change.as_ref(), asked.id)
+                }
             };
-            if head.display_name.is_empty() {
-                UNNAMED.clone_into(&mut head.display_name);
-            }
-            let mut batch = batch(&declared, &head, change.as_slice());
-            if let Some((id, content)) = asked.id {
-                remember(&declared, &mut batch.ops, &head, id, content);
-            }
             match self.propose(batch).await {
                 Made::At(index) => {
                     tracing::info!(
                         change = ?change.as_ref().map(Change::to_message),
                         by = asked.by.map(tracing::field::display),
-                        generation = head.generation,
-                        "fabric changed"
+                        index,
+                        "{} changed",
+                        kind.noun()
                     );
                     return Ok((topology, self.header(index)));
                 }
@@ -229,6 +232,41 @@ pub(super) enum Made {
     Overtaken,
     /// Nobody can say.
     Unknown,
+}
+
+/// One change of the fabric, and the request for it.
+fn of_fabric(declared: &Declared, change: Option<&Change>, id: Option<(RequestId, u64)>) -> Batch {
+    let mut head = Head {
+        // What is a part of a declaration stays one.
+        applying: declared.head().map_or(0, |head| head.applying),
+        ..next(declared)
+    };
+    if head.display_name.is_empty() {
+        UNNAMED.clone_into(&mut head.display_name);
+    }
+    let mut batch = batch(declared, &head, change.map_or(&[], std::slice::from_ref));
+    if let Some((id, content)) = id {
+        remember(declared, &mut batch.ops, &head, id, content);
+    }
+    batch
+}
+
+/// One change of jobs, and the request for it. The fabric's generation stays: whoever declares that is not overtaken by jobs.
+fn of_jobs(declared: &Declared, change: Option<&Change>, id: Option<(RequestId, u64)>) -> Batch {
+    let count = declared.jobs();
+    let mut all: Vec<Op> = change.into_iter().flat_map(ops).collect();
+    all.push(ledger::put(&FactKey::Jobs, ledger::encode_count(count + 1)));
+    let mut batch = match id {
+        Some((id, content)) => agreed::remembered(declared, id, content, all),
+        None => Batch {
+            conditions: Vec::new(),
+            ops: all,
+        },
+    };
+    batch
+        .conditions
+        .push(ledger::count_is(&FactKey::Jobs, count));
+    batch
 }
 
 /// The fabric as such after a change, made whole.
@@ -315,6 +353,23 @@ mod tests {
         let second = batch(&declared, &next(&declared), &[]);
         let Condition::Equals { value, .. } = &second.conditions[0];
         assert_eq!(*value, declared.head().map(Head::encode));
+    }
+
+    #[test]
+    fn a_change_of_jobs_leaves_the_generation_of_the_fabric() {
+        let mut declared = Declared::default();
+        declared.set_jobs(3);
+        let change = Change::Delete(Kind::Job, "train".to_owned());
+        let id = Some((RequestId([1; 16]), 7));
+        let batch = of_jobs(&declared, Some(&change), id);
+        let head = FactKey::Head.encode();
+        let keys = batch.ops.iter().flat_map(|op| match op {
+            Op::Put { keys, .. } | Op::Delete { keys } => keys.clone(),
+            Op::DeletePrefix { prefix } => vec![prefix.clone()],
+        });
+        assert!(keys.into_iter().all(|key| key != head));
+        let expected = ledger::count_is(&FactKey::Jobs, 3);
+        assert!(batch.conditions.contains(&expected));
     }
 
     #[test]

@@ -40,6 +40,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "/api.js" "api.js" SCRIPT;
         "/app.js" "app.js" SCRIPT;
         "/glass.js" "glass.js" SCRIPT;
+        "/jobs.js" "jobs.js" SCRIPT;
         "/lit-html.js" "lit-html.js" SCRIPT;
         "/map.js" "map.js" SCRIPT;
         "/model.js" "model.js" SCRIPT;

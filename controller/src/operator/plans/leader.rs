@@ -119,4 +119,20 @@ impl PlanService for AtLeader {
         self.leads()?;
         self.0.get_switch_agent(request).await
     }
+
+    async fn get_job_plan(
+        &self,
+        request: Request<proto::GetJobPlanRequest>,
+    ) -> Answer<proto::GetJobPlanResponse> {
+        self.leads()?;
+        self.0.get_job_plan(request).await
+    }
+
+    async fn list_job_plans(
+        &self,
+        request: Request<proto::ListJobPlansRequest>,
+    ) -> Answer<proto::ListJobPlansResponse> {
+        self.leads()?;
+        self.0.list_job_plans(request).await
+    }
 }

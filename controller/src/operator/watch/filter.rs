@@ -79,6 +79,7 @@ fn written(fact: &Fact, change: proto::ChangeType) -> proto::ResourceChange {
         Kind::Host => proto::Host::of(fact).map(Written::HostResource),
         Kind::Link => proto::Link::of(fact).map(Written::LinkResource),
         Kind::HostPort => proto::HostPort::of(fact).map(Written::HostPortResource),
+        Kind::Job => proto::Job::of(fact).map(Written::JobResource),
     };
     proto::ResourceChange {
         kind: fact.kind().to_message().into(),

@@ -1,0 +1,42 @@
+//! What is wrong with a file in YAML or JSON, and where. Knows no field.
+
+use std::fmt;
+
+/// What is wrong with a text, and where. Printed right behind the name of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Line and column, both from 1; None where the text ends too early.
+    place: Option<(usize, usize)>,
+    /// Path of the field, if it is known, and the reason.
+    reason: String,
+}
+
+impl Fault {
+    /// A field that must be there is not.
+    pub(crate) fn missing(field: &str) -> Self {
+        Self {
+            place: None,
+            reason: format!("missing field `{field}`"),
+        }
+    }
+}
+
+impl From<serde_yaml_ng::Error> for Fault {
+    fn from(error: serde_yaml_ng::Error) -> Self {
+        let place = error.location().map(|at| (at.line(), at.column()));
+        let mut reason = error.to_string();
+        if let Some((line, column)) = place {
+            reason = reason.replacen(&format!(" at line {line} column {column}"), "", 1);
+        }
+        Self { place, reason }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((line, column)) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}

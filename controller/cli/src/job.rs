@@ -1,0 +1,418 @@
+//! `weft job`: what trains on the fabric, one by one: declares it, keeps it alive, and shows what is planned for it.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use prost_types::{Duration, FieldMask, Timestamp};
+use tonic::Code;
+use weft_proto::v1::resource_change::Resource;
+use weft_proto::v1::{self as proto, ChangeType};
+
+use crate::completion;
+use crate::connection::{Connection, Page, request_id};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE};
+use crate::failure::{self, Failure};
+use crate::output::{self, Row, or_dash, printable};
+use crate::words;
+
+mod declared;
+mod detail;
+
+/// What can be done with jobs.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Every job, with what it runs on, what it sends, and when it ends by itself.
+    List,
+    /// One job: what is planned for it, and how good the pins of all jobs are.
+    Show {
+        /// Its name.
+        #[arg(add = completion::jobs())]
+        job: String,
+    },
+    /// Declare a job, or make it what a file says; on an error nothing changes.
+    Apply(Apply),
+    /// Have a job expire later, or earlier.
+    Renew {
+        /// Its name.
+        #[arg(add = completion::jobs())]
+        job: String,
+        /// Time from now until it expires, as in 90m.
+        #[arg(long, value_name = "TIME", value_parser = read_ttl)]
+        ttl: Duration,
+    },
+    /// Say that a job has ended. Its pins go with it.
+    Delete {
+        /// Its name.
+        #[arg(add = completion::jobs())]
+        job: String,
+    },
+}
+
+/// A declaration.
+#[derive(Args)]
+pub(crate) struct Apply {
+    /// Job file, YAML or JSON, with the fields of the API's message Job; `-` is standard input.
+    file: PathBuf,
+    /// Check everything, change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Command {
+    /// Asks and prints.
+    pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        match self {
+            Self::List => list(dialog).await,
+            Self::Show { job } => show(job, dialog).await,
+            Self::Apply(apply) => apply.run(dialog).await,
+            Self::Renew { job, ttl } => renew(job, ttl, dialog).await,
+            Self::Delete { job } => delete(job, dialog).await,
+        }
+    }
+}
+
+async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    if dialog.watch {
+        let request = proto::WatchRequest {
+            kinds: vec![proto::ResourceKind::Job.into()],
+            ..proto::WatchRequest::default()
+        };
+        return dialog.follow(request, heard).await;
+    }
+    dialog.pages(page).await
+}
+
+/// What an answer of a watch says of jobs.
+fn heard(answer: proto::WatchResponse) -> Heard<proto::Job> {
+    let whole = answer.snapshot && answer.header.is_some();
+    let (mut rows, mut gone) = (Vec::new(), Vec::new());
+    for change in answer.changes {
+        let deleted = change.change_type() == ChangeType::Deleted;
+        if let Some(Resource::JobResource(job)) = change.resource {
+            if deleted { &mut gone } else { &mut rows }.push(job);
+        }
+    }
+    Heard { rows, gone, whole }
+}
+
+/// One page of jobs.
+pub(crate) async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::Job>, Failure> {
+    let mut client = connection.jobs().await?;
+    let request = proto::ListJobsRequest {
+        page_size: PAGE_SIZE,
+        page_token,
+    };
+    let page = connection.answer(client.list_jobs(request)).await?;
+    Ok(Page::new(page.header, page.jobs, page.next_page_token))
+}
+
+async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.jobs().await?;
+        let request = proto::GetJobRequest { name: name.clone() };
+        let job = connection.answer(client.get_job(request)).await?;
+        let mut client = connection.plans().await?;
+        let job_name = name.clone();
+        let call = client.get_job_plan(proto::GetJobPlanRequest { job_name });
+        Ok((job, connection.answer(call).await?))
+    };
+    let (job, plan) = connection.read(question).await?;
+    if !dialog.object(&detail::object(&job, &plan))? {
+        detail::print(&job, &plan, dialog.headers, dialog.out)?;
+    }
+    Ok(())
+}
+
+impl Apply {
+    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        let (file, job) = declared::read(&self.file, &mut io::stdin())?;
+        let connection = &dialog.connection;
+        let name = printable(&job.name);
+        let before = found(&job.name, connection).await?;
+        // Twice is once: another replica may be asked the same.
+        let request_id = request_id();
+        let question = async || {
+            let (job, id) = (job.clone(), request_id.clone());
+            let answer = match before {
+                None => create(job, id, self.dry_run, connection).await?,
+                Some(_) => replace(job, id, self.dry_run, connection).await?,
+            };
+            answer.map_err(|status| match status.code() {
+                Code::InvalidArgument => {
+                    Failure::Refused(format!("{file}: {}", failure::said(&status)))
+                }
+                _ => Failure::from_status(connection.address(), &status),
+            })
+        };
+        let after = connection.read(question).await?.unwrap_or_default();
+        if dialog.object(&after.object())? {
+            return Ok(());
+        }
+        let verdict = match self.dry_run {
+            true => "valid, nothing changed; it would be ",
+            false => "",
+        };
+        let done = match before {
+            None => "created",
+            Some(before) if before == after => "unchanged",
+            Some(_) => "updated",
+        };
+        writeln!(dialog.out, "job {name} {verdict}{done}")?;
+        Ok(())
+    }
+}
+
+/// The job of this name, if there is one.
+async fn found(name: &str, connection: &Connection) -> Result<Option<proto::Job>, Failure> {
+    let question = async || {
+        let mut client = connection.jobs().await?;
+        let name = name.to_owned();
+        let call = client.get_job(proto::GetJobRequest { name });
+        match connection.status(call).await? {
+            Ok(answer) => Ok(answer.resource),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(Failure::from_status(connection.address(), &status)),
+        }
+    };
+    connection.read(question).await
+}
+
+async fn create(
+    job: proto::Job,
+    request_id: String,
+    validate_only: bool,
+    connection: &Connection,
+) -> Result<Result<Option<proto::Job>, tonic::Status>, Failure> {
+    let request = proto::CreateJobRequest {
+        resource: Some(job),
+        request_id,
+        validate_only,
+    };
+    let mut client = connection.jobs().await?;
+    let answer = connection.status(client.create_job(request)).await?;
+    Ok(answer.map(|it| it.resource))
+}
+
+/// Gives a job every field as it is here, also those that are empty.
+async fn replace(
+    job: proto::Job,
+    request_id: String,
+    validate_only: bool,
+    connection: &Connection,
+) -> Result<Result<Option<proto::Job>, tonic::Status>, Failure> {
+    let request = proto::UpdateJobRequest {
+        resource: Some(job),
+        update_mask: Some(mask("*")),
+        request_id,
+        validate_only,
+    };
+    let mut client = connection.jobs().await?;
+    let answer = connection.status(client.update_job(request)).await?;
+    Ok(answer.map(|it| it.resource))
+}
+
+async fn renew(name: String, ttl: Duration, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let request = proto::UpdateJobRequest {
+        resource: Some(proto::Job {
+            name: name.clone(),
+            ttl: Some(ttl),
+            ..proto::Job::default()
+        }),
+        update_mask: Some(mask("ttl")),
+        request_id: request_id(),
+        validate_only: false,
+    };
+    let question = async || {
+        let mut client = connection.jobs().await?;
+        connection.answer(client.update_job(request.clone())).await
+    };
+    let answer = connection.read(question).await?;
+    let job = answer.resource.unwrap_or_default();
+    if !dialog.object(&job.object())? {
+        let revision = answer.header.unwrap_or_default().revision;
+        let (name, at) = (printable(&name), words::or_dash(job.expire_time));
+        writeln!(dialog.out, "job {name} expires {at}, revision {revision}")?;
+    }
+    Ok(())
+}
+
+async fn delete(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let request = proto::DeleteJobRequest {
+        name: name.clone(),
+        request_id: request_id(),
+        ..proto::DeleteJobRequest::default()
+    };
+    let question = async || {
+        let mut client = connection.jobs().await?;
+        connection.answer(client.delete_job(request.clone())).await
+    };
+    let answer = connection.read(question).await?;
+    if !dialog.object(&output::message("weft.v1.DeleteJobResponse", &answer))? {
+        let revision = answer.header.unwrap_or_default().revision;
+        let name = printable(&name);
+        writeln!(dialog.out, "job {name} deleted, revision {revision}")?;
+    }
+    Ok(())
+}
+
+fn mask(path: &str) -> FieldMask {
+    FieldMask {
+        paths: vec![path.to_owned()],
+    }
+}
+
+/// Reads a number with a unit: `45s`, `90m`, `1h`, `7d`.
+fn read_ttl(text: &str) -> Result<Duration, String> {
+    let unit = text.find(|it: char| !it.is_ascii_digit());
+    let (number, unit) = text.split_at(unit.unwrap_or(text.len()));
+    let unit = UNITS.iter().find(|(name, _)| *name == unit);
+    let secs = number.parse::<i64>().ok().zip(unit);
+    let secs = secs.and_then(|(number, (_, unit))| number.checked_mul(*unit));
+    let seconds =
+        secs.ok_or_else(|| "a number and s, m, h or d is needed, as in 90m".to_owned())?;
+    Ok(Duration { seconds, nanos: 0 })
+}
+
+/// Time from the answer until a job expires.
+fn expires_in(job: &proto::Job, answered: Option<Timestamp>) -> String {
+    if job.expire_time.is_none() {
+        return "never".to_owned();
+    }
+    let left = words::age(job.expire_time, answered);
+    words::or_dash(left.map(|it| words::units(it.as_secs())))
+}
+
+/// `tp 8, dp 16`, that in which neighboring ranks differ first.
+fn layout(job: &proto::Job) -> String {
+    let dimensions = job.layout.iter();
+    let dimensions = dimensions.map(|it| format!("{} {}", it.name, it.degree));
+    dimensions.collect::<Vec<_>>().join(", ")
+}
+
+/// `team=vision, tier=1`.
+fn labels(job: &proto::Job) -> String {
+    let labels = job.labels.iter();
+    let labels = labels.map(|(name, value)| format!("{name}={value}"));
+    labels.collect::<Vec<_>>().join(", ")
+}
+
+impl Row for proto::Job {
+    const HEADER: &'static [&'static str] =
+        &["JOB", "HOSTS", "RANKS", "GROUPS", "FLOWS", "EXPIRES"];
+    const WIDE: &'static [&'static str] = &["EXPIRE-TIME", "LAYOUT", "LABELS"];
+
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.Job", self)
+    }
+
+    fn lines(&self, answered: Option<Timestamp>) -> Vec<Vec<String>> {
+        // A job names its hosts, or its ranks.
+        let either = |count: usize| words::or_dash((count > 0).then_some(count));
+        vec![vec![
+            self.name.clone(),
+            either(self.host_names.len()),
+            either(self.ranks.len()),
+            self.groups.len().to_string(),
+            self.flows.len().to_string(),
+            expires_in(self, answered),
+            words::or_dash(self.expire_time),
+            or_dash(&layout(self)),
+            or_dash(&labels(self)),
+        ]]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// Most of a job is in no column: its etag says that it changed.
+    fn lasting(&self) -> String {
+        format!("{} {}", self.etag, words::or_dash(self.expire_time))
+    }
+}
+
+/// Units of a time, in seconds.
+const UNITS: [(&str, i64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{Format, List};
+
+    #[test]
+    fn jobs_in_columns() {
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        let ranks = proto::Job {
+            name: "train1".to_owned(),
+            expire_time: at(4_600),
+            ranks: vec![proto::Nic::default(); 16],
+            layout: vec![proto::LayoutDimension {
+                name: "tp".to_owned(),
+                degree: 16,
+            }],
+            groups: vec![proto::CollectiveGroup::default()],
+            labels: [("team".to_owned(), "vision".to_owned())].into(),
+            ..proto::Job::default()
+        };
+        let hosts = proto::Job {
+            name: "train2".to_owned(),
+            host_names: vec!["h1".to_owned()],
+            ..proto::Job::default()
+        };
+        let mut out = Vec::new();
+        let mut list = List::new(&mut out, Format::Wide);
+        list.add(&[ranks, hosts], at(1_000)).unwrap();
+        list.end().unwrap();
+        let expected = "\
+JOB     HOSTS  RANKS  GROUPS  FLOWS  EXPIRES  EXPIRE-TIME           LAYOUT  LABELS
+train1  -      16     1       0      1h0m     1970-01-01T01:16:40Z  tp 16   team=vision
+train2  1      -      0       0      never    -                     -       -
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_renewal_and_a_change_in_no_column_are_news() {
+        let job = proto::Job {
+            etag: "1".to_owned(),
+            ..proto::Job::default()
+        };
+        let changed = proto::Job {
+            etag: "2".to_owned(),
+            ..job.clone()
+        };
+        let renewed = proto::Job {
+            expire_time: Some(Timestamp::default()),
+            ..job.clone()
+        };
+        assert_ne!(job.lasting(), changed.lasting());
+        assert_ne!(job.lasting(), renewed.lasting());
+    }
+
+    #[test]
+    fn a_time_has_a_unit() {
+        for (text, seconds) in [("45s", 45), ("90m", 5_400), ("1h", 3_600), ("7d", 604_800)] {
+            assert_eq!(read_ttl(text).unwrap(), Duration { seconds, nanos: 0 });
+        }
+        for text in [
+            "",
+            "1",
+            "h",
+            "-1h",
+            "1.5h",
+            "1h30m",
+            "1 h",
+            "1µ",
+            "9223372036854775807d",
+        ] {
+            assert!(read_ttl(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! One job in full: what it is, what is planned for it, and how good the pins of all jobs are.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+use weft_proto::v1::{self as proto, BoundKind, CollectiveAlgorithm};
+
+use super::{expires_in, labels, layout};
+use crate::output::{self, Row, Table, or_dash, printable};
+use crate::words::{self, word};
+
+/// For machines: each message of both answers by its name.
+pub(super) fn object(job: &proto::GetJobResponse, plan: &proto::GetJobPlanResponse) -> Value {
+    let job = job.resource.as_ref().map(Row::object);
+    let certificate = plan.certificate.as_ref();
+    let certificate = certificate.map(|it| output::message("weft.v1.PinCertificate", it));
+    let plan = plan.resource.as_ref();
+    let plan = plan.map(|it| output::message("weft.v1.JobPlan", it));
+    let fields = [
+        ("job", job),
+        ("job_plan", plan),
+        ("certificate", certificate),
+    ];
+    // What is absent is not there, as in any message.
+    let fields = fields.into_iter();
+    fields
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
+/// For people: a line for each thing that there is something to say of.
+pub(super) fn print(
+    job: &proto::GetJobResponse,
+    plan: &proto::GetJobPlanResponse,
+    headers: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (no_job, no_plan) = (proto::Job::default(), proto::JobPlan::default());
+    let job_plan = plan.resource.as_ref().unwrap_or(&no_plan);
+    let answered = words::answered(job.header.as_ref());
+    let job = job.resource.as_ref().unwrap_or(&no_job);
+    let expires = match job.expire_time {
+        Some(at) => format!("in {}, {at}", expires_in(job, answered)),
+        None => expires_in(job, answered),
+    };
+    let about = [
+        ("job", job.name.clone()),
+        ("hosts", some(&job.host_names, job.host_names.len())),
+        ("ranks", counted(job.ranks.len())),
+        ("layout", layout(job)),
+        ("flows", counted(job.flows.len())),
+        ("labels", labels(job)),
+        ("expires", expires),
+        ("plan", planned(job_plan)),
+    ];
+    let certified = plan.certificate.as_ref().map(certified);
+    for (name, text) in about.into_iter().chain(certified.into_iter().flatten()) {
+        if !text.is_empty() {
+            writeln!(out, "{:15} {}", format!("{name}:"), printable(&text))?;
+        }
+    }
+    if job.groups.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = job.groups.iter().map(group).collect();
+    writeln!(out)?;
+    Table::print(out, GROUPS, &rows, headers)
+}
+
+/// How far the plan came, and why not farther.
+fn planned(plan: &proto::JobPlan) -> String {
+    let mut text = word(plan.state().as_str_name(), "JOB_PLAN_STATE_");
+    if plan.flow_count > 0 {
+        let (pinned, all) = (plan.pinned_flow_count, plan.flow_count);
+        text = format!("{text}, {pinned} of {all} flows have their pins");
+    }
+    match plan.reason.as_str() {
+        "" => text,
+        reason => format!("{text}: {reason}"),
+    }
+}
+
+/// What the pins of all jobs together make of the links.
+fn certified(certificate: &proto::PinCertificate) -> [(&'static str, String); 3] {
+    let percent = |share: f64| format!("{:.2}% of a link", share * 100.0);
+    let tight = usize::try_from(certificate.tight_link_count).unwrap_or(usize::MAX);
+    [
+        (
+            "max load",
+            format!("{}, by the pins of all jobs", percent(certificate.max_load)),
+        ),
+        (
+            "lower bound",
+            format!(
+                "{}: {}",
+                percent(certificate.lower_bound),
+                bound(certificate)
+            ),
+        ),
+        ("tight links", some(&certificate.tight_link_names, tight)),
+    ]
+}
+
+/// What decides the lower bound.
+fn bound(certificate: &proto::PinCertificate) -> String {
+    let leaf = |at: usize| {
+        let name = certificate.bound_leaf_names.get(at);
+        or_dash(name.map_or("", String::as_str))
+    };
+    match certificate.bound_kind() {
+        BoundKind::Unspecified => "nothing has to be sent".to_owned(),
+        BoundKind::LeafSends => format!("what {} sends over its uplinks", leaf(0)),
+        BoundKind::LeafTakes => format!("what {} takes over its uplinks", leaf(0)),
+        BoundKind::LeafPair => {
+            let (from, to) = (leaf(0), leaf(1));
+            format!("what {from} sends to {to} over the spines that both have")
+        }
+    }
+}
+
+fn group(group: &proto::CollectiveGroup) -> Vec<String> {
+    let algorithm = match group.algorithm() {
+        CollectiveAlgorithm::Unspecified => "-".to_owned(),
+        algorithm => word(algorithm.as_str_name(), "COLLECTIVE_ALGORITHM_"),
+    };
+    let ranks = match (group.ranks.len(), group.dimension.as_str()) {
+        (0, "") => "all".to_owned(),
+        (0, dimension) => format!("along {dimension}"),
+        (count, _) => count.to_string(),
+    };
+    vec![
+        group.name.clone(),
+        word(group.collective().as_str_name(), "COLLECTIVE_"),
+        algorithm,
+        ranks,
+        group.octets.to_string(),
+        words::or_dash(group.channels),
+        words::or_dash(group.queue_pairs),
+        or_dash(&group.overlap_set),
+    ]
+}
+
+/// A count; nothing is not counted.
+fn counted(count: usize) -> String {
+    (count > 0)
+        .then_some(count)
+        .map(|it| it.to_string())
+        .unwrap_or_default()
+}
+
+/// How many there are, and the first names: `40: h1, h2, and 38 more`.
+fn some(names: &[String], count: usize) -> String {
+    let shown: Vec<_> = names.iter().take(NAMES_MAX).map(String::as_str).collect();
+    if shown.is_empty() {
+        return counted(count);
+    }
+    let more = match count.saturating_sub(shown.len()) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("{count}: {}{more}", shown.join(", "))
+}
+
+/// A job may have thousands of hosts; these say which they are like.
+const NAMES_MAX: usize = 8;
+
+const GROUPS: &[&str] = &[
+    "GROUP",
+    "COLLECTIVE",
+    "ALGORITHM",
+    "RANKS",
+    "OCTETS",
+    "CHANNELS",
+    "QUEUE-PAIRS",
+    "OVERLAP-SET",
+];
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+
+    use super::*;
+
+    fn job() -> proto::GetJobResponse {
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        let gradients = proto::CollectiveGroup {
+            name: "gradients".to_owned(),
+            collective: proto::Collective::AllReduce.into(),
+            dimension: "dp".to_owned(),
+            octets: 1 << 30,
+            queue_pairs: Some(4),
+            ..proto::CollectiveGroup::default()
+        };
+        let job = proto::Job {
+            name: "train1".to_owned(),
+            expire_time: at(4_600),
+            host_names: (1..=10).map(|it| format!("h{it}")).collect(),
+            groups: vec![gradients],
+            ..proto::Job::default()
+        };
+        proto::GetJobResponse {
+            header: Some(proto::ResponseHeader {
+                answer_time: at(1_000),
+                ..proto::ResponseHeader::default()
+            }),
+            resource: Some(job),
+        }
+    }
+
+    fn plan() -> proto::GetJobPlanResponse {
+        let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+        proto::GetJobPlanResponse {
+            resource: Some(proto::JobPlan {
+                state: proto::JobPlanState::Pending.into(),
+                reason: "4 flows are not placed yet".to_owned(),
+                flow_count: 12,
+                pinned_flow_count: 8,
+                ..proto::JobPlan::default()
+            }),
+            certificate: Some(proto::PinCertificate {
+                max_load: 0.8,
+                lower_bound: 0.75,
+                bound_kind: BoundKind::LeafPair.into(),
+                bound_leaf_names: names(&["leaf1", "leaf2"]),
+                tight_link_names: names(&["leaf1:eth1--spine1:eth1"]),
+                tight_link_count: 3,
+            }),
+            ..proto::GetJobPlanResponse::default()
+        }
+    }
+
+    #[test]
+    fn a_job_with_its_plan_and_its_certificate() {
+        let mut out = Vec::new();
+        print(&job(), &plan(), true, &mut out).unwrap();
+        let expected = "\
+job:            train1
+hosts:          10: h1, h2, h3, h4, h5, h6, h7, h8, and 2 more
+expires:        in 1h0m, 1970-01-01T01:16:40Z
+plan:           pending, 8 of 12 flows have their pins: 4 flows are not placed yet
+max load:       80.00% of a link, by the pins of all jobs
+lower bound:    75.00% of a link: what leaf1 sends to leaf2 over the spines that both have
+tight links:    3: leaf1:eth1--spine1:eth1, and 2 more
+
+GROUP      COLLECTIVE  ALGORITHM  RANKS     OCTETS      CHANNELS  QUEUE-PAIRS  OVERLAP-SET
+gradients  all-reduce  -          along dp  1073741824  -         4            -
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn without_pins_there_is_no_certificate() {
+        let mut out = Vec::new();
+        let job = proto::GetJobResponse {
+            resource: Some(proto::Job {
+                name: "train1".to_owned(),
+                ..proto::Job::default()
+            }),
+            ..proto::GetJobResponse::default()
+        };
+        let plan = proto::GetJobPlanResponse {
+            resource: Some(proto::JobPlan {
+                state: proto::JobPlanState::NoFlows.into(),
+                ..proto::JobPlan::default()
+            }),
+            ..proto::GetJobPlanResponse::default()
+        };
+        print(&job, &plan, true, &mut out).unwrap();
+        let expected = "job:            train1\nexpires:        never\nplan:           no-flows\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert!(object(&job, &plan).get("certificate").is_none());
+    }
+}

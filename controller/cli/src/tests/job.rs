@@ -1,0 +1,184 @@
+//! Jobs and their pins, as they are typed.
+
+use std::io::Write;
+
+use clap::Parser;
+
+use super::operator::watched;
+use super::{REPLICA, Replica, listening, refused, typed};
+use crate::Arguments;
+
+/// A file with this text, for as long as it is kept.
+fn file(text: &str) -> (tempfile::NamedTempFile, String) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    (file, path)
+}
+
+/// What the replica has of `train1`.
+const STORED: &str = "name: train1\nhost_names: [h1, h2]\nexpire_time: 1970-01-01T01:00:01Z\n";
+
+#[tokio::test]
+async fn jobs_are_listed_page_by_page() {
+    let expected = "\
+JOB     HOSTS  RANKS  GROUPS  FLOWS  EXPIRES
+train1  2      -      0       0      1h0m
+train2  2      -      0       0      1h0m
+";
+    assert_eq!(typed(&["job", "list"]).await.0, expected);
+    let (printed, _) = typed(&["job", "list", "--no-headers", "-o", "wide"]).await;
+    assert_eq!(printed.lines().count(), 2, "{printed}");
+    assert!(printed.contains("1970-01-01T01:00:01Z"), "{printed}");
+    let (printed, _) = typed(&["job", "list", "-o", "name"]).await;
+    assert_eq!(printed, "train1\ntrain2\n");
+    let (printed, _) = typed(&["job", "list", "-o", "json"]).await;
+    let jobs: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(jobs[1]["host_names"][0], "h1");
+    let (printed, _) = typed(&["job", "list", "-o", "yaml"]).await;
+    let jobs: serde_json::Value = serde_yaml_ng::from_str(&printed).unwrap();
+    assert_eq!(jobs[1]["name"], "train2");
+}
+
+#[tokio::test]
+async fn jobs_that_are_watched_change_and_go() {
+    let dying = Replica {
+        dies: true,
+        ..REPLICA
+    };
+    let both = format!("{},{}", listening(dying).await, listening(REPLICA).await);
+    let printed = watched(&both, &["job", "list", "-w", "--no-headers"]).await;
+    let names: Vec<_> = printed
+        .lines()
+        .map(|line| line.split("  ").next().unwrap())
+        .collect();
+    let (gone, there) = ("train2 is gone", ["train1", "train2"]);
+    assert_eq!(names, [there[0], there[1], gone, there[0]]);
+    let words = ["fabric", "watch", "--kind", "job", "--no-headers"];
+    let printed = watched(&both, &words).await;
+    let cells: Vec<Vec<_>> = printed
+        .lines()
+        .map(|it| it.split_whitespace().collect())
+        .collect();
+    assert_eq!(cells[0], ["-", "exists", "job", "train1"]);
+    assert_eq!(cells[3], ["9", "deleted", "job", "train2"]);
+}
+
+#[tokio::test]
+async fn a_job_is_shown_with_its_plan() {
+    let expected = "\
+job:            train1
+hosts:          2: h1, h2
+expires:        in 1h0m, 1970-01-01T01:00:01Z
+plan:           pinned, 2 of 2 flows have their pins
+max load:       50.00% of a link, by the pins of all jobs
+lower bound:    50.00% of a link: what leaf1 sends over its uplinks
+tight links:    1: leaf1:eth1--spine1:eth1
+";
+    assert_eq!(typed(&["job", "show", "train1"]).await.0, expected);
+    let (printed, _) = typed(&["job", "show", "train1", "-o", "json"]).await;
+    let shown: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(shown["job"]["name"], "train1");
+    assert_eq!(shown["job_plan"]["state"], "JOB_PLAN_STATE_PINNED");
+    assert_eq!(shown["certificate"]["bound_kind"], "BOUND_KIND_LEAF_SENDS");
+    let (said, code) = refused(&["job", "show", "x"]).await;
+    assert_eq!((said.as_str(), code), ("name: no job is named \"x\"", 1));
+}
+
+#[tokio::test]
+async fn a_job_is_created_updated_or_as_it_was() {
+    for (text, done) in [
+        ("name: train3", "job train3 created"),
+        (STORED, "job train1 unchanged"),
+        ("name: train1\nhost_names: [h1]", "job train1 updated"),
+        // The lease begins anew.
+        (
+            "{\"name\": \"train1\", \"host_names\": [\"h1\", \"h2\"], \"ttl\": \"7200s\"}",
+            "job train1 updated",
+        ),
+    ] {
+        let (_file, path) = file(text);
+        let (printed, result) = typed(&["job", "apply", &path]).await;
+        result.unwrap();
+        assert_eq!(printed, format!("{done}\n"));
+        let (printed, _) = typed(&["job", "apply", &path, "--dry-run"]).await;
+        let (job, done) = done.rsplit_once(' ').unwrap();
+        let expected = format!("{job} valid, nothing changed; it would be {done}\n");
+        assert_eq!(printed, expected);
+    }
+    let (_file, path) = file(STORED);
+    let (printed, _) = typed(&["job", "apply", &path, "-o", "json"]).await;
+    let job: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        (&job["name"], &job["etag"]),
+        (&"train1".into(), &"1".into())
+    );
+}
+
+#[tokio::test]
+async fn a_bad_job_file_is_refused_with_its_name() {
+    for (text, expected) in [
+        (
+            "name: a\nhosts: [h1]",
+            ":1:1: unrecognized field name 'hosts'",
+        ),
+        ("host_names: [h1]", ": missing field `name`"),
+        ("name: bad", ": resource.groups[0].octets: less than 1"),
+    ] {
+        let (_file, path) = file(text);
+        let said = refused(&["job", "apply", &path]).await;
+        assert_eq!(said, (format!("{path}{expected}"), 1));
+    }
+    let (said, code) = refused(&["job", "apply", "/nonexistent/job.yaml"]).await;
+    let expected = "/nonexistent/job.yaml: No such file or directory (os error 2)";
+    assert_eq!((said.as_str(), code), (expected, 1));
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed() {
+    let words = ["job", "renew", "train1", "--ttl", "2h"];
+    let expected = "job train1 expires 1970-01-01T02:00:01Z, revision 6\n";
+    assert_eq!(typed(&words).await.0, expected);
+    let (printed, _) = typed(&[&words[..], &["-o", "yaml"]].concat()).await;
+    assert!(
+        printed.contains("expire_time: \"1970-01-01T02:00:01Z\"\n"),
+        "{printed}"
+    );
+    let (said, code) = refused(&["job", "renew", "x", "--ttl", "2h"]).await;
+    let expected = "resource.name: no job is named \"x\"";
+    assert_eq!((said.as_str(), code), (expected, 1));
+    for words in [
+        &["weft", "job", "renew", "x"][..],
+        &["weft", "job", "renew", "x", "--ttl", "2"],
+    ] {
+        assert!(Arguments::try_parse_from(words).is_err(), "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_deleted_by_name() {
+    let (printed, _) = typed(&["job", "delete", "train1"]).await;
+    assert_eq!(printed, "job train1 deleted, revision 7\n");
+    let (printed, _) = typed(&["job", "delete", "train1", "-o", "json"]).await;
+    let answer: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(answer["header"]["revision"], 7);
+    let (said, code) = refused(&["job", "delete", "x"]).await;
+    assert_eq!((said.as_str(), code), ("name: no job is named \"x\"", 1));
+}
+
+#[tokio::test]
+async fn pins_are_listed_of_all_jobs_or_of_one() {
+    let expected = "\
+JOB     SOURCE      DESTINATION  SPINES
+train1  leaf1:eth3  leaf2:eth3   spine1*2, spine2*1
+train2  leaf1:eth3  leaf2:eth3   spine1*2, spine2*1
+";
+    assert_eq!(typed(&["pin", "list"]).await.0, expected);
+    let (printed, _) = typed(&["pin", "list", "--job", "train2", "-o", "name"]).await;
+    assert_eq!(printed, "train2 leaf1:eth3 leaf2:eth3\n");
+    let (said, code) = refused(&["pin", "list", "--job", "x"]).await;
+    assert_eq!(
+        (said.as_str(), code),
+        ("job_name: no job is named \"x\"", 1)
+    );
+}

@@ -1,0 +1,406 @@
+//! From what jobs send to pins: the spines that each flow between two NICs goes over, and how good they are together.
+//!
+//! A plan of pins depends on its past: what is adopted stays where it is unless it has to move. Pure. It refuses to know who
+//! adopts, and how a switch pins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weft_weights::pin::{
+    Flow, Flows, Infeasible, Level, Part, Placement, Plane, Recount, Tight, place_within, recount,
+};
+
+use self::sent::{Sent, Unresolved};
+use super::Plan;
+use super::solved::Solved;
+use crate::fabric::fact::{JobName, LinkName, SwitchName};
+use crate::fabric::pin::{PinName, PinPath, Pins};
+use crate::fabric::topology::Topology;
+
+mod sent;
+
+/// What pins follow from, beside the plan of weights, which knows the links.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// What is declared, with the jobs.
+    pub topology: Topology,
+    /// The pins that are adopted.
+    pub pins: Pins,
+}
+
+impl Inputs {
+    /// Whether pins that follow from one follow from the other.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.topology.has_same_jobs(&other.topology) && self.pins.is_same(&other.pins)
+    }
+}
+
+/// Where flows of jobs should go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PinPlan {
+    /// The count of the adopted pins that it was made from.
+    pub adopted: u64,
+    /// What is declared, with the jobs, as it was planned for.
+    pub topology: Topology,
+    /// What became of each job.
+    pub jobs: BTreeMap<JobName, JobPlan>,
+    /// Every pin.
+    pub pins: BTreeMap<PinName, Arc<[PinPath]>>,
+    /// How good they are; None without any.
+    pub certificate: Option<Certificate>,
+}
+
+/// What became of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPlan {
+    /// How far it came.
+    pub state: State,
+    /// Pairs of NICs at different leaves of which the first sends to the second, as far as they were counted.
+    pub flows: usize,
+}
+
+/// How far the plan of a job came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing is sent over a spine, as far as anybody said.
+    NoFlows,
+    /// Every flow has its spines.
+    Placed,
+    /// There are too many flows, for this reason.
+    Weighted(String),
+    /// The fabric does not have what the job names, or ranks make no communicator.
+    Unresolved(String),
+    /// Flows have no way.
+    Infeasible(String),
+}
+
+/// How good pins are: what the recount says, beside what no placement can do without. Loads are shares of a link's capacity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificate {
+    /// Of the most loaded link.
+    pub max_load: f64,
+    /// Of the most loaded link of any placement.
+    pub lower_bound: f64,
+    /// What decides the bound: one leaf, or two.
+    pub bound: Tight,
+    /// The leaves that decide it.
+    pub leaves: Vec<SwitchName>,
+    /// Links that are loaded most, some of them.
+    pub tight: Vec<LinkName>,
+    /// How many of those there are.
+    pub tight_count: usize,
+}
+
+/// Makes plans of pins, and remembers what does not change with links.
+#[derive(Default)]
+pub struct Planner {
+    last: Option<(Arc<Solved>, Inputs)>,
+    /// What every job sends, as long as no job and no host port changes.
+    sent: BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
+    plan: Arc<PinPlan>,
+}
+
+impl Planner {
+    /// The plan for these inputs; None: nothing changed since the last one.
+    pub fn handle(&mut self, weights: &Plan, inputs: &Inputs) -> Option<Arc<PinPlan>> {
+        let solved = weights.solved.as_ref()?;
+        if let Some((old, before)) = &self.last
+            && Arc::ptr_eq(old, solved)
+            && before.is_same(inputs)
+        {
+            return None;
+        }
+        let last = self.last.as_ref();
+        let same_network = |old: &Solved| old.topology().is_same_network(solved.topology());
+        if !last.is_some_and(|(old, before)| {
+            before.topology.has_same_jobs(&inputs.topology) && same_network(old)
+        }) {
+            let topology = &inputs.topology;
+            let sent = |job: &Arc<_>| sent::by(topology, job);
+            let jobs = topology.jobs();
+            self.sent = jobs.map(|job| (job.name.clone(), sent(job))).collect();
+        }
+        self.last = Some((Arc::clone(solved), inputs.clone()));
+        self.plan = Arc::new(PinPlan {
+            topology: inputs.topology.clone(),
+            ..plan(solved, &self.sent, &inputs.pins)
+        });
+        Some(Arc::clone(&self.plan))
+    }
+}
+
+/// Jobs that are placed together, with their flows in the order in which the solver knows them.
+struct Posed<'a> {
+    names: Vec<(&'a JobName, &'a Sent)>,
+    flows: Flows,
+    /// Bits per second of a sub-flow.
+    unit_bps: u64,
+}
+
+fn plan(
+    solved: &Solved,
+    all: &BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
+    past: &Pins,
+) -> PinPlan {
+    let mut made = PinPlan {
+        adopted: past.revision(),
+        ..PinPlan::default()
+    };
+    let mut pinned = candidates(all, &mut made.jobs);
+    let plane = Plane::new(solved.problem());
+    while !pinned.is_empty() {
+        let posed = pose(solved, &plane, &pinned);
+        let parts = posed.parts_of(solved, &plane, past);
+        // A link that is not full delays nobody.
+        let full = Level {
+            subflows: 1,
+            capacity: posed.unit_bps,
+        };
+        match place_within(&plane, &posed.flows, &parts, full) {
+            Ok(placement) => {
+                posed.take(solved, &plane, &placement, &mut made);
+                break;
+            }
+            // Each turn leaves a job fewer.
+            Err(infeasible) => posed.leave_out(&plane, solved, infeasible, &mut pinned, &mut made),
+        }
+    }
+    made
+}
+
+/// The jobs that can be pinned: those that send something, as long as no leaf has too much to pin. Small ones first, so that one
+/// large job does not keep out many.
+fn candidates<'a>(
+    all: &'a BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
+    plans: &mut BTreeMap<JobName, JobPlan>,
+) -> BTreeMap<&'a JobName, &'a [Sent]> {
+    let mut sending = Vec::new();
+    for (job, sent) in all {
+        let (state, flows) = match sent {
+            Err(Unresolved::Unknown(why)) => (State::Unresolved(why.clone()), 0),
+            Err(Unresolved::TooMany(flows)) => {
+                let why = format!(
+                    "it may have {flows} flows, at most {} are pinned",
+                    sent::MOST
+                );
+                (State::Weighted(why), *flows)
+            }
+            Ok(sent) if sent.is_empty() => (State::NoFlows, 0),
+            Ok(sent) => {
+                sending.push((sent.len(), job, sent.as_slice()));
+                (State::Placed, sent.len())
+            }
+        };
+        plans.insert(job.clone(), JobPlan { state, flows });
+    }
+    sending.sort_unstable_by_key(|(flows, job, _)| (*flows, *job));
+    let mut of_leaf: BTreeMap<&SwitchName, usize> = BTreeMap::new();
+    let mut pinned = BTreeMap::new();
+    for (_, job, sent) in sending {
+        let mut own: BTreeMap<&SwitchName, usize> = BTreeMap::new();
+        sent.iter()
+            .for_each(|sent| *own.entry(&sent.from.switch).or_default() += 1);
+        let count = |leaf: &SwitchName| of_leaf.get(leaf).copied().unwrap_or_default();
+        let full = own
+            .iter()
+            .find(|(leaf, it)| count(leaf) + **it > PINS_OF_LEAF_MAX);
+        if let Some((leaf, own)) = full {
+            let count = count(leaf) + own;
+            let why = format!("{leaf} would have {count} pins, at most {PINS_OF_LEAF_MAX}");
+            let plan = plans.get_mut(job).expect("every job has a plan");
+            plan.state = State::Weighted(why);
+            continue;
+        }
+        own.into_iter()
+            .for_each(|(leaf, own)| *of_leaf.entry(leaf).or_default() += own);
+        pinned.insert(job, sent);
+    }
+    pinned
+}
+
+/// Puts what jobs send as flows of whole sub-flows. A sub-flow is a sixteenth of the slowest NIC's rate, unless NICs differ much.
+fn pose<'a>(
+    solved: &Solved,
+    plane: &Plane,
+    pinned: &BTreeMap<&'a JobName, &'a [Sent]>,
+) -> Posed<'a> {
+    let all = || {
+        pinned
+            .iter()
+            .flat_map(|(job, sent)| sent.iter().map(|it| (*job, it)))
+    };
+    let slowest = all().map(|(_, sent)| sent.nic_bps).min().unwrap_or(1);
+    let fastest = all().map(|(_, sent)| sent.nic_bps).max().unwrap_or(1);
+    let unit_bps = (slowest / SUBFLOWS).max(fastest / SUBFLOWS_MAX).max(1);
+    let place = |leaf: &SwitchName| {
+        let number = solved.number(leaf)?;
+        plane.leaves().binary_search(&number).ok()
+    };
+    let mut places: BTreeMap<&SwitchName, u32> = BTreeMap::new();
+    let mut place = |leaf: &'a SwitchName| {
+        let found = || place(leaf).map_or(u32::MAX, |at| at as u32);
+        *places.entry(leaf).or_insert_with(found)
+    };
+    let flows = all().map(|(_, sent)| Flow {
+        from: place(&sent.from.switch),
+        to: place(&sent.to.switch),
+        subflows: u32::try_from((sent.bps + unit_bps / 2) / unit_bps)
+            .unwrap_or(u32::MAX)
+            .max(1),
+    });
+    Posed {
+        flows: Flows::new(flows.collect()),
+        names: all().collect(),
+        unit_bps,
+    }
+}
+
+impl Posed<'_> {
+    fn name(&self, flow: usize) -> PinName {
+        let (job, sent) = self.names[flow];
+        PinName {
+            job: job.clone(),
+            source: sent.from.name.clone(),
+            destination: sent.to.name.clone(),
+        }
+    }
+
+    /// The adopted pins of these flows, as the solver knows them.
+    fn parts_of(&self, solved: &Solved, plane: &Plane, pins: &Pins) -> Vec<Part> {
+        if pins.is_empty() {
+            return Vec::new();
+        }
+        let mut parts = Vec::with_capacity(self.names.len());
+        for flow in 0..self.names.len() {
+            let Some(paths) = pins.get(&self.name(flow)) else {
+                continue;
+            };
+            let begin = parts.len();
+            for path in paths.iter() {
+                let number = solved.number(&path.spine);
+                let spine = number.and_then(|number| plane.spines().binary_search(&number).ok());
+                parts.extend(spine.map(|spine| Part {
+                    flow: flow as u32,
+                    spine: spine as u32,
+                    subflows: path.weight,
+                }));
+            }
+            parts[begin..].sort_unstable();
+        }
+        parts
+    }
+
+    /// Takes a placement, if an independent count of it agrees.
+    fn take(&self, solved: &Solved, plane: &Plane, placement: &Placement, made: &mut PinPlan) {
+        let counted = match recount(solved.problem(), &self.flows, &placement.parts) {
+            Ok(counted) => counted,
+            Err(fault) => {
+                tracing::error!(%fault, "pins failed the check; weights carry all jobs");
+                for plan in made.jobs.values_mut() {
+                    if plan.state == State::Placed {
+                        plan.state = State::Infeasible("pins failed the check".to_owned());
+                    }
+                }
+                return;
+            }
+        };
+        let spine = |place: u32| solved.name(plane.spines()[place as usize]);
+        for parts in placement.parts.chunk_by(|a, b| a.flow == b.flow) {
+            let paths = parts.iter().filter_map(|part| {
+                Some(PinPath {
+                    spine: spine(part.spine)?.clone(),
+                    weight: part.subflows,
+                })
+            });
+            made.pins
+                .insert(self.name(parts[0].flow as usize), paths.collect());
+        }
+        made.certificate = Some(self.certificate(solved, plane, placement, &counted));
+    }
+
+    fn certificate(
+        &self,
+        solved: &Solved,
+        plane: &Plane,
+        placement: &Placement,
+        counted: &Recount,
+    ) -> Certificate {
+        let load =
+            |level: Level| level.subflows as f64 * self.unit_bps as f64 / level.capacity as f64;
+        let leaf = |place: usize| solved.name(plane.leaves()[place]).cloned();
+        let leaves = match placement.bound.tight {
+            Tight::Nothing => Vec::new(),
+            Tight::Sends(one) | Tight::Takes(one) => vec![leaf(one)],
+            Tight::Pair(from, to) => vec![leaf(from), leaf(to)],
+        };
+        let links = counted.tight.iter().flat_map(|(leaf, spine)| {
+            let ends = (
+                plane.leaves()[*leaf as usize],
+                plane.spines()[*spine as usize],
+            );
+            solved.links_between(ends.0, ends.1)
+        });
+        Certificate {
+            max_load: counted.load(self.unit_bps as f64),
+            lower_bound: load(placement.bound.level),
+            bound: placement.bound.tight,
+            leaves: leaves.into_iter().flatten().collect(),
+            tight: links.cloned().collect(),
+            tight_count: counted.tight_count,
+        }
+    }
+
+    /// Leaves out the jobs that cannot be placed.
+    fn leave_out(
+        &self,
+        plane: &Plane,
+        solved: &Solved,
+        infeasible: Infeasible,
+        pinned: &mut BTreeMap<&JobName, &[Sent]>,
+        made: &mut PinPlan,
+    ) {
+        let leaf = |place: usize| {
+            let name = plane.leaves().get(place).and_then(|it| solved.name(*it));
+            name.map_or_else(|| "a leaf".to_owned(), ToString::to_string)
+        };
+        let ends = |flow: &Flow| (flow.from as usize, flow.to as usize);
+        let (why, concerns): (String, Concerns) = match infeasible {
+            Infeasible::NoLink { leaf: place } => (
+                format!("{} has no link that carries traffic", leaf(place)),
+                Box::new(move |flow| ends(flow).0 == place || ends(flow).1 == place),
+            ),
+            Infeasible::NoWay { from, to } => (
+                format!("no spine leads from {} to {}", leaf(from), leaf(to)),
+                Box::new(move |flow| ends(flow) == (from, to)),
+            ),
+            Infeasible::NoFlow { flow } => {
+                let wrong = self.flows.all()[flow];
+                let why = "a host port is at no leaf of the plan".to_owned();
+                (why, Box::new(move |flow| *flow == wrong))
+            }
+            Infeasible::TooMany => {
+                let why = "there are too many flows to place".to_owned();
+                (why, Box::new(|_| true))
+            }
+        };
+        for (flow, (job, _)) in self.flows.all().iter().zip(&self.names) {
+            if concerns(flow) && pinned.remove(*job).is_some() {
+                let plan = made.jobs.get_mut(*job).expect("every job has a plan");
+                plan.state = State::Infeasible(why.clone());
+            }
+        }
+    }
+}
+
+/// Which flows something is about.
+type Concerns = Box<dyn Fn(&Flow) -> bool>;
+
+/// Sub-flows of a NIC that sends at its rate: a flow can be divided into so many parts.
+const SUBFLOWS: u64 = 16;
+/// Of the fastest NIC, where they differ much.
+const SUBFLOWS_MAX: u64 = 256;
+/// Pins of one leaf: a switch chip has some thousands of entries to match flows with.
+const PINS_OF_LEAF_MAX: usize = 2_048;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! What the NICs of a job send to each other over spines, as a share of their rate. Knows collectives; refuses to know links.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weft_proto::v1;
+use weft_weights::demand::{self, Collective, Communicator, Nic};
+
+use crate::fabric::job::Nics;
+use crate::fabric::topology::{HostPort, InvalidFabric, Job, PortName, Role, Topology};
+
+/// What one NIC sends to another, at another leaf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// Sends.
+    pub(super) from: Arc<HostPort>,
+    /// Takes.
+    pub(super) to: Arc<HostPort>,
+    /// Bits per second, while the busiest NIC of the job sends or takes at its rate.
+    pub(super) bps: u64,
+    /// The rate of the NIC that sends.
+    pub(super) nic_bps: u64,
+}
+
+/// Why it is not known what a job sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unresolved {
+    /// What it names is not there, or makes no sense.
+    Unknown(String),
+    /// There may be so many flows.
+    TooMany(usize),
+}
+
+/// Octets by the places of two NICs.
+type Octets = BTreeMap<(u32, u32), u64>;
+
+/// NICs of a job by number, and what they send to each other in each overlap set.
+struct Sums<'a> {
+    job: &'a v1::Job,
+    nics: &'a Nics,
+    ports: Vec<Arc<HostPort>>,
+    numbers: BTreeMap<PortName, u32>,
+    sets: BTreeMap<&'a str, Octets>,
+    /// Pairs so far, at most.
+    pairs: usize,
+}
+
+/// What a job sends, in order of its NICs.
+pub(super) fn by(topology: &Topology, job: &Job) -> Result<Vec<Sent>, Unresolved> {
+    let mut faults = InvalidFabric::default();
+    let nics = Nics::find(topology, &job.declared, "", &mut faults);
+    if !faults.is_empty() {
+        return Err(Unresolved::Unknown(faults.to_string()));
+    }
+    let mut sums = Sums::new(&job.declared, &nics);
+    for group in &job.declared.groups {
+        sums.group(group)?;
+    }
+    for (flow, [from, to]) in job.declared.flows.iter().zip(&nics.flows) {
+        sums.reserve(1)?;
+        let ends = (sums.numbers[&from.name], sums.numbers[&to.name]);
+        sums.add(&flow.overlap_set, ends, flow.octets);
+    }
+    sums.sent(topology)
+}
+
+impl<'a> Sums<'a> {
+    fn new(job: &'a v1::Job, nics: &'a Nics) -> Self {
+        let mut sums = Self {
+            job,
+            nics,
+            ports: Vec::new(),
+            numbers: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            pairs: 0,
+        };
+        for port in nics.ranks.iter().chain(nics.flows.iter().flatten()) {
+            let next = sums.ports.len() as u32;
+            let number = *sums.numbers.entry(port.name.clone()).or_insert(next);
+            if number == next {
+                sums.ports.push(Arc::clone(port));
+            }
+        }
+        sums
+    }
+
+    /// Adds what a group sends, once for each set of ranks that it is.
+    fn group(&mut self, group: &'a v1::CollectiveGroup) -> Result<(), Unresolved> {
+        let count = self.nics.ranks.len();
+        let wrong = |why: String| Unresolved::Unknown(format!("group {}: {why}", group.name));
+        let sets: Vec<Vec<usize>> = if !group.dimension.is_empty() {
+            let layout = self.job.layout.iter();
+            let layout: Vec<(&str, usize)> = layout
+                .map(|it| (it.name.as_str(), it.degree as usize))
+                .collect();
+            let groups = demand::groups(&layout, &group.dimension, count);
+            groups.map_err(|error| wrong(error.to_string()))?
+        } else if group.ranks.is_empty() {
+            vec![(0..count).collect()]
+        } else {
+            vec![group.ranks.iter().map(|rank| *rank as usize).collect()]
+        };
+        let collective = collective(group);
+        for ranks in sets {
+            let communicator = self.communicator(&ranks);
+            let communicator = communicator.map_err(wrong)?;
+            let rails = communicator.rails() as u32;
+            let channels = group.channels.unwrap_or(rails);
+            self.reserve(demand::pairs(&communicator, collective, channels))?;
+            for sent in demand::demands(&communicator, collective, group.octets, channels) {
+                self.add(&group.overlap_set, (sent.from.0, sent.to.0), sent.octets);
+            }
+        }
+        Ok(())
+    }
+
+    fn communicator(&self, ranks: &[usize]) -> Result<Communicator, String> {
+        let mut hosts: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut of_ranks = Vec::with_capacity(ranks.len());
+        for rank in ranks {
+            let port = &self.nics.ranks[*rank];
+            let host = port.host.as_ref().map_or("", |host| host.as_str());
+            let next = hosts.len() as u32;
+            let host = *hosts.entry(host).or_insert(next);
+            of_ranks.push((host, Nic(self.numbers[&port.name])));
+        }
+        let named = |number: u32| {
+            let host = hosts.iter().find(|(_, it)| **it == number);
+            host.map_or("", |(host, _)| host).to_owned()
+        };
+        Communicator::new(&of_ranks).map_err(|error| match error {
+            demand::CommunicatorError::Uneven { node } => format!(
+                "host {} has other ranks or NICs in it than the first one, or NICs with more ranks than others",
+                named(node)
+            ),
+            other => other.to_string(),
+        })
+    }
+
+    /// Refuses what would be too much to hold, before it is made.
+    fn reserve(&mut self, pairs: usize) -> Result<(), Unresolved> {
+        self.pairs = self.pairs.saturating_add(pairs);
+        match self.pairs > MOST {
+            true => Err(Unresolved::TooMany(self.pairs)),
+            false => Ok(()),
+        }
+    }
+
+    fn add(&mut self, set: &'a str, ends: (u32, u32), octets: u64) {
+        let sum = self.sets.entry(set).or_default().entry(ends).or_default();
+        *sum = sum.saturating_add(octets);
+    }
+
+    /// Each pair with the most that it sends in any overlap set.
+    fn sent(self, topology: &Topology) -> Result<Vec<Sent>, Unresolved> {
+        // A NIC whose rate nobody declared sends as fast as the slowest link.
+        let slowest = topology.links().map(|link| link.capacity_bps).min();
+        let rate = |port: &HostPort| port.capacity_bps.or(slowest).unwrap_or(1);
+        let mut most: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        for octets in self.sets.values() {
+            let busiest = busiest(octets, |nic| rate(&self.ports[nic as usize]));
+            for ((from, to), octets) in octets {
+                let bps = busiest.bps_of(*octets);
+                let before = most.entry((*from, *to)).or_default();
+                *before = bps.max(*before);
+            }
+        }
+        let mut all = Vec::new();
+        for ((from, to), bps) in most {
+            let [from, to] = [from, to].map(|nic| &self.ports[nic as usize]);
+            if from.switch == to.switch {
+                continue;
+            }
+            for port in [from, to] {
+                let switch = topology.switch(&port.switch);
+                if switch.is_none_or(|it| it.role != Role::Leaf) {
+                    let why = format!("host port {} is at no leaf", port.name);
+                    return Err(Unresolved::Unknown(why));
+                }
+            }
+            all.push(Sent {
+                from: Arc::clone(from),
+                to: Arc::clone(to),
+                bps,
+                nic_bps: rate(from),
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// The NIC that needs longest: while it sends, or takes, so many octets at its rate, others do the rest of theirs.
+struct Busiest {
+    octets: u128,
+    bps: u64,
+}
+
+impl Busiest {
+    fn bps_of(&self, octets: u64) -> u64 {
+        let bps = u128::from(self.bps) * u128::from(octets) / self.octets.max(1);
+        u64::try_from(bps).unwrap_or(u64::MAX)
+    }
+}
+
+fn busiest(octets: &Octets, rate: impl Fn(u32) -> u64) -> Busiest {
+    let (mut sends, mut takes) = (BTreeMap::new(), BTreeMap::new());
+    for ((from, to), octets) in octets {
+        *sends.entry(*from).or_insert(0_u128) += u128::from(*octets);
+        *takes.entry(*to).or_insert(0_u128) += u128::from(*octets);
+    }
+    let all = sends.into_iter().chain(takes);
+    let all = all.map(|(nic, octets)| Busiest {
+        octets,
+        bps: rate(nic),
+    });
+    let longer = |a: &Busiest, b: &Busiest| {
+        a.octets.saturating_mul(b.bps.into()) > b.octets.saturating_mul(a.bps.into())
+    };
+    let none = Busiest { octets: 1, bps: 0 };
+    all.reduce(|most, next| match longer(&next, &most) {
+        true => next,
+        false => most,
+    })
+    .unwrap_or(none)
+}
+
+fn collective(group: &v1::CollectiveGroup) -> Collective {
+    match (group.collective(), group.algorithm()) {
+        (v1::Collective::AllReduce, v1::CollectiveAlgorithm::DoubleTree) => {
+            Collective::AllReduceDoubleTree
+        }
+        (v1::Collective::AllReduce, v1::CollectiveAlgorithm::Hierarchical) => {
+            Collective::AllReduceHierarchical
+        }
+        // A later release may know more; a ring is what NCCL does most.
+        (v1::Collective::AllReduce | v1::Collective::Unspecified, _) => Collective::AllReduceRing,
+        (v1::Collective::AllGather, _) => Collective::AllGather,
+        (v1::Collective::ReduceScatter, _) => Collective::ReduceScatter,
+        (v1::Collective::AllToAll, _) => Collective::AllToAll,
+        (v1::Collective::Broadcast, _) => Collective::Broadcast,
+        (v1::Collective::Reduce, _) => Collective::Reduce,
+        (v1::Collective::Gather, _) => Collective::Gather,
+        (v1::Collective::Scatter, _) => Collective::Scatter,
+    }
+}
+
+/// Pairs of NICs of one job: more cannot be pinned at the leaves of any fabric that is not much larger than the job.
+pub(super) const MOST: usize = 1 << 19;

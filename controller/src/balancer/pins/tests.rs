@@ -1,0 +1,259 @@
+use weft_proto::v1;
+
+use super::*;
+use crate::balancer::{self, Balancer};
+use crate::fabric::fact::{Fact, Kind};
+use crate::fabric::topology::tests::with_nics;
+
+/// A job of one NIC behind each of so many ports of every leaf, leaf by leaf in turn.
+fn ring(name: &str, leaves: u8, hosts: std::ops::RangeInclusive<u8>) -> v1::Job {
+    let ranks = hosts.flat_map(|host| (1..=leaves).map(move |leaf| (leaf, host)));
+    let nic = |(leaf, host): (u8, u8)| v1::Nic {
+        host_port_name: format!("leaf{leaf}:nic{host}"),
+        ..v1::Nic::default()
+    };
+    v1::Job {
+        name: name.to_owned(),
+        ranks: ranks.map(nic).collect(),
+        groups: vec![v1::CollectiveGroup {
+            name: "gradients".to_owned(),
+            collective: v1::Collective::AllReduce.into(),
+            octets: 1 << 30,
+            ..v1::CollectiveGroup::default()
+        }],
+        ..v1::Job::default()
+    }
+}
+
+/// A fabric with jobs, and what is planned for it.
+struct Bench {
+    topology: Topology,
+    balancer: Balancer,
+    planner: Planner,
+    pins: Pins,
+}
+
+impl Bench {
+    fn new(topology: Topology, jobs: &[v1::Job]) -> Self {
+        let mut bench = Self {
+            topology,
+            balancer: Balancer::default(),
+            planner: Planner::default(),
+            pins: Pins::default(),
+        };
+        jobs.iter().for_each(|job| bench.put(job));
+        bench
+    }
+
+    fn put(&mut self, job: &v1::Job) {
+        self.topology.put(Fact::declared(job).unwrap());
+    }
+
+    fn plan(&mut self) -> Option<Arc<PinPlan>> {
+        let inputs = balancer::Inputs {
+            topology: Arc::new(self.topology.clone()),
+            ..balancer::Inputs::default()
+        };
+        self.balancer.handle(&inputs).unwrap();
+        let inputs = Inputs {
+            topology: self.topology.clone(),
+            pins: self.pins.clone(),
+        };
+        self.planner.handle(self.balancer.plan(), &inputs)
+    }
+
+    /// Plans, and takes the plan as it is; the pins that are others than before.
+    fn adopt(&mut self) -> (Arc<PinPlan>, Vec<PinName>) {
+        let plan = self.plan().unwrap();
+        let moved = plan
+            .pins
+            .iter()
+            .filter(|(name, paths)| self.pins.get(name) != Some(paths));
+        let moved: Vec<_> = moved.map(|(name, _)| name.clone()).collect();
+        let names: Vec<_> = self.pins.iter().map(|(name, _)| name.clone()).collect();
+        names.into_iter().for_each(|name| self.pins.put(name, None));
+        for (name, paths) in &plan.pins {
+            self.pins.put(name.clone(), Some(Arc::clone(paths)));
+        }
+        self.pins.set_revision(plan.adopted + 1);
+        (plan, moved)
+    }
+}
+
+fn state(plan: &PinPlan, job: &str) -> State {
+    plan.jobs[&JobName::from(job)].state.clone()
+}
+
+#[test]
+fn a_ring_at_full_rate_loads_every_uplink_once() {
+    let mut bench = Bench::new(with_nics(4, 4, 4), &[ring("train", 4, 1..=4)]);
+    let (plan, _) = bench.adopt();
+    assert_eq!(state(&plan, "train"), State::Placed);
+    assert_eq!(plan.jobs[&JobName::from("train")].flows, 16);
+    let whole = |paths: &Arc<[PinPath]>| paths.len() == 1 && paths[0].weight == 16;
+    assert!(plan.pins.len() == 16 && plan.pins.values().all(whole));
+    let certificate = plan.certificate.as_ref().unwrap();
+    assert_eq!((certificate.max_load, certificate.lower_bound), (1.0, 1.0));
+    assert_eq!((certificate.tight.len(), certificate.tight_count), (16, 16));
+    assert_eq!(certificate.leaves.len(), 1);
+}
+
+#[test]
+fn what_is_adopted_stays_and_a_dead_link_moves_what_it_carried() {
+    let mut bench = Bench::new(with_nics(4, 4, 4), &[ring("train", 4, 1..=3)]);
+    bench.adopt();
+    let (_, moved) = bench.adopt();
+    assert_eq!(moved, []);
+    // The count of adopted pins alone is another one.
+    assert!(bench.plan().is_some() && bench.plan().is_none());
+
+    bench.topology.set_down("leaf1:eth1--spine1:eth1", true);
+    let over = |bench: &Bench| {
+        let over = bench.pins.iter().filter(|(name, paths)| {
+            let ends = [&name.source, &name.destination];
+            let at = ends.iter().any(|port| port.as_str().starts_with("leaf1:"));
+            at && paths.iter().any(|path| path.spine.as_str() == "spine1")
+        });
+        over.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let carried = over(&bench);
+    assert!((1..=2).contains(&carried.len()), "{carried:?}");
+    let (plan, moved) = bench.adopt();
+    assert_eq!(moved, carried);
+    assert_eq!(over(&bench), []);
+    assert_eq!(state(&plan, "train"), State::Placed);
+    // A leader that never planned before plans the same.
+    let mut another = Bench::new(bench.topology.clone(), &[]);
+    another.pins = bench.pins.clone();
+    let (_, moved) = another.adopt();
+    assert_eq!(moved, []);
+}
+
+#[test]
+fn another_job_moves_nothing_that_fits() {
+    let mut bench = Bench::new(with_nics(4, 4, 4), &[ring("first", 4, 1..=2)]);
+    bench.adopt();
+    bench.put(&ring("second", 4, 3..=3));
+    let (plan, moved) = bench.adopt();
+    assert!(moved.iter().all(|name| name.job.as_str() == "second"));
+    assert_eq!(plan.certificate.as_ref().unwrap().max_load, 1.0);
+    bench.topology.remove(Kind::Job, "first");
+    let (plan, moved) = bench.adopt();
+    assert_eq!((plan.pins.len(), moved), (4, Vec::new()));
+}
+
+#[test]
+fn jobs_that_cannot_be_pinned_say_why_and_stand_in_nobodys_way() {
+    let mut silent = ring("silent", 4, 4..=4);
+    silent.groups.clear();
+    let mut below = ring("below", 1, 3..=3);
+    below.ranks.push(v1::Nic {
+        host_port_name: "leaf1:tenant3".to_owned(),
+        ..v1::Nic::default()
+    });
+    let jobs = [ring("cut", 2, 1..=1), silent, below, ring("lost", 4, 2..=2)];
+    let mut bench = Bench::new(with_nics(4, 2, 4), &jobs);
+    let mut right = ring("right", 4, 3..=3);
+    right.ranks.remove(0);
+    right.ranks.remove(0);
+    bench.put(&right);
+    bench.topology.remove(Kind::HostPort, "leaf3:nic2");
+    for link in ["leaf1:eth1--spine1:eth1", "leaf2:eth2--spine2:eth2"] {
+        bench.topology.set_down(link, true);
+    }
+    let (plan, _) = bench.adopt();
+    assert_eq!(state(&plan, "silent"), State::NoFlows);
+    assert_eq!(state(&plan, "below"), State::NoFlows);
+    let why = "ranks[2]: no host port is named \"leaf3:nic2\"";
+    assert_eq!(state(&plan, "lost"), State::Unresolved(why.to_owned()));
+    let why = "no spine leads from leaf1 to leaf2";
+    assert_eq!(state(&plan, "cut"), State::Infeasible(why.to_owned()));
+    assert_eq!(state(&plan, "right"), State::Placed);
+    assert_eq!(plan.pins.len(), 2);
+}
+
+#[test]
+fn what_has_too_many_flows_is_left_to_weights() {
+    let mut all = ring("all", 4, 1..=4);
+    all.groups[0].collective = v1::Collective::AllToAll.into();
+    let mut bench = Bench::new(with_nics(4, 4, 4), &[all]);
+    // Each NIC sends to the NICs of all others, which are at three other leaves.
+    let (plan, _) = bench.adopt();
+    assert_eq!(
+        (state(&plan, "all"), plan.pins.len()),
+        (State::Placed, 16 * 12)
+    );
+
+    let mut wide = ring("wide", 200, 1..=12);
+    wide.groups[0].collective = v1::Collective::AllToAll.into();
+    let mut bench = Bench::new(with_nics(200, 2, 12), &[wide, ring("ring", 200, 1..=1)]);
+    bench.topology.remove(Kind::Job, "ring");
+    let (plan, _) = bench.adopt();
+    let why = "it may have 5757600 flows, at most 524288 are pinned";
+    assert_eq!(state(&plan, "wide"), State::Weighted(why.to_owned()));
+
+    let mut some = ring("some", 40, 1..=12);
+    some.groups[0].collective = v1::Collective::AllToAll.into();
+    let mut bench = Bench::new(with_nics(40, 2, 13), &[some, ring("ring", 40, 13..=13)]);
+    let (plan, _) = bench.adopt();
+    let why = "leaf1 would have 5617 pins, at most 2048";
+    assert_eq!(state(&plan, "some"), State::Weighted(why.to_owned()));
+    assert_eq!(state(&plan, "ring"), State::Placed);
+}
+
+#[test]
+fn sets_that_do_not_overlap_count_with_the_larger_one() {
+    let two = |overlap: &str| {
+        let mut job = ring("train", 2, 1..=1);
+        let mut second = job.groups[0].clone();
+        second.name = "parameters".to_owned();
+        second.overlap_set = overlap.to_owned();
+        // As much again the other way around.
+        second.ranks = vec![1, 0];
+        job.groups[0].ranks = vec![0, 1];
+        job.groups.push(second);
+        let mut bench = Bench::new(with_nics(2, 2, 1), &[job]);
+        let (plan, _) = bench.adopt();
+        let weights = plan
+            .pins
+            .values()
+            .flat_map(|paths| paths.iter().map(|path| path.weight));
+        weights.sum::<u32>()
+    };
+    // Each NIC sends at its rate to the other one in both cases.
+    assert_eq!((two(""), two("later")), (32, 32));
+}
+
+#[test]
+fn a_nic_that_is_slower_sends_less() {
+    let topology = with_nics(2, 2, 2);
+    let port = |name: &str, bps: u64| {
+        let Some(Fact::HostPort(port)) = topology.fact(Kind::HostPort, name) else {
+            panic!("no port {name}");
+        };
+        let capacity_bps = Some(bps);
+        let port = crate::fabric::fact::HostPort {
+            capacity_bps,
+            ..(*port).clone()
+        };
+        Fact::HostPort(Arc::new(port))
+    };
+    let mut slow = topology.clone();
+    slow.put(port("leaf1:nic2", 50_000_000_000));
+    slow.put(port("leaf2:nic2", 50_000_000_000));
+    let jobs = [ring("fast", 2, 1..=1), ring("slow", 2, 2..=2)];
+    let mut bench = Bench::new(slow, &jobs);
+    let (plan, _) = bench.adopt();
+    let weights = |job: &str| {
+        let own = plan
+            .pins
+            .iter()
+            .filter(|(name, _)| name.job.as_str() == job);
+        own.flat_map(|(_, paths)| paths.iter().map(|path| path.weight))
+            .max()
+    };
+    assert_eq!((weights("fast"), weights("slow")), (Some(32), Some(16)));
+    // Divided they would load each link by three quarters, and be no faster.
+    let certificate = plan.certificate.as_ref().unwrap();
+    assert_eq!((certificate.max_load, certificate.lower_bound), (1.0, 0.75));
+}

@@ -1,0 +1,446 @@
+//! A job as it is declared, and what it must be for anybody to declare it. It refuses to know the fabric that it runs on.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use prost::Message;
+use weft_proto::v1;
+
+use super::limits::{is_name, labels, name, not_a_name};
+use super::{Fact, InvalidFabric, JobName, Kind, Resource, below};
+
+/// A job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Unique.
+    pub name: JobName,
+    /// As it was declared, without what is made of that: neither etag nor ttl.
+    pub declared: v1::Job,
+}
+
+// A job has no field that differs from itself.
+impl Eq for Job {}
+
+impl Job {
+    /// Seconds since 1970 at which it counts as ended; None: never.
+    pub fn expires(&self) -> Option<i64> {
+        self.declared.expire_time.map(|time| time.seconds)
+    }
+
+    /// Whether it names the same of the fabric, and does the same, as another one: all but its lease and its labels.
+    pub fn names_same(&self, other: &Self) -> bool {
+        let bare = |job: &Self| v1::Job {
+            expire_time: None,
+            labels: super::Labels::new(),
+            ..job.declared.clone()
+        };
+        bare(self) == bare(other)
+    }
+}
+
+impl Resource for v1::Job {
+    const KIND: Kind = Kind::Job;
+    const MESSAGE: &'static str = "weft.v1.Job";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn etag(&self) -> &str {
+        &self.etag
+    }
+
+    fn check(&self, field: &str, faults: &mut InvalidFabric) {
+        check(self, field, faults);
+    }
+
+    fn read(&self, _: &str, _: &mut InvalidFabric) -> Fact {
+        Fact::Job(Arc::new(Job {
+            name: self.name.as_str().into(),
+            declared: Self {
+                etag: String::new(),
+                ttl: None,
+                ..self.clone()
+            },
+        }))
+    }
+
+    fn of(fact: &Fact) -> Option<Self> {
+        let Fact::Job(job) = fact else {
+            return None;
+        };
+        Some(Self {
+            etag: fact.etag(),
+            ..job.declared.clone()
+        })
+    }
+}
+
+fn check(job: &v1::Job, field: &str, faults: &mut InvalidFabric) {
+    name(&job.name, field, faults);
+    let octets = job.encoded_len();
+    if octets > OCTETS_MAX {
+        let reason = format!("{octets} octets, at most {OCTETS_MAX}");
+        faults.fault(field, reason);
+        return;
+    }
+    if let Some(time) = &job.expire_time
+        && !(0..=SECONDS_MAX).contains(&time.seconds)
+    {
+        faults.fault(below(field, "expire_time"), "not a time after 1970");
+    }
+    let counts = [
+        ("ranks", job.ranks.len(), RANKS_MAX),
+        ("groups", job.groups.len(), GROUPS_MAX),
+        ("flows", job.flows.len(), FLOWS_MAX),
+    ];
+    for (part, count, most) in counts {
+        if count > most {
+            let reason = format!("{count} entries, at most {most}");
+            faults.fault(below(field, part), reason);
+        }
+    }
+    hosts(job, field, faults);
+    for (at, rank) in job.ranks.iter().enumerate() {
+        nic(rank, &below(field, &format!("ranks[{at}]")), faults);
+    }
+    layout(job, field, faults);
+    for (at, group) in job.groups.iter().enumerate() {
+        let field = below(field, &format!("groups[{at}]"));
+        check_group(job, group, &field, faults);
+        let before = job.groups[..at].iter();
+        if before.clone().any(|other| other.name == group.name) && !group.name.is_empty() {
+            let reason = format!("a second group named {:?}", group.name);
+            faults.fault(below(&field, "name"), reason);
+        }
+    }
+    for (at, flow) in job.flows.iter().enumerate() {
+        check_flow(flow, &below(field, &format!("flows[{at}]")), faults);
+    }
+    labels(&job.labels, field, faults);
+}
+
+fn hosts(job: &v1::Job, field: &str, faults: &mut InvalidFabric) {
+    let mut seen = BTreeSet::new();
+    for (at, host) in job.host_names.iter().enumerate() {
+        if !seen.insert(host.as_str()) {
+            let reason = format!("{host:?} stands there twice");
+            faults.fault(below(field, &format!("host_names[{at}]")), reason);
+        }
+    }
+}
+
+/// One way to name a NIC, and not two.
+fn nic(nic: &v1::Nic, field: &str, faults: &mut InvalidFabric) {
+    match (nic.host_port_name.as_str(), nic.address.as_str()) {
+        ("", "") => faults.fault(field, "neither host_port_name nor address"),
+        ("", address) if address.parse::<IpAddr>().is_err() => {
+            let reason = format!("{address:?} is not an IP address");
+            faults.fault(below(field, "address"), reason);
+        }
+        ("", _) => {}
+        (_, "") if nic.vni.is_none() => {}
+        (_, "") => faults.fault(below(field, "vni"), "host_port_name says which NIC it is"),
+        (_, _) => faults.fault(
+            below(field, "address"),
+            "host_port_name says which NIC it is",
+        ),
+    }
+}
+
+fn layout(job: &v1::Job, field: &str, faults: &mut InvalidFabric) {
+    let mut seen = BTreeSet::new();
+    let mut product: u64 = 1;
+    for (at, dimension) in job.layout.iter().enumerate() {
+        let field = below(field, &format!("layout[{at}]"));
+        let text = dimension.name.as_str();
+        if !is_name(text) {
+            faults.fault(below(&field, "name"), not_a_name(text));
+        } else if !seen.insert(text) {
+            let reason = format!("a second dimension named {text:?}");
+            faults.fault(below(&field, "name"), reason);
+        }
+        if dimension.degree == 0 {
+            faults.fault(below(&field, "degree"), "missing, or 0");
+        }
+        product = product.saturating_mul(dimension.degree.into());
+    }
+    // Without ranks only the fabric says how many there are.
+    let ranks = job.ranks.len() as u64;
+    if !job.layout.is_empty() && ranks > 0 && product != ranks {
+        let reason = format!("the degrees multiply to {product}, and there are {ranks} ranks");
+        faults.fault(below(field, "layout"), reason);
+    }
+}
+
+fn check_group(
+    job: &v1::Job,
+    group: &v1::CollectiveGroup,
+    field: &str,
+    faults: &mut InvalidFabric,
+) {
+    name(&group.name, field, faults);
+    let collective = v1::Collective::try_from(group.collective).ok();
+    let collective = collective.filter(|it| *it != v1::Collective::Unspecified);
+    if collective.is_none() {
+        faults.fault(below(field, "collective"), "not a collective");
+    }
+    match v1::CollectiveAlgorithm::try_from(group.algorithm) {
+        Ok(v1::CollectiveAlgorithm::Unspecified) => {}
+        Ok(_) if collective == Some(v1::Collective::AllReduce) => {}
+        Ok(_) => faults.fault(below(field, "algorithm"), "only an all-reduce has a choice"),
+        Err(_) => faults.fault(below(field, "algorithm"), "not an algorithm"),
+    }
+    if group.octets == 0 {
+        faults.fault(below(field, "octets"), "missing, or 0");
+    }
+    within(group.channels, "channels", CHANNELS_MAX, field, faults);
+    within(
+        group.queue_pairs,
+        "queue_pairs",
+        QUEUE_PAIRS_MAX,
+        field,
+        faults,
+    );
+    if !group.dimension.is_empty() {
+        if !job.layout.iter().any(|it| it.name == group.dimension) {
+            let reason = format!("the layout has no dimension {:?}", group.dimension);
+            faults.fault(below(field, "dimension"), reason);
+        }
+        if !group.ranks.is_empty() {
+            faults.fault(below(field, "ranks"), "a dimension is named too");
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (at, rank) in group.ranks.iter().enumerate() {
+        if !seen.insert(rank) {
+            let reason = format!("{rank} stands there twice");
+            faults.fault(below(field, &format!("ranks[{at}]")), reason);
+        }
+    }
+}
+
+fn check_flow(flow: &v1::JobFlow, field: &str, faults: &mut InvalidFabric) {
+    for (part, end) in [("source", &flow.source), ("destination", &flow.destination)] {
+        let field = below(field, part);
+        match end {
+            Some(end) => nic(end, &field, faults),
+            None => faults.fault(field, "missing"),
+        }
+    }
+    if flow.octets == 0 {
+        faults.fault(below(field, "octets"), "missing, or 0");
+    }
+    within(
+        flow.queue_pairs,
+        "queue_pairs",
+        QUEUE_PAIRS_MAX,
+        field,
+        faults,
+    );
+}
+
+fn within(value: Option<u32>, part: &str, most: u32, field: &str, faults: &mut InvalidFabric) {
+    if let Some(value) = value
+        && !(1..=most).contains(&value)
+    {
+        let reason = format!("{value} is not 1 to {most}");
+        faults.fault(below(field, part), reason);
+    }
+}
+
+/// A job is a log entry, and every replica holds all of them.
+const OCTETS_MAX: usize = 1 << 20;
+/// The end of 9999, the last that a Timestamp can have.
+const SECONDS_MAX: i64 = 253_402_300_799;
+/// More than one job has had NICs.
+const RANKS_MAX: usize = 65_536;
+/// One for each kind of parallelism and size is some dozen.
+const GROUPS_MAX: usize = 1_000;
+/// As many as ranks: more are a collective.
+const FLOWS_MAX: usize = 65_536;
+/// NCCL's own limit.
+const CHANNELS_MAX: u32 = 64;
+/// NCCL_IB_QPS_PER_CONNECTION goes so far.
+const QUEUE_PAIRS_MAX: u32 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> v1::Job {
+        let rank = |rank: u32| v1::Nic {
+            host_port_name: format!("leaf1:eth{rank}"),
+            ..v1::Nic::default()
+        };
+        v1::Job {
+            name: "train".to_owned(),
+            ranks: (0..4).map(rank).collect(),
+            layout: [("tp", 2), ("dp", 2)]
+                .map(|(name, degree)| v1::LayoutDimension {
+                    name: name.to_owned(),
+                    degree,
+                })
+                .into(),
+            groups: vec![v1::CollectiveGroup {
+                name: "gradients".to_owned(),
+                collective: v1::Collective::AllReduce.into(),
+                dimension: "dp".to_owned(),
+                octets: 1 << 30,
+                ..v1::CollectiveGroup::default()
+            }],
+            flows: vec![v1::JobFlow {
+                source: Some(rank(0)),
+                destination: Some(v1::Nic {
+                    address: "192.0.2.1".to_owned(),
+                    vni: Some(100),
+                    ..v1::Nic::default()
+                }),
+                octets: 1,
+                ..v1::JobFlow::default()
+            }],
+            ..v1::Job::default()
+        }
+    }
+
+    fn faults(edit: fn(&mut v1::Job)) -> Vec<String> {
+        let (mut job, mut faults) = (job(), InvalidFabric::default());
+        edit(&mut job);
+        job.check("", &mut faults);
+        faults.faults.iter().map(ToString::to_string).collect()
+    }
+
+    type Edit = fn(&mut v1::Job);
+
+    const TABLE: &[(Edit, &str)] = &[
+        (
+            |job| job.name = "a b".to_owned(),
+            "name: \"a b\" is not a name of letters, digits, '.', '_' and single '-'",
+        ),
+        (
+            |job| job.host_names = vec!["h1".to_owned(), "h1".to_owned()],
+            "host_names[1]: \"h1\" stands there twice",
+        ),
+        (
+            |job| {
+                job.expire_time = Some(prost_types::Timestamp {
+                    seconds: -1,
+                    nanos: 0,
+                })
+            },
+            "expire_time: not a time after 1970",
+        ),
+        (
+            |job| job.ranks[2] = v1::Nic::default(),
+            "ranks[2]: neither host_port_name nor address",
+        ),
+        (
+            |job| job.ranks[2].vni = Some(1),
+            "ranks[2].vni: host_port_name says which NIC it is",
+        ),
+        (
+            |job| job.ranks[2].address = "192.0.2.1".to_owned(),
+            "ranks[2].address: host_port_name says which NIC it is",
+        ),
+        (
+            |job| job.flows[0].destination.as_mut().unwrap().address = "nic".to_owned(),
+            "flows[0].destination.address: \"nic\" is not an IP address",
+        ),
+        (|job| job.flows[0].source = None, "flows[0].source: missing"),
+        (
+            |job| job.flows[0].octets = 0,
+            "flows[0].octets: missing, or 0",
+        ),
+        (
+            |job| job.flows[0].queue_pairs = Some(129),
+            "flows[0].queue_pairs: 129 is not 1 to 128",
+        ),
+        (
+            |job| job.layout[0].degree = 3,
+            "layout: the degrees multiply to 6, and there are 4 ranks",
+        ),
+        (
+            |job| {
+                job.layout[0].degree = u32::MAX;
+                job.layout[1].degree = u32::MAX;
+            },
+            "layout: the degrees multiply to 18446744065119617025, and there are 4 ranks",
+        ),
+        (
+            |job| job.layout[1].name = "tp".to_owned(),
+            "layout[1].name: a second dimension named \"tp\"",
+        ),
+        (
+            |job| job.groups[0].dimension = "pp".to_owned(),
+            "groups[0].dimension: the layout has no dimension \"pp\"",
+        ),
+        (
+            |job| job.groups[0].ranks = vec![1],
+            "groups[0].ranks: a dimension is named too",
+        ),
+        (
+            |job| {
+                job.groups[0].dimension.clear();
+                job.groups[0].ranks = vec![1, 1];
+            },
+            "groups[0].ranks[1]: 1 stands there twice",
+        ),
+        (
+            |job| job.groups[0].collective = 0,
+            "groups[0].collective: not a collective",
+        ),
+        (
+            |job| {
+                job.groups[0].collective = v1::Collective::AllGather.into();
+                job.groups[0].algorithm = v1::CollectiveAlgorithm::DoubleTree.into();
+            },
+            "groups[0].algorithm: only an all-reduce has a choice",
+        ),
+        (
+            |job| job.groups[0].octets = 0,
+            "groups[0].octets: missing, or 0",
+        ),
+        (
+            |job| job.groups[0].channels = Some(65),
+            "groups[0].channels: 65 is not 1 to 64",
+        ),
+        (
+            |job| job.groups.push(job.groups[0].clone()),
+            "groups[1].name: a second group named \"gradients\"",
+        ),
+        (
+            |job| job.labels = [("x".to_owned(), "y".repeat(257))].into(),
+            "labels[\"x\"]: 257 octets, at most 256",
+        ),
+    ];
+
+    #[test]
+    fn each_fault_names_the_field_and_the_reason() {
+        assert_eq!(faults(|_| ()), Vec::<String>::new());
+        for (edit, fault) in TABLE {
+            assert_eq!(faults(*edit)[0], *fault);
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_too_long_is_not_looked_at() {
+        let said = faults(|job| job.host_names = vec!["x".repeat(1 << 10); 1 << 10]);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].ends_with("octets, at most 1048576"), "{}", said[0]);
+    }
+
+    #[test]
+    fn what_is_made_of_a_job_is_not_stored() {
+        let message = v1::Job {
+            etag: "x".to_owned(),
+            ttl: Some(prost_types::Duration::default()),
+            ..job()
+        };
+        let fact = Fact::declared(&message).unwrap();
+        let read = Fact::decode(Kind::Job, &fact.encode()).unwrap();
+        assert_eq!(fact, read);
+        let said = v1::Job::of(&read).unwrap();
+        assert_eq!((said.ttl, said.etag), (None, fact.etag()));
+    }
+}

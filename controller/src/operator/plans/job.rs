@@ -1,0 +1,207 @@
+//! What is planned for jobs, as rows: how far each plan came, and where the flows go. Knows no call.
+
+use std::sync::Arc;
+
+use tonic::Status;
+use weft_proto::v1 as proto;
+use weft_weights::pin::Tight;
+
+use super::super::page::{self, Page};
+use super::super::{look, refusal};
+use crate::balancer::pins::{Certificate, PinPlan, State};
+use crate::fabric::fact::{InvalidFabric, Job};
+use crate::fabric::pin::{PinName, PinPath, Pins};
+use crate::fabric::topology::Topology;
+use crate::speaker::Shared;
+
+/// What is agreed of jobs, with everything that was agreed before the call.
+pub(super) struct Agreed {
+    pub(super) topology: Topology,
+    pub(super) pins: Pins,
+    /// Up to where it is.
+    pub(super) index: u64,
+}
+
+impl Agreed {
+    pub(super) async fn look(shared: &Shared) -> Result<Self, Status> {
+        let index = shared.consensus.read_index().await;
+        let index = index.ok_or_else(refusal::no_majority_to_read)?;
+        let look = look::at(shared, index, |reflector| {
+            let control = reflector.control();
+            let topology = control.declared.topology().clone();
+            (topology, control.pins.clone(), reflector.index())
+        });
+        let (topology, pins, applied) = look.await?;
+        Ok(Self {
+            topology,
+            pins,
+            index: applied.max(index),
+        })
+    }
+
+    /// The job of this name.
+    pub(super) fn job(&self, name: &str) -> Result<&Arc<Job>, Status> {
+        let job = self.topology.job(&name.into());
+        job.ok_or_else(|| refusal::missing("job_name", "job", name))
+    }
+}
+
+/// Jobs behind one of them, with their plans.
+pub(super) fn page(
+    agreed: &Agreed,
+    plan: &PinPlan,
+    after: Option<&str>,
+    size: usize,
+) -> (Vec<proto::JobPlan>, String) {
+    let behind = |job: &&Arc<Job>| after.is_none_or(|after| job.name.as_str() > after);
+    let jobs = agreed.topology.jobs().filter(behind);
+    let page = Page::of(size, jobs.map(|job| row(job, plan, &agreed.pins)));
+    let next = page.next(JOB_PLANS, |last| last.job_name.clone());
+    (page.rows, next)
+}
+
+/// How far the plan of a job came.
+pub(super) fn row(job: &Arc<Job>, plan: &PinPlan, pins: &Pins) -> proto::JobPlan {
+    // A plan of what the job was before says nothing of it.
+    let planned = plan.topology.job(&job.name);
+    let planned = planned.filter(|it| Arc::ptr_eq(it, job) || it == &job);
+    let own = planned.and_then(|_| plan.jobs.get(&job.name));
+    let pinned = planned.map_or(0, |_| pinned(job, plan, pins));
+    let flows = own.map_or(0, |own| own.flows);
+    let (state, reason) = match own.map(|own| &own.state) {
+        None => (
+            proto::JobPlanState::Pending,
+            "it is not planned yet".to_owned(),
+        ),
+        Some(State::NoFlows) => {
+            let why = "nothing that it sends crosses a spine, as far as anybody said".to_owned();
+            (proto::JobPlanState::NoFlows, why)
+        }
+        Some(State::Placed) if pinned == flows => (proto::JobPlanState::Pinned, String::new()),
+        Some(State::Placed) => {
+            let why = format!("{pinned} of {flows} flows have the pins that are planned");
+            (proto::JobPlanState::Pending, why)
+        }
+        Some(State::Weighted(why)) => (proto::JobPlanState::Weighted, why.clone()),
+        Some(State::Unresolved(why)) => (proto::JobPlanState::Unresolved, why.clone()),
+        Some(State::Infeasible(why)) => (proto::JobPlanState::Infeasible, why.clone()),
+    };
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    proto::JobPlan {
+        job_name: job.name.to_string(),
+        state: state.into(),
+        reason,
+        flow_count: count(flows),
+        pinned_flow_count: count(pinned),
+    }
+}
+
+/// Flows of a job whose adopted pins are as planned.
+fn pinned(job: &Job, plan: &PinPlan, pins: &Pins) -> usize {
+    let own = plan.pins.range(first(job.name.as_str())..);
+    let own = own.take_while(|(name, _)| name.job == job.name);
+    own.filter(|(name, paths)| pins.get(name) == Some(paths))
+        .count()
+}
+
+/// Comes before every pin of a job.
+fn first(job: &str) -> PinName {
+    PinName {
+        job: job.into(),
+        source: "".into(),
+        destination: "".into(),
+    }
+}
+
+/// How good the pins are.
+pub(super) fn certificate(of: &Certificate) -> proto::PinCertificate {
+    let kind = match of.bound {
+        Tight::Nothing => proto::BoundKind::Unspecified,
+        Tight::Sends(_) => proto::BoundKind::LeafSends,
+        Tight::Takes(_) => proto::BoundKind::LeafTakes,
+        Tight::Pair(..) => proto::BoundKind::LeafPair,
+    };
+    proto::PinCertificate {
+        max_load: of.max_load,
+        lower_bound: of.lower_bound,
+        bound_kind: kind.into(),
+        bound_leaf_names: of.leaves.iter().map(ToString::to_string).collect(),
+        tight_link_names: of.tight.iter().map(ToString::to_string).collect(),
+        tight_link_count: u32::try_from(of.tight_count).unwrap_or(u32::MAX),
+    }
+}
+
+/// Which pins a page is asked for.
+pub(super) struct Asked {
+    list: String,
+    job: Option<String>,
+    after: Option<PinName>,
+    size: usize,
+}
+
+impl Asked {
+    pub(super) fn read(request: &proto::ListPinsRequest) -> Result<Self, Status> {
+        let job = request.job_name.clone();
+        let list = match &job {
+            Some(job) => format!("pins?job={job}"),
+            None => "pins".to_owned(),
+        };
+        let mut faults = InvalidFabric::default();
+        let after = page::after_read(&list, &request.page_token, place, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
+        Ok(Self {
+            list,
+            job,
+            after,
+            size,
+        })
+    }
+
+    /// The adopted pins of the page, and the token of the next one.
+    pub(super) fn page(&self, agreed: &Agreed) -> Result<(Vec<proto::Pin>, String), Status> {
+        if let Some(job) = &self.job {
+            agreed.job(job)?;
+        }
+        let wanted = |name: &PinName| self.job.as_ref().is_none_or(|job| name.job.as_str() == job);
+        let before = || first(self.job.as_deref().unwrap_or_default());
+        let pins = agreed.pins.after(self.after.clone().unwrap_or_else(before));
+        let pins = pins.take_while(|(name, _)| wanted(name));
+        let page = Page::of(self.size, pins.map(|(name, paths)| pin(name, paths)));
+        let next = page.next(&self.list, |last| {
+            let ends = (
+                &last.source_host_port_name,
+                &last.destination_host_port_name,
+            );
+            format!("{} {} {}", last.job_name, ends.0, ends.1)
+        });
+        Ok((page.rows, next))
+    }
+}
+
+/// The place of a pin in the list, in words: no name has a space.
+fn place(text: &str) -> Option<PinName> {
+    let mut parts = text.split(' ');
+    let [job, source, destination] = [parts.next()?, parts.next()?, parts.next()?];
+    parts.next().is_none().then(|| PinName {
+        job: job.into(),
+        source: source.into(),
+        destination: destination.into(),
+    })
+}
+
+fn pin(name: &PinName, paths: &[PinPath]) -> proto::Pin {
+    let paths = paths.iter().map(|path| proto::PinPath {
+        spine_name: path.spine.to_string(),
+        weight: path.weight,
+    });
+    proto::Pin {
+        job_name: name.job.to_string(),
+        source_host_port_name: name.source.to_string(),
+        destination_host_port_name: name.destination.to_string(),
+        paths: paths.collect(),
+    }
+}
+
+/// The list of plans of jobs.
+pub(super) const JOB_PLANS: &str = "job_plans";
