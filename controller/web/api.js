@@ -27,18 +27,18 @@ export async function get(path, parameters) {
   }
 }
 
-/** Every page of a list: `most` items at most, and no page after one that is `enough`. */
+/** Every page of a list: `most` items at most, and no page after one that is `enough`. `first` is the answer that began it. */
 export async function list(path, field, parameters = {}, most = Infinity, enough = () => false) {
   const found = [];
   let token = "";
-  let header;
+  let first;
   do {
     const page = await get(path, { ...parameters, page_token: token });
-    header ??= page.header;
+    first ??= page;
     found.push(...page[field]);
     token = page.next_page_token;
   } while (token && found.length < most && !enough(found));
-  return { found, header, more: Boolean(token) };
+  return { found, first, header: first.header, more: Boolean(token) };
 }
 
 /** The plan of a leaf. A long one comes in several parts, and not as a single answer. */
@@ -78,7 +78,7 @@ export function watch({ heard, state, begun }) {
   const open = () => {
     close();
     if (document.hidden) return;
-    const kinds = ["SWITCH", "LINK"].map((it) => `&kinds=RESOURCE_KIND_${it}`).join("");
+    const kinds = ["SWITCH", "LINK", "JOB"].map((it) => `&kinds=RESOURCE_KIND_${it}`).join("");
     const after = revision === undefined ? "" : `&after_revision=${revision}`;
     source = new EventSource(`/v1/watch?progress_interval=4s&peers=${kinds}${after}`);
     const alive = () => {

@@ -7,11 +7,12 @@ import { peer, peers } from "./peers.js";
 import { glass } from "./glass.js";
 import { map } from "./map.js";
 import { plan } from "./plan.js";
+import { job, jobs } from "./jobs.js";
 import { vni, vnis } from "./vnis.js";
 
 const VIEWS = [
   ["status", "Status"], ["peers", "Peers"], ["glass", "Looking glass"],
-  ["map", "Map"], ["plan", "Plan"], ["vnis", "VNIs"],
+  ["map", "Map"], ["plan", "Plan"], ["jobs", "Jobs"], ["vnis", "VNIs"],
 ];
 
 const model = empty();
@@ -43,6 +44,7 @@ function shown() {
     case "glass": return glass(page, name);
     case "map": return map(page);
     case "plan": return plan(page, name);
+    case "jobs": return name ? job(page, name) : jobs(page);
     case "vnis": return name ? vni(page, name) : vnis(page);
     default: return status(page);
   }
@@ -219,7 +221,9 @@ document.getElementById("app").replaceChildren();
 watch({
   begun: () => { gathering = begunSnapshot(); },
   heard: (answer) => {
-    if (follow(model, answer, gathering)) {
+    const told = follow(model, answer, gathering);
+    if (told.declared) page.stale("job");
+    if (told.fabric) {
       page.stale("plan");
       if (!answer.snapshot) {
         model.unsettled = true;

@@ -1,7 +1,7 @@
 // The fabric as a picture: tiers, links with capacity and share of the plan, what is down.
 import { html, nothing, svg } from "./lit-html.js";
 import { list } from "./api.js";
-import { asked, facts, folded, foreign, link as to, table, toSwitch } from "./parts.js";
+import { asked, facts, folded, foreign, labels, link as to, table, toSwitch } from "./parts.js";
 import { SMALL_MAX, byName, carries, percent, rate, silent } from "./model.js";
 
 /** Which tier a switch is drawn in: 0 is nearest to the hosts. */
@@ -116,11 +116,6 @@ function drawnSwitch({ it, x, y, width, height, named }, chosen, dead) {
 
 /** What an operator set, and what becomes of it as far as a plan tells. */
 const state = (it, share) => it.admin_state === "ADMIN_STATE_DOWN" ? "set down" : share === 0 ? "carries nothing" : share ? "up" : "set up";
-
-const labels = (it) => {
-  const pairs = Object.entries(it.labels ?? {}).map(([key, value]) => `${key}=${value}`);
-  return pairs.length ? foreign(pairs.join(" ")) : "";
-};
 
 const shareOf = (model, it) => {
   const share = carries(model, it);

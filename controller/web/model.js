@@ -15,7 +15,7 @@ export function empty() {
 }
 
 /** What the watch tells of declared resources. */
-const declared = () => ({ switches: new Map(), links: new Map() });
+const declared = () => ({ switches: new Map(), links: new Map(), jobs: new Map() });
 
 /** What the parts of snapshots told so far. */
 export const begunSnapshot = () => ({ declared: declared(), peerChanges: [] });
@@ -23,6 +23,7 @@ export const begunSnapshot = () => ({ declared: declared(), peerChanges: [] });
 const KINDS = {
   RESOURCE_KIND_SWITCH: ["switches", "switch_resource"],
   RESOURCE_KIND_LINK: ["links", "link_resource"],
+  RESOURCE_KIND_JOB: ["jobs", "job_resource"],
 };
 
 /** What a peer is called at this replica. */
@@ -46,7 +47,7 @@ function followPeers(model, answer, gathering) {
   model.peerNews += 1;
 }
 
-/** Takes an answer of the watch; whether it tells of declared resources. */
+/** Takes an answer of the watch; whether it tells of declared resources, and of the fabric among them. */
 export function follow(model, answer, gathering) {
   if (answer.peer_snapshot || answer.peer_changes?.length) followPeers(model, answer, gathering);
   const changes = answer.changes ?? [];
@@ -66,7 +67,7 @@ export function follow(model, answer, gathering) {
     model.header = answer.header;
     model.heard = true;
   }
-  return changes.length > 0 || answer.snapshot;
+  return { declared: answer.snapshot || changes.length > 0, fabric: answer.snapshot || changes.some((it) => it.kind !== "RESOURCE_KIND_JOB") };
 }
 
 const SEVERITIES = { bad: 0, warn: 1 };
@@ -218,21 +219,33 @@ export const naturally = new Intl.Collator("en", { numeric: true }).compare;
 export const byInterface = (a, b) => naturally(a.interface_name, b.interface_name);
 export const byName = (a, b) => naturally(a.name, b.name);
 
-/** 400000000000 as "400 Gb/s". */
-export function rate(bps) {
-  const units = ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"];
+function scaled(number, step, units) {
   let at = 0;
-  while (bps >= 1000 && at < units.length - 1) {
-    bps /= 1000;
+  while (number >= step && at < units.length - 1) {
+    number /= step;
     at += 1;
   }
-  return `${Number(bps.toFixed(bps < 10 ? 1 : 0))} ${units[at]}`;
+  return `${Number(number.toFixed(number < 10 ? 1 : 0))} ${units[at]}`;
 }
 
-/** How long ago a time was, by the clock of the replica that answered. */
-export function ago(time, header) {
-  if (!time) return "";
-  const seconds = Math.max(0, Math.round((Date.parse(header?.answer_time ?? new Date()) - Date.parse(time)) / 1000));
+/** 400000000000 as "400 Gb/s". */
+export const rate = (bps) => scaled(bps, 1000, ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"]);
+/** 4294967296 as "4 GiB". */
+export const size = (octets) => scaled(octets, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]);
+
+/** Seconds since a time, by the clock of the replica that answered. */
+const since = (time, header) => Math.round((Date.parse(header?.answer_time ?? new Date()) - Date.parse(time)) / 1000);
+
+/** How long ago a time was. */
+export const ago = (time, header) => time ? span(Math.max(0, since(time, header))) : "";
+
+/** How far ahead a time is. */
+export function ahead(time, header) {
+  const seconds = -since(time, header);
+  return seconds > 0 ? `in ${span(seconds)}` : "now";
+}
+
+function span(seconds) {
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172_800) return `${Math.round(seconds / 3600)} h`;

@@ -1,5 +1,6 @@
 // What several views are made of.
-import { html, nothing } from "./lit-html.js";
+import { html, nothing, svg } from "./lit-html.js";
+import { percent } from "./model.js";
 
 /** A table: columns are names, rows lists of cells. */
 export const table = (columns, rows, none = "There is none.") => rows.length
@@ -26,6 +27,22 @@ export const mark = (level, text) => html`<span class="mark ${level}">${text}</s
 
 /** Why there is no answer, or none since the last one. */
 export const fault = (known) => known.error ? html`<p class="fault" role="alert">${known.error.message}</p>` : nothing;
+
+export const labels = (it) => {
+  const pairs = Object.entries(it.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  return pairs.length ? foreign(pairs.join(" ")) : "";
+};
+
+/** A share as a bar, and the one before as its outline, if there is one to compare with. What is more than all fills it. */
+export const bar = (of, share, before, text = percent) => html`<div class="bar">
+  <span class="of">${of}</span>
+  <svg viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label=${`${text(share)}${before !== undefined ? `, before ${text(before)}` : ""}`}>
+    <rect class="ground" width="100" height="8"></rect>
+    <rect class="share" width=${Math.min(share, 1) * 100} height="8"></rect>
+    ${before !== undefined ? svg`<rect class="before" width=${before * 100} height="8"></rect>` : nothing}
+  </svg>
+  <span class="number">${text(share)}${before !== undefined ? html` <small>was ${text(before)}</small>` : nothing}</span>
+</div>`;
 
 /** What was asked: the answer drawn, the wait, or why there is none. */
 export const asked = (known, shown) => html`

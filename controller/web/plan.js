@@ -1,8 +1,8 @@
 // How one leaf should spread what it sends, beside the plan before.
-import { html, nothing, svg } from "./lit-html.js";
+import { html, nothing } from "./lit-html.js";
 import { leafPlan } from "./api.js";
-import { asked, foreign, table } from "./parts.js";
-import { byInterface, byName, leaves, percent, shares } from "./model.js";
+import { asked, bar, foreign, table } from "./parts.js";
+import { byInterface, byName, leaves, shares } from "./model.js";
 
 /** Of each leaf the shares that were shown last and those before them, as text; a tab keeps them when it is loaded anew. */
 const seen = new Map();
@@ -54,7 +54,10 @@ function drawn(plan, now) {
   if (!rows.length) return html`<p class="none">There is no plan: nothing alive leads from it to another leaf, or the fabric has just been declared.</p>`;
   return html`
     <p>Share of each uplink in what the leaf sends, if it sends as much to every other leaf${before ? "; the outline is the plan before" : ""}.</p>
-    <div class="bars">${rows.map((it) => bar(it, then.get(it.interface_name), Boolean(before)))}</div>
+    <div class="bars">${rows.map((it) => bar(
+      html`<bdi>${it.interface_name}</bdi> <small>to <bdi>${it.neighbor_switch_name}</bdi></small>`,
+      it.share, before && (then.get(it.interface_name)?.share ?? 0),
+    ))}</div>
     <h2>Prefixes</h2>
     ${table(["Destination", "Prefix", "Next hops and weights", "Why"], (plan.entries ?? []).slice(0, ENTRIES_MAX).map((entry) => [
       foreign(entry.destination_switch_name), entry.prefix,
@@ -63,16 +66,6 @@ function drawn(plan, now) {
     ]))}
     ${(plan.entries ?? []).length > ENTRIES_MAX ? html`<p class="none">${plan.entries.length - ENTRIES_MAX} more; GET /v1/leafPlans?leaf_name=${plan.leaf_name} has all.</p>` : nothing}`;
 }
-
-const bar = (it, before, compared) => html`<div class="bar">
-  <span class="of"><bdi>${it.interface_name}</bdi> <small>to <bdi>${it.neighbor_switch_name}</bdi></small></span>
-  <svg viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label=${`${percent(it.share)}${compared ? `, before ${percent(before?.share ?? 0)}` : ""}`}>
-    <rect class="ground" width="100" height="8"></rect>
-    <rect class="share" width=${it.share * 100} height="8"></rect>
-    ${compared ? svg`<rect class="before" width=${(before?.share ?? 0) * 100} height="8"></rect>` : nothing}
-  </svg>
-  <span class="number">${percent(it.share)}${compared ? html` <small>was ${percent(before?.share ?? 0)}</small>` : nothing}</span>
-</div>`;
 
 /** Prefixes that are drawn. */
 const ENTRIES_MAX = 200;

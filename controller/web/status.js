@@ -23,6 +23,7 @@ export function status({ model }) {
       ["Host ports", model.fabric && `${model.fabric.host_port_count}`],
       ["Peers", html`<a href="#/peers">${established.length} of ${model.peers.length} established</a>`],
       ["VTEPs", `${model.vteps.length}`],
+      ["Jobs", html`<a href="#/jobs">${model.jobs.size}</a>`],
       ["Generation", model.fabric && `${model.fabric.generation}`],
     ])}
     <h2>Replicas</h2>

@@ -87,6 +87,31 @@ async function lookUp() {
   await shot("vni");
 }
 
+/** A job is declared, pinned, shown and ends. Its label would run as HTML. */
+async function jobs() {
+  const declare = async (job) => {
+    const answer = await fetch(`${API}/v1/jobs`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(job) });
+    if (!answer.ok) throw new Error(await answer.text());
+  };
+  await go("jobs");
+  await says("No job is declared: weft job apply job.yaml declares one.");
+  const groups = [{ name: "dp", collective: "COLLECTIVE_ALL_REDUCE", octets: 4 * 2 ** 30 }];
+  await declare({ name: "train", host_names: ["h1", "h2"], groups, labels: { note: '<img src=x onerror="document.title=1">' } });
+  await says("train2 hostsdp all-reduce 4 GiB0neverpinned2 of 2");
+  await says("Max load");
+  await shot("jobs");
+  await declare({ name: "short", host_names: ["h3", "h4"], groups, ttl: "5s" });
+  await says("short2 hosts");
+  await page.waitForFunction(() => !document.querySelector("main a[href='#/jobs/short']"));
+  say("jobs are shown as they come, are pinned, and end with their lease");
+  await go("jobs/train");
+  await says('note=<img src=x onerror="document.title=1">');
+  if (await page.locator("main img").count()) faults.push("what a job said became an element");
+  await page.locator("tr", { hasText: "leaf1:eth3" }).locator(".bar a", { hasText: "spine" }).first().waitFor();
+  say("a job shows the spines of its flows, and what it says as text");
+  await shot("job");
+}
+
 async function linkDown() {
   await go("plan/leaf1");
   await says("67 %");
@@ -162,7 +187,7 @@ async function replicaDead() {
 async function accessible() {
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
-    for (const view of ["status", "peers", "peers/10.255.0.11", `glass/${MAC}`, "glass/100", "map?switch=leaf1", "plan/leaf1", "vnis", "vnis/100"]) {
+    for (const view of ["status", "peers", "peers/10.255.0.11", `glass/${MAC}`, "glass/100", "map?switch=leaf1", "plan/leaf1", "jobs", "jobs/train", "vnis", "vnis/100"]) {
       await go(view);
       await page.waitForTimeout(300);
       for (const it of await serious()) faults.push(`${view} (${colorScheme}): ${it}`);
@@ -177,6 +202,8 @@ async function accessible() {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
   if (wide) faults.push("a phone has to scroll sideways");
   await shot("phone");
+  await go("jobs/train");
+  if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) faults.push("a phone has to scroll the view of a job sideways");
 }
 
 let verdict = "given up";
@@ -184,6 +211,7 @@ try {
   await usable();
   await links();
   await lookUp();
+  await jobs();
   await linkDown();
   await hostile();
   await leafDead();
