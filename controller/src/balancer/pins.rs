@@ -31,7 +31,7 @@ pub struct Inputs {
 impl Inputs {
     /// Whether pins that follow from one follow from the other.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.topology.has_same_jobs(&other.topology) && self.pins.is_same(&other.pins)
+        self.topology.has_alike_jobs(&other.topology) && self.pins.is_same(&other.pins)
     }
 }
 
@@ -113,7 +113,7 @@ impl Planner {
         let last = self.last.as_ref();
         let same_network = |old: &Solved| old.topology().is_same_network(solved.topology());
         if !last.is_some_and(|(old, before)| {
-            before.topology.has_same_jobs(&inputs.topology) && same_network(old)
+            before.topology.has_alike_jobs(&inputs.topology) && same_network(old)
         }) {
             let topology = &inputs.topology;
             let sent = |job: &Arc<_>| sent::by(topology, job);
@@ -178,6 +178,13 @@ fn candidates<'a>(
     for (job, sent) in all {
         let (state, flows) = match sent {
             Err(Unresolved::Unknown(why)) => (State::Unresolved(why.clone()), 0),
+            Err(Unresolved::TooLarge) => {
+                let why = format!(
+                    "its groups have more than {} ranks together",
+                    sent::RANKS_MOST
+                );
+                (State::Weighted(why), 0)
+            }
             Err(Unresolved::TooMany(flows)) => {
                 let why = format!(
                     "it may have {flows} flows, at most {} are pinned",
@@ -244,15 +251,29 @@ fn pose<'a>(
     let flows = all().map(|(_, sent)| Flow {
         from: place(&sent.from.switch),
         to: place(&sent.to.switch),
-        subflows: u32::try_from((sent.bps + unit_bps / 2) / unit_bps)
-            .unwrap_or(u32::MAX)
-            .max(1),
+        subflows: subflows(sent.bps, unit_bps),
     });
     Posed {
         flows: Flows::new(flows.collect()),
         names: all().collect(),
         unit_bps,
     }
+}
+
+/// A flow in whole sub-flows, at least one. No rate that anybody declares makes too many of them to count.
+fn subflows(bps: u64, unit_bps: u64) -> u32 {
+    let rounded = (u128::from(bps) + u128::from(unit_bps / 2)) / u128::from(unit_bps);
+    u32::try_from(rounded).unwrap_or(u32::MAX).max(1)
+}
+
+/// Adopted paths of a flow that has so many sub-flows now: rates of others may have changed what a sub-flow is.
+fn rescaled(paths: &[PinPath], subflows: u32) -> impl Iterator<Item = (&SwitchName, u32)> {
+    let total: u64 = paths.iter().map(|path| u64::from(path.weight)).sum();
+    paths.iter().filter_map(move |path| {
+        let share = u64::from(path.weight) * u64::from(subflows) / total.max(1);
+        let share = u32::try_from(share).ok().filter(|share| *share > 0)?;
+        Some((&path.spine, share))
+    })
 }
 
 impl Posed<'_> {
@@ -276,13 +297,13 @@ impl Posed<'_> {
                 continue;
             };
             let begin = parts.len();
-            for path in paths.iter() {
-                let number = solved.number(&path.spine);
+            for (spine, subflows) in rescaled(paths, self.flows.all()[flow].subflows) {
+                let number = solved.number(spine);
                 let spine = number.and_then(|number| plane.spines().binary_search(&number).ok());
                 parts.extend(spine.map(|spine| Part {
                     flow: flow as u32,
                     spine: spine as u32,
-                    subflows: path.weight,
+                    subflows,
                 }));
             }
             parts[begin..].sort_unstable();
@@ -378,10 +399,7 @@ impl Posed<'_> {
                 let why = "a host port is at no leaf of the plan".to_owned();
                 (why, Box::new(move |flow| *flow == wrong))
             }
-            Infeasible::TooMany => {
-                let why = "there are too many flows to place".to_owned();
-                (why, Box::new(|_| true))
-            }
+            Infeasible::TooMany => return self.leave_out_largest(pinned, made),
         };
         for (flow, (job, _)) in self.flows.all().iter().zip(&self.names) {
             if concerns(flow) && pinned.remove(*job).is_some() {
@@ -389,6 +407,19 @@ impl Posed<'_> {
                 plan.state = State::Infeasible(why.clone());
             }
         }
+    }
+}
+
+impl Posed<'_> {
+    /// Leaves the job with most flows to weights: with it there is too much to place.
+    fn leave_out_largest(&self, pinned: &mut BTreeMap<&JobName, &[Sent]>, made: &mut PinPlan) {
+        let largest = pinned.iter().max_by_key(|(_, sent)| sent.len());
+        let Some(job) = largest.map(|(job, _)| *job) else {
+            return;
+        };
+        pinned.remove(job);
+        let plan = made.jobs.get_mut(job).expect("every job has a plan");
+        plan.state = State::Weighted("with it there are too many flows to place".to_owned());
     }
 }
 

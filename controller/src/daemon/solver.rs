@@ -17,7 +17,7 @@ use crate::balancer::{Balancer, Inputs, Plan};
 pub(super) struct Solver {
     inbox: Arc<Inbox>,
     plans: watch::Receiver<Plan>,
-    pin_plans: watch::Receiver<Arc<PinPlan>>,
+    pin_plans: watch::Receiver<Ordered>,
 }
 
 /// At most one order waits: a newer one replaces it.
@@ -27,8 +27,11 @@ struct Inbox {
     arrived: Condvar,
 }
 
+/// A plan of pins, and the number of the last order that it is for.
+pub(super) type Ordered = (u64, Arc<PinPlan>);
+
 enum Order {
-    Solve(Box<(Inputs, pins::Inputs)>),
+    Solve(Box<(Inputs, pins::Inputs)>, u64),
     Stop,
 }
 
@@ -52,7 +55,7 @@ impl Solver {
     pub(super) fn start() -> Self {
         let inbox = Arc::new(Inbox::default());
         let (publish, plans) = watch::channel(Plan::default());
-        let (publish_pins, pin_plans) = watch::channel(Arc::default());
+        let (publish_pins, pin_plans) = watch::channel(Ordered::default());
         let orders = Arc::clone(&inbox);
         std::thread::Builder::new()
             .name("balancer".to_owned())
@@ -66,8 +69,10 @@ impl Solver {
     }
 
     /// Hands over what the next plans follow from. What was handed over before and was not begun is forgotten.
-    pub(super) fn solve(&self, inputs: Inputs, pins: pins::Inputs) {
-        self.inbox.put(Order::Solve(Box::new((inputs, pins))));
+    /// `order` is its number.
+    pub(super) fn solve(&self, inputs: Inputs, pins: pins::Inputs, order: u64) {
+        self.inbox
+            .put(Order::Solve(Box::new((inputs, pins)), order));
     }
 
     /// The plan in force, now and later.
@@ -76,7 +81,7 @@ impl Solver {
     }
 
     /// The plan of pins, likewise. It comes after the plan of weights that it is made for.
-    pub(super) fn pin_plans(&self) -> watch::Receiver<Arc<PinPlan>> {
+    pub(super) fn pin_plans(&self) -> watch::Receiver<Ordered> {
         self.pin_plans.clone()
     }
 }
@@ -87,12 +92,12 @@ impl Drop for Solver {
     }
 }
 
-fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sender<Arc<PinPlan>>) {
+fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sender<Ordered>) {
     let mut balancer = Balancer::new(Limits::default());
     let mut planner = Planner::default();
     loop {
-        let (inputs, pins) = match inbox.take() {
-            Order::Solve(inputs) => *inputs,
+        let ((inputs, pins), order) = match inbox.take() {
+            Order::Solve(inputs, order) => (*inputs, order),
             Order::Stop => return,
         };
         match balancer.handle(&inputs) {
@@ -103,9 +108,13 @@ fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sen
                 publish.send_replace(balancer.plan().clone());
             }
         }
-        if let Some(plan) = planner.handle(balancer.plan(), &pins) {
-            publish_pins.send_replace(plan);
-        }
+        let plan = planner.handle(balancer.plan(), &pins);
+        publish_pins.send_modify(|(last, published)| {
+            *last = order;
+            if let Some(plan) = plan {
+                *published = plan;
+            }
+        });
     }
 }
 
@@ -123,7 +132,7 @@ mod tests {
                 topology: Arc::new(leaf_spine(leaves, 2)),
                 ..Inputs::default()
             };
-            solver.solve(inputs, pins::Inputs::default());
+            solver.solve(inputs, pins::Inputs::default(), 1);
         }
         let planned = plans.wait_for(|plan| plan.leaves().count() == 20).await;
         assert_eq!(planned.unwrap().routes.len(), 20);

@@ -20,9 +20,9 @@ use weft_store::{Batch, Condition, Outcome};
 
 use self::agents::Agents;
 use self::led::Led;
-use super::solver::Solver;
+use super::solver::{Ordered, Solver};
 use super::supervision::supervised;
-use crate::balancer::pins::{self, PinPlan};
+use crate::balancer::pins;
 use crate::balancer::{Inputs, Plan};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
@@ -55,7 +55,7 @@ struct Switches {
     led: Led,
     solver: Solver,
     plans: watch::Receiver<Plan>,
-    pin_plans: watch::Receiver<Arc<PinPlan>>,
+    pin_plans: watch::Receiver<Ordered>,
     southbound: Southbound,
     /// Grows whenever an agent says something new.
     spoken: watch::Receiver<u64>,
@@ -83,6 +83,8 @@ struct Switches {
     inputs: Inputs,
     /// What pins were to be planned from last.
     pin_inputs: pins::Inputs,
+    /// How often it was given something.
+    ordered: u64,
     /// What the intents were made from last.
     intended: Option<Intended>,
     /// The term in which an entry of our own was applied.
@@ -138,6 +140,7 @@ impl Switches {
             agents: Agents::default(),
             inputs: Inputs::default(),
             pin_inputs: pins::Inputs::default(),
+            ordered: 0,
             intended: None,
             confirmed: None,
         }
@@ -201,6 +204,7 @@ impl Switches {
             self.seen = (generation, now);
         }
         if self.declared.head().is_some_and(|head| head.applying != 0) {
+            self.running = self.running.clone().with_jobs_of(declared);
             self.incomplete(now);
             return;
         }
@@ -241,7 +245,7 @@ impl Switches {
         self.observe(group.leads(), now);
         self.solve(now);
         self.intend(now);
-        self.led.set_pin_plan(&self.pin_plans.borrow_and_update());
+        self.led.set_pin_plan(&self.pin_plans.borrow_and_update().1);
         if group.leads() {
             self.program(&group).await;
             self.end_jobs().await;
@@ -301,7 +305,8 @@ impl Switches {
         if inputs != self.inputs || !pins.is_same(&self.pin_inputs) {
             self.inputs = inputs.clone();
             self.pin_inputs = pins.clone();
-            self.solver.solve(inputs, pins);
+            self.ordered += 1;
+            self.solver.solve(inputs, pins, self.ordered);
         }
     }
 
@@ -380,12 +385,16 @@ impl Switches {
         if heard != Some(true) {
             return;
         }
-        let plan = Arc::clone(&self.pin_plans.borrow());
+        let (order, plan) = self.pin_plans.borrow().clone();
+        if order != self.ordered {
+            return; // what was heard since may say otherwise
+        }
         for batch in jobs::adoption(&plan, &self.pins) {
             match self.shared.consensus.propose(batch).await {
                 Outcome::Applied { index } => tracing::info!(index, "pins adopted"),
                 // What is agreed now comes back through the reflector, and is planned from.
-                Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => return,
+                Outcome::ConditionFailed { .. } | Outcome::Superseded => return,
+                Outcome::Dropped => return tracing::debug!("pins not adopted; trying again"),
             }
         }
     }

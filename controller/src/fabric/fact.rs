@@ -14,6 +14,7 @@ use weft_proto::v1;
 pub(in crate::fabric) use fault::below;
 pub use fault::{FieldFault, InvalidFabric};
 pub use job::Job;
+pub(in crate::fabric) use job::RANKS_MAX;
 pub(crate) use limits::LABELS_MAX;
 pub(in crate::fabric) use read::NO_ADDRESS;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft_proto::v1;
 
-use super::fact::below;
+use super::fact::{RANKS_MAX, below};
 use super::topology::{HostPort, InvalidFabric, Job, PortName, Topology};
 
 /// The NICs of a job.
@@ -66,6 +66,10 @@ impl Nics {
             let reason =
                 format!("the degrees multiply to {product}, and the hosts have {ranks} NICs");
             faults.fault(below(field, "layout"), reason);
+        }
+        if ranks > RANKS_MAX {
+            let reason = format!("the hosts have {ranks} NICs, at most {RANKS_MAX}");
+            faults.fault(below(field, "host_names"), reason);
         }
         if !job.groups.is_empty() && job.ranks.is_empty() && ranks == 0 {
             faults.fault(below(field, "ranks"), "none, and no NIC at the hosts");

@@ -174,12 +174,21 @@ impl Topology {
         self.jobs.get(name)
     }
 
-    /// Whether jobs, and all that they name, are those of another topology that this one was made of, or the other way around.
-    /// False also for equal ones that were declared anew.
-    pub fn has_same_jobs(&self, other: &Self) -> bool {
-        self.jobs.ptr_eq(&other.jobs)
-            && self.host_ports.ptr_eq(&other.host_ports)
+    /// Whether jobs do the same, and all that they name is the same, as in another topology that this one was made of, or the other
+    /// way around: leases and labels aside. False also for equal hosts and ports that were declared anew.
+    pub fn has_alike_jobs(&self, other: &Self) -> bool {
+        let alike = |(a, b): (&Arc<Job>, &Arc<Job>)| a.name == b.name && a.names_same(b);
+        self.host_ports.ptr_eq(&other.host_ports)
             && self.hosts.ptr_eq(&other.hosts)
+            && (self.jobs.ptr_eq(&other.jobs)
+                || self.jobs.len() == other.jobs.len() && self.jobs().zip(other.jobs()).all(alike))
+    }
+
+    /// The same facts with the jobs of another topology.
+    #[must_use]
+    pub fn with_jobs_of(mut self, other: &Self) -> Self {
+        self.jobs = other.jobs.clone();
+        self
     }
 
     /// Whether there is a host of this name.

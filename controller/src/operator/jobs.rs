@@ -24,9 +24,20 @@ impl Service {
     }
 }
 
-/// Makes a time of what a client said of a job's lease.
-fn lease(job: Option<&mut proto::Job>, now: SystemTime, faults: &mut InvalidFabric) {
+/// Makes a time of what a client said of a job's lease. `mask` is what an update changes.
+fn lease(
+    job: Option<&mut proto::Job>,
+    mask: Option<&prost_types::FieldMask>,
+    now: SystemTime,
+    faults: &mut InvalidFabric,
+) {
     let Some(job) = job else { return };
+    let paths = mask.map_or(&[][..], |mask| &mask.paths);
+    let named = |path: &String| path == "*" || path.starts_with("expire_time");
+    if !paths.is_empty() && !paths.iter().any(named) {
+        job.ttl = None;
+        return;
+    }
     match (job.ttl.take(), &job.expire_time) {
         (None, None) => {}
         (Some(_), Some(_)) => faults.fault("resource.ttl", "expire_time is there too"),
@@ -52,7 +63,8 @@ fn of_lease(
     job: Option<&proto::Job>,
     faults: &mut InvalidFabric,
 ) {
-    for path in mask.paths.iter_mut().filter(|path| *path == "ttl") {
+    let ttl = |path: &&mut String| *path == "ttl" || path.starts_with("ttl.");
+    for path in mask.paths.iter_mut().filter(ttl) {
         if job.is_some_and(|job| job.ttl.is_none()) {
             faults.fault("resource.ttl", "missing, and update_mask names it");
         }
@@ -98,7 +110,8 @@ impl job_service_server::JobService for Service {
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let mut asked = asked("CreateJob", &id, &request, request.validate_only).by(by);
-        lease(request.resource.as_mut(), header::now(), &mut asked.faults);
+        let job = request.resource.as_mut();
+        lease(job, None, header::now(), &mut asked.faults);
         let (header, resource) = self.fabric.create(asked, request.resource).await?;
         Ok(Response::new(proto::CreateJobResponse {
             header: Some(header),
@@ -117,7 +130,8 @@ impl job_service_server::JobService for Service {
         if let Some(mask) = &mut request.update_mask {
             of_lease(mask, request.resource.as_ref(), &mut asked.faults);
         }
-        lease(request.resource.as_mut(), header::now(), &mut asked.faults);
+        let (job, mask) = (request.resource.as_mut(), request.update_mask.as_ref());
+        lease(job, mask, header::now(), &mut asked.faults);
         let updated = self
             .fabric
             .update(asked, request.resource, request.update_mask);
@@ -314,15 +328,22 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(fields(&refused), ["resource.ttl"]);
+        let past_time = Some(Timestamp {
+            seconds: 1,
+            nanos: 0,
+        });
         let past = proto::Job {
-            expire_time: Some(Timestamp {
-                seconds: 1,
-                nanos: 0,
-            }),
+            expire_time: past_time,
             ..job("train", "")
         };
         let refused = update(&mut jobs, past, &["expire_time"]).await.unwrap_err();
         assert_eq!(fields(&refused), ["resource.expire_time"]);
+        let lately = proto::Job {
+            expire_time: past_time,
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+            ..job("train", "")
+        };
+        assert!(update(&mut jobs, lately, &["labels"]).await.is_ok());
         // What it names is checked when that changes.
         let other = update(&mut jobs, job("train", "h1-1"), &["labels", "flows"]).await;
         assert!(other.is_ok(), "{other:?}");

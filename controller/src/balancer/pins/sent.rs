@@ -29,6 +29,8 @@ pub(super) enum Unresolved {
     Unknown(String),
     /// There may be so many flows.
     TooMany(usize),
+    /// Its groups have more ranks than anybody counts.
+    TooLarge,
 }
 
 /// Octets by the places of two NICs.
@@ -43,6 +45,8 @@ struct Sums<'a> {
     sets: BTreeMap<&'a str, Octets>,
     /// Pairs so far, at most.
     pairs: usize,
+    /// Ranks of all groups so far.
+    ranks: usize,
 }
 
 /// What a job sends, in order of its NICs.
@@ -73,6 +77,7 @@ impl<'a> Sums<'a> {
             numbers: BTreeMap::new(),
             sets: BTreeMap::new(),
             pairs: 0,
+            ranks: 0,
         };
         for port in nics.ranks.iter().chain(nics.flows.iter().flatten()) {
             let next = sums.ports.len() as u32;
@@ -88,6 +93,13 @@ impl<'a> Sums<'a> {
     fn group(&mut self, group: &'a v1::CollectiveGroup) -> Result<(), Unresolved> {
         let count = self.nics.ranks.len();
         let wrong = |why: String| Unresolved::Unknown(format!("group {}: {why}", group.name));
+        self.ranks += match group.ranks.len() {
+            0 => count,
+            ranks => ranks,
+        };
+        if self.ranks > RANKS_MOST {
+            return Err(Unresolved::TooLarge);
+        }
         let sets: Vec<Vec<usize>> = if !group.dimension.is_empty() {
             let layout = self.job.layout.iter();
             let layout: Vec<(&str, usize)> = layout
@@ -244,5 +256,7 @@ fn collective(group: &v1::CollectiveGroup) -> Collective {
     }
 }
 
+/// Ranks of all groups of one job together: those of 32 groups of the largest job. Each is looked at.
+pub(super) const RANKS_MOST: usize = 1 << 21;
 /// Pairs of NICs of one job: more cannot be pinned at the leaves of any fabric that is not much larger than the job.
 pub(super) const MOST: usize = 1 << 19;

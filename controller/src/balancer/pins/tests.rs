@@ -28,6 +28,8 @@ fn ring(name: &str, leaves: u8, hosts: std::ops::RangeInclusive<u8>) -> v1::Job 
 /// A fabric with jobs, and what is planned for it.
 struct Bench {
     topology: Topology,
+    /// As weights were planned for it last.
+    network: Arc<Topology>,
     balancer: Balancer,
     planner: Planner,
     pins: Pins,
@@ -36,6 +38,7 @@ struct Bench {
 impl Bench {
     fn new(topology: Topology, jobs: &[v1::Job]) -> Self {
         let mut bench = Self {
+            network: Arc::new(topology.clone()),
             topology,
             balancer: Balancer::default(),
             planner: Planner::default(),
@@ -50,8 +53,12 @@ impl Bench {
     }
 
     fn plan(&mut self) -> Option<Arc<PinPlan>> {
+        // As the daemon does: jobs change no weight.
+        if !self.network.is_same_network(&self.topology) {
+            self.network = Arc::new(self.topology.clone());
+        }
         let inputs = balancer::Inputs {
-            topology: Arc::new(self.topology.clone()),
+            topology: Arc::clone(&self.network),
             ..balancer::Inputs::default()
         };
         self.balancer.handle(&inputs).unwrap();
@@ -256,4 +263,66 @@ fn a_nic_that_is_slower_sends_less() {
     // Divided they would load each link by three quarters, and be no faster.
     let certificate = plan.certificate.as_ref().unwrap();
     assert_eq!((certificate.max_load, certificate.lower_bound), (1.0, 0.75));
+}
+
+/// The rate of the ports of a job.
+fn with_rate(topology: &mut Topology, ports: &[&str], bps: u64) {
+    for name in ports {
+        let Some(Fact::HostPort(port)) = topology.fact(Kind::HostPort, name) else {
+            panic!("no port {name}");
+        };
+        let port = crate::fabric::fact::HostPort {
+            capacity_bps: Some(bps),
+            ..(*port).clone()
+        };
+        topology.put(Fact::HostPort(Arc::new(port)));
+    }
+}
+
+#[test]
+fn no_rate_that_is_declared_ends_the_planner() {
+    for bps in [1, u64::MAX] {
+        let mut topology = with_nics(2, 2, 2);
+        with_rate(&mut topology, &["leaf1:nic1", "leaf2:nic1"], bps);
+        let mut bench = Bench::new(topology, &[ring("odd", 2, 1..=1), ring("plain", 2, 2..=2)]);
+        let (plan, _) = bench.adopt();
+        assert_eq!(state(&plan, "plain"), State::Placed, "{bps}");
+    }
+}
+
+#[test]
+fn slower_nics_of_another_job_move_nothing() {
+    let mut topology = with_nics(4, 4, 4);
+    let slow = ["leaf1:nic4", "leaf2:nic4", "leaf3:nic4", "leaf4:nic4"];
+    with_rate(&mut topology, &slow, 25_000_000_000);
+    let mut bench = Bench::new(topology, &[ring("fast", 4, 1..=2)]);
+    bench.adopt();
+    let spines = |bench: &Bench| {
+        let own = bench
+            .pins
+            .iter()
+            .filter(|(name, _)| name.job.as_str() == "fast");
+        let spines = own.map(|(_, paths)| paths.iter().map(|path| path.spine.clone()).collect());
+        spines.collect::<Vec<Vec<_>>>()
+    };
+    let before = spines(&bench);
+    bench.put(&ring("slow", 4, 4..=4));
+    bench.adopt();
+    assert_eq!(spines(&bench), before);
+    bench.topology.remove(Kind::Job, "slow");
+    bench.adopt();
+    assert_eq!(spines(&bench), before);
+}
+
+#[test]
+fn a_lease_that_is_renewed_is_no_reason_to_plan() {
+    let mut bench = Bench::new(with_nics(2, 2, 1), &[ring("train", 2, 1..=1)]);
+    bench.adopt();
+    assert!(bench.plan().is_some());
+    let time = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+    bench.put(&v1::Job {
+        expire_time: time(1),
+        ..ring("train", 2, 1..=1)
+    });
+    assert_eq!(bench.plan(), None);
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weft_store::{Batch, Condition, Op};
+use weft_store::{Batch, Op};
 
 use crate::balancer::pins::PinPlan;
 use crate::fabric::declared::Declared;
-use crate::fabric::fact::{Fact, Job, Kind};
+use crate::fabric::fact::{Job, Kind};
 use crate::fabric::pin::{PinName, Pins};
 use crate::ledger::{self, FactKey};
 
@@ -25,8 +25,33 @@ pub(super) fn adoption(plan: &PinPlan, pins: &Pins) -> Vec<Batch> {
     let gone = pins.iter().map(|(name, _)| name);
     let gone = gone.filter(|name| !plan.pins.contains_key(name));
     let changes: Vec<_> = put.chain(gone.map(|name| (name, None))).collect();
-    let parts = changes.chunks(AT_ONCE_MAX).zip(pins.revision()..);
-    parts.map(|(part, count)| batch(part, count)).collect()
+    let mut rest = &changes[..];
+    let mut batches = Vec::new();
+    for count in pins.revision().. {
+        if rest.is_empty() {
+            break;
+        }
+        let (part, behind) = rest.split_at(part(rest));
+        batches.push(batch(part, count));
+        rest = behind;
+    }
+    batches
+}
+
+/// How many of these changes make a batch.
+fn part(changes: &[(&PinName, Option<Bytes>)]) -> usize {
+    let mut octets = 0;
+    let fits = changes.iter().take_while(|(name, value)| {
+        let names = [
+            name.job.as_str(),
+            name.source.as_str(),
+            name.destination.as_str(),
+        ];
+        let names: usize = names.iter().map(|name| name.len()).sum();
+        octets += PIN_OCTETS + names + value.as_ref().map_or(0, Bytes::len);
+        octets <= BATCH_OCTETS
+    });
+    fits.count().max(1)
 }
 
 /// Pins of one value are one operation: most flows of a fabric go whole over one of a few spines.
@@ -50,43 +75,40 @@ fn batch(changes: &[(&PinName, Option<Bytes>)], count: u64) -> Batch {
     }
 }
 
-/// The jobs whose lease is over, and a batch that deletes them, if each is as it was seen.
+/// The jobs whose lease is over, and a batch that deletes them, if no job changed since.
 pub(super) fn ended(declared: &Declared, now_secs: i64) -> Option<(Vec<Arc<Job>>, Batch)> {
     let over = |job: &&Arc<Job>| job.expires().is_some_and(|at| at <= now_secs);
-    let jobs: Vec<_> = declared
-        .topology()
-        .jobs()
-        .filter(over)
-        .take(AT_ONCE_MAX)
-        .cloned()
-        .collect();
+    let jobs = declared.topology().jobs().filter(over);
+    let jobs: Vec<_> = jobs.take(ENDED_MAX).cloned().collect();
     if jobs.is_empty() {
         return None;
     }
-    let key = |job: &Arc<Job>| FactKey::Declared(Kind::Job, job.name.as_str()).encode();
-    let conditions = jobs.iter().map(|job| Condition::Equals {
-        key: key(job),
-        value: Some(Fact::Job(Arc::clone(job)).encode()),
-    });
     let count = declared.jobs();
-    let conditions = conditions.chain([ledger::count_is(&FactKey::Jobs, count)]);
-    let keys = jobs.iter().map(key).collect();
+    let keys = jobs
+        .iter()
+        .map(|job| FactKey::Declared(Kind::Job, job.name.as_str()).encode());
+    let keys = keys.collect();
     let next = ledger::put(&FactKey::Jobs, ledger::encode_count(count + 1));
     let batch = Batch {
-        conditions: conditions.collect(),
+        conditions: vec![ledger::count_is(&FactKey::Jobs, count)],
         ops: vec![Op::Delete { keys }, next],
     };
     Some((jobs, batch))
 }
 
-/// A batch of so many pins has some MiB.
-const AT_ONCE_MAX: usize = 32_768;
+/// A quarter of what a batch may have: other proposals go between two of them.
+const BATCH_OCTETS: usize = 2 << 20;
+/// What a pin takes beside names and paths.
+const PIN_OCTETS: usize = 32;
+/// Jobs that are deleted at once.
+const ENDED_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
     use weft_proto::v1;
 
     use super::*;
+    use crate::fabric::fact::Fact;
     use crate::fabric::pin::PinPath;
 
     fn name(destination: usize) -> PinName {
@@ -182,13 +204,10 @@ mod tests {
             jobs.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
             ["b"]
         );
-        let stands = Condition::Equals {
-            key: FactKey::Declared(Kind::Job, "b").encode(),
-            value: Some(job("b", Some(100)).encode()),
+        assert_eq!(batch.conditions, [ledger::count_is(&FactKey::Jobs, 3)]);
+        let Op::Delete { keys } = &batch.ops[0] else {
+            panic!("nothing is deleted");
         };
-        assert_eq!(
-            batch.conditions,
-            [stands, ledger::count_is(&FactKey::Jobs, 3)]
-        );
+        assert_eq!(*keys, [FactKey::Declared(Kind::Job, "b").encode()]);
     }
 }

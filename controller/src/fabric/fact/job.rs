@@ -23,19 +23,18 @@ pub struct Job {
 impl Eq for Job {}
 
 impl Job {
-    /// Seconds since 1970 at which it counts as ended; None: never.
+    /// Seconds since 1970 at which it counts as ended, rounded up; None: never.
     pub fn expires(&self) -> Option<i64> {
-        self.declared.expire_time.map(|time| time.seconds)
+        let time = self.declared.expire_time?;
+        Some(time.seconds.saturating_add(i64::from(time.nanos > 0)))
     }
 
     /// Whether it names the same of the fabric, and does the same, as another one: all but its lease and its labels.
     pub fn names_same(&self, other: &Self) -> bool {
-        let bare = |job: &Self| v1::Job {
-            expire_time: None,
-            labels: super::Labels::new(),
-            ..job.declared.clone()
-        };
-        bare(self) == bare(other)
+        let (a, b) = (&self.declared, &other.declared);
+        std::ptr::eq(self, other)
+            || (&a.host_names, &a.ranks, &a.layout, &a.groups, &a.flows)
+                == (&b.host_names, &b.ranks, &b.layout, &b.groups, &b.flows)
     }
 }
 
@@ -255,7 +254,7 @@ const OCTETS_MAX: usize = 1 << 20;
 /// The end of 9999, the last that a Timestamp can have.
 const SECONDS_MAX: i64 = 253_402_300_799;
 /// More than one job has had NICs.
-const RANKS_MAX: usize = 65_536;
+pub(in crate::fabric) const RANKS_MAX: usize = 65_536;
 /// One for each kind of parallelism and size is some dozen.
 const GROUPS_MAX: usize = 1_000;
 /// As many as ranks: more are a collective.

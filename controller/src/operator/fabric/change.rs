@@ -124,13 +124,7 @@ impl Changes {
         decide: impl Fn(&Topology) -> Result<Option<Change>, Status>,
     ) -> Result<(Topology, ResponseHeader), Status> {
         for _ in 0..ATTEMPTS_MAX {
-            let known = match kind {
-                // A job waits for nobody: only other jobs change what it is checked against.
-                Kind::Job => self.known().await?,
-                Kind::Switch | Kind::Host | Kind::Link | Kind::HostPort => {
-                    self.unlocked(None).await?
-                }
-            };
+            let known = self.unlocked(None).await?;
             if known.upgrading {
                 return Err(refusal::upgrading());
             }

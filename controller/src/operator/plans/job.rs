@@ -64,7 +64,7 @@ pub(super) fn page(
 pub(super) fn row(job: &Arc<Job>, plan: &PinPlan, pins: &Pins) -> proto::JobPlan {
     // A plan of what the job was before says nothing of it.
     let planned = plan.topology.job(&job.name);
-    let planned = planned.filter(|it| Arc::ptr_eq(it, job) || it == &job);
+    let planned = planned.filter(|it| it.names_same(job));
     let own = planned.and_then(|_| plan.jobs.get(&job.name));
     let pinned = planned.map_or(0, |_| pinned(job, plan, pins));
     let flows = own.map_or(0, |own| own.flows);

@@ -44,10 +44,11 @@ pub(super) fn answered<T>(answer: Answer<T>) -> Answer<T> {
         })
 }
 
-/// The same, of what every replica knows a part of: None if the leader does not answer.
+/// What the leader answered of what every replica knows a part of: None if it does not answer, or is of a release that does not
+/// know the call.
 pub(super) fn if_there<T>(answer: Answer<T>) -> Option<Answer<T>> {
     match answered(answer) {
-        Err(status) if status.code() == Code::Unavailable => None,
+        Err(status) if matches!(status.code(), Code::Unavailable | Code::Unimplemented) => None,
         answer => Some(answer),
     }
 }
