@@ -38,7 +38,7 @@ pub(super) fn after<'a>(list: &str, token: &'a str, faults: &mut InvalidFabric) 
     last
 }
 
-/// The same, read; the token may be of no list.
+/// Reads what the last row of the page before was called; None for the first page. The token may be of another list, or of none.
 pub(super) fn after_read<T>(
     list: &str,
     token: &str,

@@ -234,7 +234,7 @@ fn healthy(leaves: u32, spines: u32, pattern: Pattern) {
     );
 }
 
-/// The same flows as switches place them, and pinned.
+/// Prints what flows come to as switches place them, and pinned.
 fn beside() {
     let mut random = Random(1);
     let fabric = Fabric::new(128, 64, 0, Speeds::Equal, &mut random);

@@ -279,14 +279,14 @@ struct Sums<'a> {
 }
 
 impl Sums<'_> {
-    /// So many parts of the octets from one node to another, on one rail.
+    /// Adds so many parts of the octets, from one node to another, on one rail.
     fn add(&mut self, from: usize, to: usize, rail: usize, parts: u64, of: u64) {
         let nic = |node: usize| self.communicator.nodes[node][rail];
         let key = (nic(from), nic(to), of);
         *self.all.entry(key).or_default() += parts;
     }
 
-    /// The same from each node to the next one.
+    /// Adds so many parts of the octets from each node to the next one, on one rail.
     fn ring(&mut self, rail: usize, parts: u64, of: u64) {
         let nodes = self.communicator.nodes.len();
         (0..nodes).for_each(|node| self.add(node, (node + 1) % nodes, rail, parts, of));

@@ -279,7 +279,7 @@ fn lowest(
     })
 }
 
-/// Those of earlier parts that are of these flows and spines, and of no flow more than it has.
+/// Keeps, of the parts of an earlier placement, those of these flows and spines, and of no flow more than it has.
 fn known<'a>(plane: &Plane, flows: &Flows, past: &'a [Part]) -> Cow<'a, [Part]> {
     let spines = plane.spines().len();
     let is_known = |of_flow: &[Part]| {

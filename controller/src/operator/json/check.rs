@@ -16,7 +16,7 @@ use crate::fabric::fact::InvalidFabric;
 /// Notes what is wrong with a body that is a message; `below` is the field that the body stands for, or empty.
 ///
 /// # Errors
-/// It is no JSON.
+/// The body is not JSON.
 pub(super) fn check(
     kind: &MessageDescriptor,
     body: &[u8],

@@ -1,6 +1,6 @@
 //! An independent check of a placement: every sub-flow, every link, from the problem and the flows alone.
 //!
-//! It shares nothing with the placement but the flows and the parts: live links are found anew, by the numbers of their switches,
+//! The count shares nothing with the placement but flows and parts: live links are found anew, by the numbers of their switches,
 //! and loads are summed in whole sub-flows.
 
 use std::collections::HashMap;
