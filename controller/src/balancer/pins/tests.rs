@@ -1,3 +1,5 @@
+//! Plans of pins for small fabrics, as the daemon makes them: one after the other, each from the pins that were adopted before.
+
 use weft_proto::v1;
 
 use super::*;
