@@ -77,9 +77,9 @@ pub enum State {
 /// How good pins are: what the recount says, beside what no placement can do without. Loads are shares of a link's capacity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certificate {
-    /// Of the most loaded link.
+    /// Share of its capacity that the most loaded link carries.
     pub max_load: f64,
-    /// Of the most loaded link of any placement.
+    /// Share of its capacity that some link carries in any placement.
     pub lower_bound: f64,
     /// What decides the bound: one leaf, or two.
     pub bound: Tight,
@@ -428,7 +428,7 @@ type Concerns = Box<dyn Fn(&Flow) -> bool>;
 
 /// Sub-flows of a NIC that sends at its rate: a flow can be divided into so many parts.
 const SUBFLOWS: u64 = 16;
-/// Of the fastest NIC, where they differ much.
+/// Sub-flows of the fastest NIC at most, where rates differ much.
 const SUBFLOWS_MAX: u64 = 256;
 /// Pins of one leaf: a switch chip has some thousands of entries to match flows with.
 const PINS_OF_LEAF_MAX: usize = 2_048;

@@ -184,7 +184,7 @@ impl Topology {
                 || self.jobs.len() == other.jobs.len() && self.jobs().zip(other.jobs()).all(alike))
     }
 
-    /// The same facts with the jobs of another topology.
+    /// Replaces the jobs by those of another topology.
     #[must_use]
     pub fn with_jobs_of(mut self, other: &Self) -> Self {
         self.jobs = other.jobs.clone();

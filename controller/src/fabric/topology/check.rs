@@ -316,7 +316,7 @@ const LINKS_MAX: usize = 320_000;
 const HOST_PORTS_MAX: usize = 640_000;
 /// No host has less than a port.
 const HOSTS_MAX: usize = 640_000;
-/// That run, or wait, at one time on what one controller plans for.
+/// Jobs that run, or wait, at one time on what one controller plans for.
 const JOBS_MAX: usize = 10_000;
 
 #[cfg(test)]

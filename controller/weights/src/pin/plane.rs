@@ -233,7 +233,7 @@ impl Plane {
     }
 }
 
-/// Of levels at which flows may fit whole.
+/// How many levels are tried at which flows may fit whole.
 const STEPS_MAX: u64 = 64;
 /// Levels that are tried one by one.
 pub(super) const TRIED: u32 = 16;
