@@ -79,6 +79,7 @@ async fn start(leaf: u8, doors: &Doors) {
         up: true,
         addresses: vec![format!("192.0.2.{}/31", 2 * index + 1).parse().unwrap()],
         vxlan: false,
+        vni: None,
         tx_octets: 0,
         rx_octets: 0,
     };
@@ -87,6 +88,7 @@ async fn start(leaf: u8, doors: &Doors) {
         network_instance: "DEFAULT".to_owned(),
         ids: Ids::new(1 << 24).unwrap(),
         prefixes: vec!["0.0.0.0/0".parse().unwrap()],
+        pins: true,
         lease: Duration::from_secs(5),
     };
     let mut driver = Driver::start(config, plane).await.unwrap();
@@ -149,6 +151,7 @@ fn intents(broken: Option<u8>) -> BTreeMap<SwitchName, SwitchIntent> {
             agent: address(leaf).into(),
             mode: Mode::On,
             routes: routes(leaf),
+            flows: Arc::default(),
         };
         (SwitchName::from(format!("leaf{leaf}").as_str()), intent)
     };

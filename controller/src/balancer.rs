@@ -20,6 +20,7 @@ use crate::southbound::intent::Routes;
 pub use self::plan::{Entry, Excluded, LeafPlan, Member};
 
 pub mod compare;
+pub mod flows;
 pub mod measured;
 pub mod pins;
 mod plan;

@@ -246,6 +246,7 @@ impl Southbound {
                 mode: intent.mode,
                 hold: intent.hold,
                 routes: intent.routes.clone(),
+                flows: intent.flows.clone(),
             };
             (intent.agent.clone(), (switch.clone(), wanted))
         });
@@ -255,6 +256,7 @@ impl Southbound {
                 mode: Mode::Off,
                 hold: false,
                 routes: Arc::default(),
+                flows: Arc::default(),
             };
             (agent.clone(), (switch.clone(), wanted))
         });

@@ -3,15 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use weft_agent::forwarding::Operation;
-use weft_controller::southbound::intent::Mode;
+use weft_controller::southbound::intent::{Flow, Mode};
 use weft_controller::southbound::{AgentState, Heard};
 
 use self::foreign::Foreign;
-use self::switch::{Replica, Switch};
+use self::switch::{Replica, Switch, flows};
 
 #[path = "southbound/foreign.rs"]
 mod foreign;
@@ -90,6 +91,65 @@ async fn the_next_leader_reads_and_finds_nothing_to_do() {
     second.lead(1, 6);
     second.in_sync(1).await;
     assert_eq!(switch.told(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flows_have_tables_of_their_own_and_the_next_leader_finds_them() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut first = Replica::new(&switch);
+    first.flows = flows(&[(1, &[(1, 1)]), (2, &[(2, 1)]), (3, &[(1, 1)])]);
+    first.intend(1, &[(1, EVEN), (2, EVEN)]);
+    first.lead(1, 5);
+    first.in_sync(1).await;
+    let installed = switch.plane.installed();
+    // Two prefixes by two groups of one next hop each; flows 1 and 3 share theirs.
+    assert_eq!((installed.groups.len(), installed.pin_routes.len()), (3, 4));
+    assert_eq!(installed.pin_rules.len(), 2);
+    assert_eq!(first.status().entries, 2 + 3 + 2 + 3);
+
+    let before = switch.told();
+    let mut second = Replica::new(&switch);
+    second.flows = flows(&[(1, &[(1, 1)]), (2, &[(2, 1)]), (3, &[(1, 1)])]);
+    second.intend(1, &[(1, EVEN), (2, EVEN)]);
+    second.lead(1, 6);
+    second.in_sync(1).await;
+    assert_eq!(switch.told(), before);
+
+    // What one flow alone used goes with it, and nothing else changes.
+    second.flows = flows(&[(1, &[(1, 1)]), (3, &[(1, 1)])]);
+    second.intend(2, &[(1, EVEN), (2, EVEN)]);
+    second.in_sync(2).await;
+    let installed = switch.plane.installed();
+    assert_eq!((installed.groups.len(), installed.pin_routes.len()), (2, 2));
+    assert_eq!(installed.pin_rules.len(), 1);
+    assert_eq!(installed.routes.len(), 2);
+
+    second.mode = Mode::Off;
+    second.intend(3, &[(1, EVEN), (2, EVEN)]);
+    second.is(AgentState::Off).await;
+    assert_eq!(switch.plane.installed(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flow_of_a_vni_that_the_switch_does_not_have_holds_up_nothing() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    let elsewhere = |(flow, members): (&Flow, _)| {
+        let vni = 200;
+        (Flow { vni, ..*flow }, Arc::clone(members))
+    };
+    let flow = flows(&[(1, &[(1, 1)])]);
+    replica.flows = Arc::new(flow.iter().map(elsewhere).collect());
+    replica.intend(1, &[(1, EVEN)]);
+    replica.lead(1, 1);
+    replica.is(AgentState::Held).await;
+    assert_eq!(switch.plane.installed().routes.len(), 1);
+    assert_eq!(
+        replica.status().last_error,
+        "add flow to 10.0.0.1 in VNI 200 by group 2: accepted, not active: there is no VXLAN device for vni-200"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -329,13 +389,15 @@ fn contents(told: &[Operation]) -> BTreeMap<String, Vec<(u32, u16)>> {
                     .map(|member| (member.next_hop, member.weight));
                 groups.insert(*id, members.collect::<Vec<_>>());
             }
-            Operation::PutRoute(prefix, group) => drop(routes.insert(prefix.to_string(), *group)),
-            Operation::DeleteRoute(prefix) => drop(routes.remove(&prefix.to_string())),
+            Operation::PutRoute(_, prefix, group) => {
+                routes.insert(prefix.to_string(), *group);
+            }
+            Operation::DeleteRoute(_, prefix) => drop(routes.remove(&prefix.to_string())),
             Operation::PutNextHop(..)
             | Operation::DeleteNextHop(_)
             | Operation::DeleteGroup(_)
-            | Operation::PutRule(_)
-            | Operation::DeleteRule(_) => {}
+            | Operation::PutRule(..)
+            | Operation::DeleteRule(..) => {}
         }
     }
     routes

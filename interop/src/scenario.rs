@@ -1,6 +1,7 @@
 //! `cargo interop`: which labs there are, and running them one after another.
 
 mod bad_input;
+mod collective;
 mod far_link;
 mod jobs;
 
@@ -87,6 +88,8 @@ enum Plot {
     BadInput,
     /// Faults, with weft and with FRR alone.
     FarLink(far_link::Faults),
+    /// Collectives, with FRR alone, with weights and with pins.
+    Collective(collective::Plan),
 }
 
 impl Plot {
@@ -94,6 +97,9 @@ impl Plot {
         let folder = folder(lab);
         if let Some(faults) = far_link::Faults::read(&folder)? {
             return Ok(Self::FarLink(faults));
+        }
+        if let Some(plan) = collective::Plan::read(&folder)? {
+            return Ok(Self::Collective(plan));
         }
         if !folder.join("expect.yaml").is_file() {
             return Ok(Self::BadInput);
@@ -245,6 +251,7 @@ fn run_lab(
             arguments.runs.unwrap_or(RUNS),
             arguments.sabotage,
         ),
+        Plot::Collective(plan) => collective::check(&mut lab, plan),
     };
     if !clock::interrupted() && !matches!(&checks, Ok(checks) if checks.failed == 0) {
         lab.fallen()
@@ -258,6 +265,7 @@ fn run_lab(
             Plot::Story(_) => "to look around: ip netns list".to_owned(),
             Plot::BadInput => bad_input::hint(&lab)?,
             Plot::FarLink(_) => far_link::hint(&lab)?,
+            Plot::Collective(_) => collective::hint(&lab)?,
         };
         println!("  up until Ctrl-C; {hint}");
         while !clock::interrupted() {
@@ -343,7 +351,14 @@ const NEWER: [&str; 17] = [
 ];
 
 /// Labs that measure packets, a CPU or parts of a second: beside others they would measure those.
-const ALONE: [&str; 5] = ["balance-off", "bfd", "evpn-basic", "far-link", "idle"];
+const ALONE: [&str; 6] = [
+    "balance-off",
+    "bfd",
+    "collective",
+    "evpn-basic",
+    "far-link",
+    "idle",
+];
 
 /// How many labs two cores bear at once without being late.
 const AT_ONCE: usize = 3;

@@ -23,17 +23,19 @@ use weft_proto::gribi::{
 };
 
 use self::counters::Counters;
+use self::flush::Flushed;
 use crate::conditions::Conditions;
 use crate::election::{Acknowledge, Client, Election, ElectionId};
-use crate::entry::{self, Key};
+use crate::entry::{self, Key, PolicyKey};
 use crate::fib::{Fib, Ids};
-use crate::forwarding::{Observed, Operation};
+use crate::forwarding::{Observed, Operation, Pins};
 use crate::refusal::Refusal;
 use crate::rib::Rib;
 
 mod answer;
 mod counters;
 mod flush;
+mod pins;
 mod stream;
 
 /// What the agent must know from the start.
@@ -45,6 +47,8 @@ pub struct Config {
     pub ids: Ids,
     /// Orders for prefixes inside of these are taken, others are refused.
     pub prefixes: Vec<IpNet>,
+    /// Whether marks have room for pins.
+    pub pins: bool,
     /// Who programs the switch must speak this often; else everything is removed.
     pub lease: Duration,
 }
@@ -83,6 +87,8 @@ pub enum Input {
     Observed(Observed),
     /// The outcome of the operation that was given out last.
     Acknowledged(Result<(), String>),
+    /// The packets that are marked for pins from now on, or why those that were asked for last are not.
+    Marked(Result<Pins, String>),
 }
 
 /// What the agent wants.
@@ -90,6 +96,8 @@ pub enum Input {
 pub enum Output {
     /// Make this change; answer with [`Input::Acknowledged`] before asking for more.
     Program(Operation),
+    /// Mark these packets for pins, and no others; answer with [`Input::Marked`].
+    Mark(Pins),
     /// Send this.
     Respond(Client, ModifyResponse),
     /// End the stream with this error.
@@ -110,6 +118,10 @@ pub struct Agent {
     jobs: VecDeque<Job>,
     current: Option<Current>,
     results: Vec<(Client, AftResult)>,
+    /// The packets that were to be marked last.
+    pins: Pins,
+    /// Operations on pins that wait for the marks.
+    unmarked: Vec<Unmarked>,
     outputs: VecDeque<Output>,
     conditions: Conditions,
     counters: Counters,
@@ -118,8 +130,17 @@ pub struct Agent {
 #[derive(Debug)]
 enum Job {
     Operation(Client, Box<AftOperation>),
-    Flush(Ticket),
+    Flush(Ticket, Flushed),
     Settle,
+}
+
+/// An operation on a policy forwarding entry that is answered in part: it is accepted.
+#[derive(Debug)]
+struct Unmarked {
+    client: Client,
+    id: u64,
+    /// None: the entry is deleted.
+    policy: Option<PolicyKey>,
 }
 
 /// The job whose changes are being made.
@@ -139,7 +160,7 @@ enum Reply {
         key: Key,
         acknowledge: Acknowledge,
     },
-    Flush(Ticket),
+    Flush(Ticket, flush_response::Result),
     Nobody,
 }
 
@@ -149,7 +170,7 @@ impl Agent {
     #[must_use]
     pub fn new(config: Config, observed: Observed) -> Self {
         let rib = Rib::default();
-        let mut fib = Fib::new(config.ids);
+        let mut fib = Fib::new(config.ids, config.pins);
         fib.observe(observed, &rib);
         let mut agent = Self {
             election: Election::new(config.lease),
@@ -159,6 +180,8 @@ impl Agent {
             jobs: VecDeque::from([Job::Settle]),
             current: None,
             results: Vec::new(),
+            pins: Pins::default(),
+            unmarked: Vec::new(),
             outputs: VecDeque::new(),
             conditions: Conditions::default(),
             counters: Counters::default(),
@@ -179,7 +202,7 @@ impl Agent {
             }
             Input::Closed(client) => self.election.close(client),
             Input::Flush(ticket, request) => match self.may_flush(&request) {
-                Ok(()) => self.jobs.push_back(Job::Flush(ticket)),
+                Ok(what) => self.jobs.push_back(Job::Flush(ticket, what)),
                 Err(refusal) => self
                     .outputs
                     .push_back(Output::Flushed(ticket, Err(refusal))),
@@ -198,6 +221,7 @@ impl Agent {
             Input::Tick => self.expire(now),
             Input::Observed(observed) => self.observe(observed, now),
             Input::Acknowledged(outcome) => self.acknowledged(outcome, now),
+            Input::Marked(outcome) => self.marked(outcome, now),
         }
         self.advance(now);
     }
@@ -273,6 +297,9 @@ impl Agent {
                 },
             }
         }
+        if self.current.is_none() {
+            self.mark(now);
+        }
         if self.current.is_none() || self.results.len() >= RESULTS_MAX {
             self.respond();
         }
@@ -284,10 +311,7 @@ impl Agent {
                 Some(reply) => reply,
                 None => return,
             },
-            Job::Flush(ticket) => {
-                self.rib_cleared();
-                Reply::Flush(ticket)
-            }
+            Job::Flush(ticket, what) => Reply::Flush(ticket, self.flush(&what)),
             Job::Settle => Reply::Nobody,
         };
         self.current = Some(Current {
@@ -329,13 +353,7 @@ impl Agent {
     fn change(&mut self, client: Client, operation: AftOperation, now: Now) -> Result<Key, String> {
         let election = operation.election_id.as_ref().map(ElectionId::from);
         self.election.admit(client, election)?;
-        if operation.network_instance != self.config.network_instance {
-            return Err(format!(
-                "there is no network instance \"{}\"",
-                operation.network_instance
-            ));
-        }
-        let change = entry::read(operation)?;
+        let change = entry::read(operation, &self.config.network_instance)?;
         if let Err(text) = self.may_change(change.key()) {
             self.note(ConditionType::PrefixesRefused, text.clone(), now);
             return Err(text);
@@ -345,7 +363,7 @@ impl Agent {
         Ok(key)
     }
 
-    /// The switch's own command line says for which prefixes orders are taken.
+    /// The switch's own command line says for which prefixes orders are taken. Pins have no route but to those.
     fn may_change(&self, key: Key) -> Result<(), String> {
         let Key::Prefix(prefix) = key else {
             return Ok(());
@@ -404,13 +422,18 @@ impl Agent {
                 acknowledge,
             } => {
                 let (status, text) = self.outcome(key, acknowledge, current.error);
+                if let (Key::Policy(policy), Acknowledge::RibAndFib, Status::RibProgrammed) =
+                    (key, acknowledge, status)
+                {
+                    self.await_marks(client, id, policy);
+                }
                 self.answer(client, id, status, text, now.unix_ns);
             }
-            Reply::Flush(ticket) => {
+            Reply::Flush(ticket, flushed) => {
                 let result = match current.error {
                     None => Ok(FlushResponse {
                         timestamp: now.unix_ns,
-                        result: flush_response::Result::Ok.into(),
+                        result: flushed.into(),
                     }),
                     Some(error) => {
                         let reason = flush_response_error::Reason::Unknown;

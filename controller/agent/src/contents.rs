@@ -7,36 +7,41 @@ use weft_proto::gribi_aft::afts;
 use weft_proto::ywrapper::UintValue;
 
 use crate::agent::Agent;
-use crate::entry::{Key, Prefix};
+use crate::entry::{Key, Prefix, instance_of, vni_of};
 use crate::refusal::{Detail, Refusal};
 
 impl Agent {
-    /// The entries that a `Get` asks for; next hops first, then groups, then prefixes.
+    /// The entries that a `Get` asks for; next hops first, then groups, prefixes, and policy forwarding entries.
     ///
     /// # Errors
     ///
     /// When the network instance is missing or unknown, or the table is invalid or unsupported.
     pub fn entries(&self, request: &GetRequest) -> Result<Vec<AftEntry>, Refusal> {
-        match &request.network_instance {
-            Some(get_request::NetworkInstance::All(_)) => {}
+        let instance = match &request.network_instance {
+            Some(get_request::NetworkInstance::All(_)) => None,
             Some(get_request::NetworkInstance::Name(name)) if name.is_empty() => {
                 return Err(Refusal::invalid("the network instance is empty"));
             }
-            Some(get_request::NetworkInstance::Name(name)) if name == self.network_instance() => {}
+            Some(get_request::NetworkInstance::Name(name))
+                if name == self.network_instance() || vni_of(name).is_some() =>
+            {
+                Some(name)
+            }
             Some(get_request::NetworkInstance::Name(name)) => {
                 return Err(Refusal::invalid(&format!(
                     "there is no network instance \"{name}\""
                 )));
             }
             None => return Err(Refusal::invalid("no network instance is given")),
-        }
+        };
         let wanted: fn(&Key) -> bool = match AftType::try_from(request.aft) {
             Ok(AftType::All) => |_| true,
             Ok(AftType::Nexthop) => |key| matches!(key, Key::NextHop(_)),
             Ok(AftType::NexthopGroup) => |key| matches!(key, Key::Group(_)),
             Ok(AftType::Ipv4) => |key| matches!(key, Key::Prefix(IpNet::V4(_))),
             Ok(AftType::Ipv6) => |key| matches!(key, Key::Prefix(IpNet::V6(_))),
-            Ok(AftType::Mpls | AftType::Mac | AftType::PolicyForwarding) => {
+            Ok(AftType::PolicyForwarding) => |key| matches!(key, Key::Policy(_)),
+            Ok(AftType::Mpls | AftType::Mac) => {
                 let (code, text) = (Code::Unimplemented, "the table is not supported".to_owned());
                 return Err(Refusal {
                     code,
@@ -51,10 +56,12 @@ impl Agent {
             .keys()
             .filter(wanted)
             .filter_map(|key| self.entry(key))
+            .filter(|entry| instance.is_none_or(|name| entry.network_instance == *name))
             .collect())
     }
 
     fn entry(&self, key: Key) -> Option<AftEntry> {
+        let mut network_instance = self.network_instance().to_owned();
         let entry = match key {
             Key::NextHop(index) => {
                 let next_hop = Some(self.rib().next_hop(index)?.message.clone());
@@ -65,13 +72,21 @@ impl Agent {
                 aft_entry::Entry::NextHopGroup(afts::NextHopGroupKey { id, next_hop_group })
             }
             Key::Prefix(prefix) => route(prefix, self.rib().prefix(prefix)?.clone()),
+            Key::Policy(key) => {
+                let policy = self.rib().policy(key)?;
+                network_instance = instance_of(key.vni);
+                aft_entry::Entry::PolicyForwardingEntry(afts::PolicyForwardingEntryKey {
+                    index: key.index,
+                    policy_forwarding_entry: Some(policy.message.clone()),
+                })
+            }
         };
         let fib_status = match self.fib().state(key, self.rib()) {
             Ok(true) => aft_entry::Status::Programmed,
             Ok(false) | Err(_) => aft_entry::Status::NotProgrammed,
         };
         Some(AftEntry {
-            network_instance: self.network_instance().to_owned(),
+            network_instance,
             entry: Some(entry),
             rib_status: aft_entry::Status::Programmed.into(),
             fib_status: fib_status.into(),

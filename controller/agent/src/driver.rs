@@ -4,6 +4,7 @@
 //! daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -19,8 +20,8 @@ use self::clock::Clock;
 use self::watchers::Watchers;
 use crate::agent::{Agent, Config, Input, Output, Ticket};
 use crate::election::Client;
-use crate::forwarding::Forwarding;
 use crate::forwarding::kernel::Numbers;
+use crate::forwarding::{Forwarding, Pins};
 use crate::guardian::{self, Guardian};
 use crate::listener::Refused;
 use crate::marks::{self, Marks};
@@ -170,6 +171,7 @@ impl<F: Forwarding> Driver<F> {
                 () = self.forwarding.changed() => self.look().await?,
                 _ = look.tick() => self.look().await?,
                 _ = beat.tick() => self.beat().await,
+                pinned = pinned(&mut self.safety) => self.pinned(pinned).await,
                 () = async {
                     match tell_at {
                         Some(at) => tokio::time::sleep_until(at).await,
@@ -390,6 +392,15 @@ impl<F: Forwarding> Driver<F> {
         }
     }
 
+    /// Takes what became of the marks of pins.
+    async fn pinned(&mut self, pinned: Result<Arc<Pins>, String>) {
+        let pinned = pinned.map(|pins| (*pins).clone());
+        if let Err(why) = &pinned {
+            tracing::warn!(error = %why, "packets are not marked for pins");
+        }
+        self.handle(Input::Marked(pinned)).await;
+    }
+
     /// Says what became of the marks.
     fn mark(&mut self) {
         let Some(Safety { marks, .. }) = &mut self.safety else {
@@ -447,6 +458,11 @@ impl<F: Forwarding> Driver<F> {
                     self.agent
                         .handle(Input::Acknowledged(outcome), self.clock.now());
                 }
+                Output::Mark(pins) => match &self.safety {
+                    Some(Safety { marks, .. }) => marks.pin(pins),
+                    // A recorded switch has no packets.
+                    None => self.agent.handle(Input::Marked(Ok(pins)), self.clock.now()),
+                },
                 Output::Respond(client, response) => self.send(client, Ok(response)),
                 Output::End(client, refusal) => {
                     tracing::warn!(client = client.0, error = %refusal, "stream ended");
@@ -474,6 +490,14 @@ impl<F: Forwarding> Driver<F> {
         {
             self.clients.remove(&client);
         }
+    }
+}
+
+/// What the marks of pins say next; never, if there are none.
+async fn pinned(safety: &mut Option<Safety>) -> Result<Arc<Pins>, String> {
+    match safety {
+        Some(Safety { marks, .. }) => marks.pinned().await,
+        None => std::future::pending().await,
     }
 }
 

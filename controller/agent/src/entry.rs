@@ -19,6 +19,17 @@ pub enum Key {
     Group(u64),
     /// A prefix of either family.
     Prefix(IpNet),
+    /// A policy forwarding entry.
+    Policy(PolicyKey),
+}
+
+/// Which policy forwarding entry: each network instance has indexes of its own.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyKey {
+    /// The VNI whose network instance it is in.
+    pub vni: u32,
+    /// The client's index.
+    pub index: u64,
 }
 
 impl fmt::Display for Key {
@@ -27,6 +38,13 @@ impl fmt::Display for Key {
             Self::NextHop(index) => write!(f, "next hop {index}"),
             Self::Group(id) => write!(f, "next-hop group {id}"),
             Self::Prefix(prefix) => write!(f, "prefix {prefix}"),
+            Self::Policy(PolicyKey { vni, index }) => {
+                write!(
+                    f,
+                    "policy forwarding entry {index} of {}",
+                    instance_of(*vni)
+                )
+            }
         }
     }
 }
@@ -62,6 +80,38 @@ pub struct Prefix {
     pub group_network_instance: Option<StringValue>,
 }
 
+/// A policy forwarding entry as a client gave it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// The packets that it is for.
+    pub flow: Flow,
+    /// The group they use.
+    pub group: u64,
+    /// What to answer in `Get`.
+    pub message: afts::PolicyForwardingEntry,
+}
+
+/// Packets inside a VXLAN.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flow {
+    /// The VNI.
+    pub vni: u32,
+    /// Their destination.
+    pub destination: IpAddr,
+    /// Their protocol and source port; None: whatever they are.
+    pub port: Option<(u8, u16)>,
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", instance_of(self.vni), self.destination)?;
+        match self.port {
+            Some((protocol, port)) => write!(f, ", protocol {protocol}, source port {port}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// An entry with its key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
@@ -71,6 +121,8 @@ pub enum Entry {
     Group(u64, Group),
     /// A prefix.
     Prefix(IpNet, Prefix),
+    /// A policy forwarding entry.
+    Policy(PolicyKey, Policy),
 }
 
 impl Entry {
@@ -81,6 +133,7 @@ impl Entry {
             Self::NextHop(index, _) => Key::NextHop(*index),
             Self::Group(id, _) => Key::Group(*id),
             Self::Prefix(prefix, _) => Key::Prefix(*prefix),
+            Self::Policy(key, _) => Key::Policy(*key),
         }
     }
 }
@@ -107,39 +160,51 @@ impl Change {
     }
 }
 
-/// Reads an operation. The error is what the client is told with FAILED.
+/// Reads an operation. Policy forwarding entries are of the network instance of a VNI, `vni-10100`; all else is of the one that
+/// the main routing table is called. The error is what the client is told with FAILED.
 ///
 /// # Errors
 ///
 /// When the operation is malformed or asks for something that this agent has no way to do.
-pub fn read(operation: AftOperation) -> Result<Change, String> {
+pub fn read(operation: AftOperation, main: &str) -> Result<Change, String> {
     let verb = operation.op();
     let instance = operation.network_instance;
-    let entry = operation
-        .entry
-        .ok_or("the entry is missing, or of a table other than next hops, groups, IPv4 and IPv6")?;
+    let entry = operation.entry.ok_or(
+        "the entry is missing, or of a table other than next hops, groups, IPv4, IPv6 and policy forwarding",
+    )?;
+    let policy = matches!(entry, aft_operation::Entry::PolicyForwardingEntry(_));
+    if !policy && instance != main {
+        return Err(no_instance(&instance));
+    }
     match verb {
         aft_operation::Operation::Invalid => {
             Err("the operation is neither ADD, REPLACE nor DELETE".into())
         }
-        aft_operation::Operation::Add => Ok(Change::Add(read_entry(entry, &instance)?)),
-        aft_operation::Operation::Replace => Ok(Change::Replace(read_entry(entry, &instance)?)),
-        aft_operation::Operation::Delete => Ok(Change::Delete(read_key(&entry)?)),
+        aft_operation::Operation::Add => Ok(Change::Add(read_entry(entry, &instance, main)?)),
+        aft_operation::Operation::Replace => {
+            Ok(Change::Replace(read_entry(entry, &instance, main)?))
+        }
+        aft_operation::Operation::Delete => Ok(Change::Delete(read_key(&entry, &instance)?)),
     }
 }
 
-fn read_key(entry: &aft_operation::Entry) -> Result<Key, String> {
+fn read_key(entry: &aft_operation::Entry, instance: &str) -> Result<Key, String> {
     match entry {
         aft_operation::Entry::NextHop(key) => Ok(Key::NextHop(nonzero(key.index, "index")?)),
         aft_operation::Entry::NextHopGroup(key) => Ok(Key::Group(nonzero(key.id, "id")?)),
         aft_operation::Entry::Ipv4(key) => Ok(Key::Prefix(read_prefix(&key.prefix, true)?)),
         aft_operation::Entry::Ipv6(key) => Ok(Key::Prefix(read_prefix(&key.prefix, false)?)),
+        aft_operation::Entry::PolicyForwardingEntry(key) => {
+            let vni = vni_of(instance).ok_or_else(|| no_instance(instance))?;
+            let index = nonzero(key.index, "index")?;
+            Ok(Key::Policy(PolicyKey { vni, index }))
+        }
     }
 }
 
-fn read_entry(entry: aft_operation::Entry, instance: &str) -> Result<Entry, String> {
+fn read_entry(entry: aft_operation::Entry, instance: &str, main: &str) -> Result<Entry, String> {
     let missing = |what: &str| format!("the {what} has no content");
-    match (read_key(&entry)?, entry) {
+    match (read_key(&entry, instance)?, entry) {
         (Key::NextHop(index), aft_operation::Entry::NextHop(key)) => {
             let message = key.next_hop.ok_or_else(|| missing("next hop"))?;
             Ok(Entry::NextHop(index, read_next_hop(message, instance)?))
@@ -169,6 +234,11 @@ fn read_entry(entry: aft_operation::Entry, instance: &str) -> Result<Entry, Stri
                 instance,
             )?;
             Ok(Entry::Prefix(prefix, read))
+        }
+        (Key::Policy(policy), aft_operation::Entry::PolicyForwardingEntry(key)) => {
+            let entry = key.policy_forwarding_entry;
+            let entry = entry.ok_or_else(|| missing("policy forwarding entry"))?;
+            Ok(Entry::Policy(policy, read_policy(entry, policy.vni, main)?))
         }
         (key, _) => Err(format!("{key} does not fit its content")),
     }
@@ -266,6 +336,74 @@ fn read_route(
     })
 }
 
+fn read_policy(
+    message: afts::PolicyForwardingEntry,
+    vni: u32,
+    main: &str,
+) -> Result<Policy, String> {
+    use afts::policy_forwarding_entry::IpProtocol;
+    for (given, what) in [
+        (message.ip_dscp.is_some(), "DSCP"),
+        (message.l4_dst_port.is_some(), "destination port"),
+        (message.mac_address.is_some(), "MAC address"),
+        (message.mpls_label.is_some(), "MPLS label"),
+        (message.mpls_tc.is_some(), "MPLS traffic class"),
+    ] {
+        if given {
+            return Err(format!("a match by {what} is not supported"));
+        }
+    }
+    let prefix = message.ip_prefix.as_ref();
+    let prefix = prefix.ok_or("a policy forwarding entry needs the prefix of a destination")?;
+    let prefix: IpNet = prefix
+        .value
+        .parse()
+        .map_err(|_| format!("\"{}\" is not a prefix", prefix.value))?;
+    if prefix.prefix_len() != prefix.max_prefix_len() {
+        return Err(format!(
+            "{prefix} is more than one address; that is not supported"
+        ));
+    }
+    let port = match (&message.ip_protocol, &message.l4_src_port) {
+        (None, None) => None,
+        (Some(IpProtocol::IpProtocolUint64(protocol)), Some(port)) => {
+            let protocol = u8::try_from(*protocol).map_err(|_| "there is no such protocol")?;
+            let port = u16::try_from(port.value).map_err(|_| "there is no such source port")?;
+            Some((protocol, port))
+        }
+        (_, _) => return Err("a protocol, as a number, and a source port come together".into()),
+    };
+    same_instance(message.next_hop_group_network_instance.as_ref(), main)?;
+    let group = message.next_hop_group.as_ref();
+    let group = group.ok_or("a policy forwarding entry needs a next-hop group")?;
+    Ok(Policy {
+        flow: Flow {
+            vni,
+            destination: prefix.addr(),
+            port,
+        },
+        group: group.value,
+        message,
+    })
+}
+
+/// The network instance of a VNI.
+#[must_use]
+pub fn instance_of(vni: u32) -> String {
+    format!("{INSTANCE}{vni}")
+}
+
+/// The VNI of a network instance, if it is one of those.
+#[must_use]
+pub fn vni_of(instance: &str) -> Option<u32> {
+    let vni = instance.strip_prefix(INSTANCE)?.parse().ok()?;
+    (instance == instance_of(vni) && vni <= VNI_MAX).then_some(vni)
+}
+
+fn no_instance(name: &str) -> String {
+    format!("there is no network instance \"{name}\"")
+}
+
 fn read_prefix(text: &str, ipv4: bool) -> Result<IpNet, String> {
     let prefix: IpNet = text
         .parse()
@@ -300,5 +438,9 @@ fn nonzero(value: u64, what: &str) -> Result<u64, String> {
     }
 }
 
+/// Before the number of a VNI in the name of its network instance.
+const INSTANCE: &str = "vni-";
+/// RFC 7348, section 5: 24 bits.
+const VNI_MAX: u32 = 0x00ff_ffff;
 /// More than any group has ports to send to; a longer list is a mistake. The operation fails.
 const MEMBERS_MAX: usize = 1024;

@@ -12,13 +12,16 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use self::order::Steps;
+use self::pins::Slots;
 use self::subset::Subsets;
+use self::usable::{Usable, absent};
 use crate::entry::Key;
-use crate::forwarding::{Family, Installed, Link, Member, Observed, Operation, Own};
+use crate::forwarding::{Family, Installed, Link, Member, Observed, Operation, Own, Slot};
 use crate::rib::Rib;
 
 mod ids;
 pub mod order;
+mod pins;
 mod subset;
 mod usable;
 
@@ -39,17 +42,18 @@ pub struct Fib {
     /// As observed, and changed with each operation that was given out.
     expected: Installed,
     subsets: Subsets,
+    slots: Slots,
     touched: BTreeSet<Key>,
     /// Seen under the agent's protocol number, and of no entry.
     strays: Vec<Operation>,
-    /// Prefixes whose change was refused: their routes go.
-    revoked: BTreeSet<IpNet>,
+    /// Routes whose change was refused: they go.
+    revoked: BTreeSet<(Slot, IpNet)>,
 }
 
 impl Fib {
-    /// Nothing installed, no links.
+    /// Nothing installed, no links. With pins if marks have room for them.
     #[must_use]
-    pub fn new(ids: Ids) -> Self {
+    pub fn new(ids: Ids, pins: bool) -> Self {
         Self {
             ids,
             links: Vec::new(),
@@ -59,6 +63,7 @@ impl Fib {
             foreign: BTreeSet::new(),
             expected: Installed::default(),
             subsets: Subsets::new(ids),
+            slots: Slots::new(pins),
             touched: BTreeSet::new(),
             strays: Vec::new(),
             revoked: BTreeSet::new(),
@@ -92,6 +97,18 @@ impl Fib {
         }
         let prefixes = self.expected.routes.keys().copied();
         self.touched.extend(prefixes.map(Key::Prefix));
+        for (slot, prefix) in self.expected.pin_routes.keys() {
+            if self.slots.group(*slot).is_none() {
+                let stray = Operation::DeleteRoute(*slot, *prefix);
+                self.strays.push(stray);
+            }
+            self.touched.insert(Key::Prefix(*prefix));
+        }
+        for (slot, family) in &self.expected.pin_rules {
+            if self.slots.group(*slot).is_none() {
+                self.strays.push(Operation::DeleteRule(*slot, *family));
+            }
+        }
     }
 
     /// An entry has changed: compare it again.
@@ -117,20 +134,24 @@ impl Fib {
                 self.expected.groups.remove(id);
                 let users = self.expected.routes.iter();
                 let users = users.filter(|(_, group)| *group == id);
-                self.revoked.extend(users.map(|(prefix, _)| *prefix));
+                self.revoked
+                    .extend(users.map(|(prefix, _)| (Slot::WEIGHTS, *prefix)));
+                let pins = self.expected.pin_routes.iter();
+                let pins = pins.filter(|(_, group)| *group == id);
+                self.revoked.extend(pins.map(|(route, _)| *route));
             }
-            Operation::PutRoute(prefix, _) => drop(self.revoked.insert(*prefix)),
+            Operation::PutRoute(slot, prefix, _) => drop(self.revoked.insert((*slot, *prefix))),
             Operation::DeleteGroup(id) => {
                 self.expected.groups.remove(id);
             }
-            Operation::DeleteRoute(prefix) => {
-                self.expected.routes.remove(prefix);
+            Operation::DeleteRoute(slot, prefix) => {
+                self.expected.set_route(*slot, *prefix, None);
             }
-            Operation::PutRule(family) => {
-                self.expected.rules.remove(family);
+            Operation::PutRule(slot, family) => {
+                self.expected.set_rule(*slot, *family, false);
             }
             // Still there as far as anybody knows; the next look tells.
-            Operation::DeleteRule(_) => {}
+            Operation::DeleteRule(..) => {}
         }
     }
 
@@ -138,13 +159,22 @@ impl Fib {
     /// links and the switch's own routing want.
     pub fn settle(&mut self, rib: &Rib) -> Vec<Operation> {
         let mut steps = Steps::default();
+        let mut stale = Stale::default();
         // Keys are ordered: next hops, groups, prefixes; users come after what they use.
         while let Some(key) = self.touched.pop_first() {
             let changed = match key {
                 Key::NextHop(index) => self.settle_next_hop(index, rib, &mut steps),
-                Key::Group(group) => self.settle_group(group, rib, &mut steps),
+                Key::Group(group) => {
+                    stale.groups.insert(group);
+                    self.settle_group(group, rib, &mut steps)
+                }
                 Key::Prefix(prefix) => {
+                    stale.prefixes.insert(prefix);
                     self.settle_prefix(prefix, rib, &mut steps);
+                    false
+                }
+                Key::Policy(policy) => {
+                    stale.groups.extend(rib.policy(policy).map(|it| it.group));
                     false
                 }
             };
@@ -153,6 +183,7 @@ impl Fib {
                 self.touched.extend(rib.users(key));
             }
         }
+        self.settle_pins(&stale, rib, &mut steps);
         for id in self.subsets.take_unused() {
             if self.expected.groups.remove(&id).is_some() {
                 steps.gone_groups.push(Operation::DeleteGroup(id));
@@ -212,6 +243,7 @@ impl Fib {
                     && self.expected.routes.get(&prefix) == id.as_ref()
                     && id.and_then(|id| self.expected.groups.get(&id)) == Some(&usable.members))
             }
+            Key::Policy(policy) => self.policy_state(policy, rib),
         }
     }
 
@@ -299,41 +331,103 @@ impl Fib {
     }
 
     fn settle_prefix(&mut self, prefix: IpNet, rib: &Rib, steps: &mut Steps) {
-        let wanted = match self.usable(prefix, rib) {
-            Ok(usable) if usable.whole => {
-                self.subsets.leave(prefix);
+        let usable = self.usable(prefix, rib);
+        self.settle_route(Slot::WEIGHTS, prefix, usable.ok(), steps);
+    }
+
+    /// Brings a route to the part of a group that it may use; to nothing if there is none.
+    fn settle_route(
+        &mut self,
+        slot: Slot,
+        prefix: IpNet,
+        usable: Option<Usable>,
+        steps: &mut Steps,
+    ) {
+        let route = (slot, prefix);
+        let wanted = match usable {
+            Some(usable) if usable.whole => {
+                self.subsets.leave(route);
                 self.ids.id(Key::Group(usable.group))
             }
-            Ok(usable) => {
+            Some(usable) => {
                 let members = usable.members.clone();
-                let id = self.subsets.join(prefix, usable.group, usable.members);
+                let id = self.subsets.join(route, usable.group, usable.members);
                 id.inspect(|id| self.put_group(*id, members, steps))
             }
-            Err(_) => None,
+            None => None,
         };
+        let before = self.expected.set_route(slot, prefix, wanted);
         match wanted {
-            Some(id) => {
-                if self.expected.routes.insert(prefix, id) != Some(id) {
-                    steps.routes.push((prefix, id));
-                }
-            }
+            Some(id) if before != Some(id) => steps.routes.push((slot, prefix, id)),
+            Some(_) => {}
             None => {
-                self.subsets.leave(prefix);
-                if self.expected.routes.remove(&prefix).is_some() {
-                    steps.gone_routes.push(Operation::DeleteRoute(prefix));
+                self.subsets.leave(route);
+                if before.is_some() {
+                    let gone = Operation::DeleteRoute(slot, prefix);
+                    steps.gone_routes.push(gone);
                 }
             }
         }
     }
 
+    /// Gives groups that policy forwarding entries name a table, and brings the tables of pins up to date.
+    fn settle_pins(&mut self, stale: &Stale, rib: &Rib, steps: &mut Steps) {
+        if !self.slots.possible {
+            return;
+        }
+        for group in &stale.groups {
+            if rib.is_pinned_to(*group) {
+                self.slots.join(*group);
+            }
+        }
+        for (group, _) in self.slots.all() {
+            if !rib.is_pinned_to(group) {
+                self.slots.leave(group);
+            }
+        }
+        for slot in self.slots.take_unused() {
+            let routes: Vec<IpNet> = self.expected.of_slot(slot).collect();
+            for prefix in routes {
+                self.settle_route(slot, prefix, None, steps);
+            }
+        }
+        for (group, slot) in self.slots.all() {
+            let prefixes: Vec<IpNet> = match stale.groups.contains(&group) {
+                true => {
+                    let known = self.expected.of_slot(slot);
+                    let all: BTreeSet<IpNet> = rib.prefixes().chain(known).collect();
+                    all.into_iter().collect()
+                }
+                false => stale.prefixes.iter().copied().collect(),
+            };
+            for prefix in prefixes {
+                let programmed = rib.prefix(prefix).is_some();
+                let usable = programmed.then(|| self.usable_of(group, prefix, rib));
+                self.settle_route(slot, prefix, usable.and_then(Result::ok), steps);
+            }
+        }
+    }
+
     fn settle_strays(&mut self, steps: &mut Steps) {
-        for prefix in std::mem::take(&mut self.revoked) {
-            self.expected.routes.remove(&prefix);
-            self.subsets.leave(prefix);
-            steps.gone_routes.push(Operation::DeleteRoute(prefix));
+        for (slot, prefix) in std::mem::take(&mut self.revoked) {
+            self.expected.set_route(slot, prefix, None);
+            self.subsets.leave((slot, prefix));
+            steps.gone_routes.push(Operation::DeleteRoute(slot, prefix));
         }
         for operation in self.strays.drain(..) {
             match &operation {
+                Operation::DeleteRoute(slot, prefix)
+                    if self.slots.group(*slot).is_none()
+                        && self.expected.set_route(*slot, *prefix, None).is_some() =>
+                {
+                    steps.gone_routes.push(operation);
+                }
+                Operation::DeleteRule(slot, family)
+                    if self.slots.group(*slot).is_none()
+                        && self.expected.set_rule(*slot, *family, false) =>
+                {
+                    steps.gone_rules.push(operation);
+                }
                 Operation::DeleteGroup(id) if self.expected.groups.remove(id).is_some() => {
                     steps.gone_groups.push(operation);
                 }
@@ -345,18 +439,30 @@ impl Fib {
         }
     }
 
-    /// The rule is there while there is a route behind it, and nobody else's.
+    /// A rule is there while there is a route behind it, and nobody else's.
     fn settle_rules(&mut self, steps: &mut Steps) {
-        for family in [Family::V4, Family::V6] {
-            let routes = self.expected.routes.keys();
-            let wanted = !self.foreign.contains(&family)
-                && routes.copied().any(|prefix| Family::of(prefix) == family);
-            if wanted && self.expected.rules.insert(family) {
-                steps.new_rules.push(Operation::PutRule(family));
-            }
-            if !wanted && self.expected.rules.remove(&family) {
-                steps.gone_rules.push(Operation::DeleteRule(family));
+        let ruled = self.expected.pin_rules.iter().map(|(slot, _)| *slot);
+        let mut slots: BTreeSet<Slot> = ruled.chain(self.slots.given()).collect();
+        slots.insert(Slot::WEIGHTS);
+        for slot in slots {
+            for family in [Family::V4, Family::V6] {
+                let wanted =
+                    !self.foreign.contains(&family) && self.expected.has_route(slot, family);
+                if !self.expected.set_rule(slot, family, wanted) {
+                    continue;
+                }
+                match wanted {
+                    true => steps.new_rules.push(Operation::PutRule(slot, family)),
+                    false => steps.gone_rules.push(Operation::DeleteRule(slot, family)),
+                }
             }
         }
     }
+}
+
+/// What the tables of pins are to be compared with again.
+#[derive(Default)]
+struct Stale {
+    groups: BTreeSet<u64>,
+    prefixes: BTreeSet<IpNet>,
 }

@@ -1,12 +1,13 @@
-//! What a switch can be told, and what it can be asked: next hops, weighted groups, routes in a
-//! table of their own, the rule that looks it up, links, and what the switch's own routing has.
+//! What a switch can be told, and what it can be asked: next hops, weighted groups, routes in
+//! tables of their own, the rules that look them up, links, and what the switch's own routing has.
 //! Knows nothing of gRIBI, of elections, or of why a group has the weights it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::IpAddr;
+use std::ops::Bound;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 pub use self::own::{Own, OwnHop, OwnRoute};
 
@@ -33,6 +34,30 @@ pub struct Member {
     pub weight: u16,
 }
 
+/// Which of the agent's tables: the one of the weights, or one for pins to a group. Packets have a mark for each; where a pin's
+/// table has no route for them, they go by the weights.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u8);
+
+impl Slot {
+    /// The table of the weights. All others are for pins.
+    pub const WEIGHTS: Self = Self(0);
+}
+
+/// Packets that are pinned: what leaves through a VXLAN device for this destination, with this protocol and source port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pin {
+    /// The name of the device.
+    pub device: String,
+    /// The destination of the inner packet.
+    pub destination: IpAddr,
+    /// Protocol and source port; None: whatever they are.
+    pub port: Option<(u8, u16)>,
+}
+
+/// The tables by which pinned packets are routed.
+pub type Pins = BTreeMap<Pin, Slot>;
+
 /// One change, in the order in which the agent wants it. Puts replace in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -41,17 +66,17 @@ pub enum Operation {
     /// Creates or replaces a group. Routes that use it are not touched.
     PutGroup(u32, Vec<Member>),
     /// Points a prefix at a group.
-    PutRoute(IpNet, u32),
+    PutRoute(Slot, IpNet, u32),
     /// Removes the route to a prefix.
-    DeleteRoute(IpNet),
+    DeleteRoute(Slot, IpNet),
     /// Removes a group.
     DeleteGroup(u32),
     /// Removes a next hop.
     DeleteNextHop(u32),
-    /// Has packets of this family look up the agent's table before the main one.
-    PutRule(Family),
-    /// Leaves packets of this family to the main table.
-    DeleteRule(Family),
+    /// Has packets of this family, with the mark of the table, look it up before the main one.
+    PutRule(Slot, Family),
+    /// Leaves them to the tables behind.
+    DeleteRule(Slot, Family),
 }
 
 /// A family of addresses: each has tables and rules of its own.
@@ -81,10 +106,64 @@ pub struct Installed {
     pub next_hops: BTreeMap<u32, Path>,
     /// Groups by id.
     pub groups: BTreeMap<u32, Vec<Member>>,
-    /// The group that each prefix uses.
+    /// The group that each prefix uses by the weights.
     pub routes: BTreeMap<IpNet, u32>,
-    /// The families whose packets look up the agent's table.
+    /// The group that each prefix uses in the tables of pins.
+    pub pin_routes: BTreeMap<(Slot, IpNet), u32>,
+    /// The families whose packets look up the table of the weights.
     pub rules: BTreeSet<Family>,
+    /// The families whose packets look up the tables of pins.
+    pub pin_rules: BTreeSet<(Slot, Family)>,
+}
+
+impl Installed {
+    /// Takes a route, or forgets it; the group that it had.
+    pub fn set_route(&mut self, slot: Slot, prefix: IpNet, group: Option<u32>) -> Option<u32> {
+        match (slot, group) {
+            (Slot::WEIGHTS, Some(group)) => self.routes.insert(prefix, group),
+            (Slot::WEIGHTS, None) => self.routes.remove(&prefix),
+            (_, Some(group)) => self.pin_routes.insert((slot, prefix), group),
+            (_, None) => self.pin_routes.remove(&(slot, prefix)),
+        }
+    }
+
+    /// Whether a table has a route of a family. Prefixes are in order of their families.
+    #[must_use]
+    pub fn has_route(&self, slot: Slot, family: Family) -> bool {
+        let last = || match slot {
+            Slot::WEIGHTS => self.routes.keys().next_back().copied(),
+            _ => self.of_slot(slot).next_back(),
+        };
+        let first = match slot {
+            Slot::WEIGHTS => self.routes.keys().next().copied(),
+            _ => self.of_slot(slot).next(),
+        };
+        let of_family = |prefix: IpNet| Family::of(prefix) == family;
+        first.is_some_and(of_family) || last().is_some_and(of_family)
+    }
+
+    /// Prefixes in the table of a slot of pins.
+    pub fn of_slot(&self, slot: Slot) -> impl DoubleEndedIterator<Item = IpNet> + '_ {
+        let first = |slot| (slot, IpNet::V4(Ipv4Net::default()));
+        let begin = Bound::Included(first(slot));
+        let end = match slot.0.checked_add(1) {
+            Some(next) => Bound::Excluded(first(Slot(next))),
+            None => Bound::Unbounded,
+        };
+        self.pin_routes
+            .range((begin, end))
+            .map(|((_, prefix), _)| *prefix)
+    }
+
+    /// Takes a rule, or forgets it. Whether it was not so before.
+    pub fn set_rule(&mut self, slot: Slot, family: Family, there: bool) -> bool {
+        match (slot, there) {
+            (Slot::WEIGHTS, true) => self.rules.insert(family),
+            (Slot::WEIGHTS, false) => self.rules.remove(&family),
+            (_, true) => self.pin_rules.insert((slot, family)),
+            (_, false) => self.pin_rules.remove(&(slot, family)),
+        }
+    }
 }
 
 /// A link of the switch.
@@ -100,10 +179,21 @@ pub struct Link {
     pub addresses: Vec<IpNet>,
     /// Whether it is a VXLAN device: what leaves through it is encapsulated.
     pub vxlan: bool,
+    /// The VNI of a VXLAN device that has one.
+    pub vni: Option<u32>,
     /// Octets sent since it came into being, as the kernel counts.
     pub tx_octets: u64,
     /// Octets received, likewise.
     pub rx_octets: u64,
+}
+
+impl Link {
+    /// Whether nftables can read its name. Nobody gives others.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\' | '*');
+        !self.name.contains(odd)
+    }
 }
 
 /// Everything that the agent wants to know of a switch, at one moment.

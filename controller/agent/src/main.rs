@@ -77,16 +77,16 @@ struct KernelNumbers {
     /// The protocol number of routes, next hops and rules.
     #[arg(long, default_value_t = 155, value_parser = clap::value_parser!(u8).range(5..))]
     route_protocol: u8,
-    /// The routing table; 253 to 255 are the kernel's.
+    /// The routing table of weights; 253 to 255 are the kernel's. Those of pins are 1000 times the number, and 1 to 255 more.
     #[arg(long, default_value_t = 155, value_parser = clap::value_parser!(u8).range(1..=252))]
     table: u8,
-    /// The priority of the rule that looks the table up, before the main table's 32766.
-    #[arg(long, default_value_t = 1550, value_parser = clap::value_parser!(u32).range(1..=32765))]
+    /// The priority of the rule that looks the table up, before the main table's 32766. The rules of pins come one before.
+    #[arg(long, default_value_t = 1550, value_parser = clap::value_parser!(u32).range(2..=32765))]
     rule_priority: u32,
     /// The mark of packets that look the table up.
     #[arg(long, default_value = "0x57000000", value_parser = number)]
     mark: u32,
-    /// Which bits of a packet's mark are weft's.
+    /// Which bits of a packet's mark are weft's. The eight bits below say which pin; if there are none, nothing is pinned.
     #[arg(long, default_value = "0xff000000", value_parser = number)]
     mark_mask: u32,
 }
@@ -213,9 +213,10 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         network_instance: arguments.network_instance,
         ids: Ids::new(arguments.id_base)?,
         prefixes: arguments.prefixes,
+        pins: numbers.has_slots(),
         lease: Duration::from_secs(arguments.lease_secs.into()),
     };
-    let marks = Marks::start(numbers.mark, numbers.mask);
+    let marks = Marks::start(numbers);
     let mut driver = Driver::start(config, kernel)
         .await?
         .safe(Safety { marks, guardian }, numbers);

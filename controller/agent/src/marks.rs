@@ -4,12 +4,17 @@
 //! ```text
 //! table bridge weft {
 //!   set vxlan { type ifname; flags timeout; }        # each device for one second, renewed while the agent lives
+//!   map pins4 { type ifname . ipv4_addr : verdict; } # pinned packets, by device and destination
 //!   chain postrouting {
 //!     type filter hook postrouting priority 100; policy accept;
 //!     oifname @vxlan counter meta mark set mark and ~MASK or MARK
+//!     oifname @vxlan oifname . ip daddr vmap @pins4
 //!   }
+//!   chain pin1 { meta mark set mark and ~MASK or MARK1 }
 //! }
 //! ```
+//!
+//! There are three more maps: of IPv6, and of both with protocol and source port, which are looked up last and so decide.
 //!
 //! VXLAN caches its route to each VTEP for packets without a mark, so that weights would move
 //! nothing. And whatever becomes of the agent and of its guardian, the kernel itself ends the marking
@@ -21,6 +26,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -29,15 +35,28 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::forwarding::Link;
+use self::pinned::Pinned;
+use crate::forwarding::kernel::Numbers;
+use crate::forwarding::{Link, Pins, Slot};
+
+mod pinned;
 
 /// The marks of one switch. One task.
 #[derive(Debug)]
 pub struct Marks {
-    /// Devices to mark for one second from now on; None: nothing is to be marked.
-    wanted: watch::Sender<Option<BTreeSet<String>>>,
+    wanted: watch::Sender<Wanted>,
     reports: watch::Receiver<Report>,
+    pinned: watch::Receiver<Result<Arc<Pins>, String>>,
     task: JoinHandle<()>,
+}
+
+/// What is to be marked.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    /// Devices, for one second from now on; None: nothing is to be marked.
+    devices: Option<BTreeSet<String>>,
+    /// Packets that get the mark of a pin.
+    pins: Arc<Pins>,
 }
 
 /// What became of the marks.
@@ -56,31 +75,49 @@ pub enum Report {
 impl Marks {
     /// Starts the task. Nothing is marked yet.
     #[must_use]
-    pub fn start(mark: u32, mask: u32) -> Self {
-        let (wanted, devices) = watch::channel(None);
+    pub fn start(numbers: Numbers) -> Self {
+        let (wanted, asked) = watch::channel(Wanted::default());
         let (outcomes, reports) = watch::channel(Report::Off);
+        let (marked, pinned) = watch::channel(Ok(Arc::default()));
         let table = Table {
-            mark,
-            mask,
+            numbers,
             nft: None,
+            pinned: Pinned::default(),
         };
-        let task = tokio::spawn(keep(table, devices, outcomes));
+        let task = tokio::spawn(keep(table, asked, outcomes, marked));
         Self {
             wanted,
             reports,
+            pinned,
             task,
         }
     }
 
     /// Asks for the VXLAN devices among these links to be marked for one second from now on.
     pub fn renew(&self, links: &[Link]) {
-        self.wanted.send_replace(Some(devices(links)));
+        self.wanted
+            .send_modify(|wanted| wanted.devices = Some(devices(links)));
+    }
+
+    /// Asks for these packets to be marked for pins, and no others, while their devices are.
+    pub fn pin(&self, pins: Pins) {
+        self.wanted
+            .send_modify(|wanted| wanted.pins = Arc::new(pins));
     }
 
     /// Asks for the table to be removed.
     pub fn stop(&self) {
         self.wanted
-            .send_if_modified(|wanted| wanted.take().is_some());
+            .send_if_modified(|wanted| wanted.devices.take().is_some());
+    }
+
+    /// Returns, whenever that changed, the packets that are marked for pins, or why those that are wanted are not. May be dropped
+    /// and called again.
+    pub async fn pinned(&mut self) -> Result<Arc<Pins>, String> {
+        match self.pinned.changed().await {
+            Ok(()) => self.pinned.borrow_and_update().clone(),
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// What became of the marks since this was asked last; None: nothing new.
@@ -107,12 +144,13 @@ impl Marks {
 /// Does what is wanted until nobody is left who wants something.
 async fn keep(
     mut table: Table,
-    mut wanted: watch::Receiver<Option<BTreeSet<String>>>,
+    mut wanted: watch::Receiver<Wanted>,
     reports: watch::Sender<Report>,
+    marked: watch::Sender<Result<Arc<Pins>, String>>,
 ) {
     let mut pause = 0;
     while wanted.changed().await.is_ok() {
-        let devices = wanted.borrow_and_update().clone();
+        let Wanted { devices, pins } = wanted.borrow_and_update().clone();
         let report = match devices {
             None => {
                 table.remove().await;
@@ -125,9 +163,19 @@ async fn keep(
             }
             Some(devices) => table.renew(&devices).await,
         };
-        if let Report::Failed(_) = report {
+        let outcome = match report {
+            Report::Off => Ok(Arc::default()),
+            Report::Failed(ref why) => Err(why.clone()),
+            Report::On | Report::Restored(_) => table.pin(&pins).await,
+        };
+        if matches!(report, Report::Failed(_)) || outcome.is_err() {
             pause = PAUSE;
         }
+        marked.send_if_modified(|last| {
+            let changed = *last != outcome;
+            *last = outcome;
+            changed
+        });
         reports.send_if_modified(|last| {
             let same = match (&*last, &report) {
                 (Report::On | Report::Restored(_), Report::On) => true,
@@ -144,10 +192,11 @@ async fn keep(
 
 /// The nftables table.
 struct Table {
-    mark: u32,
-    mask: u32,
+    numbers: Numbers,
     /// None while nothing is marked.
     nft: Option<Interactive>,
+    /// Pins in the table.
+    pinned: Pinned,
 }
 
 impl Table {
@@ -179,11 +228,12 @@ impl Table {
         }
     }
 
-    async fn put(&self, devices: &BTreeSet<String>) -> Result<Interactive, String> {
+    async fn put(&mut self, devices: &BTreeSet<String>) -> Result<Interactive, String> {
+        self.pinned = Pinned::default();
         // "add" first: what is not there cannot be deleted.
         run(&format!(
             "add table bridge weft; delete table bridge weft; {}",
-            table(self.mark, self.mask)
+            table(self.numbers)
         ))
         .await?;
         let mut nft = Interactive::start()?;
@@ -191,9 +241,24 @@ impl Table {
         Ok(nft)
     }
 
+    /// Marks these packets for pins, and no others; returns them.
+    async fn pin(&mut self, pins: &Arc<Pins>) -> Result<Arc<Pins>, String> {
+        let commands = self.pinned.towards(pins, self.numbers);
+        if !commands.is_empty()
+            && let Err(why) = run(&commands).await
+        {
+            // The next renewal puts the table anew: who knows what it has.
+            self.nft = None;
+            return Err(why);
+        }
+        self.pinned.set(pins);
+        Ok(Arc::clone(pins))
+    }
+
     /// Removes the table. One that is not there is removed already.
     async fn remove(&mut self) {
         self.nft = None;
+        self.pinned = Pinned::default();
         remove().await;
     }
 }
@@ -270,15 +335,27 @@ pub async fn remove() {
 }
 
 async fn run(commands: &str) -> Result<(), String> {
-    let output = Command::new("nft")
-        .arg(commands)
+    let child = Command::new("nft")
+        // All in one transaction, however much it is.
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
         // One that hangs does not stay behind.
         .kill_on_drop(true)
-        .output();
+        .spawn();
+    let failed = |error: io::Error| format!("nft: {error}");
+    let output = async {
+        let mut child = child?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(commands.as_bytes()).await?;
+        }
+        child.wait_with_output().await
+    };
     let output = timeout(ANSWER_MAX, output)
         .await
         .map_err(|_| SILENT.to_owned())?
-        .map_err(|error: io::Error| format!("nft: {error}"))?;
+        .map_err(failed)?;
     if output.status.success() {
         return Ok(());
     }
@@ -290,14 +367,26 @@ async fn run(commands: &str) -> Result<(), String> {
 /// Renewals of one `nft -i`, which keeps a history of all that it was told: some 40 minutes, 200 kB.
 const RENEWALS_MAX: u32 = 10_000;
 
-fn table(mark: u32, mask: u32) -> String {
-    let others = !mask;
-    format!(
+fn table(numbers: Numbers) -> String {
+    let mut table = format!(
         "add table bridge weft; \
          add set bridge weft vxlan {{ type ifname; flags timeout; }}; \
          add chain bridge weft postrouting {{ type filter hook postrouting priority 100; policy accept; }}; \
-         add rule bridge weft postrouting oifname @vxlan counter meta mark set mark and {others:#x} or {mark:#x}"
-    )
+         add rule bridge weft postrouting oifname @vxlan counter {}",
+        set_mark(numbers, Slot::WEIGHTS)
+    );
+    if numbers.has_slots() {
+        table += &pinned::maps();
+    }
+    // nft wants the end of the line.
+    table + "\n"
+}
+
+/// What sets the mark of a slot. Other bits of the mark stay as they are.
+fn set_mark(numbers: Numbers, slot: Slot) -> String {
+    let (mark, _) = numbers.mark_of(slot);
+    let others = !numbers.bits();
+    format!("meta mark set mark and {others:#x} or {mark:#x}")
 }
 
 /// A transaction, and a request to list what it led to, which is the answer.
@@ -318,16 +407,8 @@ fn renewal(devices: &BTreeSet<String>) -> String {
 
 /// VXLAN devices by name. Names that nftables cannot read are left out: nobody gives such.
 fn devices(links: &[Link]) -> BTreeSet<String> {
-    let plain = |name: &&String| {
-        let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\' | '*');
-        !name.contains(odd)
-    };
-    let vxlan = links.iter().filter(|link| link.vxlan);
-    vxlan
-        .map(|link| &link.name)
-        .filter(plain)
-        .cloned()
-        .collect()
+    let vxlan = links.iter().filter(|link| link.vxlan && link.is_plain());
+    vxlan.map(|link| link.name.clone()).collect()
 }
 
 /// The last line of what `nft` lists.
@@ -358,6 +439,7 @@ mod tests {
             up: true,
             addresses: Vec::new(),
             vxlan,
+            vni: None,
             tx_octets: 0,
             rx_octets: 0,
         }
@@ -390,7 +472,13 @@ mod tests {
 
     #[test]
     fn other_bits_of_a_mark_stay() {
-        let table = table(0x5700_0000, 0xff00_0000);
-        assert!(table.ends_with("meta mark set mark and 0xffffff or 0x57000000"));
+        let numbers = Numbers::default();
+        assert!(table(numbers).contains("meta mark set mark and 0xffff or 0x57000000"));
+        let tight = Numbers {
+            mark: 0x57,
+            mask: 0xff,
+            ..numbers
+        };
+        assert!(table(tight).ends_with("meta mark set mark and 0xffffff00 or 0x57\n"));
     }
 }

@@ -5,18 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
-use crate::entry::{Change, Entry, Group, Key, NextHop, Prefix};
+use crate::entry::{Change, Entry, Flow, Group, Key, NextHop, Policy, PolicyKey, Prefix};
 
-/// Entries of the one network instance, and who refers to whom.
+/// Entries, and who refers to whom.
 #[derive(Clone, Debug, Default)]
 pub struct Rib {
     next_hops: BTreeMap<u64, NextHop>,
     groups: BTreeMap<u64, Group>,
     prefixes: BTreeMap<IpNet, Prefix>,
+    policies: BTreeMap<PolicyKey, Policy>,
+    /// The policy forwarding entry of each flow.
+    policy_of: BTreeMap<Flow, PolicyKey>,
     /// The groups that have the next hop.
     groups_of: BTreeMap<u64, BTreeSet<u64>>,
     /// The prefixes that use the group.
     prefixes_of: BTreeMap<u64, BTreeSet<IpNet>>,
+    /// The policy forwarding entries that use the group.
+    policies_of: BTreeMap<u64, BTreeSet<PolicyKey>>,
 }
 
 impl Rib {
@@ -38,12 +43,35 @@ impl Rib {
         self.prefixes.get(&prefix)
     }
 
-    /// Every key, next hops first, prefixes last.
+    /// A policy forwarding entry.
+    #[must_use]
+    pub fn policy(&self, key: PolicyKey) -> Option<&Policy> {
+        self.policies.get(&key)
+    }
+
+    /// Every policy forwarding entry.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.policies.values()
+    }
+
+    /// Every prefix.
+    pub fn prefixes(&self) -> impl Iterator<Item = IpNet> {
+        self.prefixes.keys().copied()
+    }
+
+    /// Whether policy forwarding entries use a group.
+    #[must_use]
+    pub fn is_pinned_to(&self, group: u64) -> bool {
+        self.policies_of.contains_key(&group)
+    }
+
+    /// Every key, next hops first, policy forwarding entries last.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         let next_hops = self.next_hops.keys().copied().map(Key::NextHop);
         let groups = self.groups.keys().copied().map(Key::Group);
         let prefixes = self.prefixes.keys().copied().map(Key::Prefix);
-        next_hops.chain(groups).chain(prefixes)
+        let policies = self.policies.keys().copied().map(Key::Policy);
+        next_hops.chain(groups).chain(prefixes).chain(policies)
     }
 
     /// The keys that refer to this one.
@@ -55,9 +83,11 @@ impl Rib {
             }
             Key::Group(id) => {
                 let prefixes = self.prefixes_of.get(&id).into_iter().flatten();
-                prefixes.copied().map(Key::Prefix).collect()
+                let policies = self.policies_of.get(&id).into_iter().flatten();
+                let policies = policies.copied().map(Key::Policy);
+                prefixes.copied().map(Key::Prefix).chain(policies).collect()
             }
-            Key::Prefix(_) => Vec::new(),
+            Key::Prefix(_) | Key::Policy(_) => Vec::new(),
         }
     }
 
@@ -68,6 +98,7 @@ impl Rib {
             Key::NextHop(index) => self.next_hops.contains_key(&index),
             Key::Group(id) => self.groups.contains_key(&id),
             Key::Prefix(prefix) => self.prefixes.contains_key(&prefix),
+            Key::Policy(policy) => self.policies.contains_key(&policy),
         }
     }
 
@@ -89,6 +120,43 @@ impl Rib {
     /// Forgets everything.
     pub fn clear(&mut self) {
         *self = Self::default();
+    }
+
+    /// Forgets the policy forwarding entries of a VNI.
+    pub fn clear_policies(&mut self, vni: u32) {
+        let all = self.policies.iter();
+        let gone: Vec<PolicyKey> = all
+            .map(|(key, _)| *key)
+            .filter(|key| key.vni == vni)
+            .collect();
+        for key in gone {
+            self.unlink_policy(key);
+            self.policies.remove(&key);
+        }
+    }
+
+    /// Forgets everything but the policy forwarding entries and what they refer to. Whether anything stays.
+    pub fn clear_main(&mut self) -> bool {
+        let policies = std::mem::take(&mut self.policies);
+        let mut kept = Self::default();
+        for policy in policies.values() {
+            let Some(group) = self.groups.remove(&policy.group) else {
+                continue;
+            };
+            for (index, _) in &group.members {
+                kept.next_hops.extend(self.next_hops.remove_entry(index));
+                kept.groups_of
+                    .entry(*index)
+                    .or_default()
+                    .insert(policy.group);
+            }
+            kept.groups.insert(policy.group, group);
+        }
+        kept.policies = policies;
+        kept.policy_of = std::mem::take(&mut self.policy_of);
+        kept.policies_of = std::mem::take(&mut self.policies_of);
+        *self = kept;
+        !self.policies.is_empty()
     }
 
     fn put(&mut self, entry: Entry) -> Result<Key, String> {
@@ -119,6 +187,23 @@ impl Rib {
                     .insert(prefix);
                 self.prefixes.insert(prefix, entry);
             }
+            Entry::Policy(own, policy) => {
+                self.refers(Key::Group(policy.group))?;
+                match self.policy_of.get(&policy.flow) {
+                    Some(other) if *other != own => {
+                        let other = Key::Policy(*other);
+                        return Err(format!("{other} is for {} already", policy.flow));
+                    }
+                    Some(_) | None => {}
+                }
+                self.unlink_policy(own);
+                self.policy_of.insert(policy.flow.clone(), own);
+                self.policies_of
+                    .entry(policy.group)
+                    .or_default()
+                    .insert(own);
+                self.policies.insert(own, policy);
+            }
         }
         Ok(key)
     }
@@ -139,6 +224,10 @@ impl Rib {
                 self.unlink_prefix(prefix);
                 self.prefixes.remove(&prefix);
             }
+            Key::Policy(policy) => {
+                self.unlink_policy(policy);
+                self.policies.remove(&policy);
+            }
         }
         Ok(key)
     }
@@ -149,6 +238,7 @@ impl Rib {
             Key::NextHop(_) => (self.next_hops.len(), NEXT_HOPS_MAX),
             Key::Group(_) => (self.groups.len(), GROUPS_MAX),
             Key::Prefix(_) => (self.prefixes.len(), PREFIXES_MAX),
+            Key::Policy(_) => (self.policies.len(), POLICIES_MAX),
         };
         if count < most {
             Ok(())
@@ -179,6 +269,19 @@ impl Rib {
         }
     }
 
+    fn unlink_policy(&mut self, key: PolicyKey) {
+        let Some(policy) = self.policies.get(&key) else {
+            return;
+        };
+        self.policy_of.remove(&policy.flow);
+        if let Some(policies) = self.policies_of.get_mut(&policy.group) {
+            policies.remove(&key);
+            if policies.is_empty() {
+                self.policies_of.remove(&policy.group);
+            }
+        }
+    }
+
     fn unlink_prefix(&mut self, prefix: IpNet) {
         let Some(entry) = self.prefixes.get(&prefix) else {
             return;
@@ -198,3 +301,5 @@ const NEXT_HOPS_MAX: usize = 16_384;
 const GROUPS_MAX: usize = 4_096;
 /// One for each VTEP of the largest fabric, and room.
 const PREFIXES_MAX: usize = 65_536;
+/// Far above what weft asks of a leaf; nft takes about a second for as many.
+const POLICIES_MAX: usize = 65_536;

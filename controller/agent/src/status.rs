@@ -163,7 +163,7 @@ fn conditions(agent: &Agent, prefixes: &[Prefix], uptime: Duration) -> Vec<Condi
 fn prefixes(agent: &Agent, asked: &BTreeSet<IpNet>) -> Vec<Prefix> {
     let programmed = agent.rib().keys().filter_map(|key| match key {
         Key::Prefix(prefix) => Some(prefix),
-        Key::NextHop(_) | Key::Group(_) => None,
+        Key::NextHop(_) | Key::Group(_) | Key::Policy(_) => None,
     });
     let all: BTreeSet<IpNet> = programmed.chain(asked.iter().copied()).collect();
     all.into_iter().map(|prefix| one(agent, prefix)).collect()

@@ -273,7 +273,7 @@ impl Run {
         let ids = Ids::new(BASE).expect("a range");
         let number = |id: &u32| match ids.key(*id) {
             Some(Key::NextHop(number) | Key::Group(number)) => number,
-            Some(Key::Prefix(_)) | None => 0,
+            Some(Key::Prefix(_) | Key::Policy(_)) | None => 0,
         };
         let installed = self.target.recorded().installed();
         let mut shown = Vec::new();
@@ -314,7 +314,7 @@ fn params(redundancy: &str, persistence: &str, ack_type: &str) -> SessionParamet
     }
 }
 
-/// `add nh 1 192.0.2.2 up1`, `add nhg 1 1:3 2:1`, `add 203.0.113.0/24 1`, then `id=`, `ni=`, `meta=`.
+/// `add nh 1 192.0.2.2 up1`, `add nhg 1 1:3 2:1`, `add 203.0.113.0/24 1`, `add pfe 1 10.0.0.1/32 1`, then `id=`, `ni=`, `meta=`.
 fn operation(words: &[&str], election: u64, id: u64) -> AftOperation {
     let (options, words): (Vec<&str>, Vec<&str>) =
         words.iter().copied().partition(|word| word.contains('='));
@@ -368,6 +368,9 @@ fn said_entry(words: &[&str], metadata: Option<&str>) -> Option<Entry> {
                 (number(index), number(weight))
             };
             session::group(number(id), &members.iter().map(member).collect::<Vec<_>>())
+        }
+        ["pfe", index, destination, group] => {
+            session::pin(number(index), destination, None, number(group))
         }
         [prefix, rest @ ..] if prefix.contains(':') => {
             let ipv6_entry = Some(afts::Ipv6Entry {

@@ -79,6 +79,7 @@ impl World {
             up: true,
             addresses: vec![format!("198.18.{index}.1/24").parse().expect("a subnet")],
             vxlan: false,
+            vni: None,
             tx_octets: 0,
             rx_octets: 0,
         };
@@ -88,6 +89,7 @@ impl World {
             network_instance: "DEFAULT".into(),
             ids: Ids::new(0x5700_0000).expect("a range"),
             prefixes: vec!["203.0.113.0/24".parse().expect("a prefix")],
+            pins: true,
             lease: Duration::from_secs(5),
         };
         let observed = recorded.clone().observe().await.expect("readable");
@@ -258,6 +260,9 @@ impl World {
                     }
                 }
                 Output::Respond(..) => {}
+                Output::Mark(pins) => {
+                    self.agent.handle(Input::Marked(Ok(pins)), Now::default());
+                }
                 Output::End(..) | Output::Flushed(..) | Output::Unsettled(..) => {
                     panic!("{output:?}");
                 }

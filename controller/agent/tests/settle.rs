@@ -82,6 +82,7 @@ impl World {
             up: true,
             addresses: vec![subnet(link)],
             vxlan: false,
+            vni: None,
             tx_octets: 0,
             rx_octets: 0,
         });
@@ -242,6 +243,9 @@ impl World {
                 Output::Respond(_, response) => {
                     self.accepted = response.result.iter().any(|result| result.status != 2);
                 }
+                Output::Mark(pins) => {
+                    self.agent.handle(Input::Marked(Ok(pins)), Now::default());
+                }
                 Output::End(_, _) | Output::Flushed(_, _) | Output::Unsettled(_, _) => {
                     panic!("{output:?}");
                 }
@@ -258,6 +262,7 @@ async fn start(recorded: &mut Recorded) -> Agent {
             "0.0.0.0/0".parse().expect("a prefix"),
             "::/0".parse().expect("a prefix"),
         ],
+        pins: true,
         lease: Duration::from_secs(3600),
     };
     let mut agent = Agent::new(config, recorded.observe().await.expect("readable"));

@@ -22,6 +22,7 @@ use self::agents::Agents;
 use self::led::Led;
 use super::solver::{Ordered, Solver};
 use super::supervision::supervised;
+use crate::balancer::flows::{self, LeafFlows};
 use crate::balancer::pins;
 use crate::balancer::{Inputs, Plan};
 use crate::consensus::Group;
@@ -87,6 +88,8 @@ struct Switches {
     ordered: u64,
     /// What the intents were made from last.
     intended: Option<Intended>,
+    /// The flows of leaves that follow from that.
+    flows: LeafFlows,
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
 }
@@ -96,14 +99,17 @@ struct Intended {
     plan: Plan,
     modes: Modes,
     unheard: BTreeSet<SwitchName>,
+    pins: pins::Inputs,
 }
 
 impl Intended {
     fn is_from(&self, plan: &Plan, modes: &Modes, unheard: &BTreeSet<SwitchName>) -> bool {
+        self.is_by(plan) && (&self.modes, &self.unheard) == (modes, unheard)
+    }
+
+    fn is_by(&self, plan: &Plan) -> bool {
         let topology = |plan: &Plan| plan.topology().map(Arc::as_ptr);
-        Arc::ptr_eq(&self.plan.routes, &plan.routes)
-            && topology(&self.plan) == topology(plan)
-            && (&self.modes, &self.unheard) == (modes, unheard)
+        Arc::ptr_eq(&self.plan.routes, &plan.routes) && topology(&self.plan) == topology(plan)
     }
 }
 
@@ -142,6 +148,7 @@ impl Switches {
             pin_inputs: pins::Inputs::default(),
             ordered: 0,
             intended: None,
+            flows: LeafFlows::default(),
             confirmed: None,
         }
     }
@@ -302,9 +309,11 @@ impl Switches {
             topology: self.running.clone(),
             pins: self.pins.clone(),
         };
-        if inputs != self.inputs || !pins.is_same(&self.pin_inputs) {
+        let same = pins.is_same(&self.pin_inputs);
+        // The newest, of which comparing is cheap: leases may have been renewed.
+        self.pin_inputs = pins.clone();
+        if inputs != self.inputs || !same {
             self.inputs = inputs.clone();
-            self.pin_inputs = pins.clone();
             self.ordered += 1;
             self.solver.solve(inputs, pins, self.ordered);
         }
@@ -327,16 +336,27 @@ impl Switches {
         // Reasons may be new where routes are not.
         self.led.set_plan(&plan, covers);
         let unheard = self.agents.unheard(topology, now);
-        let intended = self.intended.as_ref();
-        if intended.is_some_and(|it| it.is_from(&plan, &self.modes, &unheard)) {
+        let pins = self.pin_inputs.clone();
+        let intended = self.intended.as_mut();
+        let same_pins = intended.as_ref().is_some_and(|it| it.pins.is_same(&pins));
+        let is_by = intended.as_ref().is_some_and(|it| it.is_by(&plan));
+        if let Some(it) = intended
+            && same_pins
+            && it.is_from(&plan, &self.modes, &unheard)
+        {
+            it.pins = pins;
             return false;
         }
-        self.southbound
-            .set_intent(intents(&plan, &self.modes, &unheard), plan.revision);
+        if !(same_pins && is_by) {
+            self.flows = flows::of_leaves(&plan, &pins.topology, &pins.pins);
+        }
+        let intents = intents(&plan, &self.modes, &unheard, &self.flows);
+        self.southbound.set_intent(intents, plan.revision);
         self.intended = Some(Intended {
             modes: self.modes.clone(),
             unheard,
             plan,
+            pins,
         });
         true
     }
@@ -450,6 +470,7 @@ fn intents(
     plan: &Plan,
     modes: &Modes,
     unheard: &BTreeSet<SwitchName>,
+    flows: &LeafFlows,
 ) -> BTreeMap<SwitchName, SwitchIntent> {
     let switches = plan.topology().into_iter().flat_map(|it| it.switches());
     let intents = switches.filter_map(|switch| {
@@ -466,6 +487,7 @@ fn intents(
             mode,
             hold: unheard.contains(name),
             routes,
+            flows: flows.get(name).cloned().unwrap_or_default(),
         };
         Some((name.clone(), intent))
     });
@@ -506,7 +528,7 @@ mod tests {
     fn a_declared_fabric_is_watched_and_not_touched_until_somebody_says_on() {
         let plan = plan();
         let modes_of = |modes: &Modes| {
-            let intents = intents(&plan, modes, &BTreeSet::new()).into_iter();
+            let intents = intents(&plan, modes, &BTreeSet::new(), &LeafFlows::new()).into_iter();
             intents
                 .map(|(name, intent)| (name.to_string(), intent.mode))
                 .collect::<Vec<_>>()
@@ -522,7 +544,7 @@ mod tests {
         assert_eq!(modes_of(&modes), named([Mode::On, Mode::Off, Mode::Shadow]));
         // Nobody knows yet what kind of switch leaf 1 is.
         let unheard = ["leaf1".into()].into();
-        let held: Vec<_> = intents(&plan, &modes, &unheard)
+        let held: Vec<_> = intents(&plan, &modes, &unheard, &LeafFlows::new())
             .into_iter()
             .filter(|(_, intent)| intent.hold)
             .map(|(name, intent)| (name.to_string(), intent.mode))

@@ -24,7 +24,7 @@ use tonic::transport::Channel;
 use self::session::Session;
 use self::stream::{ANSWER_MAX, Stream};
 use super::answers::Answers;
-use super::intent::{Mode, Routes};
+use super::intent::{Flows, Mode, Routes};
 use super::{AgentState, AgentStatus, Election};
 use crate::fabric::topology::SwitchName;
 
@@ -52,6 +52,8 @@ pub(super) struct Wanted {
     pub(super) hold: bool,
     /// What with.
     pub(super) routes: Arc<Routes>,
+    /// Flows that go their own way.
+    pub(super) flows: Arc<Flows>,
 }
 
 /// Where the answers of one switch are counted.

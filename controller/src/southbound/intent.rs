@@ -60,9 +60,38 @@ pub struct SwitchIntent {
     pub mode: Mode,
     /// What it should have when it is.
     pub routes: Arc<Routes>,
+    /// And the flows that go their own way.
+    pub flows: Arc<Flows>,
     /// On, and to be watched only for now: nobody knows yet whether it looks at its own routing.
     pub hold: bool,
 }
+
+/// Packets inside a VXLAN that go their own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flow {
+    /// The VNI.
+    pub vni: u32,
+    /// Their destination: gRIBI can tell no sources apart.
+    pub destination: IpAddr,
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flow to {} in VNI {}", self.destination, self.vni)
+    }
+}
+
+/// What has next hops: a prefix of the default network instance, or a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// A prefix.
+    Prefix(IpNet),
+    /// A flow.
+    Flow(Flow),
+}
+
+/// Pinned flows with their next hops. One without a member counts as absent: the routes of the prefixes decide.
+pub type Flows = BTreeMap<Flow, Arc<Members>>;
 
 /// Routes of the default network instance, by address.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -73,21 +102,23 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Prefixes with equal members, which share a next-hop group, in a fixed order.
-    pub(super) fn classes(&self) -> BTreeMap<&Members, Vec<IpNet>> {
-        let mut classes: BTreeMap<&Members, Vec<IpNet>> = BTreeMap::new();
-        for (prefix, members) in self
-            .prefixes
-            .iter()
-            .filter(|(_, members)| !members.is_empty())
-        {
-            classes.entry(members).or_default().push(*prefix);
+    /// Targets with equal members, which share a next-hop group, in a fixed order.
+    pub(super) fn classes<'a>(&'a self, flows: &'a Flows) -> BTreeMap<&'a Members, Vec<Target>> {
+        let mut classes: BTreeMap<&Members, Vec<Target>> = BTreeMap::new();
+        let prefixes = self.prefixes.iter();
+        let prefixes = prefixes.map(|(prefix, members)| (Target::Prefix(*prefix), members));
+        let flows = flows.iter();
+        let flows = flows.map(|(flow, members)| (Target::Flow(*flow), members));
+        for (target, members) in prefixes.chain(flows) {
+            if !members.is_empty() {
+                classes.entry(members).or_default().push(target);
+            }
         }
         classes
     }
 }
 
-/// gRIBI tables of the default network instance.
+/// gRIBI tables: of the default network instance, and policy forwarding entries of those of VNIs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Tables {
     /// By index.
@@ -96,12 +127,14 @@ pub struct Tables {
     pub groups: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// The id of the group of each prefix.
     pub prefixes: BTreeMap<IpNet, u64>,
+    /// Policy forwarding entries: the destination of the flow, and the id of its group.
+    pub policies: BTreeMap<PolicyKey, (IpAddr, u64)>,
 }
 
 impl Tables {
-    /// How many entries there are in all three.
+    /// How many entries there are in all of them.
     pub fn len(&self) -> usize {
-        self.next_hops.len() + self.groups.len() + self.prefixes.len()
+        self.next_hops.len() + self.groups.len() + self.prefixes.len() + self.policies.len()
     }
 
     /// Whether there is none.
@@ -115,18 +148,36 @@ impl Tables {
             Key::NextHop(index) => Entry::NextHop(index, self.next_hops.get(&index)?.clone()),
             Key::Group(id) => Entry::Group(id, self.groups.get(&id)?.clone()),
             Key::Prefix(prefix) => Entry::Prefix(prefix, *self.prefixes.get(&prefix)?),
+            Key::Policy(key) => {
+                let (destination, group) = self.policies.get(&key)?;
+                Entry::Policy(key, *destination, *group)
+            }
         })
     }
 
-    /// The keys of all entries: next hops, groups, prefixes.
+    /// The keys of all entries: next hops, groups, prefixes, policy forwarding entries.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         let next_hops = self.next_hops.keys().map(|index| Key::NextHop(*index));
         let groups = self.groups.keys().map(|id| Key::Group(*id));
         let prefixes = self.prefixes.keys().map(|prefix| Key::Prefix(*prefix));
-        next_hops.chain(groups).chain(prefixes)
+        let policies = self.policies.keys().copied().map(Key::Policy);
+        next_hops.chain(groups).chain(prefixes).chain(policies)
     }
 
-    /// Numbers that an entry refers to: next hops of a group, the group of a prefix.
+    /// What has a group: a prefix, or the flow of a policy forwarding entry.
+    pub(super) fn target(&self, key: Key) -> Option<Target> {
+        match key {
+            Key::NextHop(_) | Key::Group(_) => None,
+            Key::Prefix(prefix) => Some(Target::Prefix(prefix)),
+            Key::Policy(key) => {
+                let (destination, _) = *self.policies.get(&key)?;
+                let vni = key.vni;
+                Some(Target::Flow(Flow { vni, destination }))
+            }
+        }
+    }
+
+    /// Numbers that an entry refers to: next hops of a group, the group of a prefix or a flow.
     pub fn references(&self, key: Key) -> BTreeSet<u64> {
         match key {
             Key::NextHop(_) => BTreeSet::new(),
@@ -138,6 +189,10 @@ impl Tables {
                 .copied()
                 .collect(),
             Key::Prefix(prefix) => self.prefixes.get(&prefix).copied().into_iter().collect(),
+            Key::Policy(key) => {
+                let policy = self.policies.get(&key);
+                policy.map(|(_, group)| *group).into_iter().collect()
+            }
         }
     }
 
@@ -147,6 +202,7 @@ impl Tables {
             Key::NextHop(index) => self.next_hops.contains_key(&index),
             Key::Group(id) => self.groups.contains_key(&id),
             Key::Prefix(prefix) => self.prefixes.contains_key(&prefix),
+            Key::Policy(key) => self.policies.contains_key(&key),
         }
     }
 
@@ -156,6 +212,9 @@ impl Tables {
             Entry::NextHop(index, next_hop) => drop(self.next_hops.insert(index, next_hop)),
             Entry::Group(id, members) => drop(self.groups.insert(id, members)),
             Entry::Prefix(prefix, group) => drop(self.prefixes.insert(prefix, group)),
+            Entry::Policy(key, destination, group) => {
+                self.policies.insert(key, (destination, group));
+            }
         }
     }
 
@@ -165,6 +224,7 @@ impl Tables {
             Key::NextHop(index) => drop(self.next_hops.remove(&index)),
             Key::Group(id) => drop(self.groups.remove(&id)),
             Key::Prefix(prefix) => drop(self.prefixes.remove(&prefix)),
+            Key::Policy(key) => drop(self.policies.remove(&key)),
         }
     }
 
@@ -183,6 +243,7 @@ impl Tables {
         differences(&self.next_hops, &other.next_hops)
             + differences(&self.groups, &other.groups)
             + differences(&self.prefixes, &other.prefixes)
+            + differences(&self.policies, &other.policies)
     }
 }
 
@@ -203,6 +264,17 @@ pub enum Key {
     Group(u64),
     /// By itself.
     Prefix(IpNet),
+    /// By VNI and index.
+    Policy(PolicyKey),
+}
+
+/// What names a policy forwarding entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PolicyKey {
+    /// The VNI whose network instance it is in.
+    pub vni: u32,
+    /// The index there.
+    pub index: u64,
 }
 
 impl fmt::Display for Key {
@@ -211,6 +283,9 @@ impl fmt::Display for Key {
             Self::NextHop(index) => write!(f, "next hop {index}"),
             Self::Group(id) => write!(f, "next-hop group {id}"),
             Self::Prefix(prefix) => prefix.fmt(f),
+            Self::Policy(PolicyKey { vni, index }) => {
+                write!(f, "policy forwarding entry {index} of VNI {vni}")
+            }
         }
     }
 }
@@ -224,6 +299,8 @@ pub enum Entry {
     Group(u64, BTreeMap<u64, u64>),
     /// Prefix and id of its group.
     Prefix(IpNet, u64),
+    /// Key, destination and id of its group.
+    Policy(PolicyKey, IpAddr, u64),
 }
 
 impl Entry {
@@ -233,6 +310,7 @@ impl Entry {
             Self::NextHop(index, _) => Key::NextHop(*index),
             Self::Group(id, _) => Key::Group(*id),
             Self::Prefix(prefix, _) => Key::Prefix(*prefix),
+            Self::Policy(key, ..) => Key::Policy(*key),
         }
     }
 }
@@ -243,6 +321,10 @@ impl fmt::Display for Entry {
             Self::NextHop(index, next_hop) => write!(f, "next hop {index} ({})", next_hop.address),
             Self::Group(id, members) => write!(f, "next-hop group {id} of {}", members.len()),
             Self::Prefix(prefix, group) => write!(f, "{prefix} by group {group}"),
+            Self::Policy(PolicyKey { vni, .. }, destination, group) => {
+                let (vni, destination) = (*vni, *destination);
+                write!(f, "{} by group {group}", Flow { vni, destination })
+            }
         }
     }
 }
@@ -253,7 +335,7 @@ pub struct Installed {
     /// What the switch accepted.
     pub tables: Tables,
     /// Entries that the forwarding plane does not have as accepted, each with the numbers that it may refer to there
-    /// instead: next hops of a group, groups of a prefix. An entry that is to go and may still be forwarded by is here
+    /// instead: next hops of a group, groups of a prefix or a flow. An entry that is to go and may still be forwarded by is here
     /// and not in the tables.
     pub held: BTreeMap<Key, BTreeSet<u64>>,
 }
@@ -278,7 +360,7 @@ impl Installed {
         self.tables.is_empty() && self.held.is_empty()
     }
 
-    /// Keys of everything that the switch accepted or may forward by: next hops, groups, prefixes.
+    /// Keys of everything that the switch accepted or may forward by: next hops, groups, prefixes, policy forwarding entries.
     pub(super) fn keys(&self) -> BTreeSet<Key> {
         self.tables
             .keys()
@@ -317,9 +399,21 @@ mod tests {
                 (prefix(4), Arc::new(Members::from([(next_hop(1), 2)]))),
             ]),
         };
-        let classes = routes.classes();
+        let flow = Flow {
+            vni: 100,
+            destination: IpAddr::from([203, 0, 113, 1]),
+        };
+        let flows = Flows::from([(flow, Arc::new(even.clone()))]);
+        let classes = routes.classes(&flows);
         assert_eq!(classes.len(), 2);
-        assert_eq!(classes[&even], [prefix(1), prefix(2)]);
+        assert_eq!(
+            classes[&even],
+            [
+                Target::Prefix(prefix(1)),
+                Target::Prefix(prefix(2)),
+                Target::Flow(flow)
+            ]
+        );
     }
 
     #[test]
@@ -332,7 +426,7 @@ mod tests {
                 (3, [(1, 1), (2, 1)].into()),
             ]
             .into(),
-            prefixes: BTreeMap::new(),
+            ..Tables::default()
         };
         assert_eq!(tables.content(1), Some(BTreeMap::from([(&next_hop(1), 3)])));
         assert_eq!(tables.content(2), None);

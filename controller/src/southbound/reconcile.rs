@@ -7,10 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use ipnet::IpNet;
-
 use self::assign::assign;
-use super::intent::{Entry, Installed, Key, Routes, Tables};
+use super::intent::{Entry, Flows, Installed, Key, Routes, Tables};
 
 mod assign;
 
@@ -74,19 +72,19 @@ impl fmt::Display for Change {
 
 /// The operations that lead from `installed` to `wanted`; none when the switch has it already.
 ///
-/// Next hops are found by their value and never replaced. Prefixes with equal members share a group: one that is
-/// installed with this content; else one that may change in place, because every prefix that uses it and stays is
+/// Next hops are found by their value and never replaced. Prefixes and flows with equal members share a group: one that is
+/// installed with this content; else one that may change in place, because everything that uses it and stays is
 /// meant; else a new one. So the next leader finds the objects of the one before by what is in them. An operation
 /// depends on earlier ones of the list only. What is wanted and held back by the switch is written again.
-pub fn reconcile(wanted: &Routes, installed: &Installed) -> Vec<Operation> {
-    let target = assign(wanted, installed);
+pub fn reconcile(wanted: &Routes, flows: &Flows, installed: &Installed) -> Vec<Operation> {
+    let target = assign(wanted, flows, installed);
     let mut sequence = Sequence::new(&target, installed);
     sequence.add_next_hops();
     sequence.put_groups(false);
-    sequence.delete_prefixes();
-    sequence.put_prefixes(false);
+    sequence.delete_targets();
+    sequence.put_targets(false);
     sequence.put_groups(true);
-    sequence.put_prefixes(true);
+    sequence.put_targets(true);
     sequence.delete_groups();
     sequence.delete_next_hops();
     sequence.operations
@@ -133,21 +131,27 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Prefixes by groups that change in place, or by all others.
-    fn put_prefixes(&mut self, changing: bool) {
-        for (prefix, group) in &self.target.prefixes {
-            if self.is_changing(*group) != changing {
+    /// Prefixes and flows by groups that change in place, or by all others.
+    fn put_targets(&mut self, changing: bool) {
+        let prefixes = self.target.prefixes.iter();
+        let prefixes = prefixes.map(|(prefix, group)| (Entry::Prefix(*prefix, *group), *group));
+        let policies = self.target.policies.iter();
+        let policies = policies
+            .map(|(key, (destination, group))| (Entry::Policy(*key, *destination, *group), *group));
+        for (entry, group) in prefixes.chain(policies) {
+            if self.is_changing(group) != changing {
                 continue;
             }
-            let moves = self.installed.tables.prefixes.get(prefix) != Some(group);
-            let settled = moves.then(|| self.after(Key::Group(*group), Until::Programmed));
+            let before = self.installed.tables.references(entry.key());
+            let moves = !before.contains(&group);
+            let settled = moves.then(|| self.after(Key::Group(group), Until::Programmed));
             let after = settled.flatten().into_iter().collect();
-            self.put(Entry::Prefix(*prefix, *group), after);
+            self.put(entry, after);
         }
     }
 
-    fn delete_prefixes(&mut self) {
-        self.delete(|key| matches!(key, Key::Prefix(_)));
+    fn delete_targets(&mut self) {
+        self.delete(|key| matches!(key, Key::Prefix(_) | Key::Policy(_)));
     }
 
     fn delete_groups(&mut self) {
@@ -173,12 +177,12 @@ impl<'a> Sequence<'a> {
             .collect()
     }
 
-    /// The deletions of prefixes that use a group.
+    /// The deletions of prefixes and flows that use a group.
     fn gone_users(&self, group: u64) -> impl Iterator<Item = After> {
         let users = self.users.of_group(group);
         users
-            .filter(|prefix| !self.target.prefixes.contains_key(prefix))
-            .filter_map(|prefix| self.after(Key::Prefix(*prefix), Until::Programmed))
+            .filter(|key| !self.target.contains(**key))
+            .filter_map(|key| self.after(*key, Until::Programmed))
     }
 
     fn after(&self, key: Key, until: Until) -> Option<After> {
@@ -225,14 +229,15 @@ impl<'a> Sequence<'a> {
 
 /// What refers to a next hop or a group at a switch, as accepted or as forwarded by.
 struct Users {
-    prefixes: BTreeMap<u64, BTreeSet<IpNet>>,
+    /// Prefixes and policy forwarding entries, by group.
+    targets: BTreeMap<u64, BTreeSet<Key>>,
     groups: BTreeMap<u64, BTreeSet<u64>>,
 }
 
 impl Users {
     fn of(installed: &Installed) -> Self {
         let mut users = Self {
-            prefixes: BTreeMap::new(),
+            targets: BTreeMap::new(),
             groups: BTreeMap::new(),
         };
         for key in installed.keys() {
@@ -240,15 +245,17 @@ impl Users {
                 match key {
                     Key::NextHop(_) => {}
                     Key::Group(id) => users.groups.entry(used).or_default().extend([id]),
-                    Key::Prefix(prefix) => users.prefixes.entry(used).or_default().extend([prefix]),
+                    Key::Prefix(_) | Key::Policy(_) => {
+                        users.targets.entry(used).or_default().insert(key);
+                    }
                 }
             }
         }
         users
     }
 
-    fn of_group(&self, group: u64) -> impl Iterator<Item = &IpNet> {
-        self.prefixes.get(&group).into_iter().flatten()
+    fn of_group(&self, group: u64) -> impl Iterator<Item = &Key> {
+        self.targets.get(&group).into_iter().flatten()
     }
 
     fn of_key(&self, key: Key) -> Vec<Key> {
@@ -257,11 +264,8 @@ impl Users {
                 let groups = self.groups.get(&index).into_iter().flatten();
                 groups.map(|id| Key::Group(*id)).collect()
             }
-            Key::Group(id) => self
-                .of_group(id)
-                .map(|prefix| Key::Prefix(*prefix))
-                .collect(),
-            Key::Prefix(_) => Vec::new(),
+            Key::Group(id) => self.of_group(id).copied().collect(),
+            Key::Prefix(_) | Key::Policy(_) => Vec::new(),
         }
     }
 }

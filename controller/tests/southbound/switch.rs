@@ -22,7 +22,9 @@ use weft_agent::forwarding::recorded::Recorded;
 use weft_agent::forwarding::{Link, Operation};
 use weft_agent::gribi::{commands, service};
 use weft_controller::fabric::topology::SwitchName;
-use weft_controller::southbound::intent::{Members, Mode, NextHop, Routes, SwitchIntent};
+use weft_controller::southbound::intent::{
+    Flow, Flows, Members, Mode, NextHop, Routes, SwitchIntent,
+};
 use weft_controller::southbound::{AgentState, AgentStatus, Connect, Election, Southbound};
 
 /// A switch that can be switched off and on; its forwarding plane survives.
@@ -72,7 +74,8 @@ impl Switch {
             name: format!("eth{index}"),
             up: true,
             addresses: vec![format!("192.0.2.{}/31", 2 * index + 1).parse().unwrap()],
-            vxlan: false,
+            vxlan: index == 4,
+            vni: (index == 4).then_some(100),
             tx_octets: 0,
             rx_octets: 0,
         };
@@ -88,6 +91,7 @@ impl Switch {
             network_instance: "DEFAULT".to_owned(),
             ids: Ids::new(1 << 24).unwrap(),
             prefixes: vec!["0.0.0.0/0".parse().unwrap()],
+            pins: true,
             lease: Duration::from_secs(5),
         };
         let mut driver = Driver::start(config, self.plane.clone()).await.unwrap();
@@ -119,7 +123,10 @@ impl Switch {
     pub(crate) fn told(&self) -> Vec<Operation> {
         let mut told = self.plane.told();
         told.retain(|operation| {
-            !matches!(operation, Operation::PutRule(_) | Operation::DeleteRule(_))
+            !matches!(
+                operation,
+                Operation::PutRule(..) | Operation::DeleteRule(..)
+            )
         });
         told
     }
@@ -166,11 +173,27 @@ pub(crate) fn routes(rows: Rows<'_>) -> Routes {
     }
 }
 
+/// Flows of VNI 100 by the last octet of their destination, over links of [`Switch`].
+pub(crate) fn flows(rows: Rows<'_>) -> Arc<Flows> {
+    let prefixes = routes(rows).prefixes.into_iter();
+    let flow = |last: u8| Flow {
+        vni: 100,
+        destination: IpAddr::from([10, 0, 0, last]),
+    };
+    let flows = prefixes.zip(rows);
+    Arc::new(
+        flows
+            .map(|((_, members), (last, _))| (flow(*last), members))
+            .collect(),
+    )
+}
+
 /// A replica, which programs one switch.
 pub(crate) struct Replica {
     pub(crate) southbound: Southbound,
     pub(crate) mode: Mode,
     pub(crate) hold: bool,
+    pub(crate) flows: Arc<Flows>,
 }
 
 impl Replica {
@@ -183,6 +206,7 @@ impl Replica {
             southbound: Southbound::over(connect),
             mode: Mode::On,
             hold: false,
+            flows: Arc::default(),
         }
     }
 
@@ -192,6 +216,7 @@ impl Replica {
             agent: "switch.example:9340".into(),
             mode: self.mode,
             routes: Arc::new(routes(rows)),
+            flows: Arc::clone(&self.flows),
         };
         let intents = BTreeMap::from([(SwitchName::from("leaf1"), intent)]);
         self.southbound.set_intent(intents, revision);

@@ -21,8 +21,16 @@ impl Agent {
             Acknowledge::Rib => (Status::RibProgrammed, None),
             Acknowledge::RibAndFib => match (error, self.fib.state(key, &self.rib)) {
                 (Some(error), _) => (Status::FibFailed, Some(error)),
-                (None, _) if deleted => (Status::FibProgrammed, None),
+                (None, _) if deleted => match key {
+                    Key::Policy(_) => (Status::RibProgrammed, Some(UNMARKED.into())),
+                    Key::NextHop(_) | Key::Group(_) | Key::Prefix(_) => {
+                        (Status::FibProgrammed, None)
+                    }
+                },
                 (None, Ok(true)) => (Status::FibProgrammed, None),
+                (None, Ok(false)) if matches!(key, Key::Policy(_)) => {
+                    (Status::RibProgrammed, Some(UNMARKED.into()))
+                }
                 (None, Ok(false)) => (
                     Status::FibFailed,
                     Some("the kernel does not have it".into()),
@@ -73,3 +81,6 @@ impl Agent {
         self.outputs.extend(outputs);
     }
 }
+
+/// Why a policy forwarding entry, or that it is gone, is accepted only: the answer that the forwarding plane has it follows.
+const UNMARKED: &str = "packets are not marked yet";

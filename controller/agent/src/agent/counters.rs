@@ -50,6 +50,7 @@ mod tests {
             up: true,
             addresses: Vec::new(),
             vxlan: false,
+            vni: None,
             tx_octets,
             rx_octets: 7,
         }

@@ -2,15 +2,49 @@
 
 use tonic::Code;
 use weft_proto::gribi::flush_response_error::Reason;
-use weft_proto::gribi::{FlushRequest, flush_request};
+use weft_proto::gribi::{FlushRequest, flush_request, flush_response};
 
 use super::Agent;
 use crate::election::ElectionId;
+use crate::entry::vni_of;
 use crate::refusal::Refusal;
 
+/// What a `Flush` removes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// Everything.
+    All,
+    /// What is of the main network instance.
+    Main,
+    /// The policy forwarding entries of a VNI.
+    Vni(u32),
+}
+
 impl Agent {
-    /// Whether a `Flush` may be acted upon.
-    pub(super) fn may_flush(&self, request: &FlushRequest) -> Result<(), Refusal> {
+    /// Removes what was asked for. The answer says whether something of it stays, because other network instances refer to it.
+    pub(super) fn flush(&mut self, what: &Flushed) -> flush_response::Result {
+        for key in self.rib.keys() {
+            self.fib.touch(key);
+        }
+        let remains = match what {
+            Flushed::All => {
+                self.rib.clear();
+                false
+            }
+            Flushed::Main => self.rib.clear_main(),
+            Flushed::Vni(vni) => {
+                self.rib.clear_policies(*vni);
+                false
+            }
+        };
+        match remains {
+            true => flush_response::Result::NonZeroReferenceRemain,
+            false => flush_response::Result::Ok,
+        }
+    }
+
+    /// Whether a `Flush` may be acted upon, and what it is to remove.
+    pub(super) fn may_flush(&self, request: &FlushRequest) -> Result<Flushed, Refusal> {
         match &request.election {
             Some(flush_request::Election::Override(_)) => {}
             Some(flush_request::Election::Id(id)) => {
@@ -39,13 +73,14 @@ impl Agent {
             }
         }
         let (reason, text) = match &request.network_instance {
-            Some(flush_request::NetworkInstance::All(_)) => return Ok(()),
+            Some(flush_request::NetworkInstance::All(_)) => return Ok(Flushed::All),
             Some(flush_request::NetworkInstance::Name(name)) => match name.as_str() {
                 "" => (
                     Reason::InvalidNetworkInstance,
                     "the network instance is empty",
                 ),
-                name if name == self.config.network_instance => return Ok(()),
+                name if name == self.config.network_instance => return Ok(Flushed::Main),
+                name if let Some(vni) = vni_of(name) => return Ok(Flushed::Vni(vni)),
                 _ => (
                     Reason::NoSuchNetworkInstance,
                     "there is no such network instance",

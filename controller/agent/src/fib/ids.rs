@@ -30,7 +30,7 @@ impl Ids {
         match key {
             Key::NextHop(index) => Some(self.base + below(index, HALF)?),
             Key::Group(id) => Some(self.base + HALF + below(id, QUARTER)?),
-            Key::Prefix(_) => None,
+            Key::Prefix(_) | Key::Policy(_) => None,
         }
     }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
-use crate::forwarding::Operation;
+use crate::forwarding::{Operation, Slot};
 
 /// Changes by kind.
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ pub(super) struct Steps {
     pub(super) gone_rules: Vec<Operation>,
     pub(super) new_next_hops: Vec<Operation>,
     pub(super) new_groups: Vec<Operation>,
-    /// Prefix and the id of its group.
-    pub(super) routes: Vec<(IpNet, u32)>,
+    /// Table, prefix and the id of its group.
+    pub(super) routes: Vec<(Slot, IpNet, u32)>,
     pub(super) gone_routes: Vec<Operation>,
     pub(super) changed_next_hops: Vec<Operation>,
     pub(super) changed_groups: Vec<(u32, Operation)>,
@@ -36,8 +36,8 @@ impl Steps {
         let (joining, settled): (Vec<_>, Vec<_>) = self
             .routes
             .into_iter()
-            .partition(|(_, id)| changing.contains(id));
-        let put = |(prefix, id)| Operation::PutRoute(prefix, id);
+            .partition(|(_, _, id)| changing.contains(id));
+        let put = |(slot, prefix, id)| Operation::PutRoute(slot, prefix, id);
         let mut order = self.gone_rules;
         order.extend(self.new_next_hops);
         order.extend(self.new_groups);

@@ -8,10 +8,13 @@ use std::ops::Range;
 use ipnet::IpNet;
 
 use super::Ids;
-use crate::forwarding::Member;
+use crate::forwarding::{Member, Slot};
 
 /// Part of a group.
 type Part = (u64, Vec<Member>);
+
+/// A prefix in one of the agent's tables.
+type Route = (Slot, IpNet);
 
 /// All subsets in use.
 #[derive(Debug)]
@@ -21,8 +24,8 @@ pub(super) struct Subsets {
     next: u32,
     ids: BTreeMap<Part, u32>,
     parts: BTreeMap<u32, Part>,
-    users: BTreeMap<u32, BTreeSet<IpNet>>,
-    part_of: BTreeMap<IpNet, u32>,
+    users: BTreeMap<u32, BTreeSet<Route>>,
+    part_of: BTreeMap<Route, u32>,
     unused: BTreeSet<u32>,
 }
 
@@ -49,8 +52,8 @@ impl Subsets {
         self.ids.get(&(group, members.to_vec())).copied()
     }
 
-    /// A prefix uses this subset from now on; its id. `None` when no id is left.
-    pub(super) fn join(&mut self, prefix: IpNet, group: u64, members: Vec<Member>) -> Option<u32> {
+    /// A route uses this subset from now on; its id. `None` when no id is left.
+    pub(super) fn join(&mut self, route: Route, group: u64, members: Vec<Member>) -> Option<u32> {
         let part = (group, members);
         let id = match self.ids.get(&part) {
             Some(id) => *id,
@@ -61,10 +64,10 @@ impl Subsets {
                 id
             }
         };
-        if self.part_of.get(&prefix) != Some(&id) {
-            self.leave(prefix);
-            self.part_of.insert(prefix, id);
-            self.users.entry(id).or_default().insert(prefix);
+        if self.part_of.get(&route) != Some(&id) {
+            self.leave(route);
+            self.part_of.insert(route, id);
+            self.users.entry(id).or_default().insert(route);
             self.unused.remove(&id);
         }
         Some(id)
@@ -79,13 +82,13 @@ impl Subsets {
         Some(id)
     }
 
-    /// A prefix uses no subset any more.
-    pub(super) fn leave(&mut self, prefix: IpNet) {
-        let Some(id) = self.part_of.remove(&prefix) else {
+    /// A route uses no subset any more.
+    pub(super) fn leave(&mut self, route: Route) {
+        let Some(id) = self.part_of.remove(&route) else {
             return;
         };
         if let Some(users) = self.users.get_mut(&id) {
-            users.remove(&prefix);
+            users.remove(&route);
             if users.is_empty() {
                 self.users.remove(&id);
                 self.unused.insert(id);

@@ -92,7 +92,16 @@ impl Fib {
         let entry = rib
             .prefix(prefix)
             .ok_or_else(|| absent(Key::Prefix(prefix)))?;
-        let group = entry.group;
+        self.usable_of(entry.group, prefix, rib)
+    }
+
+    /// Which next hops of a group the switch's own routing has for a prefix too.
+    pub(super) fn usable_of(
+        &self,
+        group: u64,
+        prefix: IpNet,
+        rib: &Rib,
+    ) -> Result<Usable, Unusable> {
         if prefix.prefix_len() == prefix.max_prefix_len() && self.addresses.contains(&prefix.addr())
         {
             let why = format!("{} is an address of this switch itself", prefix.addr());
@@ -165,7 +174,7 @@ fn connected(link: &Link, neighbour: IpAddr) -> Option<u8> {
     on_link.map(IpNet::prefix_len).max()
 }
 
-fn absent(key: Key) -> Unusable {
+pub(super) fn absent(key: Key) -> Unusable {
     Unusable::Inactive(format!("there is no {key}"))
 }
 
@@ -174,7 +183,7 @@ fn too_large(key: Key) -> Unusable {
         "the number of {key} is above {}, the last of the agent's id range",
         match key {
             Key::NextHop(_) => HALF - 1,
-            Key::Group(_) | Key::Prefix(_) => QUARTER - 1,
+            Key::Group(_) | Key::Prefix(_) | Key::Policy(_) => QUARTER - 1,
         }
     ))
 }

@@ -12,22 +12,76 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tokio::sync::Notify;
 
-use super::netlink::{Mark, Netlink, Put, Tables};
-use super::{Forwarding, Observed, Operation};
+use super::netlink::{Netlink, Put, Tables};
+use super::{Forwarding, Observed, Operation, Slot};
 
 /// The numbers by which the agent's objects are known in the kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Numbers {
     /// The protocol number of routes, next hops and rules.
     pub protocol: u8,
-    /// The routing table; neither main, local nor default.
+    /// The routing table of the weights; neither main, local nor default. Those of pins are 1000 times that, and their slot.
     pub table: u8,
-    /// The priority of the rules; below 32766, the main table's.
+    /// The priority of the rules; below 32766, the main table's. Those of pins come one before.
     pub priority: u32,
-    /// The mark of packets that look the table up.
+    /// The mark of packets that look the table up. Pinned packets have their slot in the eight bits behind the mask too.
     pub mark: u32,
     /// Which bits of a packet's mark are the agent's.
     pub mask: u32,
+}
+
+impl Numbers {
+    /// The routing table of a slot.
+    #[must_use]
+    pub fn table_of(&self, slot: Slot) -> u32 {
+        match slot {
+            Slot::WEIGHTS => self.table.into(),
+            Slot(slot) => u32::from(self.table) * 1_000 + u32::from(slot),
+        }
+    }
+
+    /// The slot of a routing table, if it is one of the agent's.
+    #[must_use]
+    pub fn slot_of(&self, table: u32) -> Option<Slot> {
+        if table == u32::from(self.table) {
+            return Some(Slot::WEIGHTS);
+        }
+        let slot = table.checked_sub(u32::from(self.table) * 1_000)?;
+        u8::try_from(slot).ok().filter(|slot| *slot > 0).map(Slot)
+    }
+
+    /// The mark, and the bits of it that count, of packets that look up the table of a slot.
+    #[must_use]
+    pub fn mark_of(&self, slot: Slot) -> (u32, u32) {
+        let shift = self.slot_shift();
+        match slot {
+            Slot::WEIGHTS => (self.mark, self.mask),
+            Slot(slot) => (
+                self.mark | u32::from(slot) << shift,
+                self.mask | 0xff << shift,
+            ),
+        }
+    }
+
+    /// The bits of a mark that are the agent's: those of the mask, and those of slots if there is room for them.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        match self.has_slots() {
+            true => self.mask | 0xff << self.slot_shift(),
+            false => self.mask,
+        }
+    }
+
+    /// Where the eight bits of the slot begin in a mark: right below the mask.
+    fn slot_shift(&self) -> u32 {
+        self.mask.trailing_zeros().saturating_sub(8)
+    }
+
+    /// Whether there are eight bits below the mask for slots.
+    #[must_use]
+    pub fn has_slots(&self) -> bool {
+        (8..32).contains(&self.mask.trailing_zeros())
+    }
 }
 
 impl Default for Numbers {
@@ -47,10 +101,10 @@ impl Default for Numbers {
 pub struct Kernel {
     netlink: Netlink,
     changed: Arc<Notify>,
-    mark: Mark,
+    numbers: Numbers,
     /// What the kernel has of ours, by id and by prefix: only that is ever replaced.
     ids: BTreeSet<u32>,
-    prefixes: BTreeSet<IpNet>,
+    prefixes: BTreeSet<(Slot, IpNet)>,
 }
 
 impl Kernel {
@@ -65,13 +119,7 @@ impl Kernel {
         Ok(Self {
             netlink,
             changed,
-            mark: Mark {
-                protocol: numbers.protocol,
-                table: numbers.table,
-                priority: numbers.priority,
-                packets: numbers.mark,
-                mask: numbers.mask,
-            },
+            numbers,
             ids: BTreeSet::new(),
             prefixes: BTreeSet::new(),
         })
@@ -83,7 +131,7 @@ impl Kernel {
     ///
     /// When the kernel refuses.
     pub async fn bypass(&mut self) -> io::Result<usize> {
-        self.netlink.delete_rules(self.mark).await
+        self.netlink.delete_rules(self.numbers).await
     }
 
     /// Removes everything with the protocol number, the rules first. How many objects there were.
@@ -95,38 +143,42 @@ impl Kernel {
         let rules = self.bypass().await?;
         self.ids.clear();
         self.prefixes.clear();
-        Ok(rules + self.netlink.delete_all(self.mark).await?)
+        Ok(rules + self.netlink.delete_all(self.numbers).await?)
     }
 
     async fn change(&mut self, operation: &Operation) -> io::Result<()> {
-        let (netlink, mark) = (&self.netlink, self.mark);
+        let (netlink, numbers) = (&self.netlink, self.numbers);
         let put = |known| if known { Put::Over } else { Put::New };
         match operation {
             Operation::PutNextHop(id, path) => {
                 let put = put(self.ids.contains(id));
-                netlink.put_next_hop(*id, path, put, mark).await?;
+                netlink.put_next_hop(*id, path, put, numbers).await?;
                 self.ids.insert(*id);
             }
             Operation::PutGroup(id, members) => {
                 let put = put(self.ids.contains(id));
-                netlink.put_group(*id, members, put, mark).await?;
+                netlink.put_group(*id, members, put, numbers).await?;
                 self.ids.insert(*id);
             }
-            Operation::PutRoute(prefix, group) => {
-                let put = put(self.prefixes.contains(prefix));
-                netlink.put_route(*prefix, *group, put, mark).await?;
-                self.prefixes.insert(*prefix);
+            Operation::PutRoute(slot, prefix, group) => {
+                let put = put(self.prefixes.contains(&(*slot, *prefix)));
+                netlink
+                    .put_route(*slot, *prefix, *group, put, numbers)
+                    .await?;
+                self.prefixes.insert((*slot, *prefix));
             }
-            Operation::DeleteRoute(prefix) => {
-                netlink.delete_route(*prefix, mark).await?;
-                self.prefixes.remove(prefix);
+            Operation::DeleteRoute(slot, prefix) => {
+                netlink.delete_route(*slot, *prefix, numbers).await?;
+                self.prefixes.remove(&(*slot, *prefix));
             }
             Operation::DeleteGroup(id) | Operation::DeleteNextHop(id) => {
                 netlink.delete_next_hop(*id).await?;
                 self.ids.remove(id);
             }
-            Operation::PutRule(family) => netlink.put_rule(*family, mark).await?,
-            Operation::DeleteRule(family) => netlink.delete_rule(*family, mark).await?,
+            Operation::PutRule(slot, family) => netlink.put_rule(*slot, *family, numbers).await?,
+            Operation::DeleteRule(slot, family) => {
+                netlink.delete_rule(*slot, *family, numbers).await?;
+            }
         }
         Ok(())
     }
@@ -137,10 +189,14 @@ impl Kernel {
             installed,
             own,
             foreign,
-        } = self.netlink.tables(self.mark).await?;
+        } = self.netlink.tables(self.numbers).await?;
         let ids = installed.next_hops.keys().chain(installed.groups.keys());
         self.ids = ids.copied().collect();
-        self.prefixes = installed.routes.keys().copied().collect();
+        let weights = installed.routes.keys();
+        let weights = weights.map(|prefix| (Slot::WEIGHTS, *prefix));
+        self.prefixes = weights
+            .chain(installed.pin_routes.keys().copied())
+            .collect();
         Ok(Observed {
             installed,
             links,

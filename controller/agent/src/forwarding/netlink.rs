@@ -27,9 +27,10 @@ use tokio::time::timeout;
 
 use self::nexthop::{Attribute, NextHopMessage};
 use self::read::{
-    InTable, Objects, is_ours, read_address, read_link, read_own, read_route, read_rule,
+    InTable, Objects, is_ours, read_address, read_link, read_own, read_route, read_rule, table,
 };
-use super::{Family, Installed, Link, Member, Own, Path};
+use super::kernel::Numbers;
+use super::{Family, Installed, Link, Member, Own, Path, Slot};
 
 mod nexthop;
 mod read;
@@ -40,21 +41,6 @@ pub(super) struct Netlink {
     handle: ConnectionHandle<Message>,
     /// The port number by which the kernel tells others who made a change.
     port: u32,
-}
-
-/// How the agent marks what it makes.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Mark {
-    /// Protocol number of routes, next hops and rules.
-    pub(super) protocol: u8,
-    /// Routing table of the routes.
-    pub(super) table: u8,
-    /// Priority of the rule that looks the table up.
-    pub(super) priority: u32,
-    /// Mark of the packets that the rule is for.
-    pub(super) packets: u32,
-    /// Which bits of the packets' mark the rule compares.
-    pub(super) mask: u32,
 }
 
 /// Whether an object is made, or replaces one of ours. What others made is never replaced.
@@ -140,7 +126,7 @@ impl Netlink {
         id: u32,
         path: &Path,
         put: Put,
-        mark: Mark,
+        numbers: Numbers,
     ) -> io::Result<()> {
         let mut attributes = vec![Attribute::Id(id), Attribute::Interface(path.interface)];
         attributes.extend(path.gateway.map(Attribute::Gateway));
@@ -148,7 +134,7 @@ impl Netlink {
             Some(IpAddr::V4(_)) | None => AddressFamily::Inet,
             Some(IpAddr::V6(_)) => AddressFamily::Inet6,
         };
-        let (family, protocol) = (family.into(), mark.protocol);
+        let (family, protocol) = (family.into(), numbers.protocol);
         let message = NextHopMessage {
             family,
             protocol,
@@ -163,11 +149,11 @@ impl Netlink {
         id: u32,
         members: &[Member],
         put: Put,
-        mark: Mark,
+        numbers: Numbers,
     ) -> io::Result<()> {
         let attributes = vec![Attribute::Id(id), Attribute::Group(members.to_vec())];
         let message = NextHopMessage {
-            protocol: mark.protocol,
+            protocol: numbers.protocol,
             attributes,
             ..Default::default()
         };
@@ -186,12 +172,13 @@ impl Netlink {
 
     pub(super) async fn put_route(
         &self,
+        slot: Slot,
         prefix: IpNet,
         group: u32,
         put: Put,
-        mark: Mark,
+        numbers: Numbers,
     ) -> io::Result<()> {
-        let mut message = route(prefix, mark);
+        let mut message = route(slot, prefix, numbers);
         message.header.kind = RouteType::Unicast;
         message.attributes.push(RouteAttribute::NhId(group));
         let message = Message::Route(RouteNetlinkMessage::NewRoute(message));
@@ -199,8 +186,13 @@ impl Netlink {
     }
 
     /// Has marked packets look up the agent's table.
-    pub(super) async fn put_rule(&self, family: Family, mark: Mark) -> io::Result<()> {
-        let message = Message::Route(RouteNetlinkMessage::NewRule(rule(family, mark)));
+    pub(super) async fn put_rule(
+        &self,
+        slot: Slot,
+        family: Family,
+        numbers: Numbers,
+    ) -> io::Result<()> {
+        let message = Message::Route(RouteNetlinkMessage::NewRule(rule(slot, family, numbers)));
         match self.put(message, Put::New).await {
             Err(error) if number(&error) == Some(EEXIST) => Ok(()),
             outcome => outcome,
@@ -208,17 +200,22 @@ impl Netlink {
     }
 
     /// Deletes the rule; one that does not exist is deleted already.
-    pub(super) async fn delete_rule(&self, family: Family, mark: Mark) -> io::Result<()> {
-        let message = RouteNetlinkMessage::DelRule(rule(family, mark));
+    pub(super) async fn delete_rule(
+        &self,
+        slot: Slot,
+        family: Family,
+        numbers: Numbers,
+    ) -> io::Result<()> {
+        let message = RouteNetlinkMessage::DelRule(rule(slot, family, numbers));
         self.delete(Message::Route(message)).await
     }
 
     /// Deletes every rule with the protocol number, whatever it says.
-    pub(super) async fn delete_rules(&self, mark: Mark) -> io::Result<usize> {
+    pub(super) async fn delete_rules(&self, numbers: Numbers) -> io::Result<usize> {
         let mut deleted = 0;
         for family in FAMILIES {
             let rules = self.rules(family).await?;
-            for rule in rules.into_iter().filter(|rule| is_ours(rule, mark)) {
+            for rule in rules.into_iter().filter(|rule| is_ours(rule, numbers)) {
                 let message = RouteNetlinkMessage::DelRule(rule);
                 self.delete(Message::Route(message)).await?;
                 deleted += 1;
@@ -228,10 +225,10 @@ impl Netlink {
     }
 
     /// Deletes every route, group and next hop with the protocol number, in whatever table.
-    pub(super) async fn delete_all(&self, mark: Mark) -> io::Result<usize> {
+    pub(super) async fn delete_all(&self, numbers: Numbers) -> io::Result<usize> {
         let mut deleted = 0;
         for family in FAMILIES {
-            for mut route in self.routes(family, None, Some(mark.protocol)).await? {
+            for mut route in self.routes(family, None, Some(numbers.protocol)).await? {
                 // What names the route; the kernel takes either its group or the group's next hops.
                 route.attributes.retain(|attribute| {
                     matches!(
@@ -247,7 +244,9 @@ impl Netlink {
             }
         }
         let mut installed = Installed::default();
-        self.objects().await?.install(mark.protocol, &mut installed);
+        self.objects()
+            .await?
+            .install(numbers.protocol, &mut installed);
         for id in installed.groups.keys().chain(installed.next_hops.keys()) {
             self.delete_next_hop(*id).await?;
             deleted += 1;
@@ -256,8 +255,13 @@ impl Netlink {
     }
 
     /// Deletes a route; one that does not exist is deleted already.
-    pub(super) async fn delete_route(&self, prefix: IpNet, mark: Mark) -> io::Result<()> {
-        let mut message = route(prefix, mark);
+    pub(super) async fn delete_route(
+        &self,
+        slot: Slot,
+        prefix: IpNet,
+        numbers: Numbers,
+    ) -> io::Result<()> {
+        let mut message = route(slot, prefix, numbers);
         // Any scope, any type.
         message.header.scope = RouteScope::NoWhere;
         self.delete(Message::Route(RouteNetlinkMessage::DelRoute(message)))
@@ -265,13 +269,13 @@ impl Netlink {
     }
 
     /// The agent's table and rules, the main table, and all next hops.
-    pub(super) async fn tables(&self, mark: Mark) -> io::Result<Tables> {
+    pub(super) async fn tables(&self, numbers: Numbers) -> io::Result<Tables> {
         let objects = self.objects().await?;
         let mut tables = Tables::default();
-        objects.install(mark.protocol, &mut tables.installed);
+        objects.install(numbers.protocol, &mut tables.installed);
         for family in FAMILIES {
-            for route in self.routes(family, Some(mark.table), None).await? {
-                match read_route(&route, mark) {
+            for route in self.routes(family, Some(numbers.table), None).await? {
+                match read_route(&route, numbers) {
                     Some(InTable::Ours(prefix, group)) => {
                         tables.installed.routes.insert(prefix, group);
                     }
@@ -279,15 +283,26 @@ impl Netlink {
                     None => {}
                 }
             }
+            // Those of pins: one look at all tables costs less than one at each.
+            for route in self.routes(family, None, Some(numbers.protocol)).await? {
+                let slot = table(&route).and_then(|table| numbers.slot_of(table));
+                if let (Some(slot), Some(InTable::Ours(prefix, group))) =
+                    (slot, read_route(&route, numbers))
+                    && slot != Slot::WEIGHTS
+                {
+                    tables.installed.set_route(slot, prefix, Some(group));
+                }
+            }
             let main = Some(RouteHeader::RT_TABLE_MAIN);
             for route in self.routes(family, main, None).await? {
-                if let Some((prefix, route)) = read_own(&route, mark, &objects) {
+                if let Some((prefix, route)) = read_own(&route, numbers, &objects) {
                     tables.own.insert(prefix, route);
                 }
             }
             let rules = self.rules(family).await?;
-            let right = rules.iter().filter_map(|rule| read_rule(rule, mark));
-            tables.installed.rules.extend(right);
+            for (slot, family) in rules.iter().filter_map(|rule| read_rule(rule, numbers)) {
+                tables.installed.set_rule(slot, family, true);
+            }
         }
         Ok(tables)
     }
@@ -423,32 +438,41 @@ fn address_family(family: Family) -> AddressFamily {
     }
 }
 
-fn rule(family: Family, mark: Mark) -> RuleMessage {
+fn rule(slot: Slot, family: Family, numbers: Numbers) -> RuleMessage {
+    let (mark, mask) = numbers.mark_of(slot);
     let mut message = RuleMessage::default();
     message.header.family = address_family(family);
-    message.header.table = mark.table;
     message.header.action = RuleAction::ToTable;
     message.attributes = vec![
-        RuleAttribute::Priority(mark.priority),
-        RuleAttribute::FwMark(mark.packets),
-        RuleAttribute::FwMask(mark.mask),
-        RuleAttribute::Protocol(mark.protocol.into()),
+        RuleAttribute::Priority(priority(slot, numbers)),
+        RuleAttribute::FwMark(mark),
+        RuleAttribute::FwMask(mask),
+        RuleAttribute::Protocol(numbers.protocol.into()),
+        RuleAttribute::Table(numbers.table_of(slot)),
     ];
     message
 }
 
-fn route(prefix: IpNet, mark: Mark) -> RouteMessage {
+/// The priority of the rule of a slot. Pins come before weights.
+fn priority(slot: Slot, numbers: Numbers) -> u32 {
+    match slot {
+        Slot::WEIGHTS => numbers.priority,
+        Slot(_) => numbers.priority - 1,
+    }
+}
+
+fn route(slot: Slot, prefix: IpNet, numbers: Numbers) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = address_family(Family::of(prefix));
     message.header.destination_prefix_length = prefix.prefix_len();
-    message.header.table = mark.table;
-    message.header.protocol = mark.protocol.into();
+    message.header.protocol = numbers.protocol.into();
     message.header.scope = RouteScope::Universe;
     let destination = RouteAddress::from(prefix.network());
-    message
-        .attributes
-        .push(RouteAttribute::Destination(destination));
-    message.attributes.push(RouteAttribute::Priority(METRIC));
+    message.attributes = vec![
+        RouteAttribute::Destination(destination),
+        RouteAttribute::Priority(METRIC),
+        RouteAttribute::Table(numbers.table_of(slot)),
+    ];
     message
 }
 

@@ -47,7 +47,9 @@ impl Recorded {
 
     /// Takes the rules away, as another hand does.
     pub fn remove_rules(&self) {
-        self.plane().observed.installed.rules.clear();
+        let installed = &mut self.plane().observed.installed;
+        installed.rules.clear();
+        installed.pin_rules.clear();
         self.changed.notify_one();
     }
 
@@ -126,12 +128,12 @@ impl Plane {
                 require(!members.is_empty() && all, "member does not exist")?;
                 installed.groups.insert(*id, members.clone());
             }
-            Operation::PutRoute(prefix, group) => {
+            Operation::PutRoute(slot, prefix, group) => {
                 require(installed.groups.contains_key(group), "no such group")?;
-                installed.routes.insert(*prefix, *group);
+                installed.set_route(*slot, *prefix, Some(*group));
             }
-            Operation::DeleteRoute(prefix) => {
-                installed.routes.remove(prefix);
+            Operation::DeleteRoute(slot, prefix) => {
+                installed.set_route(*slot, *prefix, None);
             }
             Operation::DeleteGroup(id) => {
                 installed.groups.remove(id);
@@ -141,11 +143,11 @@ impl Plane {
                 installed.next_hops.remove(id);
                 installed.drop_dangling();
             }
-            Operation::PutRule(family) => {
-                installed.rules.insert(*family);
+            Operation::PutRule(slot, family) => {
+                installed.set_rule(*slot, *family, true);
             }
-            Operation::DeleteRule(family) => {
-                installed.rules.remove(family);
+            Operation::DeleteRule(slot, family) => {
+                installed.set_rule(*slot, *family, false);
             }
         }
         Ok(())
@@ -158,13 +160,16 @@ impl Installed {
             next_hops,
             groups,
             routes,
+            pin_routes,
             rules: _,
+            pin_rules: _,
         } = self;
         for members in groups.values_mut() {
             members.retain(|member| next_hops.contains_key(&member.next_hop));
         }
         groups.retain(|_, members| !members.is_empty());
         routes.retain(|_, group| groups.contains_key(group));
+        pin_routes.retain(|_, group| groups.contains_key(group));
     }
 }
 

@@ -17,6 +17,7 @@ use weft_proto::gribi::{
     flush_request, get_request,
 };
 use weft_proto::gribi_aft::afts;
+use weft_proto::gribi_aft::afts::policy_forwarding_entry::IpProtocol;
 use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
 
 pub(crate) struct Session {
@@ -160,6 +161,39 @@ impl Session {
         result
     }
 
+    /// An operation on a policy forwarding entry of a VNI: its statuses, with their texts, until the last one.
+    pub(crate) async fn pin(&mut self, op: Operation, vni: u32, entry: Entry) -> Vec<String> {
+        let mut operation = self.operation(op, entry);
+        operation.network_instance = format!("vni-{vni}");
+        let mut results = self.batch(vec![operation]).await;
+        let mut shown = Vec::new();
+        loop {
+            for result in std::mem::take(&mut results) {
+                let details = result.error_details.clone().unwrap_or_default();
+                let text = format!("{} {}", status(&result), details.error_message);
+                shown.push(text.trim_end().to_owned());
+                if status(&result) != "RIB_PROGRAMMED" {
+                    return shown;
+                }
+            }
+            match timeout(PIN_PATIENCE, self.responses.message()).await {
+                Ok(response) => results = response.expect("open").expect("open").result,
+                // It waits for something else.
+                Err(_) => return shown,
+            }
+        }
+    }
+
+    /// A pin that is in force in the end.
+    pub(crate) async fn add_pin(&mut self, vni: u32, entry: Entry) {
+        let shown = self.pin(Operation::Add, vni, entry).await;
+        assert_eq!(
+            shown.last().map(String::as_str),
+            Some("FIB_PROGRAMMED"),
+            "{shown:?}"
+        );
+    }
+
     /// One request; all results.
     pub(crate) async fn batch(&mut self, operation: Vec<AftOperation>) -> Vec<AftResult> {
         let count = operation.len();
@@ -275,6 +309,7 @@ pub(crate) async fn get(
 
 pub(crate) fn show(entry: AftEntry) -> String {
     let fib = entry.fib_status();
+    let entry_instance = entry.network_instance.clone();
     let value =
         |text: Option<StringValue>| text.map_or(String::new(), |text| format!(" {}", text.value));
     let shown = match entry.entry.expect("an entry") {
@@ -319,6 +354,16 @@ pub(crate) fn show(entry: AftEntry) -> String {
             format!(
                 "{} {}",
                 key.prefix,
+                entry.next_hop_group.map_or(0, |group| group.value)
+            )
+        }
+        aft_entry::Entry::PolicyForwardingEntry(key) => {
+            let entry = key.policy_forwarding_entry.unwrap_or_default();
+            format!(
+                "{} policy {}{} {}",
+                entry_instance,
+                key.index,
+                value(entry.ip_prefix),
                 entry.next_hop_group.map_or(0, |group| group.value)
             )
         }
@@ -404,8 +449,31 @@ pub(crate) fn prefix6(prefix: &str, group: u64) -> Entry {
     })
 }
 
+/// A policy forwarding entry by destination, and by protocol and source port if they are given.
+pub(crate) fn pin(index: u64, destination: &str, port: Option<(u64, u64)>, group: u64) -> Entry {
+    let entry = afts::PolicyForwardingEntry {
+        ip_prefix: Some(StringValue {
+            value: destination.to_owned(),
+        }),
+        ip_protocol: port.map(|(protocol, _)| IpProtocol::IpProtocolUint64(protocol)),
+        l4_src_port: port.map(|(_, value)| UintValue { value }),
+        next_hop_group: Some(UintValue { value: group }),
+        next_hop_group_network_instance: Some(StringValue {
+            value: "DEFAULT".to_owned(),
+        }),
+        ..Default::default()
+    };
+    Entry::PolicyForwardingEntry(afts::PolicyForwardingEntryKey {
+        index,
+        policy_forwarding_entry: Some(entry),
+    })
+}
+
 /// What every IPv4 entry of these tests carries.
 pub(crate) const METADATA: &[u8] = b"plan 7";
+
+/// How long a test waits for what need not come.
+const PIN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Far above what an answer takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -228,6 +228,34 @@ pub(crate) const CASES: &[(&str, &str)] = &[
         "get none ALL => InvalidArgument\nget name= ALL => InvalidArgument\nget name=VRF-1 ALL => InvalidArgument\n\
          get all INVALID => InvalidArgument\nget all MPLS => Unimplemented",
     ),
+    // Policy forwarding entries. This switch has no VXLAN device, and so none of them is in force.
+    (
+        "policy: each network instance has indexes of its own",
+        "a two\na add pfe 1 10.0.0.1/32 1 ni=vni-100 => RIB_PROGRAMMED there is no VXLAN device for vni-100\n\
+         a add pfe 1 10.0.0.1/32 1 ni=vni-200 => RIB_PROGRAMMED\na add pfe 2 10.0.0.2/32 1 ni=vni-100 => RIB_PROGRAMMED\n\
+         get all POLICY_FORWARDING => vni-100 policy 1 10.0.0.1/32 1 inactive ; vni-100 policy 2 10.0.0.2/32 1 inactive ; vni-200 policy 1 10.0.0.1/32 1 inactive\n\
+         get name=vni-200 ALL => vni-200 policy 1 10.0.0.1/32 1 inactive\n\
+         get name=DEFAULT ALL => next hop 1 192.0.2.2 ; next hop 2 198.51.100.2 ; group 1 1:3 2:1 ; 203.0.113.0/24 1",
+    ),
+    (
+        "policy: a group that is used stays",
+        "a two\na add pfe 1 10.0.0.1/32 1 ni=vni-100 => RIB_PROGRAMMED\na delete 203.0.113.0/24 => FIB_PROGRAMMED\n\
+         a delete nhg 1 => FAILED next-hop group 1 is used by policy forwarding entry 1 of vni-100\n\
+         flush override name=DEFAULT => NON_ZERO_REFERENCE_REMAIN\n\
+         get all ALL => next hop 1 192.0.2.2 ; next hop 2 198.51.100.2 ; group 1 1:3 2:1 ; vni-100 policy 1 10.0.0.1/32 1 inactive\n\
+         flush override name=vni-100 => OK\nflush override name=DEFAULT => OK\nget all ALL =>\nkernel =>",
+    ),
+    (
+        "policy: invalid",
+        "a two\na add pfe 1 10.0.0.1/32 1 => FAILED there is no network instance \"DEFAULT\"\n\
+         a add pfe 1 10.0.0.1/32 1 ni=vni-0100 => FAILED there is no network instance \"vni-0100\"\n\
+         a add pfe 0 10.0.0.1/32 1 ni=vni-100 => FAILED the index is zero\n\
+         a add pfe 1 10.0.0.0/24 1 ni=vni-100 => FAILED 10.0.0.0/24 is more than one address; that is not supported\n\
+         a add pfe 1 10.0.0.1/32 2 ni=vni-100 => FAILED there is no next-hop group 2\n\
+         a replace pfe 1 10.0.0.1/32 1 ni=vni-100 => FAILED there is no policy forwarding entry 1 of vni-100 to replace\n\
+         a add pfe 1 10.0.0.1/32 1 ni=vni-100 => RIB_PROGRAMMED\na add nh 9 192.0.2.2 ni=vni-100 => FAILED there is no network instance \"vni-100\"\n\
+         a add pfe 2 10.0.0.1/32 1 ni=vni-100 => FAILED policy forwarding entry 1 of vni-100 is for vni-100, 10.0.0.1 already",
+    ),
     // Flush.
     (
         "flush: by election id",

@@ -219,6 +219,7 @@ impl Core {
                 Output::End(client, refusal) => self.push(client, Err(refusal.into())),
                 Output::Flushed(_, result) => self.flushed = Some(result.map_err(Status::from)),
                 Output::Unsettled(_, _) => {}
+                Output::Mark(pins) => self.agent.handle(Input::Marked(Ok(pins)), NOW),
             }
         }
     }
@@ -243,6 +244,7 @@ fn config() -> Config {
             "0.0.0.0/0".parse().expect("a prefix"),
             "::/0".parse().expect("a prefix"),
         ],
+        pins: true,
         lease: LEASE,
     }
 }
@@ -256,6 +258,7 @@ fn links() -> Vec<Link> {
             .map(|text| text.parse::<IpNet>().expect("an address"))
             .to_vec(),
         vxlan: false,
+        vni: None,
         tx_octets: 0,
         rx_octets: 0,
     };

@@ -128,6 +128,7 @@ impl Switch {
             prefixes: ["0.0.0.0/0", "::/0"]
                 .map(|prefix| prefix.parse().expect("a prefix"))
                 .to_vec(),
+            pins: true,
             lease: Duration::from_secs(3600),
         };
         let mut driver = Driver::start_by(clock, config, kernel)
@@ -221,8 +222,36 @@ impl Switch {
 
     /// The link that a marked packet to this address leaves by.
     pub(crate) fn forwards(&self, address: &str) -> Option<String> {
-        let route = self.first(&format!("-j route get {address} mark 0x57000000"))?;
+        self.forwards_by(address, 0)
+    }
+
+    /// The link that a packet to this address leaves by, with the mark of a slot; 0 is that of the weights.
+    pub(crate) fn forwards_by(&self, address: &str, slot: u32) -> Option<String> {
+        let mark = 0x5700_0000 + (slot << 16);
+        let route = self.first(&format!("-j route get {address} mark {mark:#x}"))?;
         route["dev"].as_str().map(str::to_owned)
+    }
+
+    /// The elements of a map of pins, one line each, without counters.
+    pub(crate) fn pins(&self, map: &str) -> Vec<String> {
+        let listed = self.nft(&format!("list map bridge weft {map}"));
+        let elements = listed.split("elements = {").nth(1).unwrap_or_default();
+        let elements = elements.split('}').next().unwrap_or_default().split(',');
+        let mut shown: Vec<String> = elements
+            .map(|element| {
+                let words: Vec<&str> = element.split_whitespace().collect();
+                let key = words.iter().take_while(|word| **word != "counter");
+                let key: Vec<&str> = key.copied().collect();
+                let verdict = words
+                    .split(|word| *word == ":")
+                    .next_back()
+                    .unwrap_or_default();
+                format!("{} {}", key.join(" "), verdict.join(" "))
+            })
+            .filter(|element| !element.trim().is_empty())
+            .collect();
+        shown.sort();
+        shown
     }
 
     /// Whether marked packets look up the agent's table.

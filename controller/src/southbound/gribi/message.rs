@@ -13,7 +13,7 @@ use weft_proto::gribi_aft::afts;
 use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
 
 use crate::southbound::Election;
-use crate::southbound::intent::{Entry, Installed, Key, NextHop};
+use crate::southbound::intent::{Entry, Installed, Key, NextHop, PolicyKey};
 use crate::southbound::reconcile::Change;
 
 /// The first message of a stream: the parameters that all our controllers send.
@@ -50,7 +50,7 @@ pub(super) fn operations(
         };
         AftOperation {
             id: *id,
-            network_instance: NETWORK_INSTANCE.to_owned(),
+            network_instance: instance(change.key()),
             op: op.into(),
             election_id: Some(uint128(election)),
             entry: Some(entry),
@@ -81,7 +81,21 @@ fn key_only(key: Key) -> aft_operation::Entry {
             prefix: prefix.to_string(),
             ipv6_entry: Some(afts::Ipv6Entry::default()),
         }),
+        Key::Policy(key) => policy(key.index, afts::PolicyForwardingEntry::default()),
     }
+}
+
+/// The network instance of an entry.
+fn instance(key: Key) -> String {
+    match key {
+        Key::NextHop(_) | Key::Group(_) | Key::Prefix(_) => NETWORK_INSTANCE.to_owned(),
+        Key::Policy(PolicyKey { vni, .. }) => format!("{OF_VNI}{vni}"),
+    }
+}
+
+/// The VNI of a network instance that weft names so.
+fn vni_of(instance: &str) -> Option<u32> {
+    instance.strip_prefix(OF_VNI)?.parse().ok()
 }
 
 fn uint128(election: Election) -> Uint128 {
@@ -93,6 +107,16 @@ fn uint128(election: Election) -> Uint128 {
 
 fn entry(entry: &Entry, revision: u64) -> aft_operation::Entry {
     match entry {
+        Entry::Policy(key, destination, group) => policy(
+            key.index,
+            afts::PolicyForwardingEntry {
+                entry_metadata: metadata(revision),
+                ip_prefix: text(&IpNet::from(*destination).to_string()),
+                next_hop_group: Some(UintValue { value: *group }),
+                next_hop_group_network_instance: text(NETWORK_INSTANCE),
+                ..Default::default()
+            },
+        ),
         Entry::NextHop(index, next_hop) => aft_operation::Entry::NextHop(afts::NextHopKey {
             index: *index,
             next_hop: Some(afts::NextHop {
@@ -134,6 +158,13 @@ fn entry(entry: &Entry, revision: u64) -> aft_operation::Entry {
     }
 }
 
+fn policy(index: u64, entry: afts::PolicyForwardingEntry) -> aft_operation::Entry {
+    aft_operation::Entry::PolicyForwardingEntry(afts::PolicyForwardingEntryKey {
+        index,
+        policy_forwarding_entry: Some(entry),
+    })
+}
+
 fn member((index, weight): (&u64, &u64)) -> afts::next_hop_group::NextHopKey {
     afts::next_hop_group::NextHopKey {
         index: *index,
@@ -156,8 +187,8 @@ fn text(value: &str) -> Option<StringValue> {
     })
 }
 
-/// Adds an entry of a `Get`: what was accepted, and whether the forwarding plane has it. Entries of other kinds are not
-/// ours and are passed over.
+/// Adds an entry of a `Get`: what was accepted, and whether the forwarding plane has it. Entries of other kinds, or of
+/// other network instances, are not ours and are passed over.
 pub(super) fn collect(installed: &mut Installed, got: AftEntry) {
     let held = got.fib_status() == aft_entry::Status::NotProgrammed;
     let prefix = |prefix: &str, group: Option<UintValue>| {
@@ -184,9 +215,13 @@ pub(super) fn collect(installed: &mut Installed, got: AftEntry) {
             let group = key.ipv6_entry.and_then(|entry| entry.next_hop_group);
             prefix(&key.prefix, group)
         }
+        Some(aft_entry::Entry::PolicyForwardingEntry(key)) => {
+            installed_policy(key, &got.network_instance)
+        }
         None => None,
     };
-    if let Some(entry) = entry {
+    let ours = |entry: &Entry| instance(entry.key()) == got.network_instance;
+    if let Some(entry) = entry.filter(ours) {
         if held {
             installed.held.entry(entry.key()).or_default();
         }
@@ -207,6 +242,32 @@ fn installed_next_hop(next_hop: afts::NextHop) -> NextHop {
     }
 }
 
+/// None: not of a VNI, and so not ours.
+fn installed_policy(key: afts::PolicyForwardingEntryKey, instance: &str) -> Option<Entry> {
+    let vni = vni_of(instance)?;
+    let entry = key.policy_forwarding_entry.unwrap_or_default();
+    let ours = afts::PolicyForwardingEntry {
+        ip_prefix: entry.ip_prefix.clone(),
+        next_hop_group: entry.next_hop_group,
+        next_hop_group_network_instance: text(NETWORK_INSTANCE),
+        entry_metadata: entry.entry_metadata.clone(),
+        ..Default::default()
+    };
+    let prefix = ours.ip_prefix.as_ref().map(|prefix| prefix.value.parse());
+    let destination = match prefix {
+        Some(Ok(prefix))
+            if ours == entry && IpNet::prefix_len(&prefix) == prefix.max_prefix_len() =>
+        {
+            prefix.addr()
+        }
+        // Of ours it is not; it is replaced or goes.
+        _ => NO_ADDRESS,
+    };
+    let group = ours.next_hop_group.map_or(0, |group| group.value);
+    let index = key.index;
+    Some(Entry::Policy(PolicyKey { vni, index }, destination, group))
+}
+
 fn installed_members(group: afts::NextHopGroup) -> BTreeMap<u64, u64> {
     group
         .next_hop
@@ -218,6 +279,8 @@ fn installed_members(group: afts::NextHopGroup) -> BTreeMap<u64, u64> {
         .collect()
 }
 
+/// Before the number of a VNI in the name of its network instance.
+const OF_VNI: &str = "vni-";
 /// The network instance that weft programs: where VTEP addresses are routed.
 pub(super) const NETWORK_INSTANCE: &str = "DEFAULT";
 /// The address of a next hop that has none; never intended.

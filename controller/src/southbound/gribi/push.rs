@@ -228,7 +228,7 @@ mod tests {
     use weft_proto::gribi::AftErrorDetails;
 
     use super::*;
-    use crate::southbound::intent::{Installed, Key, Members, NextHop, Routes};
+    use crate::southbound::intent::{Flows, Installed, Key, Members, NextHop, Routes};
     use crate::southbound::reconcile::reconcile;
 
     /// Prefix 1 over next hops 1 and 2, prefix 2 over next hop 1.
@@ -247,7 +247,10 @@ mod tests {
     }
 
     fn push() -> Push {
-        Push::new(reconcile(&routes(), &Installed::default()), 1)
+        Push::new(
+            reconcile(&routes(), &Flows::default(), &Installed::default()),
+            1,
+        )
     }
 
     fn answer(id: u64, status: Status) -> AftResult {

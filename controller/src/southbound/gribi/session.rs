@@ -16,7 +16,7 @@ use super::push::{Answer, Push};
 use super::stream::{ANSWER_MAX, PROGRESS_MAX, Stream, get};
 use super::{Counted, Device, Ended, Wanted, Written, message};
 use crate::southbound::AgentState;
-use crate::southbound::intent::{Installed, Mode, Routes};
+use crate::southbound::intent::{Flows, Installed, Mode, Routes};
 use crate::southbound::reconcile::reconcile;
 
 /// A stream on which this replica is the highest, and what is known of the switch behind it.
@@ -124,14 +124,15 @@ impl<'a> Session<'a> {
             self.pause = PAUSE_MIN;
         }
         self.aim = wanted;
-        let routes = match self.aim.mode {
+        let (routes, flows) = match self.aim.mode {
             Mode::On => {
                 self.device.written = Written::Something;
-                self.aim.routes.clone()
+                (self.aim.routes.clone(), self.aim.flows.clone())
             }
-            Mode::Off | Mode::Shadow => Arc::<Routes>::default(),
+            Mode::Off | Mode::Shadow => (Arc::<Routes>::default(), Arc::<Flows>::default()),
         };
-        self.push = Push::new(reconcile(&routes, installed), self.push.next_id());
+        let operations = reconcile(&routes, &flows, installed);
+        self.push = Push::new(operations, self.push.next_id());
         // Nothing is in flight; what was held is asked for under new ids.
         self.sent.clear();
         self.outdated = false;

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 use weft_proto::gribi::g_ribi_client::GRibiClient;
-use weft_proto::gribi::{AftType, GetRequest, ModifyRequest, ModifyResponse, get_request};
+use weft_proto::gribi::{AftType, Empty, GetRequest, ModifyRequest, ModifyResponse, get_request};
 
 use super::{Connecting, Ended, message};
 use crate::southbound::Election;
@@ -124,13 +124,11 @@ impl Stream {
     }
 }
 
-/// Everything that the switch has in our network instance.
+/// Everything that the switch has in our network instances.
 pub(super) async fn get(channel: Channel) -> Result<Installed, Ended> {
     let read = async {
         let request = GetRequest {
-            network_instance: Some(get_request::NetworkInstance::Name(
-                message::NETWORK_INSTANCE.to_owned(),
-            )),
+            network_instance: Some(get_request::NetworkInstance::All(Empty {})),
             aft: AftType::All.into(),
         };
         let mut responses = client(channel).get(request).await?.into_inner();

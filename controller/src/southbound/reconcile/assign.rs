@@ -1,24 +1,25 @@
-//! Which numbers next hops and groups have at a switch: those of what is installed there, as far as that serves.
+//! Which numbers next hops, groups and policy forwarding entries have at a switch: those of what is installed there, as far as that serves.
 //!
 //! It refuses to know the order of operations.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use ipnet::IpNet;
-
 use super::Users;
-use crate::southbound::intent::{Installed, Key, Members, NextHop, Routes, Tables};
+use crate::southbound::intent::{
+    Flow, Flows, Installed, Key, Members, NextHop, PolicyKey, Routes, Tables, Target,
+};
 
 /// The tables that the switch should have, by number. The answer depends on nothing but the arguments.
-pub(super) fn assign(wanted: &Routes, installed: &Installed) -> Tables {
-    let classes: Vec<(&Members, Vec<IpNet>)> = wanted.classes().into_iter().collect();
+pub(super) fn assign(wanted: &Routes, flows: &Flows, installed: &Installed) -> Tables {
+    let classes: Vec<(&Members, Vec<Target>)> = wanted.classes(flows).into_iter().collect();
     let claimed = claim(&classes, installed);
     let (indexes, ids) = numbers(installed);
     let mut ids = Free::beside(ids);
     let mut next_hops = NextHops::new(installed, Free::beside(indexes));
+    let mut policies = Policies::new(installed);
     let mut target = Tables::default();
-    for ((members, prefixes), claimed) in classes.into_iter().zip(claimed) {
+    for ((members, targets), claimed) in classes.into_iter().zip(claimed) {
         let (id, weights) = match claimed {
             Some(Claim::AsIs(id)) => (id, installed.tables.groups[&id].clone()),
             Some(Claim::Changed(id)) => (id, next_hops.weights(members)),
@@ -30,14 +31,20 @@ pub(super) fn assign(wanted: &Routes, installed: &Installed) -> Tables {
                 .insert(*index, next_hops.values[index].clone());
         }
         target.groups.insert(id, weights);
-        target
-            .prefixes
-            .extend(prefixes.into_iter().map(|prefix| (prefix, id)));
+        for it in targets {
+            match it {
+                Target::Prefix(prefix) => drop(target.prefixes.insert(prefix, id)),
+                Target::Flow(flow) => {
+                    let key = policies.key(flow);
+                    target.policies.insert(key, (flow.destination, id));
+                }
+            }
+        }
     }
     target
 }
 
-/// How a class of prefixes goes on with an installed group.
+/// How a class of prefixes and flows goes on with an installed group.
 #[derive(Clone, Copy)]
 enum Claim {
     /// Its content is what the class needs.
@@ -47,13 +54,13 @@ enum Claim {
 }
 
 /// The installed group of each class, if one serves.
-fn claim(classes: &[(&Members, Vec<IpNet>)], installed: &Installed) -> Vec<Option<Claim>> {
-    let users = Users::of(installed).prefixes;
+fn claim(classes: &[(&Members, Vec<Target>)], installed: &Installed) -> Vec<Option<Claim>> {
+    let users = users(installed);
     let common = |class: usize, id: u64| {
         let users = users.get(&id);
-        let prefixes = classes[class].1.iter();
+        let targets = classes[class].1.iter();
         users.map_or(0, |users| {
-            prefixes.filter(|prefix| users.contains(prefix)).count()
+            targets.filter(|target| users.contains(target)).count()
         })
     };
     let mut contents: BTreeMap<BTreeMap<&NextHop, u64>, Vec<u64>> = BTreeMap::new();
@@ -94,15 +101,15 @@ fn claim(classes: &[(&Members, Vec<IpNet>)], installed: &Installed) -> Vec<Optio
 
 /// Groups whose users, as far as they stay, are all of one class, with that class.
 fn of_one_class(
-    classes: &[(&Members, Vec<IpNet>)],
-    users: &BTreeMap<u64, BTreeSet<IpNet>>,
+    classes: &[(&Members, Vec<Target>)],
+    users: &BTreeMap<u64, BTreeSet<Target>>,
 ) -> Vec<(usize, u64)> {
     let mut class_of = BTreeMap::new();
-    for (class, (_, prefixes)) in classes.iter().enumerate() {
-        class_of.extend(prefixes.iter().map(|prefix| (*prefix, class)));
+    for (class, (_, targets)) in classes.iter().enumerate() {
+        class_of.extend(targets.iter().map(|target| (*target, class)));
     }
-    let one_class = |users: &BTreeSet<IpNet>| {
-        let mut staying = users.iter().filter_map(|prefix| class_of.get(prefix));
+    let one_class = |users: &BTreeSet<Target>| {
+        let mut staying = users.iter().filter_map(|target| class_of.get(target));
         let first = *staying.next()?;
         staying.all(|class| *class == first).then_some(first)
     };
@@ -110,6 +117,49 @@ fn of_one_class(
     groups
         .filter_map(|(id, users)| Some((one_class(users)?, *id)))
         .collect()
+}
+
+/// What uses each group.
+fn users(installed: &Installed) -> BTreeMap<u64, BTreeSet<Target>> {
+    let targets = Users::of(installed).targets.into_iter();
+    let of_keys = |keys: BTreeSet<Key>| {
+        let keys = keys.into_iter();
+        keys.filter_map(|key| installed.tables.target(key))
+            .collect()
+    };
+    targets.map(|(id, keys)| (id, of_keys(keys))).collect()
+}
+
+/// Keys of policy forwarding entries by flow: the first installed one, or a free one.
+struct Policies {
+    keys: BTreeMap<Flow, PolicyKey>,
+    free: Free,
+}
+
+impl Policies {
+    fn new(installed: &Installed) -> Self {
+        let used = installed.keys().into_iter().filter_map(|key| match key {
+            Key::Policy(key) => Some(key.index),
+            Key::NextHop(_) | Key::Group(_) | Key::Prefix(_) => None,
+        });
+        let mut keys = BTreeMap::new();
+        for (key, (destination, _)) in &installed.tables.policies {
+            let (vni, destination) = (key.vni, *destination);
+            keys.entry(Flow { vni, destination }).or_insert(*key);
+        }
+        Self {
+            keys,
+            free: Free::beside(used.collect()),
+        }
+    }
+
+    fn key(&mut self, flow: Flow) -> PolicyKey {
+        let known = self.keys.get(&flow).copied();
+        known.unwrap_or_else(|| PolicyKey {
+            vni: flow.vni,
+            index: self.free.take(),
+        })
+    }
 }
 
 /// Indexes of next hops by value: the lowest installed one, or a free one.
@@ -160,7 +210,7 @@ fn numbers(installed: &Installed) -> (BTreeSet<u64>, BTreeSet<u64>) {
                 ids.insert(id);
                 indexes.extend(installed.references(key));
             }
-            Key::Prefix(_) => ids.extend(installed.references(key)),
+            Key::Prefix(_) | Key::Policy(_) => ids.extend(installed.references(key)),
         }
     }
     (indexes, ids)

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::southbound::intent::{Members, NextHop};
+use crate::southbound::intent::{Flow, Members, NextHop, PolicyKey, Target};
 
 fn next_hop(last: u8) -> NextHop {
     NextHop {
@@ -19,19 +20,60 @@ fn prefix(last: u8) -> IpNet {
     IpNet::from(IpAddr::from([198, 51, 100, last]))
 }
 
-/// Prefixes and their members, by the last octets of the addresses.
+/// Odd numbers are of one VNI, even ones of another.
+fn flow(last: u8) -> Flow {
+    Flow {
+        vni: 100 + u32::from(last % 2),
+        destination: IpAddr::from([203, 0, 113, last / 2]),
+    }
+}
+
+/// Prefixes and their members, by the last octets of the addresses; flows from [`FLOWS`] on.
 type Rows = Vec<(u8, Vec<(u8, u32)>)>;
 
+/// From here on a row is a flow.
+const FLOWS: u8 = 100;
+
+fn members(members: &[(u8, u32)]) -> Arc<Members> {
+    let members = members.iter();
+    Arc::new(
+        members
+            .map(|(hop, weight)| (next_hop(*hop), *weight))
+            .collect(),
+    )
+}
+
 fn routes(rows: &[(u8, Vec<(u8, u32)>)]) -> Routes {
-    let row = |(last, members): &(u8, Vec<(u8, u32)>)| {
-        let members = members
-            .iter()
-            .map(|(hop, weight)| (next_hop(*hop), *weight));
-        (prefix(*last), Arc::new(members.collect::<Members>()))
-    };
+    let prefixes = rows.iter().filter(|(last, _)| *last < FLOWS);
     Routes {
-        prefixes: rows.iter().map(row).collect(),
+        prefixes: prefixes
+            .map(|(last, of)| (prefix(*last), members(of)))
+            .collect(),
     }
+}
+
+fn flows(rows: &[(u8, Vec<(u8, u32)>)]) -> Flows {
+    let flows = rows.iter().filter(|(last, _)| *last >= FLOWS);
+    flows.map(|(last, of)| (flow(*last), members(of))).collect()
+}
+
+/// What is wanted of each target that has members.
+fn wanted(rows: &[(u8, Vec<(u8, u32)>)]) -> BTreeMap<Target, Content> {
+    let content = |members: &Members| -> Content {
+        let members = members.iter();
+        members
+            .map(|(next_hop, weight)| (next_hop.clone(), u64::from(*weight)))
+            .collect()
+    };
+    let (routes, flows) = (routes(rows), flows(rows));
+    let classes = routes.classes(&flows).into_iter();
+    classes
+        .flat_map(|(members, targets)| targets.into_iter().map(|it| (it, content(members))))
+        .collect()
+}
+
+fn operations(rows: &[(u8, Vec<(u8, u32)>)], installed: &Installed) -> Vec<Operation> {
+    reconcile(&routes(rows), &flows(rows), installed)
 }
 
 fn installed(tables: Tables) -> Installed {
@@ -44,14 +86,14 @@ fn installed(tables: Tables) -> Installed {
 /// What a switch has that was empty and got everything.
 fn after_a_push(rows: &[(u8, Vec<(u8, u32)>)]) -> Installed {
     let mut installed = Installed::default();
-    for operation in reconcile(&routes(rows), &Installed::default()) {
+    for operation in operations(rows, &Installed::default()) {
         installed.program(&operation.change);
     }
     installed
 }
 
 fn texts(rows: &[(u8, Vec<(u8, u32)>)], installed: &Installed) -> Vec<String> {
-    let operations = reconcile(&routes(rows), installed);
+    let operations = operations(rows, installed);
     operations
         .iter()
         .map(|operation| operation.change.to_string())
@@ -93,8 +135,8 @@ fn two_links_that_change_in_one_plan_give_no_prefix_a_third_group() {
     ];
     let mut device = Device::of(before.tables.clone());
     let start = device.clone();
-    let wanted = routes(&after);
-    for operation in reconcile(&wanted, &before) {
+    let wanted = wanted(&after);
+    for operation in operations(&after, &before) {
         device
             .execute(&operation.change, Outcome::Programmed)
             .unwrap();
@@ -115,12 +157,30 @@ fn the_next_leader_finds_what_is_there_by_its_content() {
 }
 
 #[test]
+fn a_flow_shares_the_group_of_a_prefix_and_leaves_it_alone() {
+    let rows = [(1, vec![(1, 1)]), (100, vec![(1, 1)]), (101, vec![(2, 1)])];
+    let before = after_a_push(&rows);
+    assert_eq!(before.tables.groups.len(), 2);
+    assert!(texts(&rows, &before).is_empty());
+    let moved = [(1, vec![(1, 1)]), (100, vec![(2, 1)]), (101, vec![(2, 1)])];
+    let expected = ["replace flow to 203.0.113.50 in VNI 100 by group 2"];
+    assert_eq!(texts(&moved, &before), expected);
+    let expected = [
+        "delete policy forwarding entry 1 of VNI 100",
+        "delete policy forwarding entry 2 of VNI 101",
+        "delete next-hop group 2",
+        "delete next hop 2",
+    ];
+    assert_eq!(texts(&rows[..1], &before), expected);
+}
+
+#[test]
 fn what_is_held_is_written_again_and_waits_for_nothing() {
     let rows = [(1, vec![(1, 1)])];
     let mut before = after_a_push(&rows);
     let keys = [Key::NextHop(1), Key::Group(1), Key::Prefix(prefix(1))];
     before.held = keys.into_iter().map(|key| (key, BTreeSet::new())).collect();
-    let operations = reconcile(&routes(&rows), &before);
+    let operations = operations(&rows, &before);
     assert_eq!(operations.len(), 3);
     for operation in &operations {
         assert!(matches!(operation.change, Change::Replace(_)) && operation.after.is_empty());
@@ -131,7 +191,7 @@ fn what_is_held_is_written_again_and_waits_for_nothing() {
 fn a_prefix_moves_to_a_held_group_only_when_it_forwards() {
     let mut before = after_a_push(&[(1, vec![(1, 1)]), (2, vec![(2, 1)])]);
     before.held.insert(Key::Group(2), BTreeSet::new());
-    let operations = reconcile(&routes(&[(1, vec![(2, 1)]), (2, vec![(2, 1)])]), &before);
+    let operations = operations(&[(1, vec![(2, 1)]), (2, vec![(2, 1)])], &before);
     let expected = [
         "replace next-hop group 2 of 1",
         "replace 198.51.100.1/32 by group 2",
@@ -222,17 +282,14 @@ impl Device {
         }
     }
 
-    /// What a prefix is forwarded by.
-    fn forwarded(&self, prefix: IpNet) -> Option<Content> {
-        self.content(self.fib.prefixes.get(&prefix)?, &self.fib)
+    /// What a target is forwarded by.
+    fn forwarded(&self, target: Target) -> Option<Content> {
+        self.content(group_of(&self.fib, target)?, &self.fib)
     }
 
-    /// What a prefix may be forwarded by when the forwarding plane catches up with what was accepted.
-    fn pending(&self, prefix: IpNet) -> Vec<Option<Content>> {
-        let groups = [
-            self.fib.prefixes.get(&prefix),
-            self.rib.prefixes.get(&prefix),
-        ];
+    /// What a target may be forwarded by when the forwarding plane catches up with what was accepted.
+    fn pending(&self, target: Target) -> Vec<Option<Content>> {
+        let groups = [group_of(&self.fib, target), group_of(&self.rib, target)];
         let tables = [&self.fib, &self.rib];
         let content = |group: Option<&u64>, tables| self.content(group?, tables);
         groups
@@ -256,29 +313,39 @@ impl Device {
         )
     }
 
-    /// The law: every prefix that was there and stays has what it had, what was accepted for it, or what is wanted.
-    fn has_old_or_new(&self, start: &Self, wanted: &Routes) -> Result<(), String> {
-        for (prefix, members) in wanted
-            .prefixes
-            .iter()
-            .filter(|(_, members)| !members.is_empty())
-        {
-            if start.forwarded(*prefix).is_none() {
+    /// The law: every target that was there and stays has what it had, what was accepted for it, or what is wanted.
+    fn has_old_or_new(
+        &self,
+        start: &Self,
+        wanted: &BTreeMap<Target, Content>,
+    ) -> Result<(), String> {
+        for (target, wanted) in wanted {
+            if start.forwarded(*target).is_none() {
                 continue;
             }
-            let members = members.iter();
-            let wanted = members.map(|(next_hop, weight)| (next_hop.clone(), u64::from(*weight)));
-            let mut allowed = start.pending(*prefix);
-            if start.rib.prefixes.contains_key(prefix) {
+            let mut allowed = start.pending(*target);
+            if group_of(&start.rib, *target).is_some() {
                 allowed.retain(Option::is_some);
             }
-            allowed.push(Some(wanted.collect()));
-            let now = self.forwarded(*prefix);
+            allowed.push(Some(wanted.clone()));
+            let now = self.forwarded(*target);
             if !allowed.contains(&now) {
-                return Err(format!("{prefix} has {now:?}, not one of {allowed:?}"));
+                return Err(format!("{target:?} has {now:?}, not one of {allowed:?}"));
             }
         }
         Ok(())
+    }
+}
+
+/// The group of a prefix, or of the first entry of a flow.
+fn group_of(tables: &Tables, target: Target) -> Option<&u64> {
+    match target {
+        Target::Prefix(prefix) => tables.prefixes.get(&prefix),
+        Target::Flow(_) => {
+            let mut of_flow = tables.policies.iter();
+            let found = of_flow.find(|(key, _)| tables.target(Key::Policy(**key)) == Some(target));
+            found.map(|(_, (_, group))| group)
+        }
     }
 }
 
@@ -299,6 +366,11 @@ fn dangling(tables: &Tables) -> Result<(), String> {
             return Err(format!("{prefix} misses group {group}"));
         }
     }
+    for (key, (_, group)) in &tables.policies {
+        if !tables.groups.contains_key(group) {
+            return Err(format!("{key:?} misses group {group}"));
+        }
+    }
     Ok(())
 }
 
@@ -316,9 +388,9 @@ struct Round {
 
 /// Sends what may be sent, in the order and with the outcomes of the round.
 fn play(round: &Round, device: &mut Device, client: &mut Installed) -> Result<(), String> {
-    let wanted = routes(&round.rows);
+    let wanted = wanted(&round.rows);
     let start = device.clone();
-    let operations = reconcile(&wanted, client);
+    let operations = operations(&round.rows, client);
     let mut come: Vec<Option<Until>> = vec![None; operations.len()];
     let mut sent = vec![false; operations.len()];
     for (step, (choice, outcome)) in round.answers.iter().enumerate() {
@@ -374,20 +446,37 @@ fn tables() -> impl Strategy<Value = Tables> {
         .prop_flat_map(|(next_hops, groups)| {
             let ids: Vec<u64> = groups.keys().copied().collect();
             let prefixes = (1_u8..9).prop_map(prefix);
-            let prefixes = prop::collection::btree_map(prefixes, prop::sample::select(ids), 0..8);
-            (Just(next_hops), Just(groups), prefixes)
+            let prefixes =
+                prop::collection::btree_map(prefixes, prop::sample::select(ids.clone()), 0..8);
+            let flows = (FLOWS..FLOWS + 8, prop::sample::select(ids));
+            let flows = prop::collection::btree_map(1_u64..9, flows, 0..6);
+            (Just(next_hops), Just(groups), prefixes, flows)
         })
-        .prop_map(|(next_hops, groups, prefixes)| Tables {
-            next_hops,
-            groups,
-            prefixes,
+        .prop_map(|(next_hops, groups, prefixes, flows)| {
+            let mut tables = Tables {
+                next_hops,
+                groups,
+                prefixes,
+                ..Tables::default()
+            };
+            // A switch has one entry of each flow.
+            let mut seen = BTreeSet::new();
+            for (index, (last, group)) in flows {
+                let Flow { vni, destination } = flow(last);
+                if seen.insert(last) {
+                    let key = PolicyKey { vni, index };
+                    tables.policies.insert(key, (destination, group));
+                }
+            }
+            tables
         })
 }
 
 fn rows() -> impl Strategy<Value = Rows> {
     let members = prop::collection::btree_map(1_u8..6, 1_u32..3, 0..4);
     let members = members.prop_map(|members| members.into_iter().collect());
-    prop::collection::btree_map(1_u8..9, members, 0..8).prop_map(|rows| rows.into_iter().collect())
+    let last = prop_oneof![1_u8..9, FLOWS..FLOWS + 8];
+    prop::collection::btree_map(last, members, 0..12).prop_map(|rows| rows.into_iter().collect())
 }
 
 fn round() -> impl Strategy<Value = Round> {
@@ -411,7 +500,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn at_each_step_a_prefix_has_its_old_or_its_new_group(
+    fn at_each_step_a_target_has_its_old_or_its_new_group(
         tables in tables(),
         rounds in prop::collection::vec(round(), 1..5),
         last in rows(),
@@ -432,22 +521,22 @@ proptest! {
         };
         let played = play(&well, &mut device, &mut client);
         prop_assert!(played.is_ok(), "{played:?}");
-        let wanted = routes(&last);
-        prop_assert!(reconcile(&wanted, &client).is_empty());
+        prop_assert!(operations(&last, &client).is_empty());
         prop_assert!(client.held.is_empty());
-        let present = wanted.prefixes.iter().filter(|(_, members)| !members.is_empty());
-        prop_assert_eq!(client.tables.prefixes.len(), present.clone().count());
-        for (prefix, members) in present {
-            let members: BTreeMap<&NextHop, u64> =
-                members.iter().map(|(next_hop, weight)| (next_hop, u64::from(*weight))).collect();
-            prop_assert_eq!(client.tables.content(client.tables.prefixes[prefix]), Some(members));
+        let (tables, wanted) = (&client.tables, wanted(&last));
+        prop_assert_eq!(tables.prefixes.len() + tables.policies.len(), wanted.len());
+        for (target, members) in &wanted {
+            let members = members.iter().map(|(next_hop, weight)| (next_hop, *weight));
+            let group = group_of(tables, *target).copied();
+            prop_assert_eq!(group.and_then(|id| tables.content(id)), Some(members.collect()));
         }
-        prop_assert_eq!(client.tables.groups.len(), wanted.classes().len());
+        let contents: BTreeSet<&Content> = wanted.values().collect();
+        prop_assert_eq!(tables.groups.len(), contents.len());
     }
 
     #[test]
     fn an_operation_waits_for_earlier_ones_only(tables in tables(), rows in rows()) {
-        for (at, operation) in reconcile(&routes(&rows), &installed(tables)).iter().enumerate() {
+        for (at, operation) in operations(&rows, &installed(tables)).iter().enumerate() {
             prop_assert!(operation.after.iter().all(|after| after.operation < at));
         }
     }
@@ -455,7 +544,7 @@ proptest! {
     #[test]
     fn an_empty_intent_empties_any_switch(tables in tables()) {
         let mut device = Device::of(tables.clone());
-        for operation in reconcile(&Routes::default(), &installed(tables)) {
+        for operation in operations(&[], &installed(tables)) {
             let executed = device.execute(&operation.change, Outcome::Programmed);
             prop_assert!(executed.is_ok(), "{executed:?}");
         }

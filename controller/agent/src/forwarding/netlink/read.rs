@@ -6,15 +6,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType, RouteVia,
 };
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 
 use super::nexthop::{Attribute, NextHopMessage};
-use super::{METRIC, Mark};
-use crate::forwarding::{Family, Installed, Link, Member, OwnHop, OwnRoute, Path};
+use super::{METRIC, priority};
+use crate::forwarding::kernel::Numbers;
+use crate::forwarding::{Family, Installed, Link, Member, OwnHop, OwnRoute, Path, Slot};
 
 /// All next-hop objects of the switch, of whoever made them.
 #[derive(Debug, Default)]
@@ -93,7 +96,7 @@ pub(super) enum InTable {
 }
 
 /// Reads a route of the agent's table, and tells the agent's from those of others.
-pub(super) fn read_route(message: &RouteMessage, mark: Mark) -> Option<InTable> {
+pub(super) fn read_route(message: &RouteMessage, numbers: Numbers) -> Option<InTable> {
     let (mut group, mut metric) = (None, 0);
     for attribute in &message.attributes {
         match attribute {
@@ -102,7 +105,7 @@ pub(super) fn read_route(message: &RouteMessage, mark: Mark) -> Option<InTable> 
             _ => {}
         }
     }
-    let ours = u8::from(message.header.protocol) == mark.protocol && metric == METRIC;
+    let ours = u8::from(message.header.protocol) == numbers.protocol && metric == METRIC;
     let prefix = prefix(message)?;
     Some(match group {
         Some(group) if ours => InTable::Ours(prefix, group),
@@ -114,10 +117,10 @@ pub(super) fn read_route(message: &RouteMessage, mark: Mark) -> Option<InTable> 
 /// for one type of service only.
 pub(super) fn read_own(
     message: &RouteMessage,
-    mark: Mark,
+    numbers: Numbers,
     objects: &Objects,
 ) -> Option<(IpNet, OwnRoute)> {
-    if u8::from(message.header.protocol) == mark.protocol || message.header.tos != 0 {
+    if u8::from(message.header.protocol) == numbers.protocol || message.header.tos != 0 {
         return None;
     }
     let prefix = prefix(message)?;
@@ -192,28 +195,46 @@ fn prefix(message: &RouteMessage) -> Option<IpNet> {
 }
 
 /// Whether a rule has the agent's protocol number.
-pub(super) fn is_ours(message: &RuleMessage, mark: Mark) -> bool {
-    let protocol = RuleAttribute::Protocol(mark.protocol.into());
+pub(super) fn is_ours(message: &RuleMessage, numbers: Numbers) -> bool {
+    let protocol = RuleAttribute::Protocol(numbers.protocol.into());
     message.attributes.contains(&protocol)
 }
 
-/// The family of a rule that is as the agent puts it.
-pub(super) fn read_rule(message: &RuleMessage, mark: Mark) -> Option<Family> {
+/// The slot and the family of a rule that is as the agent puts it.
+pub(super) fn read_rule(message: &RuleMessage, numbers: Numbers) -> Option<(Slot, Family)> {
+    let given = message.attributes.iter();
+    let table = given.fold(u32::from(message.header.table), |table, it| match it {
+        RuleAttribute::Table(value) => *value,
+        _ => table,
+    });
+    let slot = numbers.slot_of(table)?;
+    let (mark, mask) = numbers.mark_of(slot);
     let wanted = [
-        RuleAttribute::Priority(mark.priority),
-        RuleAttribute::FwMark(mark.packets),
-        RuleAttribute::FwMask(mark.mask),
+        RuleAttribute::Priority(priority(slot, numbers)),
+        RuleAttribute::FwMark(mark),
+        RuleAttribute::FwMask(mask),
     ];
-    let right = is_ours(message, mark)
-        && message.header.table == mark.table
+    let right = is_ours(message, numbers)
         && wanted
             .iter()
             .all(|wanted| message.attributes.contains(wanted));
     match message.header.family {
-        AddressFamily::Inet if right => Some(Family::V4),
-        AddressFamily::Inet6 if right => Some(Family::V6),
+        AddressFamily::Inet if right => Some((slot, Family::V4)),
+        AddressFamily::Inet6 if right => Some((slot, Family::V6)),
         _ => None,
     }
+}
+
+/// The table that a route is in.
+pub(super) fn table(message: &RouteMessage) -> Option<u32> {
+    let given = message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Table(table) => Some(*table),
+            _ => None,
+        });
+    given.or_else(|| Some(message.header.table.into()))
 }
 
 /// A link, without its addresses.
@@ -225,6 +246,7 @@ pub(super) fn read_link(message: LinkMessage) -> Option<Link> {
         up: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::LowerUp),
         addresses: Vec::new(),
         vxlan: false,
+        vni: None,
         tx_octets: 0,
         rx_octets: 0,
     };
@@ -233,6 +255,7 @@ pub(super) fn read_link(message: LinkMessage) -> Option<Link> {
             LinkAttribute::IfName(name) => link.name = name,
             LinkAttribute::LinkInfo(infos) => {
                 link.vxlan = infos.contains(&LinkInfo::Kind(InfoKind::Vxlan));
+                link.vni = infos.iter().find_map(vni);
             }
             LinkAttribute::Stats64(stats) => {
                 link.tx_octets = stats.tx_bytes;
@@ -246,6 +269,19 @@ pub(super) fn read_link(message: LinkMessage) -> Option<Link> {
     } else {
         Some(link)
     }
+}
+
+fn vni(info: &LinkInfo) -> Option<u32> {
+    let LinkInfo::Data(InfoData::Vxlan(data)) = info else {
+        return None;
+    };
+    // A device that takes the VNI from the packet has none of its own.
+    let collects = data.contains(&InfoVxlan::CollectMetadata(true));
+    let vni = data.iter().find_map(|it| match it {
+        InfoVxlan::Id(vni) => Some(*vni),
+        _ => None,
+    });
+    vni.filter(|_| !collects)
 }
 
 /// IFA_LOCAL is the own address; without it (IPv6) IFA_ADDRESS is.

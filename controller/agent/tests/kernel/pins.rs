@@ -1,0 +1,260 @@
+//! Pins against a real kernel and a real nft: policy forwarding entries in, maps, rules and tables out.
+
+use serde_json::json;
+use weft_proto::gribi::aft_operation::Operation;
+
+use super::session::{Session, group, next_hop, pin, prefix};
+use super::switch::{FakeNft, Switch, on_switch};
+use super::{LONG_LEASE, add_vxlan, is_clean, programmed, programmed_with_path};
+
+/// With VXLAN devices of two VNIs, a group of the first uplink alone (2) and one of the second (3).
+async fn pinnable(switch: &Switch) -> (super::Daemon, Session) {
+    switch.ip("link add vxlan200 type vxlan id 200 local 192.0.2.1 dstport 4789 nolearning");
+    switch.ip("link add vxlan100 type vxlan id 100 local 192.0.2.1 dstport 4789 nolearning");
+    let (daemon, mut session) = programmed(switch, LONG_LEASE).await;
+    session.add(group(2, &[(1, 1)])).await;
+    session.add(group(3, &[(2, 1)])).await;
+    (daemon, session)
+}
+
+#[test]
+fn a_pin_has_a_table_of_its_own_and_marks_packets_of_its_vni() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session.add_pin(200, pin(1, "10.1.1.1/32", None, 2)).await;
+        session
+            .add_pin(100, pin(2, "10.1.1.1/32", Some((17, 49152)), 2))
+            .await;
+        session
+            .add_pin(100, pin(3, "2001:db8:a::1/128", None, 3))
+            .await;
+        let expected = [
+            "\"vxlan100\" . 10.1.1.1 goto pin1",
+            "\"vxlan200\" . 10.1.1.1 goto pin2",
+        ];
+        assert_eq!(switch.pins("pins4"), expected);
+        assert_eq!(
+            switch.pins("pins6"),
+            ["\"vxlan100\" . 2001:db8:a::1 goto pin1"]
+        );
+        let expected = ["\"vxlan100\" . 10.1.1.1 . udp . 49152 goto pin2"];
+        assert_eq!(switch.pins("ports4"), expected);
+        assert_eq!(switch.forwards_by("203.0.113.1", 1).as_deref(), Some("up2"));
+        assert_eq!(switch.forwards_by("203.0.113.1", 2).as_deref(), Some("up1"));
+        let rules = switch.ip("rule show");
+        for rule in [
+            "1549:\tfrom all fwmark 0x57010000/0xffff0000 lookup 155001 proto 155",
+            "1549:\tfrom all fwmark 0x57020000/0xffff0000 lookup 155002 proto 155",
+        ] {
+            assert!(rules.contains(rule), "{rules}");
+        }
+        let entries = Session::entries(daemon.channel()).await;
+        assert_eq!(
+            entries[entries.len() - 4..],
+            [
+                "vni-100 policy 1 10.1.1.1/32 3",
+                "vni-100 policy 2 10.1.1.1/32 2",
+                "vni-100 policy 3 2001:db8:a::1/128 3",
+                "vni-200 policy 1 10.1.1.1/32 2",
+            ]
+        );
+        // The next one moves, and what nobody uses goes.
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 2)).await;
+        let shown = session
+            .pin(Operation::Delete, 100, pin(3, "", None, 0))
+            .await;
+        assert_eq!(
+            shown.last().map(String::as_str),
+            Some("FIB_PROGRAMMED"),
+            "{shown:?}"
+        );
+        switch
+            .until(|switch| !switch.ip("rule show").contains("155001"))
+            .await;
+        assert_eq!(switch.forwards_by("203.0.113.1", 2).as_deref(), Some("up1"));
+        session.delete(group(3, &[])).await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+        assert!(!switch.ip("rule show").contains("155"));
+    });
+}
+
+#[test]
+fn a_pin_whose_path_is_gone_falls_through_to_the_weights() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        assert_eq!(switch.forwards_by("203.0.113.1", 1).as_deref(), Some("up2"));
+        // A link elsewhere dies: FRR no longer has the path.
+        switch.ip("route replace 203.0.113.0/24 metric 20 via 192.0.2.2");
+        switch
+            .until(|switch| switch.forwards_by("203.0.113.1", 1).as_deref() == Some("up1"))
+            .await;
+        let entries = Session::entries(daemon.channel()).await;
+        assert_eq!(
+            entries.last().map(String::as_str),
+            Some("vni-100 policy 1 10.1.1.1/32 3 inactive")
+        );
+        switch.ip(
+            "route replace 203.0.113.0/24 metric 20 nexthop via 192.0.2.2 nexthop via 198.51.100.2",
+        );
+        switch
+            .until(|switch| switch.forwards_by("203.0.113.1", 1).as_deref() == Some("up2"))
+            .await;
+        // The link itself dies.
+        switch.ip("link set up2 down");
+        switch
+            .until(|switch| switch.forwards_by("203.0.113.1", 1).as_deref() == Some("up1"))
+            .await;
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn pins_end_with_the_agent_and_with_the_lease() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        daemon.kill();
+        // Its guardian takes the rules, and the kernel ends the marking.
+        switch
+            .until(|switch| !switch.ip("rule show").contains("155001"))
+            .await;
+        switch.until(|switch| !switch.marked()).await;
+        drop(session);
+
+        let (daemon, mut session) = programmed(switch, &["--lease-secs", "2"]).await;
+        session.add(group(3, &[(2, 1)])).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        assert!(switch.ip("rule show").contains("155001"));
+        session.half_close();
+        switch
+            .until(|switch| !switch.ip("rule show").contains("155"))
+            .await;
+        switch.until(|switch| switch.pins("pins4").is_empty()).await;
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn pins_are_put_back_when_another_hand_removes_them() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        switch.nft("delete table bridge weft");
+        switch
+            .until(|switch| !switch.pins("pins4").is_empty())
+            .await;
+        switch.ip("rule del priority 1549");
+        switch
+            .until(|switch| switch.ip("rule show").contains("155001"))
+            .await;
+        switch.ip("route del 203.0.113.0/24 table 155001");
+        switch
+            .until(|switch| switch.forwards_by("203.0.113.1", 1).as_deref() == Some("up2"))
+            .await;
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn a_pin_without_its_device_waits_for_it() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        let shown = session
+            .pin(Operation::Add, 300, pin(1, "10.1.1.1/32", None, 3))
+            .await;
+        assert_eq!(
+            shown,
+            ["RIB_PROGRAMMED there is no VXLAN device for vni-300"]
+        );
+        switch.ip("link add vxlan300 type vxlan id 300 local 192.0.2.1 dstport 4789 nolearning");
+        switch
+            .until(|switch| switch.pins("pins4") == ["\"vxlan300\" . 10.1.1.1 goto pin1"])
+            .await;
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn an_nft_that_refuses_pins_is_told_to_the_client() {
+    on_switch(async |switch| {
+        add_vxlan(switch);
+        let nft = FakeNft::new("pins");
+        let (daemon, mut session) = programmed_with_path(switch, LONG_LEASE, nft.path()).await;
+        session.add(group(3, &[(2, 1)])).await;
+        nft.does("refuse");
+        let shown = session
+            .pin(Operation::Add, 100, pin(1, "10.1.1.1/32", None, 3))
+            .await;
+        let last = shown.last().expect("an answer");
+        assert!(last.starts_with("FIB_FAILED nft: Error"), "{shown:?}");
+        // Weights go on: the process that renews them runs.
+        assert!(switch.has_rule());
+        nft.does("work");
+        switch
+            .until(|switch| !switch.pins("pins4").is_empty())
+            .await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn what_cannot_be_matched_is_refused() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        let refused = [
+            (100, pin(1, "10.1.1.0/24", None, 3), "more than one address"),
+            (100, pin(1, "10.1.1.1", None, 3), "is not a prefix"),
+            (
+                100,
+                pin(1, "10.1.1.1/32", None, 9),
+                "there is no next-hop group 9",
+            ),
+            (100, pin(0, "10.1.1.1/32", None, 3), "the index is zero"),
+            (
+                100,
+                pin(1, "10.1.1.1/32", Some((256, 1)), 3),
+                "there is no such protocol",
+            ),
+            (
+                100,
+                pin(1, "10.1.1.1/32", Some((17, 65_536)), 3),
+                "there is no such source port",
+            ),
+            (
+                1 << 24,
+                pin(1, "10.1.1.1/32", None, 3),
+                "there is no network instance",
+            ),
+        ];
+        for (vni, entry, text) in refused {
+            let shown = session.pin(Operation::Add, vni, entry).await;
+            assert!(
+                shown[0].starts_with("FAILED") && shown[0].contains(text),
+                "{shown:?}"
+            );
+        }
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        let shown = session
+            .pin(Operation::Add, 100, pin(2, "10.1.1.1/32", None, 3))
+            .await;
+        let text = "FAILED policy forwarding entry 1 of vni-100 is for vni-100, 10.1.1.1 already";
+        assert_eq!(shown, [text]);
+        session
+            .delete_fails(
+                group(3, &[]),
+                "is used by policy forwarding entry 1 of vni-100",
+            )
+            .await;
+        assert_eq!(
+            switch.route("203.0.113.0/24").expect("installed")["metric"],
+            json!(10)
+        );
+        session.add(next_hop(3, "192.0.2.3", None)).await;
+        session.add(prefix("203.0.113.0/24", 2)).await;
+        daemon.stop().await;
+    });
+}

@@ -1,0 +1,161 @@
+//! From adopted pins to the flows that each leaf is to send over next hops of their own.
+//!
+//! A pin names spines; here they become next hops, those that the plan of weights uses to the destination's leaf. Where it uses
+//! none over a spine, the pin loses that spine; where it loses all, weights carry the flow. Switches tell flows apart by their
+//! destination and its VNI, not by their source: what several NICs of a leaf send to one NIC goes together, over the next hops of
+//! all of them. Pure. It refuses to know how a pin came to be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::Plan;
+use crate::fabric::fact::Fact;
+use crate::fabric::pin::{PinPath, Pins};
+use crate::fabric::topology::{HostPort, Kind, PortName, SwitchName, Topology};
+use crate::southbound::intent::{Flow, Flows, Members, NextHop};
+
+/// The flows of every leaf that has some.
+pub type LeafFlows = BTreeMap<SwitchName, Arc<Flows>>;
+
+/// The flows of every leaf with an agent, by a plan and the pins of jobs between host ports that are declared.
+pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
+    let Some(topology) = plan.topology() else {
+        return LeafFlows::new();
+    };
+    let spines = Spines::of(topology);
+    let mut shares: BTreeMap<SwitchName, BTreeMap<Flow, Shares>> = BTreeMap::new();
+    for (name, paths) in pins.iter() {
+        let ends = port(declared, &name.source).zip(port(declared, &name.destination));
+        let Some((source, destination)) = ends else {
+            continue;
+        };
+        let Some(members) = members(plan, topology, &source, &destination) else {
+            continue;
+        };
+        let added = spines.shares(&source.switch, members, paths);
+        for flow in flows_to(&destination) {
+            let of_leaf = shares.entry(source.switch.clone()).or_default();
+            let sum = of_leaf.entry(flow).or_default();
+            for (next_hop, share) in &added {
+                *sum.entry((*next_hop).clone()).or_default() += share;
+            }
+        }
+    }
+    let of_leaf = |flows: BTreeMap<Flow, Shares>| -> Arc<Flows> {
+        let flows = flows.into_iter();
+        Arc::new(
+            flows
+                .map(|(flow, shares)| (flow, weights(&shares)))
+                .collect(),
+        )
+    };
+    let leaves = shares.into_iter();
+    leaves.map(|(leaf, flows)| (leaf, of_leaf(flows))).collect()
+}
+
+/// What switches know flows to a NIC by; none if nobody said which addresses it has, or in which VNI.
+pub fn flows_to(port: &HostPort) -> impl Iterator<Item = Flow> + '_ {
+    let addresses = port.vni.into_iter().flat_map(|vni| {
+        let addresses = port.addresses.iter();
+        addresses.map(move |address| (vni, *address))
+    });
+    addresses.map(|(vni, destination)| Flow { vni, destination })
+}
+
+/// Parts of what is sent, by next hop.
+type Shares = BTreeMap<NextHop, u64>;
+
+fn port(declared: &Topology, name: &PortName) -> Option<Arc<HostPort>> {
+    match declared.fact(Kind::HostPort, name.as_str()) {
+        Some(Fact::HostPort(port)) => Some(port),
+        _ => None,
+    }
+}
+
+/// The next hops by which the plan sends from one NIC's leaf to the other's; None on one leaf, or without an agent.
+fn members<'a>(
+    plan: &'a Plan,
+    topology: &Topology,
+    source: &HostPort,
+    destination: &HostPort,
+) -> Option<&'a Members> {
+    let vtep = topology.switch(&destination.switch)?.vtep?;
+    let routes = plan.routes.get(&source.switch)?;
+    Some(routes.prefixes.get(&IpNet::from(vtep))?)
+}
+
+/// The spine behind each interface of each leaf.
+struct Spines<'a> {
+    behind: BTreeMap<&'a SwitchName, BTreeMap<&'a str, &'a SwitchName>>,
+}
+
+impl<'a> Spines<'a> {
+    fn of(topology: &'a Topology) -> Self {
+        let mut behind: BTreeMap<&SwitchName, BTreeMap<&str, &SwitchName>> = BTreeMap::new();
+        for link in topology.links() {
+            for (near, far) in [(&link.a, &link.b), (&link.b, &link.a)] {
+                let of_switch = behind.entry(&near.switch).or_default();
+                of_switch.insert(&near.interface, &far.switch);
+            }
+        }
+        Self { behind }
+    }
+
+    /// The parts of a flow by next hop. Several links to one spine share its part by their weights.
+    fn shares<'m>(
+        &self,
+        leaf: &SwitchName,
+        members: &'m Members,
+        paths: &[PinPath],
+    ) -> Vec<(&'m NextHop, u64)> {
+        let Some(behind) = self.behind.get(leaf) else {
+            return Vec::new();
+        };
+        let mut shares = Vec::with_capacity(paths.len());
+        for path in paths {
+            let leads = |hop: &NextHop| behind.get(&*hop.interface) == Some(&&path.spine);
+            let hops = || members.iter().filter(|(hop, _)| leads(hop));
+            let sum: u64 = hops().map(|(_, weight)| u64::from(*weight)).sum();
+            let share = |weight: u32| u64::from(path.weight) * u64::from(weight) * SCALE / sum;
+            shares.extend(hops().map(|(hop, weight)| (hop, share(*weight))));
+        }
+        shares
+    }
+}
+
+/// Weights in these proportions, as small as they can be, and none above what a switch takes.
+fn weights(shares: &Shares) -> Arc<Members> {
+    let divisor = shares.values().fold(0, |a, b| gcd(a, *b)).max(1);
+    let most = shares.values().max().copied().unwrap_or(0) / divisor;
+    let weight = |share: u64| {
+        let share = share / divisor;
+        let fitting = match most > WEIGHT_MAX {
+            true => (share * WEIGHT_MAX + most / 2) / most,
+            false => share,
+        };
+        u32::try_from(fitting.max(1)).unwrap_or(u32::MAX)
+    };
+    let members = shares.iter();
+    Arc::new(
+        members
+            .map(|(hop, share)| (hop.clone(), weight(*share)))
+            .collect(),
+    )
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
+    }
+}
+
+/// What a part is divided by without a rest: the numbers up to 16, which links to one spine may weigh together.
+const SCALE: u64 = 720_720;
+/// Linux takes no weight above.
+const WEIGHT_MAX: u64 = 256;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Flows of leaves by plans of weights for small fabrics.
+
+use super::*;
+use crate::balancer::{Balancer, Inputs};
+use crate::fabric::pin::PinName;
+use crate::fabric::topology::tests::with_nics;
+
+const GBPS: u64 = 1_000_000_000;
+
+fn plan(topology: &Topology) -> Plan {
+    let mut balancer = Balancer::default();
+    let inputs = Inputs {
+        topology: Arc::new(topology.clone()),
+        ..Inputs::default()
+    };
+    balancer.handle(&inputs).unwrap();
+    balancer.plan().clone()
+}
+
+/// Host ports, and the spines between them with the parts that each gets.
+type Row<'a> = (&'a str, &'a str, &'a [(&'a str, u32)]);
+
+/// Pins of a job.
+fn pins(rows: &[Row<'_>]) -> Pins {
+    let mut pins = Pins::default();
+    for (source, destination, spines) in rows {
+        let name = PinName {
+            job: "train".into(),
+            source: (*source).into(),
+            destination: (*destination).into(),
+        };
+        let paths = spines.iter().map(|(spine, weight)| PinPath {
+            spine: (*spine).into(),
+            weight: *weight,
+        });
+        pins.put(name, Some(paths.collect()));
+    }
+    pins
+}
+
+/// The flows of a leaf, in words: VNI, address, interface and weight of each next hop.
+fn flows(topology: &Topology, pins: &Pins, leaf: &str) -> Vec<String> {
+    let all = of_leaves(&plan(topology), topology, pins);
+    let flows = all
+        .get(&SwitchName::from(leaf))
+        .cloned()
+        .unwrap_or_default();
+    let text = |(flow, members): (&Flow, &Arc<Members>)| {
+        let members = members.iter();
+        let members: Vec<String> = members
+            .map(|(hop, weight)| format!("{}={weight}", hop.interface))
+            .collect();
+        format!("{} {} {}", flow.vni, flow.destination, members.join(","))
+    };
+    flows.iter().map(text).collect()
+}
+
+#[test]
+fn a_pin_is_the_uplink_to_its_spine_for_the_destination_in_its_vni() {
+    let topology = with_nics(3, 2, 2);
+    let pins = pins(&[
+        ("leaf1:nic1", "leaf2:nic1", &[("spine1", 16)]),
+        ("leaf1:tenant1", "leaf2:tenant1", &[("spine2", 16)]),
+        ("leaf2:nic2", "leaf3:nic2", &[("spine2", 1)]),
+    ]);
+    let of_leaf1 = ["100 192.168.2.1 eth1=1", "200 192.168.2.1 eth2=1"];
+    assert_eq!(flows(&topology, &pins, "leaf1"), of_leaf1);
+    assert_eq!(flows(&topology, &pins, "leaf2"), ["100 192.168.3.2 eth2=1"]);
+    assert!(flows(&topology, &pins, "leaf3").is_empty());
+}
+
+#[test]
+fn what_goes_to_one_nic_goes_together_in_proportion() {
+    let pins = pins(&[
+        ("leaf1:nic1", "leaf2:nic1", &[("spine1", 8)]),
+        ("leaf1:nic2", "leaf2:nic1", &[("spine1", 4), ("spine2", 4)]),
+    ]);
+    let together = ["100 192.168.2.1 eth1=3,eth2=1"];
+    assert_eq!(flows(&with_nics(2, 2, 2), &pins, "leaf1"), together);
+}
+
+#[test]
+fn a_spine_that_the_plan_does_not_use_is_not_used() {
+    let mut topology = with_nics(2, 3, 1);
+    topology.set_down("leaf2:eth1--spine1:eth2", true);
+    let pins = pins(&[
+        ("leaf1:nic1", "leaf2:nic1", &[("spine1", 8)]),
+        (
+            "leaf1:tenant1",
+            "leaf2:tenant1",
+            &[("spine1", 8), ("spine3", 8)],
+        ),
+    ]);
+    // The first has no member left: it counts as absent.
+    let left = ["100 192.168.2.1 ", "200 192.168.2.1 eth3=1"];
+    assert_eq!(flows(&topology, &pins, "leaf1"), left);
+}
+
+#[test]
+fn links_to_one_spine_share_its_part_by_their_weights() {
+    let mut fabric = with_nics(2, 2, 1).declaration();
+    let first = fabric.links[0].clone();
+    let mut second = first.clone();
+    let (a, b) = (second.a.as_mut().unwrap(), second.b.as_mut().unwrap());
+    (a.interface_name, b.interface_name) = ("eth7".into(), "eth7".into());
+    (a.address, b.address) = ("198.18.0.0".into(), "198.18.0.1".into());
+    second.name.clear();
+    second.capacity_bps = 3 * first.capacity_bps;
+    assert!(first.capacity_bps >= GBPS);
+    fabric.links.push(second);
+    let topology = Topology::new(&fabric).unwrap();
+    let from_spine = first.a.as_ref().unwrap().switch_name.clone();
+    let to = if from_spine == "leaf1" {
+        "leaf2"
+    } else {
+        "leaf1"
+    };
+    let spine = first.b.as_ref().unwrap().switch_name.clone();
+    let pin = (
+        format!("{from_spine}:nic1"),
+        format!("{to}:nic1"),
+        [(spine.as_str(), 5)],
+    );
+    let pins = pins(&[(&pin.0, &pin.1, &pin.2)]);
+    let found = flows(&topology, &pins, &from_spine);
+    // Their weights follow from capacities, and so are unequal.
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].contains("eth1=") && found[0].contains("eth7="),
+        "{found:?}"
+    );
+    assert!(!found[0].ends_with("eth1=1,eth7=1"), "{found:?}");
+}
+
+#[test]
+fn weights_fit_into_what_a_switch_takes() {
+    let hop = |last: u8| NextHop {
+        address: [192, 0, 2, last].into(),
+        interface: format!("eth{last}").into(),
+    };
+    let shares = |shares: &[u64]| -> Vec<u32> {
+        let shares = (1..).zip(shares).map(|(last, share)| (hop(last), *share));
+        weights(&shares.collect()).values().copied().collect()
+    };
+    assert_eq!(shares(&[720_720, 1_441_440]), [1, 2]);
+    assert_eq!(shares(&[1, 100_000]), [1, 256]);
+    assert_eq!(shares(&[511, 512]), [256, 256]);
+    assert!(shares(&[]).is_empty());
+}
+
+#[test]
+fn a_nic_without_an_address_is_no_flow() {
+    let mut fabric = with_nics(2, 2, 1).declaration();
+    fabric
+        .host_ports
+        .iter_mut()
+        .for_each(|port| port.addresses.clear());
+    let topology = Topology::new(&fabric).unwrap();
+    let pins = pins(&[("leaf1:nic1", "leaf2:nic1", &[("spine1", 1)])]);
+    assert!(flows(&topology, &pins, "leaf1").is_empty());
+}

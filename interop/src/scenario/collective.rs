@@ -1,0 +1,213 @@
+//! The lab `collective`: what a collective's slowest flow gets, with FRR alone, with weights and with pins, and over which
+//! uplinks the packets of a pin leave. What is compared stands in `collective.yaml`.
+
+mod condition;
+mod fabric;
+mod transfer;
+mod ways;
+
+use std::{fs, path::Path, time::Instant};
+
+use serde::Deserialize;
+
+use crate::{
+    check::Checks,
+    clock,
+    failure::{Context, Failure},
+    lab::Lab,
+};
+
+use condition::Condition;
+use fabric::{Balance, Flow, Pattern};
+
+/// `collective.yaml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Plan {
+    /// What a NIC and an uplink carry, in bits per second of frames.
+    link_bps: f64,
+    /// Octets of TCP payload in an octet of frames on an uplink.
+    payload: f64,
+    /// How long a transfer is measured.
+    seconds: u64,
+    /// Share of the ideal that the slowest flow has with pins, at least.
+    pins: f64,
+    /// Hashing is bad enough to compare with where the ideal is so many times its slowest flow.
+    hashing: f64,
+    /// Packets of each flow whose uplinks are counted.
+    packets: usize,
+    /// Orders of the hosts of a VNI; each sends to the next, the last to the first.
+    rings: Rings,
+}
+
+/// Orders of hosts in which none is followed by one of its own leaf.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Rings {
+    ring: Vec<u8>,
+    permutation: Vec<u8>,
+}
+
+impl Plan {
+    /// What a lab compares, or None where it has no such file.
+    pub(super) fn read(folder: &Path) -> Result<Option<Self>, Failure> {
+        let path = folder.join("collective.yaml");
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).context(|| path.display().to_string())?;
+        serde_yaml_ng::from_str(&text)
+            .map(Some)
+            .context(|| path.display().to_string())
+    }
+
+    /// The patterns of traffic, in order.
+    fn patterns(&self) -> [Pattern; 3] {
+        [
+            Pattern::Ring("ring", self.rings.ring.clone()),
+            Pattern::Ring("permutation", self.rings.permutation.clone()),
+            Pattern::AllToAll,
+        ]
+    }
+}
+
+/// Every check of the lab.
+pub(super) fn check(lab: &mut Lab, plan: &Plan) -> Result<Checks, Failure> {
+    let mut checks = Checks::default();
+    fabric::introduce(lab, &mut checks)?;
+    for condition in Condition::ALL {
+        condition.begin(lab, &mut checks)?;
+        for pattern in plan.patterns() {
+            compare(lab, plan, condition, &pattern, &mut checks)?;
+        }
+        condition.end(lab, &mut checks)?;
+    }
+    let fallen = lab.fallen();
+    checks.record(
+        "no program ended by itself",
+        Instant::now(),
+        match fallen.is_empty() {
+            true => Ok("all run".to_owned()),
+            false => Err(fallen.join("\n")),
+        },
+    );
+    Ok(checks)
+}
+
+/// The slowest flow of a pattern with FRR alone, with weights and with pins, in the same minute.
+fn compare(
+    lab: &Lab,
+    plan: &Plan,
+    condition: Condition,
+    pattern: &Pattern,
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    let start = Instant::now();
+    fabric::enter(lab, Balance::On, checks)?;
+    fabric::run(lab, pattern, checks)?;
+    let flows = fabric::pinned(lab)?;
+    let pins = transfer::slowest(lab, &flows, plan.seconds)?;
+    if condition == Condition::Healthy {
+        ways::follow(lab, plan, pattern, &flows, checks)?;
+    }
+    fabric::ended(lab, checks)?;
+    let weights = transfer::slowest(lab, &flows, plan.seconds)?;
+    fabric::enter(lab, Balance::Off, checks)?;
+    let hashing = transfer::slowest(lab, &flows, plan.seconds)?;
+    let ideal = plan.link_bps * plan.payload / most_shared(condition, &flows);
+    let said = format!(
+        "slowest of {} flows: {} hashing, {} weights, {} pins, ideal {}",
+        flows.len(),
+        share(hashing, ideal),
+        share(weights, ideal),
+        share(pins, ideal),
+        mbps(ideal)
+    );
+    let name = format!(
+        "{} {}: pins are near the ideal",
+        condition.name(),
+        pattern.name()
+    );
+    checks.record(
+        &name,
+        start,
+        match pins >= plan.pins * ideal || ideal < plan.hashing * hashing {
+            true => Ok(said),
+            false => Err(format!(
+                "expected: pins at least {} of the ideal, or hashing better than 1/{} of it\nactual:   {said}",
+                plan.pins, plan.hashing
+            )),
+        },
+    );
+    clock::go_on()
+}
+
+/// How many whole flows share the fullest NIC or the uplinks of a leaf, in any placement.
+fn most_shared(condition: Condition, flows: &[Flow]) -> f64 {
+    let count = |of: &dyn Fn(&Flow) -> String| {
+        let mut counts = std::collections::BTreeMap::<String, u32>::new();
+        flows
+            .iter()
+            .for_each(|flow| *counts.entry(of(flow)).or_default() += 1);
+        counts
+    };
+    let nics = [
+        count(&|flow| flow.from.clone()),
+        count(&|flow| flow.to.clone()),
+    ];
+    let leaves = [
+        count(&|flow| flow.from_leaf.clone()),
+        count(&|flow| flow.to_leaf.clone()),
+    ];
+    let of_nic = nics.iter().flat_map(|counts| counts.values());
+    let of_nic = of_nic.copied().max().unwrap_or(1);
+    let of_leaf = leaves.iter().flatten();
+    let of_leaf = of_leaf.map(|(leaf, flows)| condition.shared(leaf, *flows));
+    of_leaf.fold(f64::from(of_nic), f64::max)
+}
+
+fn share(bps: f64, ideal: f64) -> String {
+    format!("{:.2}", bps / ideal)
+}
+
+fn mbps(bps: f64) -> String {
+    format!("{:.1} Mb/s", bps / 1e6)
+}
+
+/// How a person looks around in the lab.
+pub(super) fn hint(lab: &Lab) -> Result<String, Failure> {
+    let client = fabric::client(lab)?;
+    let leaf = &lab.namespace("leaf1")?.0;
+    Ok(format!(
+        "to look around:\n    ip netns exec {leaf} nft list table bridge weft\n    {}",
+        client.spelled("pin list")?
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(from: u8, to: u8) -> Flow {
+        let host = |host: u8| format!("a{host}");
+        let leaf = |host: u8| format!("leaf{}", host.div_ceil(2));
+        Flow {
+            from: host(from),
+            to: host(to),
+            from_leaf: leaf(from),
+            to_leaf: leaf(to),
+            spine: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_ideal_follows_the_fullest_nic_or_leaf() {
+        let ring = [flow(1, 3), flow(2, 4), flow(3, 1), flow(4, 2)];
+        assert_eq!(most_shared(Condition::Healthy, &ring), 1.0);
+        // Two flows over three uplinks: each has its own.
+        assert_eq!(most_shared(Condition::LinkDown, &ring), 1.0);
+        let twice = [flow(1, 3), flow(1, 5), flow(2, 7), flow(2, 4)];
+        assert_eq!(most_shared(Condition::Healthy, &twice), 2.0);
+        assert_eq!(most_shared(Condition::HalfRate, &twice), 2.0);
+    }
+}

@@ -1,0 +1,107 @@
+//! Over which uplinks packets leave: what nft of the lab's own counts at a leaf, not what weft says.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddrV4, UdpSocket},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{
+    Plan,
+    fabric::{Flow, Pattern, address},
+};
+use crate::{
+    check::Checks,
+    clock,
+    failure::{Context, Failure},
+    lab::Lab,
+};
+
+/// Sends packets of each flow that has one spine to port 4791, each from another port, and looks where they leave.
+pub(super) fn follow(
+    lab: &Lab,
+    plan: &Plan,
+    pattern: &Pattern,
+    flows: &[Flow],
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut astray = Vec::new();
+    let followed: Vec<&Flow> = flows.iter().filter(|flow| !flow.spine.is_empty()).collect();
+    // What goes to one NIC from two of a leaf goes together, over the spines of both.
+    let alone = |flow: &&&Flow| {
+        let same = |other: &&Flow| other.from_leaf == flow.from_leaf && other.to == flow.to;
+        flows.iter().filter(same).count() == 1
+    };
+    let followed: Vec<&Flow> = followed.iter().filter(alone).copied().collect();
+    for flow in &followed {
+        lab.run(
+            &flow.from_leaf,
+            &["nft", "flush", "set", "ip", "lab", "ways"],
+        )?;
+        send(lab, flow, plan.packets)?;
+        clock::pause(ARRIVED)?;
+        let found = left_by(lab, &flow.from_leaf)?;
+        let uplink = format!("eth{}", flow.spine.trim_start_matches("spine"));
+        let expected = BTreeMap::from([(uplink, plan.packets as u64)]);
+        if found != expected {
+            astray.push(format!(
+                "expected: {} to {}: {expected:?}\nactual:   {found:?}",
+                flow.from, flow.to
+            ));
+        }
+    }
+    let name = format!(
+        "{}: every packet of a flow leaves by its pin",
+        pattern.name()
+    );
+    checks.record(
+        &name,
+        start,
+        match astray.is_empty() {
+            true => Ok(format!(
+                "{} flows, {} packets each",
+                followed.len(),
+                plan.packets
+            )),
+            false => Err(astray.join("\n")),
+        },
+    );
+    Ok(())
+}
+
+fn send(lab: &Lab, flow: &Flow, packets: usize) -> Result<(), Failure> {
+    let to = address(&flow.to);
+    let to: Ipv4Addr = to.parse().context(|| flow.to.clone())?;
+    let to = SocketAddrV4::new(to, ROCE);
+    let sent = lab.namespace(&flow.from)?.inside(|| {
+        for _ in 0..packets {
+            // The kernel gives each another port.
+            let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+            socket.send_to(&[0; OCTETS], to)?;
+        }
+        Ok::<_, std::io::Error>(())
+    })?;
+    sent.context(|| format!("{} to {}", flow.from, flow.to))
+}
+
+/// Packets that left through VXLAN, by uplink.
+fn left_by(lab: &Lab, leaf: &str) -> Result<BTreeMap<String, u64>, Failure> {
+    let shown = lab.run(leaf, &["nft", "-j", "list", "set", "ip", "lab", "ways"])?;
+    let shown: Value = serde_json::from_str(&shown).context(|| leaf.to_owned())?;
+    let sets = shown["nftables"].as_array().into_iter().flatten();
+    let elements = sets.filter_map(|it| it["set"]["elem"].as_array()).flatten();
+    let count = |element: &Value| {
+        let element = &element["elem"];
+        let name = element["val"].as_str()?.to_owned();
+        Some((name, element["counter"]["packets"].as_u64()?))
+    };
+    Ok(elements.filter_map(count).collect())
+}
+
+/// RoCEv2.
+const ROCE: u16 = 4791;
+const OCTETS: usize = 1000;
+const ARRIVED: Duration = Duration::from_millis(50);
