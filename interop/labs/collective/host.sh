@@ -3,7 +3,7 @@
 # have the same addresses, and the same MACs.
 set -e
 host=$1
-ip link set eth1 address 00:00:5e:00:53:0$host mtu 1400
+ip link set eth1 address 00:00:5e:00:53:0$host mtu 8000
 ip address add 192.0.2.$host/24 dev eth1
 for other in 1 2 3 4 5 6 7 8; do
     [ $other = $host ] || ip neighbour add 192.0.2.$other lladdr 00:00:5e:00:53:0$other dev eth1 nud permanent

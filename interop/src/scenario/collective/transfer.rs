@@ -1,70 +1,44 @@
-//! TCP from host to host, all flows at once, and what the slowest of them gets.
+//! TCP from host to host, all flows at once, and how long the last of them takes.
 
 use std::{
     io::{self, Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    sync::{
-        Arc, Barrier,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, Barrier},
     thread,
     time::{Duration, Instant},
 };
 
-use nix::{
-    libc::linger,
-    sys::socket::{setsockopt, sockopt},
-};
-
 use super::fabric::{Flow, address};
 use crate::{
-    clock,
     failure::{Context, Failure},
     lab::Lab,
 };
 
-/// Bits per second of payload that the slowest flow had.
-pub(super) fn slowest(lab: &Lab, flows: &[Flow], seconds: u64) -> Result<f64, Failure> {
+/// Seconds until every flow has sent so many octets, all at once.
+pub(super) fn time(lab: &Lab, flows: &[Flow], octets: u64) -> Result<f64, Failure> {
     let ends = flows.iter().map(|flow| connect(lab, flow));
     let ends: Vec<(TcpStream, TcpStream)> = ends.collect::<Result<_, _>>()?;
-    let counters: Vec<Arc<AtomicU64>> = flows.iter().map(|_| Arc::default()).collect();
-    let enough = Arc::new(AtomicBool::new(false));
     let begin = Arc::new(Barrier::new(2 * flows.len() + 1));
     let mut threads = Vec::new();
-    for ((sender, receiver), counter) in ends.into_iter().zip(&counters) {
-        let (enough, ready) = (Arc::clone(&enough), Arc::clone(&begin));
+    for (sender, receiver) in ends {
+        let (ready, also_ready) = (Arc::clone(&begin), Arc::clone(&begin));
         threads.push(thread::spawn(move || {
             ready.wait();
-            send(sender, &enough)
+            send(sender, octets)
         }));
-        let (counter, ready) = (Arc::clone(counter), Arc::clone(&begin));
         threads.push(thread::spawn(move || {
-            ready.wait();
-            count(receiver, &counter)
+            also_ready.wait();
+            take(receiver, octets)
         }));
     }
     begin.wait();
-    // TCP finds its rate first.
-    clock::settle(WARM);
-    let read = || -> Vec<u64> {
-        let counters = counters.iter();
-        counters.map(|it| it.load(Ordering::Relaxed)).collect()
-    };
-    let (before, start) = (read(), Instant::now());
-    clock::settle(Duration::from_secs(seconds));
-    let (after, took) = (read(), start.elapsed());
-    enough.store(true, Ordering::Relaxed);
+    let start = Instant::now();
     for thread in threads {
         let joined = thread.join();
         let ended = joined.map_err(|_| Failure::new("a thread of the traffic panicked"))?;
         ended.context(|| "TCP".to_owned())?;
     }
-    let octets = before
-        .iter()
-        .zip(&after)
-        .map(|(before, after)| after - before);
-    let least = octets.min().unwrap_or(0);
-    Ok(least as f64 * 8.0 / took.as_secs_f64())
+    Ok(start.elapsed().as_secs_f64())
 }
 
 /// Both ends of a connection, each made in its host.
@@ -81,44 +55,33 @@ fn connect(lab: &Lab, flow: &Flow) -> Result<(TcpStream, TcpStream), Failure> {
     Ok((sender, receiver))
 }
 
-fn send(mut sender: TcpStream, enough: &AtomicBool) -> io::Result<()> {
-    sender.set_write_timeout(Some(LOOK_EVERY))?;
-    let octets = vec![0; BUFFER_OCTETS];
-    while !enough.load(Ordering::Relaxed) {
-        match sender.write(&octets) {
-            Ok(_) => {}
-            Err(error) if would_block(&error) => {}
-            Err(error) => return Err(error),
-        }
+fn send(mut sender: TcpStream, octets: u64) -> io::Result<()> {
+    sender.set_write_timeout(Some(PROGRESS))?;
+    let buffer = [0; BUFFER_OCTETS];
+    let mut left = octets;
+    while left > 0 {
+        let part = usize::try_from(left).map_or(BUFFER_OCTETS, |left| left.min(BUFFER_OCTETS));
+        left -= sender.write(&buffer[..part])? as u64;
     }
-    // What waits to be sent is forgotten.
-    let (l_onoff, l_linger) = (1, 0);
-    setsockopt(&sender, sockopt::Linger, &linger { l_onoff, l_linger })?;
-    Ok(())
+    // The other end says when it has all.
+    sender.set_read_timeout(Some(PROGRESS))?;
+    sender.read_exact(&mut [0])
 }
 
-/// Counts until the other end is gone.
-fn count(mut receiver: TcpStream, counter: &AtomicU64) -> io::Result<()> {
+fn take(mut receiver: TcpStream, octets: u64) -> io::Result<()> {
+    receiver.set_read_timeout(Some(PROGRESS))?;
     let mut buffer = vec![0; BUFFER_OCTETS];
-    loop {
-        match receiver.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(octets) => drop(counter.fetch_add(octets as u64, Ordering::Relaxed)),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+    let mut left = octets;
+    while left > 0 {
+        match receiver.read(&mut buffer)? as u64 {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => left = left.saturating_sub(read),
         }
     }
-}
-
-fn would_block(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
+    receiver.write_all(&[0])
 }
 
 const BUFFER_OCTETS: usize = 64 << 10;
-const WARM: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A flow that stands still for so long is broken.
+const PROGRESS: Duration = Duration::from_secs(20);
