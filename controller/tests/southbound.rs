@@ -148,7 +148,7 @@ async fn a_flow_of_a_vni_that_the_switch_does_not_have_holds_up_nothing() {
     assert_eq!(switch.plane.installed().routes.len(), 1);
     assert_eq!(
         replica.status().last_error,
-        "add flow to 10.0.0.1 in VNI 200 by group 2: accepted, not active: there is no VXLAN device for vni-200"
+        "add flow to 10.0.0.1 in VNI 200 by group 1: accepted, not active: there is no VXLAN device for vni-200"
     );
 }
 

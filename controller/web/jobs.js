@@ -79,6 +79,7 @@ export function job(page, name) {
     ${fault(known)}
     ${facts([
       ["Plan", state(plan)], ["Flows pinned", pinned(plan)], ["Why not", plan?.reason && foreign(plan.reason)],
+      ["Mode", it.balance_mode === "BALANCE_MODE_UNSPECIFIED" ? "" : word(it.balance_mode, "BALANCE_MODE_")],
       ["Expires", it.expire_time ? html`${ahead(it.expire_time, model.header)} <small>${it.expire_time}</small>` : "never: it ends when it is deleted"],
       ["Ranks", it.ranks.length ? `${it.ranks.length}` : "one of each NIC of its hosts"],
       ["Layout", it.layout.length ? foreign(it.layout.map(({ name: dimension, degree }) => `${dimension} ${degree}`).join(", ")) : ""],

@@ -24,17 +24,20 @@ use weft_proto::gribi::{
 
 use self::counters::Counters;
 use self::flush::Flushed;
+use self::idle::Idle;
 use crate::conditions::Conditions;
 use crate::election::{Acknowledge, Client, Election, ElectionId};
 use crate::entry::{self, Key, PolicyKey};
 use crate::fib::{Fib, Ids};
-use crate::forwarding::{Observed, Operation, Pins};
+use crate::forwarding::{Observed, Operation, Pin, Pins};
+use crate::marks::counted::Counted;
 use crate::refusal::Refusal;
 use crate::rib::Rib;
 
 mod answer;
 mod counters;
 mod flush;
+mod idle;
 mod pins;
 mod stream;
 
@@ -89,6 +92,8 @@ pub enum Input {
     Acknowledged(Result<(), String>),
     /// The packets that are marked for pins from now on, or why those that were asked for last are not.
     Marked(Result<Pins, String>),
+    /// Packets that were marked for each pin since the maps have it.
+    Counted(Counted),
 }
 
 /// What the agent wants.
@@ -122,6 +127,7 @@ pub struct Agent {
     pins: Pins,
     /// Operations on pins that wait for the marks.
     unmarked: Vec<Unmarked>,
+    idle: Idle,
     outputs: VecDeque<Output>,
     conditions: Conditions,
     counters: Counters,
@@ -182,6 +188,7 @@ impl Agent {
             results: Vec::new(),
             pins: Pins::default(),
             unmarked: Vec::new(),
+            idle: Idle::default(),
             outputs: VecDeque::new(),
             conditions: Conditions::default(),
             counters: Counters::default(),
@@ -222,6 +229,7 @@ impl Agent {
             Input::Observed(observed) => self.observe(observed, now),
             Input::Acknowledged(outcome) => self.acknowledged(outcome, now),
             Input::Marked(outcome) => self.marked(outcome, now),
+            Input::Counted(counted) => self.idle.count(&counted, now.uptime),
         }
         self.advance(now);
     }
@@ -257,6 +265,11 @@ impl Agent {
     #[must_use]
     pub fn election(&self) -> &Election {
         &self.election
+    }
+
+    /// Pins that no packet was seen of for a minute after they were marked.
+    pub fn idle_pins(&self, uptime: Duration) -> impl Iterator<Item = &Pin> {
+        self.idle.pins(uptime)
     }
 
     /// What is wrong, as noted.

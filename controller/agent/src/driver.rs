@@ -361,6 +361,11 @@ impl<F: Forwarding> Driver<F> {
             tracing::warn!("{text}");
             self.note(ConditionType::ClockJumped, text);
         }
+        if let Some(Safety { marks, .. }) = &mut self.safety
+            && let Some(counted) = marks.counted()
+        {
+            self.handle(Input::Counted(counted)).await;
+        }
         self.handle(Input::Tick).await;
         self.guard().await;
         self.mark();

@@ -35,10 +35,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use self::counted::Counted;
 use self::pinned::Pinned;
 use crate::forwarding::kernel::Numbers;
 use crate::forwarding::{Link, Pins, Slot};
 
+pub mod counted;
 mod pinned;
 
 /// The marks of one switch. One task.
@@ -47,6 +49,7 @@ pub struct Marks {
     wanted: watch::Sender<Wanted>,
     reports: watch::Receiver<Report>,
     pinned: watch::Receiver<Result<Arc<Pins>, String>>,
+    counted: watch::Receiver<Counted>,
     task: JoinHandle<()>,
 }
 
@@ -79,6 +82,8 @@ impl Marks {
         let (wanted, asked) = watch::channel(Wanted::default());
         let (outcomes, reports) = watch::channel(Report::Off);
         let (marked, pinned) = watch::channel(Ok(Arc::default()));
+        let (counts, counted) = watch::channel(Counted::default());
+        tokio::spawn(counted::count(asked.clone(), counts));
         let table = Table {
             numbers,
             nft: None,
@@ -89,6 +94,7 @@ impl Marks {
             wanted,
             reports,
             pinned,
+            counted,
             task,
         }
     }
@@ -118,6 +124,12 @@ impl Marks {
             Ok(()) => self.pinned.borrow_and_update().clone(),
             Err(_) => std::future::pending().await,
         }
+    }
+
+    /// Packets of each pin, if they were counted since this was asked last.
+    pub fn counted(&mut self) -> Option<Counted> {
+        let counted = self.counted.has_changed().unwrap_or(false);
+        counted.then(|| self.counted.borrow_and_update().clone())
     }
 
     /// What became of the marks since this was asked last; None: nothing new.

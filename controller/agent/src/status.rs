@@ -143,21 +143,28 @@ fn conditions(agent: &Agent, prefixes: &[Prefix], uptime: Duration) -> Vec<Condi
         let mut of_state = prefixes.iter().filter(|prefix| prefix.state() == state);
         if let Some(first) = of_state.next() {
             let text = format!("{}: {}", first.prefix, first.reason);
-            let others = of_state.count();
-            conditions.push((
-                kind,
-                match others {
-                    0 => text,
-                    others => format!("{text} (and {others} more)"),
-                },
-            ));
+            conditions.push((kind, and_more(text, of_state.count())));
         }
+    }
+    let mut idle = agent.idle_pins(uptime);
+    if let Some(first) = idle.next() {
+        let (device, destination) = (&first.device, first.destination);
+        let text =
+            format!("no packet was seen through {device} to {destination} since it was pinned");
+        conditions.push((ConditionType::PinsIdle, and_more(text, idle.count())));
     }
     let condition = |(kind, message): (ConditionType, String)| Condition {
         condition_type: kind.into(),
         message,
     };
     conditions.into_iter().map(condition).collect()
+}
+
+fn and_more(text: String, others: usize) -> String {
+    match others {
+        0 => text,
+        others => format!("{text} (and {others} more)"),
+    }
 }
 
 fn prefixes(agent: &Agent, asked: &BTreeSet<IpNet>) -> Vec<Prefix> {

@@ -12,6 +12,7 @@ use crate::completion;
 use crate::connection::{Connection, Page, request_id};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
+use crate::job;
 use crate::output::{self, Row, or_dash};
 
 /// What weft is to do, or what it does.
@@ -28,12 +29,15 @@ pub(crate) enum Command {
     List,
 }
 
-/// Which leaves a mode is set for.
+/// Which leaves, or which job, a mode is set for.
 #[derive(Args)]
 pub(crate) struct Scope {
     /// Only this leaf; without it all, also those that have a mode of their own.
     #[arg(long, value_name = "LEAF", add = completion::leaves())]
     leaf: Option<String>,
+    /// Only the pins of this job, at leaves that are on.
+    #[arg(long, value_name = "JOB", conflicts_with = "leaf", add = completion::jobs())]
+    job: Option<String>,
 }
 
 /// How to turn off.
@@ -101,6 +105,9 @@ async fn set(
     mode: proto::BalanceMode,
     dialog: &mut Dialog<'_>,
 ) -> Result<(), Failure> {
+    if let Some(job) = scope.job {
+        return job::set_mode(job, mode, dialog).await;
+    }
     order(&scope, mode, dialog).await?;
     list(&scope, dialog).await
 }
@@ -153,6 +160,9 @@ async fn order(
 }
 
 async fn turn_off(off: Off, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    if off.scope.job.is_some() {
+        return set(off.scope, proto::BalanceMode::Off, dialog).await;
+    }
     order(&off.scope, proto::BalanceMode::Off, dialog).await?;
     if off.wait == 0 {
         return list(&off.scope, dialog).await;

@@ -9,6 +9,7 @@ use tonic::Code;
 use weft_proto::v1::resource_change::Resource;
 use weft_proto::v1::{self as proto, ChangeType};
 
+use crate::balance;
 use crate::completion;
 use crate::connection::{Connection, Page, request_id};
 use crate::dialog::{Dialog, Heard, PAGE_SIZE};
@@ -217,22 +218,12 @@ async fn replace(
 }
 
 async fn renew(name: String, ttl: Duration, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let connection = &dialog.connection;
-    let request = proto::UpdateJobRequest {
-        resource: Some(proto::Job {
-            name: name.clone(),
-            ttl: Some(ttl),
-            ..proto::Job::default()
-        }),
-        update_mask: Some(mask("ttl")),
-        request_id: request_id(),
-        validate_only: false,
+    let job = proto::Job {
+        name: name.clone(),
+        ttl: Some(ttl),
+        ..proto::Job::default()
     };
-    let question = async || {
-        let mut client = connection.jobs().await?;
-        connection.answer(client.update_job(request.clone())).await
-    };
-    let answer = connection.read(question).await?;
+    let answer = update(job, "ttl", &dialog.connection).await?;
     let job = answer.resource.unwrap_or_default();
     if !dialog.object(&job.object())? {
         let revision = answer.header.unwrap_or_default().revision;
@@ -240,6 +231,45 @@ async fn renew(name: String, ttl: Duration, dialog: &mut Dialog<'_>) -> Result<(
         writeln!(dialog.out, "job {name} expires {at}, revision {revision}")?;
     }
     Ok(())
+}
+
+/// Says what weft does with a job.
+pub(crate) async fn set_mode(
+    name: String,
+    mode: proto::BalanceMode,
+    dialog: &mut Dialog<'_>,
+) -> Result<(), Failure> {
+    let job = proto::Job {
+        name: name.clone(),
+        balance_mode: mode.into(),
+        ..proto::Job::default()
+    };
+    let answer = update(job, "balance_mode", &dialog.connection).await?;
+    if !dialog.object(&answer.resource.unwrap_or_default().object())? {
+        let revision = answer.header.unwrap_or_default().revision;
+        let (name, mode) = (printable(&name), balance::name(mode));
+        writeln!(dialog.out, "job {name} is {mode}, revision {revision}")?;
+    }
+    Ok(())
+}
+
+/// Gives a job one field as it is here.
+async fn update(
+    job: proto::Job,
+    field: &str,
+    connection: &Connection,
+) -> Result<proto::UpdateJobResponse, Failure> {
+    let request = proto::UpdateJobRequest {
+        resource: Some(job),
+        update_mask: Some(mask(field)),
+        request_id: request_id(),
+        validate_only: false,
+    };
+    let question = async || {
+        let mut client = connection.jobs().await?;
+        connection.answer(client.update_job(request.clone())).await
+    };
+    connection.read(question).await
 }
 
 async fn delete(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {

@@ -3,12 +3,13 @@
 //! A pin names spines; here they become next hops, those that the plan of weights uses to the destination's leaf. Where it uses
 //! none over a spine, the pin loses that spine; where it loses all, weights carry the flow. Switches tell flows apart by their
 //! destination and its VNI, not by their source: what several NICs of a leaf send to one NIC goes together, over the next hops of
-//! all of them. Pure. It refuses to know how a pin came to be.
+//! all of them. Jobs that are shadowed have pins, and no switch gets those. Pure. It refuses to know how a pin came to be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use weft_proto::v1;
 
 use super::Plan;
 use crate::fabric::fact::Fact;
@@ -27,6 +28,11 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
     let spines = Spines::of(topology);
     let mut shares: BTreeMap<SwitchName, BTreeMap<Flow, Shares>> = BTreeMap::new();
     for (name, paths) in pins.iter() {
+        let job = declared.job(&name.job);
+        let mode = job.map(|job| job.declared.balance_mode());
+        if let Some(v1::BalanceMode::Shadow | v1::BalanceMode::Off) = mode {
+            continue;
+        }
         let ends = port(declared, &name.source).zip(port(declared, &name.destination));
         let Some((source, destination)) = ends else {
             continue;

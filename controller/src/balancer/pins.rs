@@ -1,9 +1,10 @@
 //! From what jobs send to pins: the spines that each flow between two NICs goes over, and how good they are together.
 //!
-//! A plan of pins depends on its past: what is adopted stays where it is unless it has to move. Pure. It refuses to know who
-//! adopts, and how a switch pins.
+//! A plan of pins depends on its past: what is adopted stays where it is unless it has to move. What NICs of one leaf send to one
+//! NIC goes over the same spines, since switches know flows by their destination and not by their source. Pure. It refuses to
+//! know who adopts, and how a switch pins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weft_weights::pin::{
@@ -12,8 +13,9 @@ use weft_weights::pin::{
 
 use self::sent::{Sent, Unresolved};
 use super::Plan;
+use super::flows::flows_to;
 use super::solved::Solved;
-use crate::fabric::fact::{JobName, LinkName, SwitchName};
+use crate::fabric::fact::{JobName, LinkName, PortName, SwitchName};
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
 
@@ -57,6 +59,10 @@ pub struct JobPlan {
     pub state: State,
     /// Pairs of NICs at different leaves of which the first sends to the second, as far as they were counted.
     pub flows: usize,
+    /// Those of them that are placed together with others of their leaf to the same NIC.
+    pub bundled: usize,
+    /// Those of them to NICs that no switch can know.
+    pub unaddressed: usize,
 }
 
 /// How far the plan of a job came.
@@ -129,9 +135,10 @@ impl Planner {
     }
 }
 
-/// Jobs that are placed together, with their flows in the order in which the solver knows them.
+/// Jobs that are placed together.
 struct Posed<'a> {
-    names: Vec<(&'a JobName, &'a Sent)>,
+    /// What goes together: all that a leaf sends to a NIC. In the order in which the solver knows it as one flow.
+    bundles: Vec<Vec<(&'a JobName, &'a Sent)>>,
     flows: Flows,
     /// Bits per second of a sub-flow.
     unit_bps: u64,
@@ -178,6 +185,7 @@ fn candidates<'a>(
     for (job, sent) in all {
         let (state, flows) = match sent {
             Err(Unresolved::Unknown(why)) => (State::Unresolved(why.clone()), 0),
+            Err(Unresolved::Off) => (State::Weighted("its mode is off".to_owned()), 0),
             Err(Unresolved::TooLarge) => {
                 let why = format!(
                     "its groups have more than {} ranks together",
@@ -198,28 +206,42 @@ fn candidates<'a>(
                 (State::Placed, sent.len())
             }
         };
-        plans.insert(job.clone(), JobPlan { state, flows });
+        let unknown = |sent: &&Sent| flows_to(&sent.to).next().is_none();
+        let unaddressed = sent.iter().flatten().filter(unknown).count();
+        let plan = JobPlan {
+            state,
+            flows,
+            bundled: 0,
+            unaddressed,
+        };
+        plans.insert(job.clone(), plan);
     }
     sending.sort_unstable_by_key(|(flows, job, _)| (*flows, *job));
-    let mut of_leaf: BTreeMap<&SwitchName, usize> = BTreeMap::new();
+    // The NICs that a leaf sends to: it has an entry for each.
+    let mut of_leaf: BTreeMap<&SwitchName, BTreeSet<&PortName>> = BTreeMap::new();
     let mut pinned = BTreeMap::new();
     for (_, job, sent) in sending {
-        let mut own: BTreeMap<&SwitchName, usize> = BTreeMap::new();
-        sent.iter()
-            .for_each(|sent| *own.entry(&sent.from.switch).or_default() += 1);
-        let count = |leaf: &SwitchName| of_leaf.get(leaf).copied().unwrap_or_default();
+        let mut own: BTreeMap<&SwitchName, BTreeSet<&PortName>> = BTreeMap::new();
+        for sent in sent {
+            let of_leaf = of_leaf.get(&sent.from.switch);
+            if !of_leaf.is_some_and(|known| known.contains(&sent.to.name)) {
+                let own = own.entry(&sent.from.switch).or_default();
+                own.insert(&sent.to.name);
+            }
+        }
+        let count = |leaf: &SwitchName| of_leaf.get(leaf).map_or(0, BTreeSet::len);
         let full = own
             .iter()
-            .find(|(leaf, it)| count(leaf) + **it > PINS_OF_LEAF_MAX);
+            .find(|(leaf, it)| count(leaf) + it.len() > PINS_OF_LEAF_MAX);
         if let Some((leaf, own)) = full {
-            let count = count(leaf) + own;
+            let count = count(leaf) + own.len();
             let why = format!("{leaf} would have {count} pins, at most {PINS_OF_LEAF_MAX}");
             let plan = plans.get_mut(job).expect("every job has a plan");
             plan.state = State::Weighted(why);
             continue;
         }
         own.into_iter()
-            .for_each(|(leaf, own)| *of_leaf.entry(leaf).or_default() += own);
+            .for_each(|(leaf, own)| of_leaf.entry(leaf).or_default().extend(own));
         pinned.insert(job, sent);
     }
     pinned
@@ -248,21 +270,30 @@ fn pose<'a>(
         let found = || place(leaf).map_or(u32::MAX, |at| at as u32);
         *places.entry(leaf).or_insert_with(found)
     };
-    let flows = all().map(|(_, sent)| Flow {
-        from: place(&sent.from.switch),
-        to: place(&sent.to.switch),
-        subflows: subflows(sent.bps, unit_bps),
+    let mut bundles: BTreeMap<(&SwitchName, &PortName), Vec<(&JobName, &Sent)>> = BTreeMap::new();
+    for (job, sent) in all() {
+        let bundle = (&sent.from.switch, &sent.to.name);
+        bundles.entry(bundle).or_default().push((job, sent));
+    }
+    let flows = bundles.values().map(|sent| {
+        let (_, first) = sent[0];
+        let bps = sent.iter().map(|(_, sent)| u128::from(sent.bps)).sum();
+        Flow {
+            from: place(&first.from.switch),
+            to: place(&first.to.switch),
+            subflows: subflows(bps, unit_bps),
+        }
     });
     Posed {
         flows: Flows::new(flows.collect()),
-        names: all().collect(),
+        bundles: bundles.into_values().collect(),
         unit_bps,
     }
 }
 
 /// A flow in whole sub-flows, at least one. No rate that anybody declares makes too many of them to count.
-fn subflows(bps: u64, unit_bps: u64) -> u32 {
-    let rounded = (u128::from(bps) + u128::from(unit_bps / 2)) / u128::from(unit_bps);
+fn subflows(bps: u128, unit_bps: u64) -> u32 {
+    let rounded = (bps + u128::from(unit_bps / 2)) / u128::from(unit_bps);
     u32::try_from(rounded).unwrap_or(u32::MAX).max(1)
 }
 
@@ -276,24 +307,24 @@ fn rescaled(paths: &[PinPath], subflows: u32) -> impl Iterator<Item = (&SwitchNa
     })
 }
 
-impl Posed<'_> {
-    fn name(&self, flow: usize) -> PinName {
-        let (job, sent) = self.names[flow];
-        PinName {
-            job: job.clone(),
-            source: sent.from.name.clone(),
-            destination: sent.to.name.clone(),
-        }
+fn name((job, sent): &(&JobName, &Sent)) -> PinName {
+    PinName {
+        job: (*job).clone(),
+        source: sent.from.name.clone(),
+        destination: sent.to.name.clone(),
     }
+}
 
+impl Posed<'_> {
     /// The adopted pins of these flows, as the solver knows them.
     fn parts_of(&self, solved: &Solved, plane: &Plane, pins: &Pins) -> Vec<Part> {
         if pins.is_empty() {
             return Vec::new();
         }
-        let mut parts = Vec::with_capacity(self.names.len());
-        for flow in 0..self.names.len() {
-            let Some(paths) = pins.get(&self.name(flow)) else {
+        let mut parts = Vec::with_capacity(self.bundles.len());
+        for (flow, bundle) in self.bundles.iter().enumerate() {
+            // All of a bundle have the same paths; what joined it since has none.
+            let Some(paths) = bundle.iter().find_map(|it| pins.get(&name(it))) else {
                 continue;
             };
             let begin = parts.len();
@@ -333,8 +364,15 @@ impl Posed<'_> {
                     weight: part.subflows,
                 })
             });
+            let paths: Arc<[PinPath]> = paths.collect();
+            let bundle = &self.bundles[parts[0].flow as usize];
+            for (job, _) in bundle.iter().filter(|_| bundle.len() > 1) {
+                let plan = made.jobs.get_mut(*job).expect("every job has a plan");
+                plan.bundled += 1;
+            }
+            let names = bundle.iter().map(name);
             made.pins
-                .insert(self.name(parts[0].flow as usize), paths.collect());
+                .extend(names.map(|name| (name, Arc::clone(&paths))));
         }
         made.certificate = Some(self.certificate(solved, plane, placement, &counted));
     }
@@ -401,8 +439,10 @@ impl Posed<'_> {
             }
             Infeasible::TooMany => return self.leave_out_largest(pinned, made),
         };
-        for (flow, (job, _)) in self.flows.all().iter().zip(&self.names) {
-            if concerns(flow) && pinned.remove(*job).is_some() {
+        let flows = self.flows.all().iter().zip(&self.bundles);
+        let concerned = flows.filter(|(flow, _)| concerns(flow));
+        for (job, _) in concerned.flat_map(|(_, bundle)| bundle) {
+            if pinned.remove(*job).is_some() {
                 let plan = made.jobs.get_mut(*job).expect("every job has a plan");
                 plan.state = State::Infeasible(why.clone());
             }

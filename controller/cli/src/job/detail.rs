@@ -6,6 +6,7 @@ use serde_json::Value;
 use weft_proto::v1::{self as proto, BoundKind, CollectiveAlgorithm};
 
 use super::{expires_in, labels, layout};
+use crate::balance;
 use crate::output::{self, Row, Table, or_dash, printable};
 use crate::words::{self, word};
 
@@ -51,6 +52,7 @@ pub(super) fn print(
         ("flows", counted(job.flows.len())),
         ("labels", labels(job)),
         ("expires", expires),
+        ("mode", mode(job)),
         ("plan", planned(job_plan)),
     ];
     let certified = plan.certificate.as_ref().map(certified);
@@ -67,12 +69,28 @@ pub(super) fn print(
     Table::print(out, GROUPS, &rows, headers)
 }
 
+/// What weft does with it, where that is not the usual.
+fn mode(job: &proto::Job) -> String {
+    match job.balance_mode() {
+        proto::BalanceMode::Unspecified => String::new(),
+        mode => balance::name(mode).to_owned(),
+    }
+}
+
 /// How far the plan came, and why not farther.
 fn planned(plan: &proto::JobPlan) -> String {
     let mut text = word(plan.state().as_str_name(), "JOB_PLAN_STATE_");
     if plan.flow_count > 0 {
         let (pinned, all) = (plan.pinned_flow_count, plan.flow_count);
         text = format!("{text}, {pinned} of {all} flows have their pins");
+    }
+    if plan.bundled_flow_count > 0 {
+        let together = plan.bundled_flow_count;
+        text = format!("{text}, {together} go together with others of their leaf to the same NIC");
+    }
+    if plan.unaddressed_flow_count > 0 {
+        let unknown = plan.unaddressed_flow_count;
+        text = format!("{text}, {unknown} go to NICs without an address or a VNI, and by weights");
     }
     match plan.reason.as_str() {
         "" => text,
@@ -215,6 +233,8 @@ mod tests {
                 reason: "4 flows are not placed yet".to_owned(),
                 flow_count: 12,
                 pinned_flow_count: 8,
+                bundled_flow_count: 6,
+                unaddressed_flow_count: 2,
                 ..proto::JobPlan::default()
             }),
             certificate: Some(proto::PinCertificate {
@@ -237,7 +257,8 @@ mod tests {
 job:            train1
 hosts:          10: h1, h2, h3, h4, h5, h6, h7, h8, and 2 more
 expires:        in 1h0m, 1970-01-01T01:16:40Z
-plan:           pending, 8 of 12 flows have their pins: 4 flows are not placed yet
+plan:           pending, 8 of 12 flows have their pins, 6 go together with others of their leaf to the same NIC, \
+2 go to NICs without an address or a VNI, and by weights: 4 flows are not placed yet
 max load:       80.00% of a link, by the pins of all jobs
 lower bound:    75.00% of a link: what leaf1 sends to leaf2 over the spines that both have
 tight links:    3: leaf1:eth1--spine1:eth1, and 2 more

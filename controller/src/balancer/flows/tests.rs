@@ -149,6 +149,26 @@ fn weights_fit_into_what_a_switch_takes() {
 }
 
 #[test]
+fn a_job_that_is_shadowed_has_pins_and_no_flows() {
+    let mut topology = with_nics(2, 2, 1);
+    let pins = pins(&[("leaf1:nic1", "leaf2:nic1", &[("spine1", 1)])]);
+    let mut job = v1::Job {
+        name: "train".to_owned(),
+        ..v1::Job::default()
+    };
+    for (mode, count) in [
+        (v1::BalanceMode::Unspecified, 1),
+        (v1::BalanceMode::On, 1),
+        (v1::BalanceMode::Shadow, 0),
+        (v1::BalanceMode::Off, 0),
+    ] {
+        job.set_balance_mode(mode);
+        topology.put(Fact::declared(&job).unwrap());
+        assert_eq!(flows(&topology, &pins, "leaf1").len(), count, "{mode:?}");
+    }
+}
+
+#[test]
 fn a_nic_without_an_address_is_no_flow() {
     let mut fabric = with_nics(2, 2, 1).declaration();
     fabric

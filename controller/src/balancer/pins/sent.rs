@@ -31,6 +31,8 @@ pub(super) enum Unresolved {
     TooMany(usize),
     /// Its groups have more ranks than anybody counts.
     TooLarge,
+    /// Its mode is off.
+    Off,
 }
 
 /// Octets by the places of two NICs.
@@ -51,6 +53,9 @@ struct Sums<'a> {
 
 /// What a job sends, in order of its NICs.
 pub(super) fn by(topology: &Topology, job: &Job) -> Result<Vec<Sent>, Unresolved> {
+    if job.declared.balance_mode() == v1::BalanceMode::Off {
+        return Err(Unresolved::Off);
+    }
     let mut faults = InvalidFabric::default();
     let nics = Nics::find(topology, &job.declared, "", &mut faults);
     if !faults.is_empty() {

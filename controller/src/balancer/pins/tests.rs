@@ -139,6 +139,34 @@ fn what_is_adopted_stays_and_a_dead_link_moves_what_it_carried() {
 }
 
 #[test]
+fn what_a_leaf_sends_to_one_nic_goes_together() {
+    let mut job = ring("train", 4, 1..=2);
+    job.groups[0].collective = v1::Collective::AllToAll.into();
+    let mut bench = Bench::new(with_nics(4, 4, 2), &[job]);
+    let (plan, _) = bench.adopt();
+    let own = &plan.jobs[&JobName::from("train")];
+    // Of 8 NICs each sends to 6 at other leaves; what two of a leaf send goes together.
+    let counted = (own.flows, own.bundled, own.unaddressed);
+    assert_eq!(
+        (state(&plan, "train"), counted),
+        (State::Placed, (48, 48, 0))
+    );
+    let mut ways: BTreeMap<(&str, &PortName), BTreeSet<Vec<&str>>> = BTreeMap::new();
+    for (name, paths) in &plan.pins {
+        let (leaf, _) = name.source.as_str().split_once(':').unwrap();
+        let spines = paths.iter().map(|path| path.spine.as_str()).collect();
+        ways.entry((leaf, &name.destination))
+            .or_default()
+            .insert(spines);
+    }
+    assert_eq!(ways.len(), 24);
+    assert!(ways.values().all(|ways| ways.len() == 1), "{ways:?}");
+    // Nothing moves when they are planned from again.
+    let (_, moved) = bench.adopt();
+    assert_eq!(moved, []);
+}
+
+#[test]
 fn another_job_moves_nothing_that_fits() {
     let mut bench = Bench::new(with_nics(4, 4, 4), &[ring("first", 4, 1..=2)]);
     bench.adopt();
@@ -201,12 +229,18 @@ fn what_has_too_many_flows_is_left_to_weights() {
     let why = "it may have 5757600 flows, at most 524288 are pinned";
     assert_eq!(state(&plan, "wide"), State::Weighted(why.to_owned()));
 
-    let mut some = ring("some", 40, 1..=12);
-    some.groups[0].collective = v1::Collective::AllToAll.into();
-    let mut bench = Bench::new(with_nics(40, 2, 13), &[some, ring("ring", 40, 13..=13)]);
+    // Eleven jobs of a NIC at each leaf, which sends to 199 others.
+    let some = (1..=11).map(|host| {
+        let mut job = ring(&format!("job{host:02}"), 200, host..=host);
+        job.groups[0].collective = v1::Collective::AllToAll.into();
+        job
+    });
+    let jobs: Vec<_> = some.chain([ring("ring", 200, 12..=12)]).collect();
+    let mut bench = Bench::new(with_nics(200, 2, 12), &jobs);
     let (plan, _) = bench.adopt();
-    let why = "leaf1 would have 5617 pins, at most 2048";
-    assert_eq!(state(&plan, "some"), State::Weighted(why.to_owned()));
+    let why = "leaf1 would have 2190 pins, at most 2048";
+    assert_eq!(state(&plan, "job11"), State::Weighted(why.to_owned()));
+    assert_eq!(state(&plan, "job10"), State::Placed);
     assert_eq!(state(&plan, "ring"), State::Placed);
 }
 

@@ -35,6 +35,7 @@ impl Job {
         std::ptr::eq(self, other)
             || (&a.host_names, &a.ranks, &a.layout, &a.groups, &a.flows)
                 == (&b.host_names, &b.ranks, &b.layout, &b.groups, &b.flows)
+                && a.balance_mode == b.balance_mode
     }
 }
 
@@ -99,6 +100,10 @@ fn check(job: &v1::Job, field: &str, faults: &mut InvalidFabric) {
             let reason = format!("{count} entries, at most {most}");
             faults.fault(below(field, part), reason);
         }
+    }
+    if v1::BalanceMode::try_from(job.balance_mode).is_err() {
+        let reason = format!("{} is no mode", job.balance_mode);
+        faults.fault(below(field, "balance_mode"), reason);
     }
     hosts(job, field, faults);
     for (at, rank) in job.ranks.iter().enumerate() {

@@ -93,6 +93,8 @@ pub(super) fn row(job: &Arc<Job>, plan: &PinPlan, pins: &Pins) -> proto::JobPlan
         reason,
         flow_count: count(flows),
         pinned_flow_count: count(pinned),
+        bundled_flow_count: count(own.map_or(0, |own| own.bundled)),
+        unaddressed_flow_count: count(own.map_or(0, |own| own.unaddressed)),
     }
 }
 

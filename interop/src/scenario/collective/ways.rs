@@ -30,12 +30,7 @@ pub(super) fn follow(
     let start = Instant::now();
     let mut astray = Vec::new();
     let followed: Vec<&Flow> = flows.iter().filter(|flow| !flow.spine.is_empty()).collect();
-    // What goes to one NIC from two of a leaf goes together, over the spines of both.
-    let alone = |flow: &&&Flow| {
-        let same = |other: &&Flow| other.from_leaf == flow.from_leaf && other.to == flow.to;
-        flows.iter().filter(same).count() == 1
-    };
-    let followed: Vec<&Flow> = followed.iter().filter(alone).copied().collect();
+    clock::pause(TCP_ENDED)?;
     for flow in &followed {
         lab.run(
             &flow.from_leaf,
@@ -104,4 +99,6 @@ fn left_by(lab: &Lab, leaf: &str) -> Result<BTreeMap<String, u64>, Failure> {
 /// RoCEv2.
 const ROCE: u16 = 4791;
 const OCTETS: usize = 1000;
+/// Until the last packets of connections that ended are gone.
+const TCP_ENDED: Duration = Duration::from_secs(2);
 const ARRIVED: Duration = Duration::from_millis(50);
