@@ -10,7 +10,7 @@
 //! One job at a time: an operation sees the RIB as its predecessors left it, its answer is about
 //! its own changes in the kernel, and a change of primary takes effect between two operations.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -90,8 +90,8 @@ pub enum Input {
     Observed(Observed),
     /// The outcome of the operation that was given out last.
     Acknowledged(Result<(), String>),
-    /// The packets that are marked for pins from now on, or why those that were asked for last are not.
-    Marked(Result<Pins, String>),
+    /// The packets of [`Output::Mark`] with this number are marked for pins from now on, or why they are not.
+    Marked(u64, Result<(), String>),
     /// Packets that were marked for each pin since the maps have it.
     Counted(Counted),
 }
@@ -101,8 +101,8 @@ pub enum Input {
 pub enum Output {
     /// Make this change; answer with [`Input::Acknowledged`] before asking for more.
     Program(Operation),
-    /// Mark these packets for pins, and no others; answer with [`Input::Marked`].
-    Mark(Pins),
+    /// Mark these packets for pins, and no others; answer with [`Input::Marked`] and the number.
+    Mark(u64, Pins),
     /// Send this.
     Respond(Client, ModifyResponse),
     /// End the stream with this error.
@@ -123,10 +123,8 @@ pub struct Agent {
     jobs: VecDeque<Job>,
     current: Option<Current>,
     results: Vec<(Client, AftResult)>,
-    /// The packets that were to be marked last.
-    pins: Pins,
-    /// Operations on pins that wait for the marks.
-    unmarked: Vec<Unmarked>,
+    /// Operations on pins that wait for the marks, one of a client on an entry.
+    unmarked: BTreeMap<(Client, PolicyKey), Unmarked>,
     idle: Idle,
     outputs: VecDeque<Output>,
     conditions: Conditions,
@@ -143,10 +141,10 @@ enum Job {
 /// An operation on a policy forwarding entry that is answered in part: it is accepted.
 #[derive(Debug)]
 struct Unmarked {
-    client: Client,
     id: u64,
-    /// None: the entry is deleted.
-    policy: Option<PolicyKey>,
+    deletes: bool,
+    /// The number of the first marks that know of it.
+    marks: Option<u64>,
 }
 
 /// The job whose changes are being made.
@@ -186,8 +184,7 @@ impl Agent {
             jobs: VecDeque::from([Job::Settle]),
             current: None,
             results: Vec::new(),
-            pins: Pins::default(),
-            unmarked: Vec::new(),
+            unmarked: BTreeMap::new(),
             idle: Idle::default(),
             outputs: VecDeque::new(),
             conditions: Conditions::default(),
@@ -228,7 +225,7 @@ impl Agent {
             Input::Tick => self.expire(now),
             Input::Observed(observed) => self.observe(observed, now),
             Input::Acknowledged(outcome) => self.acknowledged(outcome, now),
-            Input::Marked(outcome) => self.marked(outcome, now),
+            Input::Marked(number, outcome) => self.marked(number, outcome, now),
             Input::Counted(counted) => self.idle.count(&counted, now.uptime),
         }
         self.advance(now);
@@ -438,7 +435,7 @@ impl Agent {
                 if let (Key::Policy(policy), Acknowledge::RibAndFib, Status::RibProgrammed) =
                     (key, acknowledge, status)
                 {
-                    self.await_marks(client, id, policy);
+                    self.await_marks(client, id, policy, now);
                 }
                 self.answer(client, id, status, text, now.unix_ns);
             }

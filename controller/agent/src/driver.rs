@@ -4,7 +4,6 @@
 //! daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -20,8 +19,8 @@ use self::clock::Clock;
 use self::watchers::Watchers;
 use crate::agent::{Agent, Config, Input, Output, Ticket};
 use crate::election::Client;
+use crate::forwarding::Forwarding;
 use crate::forwarding::kernel::Numbers;
-use crate::forwarding::{Forwarding, Pins};
 use crate::guardian::{self, Guardian};
 use crate::listener::Refused;
 use crate::marks::{self, Marks};
@@ -345,7 +344,8 @@ impl<F: Forwarding> Driver<F> {
         self.beat_at = self.clock.uptime();
         if let Some(Safety { marks, guardian }) = &self.safety {
             guardian.beat();
-            if self.agent.fib().installed().rules.is_empty() {
+            let installed = self.agent.fib().installed();
+            if installed.rules.is_empty() && installed.pin_rules.is_empty() {
                 marks.stop();
             } else {
                 marks.renew(self.agent.fib().links());
@@ -398,12 +398,11 @@ impl<F: Forwarding> Driver<F> {
     }
 
     /// Takes what became of the marks of pins.
-    async fn pinned(&mut self, pinned: Result<Arc<Pins>, String>) {
-        let pinned = pinned.map(|pins| (*pins).clone());
-        if let Err(why) = &pinned {
+    async fn pinned(&mut self, (number, outcome): (u64, Result<(), String>)) {
+        if let Err(why) = &outcome {
             tracing::warn!(error = %why, "packets are not marked for pins");
         }
-        self.handle(Input::Marked(pinned)).await;
+        self.handle(Input::Marked(number, outcome)).await;
     }
 
     /// Says what became of the marks.
@@ -463,10 +462,13 @@ impl<F: Forwarding> Driver<F> {
                     self.agent
                         .handle(Input::Acknowledged(outcome), self.clock.now());
                 }
-                Output::Mark(pins) => match &self.safety {
-                    Some(Safety { marks, .. }) => marks.pin(pins),
+                Output::Mark(number, pins) => match &self.safety {
+                    Some(Safety { marks, .. }) => marks.pin(number, pins),
                     // A recorded switch has no packets.
-                    None => self.agent.handle(Input::Marked(Ok(pins)), self.clock.now()),
+                    None => {
+                        let marked = Input::Marked(number, Ok(()));
+                        self.agent.handle(marked, self.clock.now());
+                    }
                 },
                 Output::Respond(client, response) => self.send(client, Ok(response)),
                 Output::End(client, refusal) => {
@@ -499,7 +501,7 @@ impl<F: Forwarding> Driver<F> {
 }
 
 /// What the marks of pins say next; never, if there are none.
-async fn pinned(safety: &mut Option<Safety>) -> Result<Arc<Pins>, String> {
+async fn pinned(safety: &mut Option<Safety>) -> (u64, Result<(), String>) {
     match safety {
         Some(Safety { marks, .. }) => marks.pinned().await,
         None => std::future::pending().await,

@@ -373,7 +373,15 @@ fn read_policy(
         }
         (_, _) => return Err("a protocol, as a number, and a source port come together".into()),
     };
-    same_instance(message.next_hop_group_network_instance.as_ref(), main)?;
+    // Without a name it would be a group of the entry's own network instance, and there are none.
+    match &message.next_hop_group_network_instance {
+        Some(name) if name.value == main => {}
+        _ => {
+            return Err(format!(
+                "the next-hop group has to be one of network instance \"{main}\""
+            ));
+        }
+    }
     let group = message.next_hop_group.as_ref();
     let group = group.ok_or("a policy forwarding entry needs a next-hop group")?;
     Ok(Policy {

@@ -48,6 +48,8 @@ pub struct Fib {
     strays: Vec<Operation>,
     /// Routes whose change was refused: they go.
     revoked: BTreeSet<(Slot, IpNet)>,
+    /// Rules that were refused: not tried again before the next look.
+    refused: BTreeSet<(Slot, Family)>,
 }
 
 impl Fib {
@@ -67,6 +69,7 @@ impl Fib {
             touched: BTreeSet::new(),
             strays: Vec::new(),
             revoked: BTreeSet::new(),
+            refused: BTreeSet::new(),
         }
     }
 
@@ -82,6 +85,7 @@ impl Fib {
         self.expected = observed.installed;
         self.touched.extend(rib.keys());
         self.strays.clear();
+        self.refused.clear();
         for id in self.expected.next_hops.keys() {
             match self.ids.key(*id) {
                 Some(key @ Key::NextHop(_)) => drop(self.touched.insert(key)),
@@ -149,6 +153,7 @@ impl Fib {
             }
             Operation::PutRule(slot, family) => {
                 self.expected.set_rule(*slot, *family, false);
+                self.refused.insert((*slot, *family));
             }
             // Still there as far as anybody knows; the next look tells.
             Operation::DeleteRule(..) => {}
@@ -174,7 +179,7 @@ impl Fib {
                     false
                 }
                 Key::Policy(policy) => {
-                    stale.groups.extend(rib.policy(policy).map(|it| it.group));
+                    stale.named.extend(rib.policy(policy).map(|it| it.group));
                     false
                 }
             };
@@ -332,7 +337,7 @@ impl Fib {
 
     fn settle_prefix(&mut self, prefix: IpNet, rib: &Rib, steps: &mut Steps) {
         let usable = self.usable(prefix, rib);
-        self.settle_route(Slot::WEIGHTS, prefix, usable.ok(), steps);
+        self.settle_route(Slot::WEIGHTS, prefix, usable.ok().as_ref(), steps);
     }
 
     /// Brings a route to the part of a group that it may use; to nothing if there is none.
@@ -340,7 +345,7 @@ impl Fib {
         &mut self,
         slot: Slot,
         prefix: IpNet,
-        usable: Option<Usable>,
+        usable: Option<&Usable>,
         steps: &mut Steps,
     ) {
         let route = (slot, prefix);
@@ -351,7 +356,7 @@ impl Fib {
             }
             Some(usable) => {
                 let members = usable.members.clone();
-                let id = self.subsets.join(route, usable.group, usable.members);
+                let id = self.subsets.join(route, usable.group, members.clone());
                 id.inspect(|id| self.put_group(*id, members, steps))
             }
             None => None,
@@ -366,44 +371,6 @@ impl Fib {
                     let gone = Operation::DeleteRoute(slot, prefix);
                     steps.gone_routes.push(gone);
                 }
-            }
-        }
-    }
-
-    /// Gives groups that policy forwarding entries name a table, and brings the tables of pins up to date.
-    fn settle_pins(&mut self, stale: &Stale, rib: &Rib, steps: &mut Steps) {
-        if !self.slots.possible {
-            return;
-        }
-        for group in &stale.groups {
-            if rib.is_pinned_to(*group) {
-                self.slots.join(*group);
-            }
-        }
-        for (group, _) in self.slots.all() {
-            if !rib.is_pinned_to(group) {
-                self.slots.leave(group);
-            }
-        }
-        for slot in self.slots.take_unused() {
-            let routes: Vec<IpNet> = self.expected.of_slot(slot).collect();
-            for prefix in routes {
-                self.settle_route(slot, prefix, None, steps);
-            }
-        }
-        for (group, slot) in self.slots.all() {
-            let prefixes: Vec<IpNet> = match stale.groups.contains(&group) {
-                true => {
-                    let known = self.expected.of_slot(slot);
-                    let all: BTreeSet<IpNet> = rib.prefixes().chain(known).collect();
-                    all.into_iter().collect()
-                }
-                false => stale.prefixes.iter().copied().collect(),
-            };
-            for prefix in prefixes {
-                let programmed = rib.prefix(prefix).is_some();
-                let usable = programmed.then(|| self.usable_of(group, prefix, rib));
-                self.settle_route(slot, prefix, usable.and_then(Result::ok), steps);
             }
         }
     }
@@ -446,8 +413,9 @@ impl Fib {
         slots.insert(Slot::WEIGHTS);
         for slot in slots {
             for family in [Family::V4, Family::V6] {
-                let wanted =
-                    !self.foreign.contains(&family) && self.expected.has_route(slot, family);
+                let wanted = !self.foreign.contains(&family)
+                    && !self.refused.contains(&(slot, family))
+                    && self.expected.has_route(slot, family);
                 if !self.expected.set_rule(slot, family, wanted) {
                     continue;
                 }
@@ -463,6 +431,9 @@ impl Fib {
 /// What the tables of pins are to be compared with again.
 #[derive(Default)]
 struct Stale {
+    /// Groups that are others than they were.
     groups: BTreeSet<u64>,
+    /// Groups that policy forwarding entries name, perhaps for the first time.
+    named: BTreeSet<u64>,
     prefixes: BTreeSet<IpNet>,
 }

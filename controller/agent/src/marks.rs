@@ -48,7 +48,7 @@ mod pinned;
 pub struct Marks {
     wanted: watch::Sender<Wanted>,
     reports: watch::Receiver<Report>,
-    pinned: watch::Receiver<Result<Arc<Pins>, String>>,
+    pinned: watch::Receiver<Pinning>,
     counted: watch::Receiver<Counted>,
     task: JoinHandle<()>,
 }
@@ -58,8 +58,16 @@ pub struct Marks {
 struct Wanted {
     /// Devices, for one second from now on; None: nothing is to be marked.
     devices: Option<BTreeSet<String>>,
-    /// Packets that get the mark of a pin.
+    /// Packets that get the mark of a pin, and the number under which they are asked for.
     pins: Arc<Pins>,
+    number: u64,
+}
+
+/// What became of the pins that were asked for under a number. Each attempt is told of.
+#[derive(Clone, Debug)]
+struct Pinning {
+    number: u64,
+    outcome: Result<(), String>,
 }
 
 /// What became of the marks.
@@ -81,7 +89,8 @@ impl Marks {
     pub fn start(numbers: Numbers) -> Self {
         let (wanted, asked) = watch::channel(Wanted::default());
         let (outcomes, reports) = watch::channel(Report::Off);
-        let (marked, pinned) = watch::channel(Ok(Arc::default()));
+        let (number, outcome) = (0, Ok(()));
+        let (marked, pinned) = watch::channel(Pinning { number, outcome });
         let (counts, counted) = watch::channel(Counted::default());
         tokio::spawn(counted::count(asked.clone(), counts));
         let table = Table {
@@ -106,9 +115,11 @@ impl Marks {
     }
 
     /// Asks for these packets to be marked for pins, and no others, while their devices are.
-    pub fn pin(&self, pins: Pins) {
-        self.wanted
-            .send_modify(|wanted| wanted.pins = Arc::new(pins));
+    pub fn pin(&self, number: u64, pins: Pins) {
+        self.wanted.send_modify(|wanted| {
+            wanted.pins = Arc::new(pins);
+            wanted.number = number;
+        });
     }
 
     /// Asks for the table to be removed.
@@ -117,11 +128,14 @@ impl Marks {
             .send_if_modified(|wanted| wanted.devices.take().is_some());
     }
 
-    /// Returns, whenever that changed, the packets that are marked for pins, or why those that are wanted are not. May be dropped
-    /// and called again.
-    pub async fn pinned(&mut self) -> Result<Arc<Pins>, String> {
+    /// Returns, after each attempt, the number of the pins that were asked for, and whether their packets are marked. May be
+    /// dropped and called again.
+    pub async fn pinned(&mut self) -> (u64, Result<(), String>) {
         match self.pinned.changed().await {
-            Ok(()) => self.pinned.borrow_and_update().clone(),
+            Ok(()) => {
+                let Pinning { number, outcome } = self.pinned.borrow_and_update().clone();
+                (number, outcome)
+            }
             Err(_) => std::future::pending().await,
         }
     }
@@ -153,16 +167,26 @@ impl Marks {
     }
 }
 
-/// Does what is wanted until nobody is left who wants something.
+/// Does what is wanted until nobody is left who wants something. Pins are written beside the renewals, which wait for nothing.
 async fn keep(
     mut table: Table,
     mut wanted: watch::Receiver<Wanted>,
     reports: watch::Sender<Report>,
-    marked: watch::Sender<Result<Arc<Pins>, String>>,
+    marked: watch::Sender<Pinning>,
 ) {
     let mut pause = 0;
-    while wanted.changed().await.is_ok() {
-        let Wanted { devices, pins } = wanted.borrow_and_update().clone();
+    loop {
+        tokio::select! {
+            changed = wanted.changed() => if changed.is_err() { break },
+            (number, outcome) = table.pinned.written() => {
+                marked.send_replace(Pinning { number, outcome });
+            }
+        }
+        let Wanted {
+            devices,
+            pins,
+            number,
+        } = wanted.borrow_and_update().clone();
         let report = match devices {
             None => {
                 table.remove().await;
@@ -175,19 +199,23 @@ async fn keep(
             }
             Some(devices) => table.renew(&devices).await,
         };
-        let outcome = match report {
-            Report::Off => Ok(Arc::default()),
-            Report::Failed(ref why) => Err(why.clone()),
-            Report::On | Report::Restored(_) => table.pin(&pins).await,
+        let outcome = match &report {
+            Report::Off if pins.is_empty() => Some(Ok(())),
+            Report::Off => Some(Err("nothing is marked".to_owned())),
+            Report::Failed(why) => Some(Err(why.clone())),
+            Report::On | Report::Restored(_) => table.pinned.write(number, &pins, table.numbers),
         };
-        if matches!(report, Report::Failed(_)) || outcome.is_err() {
+        if matches!(report, Report::Failed(_)) {
             pause = PAUSE;
         }
-        marked.send_if_modified(|last| {
-            let changed = *last != outcome;
-            *last = outcome;
-            changed
-        });
+        if let Some(outcome) = outcome {
+            let attempted = matches!(report, Report::Failed(_));
+            marked.send_if_modified(|last| {
+                let changed = last.number != number || last.outcome != outcome;
+                *last = Pinning { number, outcome };
+                changed || attempted
+            });
+        }
         reports.send_if_modified(|last| {
             let same = match (&*last, &report) {
                 (Report::On | Report::Restored(_), Report::On) => true,
@@ -251,20 +279,6 @@ impl Table {
         let mut nft = Interactive::start()?;
         nft.renew(devices).await?;
         Ok(nft)
-    }
-
-    /// Marks these packets for pins, and no others; returns them.
-    async fn pin(&mut self, pins: &Arc<Pins>) -> Result<Arc<Pins>, String> {
-        let commands = self.pinned.towards(pins, self.numbers);
-        if !commands.is_empty()
-            && let Err(why) = run(&commands).await
-        {
-            // The next renewal puts the table anew: who knows what it has.
-            self.nft = None;
-            return Err(why);
-        }
-        self.pinned.set(pins);
-        Ok(Arc::clone(pins))
     }
 
     /// Removes the table. One that is not there is removed already.
@@ -360,7 +374,8 @@ async fn run(commands: &str) -> Result<(), String> {
     let output = async {
         let mut child = child?;
         if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(commands.as_bytes()).await?;
+            // One that ends early says why.
+            let _ended = stdin.write_all(commands.as_bytes()).await;
         }
         child.wait_with_output().await
     };
@@ -380,16 +395,13 @@ async fn run(commands: &str) -> Result<(), String> {
 const RENEWALS_MAX: u32 = 10_000;
 
 fn table(numbers: Numbers) -> String {
-    let mut table = format!(
+    let table = format!(
         "add table bridge weft; \
          add set bridge weft vxlan {{ type ifname; flags timeout; }}; \
          add chain bridge weft postrouting {{ type filter hook postrouting priority 100; policy accept; }}; \
          add rule bridge weft postrouting oifname @vxlan counter {}",
         set_mark(numbers, Slot::WEIGHTS)
     );
-    if numbers.has_slots() {
-        table += &pinned::maps();
-    }
     // nft wants the end of the line.
     table + "\n"
 }

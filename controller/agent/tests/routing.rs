@@ -260,8 +260,9 @@ impl World {
                     }
                 }
                 Output::Respond(..) => {}
-                Output::Mark(pins) => {
-                    self.agent.handle(Input::Marked(Ok(pins)), Now::default());
+                Output::Mark(number, _) => {
+                    self.agent
+                        .handle(Input::Marked(number, Ok(())), Now::default());
                 }
                 Output::End(..) | Output::Flushed(..) | Output::Unsettled(..) => {
                     panic!("{output:?}");

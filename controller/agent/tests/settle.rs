@@ -243,8 +243,9 @@ impl World {
                 Output::Respond(_, response) => {
                     self.accepted = response.result.iter().any(|result| result.status != 2);
                 }
-                Output::Mark(pins) => {
-                    self.agent.handle(Input::Marked(Ok(pins)), Now::default());
+                Output::Mark(number, _) => {
+                    self.agent
+                        .handle(Input::Marked(number, Ok(())), Now::default());
                 }
                 Output::End(_, _) | Output::Flushed(_, _) | Output::Unsettled(_, _) => {
                     panic!("{output:?}");

@@ -5,7 +5,7 @@
 //! destination and its VNI, not by their source: what several NICs of a leaf send to one NIC goes together, over the next hops of
 //! all of them. Jobs that are shadowed have pins, and no switch gets those. Pure. It refuses to know how a pin came to be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -49,16 +49,40 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
             }
         }
     }
-    let of_leaf = |flows: BTreeMap<Flow, Shares>| -> Arc<Flows> {
+    let leaves = shares.into_iter().map(|(leaf, flows)| {
         let flows = flows.into_iter();
-        Arc::new(
-            flows
-                .map(|(flow, shares)| (flow, weights(&shares)))
-                .collect(),
-        )
-    };
-    let leaves = shares.into_iter();
-    leaves.map(|(leaf, flows)| (leaf, of_leaf(flows))).collect()
+        let mut flows: Flows = flows
+            .map(|(flow, shares)| (flow, weights(&shares)))
+            .collect();
+        let left = bound(&mut flows);
+        if left > 0 {
+            tracing::warn!(%leaf, flows = left, "too many ways to divide flows; these go by weights");
+        }
+        (leaf, Arc::new(flows))
+    });
+    leaves.collect()
+}
+
+/// Leaves the ways that fewest flows have to weights, where there are more than a switch has tables for. How many flows that
+/// are.
+fn bound(flows: &mut Flows) -> usize {
+    let mut ways: BTreeMap<&Members, usize> = BTreeMap::new();
+    for members in flows.values() {
+        *ways.entry(members).or_default() += 1;
+    }
+    if ways.len() <= WAYS_MAX {
+        return 0;
+    }
+    let mut ways: Vec<(usize, Members)> = ways
+        .into_iter()
+        .map(|(members, flows)| (flows, members.clone()))
+        .collect();
+    ways.sort_by(|(a, one), (b, other)| b.cmp(a).then_with(|| one.cmp(other)));
+    let kept = ways.into_iter().take(WAYS_MAX);
+    let kept: BTreeSet<Members> = kept.map(|(_, members)| members).collect();
+    let before = flows.len();
+    flows.retain(|_, members| kept.contains(&**members));
+    before - flows.len()
 }
 
 /// What switches know flows to a NIC by; none if nobody said which addresses it has, or in which VNI.
@@ -160,6 +184,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 /// What a part is divided by without a rest: the numbers up to 16, which links to one spine may weigh together.
 const SCALE: u64 = 720_720;
+/// Ways to divide flows of one leaf: weft-agent has 255 tables, of which some are in use until others are.
+const WAYS_MAX: usize = 240;
 /// Linux takes no weight above.
 const WEIGHT_MAX: u64 = 256;
 

@@ -99,6 +99,7 @@ struct Intended {
     plan: Plan,
     modes: Modes,
     unheard: BTreeSet<SwitchName>,
+    foreign: BTreeSet<SwitchName>,
     pins: pins::Inputs,
 }
 
@@ -343,6 +344,7 @@ impl Switches {
         if let Some(it) = intended
             && same_pins
             && it.is_from(&plan, &self.modes, &unheard)
+            && it.foreign == self.inputs.foreign
         {
             it.pins = pins;
             return false;
@@ -350,11 +352,13 @@ impl Switches {
         if !(same_pins && is_by) {
             self.flows = flows::of_leaves(&plan, &pins.topology, &pins.pins);
         }
-        let intents = intents(&plan, &self.modes, &unheard, &self.flows);
+        let foreign = self.inputs.foreign.clone();
+        let intents = intents(&plan, &self.modes, (&unheard, &foreign), &self.flows);
         self.southbound.set_intent(intents, plan.revision);
         self.intended = Some(Intended {
             modes: self.modes.clone(),
             unheard,
+            foreign,
             plan,
             pins,
         });
@@ -469,7 +473,7 @@ impl Switches {
 fn intents(
     plan: &Plan,
     modes: &Modes,
-    unheard: &BTreeSet<SwitchName>,
+    (unheard, foreign): (&BTreeSet<SwitchName>, &BTreeSet<SwitchName>),
     flows: &LeafFlows,
 ) -> BTreeMap<SwitchName, SwitchIntent> {
     let switches = plan.topology().into_iter().flat_map(|it| it.switches());
@@ -487,7 +491,12 @@ fn intents(
             mode,
             hold: unheard.contains(name),
             routes,
-            flows: flows.get(name).cloned().unwrap_or_default(),
+            // Another server may end the session over a table that it does not know.
+            flows: flows
+                .get(name)
+                .filter(|_| !foreign.contains(name))
+                .cloned()
+                .unwrap_or_default(),
         };
         Some((name.clone(), intent))
     });
@@ -528,7 +537,13 @@ mod tests {
     fn a_declared_fabric_is_watched_and_not_touched_until_somebody_says_on() {
         let plan = plan();
         let modes_of = |modes: &Modes| {
-            let intents = intents(&plan, modes, &BTreeSet::new(), &LeafFlows::new()).into_iter();
+            let intents = intents(
+                &plan,
+                modes,
+                (&BTreeSet::new(), &BTreeSet::new()),
+                &LeafFlows::new(),
+            )
+            .into_iter();
             intents
                 .map(|(name, intent)| (name.to_string(), intent.mode))
                 .collect::<Vec<_>>()
@@ -544,11 +559,16 @@ mod tests {
         assert_eq!(modes_of(&modes), named([Mode::On, Mode::Off, Mode::Shadow]));
         // Nobody knows yet what kind of switch leaf 1 is.
         let unheard = ["leaf1".into()].into();
-        let held: Vec<_> = intents(&plan, &modes, &unheard, &LeafFlows::new())
-            .into_iter()
-            .filter(|(_, intent)| intent.hold)
-            .map(|(name, intent)| (name.to_string(), intent.mode))
-            .collect();
+        let held: Vec<_> = intents(
+            &plan,
+            &modes,
+            (&unheard, &BTreeSet::new()),
+            &LeafFlows::new(),
+        )
+        .into_iter()
+        .filter(|(_, intent)| intent.hold)
+        .map(|(name, intent)| (name.to_string(), intent.mode))
+        .collect();
         assert_eq!(held, [("leaf1".to_owned(), Mode::On)]);
     }
 

@@ -6,40 +6,47 @@ use super::{Agent, Job, Now, Output, Unmarked};
 use crate::election::Client;
 use crate::entry::PolicyKey;
 use crate::fib::Unusable;
-use crate::forwarding::Pins;
 
 impl Agent {
     /// Asks for the marks of packets, if they are to be others, and answers what needs no marks to change.
     pub(super) fn mark(&mut self, now: Now) {
-        let pins = self.fib.pins(&self.rib);
-        if pins != self.pins {
-            self.pins.clone_from(&pins);
-            self.outputs.push_back(Output::Mark(pins));
+        if let Some((number, pins)) = self.fib.ask_for_marks(&self.rib) {
+            self.outputs.push_back(Output::Mark(number, pins));
+        }
+        let newest = self.fib.asked_marks();
+        for unmarked in self.unmarked.values_mut() {
+            unmarked.marks.get_or_insert(newest);
         }
         self.answer_marked(now);
     }
 
-    /// Keeps an operation that is accepted until packets are marked as it says. Of several on one entry the last one counts.
-    pub(super) fn await_marks(&mut self, client: Client, id: u64, policy: PolicyKey) {
-        let policy = self.rib.policy(policy).map(|_| policy);
-        let knows = |client| self.election.knows(client);
-        self.unmarked.retain(|other| {
-            let superseded = policy.is_some() && (other.client, other.policy) == (client, policy);
-            !superseded && knows(other.client)
-        });
-        self.unmarked.push(Unmarked { client, id, policy });
+    /// Keeps an operation that is accepted until packets are marked as it says. Another one on the same entry takes its place.
+    pub(super) fn await_marks(&mut self, client: Client, id: u64, policy: PolicyKey, now: Now) {
+        let unmarked = Unmarked {
+            id,
+            deletes: self.rib.policy(policy).is_none(),
+            marks: None,
+        };
+        if let Some(before) = self.unmarked.insert((client, policy), unmarked) {
+            let text = "another operation on the entry followed".to_owned();
+            self.answer(
+                client,
+                before.id,
+                Status::FibFailed,
+                Some(text),
+                now.unix_ns,
+            );
+        }
     }
 
-    /// Takes what became of the marks.
-    pub(super) fn marked(&mut self, outcome: Result<Pins, String>, now: Now) {
+    /// Takes what became of the marks that were asked for under a number.
+    pub(super) fn marked(&mut self, number: u64, outcome: Result<(), String>, now: Now) {
+        self.fib.acknowledge_marks(number, outcome.is_ok());
         match outcome {
-            Ok(marked) => {
-                self.fib.set_marked(marked);
-                // Tables that no packet is marked for any more may go.
-                self.jobs.push_back(Job::Settle);
-            }
+            // Tables that no packet is marked for any more may go.
+            Ok(()) => self.jobs.push_back(Job::Settle),
             Err(why) => {
-                for Unmarked { client, id, .. } in std::mem::take(&mut self.unmarked) {
+                for ((client, _), Unmarked { id, .. }) in std::mem::take(&mut self.unmarked) {
                     let text = Some(why.clone());
                     self.answer(client, id, Status::FibFailed, text, now.unix_ns);
                 }
@@ -49,28 +56,31 @@ impl Agent {
 
     /// Answers operations whose packets are marked as they are to be. While an entry cannot be in force, its operation waits.
     fn answer_marked(&mut self, now: Now) {
-        if self.unmarked.is_empty() {
-            return;
-        }
-        let settled = *self.fib.marked() == self.pins;
-        for unmarked in std::mem::take(&mut self.unmarked) {
-            let state = match unmarked.policy {
-                // Whatever it was about, nothing is marked now that should not be.
-                None => Ok(settled),
-                Some(policy) => match self.rib.policy(policy) {
-                    Some(_) => self.fib.policy_state(policy, &self.rib),
-                    None => Ok(settled),
-                },
-            };
-            let (status, text) = match state {
-                Ok(true) => (Status::FibProgrammed, None),
-                Err(Unusable::Refused(why)) => (Status::FibFailed, Some(why)),
-                Ok(false) | Err(Unusable::Inactive(_)) => {
-                    self.unmarked.push(unmarked);
+        for ((client, policy), unmarked) in std::mem::take(&mut self.unmarked) {
+            if !self.election.knows(client) {
+                continue;
+            }
+            let there = self.rib.policy(policy).is_some();
+            let settled = unmarked
+                .marks
+                .is_some_and(|marks| self.fib.has_marks(marks));
+            let (status, text) = match unmarked.deletes {
+                true if settled => (Status::FibProgrammed, None),
+                false if !there => (Status::FibFailed, Some("the entry is gone".to_owned())),
+                true => {
+                    self.unmarked.insert((client, policy), unmarked);
                     continue;
                 }
+                false => match self.fib.policy_state(policy, &self.rib) {
+                    Ok(true) => (Status::FibProgrammed, None),
+                    Err(Unusable::Refused(why)) => (Status::FibFailed, Some(why)),
+                    Ok(false) | Err(Unusable::Inactive(_)) => {
+                        self.unmarked.insert((client, policy), unmarked);
+                        continue;
+                    }
+                },
             };
-            self.answer(unmarked.client, unmarked.id, status, text, now.unix_ns);
+            self.answer(client, unmarked.id, status, text, now.unix_ns);
         }
     }
 }

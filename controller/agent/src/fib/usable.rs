@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::Fib;
 use super::ids::{HALF, QUARTER};
 use crate::entry::{Key, NextHop};
-use crate::forwarding::{Family, Link, Member, Path, WEIGHT_MAX};
+use crate::forwarding::{Family, Link, Member, OwnRoute, Path, WEIGHT_MAX};
 use crate::rib::Rib;
 
 /// Why an entry is in the RIB and not in the kernel.
@@ -102,11 +102,26 @@ impl Fib {
         prefix: IpNet,
         rib: &Rib,
     ) -> Result<Usable, Unusable> {
+        self.usable_by(group, self.own_route(prefix)?, rib)
+    }
+
+    /// The route of the switch's own routing to a prefix; None: there is no such routing, and all is allowed.
+    pub(super) fn own_route(&self, prefix: IpNet) -> Result<Option<&OwnRoute>, Unusable> {
         if prefix.prefix_len() == prefix.max_prefix_len() && self.addresses.contains(&prefix.addr())
         {
             let why = format!("{} is an address of this switch itself", prefix.addr());
             return Err(Unusable::Inactive(why));
         }
+        self.own.route(prefix).map_err(Unusable::Inactive)
+    }
+
+    /// Which next hops of a group a route of the switch's own routing has too.
+    pub(super) fn usable_by(
+        &self,
+        group: u64,
+        own: Option<&OwnRoute>,
+        rib: &Rib,
+    ) -> Result<Usable, Unusable> {
         let (_, mut usable) = self.group(group, rib).map_err(|unusable| {
             let (Unusable::Inactive(why) | Unusable::Refused(why)) = unusable;
             Unusable::Inactive(format!(
@@ -115,7 +130,6 @@ impl Fib {
         })?;
         let members = rib.group(group).ok_or_else(|| absent(Key::Group(group)))?;
         let members = members.members.iter().map(|(index, _)| *index);
-        let own = self.own.route(prefix).map_err(Unusable::Inactive)?;
         // A next hop whose link is down stays: the link says so by itself, for all prefixes.
         let allowed = |index: u64| match (own, self.next_hop(index, rib)) {
             (Some(own), Ok((_, path))) => own.uses(path.gateway, path.interface),

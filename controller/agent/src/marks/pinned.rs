@@ -5,34 +5,110 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
+
 use super::set_mark;
 use crate::forwarding::kernel::Numbers;
 use crate::forwarding::{Pin, Pins, Slot};
 
-/// What the maps have.
+/// What the maps have, and a transaction on its way to them.
 #[derive(Debug, Default)]
 pub(super) struct Pinned {
     pins: Arc<Pins>,
     /// Slots with a chain that sets their mark.
     chains: BTreeSet<Slot>,
+    /// Whether the maps are there.
+    maps: bool,
+    /// Whether it is known what the maps have.
+    unknown: bool,
+    writing: Option<Writing>,
+    /// Renewals until the next attempt after one that failed.
+    pause: u32,
+}
+
+/// A transaction on its way.
+#[derive(Debug)]
+struct Writing {
+    number: u64,
+    pins: Arc<Pins>,
+    task: JoinHandle<Result<(), String>>,
 }
 
 impl Pinned {
+    /// Brings the maps to these pins, one transaction after the other. Ok: they are there. None: it is on its way, or waits.
+    pub(super) fn write(
+        &mut self,
+        number: u64,
+        pins: &Arc<Pins>,
+        numbers: Numbers,
+    ) -> Option<Result<(), String>> {
+        if self.writing.is_some() {
+            return None;
+        }
+        if !self.unknown && *self.pins == **pins {
+            self.pins = Arc::clone(pins);
+            return Some(Ok(()));
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        let commands = self.towards(pins, numbers);
+        let pins = Arc::clone(pins);
+        let task = tokio::spawn(async move { super::run(&commands).await });
+        self.writing = Some(Writing { number, pins, task });
+        None
+    }
+
+    /// Returns when a transaction is done: its number, and whether the maps have its pins. May be dropped and called again.
+    pub(super) async fn written(&mut self) -> (u64, Result<(), String>) {
+        let Some(writing) = &mut self.writing else {
+            return std::future::pending().await;
+        };
+        let ended = |error: tokio::task::JoinError| Err(error.to_string());
+        let outcome = (&mut writing.task).await.unwrap_or_else(ended);
+        let Writing { number, pins, .. } = self.writing.take().expect("it was there");
+        match &outcome {
+            Ok(()) => self.set(&pins),
+            Err(_) => {
+                self.pause = super::PAUSE;
+                // A transaction that is refused changed nothing, but something is not as it was believed to be; one that was not
+                // answered may have changed everything.
+                self.unknown = true;
+            }
+        }
+        (number, outcome)
+    }
+
     /// Commands that lead to these pins; empty if there is nothing to do.
-    pub(super) fn towards(&self, pins: &Pins, numbers: Numbers) -> String {
+    fn towards(&self, pins: &Pins, numbers: Numbers) -> String {
         let mut commands = String::new();
+        if !self.maps {
+            commands += &maps();
+        }
+        let nothing = Pins::new();
+        let before = match self.unknown {
+            true => {
+                for map in MAPS {
+                    commands += &format!("flush map bridge weft {}\n", map.name);
+                }
+                &nothing
+            }
+            false => &*self.pins,
+        };
         for slot in slots(pins).difference(&self.chains) {
             let (chain, set) = (chain(*slot), set_mark(numbers, *slot));
-            commands +=
-                &format!("add chain bridge weft {chain}\nadd rule bridge weft {chain} {set}\n");
+            commands += &format!(
+                "add chain bridge weft {chain}\nflush chain bridge weft {chain}\nadd rule bridge weft {chain} {set}\n"
+            );
         }
         for map in MAPS {
-            let gone = self.pins.iter();
+            let gone = before.iter();
             let gone = gone.filter(|(pin, slot)| map.has(pin) && pins.get(pin) != Some(slot));
             let gone: Vec<String> = gone.map(|(pin, _)| key(pin)).collect();
             command(&mut commands, "delete", map, &gone);
             let new = pins.iter();
-            let new = new.filter(|(pin, slot)| map.has(pin) && self.pins.get(pin) != Some(slot));
+            let new = new.filter(|(pin, slot)| map.has(pin) && before.get(pin) != Some(slot));
             let new: Vec<String> = new
                 .map(|(pin, slot)| format!("{} counter : goto {}", key(pin), chain(*slot)))
                 .collect();
@@ -42,15 +118,26 @@ impl Pinned {
     }
 
     /// The maps have these pins now.
-    pub(super) fn set(&mut self, pins: &Arc<Pins>) {
+    fn set(&mut self, pins: &Arc<Pins>) {
         self.chains.extend(slots(pins));
         self.pins = Arc::clone(pins);
+        self.maps = true;
+        self.unknown = false;
+    }
+}
+
+impl Drop for Pinned {
+    /// What is on its way to a table that is not wanted any more ends.
+    fn drop(&mut self) {
+        if let Some(writing) = &self.writing {
+            writing.task.abort();
+        }
     }
 }
 
 /// Commands that add the maps, and the rules that look packets up there. What is more precise comes first: whoever finds
 /// something looks no further.
-pub(super) fn maps() -> String {
+fn maps() -> String {
     let mut commands = String::new();
     for map in MAPS {
         let (name, key) = (map.name, map.key());
@@ -62,8 +149,8 @@ pub(super) fn maps() -> String {
         };
         write!(
             commands,
-            "; add map bridge weft {name} {{ type ifname . {address}{port} : verdict; counter; }}; \
-             add rule bridge weft postrouting oifname @vxlan {key} vmap @{name}"
+            "add map bridge weft {name} {{ type ifname . {address}{port} : verdict; counter; }}\n\
+             add rule bridge weft postrouting oifname @vxlan {key} vmap @{name}\n"
         )
         .expect("a string takes everything");
     }
@@ -177,11 +264,15 @@ mod tests {
             (pin("2001:db8::1", None), 2),
             (pin("192.0.2.1", Some((17, 49152))), 2),
         ]);
+        let commands = pinned.towards(&first, numbers);
+        let commands = commands.strip_prefix(&maps()).expect("the maps come first");
         assert_eq!(
-            pinned.towards(&first, numbers),
+            commands,
             "add chain bridge weft pin1\n\
+             flush chain bridge weft pin1\n\
              add rule bridge weft pin1 meta mark set mark and 0xffff or 0x57010000\n\
              add chain bridge weft pin2\n\
+             flush chain bridge weft pin2\n\
              add rule bridge weft pin2 meta mark set mark and 0xffff or 0x57020000\n\
              add element bridge weft ports4 { \"vxlan100\" . 192.0.2.1 . 17 . 49152 counter : goto pin2 }\n\
              add element bridge weft pins4 { \"vxlan100\" . 192.0.2.1 counter : goto pin1, \

@@ -219,7 +219,7 @@ impl Core {
                 Output::End(client, refusal) => self.push(client, Err(refusal.into())),
                 Output::Flushed(_, result) => self.flushed = Some(result.map_err(Status::from)),
                 Output::Unsettled(_, _) => {}
-                Output::Mark(pins) => self.agent.handle(Input::Marked(Ok(pins)), NOW),
+                Output::Mark(number, _) => self.agent.handle(Input::Marked(number, Ok(())), NOW),
             }
         }
     }

@@ -190,11 +190,50 @@ fn an_nft_that_refuses_pins_is_told_to_the_client() {
             .await;
         let last = shown.last().expect("an answer");
         assert!(last.starts_with("FIB_FAILED nft: Error"), "{shown:?}");
-        // Weights go on: the process that renews them runs.
-        assert!(switch.has_rule());
+        // Weights go on.
+        for _ in 0..30 {
+            assert!(switch.has_rule() && switch.marked());
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
         nft.does("work");
         switch
             .until(|switch| !switch.pins("pins4").is_empty())
+            .await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn a_pin_that_is_deleted_at_once_is_gone() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        for turn in 0..20 {
+            let (group, other) = if turn % 2 == 0 { (2, 3) } else { (3, 2) };
+            let mut operations = Vec::new();
+            for (op, group) in [
+                (Operation::Add, group),
+                (Operation::Delete, 0),
+                (Operation::Add, other),
+            ] {
+                let entry = pin(1, "10.1.1.1/32", None, group);
+                let mut operation = session.operation(op, entry);
+                operation.network_instance = "vni-100".to_owned();
+                operations.push(operation);
+            }
+            session.batch(operations).await;
+        }
+        // The last one asked for the first uplink.
+        let slot = |switch: &Switch| {
+            let pins = switch.pins("pins4");
+            let slot = pins.first()?.rsplit_once("pin")?.1.parse::<u32>().ok()?;
+            switch.forwards_by("203.0.113.1", slot)
+        };
+        switch
+            .until(|switch| slot(switch).as_deref() == Some("up1"))
+            .await;
+        session
+            .send(weft_proto::gribi::ModifyRequest::default())
             .await;
         daemon.stop().await;
         assert!(is_clean(switch));

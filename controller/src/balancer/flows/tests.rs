@@ -169,6 +169,26 @@ fn a_job_that_is_shadowed_has_pins_and_no_flows() {
 }
 
 #[test]
+fn ways_beyond_what_a_switch_has_tables_for_are_left_out() {
+    let hop = NextHop {
+        address: [192, 0, 2, 1].into(),
+        interface: "eth1".into(),
+    };
+    let flow = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        let members = Members::from([(hop.clone(), 1 + u32::from(number % 250))]);
+        let destination = [10, 0, high, low].into();
+        let vni = 100;
+        (Flow { vni, destination }, Arc::new(members))
+    };
+    // The first 50 ways have two flows each, the other 200 one.
+    let mut flows: Flows = (0..300).map(flow).collect();
+    assert_eq!((bound(&mut flows), flows.len()), (10, 290));
+    assert!((0..50).all(|number| flows.contains_key(&flow(number).0)));
+    assert_eq!(bound(&mut flows), 0);
+}
+
+#[test]
 fn a_nic_without_an_address_is_no_flow() {
     let mut fabric = with_nics(2, 2, 1).declaration();
     fabric

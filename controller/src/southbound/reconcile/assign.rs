@@ -109,6 +109,12 @@ fn of_one_class(
         class_of.extend(targets.iter().map(|target| (*target, class)));
     }
     let one_class = |users: &BTreeSet<Target>| {
+        // Weights do not wait until a flow that leaves is unmarked.
+        let leaves =
+            |target: &Target| matches!(target, Target::Flow(_)) && !class_of.contains_key(target);
+        if users.iter().any(leaves) {
+            return None;
+        }
         let mut staying = users.iter().filter_map(|target| class_of.get(target));
         let first = *staying.next()?;
         staying.all(|class| *class == first).then_some(first)
