@@ -59,9 +59,9 @@ pub struct JobPlan {
     pub state: State,
     /// Pairs of NICs at different leaves of which the first sends to the second, as far as they were counted.
     pub flows: usize,
-    /// Those of them that are placed together with others of their leaf to the same NIC.
+    /// Flows that are placed together with others of their leaf to the same NIC.
     pub bundled: usize,
-    /// Those of them to NICs that no switch can know.
+    /// Flows to NICs without a declared address or VNI, which no switch can tell apart.
     pub unaddressed: usize,
 }
 

@@ -37,7 +37,7 @@ impl Idle {
         self.pins = counted.iter().map(seen).collect();
     }
 
-    /// Those without a packet for a minute.
+    /// Pins that no packet was seen of for a minute.
     pub(super) fn pins(&self, uptime: Duration) -> impl Iterator<Item = &Pin> {
         let idle = move |seen: &Seen| match seen {
             Seen::NoneSince(since) => uptime.saturating_sub(*since) >= IDLE_AFTER,

@@ -33,7 +33,7 @@ pub(super) struct Slots {
 /// Packets that are marked, as far as it is known: what is asked for is acknowledged later.
 #[derive(Debug, Default)]
 pub(super) struct Marked {
-    /// Of the newest that was asked for.
+    /// The number of the pins that were asked for last.
     newest: u64,
     /// The last that was acknowledged, and those that were asked for since, by number.
     asked: BTreeMap<u64, Pins>,

@@ -304,7 +304,7 @@ fn host(port: &str) -> Option<(String, String)> {
 
 const REPLICA: &str = "weft1";
 const LEAVES: u8 = 4;
-/// Of each VNI.
+/// Hosts of each VNI.
 const HOSTS: u8 = 8;
 const VNIS: [u32; 2] = [100, 200];
 /// Packets of before are gone, and TCP begins anew.
