@@ -1,6 +1,6 @@
 //! From what the network is to what each leaf should do: the plan.
 //!
-//! A plan is made anew when an input changed, and adopted when it passes the check. What the leaves with an agent should
+//! A plan is made anew when an input changed, and adopted when it passes the check. What the leaves that take weights should
 //! have is derived at once; all else, with every reason, leaf by leaf for whoever asks. Pure. It refuses to know gRIBI,
 //! streams and clocks.
 
@@ -44,7 +44,7 @@ pub struct Inputs {
 pub struct Plan {
     /// Grows with every plan that differs from the one before; 0 for none.
     pub revision: u64,
-    /// What the leaves with an agent should have. Two plans share what they have in common.
+    /// What the leaves that take weights should have. Two plans share what they have in common.
     pub routes: Arc<BTreeMap<SwitchName, Arc<Routes>>>,
     solved: Option<Arc<Solved>>,
 }
@@ -132,7 +132,7 @@ impl Balancer {
         Ok(true)
     }
 
-    /// What every leaf with an agent should have, and the weights that it comes from. Leaves whose weights and names stay
+    /// What every leaf that takes weights should have, and the weights that it comes from. Leaves whose weights and names stay
     /// share the routes that they have.
     fn routes(
         &self,
@@ -141,7 +141,7 @@ impl Balancer {
     ) -> Result<(LeafRoutes, BTreeMap<SwitchName, LeafSolution>), Rejected> {
         let (mut all, mut solutions) = (LeafRoutes::new(), BTreeMap::new());
         let mut members = 0;
-        for leaf in solved.leaves().filter(|leaf| solved.has_agent(leaf)) {
+        for leaf in solved.leaves().filter(|leaf| solved.takes_weights(leaf)) {
             let Some(solution) = solved.solution(leaf) else {
                 continue;
             };
@@ -172,7 +172,7 @@ impl Balancer {
     }
 }
 
-/// What each leaf with an agent should have.
+/// What each leaf that takes weights should have.
 type LeafRoutes = BTreeMap<SwitchName, Arc<Routes>>;
 
 /// Weights of all leaves together that are held as routes: about 1 GiB. They are more only where very many links differ

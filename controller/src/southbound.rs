@@ -31,6 +31,7 @@ pub use self::status::{AgentState, AgentStatus};
 pub mod answers;
 mod gribi;
 pub mod intent;
+pub mod link_bandwidth;
 mod observe;
 pub mod reconcile;
 mod status;

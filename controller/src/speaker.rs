@@ -19,6 +19,7 @@ pub mod report;
 pub mod restart;
 pub mod saved;
 pub mod socket;
+pub mod weights;
 pub mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -47,6 +48,7 @@ use peer::command::{Command, Refused};
 use peer::{Peer, Setup, Word};
 use reload::Reload;
 use report::{Facts, Report};
+use weights::Weights;
 
 /// What the tasks of all peers share.
 pub struct Shared {
@@ -72,6 +74,8 @@ pub struct Shared {
     bfd: OnceLock<Result<weft_bfd::Service, String>>,
     /// Where peers' tasks tell what collectors are to hear.
     pub taps: Taps,
+    /// What leaves that take weights over BGP should be told.
+    pub weights: Arc<Weights>,
     /// How many peers were lost a moment ago.
     pub losses: Losses,
     identities: Mutex<HashMap<PeerId, IpAddr>>,
@@ -108,6 +112,7 @@ impl Shared {
             saw_restart: Mutex::default(),
             bfd: OnceLock::new(),
             taps: Taps::default(),
+            weights: Arc::default(),
             losses: Losses::default(),
             identities: Mutex::default(),
             away: Mutex::default(),

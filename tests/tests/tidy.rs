@@ -70,6 +70,7 @@ const PURE: &[&str] = &[
     "controller/src/fabric",
     "controller/src/balancer",
     "controller/src/southbound/intent",
+    "controller/src/southbound/link_bandwidth",
     "controller/src/southbound/reconcile",
 ];
 

@@ -79,7 +79,7 @@ async fn page(
 }
 
 impl Row for proto::LeafBalance {
-    const HEADER: &'static [&'static str] = &["LEAF", "MODE", "FROM", "AGENT"];
+    const HEADER: &'static [&'static str] = &["LEAF", "MODE", "FROM", "AGENT", "PEER"];
 
     fn object(&self) -> serde_json::Value {
         output::message("weft.v1.LeafBalance", self)
@@ -92,6 +92,7 @@ impl Row for proto::LeafBalance {
             name(self.mode()).to_owned(),
             from.to_owned(),
             or_dash(self.agent_address()),
+            or_dash(self.peer_address()),
         ]]
     }
 

@@ -130,10 +130,10 @@ impl Solved {
         leaves.map(|switch| &switch.name)
     }
 
-    /// Whether weft programs a switch.
-    pub(super) fn has_agent(&self, switch: &SwitchName) -> bool {
+    /// Whether weights can reach a switch: over gRIBI, or over BGP.
+    pub(super) fn takes_weights(&self, switch: &SwitchName) -> bool {
         let switch = self.topology.switch(switch);
-        switch.is_some_and(|switch| switch.agent.is_some())
+        switch.is_some_and(|switch| switch.agent.is_some() || switch.link_bandwidth)
     }
 
     /// The weights of one leaf, checked; None if there is no such leaf.

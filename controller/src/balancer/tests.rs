@@ -59,6 +59,28 @@ fn a_healthy_fabric_gets_an_even_plan() {
     assert_eq!(balancer.handle(&inputs), Ok(false));
 }
 
+/// Nobody at the leaf compares next hops with its routing.
+#[test]
+fn a_leaf_that_takes_weights_over_bgp_gets_ways_that_a_spine_vouches_for() {
+    let mut fabric = declared(3, 2);
+    fabric.switches[2].agent_address.clear();
+    fabric.switches[2].peer_address = "203.0.113.3".to_owned();
+    fabric.switches[2].link_bandwidth_weights = true;
+    let mut balancer = Balancer::new(Limits::default());
+    let mut inputs = inputs(Topology::new(&fabric).unwrap());
+    inputs.foreign = ["leaf3".into()].into();
+    balancer.handle(&inputs).unwrap();
+    let plan = balancer.plan();
+    assert_eq!(plan.routes.len(), 3);
+    assert_eq!(plan.routes["leaf1"].prefixes.len(), 2);
+    assert!(plan.routes["leaf3"].prefixes.is_empty(), "nobody spoke");
+    inputs.announced = announced(&[("spine1", &[1, 2, 3]), ("spine2", &[2, 3])]);
+    balancer.handle(&inputs).unwrap();
+    let plan = balancer.plan();
+    assert_eq!(weights(plan, "leaf3", 1), [("192.0.3.1".to_owned(), 1)]);
+    assert_eq!(weights(plan, "leaf3", 2).len(), 2);
+}
+
 #[test]
 fn a_link_set_down_changes_the_plan_at_once_and_back() {
     let mut balancer = Balancer::new(Limits::default());

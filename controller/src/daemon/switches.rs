@@ -30,7 +30,7 @@ use crate::fabric::declared::Declared;
 use crate::fabric::live::Announced;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::pin::Pins;
-use crate::fabric::topology::{Role, SwitchName, Topology};
+use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
 use crate::ledger::{self, FactKey};
 use crate::southbound::intent::SwitchIntent;
 use crate::southbound::{Election, Southbound};
@@ -92,6 +92,8 @@ struct Switches {
     flows: LeafFlows,
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
+    /// When this replica knew of a leader last.
+    guided: Instant,
 }
 
 /// What the last intents were made from.
@@ -151,6 +153,7 @@ impl Switches {
             intended: None,
             flows: LeafFlows::default(),
             confirmed: None,
+            guided: Instant::now(),
         }
     }
 
@@ -253,6 +256,10 @@ impl Switches {
         self.observe(group.leads(), now);
         self.solve(now);
         self.intend(now);
+        if group.status.leader.is_some() {
+            self.guided = now;
+        }
+        self.tell(now);
         self.led.set_pin_plan(&self.pin_plans.borrow_and_update().1);
         if group.leads() {
             self.program(&group).await;
@@ -300,10 +307,12 @@ impl Switches {
             return;
         };
         let announced = Arc::clone(&self.announced.borrow_and_update());
+        let mut foreign = self.agents.foreign(now);
+        foreign.extend(weighed(&topology).map(|leaf| leaf.name.clone()));
         let inputs = Inputs {
             announced,
             interfaces: self.agents.interfaces(),
-            foreign: self.agents.foreign(now),
+            foreign,
             topology,
         };
         let pins = pins::Inputs {
@@ -363,6 +372,20 @@ impl Switches {
             pins,
         });
         true
+    }
+
+    /// Says what the leaves that take weights over BGP should be told in the sessions of this replica. Nothing while nobody
+    /// leads: what the spines announce may have changed since.
+    fn tell(&self, now: Instant) {
+        let plan = self.plans.borrow();
+        let guided = now < self.guided + UNGUIDED_FOR;
+        let leaves = plan.topology().into_iter().flat_map(|it| weighed(it));
+        let weighted = leaves.filter_map(|leaf| {
+            let on = guided && self.modes.of(leaf.name.as_str()) == Mode::On;
+            let routes = plan.routes.get(&leaf.name).filter(|_| on);
+            Some((leaf.peer?, routes.cloned().unwrap_or_default()))
+        });
+        self.shared.weights.set(weighted.collect());
     }
 
     /// Sees to it that the replicas have a name for switches, and that the switches get what is intended.
@@ -468,6 +491,11 @@ impl Switches {
     }
 }
 
+/// Leaves that take their weights over BGP. They do not compare next hops with their own routing.
+fn weighed(topology: &Topology) -> impl Iterator<Item = &Switch> {
+    topology.switches().filter(|switch| switch.link_bandwidth)
+}
+
 /// What every switch with an agent should have. One that nobody has heard of yet is only watched: whether it looks at its
 /// own routing decides what it may have.
 fn intents(
@@ -507,6 +535,9 @@ fn intents(
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A fabric that is half applied and stands still for so long is taken as it is.
 const APPLYING_PATIENCE: Duration = Duration::from_secs(10);
+/// So long weights stay with leaves that take them over BGP while nobody leads: longer than an election, and as long as those
+/// of agents by their lease.
+const UNGUIDED_FOR: Duration = Duration::from_secs(10);
 /// What many agents say at once is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
 

@@ -162,6 +162,8 @@ pub struct Switch {
     pub agent: Option<Arc<str>>,
     /// Where its BGP sessions to weft come from; None if its routes say nothing of links.
     pub peer: Option<IpAddr>,
+    /// It takes its weights as link bandwidth communities on those sessions.
+    pub link_bandwidth: bool,
     /// How far it is from the hosts.
     pub tier: Option<u32>,
     /// The plane that it belongs to.
@@ -505,6 +507,7 @@ impl Switch {
             pod: self.pod.clone(),
             labels: self.labels.clone(),
             etag: String::new(),
+            link_bandwidth_weights: self.link_bandwidth,
         }
     }
 }

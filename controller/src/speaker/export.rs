@@ -21,6 +21,7 @@ use weft_bgp::wire::Writer;
 use weft_evpn::profile::{OPAQUE, Profile, Why};
 
 use crate::config::{AddPath, PeerGroup};
+use crate::southbound::link_bandwidth::Dialect;
 
 /// How one peer is told.
 #[derive(Clone, Debug)]
@@ -156,6 +157,19 @@ impl Exports {
             (Family::IPV6_UNICAST, IpAddr::V6(ours)) if plain => Some(NextHop::V6(ours)),
             _ => None,
         }
+    }
+
+    /// How weights are said in a family; None: the peer takes no several paths of it, or all that we tell it is about to go.
+    pub fn weights(&self, family: Family) -> Option<Dialect> {
+        let unicast = matches!(family, Family::IPV4_UNICAST | Family::IPV6_UNICAST);
+        let several = unicast && self.negotiated.add_path_send.contains(family);
+        (several && !self.key.graceful_shutdown).then(|| Dialect {
+            family,
+            asn: self.local_asn,
+            context: self.key.context(),
+            max_len: self.key.max_len,
+            form: self.key.link_bandwidth,
+        })
     }
 
     fn filter(&self, family: Family) -> Filter {

@@ -17,22 +17,28 @@ pub enum Company {
     Redundant,
 }
 
-/// The offer to a peer of this group. `seed` spreads the retries of many peers.
+/// The offer to a peer of this group. `seed` spreads the retries of many peers. One that is `weighted` takes weights over
+/// BGP: it is to drop unicast routes with the session, since they would hide what becomes of its own.
 pub fn session(
     group: &PeerGroup,
     local: &Local,
     hostname: &str,
     seed: u64,
-    company: Company,
+    (company, weighted): (Company, bool),
 ) -> SessionConfig {
     let asn = group.local_as.map_or(local.asn, |local_as| local_as.asn);
     let families = group.offered();
+    let unicast = [Family::IPV4_UNICAST, Family::IPV6_UNICAST];
+    let kept = families
+        .iter()
+        .filter(|family| !(weighted && unicast.contains(family)));
+    let kept: Vec<Family> = kept.copied().collect();
     let graceful_restart = group.graceful_restart.map(|restart| GracefulRestart {
         restarted: false,
         notification: company == Company::Alone,
         restart_secs: restart_secs(restart, company),
         // F always: a reflector is not on the forwarding path, so its restart breaks none.
-        families: families.iter().map(|family| (*family, true)).collect(),
+        families: kept.iter().map(|family| (*family, true)).collect(),
     });
     let long_lived = |family: &Family| LongLived {
         family: *family,
@@ -50,7 +56,7 @@ pub fn session(
         software_version: group.software_version.then(|| SOFTWARE.to_owned()),
         long_lived: match group.long_lived_secs {
             0 => Vec::new(),
-            _ => families.iter().map(long_lived).collect(),
+            _ => kept.iter().map(long_lived).collect(),
         },
         graceful_restart,
         families,
@@ -79,3 +85,40 @@ fn add_path(group: &PeerGroup, families: &[Family]) -> Vec<AddPath> {
 const SOFTWARE: &str = concat!("weft/", env!("CARGO_PKG_VERSION"));
 /// RFC 4724 §3, 12 bits.
 const RESTART_SECS_MAX: u16 = 0x0fff;
+
+#[cfg(test)]
+mod tests {
+    use weft_bgp::peer::{ClusterId, RouterId};
+
+    use super::*;
+
+    /// Its own routes would be hidden behind paths that nobody withdraws any more.
+    #[test]
+    fn a_leaf_that_takes_weights_does_not_keep_unicast_routes_of_a_session_that_ended() {
+        let group = PeerGroup {
+            families: vec![Family::L2VPN_EVPN, Family::IPV4_UNICAST],
+            graceful_restart: Some(config::GracefulRestart::default()),
+            long_lived_secs: 60,
+            ..PeerGroup::new("leaves".to_owned())
+        };
+        let local = Local {
+            asn: 64_496,
+            router_id: RouterId(1),
+            cluster_id: ClusterId(1),
+        };
+        let kept = |company, weighted| {
+            let session = session(&group, &local, "weft1", 0, (company, weighted));
+            let restart = session.graceful_restart.map(|it| it.families);
+            let restart = restart.unwrap_or_default().into_iter().map(|it| it.0);
+            let long_lived = session.long_lived.into_iter().map(|it| it.family);
+            let both: [Vec<_>; 2] = [restart.collect(), long_lived.collect()];
+            assert_eq!(both[0], both[1]);
+            (session.families, both[0].clone())
+        };
+        let (evpn, ipv4) = (Family::L2VPN_EVPN, Family::IPV4_UNICAST);
+        for company in [Company::Alone, Company::Redundant] {
+            assert_eq!(kept(company, false), (vec![evpn, ipv4], vec![evpn, ipv4]));
+            assert_eq!(kept(company, true), (vec![evpn, ipv4], vec![evpn]));
+        }
+    }
+}

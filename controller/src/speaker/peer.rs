@@ -552,6 +552,8 @@ impl Peer {
                 self.resting = None;
                 self.liveness.session_ended();
                 self.asking = Asking::default();
+                // The leaf may have been declared since to take weights over BGP.
+                self.offer();
                 if let (Some(ownership), Some((parting, ours))) = (&mut self.ownership, parting) {
                     ownership.end(parting, ours, now());
                 }
@@ -712,7 +714,14 @@ fn session_config(
     company: Company,
 ) -> SessionConfig {
     let seed = super::seed(setup.address, shared.replica);
-    let config = offer::session(&setup.group, &shared.local, &shared.hostname, seed, company);
+    let weighted = shared.weights.is_for(setup.address);
+    let config = offer::session(
+        &setup.group,
+        &shared.local,
+        &shared.hostname,
+        seed,
+        (company, weighted),
+    );
     let connect_retry = match dialed_until {
         Some(_) => config.connect_retry.min(dialing::EVERY),
         None => config.connect_retry,

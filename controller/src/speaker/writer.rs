@@ -24,6 +24,7 @@ use weft_bgp::update_group::journal::Cursor;
 use super::feed::Feed;
 use super::gate::{Gate, Held};
 use super::saved::Saved;
+use super::weights::Own;
 
 use stream::{Active, Trouble};
 
@@ -60,6 +61,8 @@ pub struct Stream {
     pub gate: Arc<Gate>,
     /// Our own words, written first of all.
     pub preface: Option<Bytes>,
+    /// What we say ourselves from then on.
+    pub own: Option<Own>,
     /// The image, written first.
     pub image: Arc<Segment>,
     /// What follows.
@@ -257,7 +260,7 @@ impl Writer {
     /// Waits for an order, or for a journal to grow or a gate to open (`Some(None)`).
     async fn wait(&mut self, orders: &mut mpsc::Receiver<Order>) -> Option<Option<Order>> {
         let held = self.streams.iter().any(Active::is_held);
-        let mut bells = self.streams.iter_mut().filter_map(Active::bell);
+        let mut bells = self.streams.iter_mut().flat_map(Active::bells);
         let Some(bell) = bells.next() else {
             return orders.recv().await.map(Some);
         };

@@ -49,6 +49,9 @@ pub(super) struct Switch {
     /// Where its BGP sessions to weft come from; empty: its routes say nothing of links.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) peer_address: String,
+    /// It takes its weights as link bandwidth communities on those sessions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) link_bandwidth_weights: bool,
     /// How far it is from the hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tier: Option<u32>,
@@ -221,6 +224,7 @@ impl From<Switch> for proto::Switch {
             pod: switch.pod,
             labels: switch.labels,
             etag: String::new(),
+            link_bandwidth_weights: switch.link_bandwidth_weights,
         }
     }
 }
@@ -243,6 +247,7 @@ impl From<proto::Switch> for Switch {
             rail: switch.rail,
             pod: switch.pod,
             labels: switch.labels,
+            link_bandwidth_weights: switch.link_bandwidth_weights,
         }
     }
 }

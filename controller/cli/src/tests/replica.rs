@@ -407,6 +407,7 @@ fn leaf_balance(leaf_name: &str) -> proto::LeafBalance {
         mode: mode.into(),
         has_own_mode: true,
         agent_address: Some("192.0.2.11:9340".to_owned()),
+        peer_address: None,
     }
 }
 

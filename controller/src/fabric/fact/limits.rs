@@ -38,6 +38,24 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
         faults,
     );
     unicast(&switch.peer_address, &below(field, "peer_address"), faults);
+    link_bandwidth(switch, field, faults);
+}
+
+/// Who takes weights over BGP has a session, and nobody else who programs it.
+fn link_bandwidth(switch: &v1::Switch, field: &str, faults: &mut InvalidFabric) {
+    if !switch.link_bandwidth_weights {
+        return;
+    }
+    let mut fault = |reason| faults.fault(below(field, "link_bandwidth_weights"), reason);
+    if switch.role() == v1::SwitchRole::Spine {
+        fault("a spine gets no weights");
+    }
+    if switch.peer_address.is_empty() {
+        fault("needs the peer_address of the leaf");
+    }
+    if !switch.agent_address.is_empty() {
+        fault("not with an agent_address: weights would come twice");
+    }
 }
 
 pub(super) fn host(host: &v1::Host, field: &str, faults: &mut InvalidFabric) {

@@ -26,6 +26,7 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
         vtep: optional(&switch.vtep_address, &below(field, "vtep_address"), faults),
         agent: (!agent.is_empty()).then(|| agent.into()),
         peer: optional(&switch.peer_address, &below(field, "peer_address"), faults),
+        link_bandwidth: switch.link_bandwidth_weights,
         tier: switch.tier,
         plane: switch.plane,
         rail: switch.rail,

@@ -444,6 +444,24 @@ mod tests {
             "switches[1].agent_address: leaf1.example:9340 belongs to switch leaf1",
         ),
         (
+            |f| f.switches[0].link_bandwidth_weights = true,
+            "switches[0].link_bandwidth_weights: needs the peer_address of the leaf",
+        ),
+        (
+            |f| {
+                f.switches[0].link_bandwidth_weights = true;
+                f.switches[0].peer_address = "192.0.2.7".to_owned();
+            },
+            "switches[0].link_bandwidth_weights: not with an agent_address: weights would come twice",
+        ),
+        (
+            |f| {
+                f.switches[1].link_bandwidth_weights = true;
+                f.switches[1].peer_address = "192.0.2.7".to_owned();
+            },
+            "switches[1].link_bandwidth_weights: a spine gets no weights",
+        ),
+        (
             |f| f.switches[1].peer_address = "spine1".to_owned(),
             "switches[1].peer_address: \"spine1\" is not an IP address",
         ),

@@ -114,6 +114,10 @@ pub(super) fn row(modes: &Modes, leaf: &Switch) -> proto::LeafBalance {
         mode: mode::to_message(modes.of(leaf.name.as_str())).into(),
         has_own_mode: modes.is_own(leaf.name.as_str()),
         agent_address: leaf.agent.as_deref().map(str::to_owned),
+        peer_address: leaf
+            .peer
+            .filter(|_| leaf.link_bandwidth)
+            .map(|it| it.to_string()),
     }
 }
 

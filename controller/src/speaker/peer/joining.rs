@@ -18,6 +18,7 @@ use super::pace::Kind;
 use crate::reflector::thread::{Joined, Turned};
 use crate::speaker::gate::{Gate, Held};
 use crate::speaker::saved::Saved;
+use crate::speaker::weights::Own;
 use crate::speaker::writer::{Order, Repeat, Stream, Ticket, Turning};
 
 impl Peer {
@@ -121,6 +122,11 @@ impl Peer {
                 let address = address.ip().to_canonical();
                 exporting.exports.preface(family, address)
             });
+            let dialect = exporting.exports.weights(family).filter(|_| fresh);
+            let own = dialect.map(|dialect| {
+                let weights = &self.shared.weights;
+                Own::new(weights, self.setup.address, dialect)
+            });
             let marks = marked.then(|| {
                 let encode = |mark| Message::RouteRefresh(mark).encode(&negotiated.decode);
                 let (begin, end) = (RouteRefresh::begin(family), RouteRefresh::end(family));
@@ -134,6 +140,7 @@ impl Peer {
                 peer: negotiated.peer,
                 manner,
                 preface,
+                own,
                 marks,
                 end: end.encode(&negotiated.decode),
                 saved: report.saved(family),
@@ -194,6 +201,7 @@ struct Wish {
     peer: PeerId,
     manner: Manner,
     preface: Option<Bytes>,
+    own: Option<Own>,
     marks: Option<(Bytes, Bytes)>,
     end: Bytes,
     saved: Arc<Saved>,
@@ -246,6 +254,7 @@ impl Answer {
                 saved: wish.saved,
                 gate: wish.gate,
                 preface: wish.preface,
+                own: wish.own,
                 image,
                 feed,
                 cursor,

@@ -18,7 +18,7 @@ use weft_bgp::family::Family;
 use weft_bgp::update_group::journal::{Cursor, Read};
 use weft_bgp::update_group::{Frame, Segment};
 
-use super::{CHUNK_SLICES, HOLD_MAX, Repeat, Stream, Turning};
+use super::{CHUNK_SLICES, HOLD_MAX, Own, Repeat, Stream, Turning};
 
 /// A stream and how far it is.
 pub(super) struct Active {
@@ -91,6 +91,7 @@ impl Active {
             return;
         }
         stream.end_of_rib = stream.end_of_rib.or_else(|| self.stream.end_of_rib.take());
+        stream.own = stream.own.or_else(|| self.stream.own.take());
         let (opening, again) = (self.opening.take(), self.again.take());
         // EoRR after an image that was left behind would lie, but after this one nothing is missing.
         let complete = stream.cursor;
@@ -103,9 +104,11 @@ impl Active {
         self.stream.family
     }
 
-    /// Rings when there is more to read; `None`: there is nothing to wait for.
-    pub(super) fn bell(&mut self) -> Option<&mut watch::Receiver<()>> {
-        (!self.lagged).then_some(&mut self.bell)
+    /// Ring when there is more to read, or to say ourselves.
+    pub(super) fn bells(&mut self) -> impl Iterator<Item = &mut watch::Receiver<()>> {
+        let read = (!self.lagged).then_some(&mut self.bell);
+        let own = self.stream.own.as_mut().map(Own::bell);
+        read.into_iter().chain(own)
     }
 
     /// Whether it waits for its gate to open.
@@ -149,6 +152,7 @@ impl Active {
             return Some(Trouble::Lost);
         }
         octets.extend(self.opening.take());
+        octets.extend(self.stream.own.iter_mut().flat_map(Own::news));
         while *room > 0 && octets.len() < CHUNK_SLICES && !self.lagged {
             let Some(segment) = &self.segment else {
                 match self.next(octets, &clock) {
@@ -257,6 +261,7 @@ impl Active {
         self.repeated = Some((again.complete.max(written), end));
         octets.extend(begin);
         octets.extend(again.preface);
+        octets.extend(self.stream.own.iter_mut().flat_map(Own::again));
     }
 
     fn begin_turn(&mut self, turn: Turn) {

@@ -1,6 +1,7 @@
 //! Writers without sockets: what goes out, in which order, whatever is ordered meanwhile.
 
 mod model;
+mod weights;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,6 +65,7 @@ fn stream(feed: &Arc<Feed>, image: Arc<Segment>) -> Stream {
         saved: Arc::default(),
         gate: Arc::default(),
         preface: None,
+        own: None,
         image,
         feed: Arc::clone(feed),
         cursor: feed.end(),
