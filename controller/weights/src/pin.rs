@@ -172,8 +172,9 @@ pub fn place(plane: &Plane, flows: &Flows) -> Result<Placement, Infeasible> {
     place_after(plane, flows, &[])
 }
 
-/// Places flows after a change, where what still fits stays where it was: at the bound, or one level above it rather than that others
-/// move. `past` are parts of the same flows, by flow.
+/// Places flows after a change, where what has a link stays where it was: as long as no link is more than one level above the bound,
+/// and beyond that as few move as it takes. A placement that is its own past is given back, unless it was a first one more
+/// than one level above its bound. `past` are parts of the same flows, by flow.
 ///
 /// # Errors
 /// A flow has no way at all.
@@ -210,12 +211,37 @@ pub fn place_within(
     lowest(plane, flows, past, bound, Some(enough))
 }
 
+/// Places flows after a change like [`place_within`], at the lowest level that is found, however many have to move for that: for when
+/// links have stayed as they are for a while.
+///
+/// # Errors
+/// A flow has no way at all.
+pub fn place_lower(
+    plane: &Plane,
+    flows: &Flows,
+    past: &[Part],
+    enough: Level,
+) -> Result<Placement, Infeasible> {
+    let bound = bounded(plane, flows)?;
+    let least = bound.level.max(enough);
+    let (parts, level) = match kept(plane, flows, past, [least, least]) {
+        Some(kept) => kept,
+        None => searched_or_same(plane, flows, past, least, Some(enough))?,
+    };
+    Ok(Placement {
+        parts,
+        level,
+        bound,
+    })
+}
+
 fn bounded(plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
     flows.check(plane.leaves().len())?;
     bound::bound(plane, flows)
 }
 
-/// The placement at the lowest level from the bound on, or from one that is enough.
+/// What stays of the past with as little else as it takes, or the placement at the lowest level that is found from the bound on, or
+/// from one that is enough.
 fn lowest(
     plane: &Plane,
     flows: &Flows,
@@ -223,19 +249,58 @@ fn lowest(
     bound: Bound,
     enough: Option<Level>,
 ) -> Result<Placement, Infeasible> {
-    let mut level = enough.map_or(bound.level, |enough| bound.level.max(enough));
-    if !past.is_empty() {
-        // A slot more on a link rather than a flow that moves without need.
-        for level in [Some(level), plane.above(level)].into_iter().flatten() {
-            if let Some(parts) = repair::repaired(plane, flows, level, past) {
-                return Ok(Placement {
-                    parts,
-                    level,
-                    bound,
-                });
-            }
-        }
+    let level = enough.map_or(bound.level, |enough| bound.level.max(enough));
+    let placed = |(parts, level)| Placement {
+        parts,
+        level,
+        bound,
+    };
+    if past.is_empty() {
+        return searched(plane, flows, past, level, enough).map(placed);
     }
+    // A slot more on a link rather than a flow that moves without need.
+    let most = plane.above(level).unwrap_or(level);
+    let mut past = Cow::Borrowed(past);
+    let mut before = None;
+    loop {
+        if let Some(kept) = kept(plane, flows, &past, [level, most]) {
+            return Ok(placed(kept));
+        }
+        let found = searched_or_same(plane, flows, &past, level, enough)?;
+        // What is its own past has to be given back: each turn is at a lower level.
+        if found.1 <= most || before.is_some_and(|before| before <= found.1) {
+            return Ok(placed(found));
+        }
+        before = Some(found.1);
+        past = Cow::Owned(found.0);
+    }
+}
+
+/// What a search finds, unless it is no lower than what is there.
+fn searched_or_same(
+    plane: &Plane,
+    flows: &Flows,
+    past: &[Part],
+    level: Level,
+    enough: Option<Level>,
+) -> Result<(Vec<Part>, Level), Infeasible> {
+    let found = searched(plane, flows, past, level, enough)?;
+    let stays = level.max(repair::level(plane, flows, past));
+    let same = (stays <= found.1).then(|| repair::repaired(plane, flows, stays, past));
+    Ok(match same.flatten() {
+        Some(parts) => (parts, stays),
+        None => found,
+    })
+}
+
+/// Parts at the lowest level that is found from one on; `past` is where a flow is tried first.
+fn searched(
+    plane: &Plane,
+    flows: &Flows,
+    past: &[Part],
+    mut level: Level,
+    enough: Option<Level>,
+) -> Result<(Vec<Part>, Level), Infeasible> {
     let past = &*known(plane, flows, past);
     let attempt = |level| {
         let pieces = match enough.is_some_and(|enough| level <= enough) {
@@ -261,21 +326,53 @@ fn lowest(
                         None => least = between.subflows,
                     }
                 }
-                return Ok(Placement {
-                    parts,
-                    level,
-                    bound,
-                });
+                return Ok((parts, level));
             }
             (None, Some(next)) => (failed, level) = (level, next),
             // Without a link nothing has to be placed.
             (None, None) => break,
         }
     }
-    Ok(Placement {
-        parts: Vec::new(),
-        level,
-        bound,
+    Ok((Vec::new(), level))
+}
+
+/// What was placed, where it was, and a slot for what has none any more: at the level that it has, if that is between two. None: too
+/// much would have to be divided.
+fn kept(
+    plane: &Plane,
+    flows: &Flows,
+    past: &[Part],
+    [least, most]: [Level; 2],
+) -> Option<(Vec<Part>, Level)> {
+    let stays = least.max(repair::level(plane, flows, past));
+    let levels = [Some(stays), plane.above(stays), Some(most)];
+    let mut levels = levels.into_iter().flatten().filter(|it| *it <= most);
+    let repaired = |level| Some((repair::repaired(plane, flows, level, past)?, level));
+    levels
+        .find_map(repaired)
+        .or_else(|| Some((chained(plane, flows, most, past)?, most)))
+}
+
+/// What was placed, where it was as far as it fits, and the rest in sub-flows along chains. None: that is too much, or finds no slot.
+fn chained(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Vec<Part>> {
+    let stays = repair::stays(plane, flows, level, past)?;
+    if stays.displaced > flows.total / DIVIDED_MOST {
+        return None;
+    }
+    let slots = plane.slots(level, flows.most());
+    let total: u64 = slots.iter().map(|slots| u64::from(*slots)).sum();
+    let slots = [slots.clone(), slots];
+    let attempts = TRIES.iter().filter(|it| it.divided && total <= SLOTS_MAX);
+    attempts.copied().find_map(|attempt| {
+        let room = Room {
+            plane,
+            flows,
+            slots: &slots,
+            whole: &slots,
+            pieces: Pieces::Small,
+            attempt,
+        };
+        room.divided(&stays.parts)
     })
 }
 
@@ -358,6 +455,9 @@ fn at_level(
     });
     Ok(found)
 }
+
+/// A share of all sub-flows that is divided, rather than that whole flows move: one in so many.
+const DIVIDED_MOST: u64 = 32;
 
 /// Sub-flows, and slots for them: some gigabytes.
 const SLOTS_MAX: u64 = 1 << 27;

@@ -1,7 +1,55 @@
 //! A placement that goes on after a change: what still fits stays, and what does not finds slots that are free.
 
 use super::plane::{Level, Plane};
-use super::{Flows, Part};
+use super::{Flow, Flows, Part};
+
+/// The lowest level at which every part stays whose links are alive.
+pub(super) fn level(plane: &Plane, flows: &Flows, past: &[Part]) -> Level {
+    let spines = plane.spines().len();
+    let mut carried = [0, 1].map(|_| vec![0_u64; plane.leaves().len() * spines]);
+    for part in past {
+        let Some(flow) = flows.all.get(part.flow as usize) else {
+            continue;
+        };
+        let cells = [flow.from, flow.to].map(|leaf| (leaf as usize, part.spine as usize));
+        if part.spine as usize >= spines
+            || cells.iter().any(|it| plane.links(it.0, it.1).is_empty())
+        {
+            continue;
+        }
+        for (carried, (leaf, spine)) in carried.iter_mut().zip(cells) {
+            carried[leaf * spines + spine] += u64::from(part.subflows);
+        }
+    }
+    let [up, down] = carried;
+    let cells = up.into_iter().zip(down).enumerate();
+    let levels = cells.filter_map(|(cell, (up, down))| {
+        level_of(plane.links(cell / spines, cell % spines), up.max(down))
+    });
+    levels.max().unwrap_or(Level {
+        subflows: 0,
+        capacity: 1,
+    })
+}
+
+/// The lowest level at which links hold so many sub-flows together; None: there is none.
+fn level_of(links: &[u64], carried: u64) -> Option<Level> {
+    let total = links.iter().map(|it| u128::from(*it)).sum::<u128>();
+    let mut level = Level {
+        subflows: carried,
+        capacity: u64::try_from(total).unwrap_or(u64::MAX),
+    };
+    links.first()?;
+    // Rounding costs a sub-flow of each link at most.
+    while links.iter().map(|it| level.holds(*it)).sum::<u64>() < carried {
+        let next = links.iter().map(|capacity| Level {
+            subflows: level.holds(*capacity).saturating_add(1),
+            capacity: *capacity,
+        });
+        level = next.min()?;
+    }
+    Some(level)
+}
 
 /// The parts at this level, of which only those move that have to; None: some find no free slot, or `past` is not of these flows.
 pub(super) fn repaired(
@@ -10,53 +58,78 @@ pub(super) fn repaired(
     level: Level,
     past: &[Part],
 ) -> Option<Vec<Part>> {
-    let mut free = Free::new(plane, flows, level);
-    let mut parts = Vec::with_capacity(past.len() + MOVED);
-    let mut displaced: Vec<(u32, u32)> = Vec::new();
-    let mut rest = past;
-    for (flow, known) in (0..).zip(&flows.all) {
-        let count = rest.iter().take_while(|part| part.flow == flow).count();
-        let (of_flow, others) = rest.split_at(count);
-        rest = others;
-        let size = known.subflows;
-        let mut left = size;
-        for part in of_flow {
-            if part.spine as usize >= free.spines || part.subflows > left {
-                return None;
-            }
-            // A part of a divided flow can stay by half.
-            let stays = match part.subflows == size {
-                true if free.take(flows, *part) => part.subflows,
-                true => 0,
-                false => {
-                    let one = Part {
-                        subflows: 1,
-                        ..*part
-                    };
-                    (0..part.subflows).filter(|_| free.take(flows, one)).count() as u32
-                }
-            };
-            if stays > 0 {
-                parts.push(Part {
-                    subflows: stays,
-                    ..*part
-                });
-            }
-            left -= stays;
-        }
-        if left > 0 {
-            displaced.push((flow, left));
-        }
-    }
-    if !rest.is_empty() {
-        return None;
-    }
+    let Stays {
+        parts,
+        waiting,
+        mut free,
+        ..
+    } = stays(plane, flows, level, past)?;
     let mut found = Vec::new();
-    for (flow, left) in displaced {
+    for (flow, left) in waiting {
         free.find(flows, flow, left, &mut found)?;
     }
     found.sort_unstable();
     Some(merged(parts, &found))
+}
+
+/// What stays of a placement at a level.
+pub(super) struct Stays {
+    /// By flow, then by spine.
+    pub(super) parts: Vec<Part>,
+    /// Sub-flows that have no slot.
+    pub(super) displaced: u64,
+    /// Flows that they are of, and how many each has.
+    waiting: Vec<(u32, u32)>,
+    free: Free,
+}
+
+/// The parts that fit at a level, those of whole flows before others; None: `past` is not of these flows.
+pub(super) fn stays(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Stays> {
+    let mut free = Free::new(plane, flows, level);
+    let is_whole = |part: &Part| {
+        let flow = flows.all.get(part.flow as usize);
+        flow.is_some_and(|flow| flow.subflows == part.subflows)
+    };
+    let whole = past
+        .iter()
+        .map(|part| is_whole(part) && free.take(flows, *part));
+    let whole: Vec<bool> = whole.collect();
+    let mut parts = Vec::with_capacity(past.len() + MOVED);
+    let mut waiting = Vec::new();
+    let mut displaced = 0;
+    let mut rest = past.iter().zip(whole).peekable();
+    for (flow, known) in (0..).zip(&flows.all) {
+        let mut left = known.subflows;
+        while let Some((part, stays)) = rest.next_if(|(part, _)| part.flow == flow) {
+            if part.spine as usize >= free.spines || part.subflows > left {
+                return None;
+            }
+            let one = Part {
+                subflows: 1,
+                ..*part
+            };
+            // A part of a divided flow can stay by half.
+            let subflows = match stays {
+                true => part.subflows,
+                false if is_whole(part) => 0,
+                false => (0..part.subflows).filter(|_| free.take(flows, one)).count() as u32,
+            };
+            if subflows > 0 {
+                parts.push(Part { subflows, ..*part });
+            }
+            left -= subflows;
+        }
+        if left > 0 {
+            waiting.push((flow, left));
+            displaced += u64::from(left);
+        }
+    }
+    rest.peek().is_none().then_some(Stays {
+        parts,
+        displaced,
+        waiting,
+        free,
+    })
 }
 
 /// Parts of two lists in one, in order; those of one flow on one spine are one.
@@ -87,7 +160,7 @@ fn merged(parts: Vec<Part>, found: &[Part]) -> Vec<Part> {
 }
 
 /// Free slots up and down, by leaf, then by spine.
-struct Free {
+pub(super) struct Free {
     spines: usize,
     slots: [Vec<u32>; 2],
 }
@@ -117,34 +190,42 @@ impl Free {
         fits
     }
 
-    /// Finds slots for so many sub-flows of a flow: on one spine, or else as they are met.
+    /// Finds slots for so many sub-flows of a flow, where most are free: on one spine, or else on as many as it takes.
     fn find(&mut self, flows: &Flows, flow: u32, left: u32, parts: &mut Vec<Part>) -> Option<()> {
-        let spines = u32::try_from(self.spines).ok()?;
-        let part = |spine: u32, subflows: u32| Part {
-            flow,
-            spine,
-            subflows,
-        };
-        let begin = flow % spines.max(1);
-        let around = || (begin..spines).chain(0..begin);
-        if let Some(spine) = around().find(|spine| self.take(flows, part(*spine, left))) {
-            parts.push(part(spine, left));
-            return Some(());
-        }
+        let Flow { from, to, .. } = flows.all[flow as usize];
         let mut left = left;
         while left > 0 {
-            let before = left;
-            for spine in around() {
-                if left > 0 && self.take(flows, part(spine, 1)) {
-                    parts.push(part(spine, 1));
-                    left -= 1;
-                }
-            }
-            if left == before {
+            let (spine, free) = self.widest(from, to, flow as usize)?;
+            let part = Part {
+                flow,
+                spine,
+                subflows: left.min(free),
+            };
+            if !self.take(flows, part) {
                 return None;
             }
+            parts.push(part);
+            left -= part.subflows;
         }
         Some(())
+    }
+
+    /// The spine with most slots that are free at both leaves, and how many; of equal ones the first from a place on.
+    fn widest(&self, from: u32, to: u32, place: usize) -> Option<(u32, u32)> {
+        let row = |side: usize, leaf: u32| {
+            self.slots[side]
+                .get(leaf as usize * self.spines..)?
+                .get(..self.spines)
+        };
+        let (up, down) = (row(0, from)?, row(1, to)?);
+        let begin = place % self.spines.max(1);
+        let around = (begin..self.spines).chain(0..begin);
+        let free = around.map(|spine| (spine as u32, up[spine].min(down[spine])));
+        let widest = free.reduce(|widest, next| match next.1 > widest.1 {
+            true => next,
+            false => widest,
+        });
+        widest.filter(|(_, free)| *free > 0)
     }
 }
 

@@ -209,6 +209,67 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A leader that takes over places again from the pins that are adopted.
+    #[test]
+    fn a_placement_that_is_its_own_past_is_given_back(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, dead in prop::collection::vec(0..40_usize, 0..6),
+        enough in 0..40_u64,
+    ) {
+        let (mut cells, flows, mut past) = (cells, flows(&pairs, size), Vec::new());
+        let enough = Level { subflows: enough, capacity: 4 * GBPS };
+        for (round, dead) in dead.into_iter().enumerate() {
+            // A link fails, or another one comes.
+            cells[dead] = if round % 3 < 2 { Vec::new() } else { vec![4] };
+            let problem = problem(5, &cells);
+            let plane = Plane::new(&problem);
+            let Ok(next) = place_within(&plane, &flows, &past, enough) else { break };
+            recount(&problem, &flows, &next.parts).unwrap();
+            let again = place_within(&plane, &flows, &next.parts, enough).unwrap();
+            let least = next.bound.level.max(enough);
+            // A first one is far above the bound once in thousands.
+            if !past.is_empty() || plane.above(least).is_none_or(|most| next.level <= most) {
+                prop_assert_eq!(&again.parts, &next.parts);
+            }
+            let lower = place_lower(&plane, &flows, &next.parts, enough).unwrap();
+            prop_assert!(lower.level <= next.level.max(enough));
+            recount(&problem, &flows, &lower.parts).unwrap();
+            past = next.parts;
+        }
+    }
+
+    #[test]
+    fn when_a_link_comes_back_nothing_moves_for_one_level(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, back in 0..40_usize,
+    ) {
+        let mut cells = cells;
+        cells[back].clear();
+        let flows = flows(&pairs, size);
+        if let Some(before) = placed(&problem(5, &cells), &flows, &[]) {
+            cells[back] = vec![4];
+            let after = placed(&problem(5, &cells), &flows, &before.parts).unwrap();
+            let plane = Plane::new(&problem(5, &cells));
+            prop_assert!(after.level <= before.level);
+            if before.level <= plane.above(after.bound.level).unwrap() || after.level == before.level {
+                prop_assert_eq!(after.parts, before.parts);
+            }
+        }
+    }
+
+    #[test]
+    fn what_stays_is_at_the_level_that_a_recount_finds(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32,
+    ) {
+        let (problem, flows) = (problem(5, &cells), flows(&pairs, size));
+        if let Some(placement) = placed(&problem, &flows, &[]) {
+            let plane = Plane::new(&problem);
+            let (subflows, capacity) = recount(&problem, &flows, &placement.parts).unwrap().worst;
+            let level = repair::level(&plane, &flows, &placement.parts);
+            prop_assert_eq!(level, Level { subflows, capacity });
+        }
+    }
+}
+
 #[test]
 fn leaves_without_a_way_to_each_other_are_named() {
     // Leaf 0 has spine 0 alone, leaf 1 has spine 1 alone, and leaf 2 has none.
