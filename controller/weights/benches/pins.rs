@@ -1,7 +1,7 @@
 //! How near pins come to the bound, how many there are, and what they cost, on one core.
 //!
-//! `cargo bench-pins`, or with `--cases N` for each row of failures; 1,000 are what the README has. A placement counts only if the
-//! recount agrees with it.
+//! `cargo bench-pins`, or with `--cases N` for each row of failures; 1,000 are what the README has. `--only churn` and `--only jobs` print
+//! one table. A placement counts only if the recount agrees with it.
 #![expect(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -18,6 +18,10 @@ use weft_weights::pin::{
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 use weft_weights::simulate::{Switches, by_switches, rates};
 
+#[path = "pins/churn.rs"]
+mod churn;
+#[path = "pins/jobs.rs"]
+mod jobs;
 #[path = "shared/random.rs"]
 mod random;
 
@@ -28,6 +32,15 @@ fn main() {
     let cases = arguments.iter().position(|it| it == "--cases");
     let cases = cases.and_then(|at| arguments.get(at + 1)?.parse().ok());
     let cases = cases.unwrap_or(20);
+    let only = arguments.iter().position(|it| it == "--only");
+    match only
+        .and_then(|at| arguments.get(at + 1))
+        .map(String::as_str)
+    {
+        Some("churn") => return churn(),
+        Some("jobs") => return jobs(cases.min(20)),
+        Some(_) | None => {}
+    }
     println!("healthy                             max load / bound   slowest NIC   pins a leaf");
     for (leaves, spines) in [(128, 64), (256, 64), (256, 128), (512, 256)] {
         for pattern in [Pattern::Permutation, Pattern::Rings] {
@@ -67,6 +80,23 @@ fn main() {
     timed("16,384 NICs", 256, 64, 1);
     timed("131,072 NICs", 512, 256, 1);
     timed("131,072 NICs, 8 sub-flows each", 512, 256, 8);
+    churn();
+    jobs(cases.min(20));
+}
+
+fn churn() {
+    println!("\n1,000 link events at full load, 16 sub-flows, each plan from the one before");
+    churn::trace(128, 64, 1_000);
+    churn::trace(512, 256, 100);
+}
+
+fn jobs(cases: u64) {
+    println!(
+        "\n20 jobs anywhere on 128 x 64, {cases} cases       interference: if allowed, all   Jain, least   slowest job"
+    );
+    for (eighths, dead_per_mille) in [(8, 0), (6, 10), (6, 50), (8, 10)] {
+        jobs::beside(cases, eighths, dead_per_mille);
+    }
 }
 
 /// Who sends to whom; each NIC sends to one, and takes from one.

@@ -1,0 +1,193 @@
+//! Twenty jobs side by side: how much slower each is than alone, pinned and hashed.
+//!
+//! It refuses to know ranks and collectives: a job is who sends to whom, and how much.
+
+use weft_weights::pin::{Flow, Flows, Level, Part, Plane, place_within, recount};
+use weft_weights::simulate::{Switches, by_switches, rates};
+
+use super::random::Random;
+use super::{Fabric, QUARTER_BPS, Speeds};
+
+/// Flows of one job.
+type Job = Vec<Flow>;
+
+/// Jobs of random sizes on so many NICs anywhere: rings, permutations, and pods of 9 or 17 that send all to all. Each NIC sends at its
+/// rate.
+fn jobs(fabric: &Fabric, nics: usize, random: &mut Random) -> Vec<Job> {
+    let mut free: Vec<u32> = (0..fabric.leaves * fabric.spines).collect();
+    for at in (1..free.len()).rev() {
+        free.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    free.truncate(nics);
+    let mut jobs = Vec::new();
+    for number in 0..JOBS {
+        let most = 2 * nics as u64 / JOBS - 32;
+        let size = match number + 1 {
+            JOBS => free.len(),
+            _ => (32 + random.below(most) as usize).min(free.len()),
+        };
+        let members = free.split_off(free.len() - size);
+        jobs.push(match number % 3 {
+            0 => ring(fabric, &members),
+            1 => permutation(fabric, &members, random),
+            _ => pods(fabric, &members, [9, 17][random.below(2) as usize]),
+        });
+    }
+    jobs
+}
+
+fn flow(fabric: &Fabric, from: u32, to: u32, subflows: u32) -> Option<Flow> {
+    let (from, to) = (from / fabric.spines, to / fabric.spines);
+    // What stays below one leaf goes over no link.
+    (from != to).then_some(Flow { from, to, subflows })
+}
+
+fn ring(fabric: &Fabric, members: &[u32]) -> Job {
+    let next = members.iter().skip(1).chain(members.first());
+    let pairs = members.iter().zip(next);
+    pairs
+        .filter_map(|(from, to)| flow(fabric, *from, *to, SUBFLOWS))
+        .collect()
+}
+
+fn permutation(fabric: &Fabric, members: &[u32], random: &mut Random) -> Job {
+    let mut takes = members.to_vec();
+    for at in (1..takes.len()).rev() {
+        takes.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    let pairs = members.iter().zip(&takes);
+    pairs
+        .filter_map(|(from, to)| flow(fabric, *from, *to, SUBFLOWS))
+        .collect()
+}
+
+fn pods(fabric: &Fabric, members: &[u32], size: usize) -> Job {
+    let each = SUBFLOWS / (size as u32 - 1);
+    let pods = members.chunks_exact(size);
+    let pairs = pods.flat_map(|pod| {
+        pod.iter()
+            .flat_map(move |from| pod.iter().map(move |to| (from, to)))
+    });
+    pairs
+        .filter_map(|(from, to)| flow(fabric, *from, *to, each))
+        .collect()
+}
+
+/// Of one way to place flows, over all cases.
+struct Seen {
+    /// The most that a job took beside others, as a multiple of what it takes alone.
+    interference: f64,
+    /// The same, of the cases in which no link has to carry more than its capacity.
+    allowed: f64,
+    /// The least of Jain's index of the speeds of jobs.
+    jain: f64,
+    /// The slowest job, as a share of the rate of its NICs.
+    slowest: f64,
+}
+
+impl Seen {
+    fn count(&mut self, allows: bool, beside: &[f64], alone: &[f64]) {
+        let slower = beside
+            .iter()
+            .zip(alone)
+            .map(|(beside, alone)| alone / beside);
+        let interference = slower.fold(1.0, f64::max);
+        self.interference = self.interference.max(interference);
+        if allows {
+            self.allowed = self.allowed.max(interference);
+        }
+        let (sum, squares) = beside.iter().fold((0.0, 0.0), |(sum, squares), it| {
+            (sum + it, squares + it * it)
+        });
+        self.jain = self.jain.min(sum * sum / (beside.len() as f64 * squares));
+        self.slowest = beside.iter().copied().fold(self.slowest, f64::min);
+    }
+}
+
+/// The speed of the slowest flow of each job, as a share of what it wants.
+fn speeds(plane: &Plane, jobs: &[Job], flows: &Flows, parts: &[Part]) -> Vec<f64> {
+    let subflow_bps = 4.0 * QUARTER_BPS as f64 / f64::from(SUBFLOWS);
+    let rates = rates(plane, flows, parts, subflow_bps);
+    let mut rates = rates.iter().zip(flows.all());
+    let speed = |job: &Job| {
+        let of_job = rates.by_ref().take(job.len());
+        let speeds = of_job.map(|(rate, flow)| rate / (f64::from(flow.subflows) * subflow_bps));
+        speeds.fold(1.0, f64::min)
+    };
+    jobs.iter().map(speed).collect()
+}
+
+/// Prints what jobs on such a share of all NICs come to.
+pub(super) fn beside(cases: u64, eighths: u32, dead_per_mille: u64) {
+    let none = || Seen {
+        interference: 1.0,
+        allowed: 1.0,
+        jain: 1.0,
+        slowest: 1.0,
+    };
+    let (mut pinned, mut hashed, mut allowed) = (none(), none(), 0);
+    for case in 0..cases {
+        let mut random = Random((case + 1).wrapping_mul(0xC2B2_AE3D_27D4_EB4F));
+        let fabric = Fabric::new(128, 64, dead_per_mille, Speeds::Equal, &mut random);
+        let nics = fabric.leaves * fabric.spines / 8 * eighths;
+        let jobs = jobs(&fabric, nics as usize, &mut random);
+        let problem = fabric.problem();
+        let plane = Plane::new(&problem);
+        let full = Level {
+            subflows: SUBFLOWS.into(),
+            capacity: 4 * QUARTER_BPS,
+        };
+        let pin = |flows: &Flows| {
+            let placement = place_within(&plane, flows, &[], full).unwrap();
+            recount(&problem, flows, &placement.parts).unwrap();
+            placement
+        };
+        let all = Flows::new(jobs.concat());
+        let placement = pin(&all);
+        let allows = placement.bound.level <= full;
+        allowed += u64::from(allows);
+        let hash = |flows: &Flows, seed| {
+            let mut random = Random(seed);
+            by_switches(&plane, flows, Switches::Hash, |below| random.below(below))
+        };
+        let (mut alone, mut alone_hashed) = (Vec::new(), Vec::new());
+        for job in &jobs {
+            let flows = Flows::new(job.clone());
+            let one = std::slice::from_ref(job);
+            alone.extend(speeds(&plane, one, &flows, &pin(&flows).parts));
+            alone_hashed.extend(speeds(&plane, one, &flows, &hash(&flows, case + 1)));
+        }
+        pinned.count(
+            allows,
+            &speeds(&plane, &jobs, &all, &placement.parts),
+            &alone,
+        );
+        hashed.count(
+            allows,
+            &speeds(&plane, &jobs, &all, &hash(&all, case + 1)),
+            &alone_hashed,
+        );
+    }
+    let row = |what: &str, seen: &Seen| {
+        let of_allowed = match allowed {
+            0 => "none".to_owned(),
+            _ => format!("{:.4}", seen.allowed),
+        };
+        println!(
+            "{what:<52} {of_allowed:>13} {:>6.4}   {:>11.4}   {:>11.3}",
+            seen.interference, seen.jain, seen.slowest
+        );
+    };
+    let what = format!(
+        "{eighths}/8 of NICs, {:.1} % dead, capacity allows {allowed} of {cases}",
+        dead_per_mille as f64 / 10.0
+    );
+    row(&what, &pinned);
+    row(
+        "    hashed, a QP for each of 16 sub-flows of a NIC",
+        &hashed,
+    );
+}
+
+const JOBS: u64 = 20;
+const SUBFLOWS: u32 = 16;
