@@ -8,10 +8,12 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
+mod beside;
 mod bound;
 mod colouring;
 mod plane;
 mod pods;
+mod priority;
 mod recount;
 mod repair;
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod tests;
 pub use self::bound::{Bound, Tight};
 pub use self::plane::{Level, Plane};
 pub use self::pods::{PodPart, PodPlacement, Pods, ShapeError, place_in_pods, recount_in_pods};
+pub use self::priority::{Class, Ranked, place_by_priority};
 pub use self::recount::{Fault, Recount, recount};
 
 use self::bound::Demands;

@@ -33,7 +33,10 @@ pub enum Tight {
 pub(super) fn bound(plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
     let demands = &flows.demands;
     let mut bound = demands.fluid(plane)?;
-    let unmet = |level| demands.unmet(plane, &plane.slots(level, flows.most()));
+    let unmet = |level| {
+        let slots = plane.slots(level, flows.most());
+        demands.unmet(plane, [&slots, &slots])
+    };
     // Rounding costs some steps of some links.
     for tried in 0.. {
         let Some(tight) = unmet(bound.level) else {
@@ -173,33 +176,39 @@ impl Demands {
         Ok(bound)
     }
 
-    /// Something that these slots do not suffice for.
-    fn unmet(&self, plane: &Plane, slots: &[u32]) -> Option<Tight> {
+    /// Something that these slots up and down do not suffice for.
+    pub(super) fn unmet(&self, plane: &Plane, [up, down]: [&[u32]; 2]) -> Option<Tight> {
         let spines = plane.spines().len();
-        let row = |leaf: usize| &slots[leaf * spines..][..spines];
+        let row = |leaf: usize| leaf * spines..(leaf + 1) * spines;
         let sum = |row: &[u32]| row.iter().map(|it| u64::from(*it)).sum::<u64>();
-        let totals: Vec<u64> = (0..self.sends.len()).map(|leaf| sum(row(leaf))).collect();
-        for (leaf, total) in totals.iter().enumerate() {
-            if *total < self.sends[leaf] {
+        let leaves = 0..self.sends.len();
+        let totals = [up, down].map(|slots| {
+            let total = |leaf: usize| sum(&slots[row(leaf)]);
+            leaves.clone().map(total).collect::<Vec<_>>()
+        });
+        for leaf in leaves.clone() {
+            if totals[0][leaf] < self.sends[leaf] {
                 return Some(Tight::Sends(leaf));
             }
-            if *total < self.takes[leaf] {
+            if totals[1][leaf] < self.takes[leaf] {
                 return Some(Tight::Takes(leaf));
             }
         }
         // What a leaf lacks of the most that any leaf has at each spine: two leaves share at least the rest.
         let mut most = vec![0; spines];
-        for leaf in 0..totals.len() {
-            let widest = most.iter_mut().zip(row(leaf));
-            widest.for_each(|(most, slots)| *most = *slots.max(most));
+        for slots in [up, down] {
+            for leaf in leaves.clone() {
+                let widest = most.iter_mut().zip(&slots[row(leaf)]);
+                widest.for_each(|(most, slots)| *most = *slots.max(most));
+            }
         }
         let most = sum(&most);
         for ((from, to), subflows) in &self.pairs {
             let (from, to) = (*from as usize, *to as usize);
-            if totals[from] + totals[to] >= subflows + most {
+            if totals[0][from] + totals[1][to] >= subflows + most {
                 continue;
             }
-            let shared = row(from).iter().zip(row(to));
+            let shared = up[row(from)].iter().zip(&down[row(to)]);
             let shared: u64 = shared.map(|(up, down)| u64::from(*up.min(down))).sum();
             if shared < *subflows {
                 return Some(Tight::Pair(from, to));

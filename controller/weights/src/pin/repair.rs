@@ -33,7 +33,7 @@ pub(super) fn level(plane: &Plane, flows: &Flows, past: &[Part]) -> Level {
 }
 
 /// The lowest level at which links hold so many sub-flows together; None: there is none.
-fn level_of(links: &[u64], carried: u64) -> Option<Level> {
+pub(super) fn level_of(links: &[u64], carried: u64) -> Option<Level> {
     let total = links.iter().map(|it| u128::from(*it)).sum::<u128>();
     let mut level = Level {
         subflows: carried,
@@ -58,18 +58,25 @@ pub(super) fn repaired(
     level: Level,
     past: &[Part],
 ) -> Option<Vec<Part>> {
-    let Stays {
-        parts,
-        waiting,
-        mut free,
-        ..
-    } = stays(plane, flows, level, past)?;
-    let mut found = Vec::new();
-    for (flow, left) in waiting {
-        free.find(flows, flow, left, &mut found)?;
+    stays(plane, flows, level, past)?.filled(flows)
+}
+
+impl Stays {
+    /// These parts, and slots for what has none; None: there are too few.
+    pub(super) fn filled(self, flows: &Flows) -> Option<Vec<Part>> {
+        let Self {
+            parts,
+            waiting,
+            mut free,
+            ..
+        } = self;
+        let mut found = Vec::new();
+        for (flow, left) in waiting {
+            free.find(flows, flow, left, &mut found)?;
+        }
+        found.sort_unstable();
+        Some(merged(parts, &found))
     }
-    found.sort_unstable();
-    Some(merged(parts, &found))
 }
 
 /// What stays of a placement at a level.
@@ -85,7 +92,18 @@ pub(super) struct Stays {
 
 /// The parts that fit at a level, those of whole flows before others; None: `past` is not of these flows.
 pub(super) fn stays(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Stays> {
-    let mut free = Free::new(plane, flows, level);
+    let slots = plane.slots(level, flows.most());
+    stays_in(plane.spines().len(), [slots.clone(), slots], flows, past)
+}
+
+/// As [`stays`], in slots up and down.
+pub(super) fn stays_in(
+    spines: usize,
+    slots: [Vec<u32>; 2],
+    flows: &Flows,
+    past: &[Part],
+) -> Option<Stays> {
+    let mut free = Free { spines, slots };
     let is_whole = |part: &Part| {
         let flow = flows.all.get(part.flow as usize);
         flow.is_some_and(|flow| flow.subflows == part.subflows)
@@ -166,14 +184,6 @@ pub(super) struct Free {
 }
 
 impl Free {
-    fn new(plane: &Plane, flows: &Flows, level: Level) -> Self {
-        let slots = plane.slots(level, flows.most());
-        Self {
-            spines: plane.spines().len(),
-            slots: [slots.clone(), slots],
-        }
-    }
-
     fn take(&mut self, flows: &Flows, part: Part) -> bool {
         let flow = flows.all[part.flow as usize];
         let [up, down] = &mut self.slots;

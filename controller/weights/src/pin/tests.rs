@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::problem::{Link, LinkId, Problem, Switch, SwitchId};
 
-const GBPS: u64 = 1_000_000_000;
+pub(super) const GBPS: u64 = 1_000_000_000;
 
 /// Capacities of the links between each leaf and each spine; an empty list: none is alive.
-type Cells = Vec<Vec<u64>>;
+pub(super) type Cells = Vec<Vec<u64>>;
 
-fn problem(spines: u32, cells: &Cells) -> Problem {
+pub(super) fn problem(spines: u32, cells: &Cells) -> Problem {
     let leaves = cells.len() as u32 / spines;
     let switch = |id, tier| Switch {
         id: SwitchId(id),
@@ -40,7 +40,7 @@ fn problem(spines: u32, cells: &Cells) -> Problem {
     Problem::new(switches.collect(), links).unwrap()
 }
 
-fn flows(pairs: &[(u32, u32)], size: u32) -> Flows {
+pub(super) fn flows(pairs: &[(u32, u32)], size: u32) -> Flows {
     let flow = |(from, to): &(u32, u32)| Flow {
         from: *from,
         to: *to,
@@ -50,12 +50,12 @@ fn flows(pairs: &[(u32, u32)], size: u32) -> Flows {
 }
 
 /// Flows between different leaves of so many.
-fn pairs(leaves: u32, most: usize) -> impl Strategy<Value = Vec<(u32, u32)>> {
+pub(super) fn pairs(leaves: u32, most: usize) -> impl Strategy<Value = Vec<(u32, u32)>> {
     let pair = (0..leaves, 1..leaves).prop_map(move |(from, by)| (from, (from + by) % leaves));
     prop::collection::vec(pair, 0..most)
 }
 
-fn cells(count: usize) -> impl Strategy<Value = Cells> {
+pub(super) fn cells(count: usize) -> impl Strategy<Value = Cells> {
     let bundle = prop_oneof![
         6 => Just(vec![4]),
         2 => Just(Vec::new()),

@@ -1,0 +1,185 @@
+//! Laws of placements by priority, on random small planes, by a count of their own and the simulator.
+
+use proptest::prelude::*;
+
+use super::super::recount;
+use super::super::tests::{GBPS, cells, flows, pairs, problem};
+use super::*;
+use crate::simulate::rates;
+
+fn full(subflows: u64) -> Level {
+    Level {
+        subflows,
+        capacity: 4 * GBPS,
+    }
+}
+
+/// Where links that carry a flow of a class carry more than its level.
+fn over(
+    plane: &Plane,
+    flows: &Flows,
+    priorities: &[u32],
+    ranked: &Ranked,
+) -> Option<(usize, usize)> {
+    let spines = plane.spines().len();
+    ranked.classes.iter().enumerate().find_map(|(class, it)| {
+        let cells = 0..plane.leaves().len() * spines;
+        cells
+            .clone()
+            .chain(cells)
+            .enumerate()
+            .find_map(|(place, cell)| {
+                let ends = |part: &&Part| {
+                    let flow = flows.all()[part.flow as usize];
+                    let leaf = if place == cell { flow.from } else { flow.to };
+                    leaf as usize * spines + part.spine as usize == cell
+                };
+                let there: Vec<&Part> = ranked.placement.parts.iter().filter(ends).collect();
+                let carried: u64 = there.iter().map(|part| u64::from(part.subflows)).sum();
+                let links = plane.links(cell / spines, cell % spines).iter();
+                let holds: u64 = links.map(|capacity| it.level.holds(*capacity)).sum();
+                let mut of_class = there
+                    .iter()
+                    .filter(|part| priorities[part.flow as usize] == it.priority);
+                (carried > holds && of_class.next().is_some()).then_some((class, cell))
+            })
+    })
+}
+
+/// Share of what they want that the slowest flows of each class get if links are divided fairly.
+fn slowest(
+    plane: &Plane,
+    flows: &Flows,
+    priorities: &[u32],
+    ranked: &Ranked,
+    enough: Level,
+) -> Vec<f64> {
+    let subflow_bps = enough.capacity as f64 / enough.subflows as f64;
+    let rates = rates(plane, flows, &ranked.placement.parts, subflow_bps);
+    let of_class = |class: &Class| {
+        let flows = rates.iter().zip(flows.all()).zip(priorities);
+        let own = flows.filter(|(_, priority)| **priority == class.priority);
+        let shares = own.map(|((rate, flow), _)| rate / (f64::from(flow.subflows) * subflow_bps));
+        shares.fold(1.0, f64::min)
+    };
+    ranked.classes.iter().map(of_class).collect()
+}
+
+proptest! {
+    #[test]
+    fn links_of_a_class_carry_no_more_than_its_level_and_its_flows_are_no_slower(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, seed in any::<u64>(), enough in 1..40_u64,
+    ) {
+        let problem = problem(5, &cells);
+        let plane = Plane::new(&problem);
+        let flows = flows(&pairs, size);
+        let priorities: Vec<u32> = (0..pairs.len()).map(|flow| (seed >> (flow % 64) & 3) as u32).collect();
+        let enough = full(enough);
+        if let Ok(ranked) = place_by_priority(&plane, &flows, &priorities, &[], enough) {
+            recount(&problem, &flows, &ranked.placement.parts).unwrap();
+            prop_assert_eq!(over(&plane, &flows, &priorities, &ranked), None);
+            let slowest = slowest(&plane, &flows, &priorities, &ranked, enough);
+            for (class, slowest) in ranked.classes.iter().zip(slowest) {
+                let level = |level: Level| level.subflows as f64 / level.capacity as f64;
+                let promised = level(enough) / level(class.level);
+                // Sub-flows of one link of a bundle are counted for all of it.
+                prop_assert!(slowest >= promised.min(1.0) * (1.0 - 1e-9), "{class:?} {slowest} {promised}");
+                prop_assert!(class.level >= class.before);
+            }
+        } else {
+            prop_assert!(place_within(&plane, &flows, &[], enough).is_err());
+        }
+    }
+
+    /// The highest class is as low as it is without any other, unless one of those has nowhere else to go.
+    #[test]
+    fn the_highest_priority_is_no_higher_than_alone(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, high in 0..60_usize,
+    ) {
+        let plane = Plane::new(&problem(5, &cells));
+        let all = flows(&pairs, size);
+        let high = high.min(pairs.len());
+        let alone = flows(&pairs[..high], size);
+        let priorities: Vec<u32> = (0..pairs.len()).map(|flow| u32::from(flow < high)).collect();
+        let enough = full(size.into());
+        if let Ok(ranked) = place_by_priority(&plane, &all, &priorities, &[], enough)
+            && high > 0
+        {
+            let alone = place_within(&plane, &alone, &[], enough).unwrap();
+            prop_assert!(ranked.classes[0].before <= alone.level.max(enough));
+        }
+    }
+
+    #[test]
+    fn with_one_priority_it_is_as_without(
+        cells in cells(40), pairs in pairs(8, 40), size in 1..17_u32, priority in any::<u32>(),
+    ) {
+        let plane = Plane::new(&problem(5, &cells));
+        let flows = flows(&pairs, size);
+        let enough = full(size.into());
+        let within = place_within(&plane, &flows, &[], enough);
+        let ranked = place_by_priority(&plane, &flows, &vec![priority; pairs.len()], &[], enough);
+        if !pairs.is_empty() {
+            prop_assert_eq!(ranked.map(|ranked| ranked.placement), within);
+        }
+    }
+
+    /// What is planned stays.
+    #[test]
+    fn a_placement_that_fits_is_given_back(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, seed in any::<u64>(), enough in 1..40_u64,
+    ) {
+        let plane = Plane::new(&problem(5, &cells));
+        let flows = flows(&pairs, size);
+        let priorities: Vec<u32> = (0..pairs.len()).map(|flow| (seed >> (flow % 64) & 1) as u32).collect();
+        let enough = full(enough);
+        if let Ok(ranked) = place_by_priority(&plane, &flows, &priorities, &[], enough) {
+            let again = place_by_priority(&plane, &flows, &priorities, &ranked.placement.parts, enough).unwrap();
+            prop_assert_eq!(again.placement.parts, ranked.placement.parts);
+        }
+    }
+}
+
+/// So many flows of 16 sub-flows from one leaf to another, over so many spines; their levels, and those before.
+fn levels(spines: u32, priorities: &[u32]) -> Vec<(u64, u64)> {
+    let plane = Plane::new(&problem(spines, &vec![vec![4]; 2 * spines as usize]));
+    let flows = flows(&vec![(0, 1); priorities.len()], 16);
+    let ranked = place_by_priority(&plane, &flows, priorities, &[], full(16)).unwrap();
+    let holds = |level: Level| level.holds(4 * GBPS);
+    let classes = ranked.classes.iter();
+    classes
+        .map(|class| (holds(class.level), holds(class.before)))
+        .collect()
+}
+
+#[test]
+fn a_lower_priority_takes_what_is_left_and_not_more() {
+    // With one priority each link of three would carry 22.
+    assert_eq!(levels(3, &[1, 1, 0, 0]), [(16, 16), (32, 32)]);
+    assert_eq!(levels(4, &[0, 1, 0, 1]), [(16, 16), (16, 16)]);
+}
+
+#[test]
+fn without_room_the_lowest_of_those_above_gives_way() {
+    assert_eq!(levels(2, &[1, 1, 0]), [(24, 16), (24, 24)]);
+    assert_eq!(levels(2, &[2, 1, 0]), [(16, 16), (32, 16), (32, 32)]);
+}
+
+#[test]
+fn a_flow_without_a_priority_and_no_flow_at_all_are_refused_and_placed() {
+    let plane = Plane::new(&problem(2, &vec![vec![4]; 4]));
+    let refused = place_by_priority(&plane, &flows(&[(0, 1)], 4), &[], &[], full(4));
+    assert_eq!(refused, Err(Infeasible::NoFlow { flow: 0 }));
+    let nothing = place_by_priority(&plane, &flows(&[], 4), &[], &[], full(4)).unwrap();
+    assert!(nothing.classes.is_empty() && nothing.placement.parts.is_empty());
+}
+
+#[test]
+fn very_many_priorities_share_the_last_class() {
+    let priorities: Vec<u32> = (0..100).collect();
+    let plane = Plane::new(&problem(8, &vec![vec![4]; 16]));
+    let flows = flows(&[(0, 1); 100], 1);
+    let ranked = place_by_priority(&plane, &flows, &priorities, &[], full(16)).unwrap();
+    assert_eq!(ranked.classes.len(), CLASSES_MAX);
+    assert_eq!(ranked.placement.parts.len(), 100);
+}
