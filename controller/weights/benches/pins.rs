@@ -97,6 +97,12 @@ fn jobs(cases: u64) {
     for (eighths, dead_per_mille) in [(8, 0), (6, 10), (6, 50), (8, 10)] {
         jobs::beside(cases, eighths, dead_per_mille);
     }
+    println!(
+        "\nphases apart, 128 x 64, all NICs           max load   bound at least   together   time"
+    );
+    for (count, dead_per_mille) in [(1, 0), (1, 10), (20, 0), (20, 10)] {
+        jobs::phases(count, dead_per_mille);
+    }
 }
 
 /// Who sends to whom; each NIC sends to one, and takes from one.

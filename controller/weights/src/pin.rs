@@ -11,6 +11,7 @@ use std::fmt;
 mod beside;
 mod bound;
 mod colouring;
+mod phase;
 mod plane;
 mod pods;
 mod priority;
@@ -20,10 +21,11 @@ mod repair;
 mod tests;
 
 pub use self::bound::{Bound, Tight};
+pub use self::phase::{Phase, place_in_phases};
 pub use self::plane::{Level, Plane};
 pub use self::pods::{PodPart, PodPlacement, Pods, ShapeError, place_in_pods, recount_in_pods};
 pub use self::priority::{Class, Ranked, place_by_priority};
-pub use self::recount::{Fault, Recount, recount};
+pub use self::recount::{Fault, Recount, recount, recount_in_phases};
 
 use self::bound::Demands;
 use self::colouring::Colouring;

@@ -2,11 +2,16 @@
 //!
 //! It refuses to know ranks and collectives: a job is who sends to whom, and how much.
 
-use weft_weights::pin::{Flow, Flows, Level, Part, Plane, place_within, recount};
+use std::time::Instant;
+
+use weft_weights::pin::{
+    Flow, Flows, Level, Part, Phase, Plane, place_in_phases, place_within, recount,
+    recount_in_phases,
+};
 use weft_weights::simulate::{Switches, by_switches, rates};
 
 use super::random::Random;
-use super::{Fabric, QUARTER_BPS, Speeds};
+use super::{Fabric, QUARTER_BPS, Speeds, ms};
 
 /// Flows of one job.
 type Job = Vec<Flow>;
@@ -186,6 +191,52 @@ pub(super) fn beside(cases: u64, eighths: u32, dead_per_mille: u64) {
     row(
         "    hashed, a QP for each of 16 sub-flows of a NIC",
         &hashed,
+    );
+}
+
+/// Prints what so many jobs come to of which each has three phases on all of its NICs: a ring, a permutation, pods all to all.
+pub(super) fn phases(jobs: usize, dead_per_mille: u64) {
+    let mut random = Random(5);
+    let fabric = Fabric::new(128, 64, dead_per_mille, Speeds::Equal, &mut random);
+    let mut nics: Vec<u32> = (0..fabric.leaves * fabric.spines).collect();
+    for at in (1..nics.len()).rev() {
+        nics.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    let (mut all, mut of_flow) = (Vec::new(), Vec::new());
+    for (job, members) in (0..).zip(nics.chunks(nics.len().div_ceil(jobs))) {
+        let phases = [
+            ring(&fabric, members),
+            permutation(&fabric, members, &mut random),
+            pods(&fabric, members, 17),
+        ];
+        for (phase, flows) in (0..).zip(phases) {
+            of_flow.extend(vec![Some(Phase { job, phase }); flows.len()]);
+            all.extend(flows);
+        }
+    }
+    let (problem, flows) = (fabric.problem(), Flows::new(all));
+    let plane = Plane::new(&problem);
+    let full = Level {
+        subflows: SUBFLOWS.into(),
+        capacity: 4 * QUARTER_BPS,
+    };
+    let begun = Instant::now();
+    let apart = place_in_phases(&plane, &flows, &of_flow, &[], full).unwrap();
+    let took = begun.elapsed();
+    let counted = recount_in_phases(&problem, &flows, &of_flow, &apart.parts).unwrap();
+    let together = place_within(&plane, &flows, &[], full).unwrap();
+    let together = recount(&problem, &flows, &together.parts).unwrap();
+    let nic_bps = 4.0 * QUARTER_BPS as f64 / f64::from(SUBFLOWS);
+    let bound = apart.bound.level;
+    let bound = bound.subflows as f64 * nic_bps / bound.capacity as f64;
+    println!(
+        "{jobs:>2} jobs of {:>5} NICs, {:.1} % dead {:>15.4} {:>10.4} {:>12.4} {:>12.1} ms",
+        nics.len() / jobs,
+        dead_per_mille as f64 / 10.0,
+        counted.load(nic_bps),
+        bound,
+        together.load(nic_bps),
+        ms(took)
     );
 }
 

@@ -88,7 +88,7 @@ pub fn place_by_priority(
 }
 
 /// Whether every sub-flow has a link.
-fn is_whole(plane: &Plane, flows: &Flows, past: &[Part]) -> bool {
+pub(super) fn is_whole(plane: &Plane, flows: &Flows, past: &[Part]) -> bool {
     let stays = repair::stays(plane, flows, ANY, past);
     stays.is_some_and(|stays| stays.displaced == 0)
 }

@@ -3,10 +3,10 @@
 //! The count shares nothing with the placement but flows and parts: live links are found anew, by the numbers of their switches,
 //! and loads are summed in whole sub-flows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use super::{Flows, Part};
+use super::{Flows, Part, Phase};
 use crate::problem::{Problem, SwitchId};
 
 /// What a recount finds.
@@ -60,6 +60,34 @@ impl std::error::Error for Fault {}
 /// # Errors
 /// The first fault, in the order of the parts.
 pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recount, Fault> {
+    counted(problem, flows, parts, |_| None)
+}
+
+/// Counts like [`recount`] what every link carries at most, where phases of one job never run together.
+///
+/// # Errors
+/// The first fault, in the order of the parts; [`Fault::Unknown`] for a flow without an entry in `phases`.
+pub fn recount_in_phases(
+    problem: &Problem,
+    flows: &Flows,
+    phases: &[Option<Phase>],
+    parts: &[Part],
+) -> Result<Recount, Fault> {
+    let unknown = parts.iter().find(|part| part.flow as usize >= phases.len());
+    match unknown {
+        Some(part) => Err(Fault::Unknown(part.flow)),
+        None => counted(problem, flows, parts, |flow| phases[flow as usize]),
+    }
+}
+
+fn counted(
+    problem: &Problem,
+    flows: &Flows,
+    parts: &[Part],
+    phase: impl Fn(u32) -> Option<Phase>,
+) -> Result<Recount, Fault> {
+    // Sub-flows of each phase of a job over a cell, in a direction.
+    let mut apart: BTreeMap<(usize, usize, u32), BTreeMap<u32, u64>> = BTreeMap::new();
     let tier = |wanted: u8| {
         let switches = problem.switches().filter(move |(_, tier)| *tier == wanted);
         switches.map(|(switch, _)| switch).collect::<Vec<_>>()
@@ -82,7 +110,13 @@ pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recou
             if bundle.count == 0 {
                 return Err(Fault::NoWay(part.flow));
             }
-            bundle.carried[direction] += u64::from(part.subflows);
+            *match phase(part.flow) {
+                Some(Phase { job, phase }) => {
+                    let of_job = apart.entry((cell, direction, job)).or_default();
+                    of_job.entry(phase).or_default()
+                }
+                None => &mut bundle.carried[direction],
+            } += u64::from(part.subflows);
         }
         of_leaf[flow.from as usize] += 1;
     }
@@ -90,6 +124,9 @@ pub fn recount(problem: &Problem, flows: &Flows, parts: &[Part]) -> Result<Recou
     let wrong = counts.position(|(count, flow)| *count != u64::from(flow.subflows));
     if let Some(flow) = wrong {
         return Err(Fault::Subflows(flow as u32));
+    }
+    for ((cell, direction, _), of_phase) in apart {
+        bundles.all[cell].carried[direction] += of_phase.values().max().unwrap_or(&0);
     }
     let (worst, cells) = bundles.worst();
     let spines = spines.len().max(1);
