@@ -105,6 +105,7 @@ fn route(prefix: IpNet, entry: Prefix) -> aft_entry::Entry {
                 entry_metadata,
                 next_hop_group,
                 next_hop_group_network_instance,
+                ..Default::default()
             }),
         }),
         IpNet::V6(_) => aft_entry::Entry::Ipv6(afts::Ipv6EntryKey {
@@ -113,6 +114,7 @@ fn route(prefix: IpNet, entry: Prefix) -> aft_entry::Entry {
                 entry_metadata,
                 next_hop_group,
                 next_hop_group_network_instance,
+                ..Default::default()
             }),
         }),
     }

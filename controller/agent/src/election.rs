@@ -200,11 +200,12 @@ impl Election {
     }
 
     /// A client states its id; returns the highest. Equal to the highest makes the newer statement
-    /// primary, so that a client can reconnect without an election.
+    /// primary, so that a client can reconnect without an election. Lower than this stream's last one
+    /// changes nothing: operations still have to carry that one.
     ///
     /// # Errors
     ///
-    /// What ends the stream: zero, lower than before, or no single-primary session.
+    /// What ends the stream: zero, or no single-primary session.
     pub fn elect(
         &mut self,
         client: Client,
@@ -221,10 +222,9 @@ impl Election {
             let text = "an election id without session parameters, which default to ALL_PRIMARY";
             return Err(Refusal::failed(Reason::ElectionIdInAllPrimary, text));
         }
-        if session.election.is_some_and(|before| id < before) {
-            return Err(Refusal::invalid(
-                "the election id is lower than the last one of this stream",
-            ));
+        // §4.1.2: an id only grows within a stream. A lower one is passed over, as the compliance suite asks.
+        if let Some(before) = session.election.filter(|before| id < *before) {
+            return Ok(self.highest.unwrap_or(before));
         }
         session.election = Some(id);
         if self.highest.is_none_or(|highest| id >= highest) {

@@ -169,9 +169,9 @@ impl Change {
 pub fn read(operation: AftOperation, main: &str) -> Result<Change, String> {
     let verb = operation.op();
     let instance = operation.network_instance;
-    let entry = operation.entry.ok_or(
-        "the entry is missing, or of a table other than next hops, groups, IPv4, IPv6 and policy forwarding",
-    )?;
+    let entry = operation
+        .entry
+        .ok_or("the entry is missing, or is a MAC entry; that is not supported")?;
     let policy = matches!(entry, aft_operation::Entry::PolicyForwardingEntry(_));
     if !policy && instance != main {
         return Err(no_instance(&instance));
@@ -194,6 +194,7 @@ fn read_key(entry: &aft_operation::Entry, instance: &str) -> Result<Key, String>
         aft_operation::Entry::NextHopGroup(key) => Ok(Key::Group(nonzero(key.id, "id")?)),
         aft_operation::Entry::Ipv4(key) => Ok(Key::Prefix(read_prefix(&key.prefix, true)?)),
         aft_operation::Entry::Ipv6(key) => Ok(Key::Prefix(read_prefix(&key.prefix, false)?)),
+        aft_operation::Entry::Mpls(_) => Err("MPLS entries are not supported".into()),
         aft_operation::Entry::PolicyForwardingEntry(key) => {
             let vni = vni_of(instance).ok_or_else(|| no_instance(instance))?;
             let index = nonzero(key.index, "index")?;
@@ -217,6 +218,7 @@ fn read_entry(entry: aft_operation::Entry, instance: &str, main: &str) -> Result
         }
         (Key::Prefix(prefix), aft_operation::Entry::Ipv4(key)) => {
             let entry = key.ipv4_entry.ok_or_else(|| missing("IPv4 entry"))?;
+            not_decapsulated(entry.decapsulate_header)?;
             let read = read_route(
                 entry.next_hop_group,
                 entry.entry_metadata,
@@ -227,6 +229,7 @@ fn read_entry(entry: aft_operation::Entry, instance: &str, main: &str) -> Result
         }
         (Key::Prefix(prefix), aft_operation::Entry::Ipv6(key)) => {
             let entry = key.ipv6_entry.ok_or_else(|| missing("IPv6 entry"))?;
+            not_decapsulated(entry.decapsulate_header)?;
             let read = read_route(
                 entry.next_hop_group,
                 entry.entry_metadata,
@@ -257,9 +260,7 @@ fn read_next_hop(message: afts::NextHop, instance: &str) -> Result<NextHop, Stri
         None => None,
         Some(reference) => interface_name(reference)?,
     };
-    if message.mac_address.is_some() {
-        return Err("a next hop by MAC address is not supported".into());
-    }
+    only_forwards(&message)?;
     same_instance(message.network_instance.as_ref(), instance)?;
     match (address, &interface) {
         (None, None) => return Err("a next hop needs an IP address or an interface".into()),
@@ -276,6 +277,36 @@ fn read_next_hop(message: afts::NextHop, instance: &str) -> Result<NextHop, Stri
         interface,
         message,
     })
+}
+
+/// A next hop that puts headers on packets or takes them off is not one of a route in the main table.
+fn only_forwards(message: &afts::NextHop) -> Result<(), String> {
+    for (given, what) in [
+        (message.mac_address.is_some(), "is named by its MAC address"),
+        (
+            !message.pushed_mpls_label_stack.is_empty(),
+            "pushes MPLS labels",
+        ),
+        (message.pop_top_label.is_some(), "pops an MPLS label"),
+        (message.encapsulate_header != 0, "encapsulates packets"),
+        (!message.encap_header.is_empty(), "encapsulates packets"),
+        (message.gre.is_some(), "encapsulates packets in GRE"),
+        (message.ip_in_ip.is_some(), "encapsulates packets in IP"),
+        (message.vni_label.is_some(), "encapsulates packets in VXLAN"),
+        (message.decapsulate_header != 0, "decapsulates packets"),
+    ] {
+        if given {
+            return Err(format!("a next hop that {what} is not supported"));
+        }
+    }
+    Ok(())
+}
+
+fn not_decapsulated(header: i32) -> Result<(), String> {
+    match header {
+        0 => Ok(()),
+        _ => Err("a prefix whose packets are decapsulated is not supported".into()),
+    }
 }
 
 /// Linux has no subinterface number apart from the name: number 100 of eth0 is "eth0.100".

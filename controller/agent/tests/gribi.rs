@@ -1,14 +1,15 @@
-//! gRIBI as its specification and compliance suite have it: one table, run against the agent alone
-//! and against the agent behind gRPC streams. The forwarding plane is recorded.
+//! gRIBI as its specification and compliance suite have it: tables, run against the agent alone and
+//! against the agent behind gRPC streams. The forwarding plane is recorded. `gribi/table.py` runs the
+//! same tables against the program, on a kernel, from another gRPC stack.
 
-#[path = "gribi/cases.rs"]
-mod cases;
 #[path = "client/session.rs"]
 mod session;
+#[path = "gribi/table.rs"]
+mod table;
 #[path = "gribi/target.rs"]
 mod target;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
 use tonic::Status;
@@ -23,29 +24,50 @@ use weft_proto::gribi::{
     flush_request, get_request,
 };
 use weft_proto::gribi_aft::afts;
-use weft_proto::ywrapper::{BytesValue, UintValue};
+use weft_proto::gribi_aft::afts::label_entry_key::Label;
+use weft_proto::gribi_aft::afts::next_hop::PushedMplsLabelStackUnion;
+use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
 
-use self::cases::CASES;
+use self::table::{cases, compliance};
 use self::target::{BASE, Target};
+
+/// Of openconfig/gribigo, `TestSuite` in compliance/compliance.go.
+const SUITE: usize = 78;
+
+#[test]
+fn every_case_of_the_compliance_suite_has_a_row() {
+    assert_eq!(compliance().len(), SUITE);
+    let cases = cases();
+    let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
+    assert_eq!(names.len(), cases.len(), "each name once");
+    let silent = cases.iter().find(|case| case.lines.is_empty());
+    assert!(silent.is_none_or(|case| panic!("{} says nothing", case.name)));
+}
 
 #[tokio::test]
 async fn the_agent_alone_passes_the_table() {
-    for (name, script) in CASES {
-        Run::of(name, Target::core()).script(script).await;
+    let mut failures = Vec::new();
+    for case in cases() {
+        let mut run = Run::of(case.name, Target::core());
+        failures.extend(run.script(&case.lines).await.err());
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[tokio::test]
 async fn the_agent_behind_streams_passes_the_table() {
-    for (name, script) in CASES {
-        Run::of(name, Target::streams().await).script(script).await;
+    let mut failures = Vec::new();
+    for case in cases() {
+        let mut run = Run::of(case.name, Target::streams().await);
+        failures.extend(run.script(&case.lines).await.err());
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[tokio::test]
 async fn ten_thousand_operations_in_one_request_are_all_answered() {
     let mut run = Run::of("many", Target::streams().await);
-    run.script("a two").await;
+    run.script(&["a two"]).await.expect("two paths");
     let operation = (0..10_000_u32).map(|n| {
         let prefix = format!("10.{}.{}.0/24", n >> 8, n & 0xff);
         operation(&["add", &prefix, "1"], 1, u64::from(n))
@@ -80,8 +102,9 @@ impl Run {
         }
     }
 
-    async fn script(&mut self, script: &str) {
-        for line in script.lines() {
+    /// The first line that is answered otherwise, as the error.
+    async fn script(&mut self, lines: &[&str]) -> Result<(), String> {
+        for line in lines {
             let (said, expected) = line.split_once("=>").unwrap_or((line, "ok"));
             let words: Vec<&str> = said.split_whitespace().collect();
             let answer = self.say(&words).await;
@@ -89,13 +112,23 @@ impl Run {
             let matches = answer == expected
                 || (!expected.contains(' ') && answer.split(' ').next() == Some(expected))
                 || answer.split(" ; ").map(first).eq(expected.split(" ; "));
-            assert!(matches, "{}: {line}\nanswered: {answer}", self.name);
+            if !matches {
+                return Err(format!("{}: {line}\nanswered: {answer}", self.name));
+            }
         }
+        Ok(())
     }
 
     async fn say(&mut self, words: &[&str]) -> String {
         match words {
-            ["get", instance, table] => self.get(instance, table).await,
+            ["get", instance, table] => match self.get(instance, table).await {
+                Ok(entries) => entries.join(" ; "),
+                Err(status) => error(&status),
+            },
+            ["count", instance, table] => match self.get(instance, table).await {
+                Ok(entries) => entries.len().to_string(),
+                Err(status) => error(&status),
+            },
             ["flush", election, instance] => self.flush(election, instance).await,
             ["kernel"] => self.kernel(),
             ["refuse", why @ ..] => self.refuse(Some(&why.join(" "))),
@@ -123,68 +156,90 @@ impl Run {
 
     async fn client(&mut self, client: Client, words: &[&str]) -> String {
         match words {
+            ["open"] => {
+                self.target.open(client).await;
+                "ok".into()
+            }
+            ["close"] => self.target.close(client).await,
             ["params", redundancy, persistence, ack_type] => {
                 let params = Some(params(redundancy, persistence, ack_type));
-                self.ask(
-                    client,
-                    ModifyRequest {
-                        params,
-                        ..Default::default()
-                    },
-                )
-                .await
+                let request = ModifyRequest {
+                    params,
+                    ..Default::default()
+                };
+                self.ask(client, request).await
             }
             ["elect", id] => {
                 let low = id.parse().expect("an id");
-                self.elections.insert(client, low);
                 let election_id = Some(Uint128 { high: 0, low });
-                self.ask(
-                    client,
-                    ModifyRequest {
-                        election_id,
-                        ..Default::default()
-                    },
-                )
-                .await
+                let request = ModifyRequest {
+                    election_id,
+                    ..Default::default()
+                };
+                let answer = self.ask(client, request).await;
+                self.elections.insert(client, low);
+                answer
             }
-            ["primary", id] => {
-                let first = Box::pin(self.client(client, &["params", "1", "1", "1"])).await;
-                assert_eq!(first, "ok");
-                assert_eq!(Box::pin(self.client(client, &["elect", id])).await, **id);
-                "ok".into()
-            }
-            ["two"] => {
-                for line in TWO {
-                    let words: Vec<&str> = line.split_whitespace().collect();
-                    let answer = Box::pin(self.client(client, &words)).await;
-                    assert!(
-                        answer == "ok" || answer == "FIB_PROGRAMMED",
-                        "{line}: {answer}"
-                    );
-                }
-                "ok".into()
-            }
-            ["mixed"] => {
-                let params = Some(params("1", "1", "1"));
-                let election_id = Some(Uint128 { high: 0, low: 1 });
-                self.ask(
-                    client,
-                    ModifyRequest {
-                        params,
-                        election_id,
-                        ..Default::default()
-                    },
-                )
-                .await
-            }
-            ["empty"] => self.ask(client, ModifyRequest::default()).await,
-            ["close"] => {
-                self.target.close(client).await;
-                "ok".into()
-            }
+            ["primary", id, ack @ ..] => self.primary(client, id, ack).await,
+            ["two", ack @ ..] => self.two(client, ack).await,
+            ["request", fields @ ..] => self.ask(client, self.request(client, fields)).await,
+            ["fill", count] => self.fill(client, count).await,
             ["batch", words @ ..] => self.operate(client, words.split(|word| *word == ";")).await,
             words => self.operate(client, std::iter::once(words)).await,
         }
+    }
+
+    async fn primary(&mut self, client: Client, id: &str, ack: &[&str]) -> String {
+        let ack_type = if ack == ["rib"] { "0" } else { "1" };
+        let first = Box::pin(self.client(client, &["params", "1", "1", ack_type])).await;
+        assert_eq!(first, "ok", "{}", self.name);
+        let second = Box::pin(self.client(client, &["elect", id])).await;
+        assert_eq!(second, id, "{}", self.name);
+        "ok".into()
+    }
+
+    /// Two paths, 3:1.
+    async fn two(&mut self, client: Client, ack: &[&str]) -> String {
+        self.primary(client, "1", ack).await;
+        let expected = match ack {
+            ["rib"] => "RIB_PROGRAMMED",
+            _ => "FIB_PROGRAMMED",
+        };
+        for line in TWO {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let answer = Box::pin(self.client(client, &words)).await;
+            assert_eq!(answer, expected, "{}: {line}", self.name);
+        }
+        "ok".into()
+    }
+
+    /// One request with these fields.
+    fn request(&self, client: Client, fields: &[&str]) -> ModifyRequest {
+        let has = |field: &str| fields.contains(&field);
+        let election = self.elections.get(&client).copied().unwrap_or(1);
+        let add = || operation(&["add", "nh", "1", "192.0.2.2"], election, 1);
+        ModifyRequest {
+            params: has("params").then(|| params("1", "1", "1")),
+            election_id: has("election").then_some(Uint128 {
+                high: 0,
+                low: election,
+            }),
+            operation: has("operation").then(add).into_iter().collect(),
+        }
+    }
+
+    /// So many next hops, one in a request.
+    async fn fill(&mut self, client: Client, count: &str) -> String {
+        let mut answers: BTreeMap<String, u32> = BTreeMap::new();
+        for index in 1..=count.parse::<u32>().expect("a count") {
+            let (index, address) = (index.to_string(), format!("192.0.2.{}", 2 + index % 250));
+            let words = ["add", "nh", &index, &address];
+            let answer = Box::pin(self.client(client, &words)).await;
+            *answers.entry(answer).or_default() += 1;
+        }
+        let answers = answers.into_iter();
+        let shown = answers.map(|(answer, count)| format!("{count} {answer}"));
+        shown.collect::<Vec<_>>().join(" ; ")
     }
 
     async fn operate<'a>(
@@ -208,38 +263,32 @@ impl Run {
     }
 
     async fn ask(&mut self, client: Client, request: ModifyRequest) -> String {
+        let asked: Vec<u64> = request.operation.iter().map(|it| it.id).collect();
         match self.target.modify(client, request).await {
-            Ok(responses) => responses
-                .iter()
-                .map(response)
-                .collect::<Vec<_>>()
-                .join(" ; "),
+            Ok(responses) => {
+                let results = responses.iter().flat_map(|response| &response.result);
+                let answered: Vec<u64> = results.map(|result| result.id).collect();
+                assert_eq!(answered, asked, "{}: one result each", self.name);
+                let shown = responses.iter().map(response);
+                shown.collect::<Vec<_>>().join(" ; ")
+            }
             Err(status) => error(&status),
         }
     }
 
-    async fn get(&mut self, instance: &str, table: &str) -> String {
+    async fn get(&mut self, instance: &str, table: &str) -> Result<Vec<String>, Status> {
         let network_instance = match instance.strip_prefix("name=") {
             Some(name) => Some(get_request::NetworkInstance::Name(name.to_owned())),
             None if instance == "all" => Some(get_request::NetworkInstance::All(Empty {})),
             None => None,
         };
         let aft = AftType::from_str_name(table).expect("a table").into();
-        match self
-            .target
-            .get(GetRequest {
-                network_instance,
-                aft,
-            })
-            .await
-        {
-            Ok(entries) => entries
-                .into_iter()
-                .map(entry)
-                .collect::<Vec<_>>()
-                .join(" ; "),
-            Err(status) => error(&status),
-        }
+        let request = GetRequest {
+            network_instance,
+            aft,
+        };
+        let entries = self.target.get(request).await?;
+        Ok(entries.into_iter().map(entry).collect())
     }
 
     async fn flush(&mut self, election: &str, instance: &str) -> String {
@@ -296,9 +345,7 @@ impl Run {
     }
 }
 
-/// Two paths, 3:1.
 const TWO: &[&str] = &[
-    "primary 1",
     "add nh 1 192.0.2.2",
     "add nh 2 198.51.100.2",
     "add nhg 1 1:3 2:1",
@@ -314,16 +361,17 @@ fn params(redundancy: &str, persistence: &str, ack_type: &str) -> SessionParamet
     }
 }
 
-/// `add nh 1 192.0.2.2 up1`, `add nhg 1 1:3 2:1`, `add 203.0.113.0/24 1`, `add pfe 1 10.0.0.1/32 1`, then `id=`, `ni=`, `meta=`.
+/// The value of an option, `name=value`.
+fn option<'a>(options: &[&'a str], name: &str) -> Option<&'a str> {
+    let mut options = options.iter();
+    options.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// A verb, an entry, and options.
 fn operation(words: &[&str], election: u64, id: u64) -> AftOperation {
     let (options, words): (Vec<&str>, Vec<&str>) =
         words.iter().copied().partition(|word| word.contains('='));
-    let option = |name: &str| {
-        options
-            .iter()
-            .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-    };
-    let low = match option("id") {
+    let low = match option(&options, "id") {
         Some("none") => None,
         Some(id) => Some(id.parse().expect("an id")),
         None => Some(election),
@@ -333,72 +381,106 @@ fn operation(words: &[&str], election: u64, id: u64) -> AftOperation {
         "add" => Operation::Add,
         "replace" => Operation::Replace,
         "delete" => Operation::Delete,
-        _ => Operation::Invalid,
+        "invalid" => Operation::Invalid,
+        verb => panic!("{verb} is no verb"),
     };
     AftOperation {
         id,
-        network_instance: option("ni").unwrap_or("DEFAULT").to_owned(),
+        network_instance: option(&options, "ni").unwrap_or("DEFAULT").to_owned(),
         op: op.into(),
         election_id: low.map(|low| Uint128 { high: 0, low }),
-        entry: said_entry(words, option("meta")),
+        entry: said_entry(words, &options),
     }
 }
 
-fn said_entry(words: &[&str], metadata: Option<&str>) -> Option<Entry> {
-    let number = |text: &str| text.parse::<u64>().expect("a number");
-    let group = |words: &[&str]| {
-        let group = words.first().filter(|group| **group != "-")?;
-        Some(UintValue {
-            value: number(group),
-        })
-    };
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+/// What is given: "-" is not.
+fn given<'a>(words: &[&'a str]) -> Option<&'a str> {
+    words.first().copied().filter(|word| *word != "-")
+}
+
+fn said_entry(words: &[&str], options: &[&str]) -> Option<Entry> {
     Some(match words {
         ["nothing"] => return None,
         ["nh", index, rest @ ..] => {
-            let address = rest
-                .first()
-                .filter(|address| **address != "-")
-                .copied()
-                .unwrap_or_default();
-            session::next_hop(number(index), address, rest.get(1).copied())
+            let interface = rest.get(1).copied();
+            let mut entry =
+                session::next_hop(number(index), given(rest).unwrap_or_default(), interface);
+            if let (Entry::NextHop(key), Some(label)) = (&mut entry, option(options, "labels")) {
+                let next_hop = key.next_hop.get_or_insert_default();
+                let label = PushedMplsLabelStackUnion {
+                    pushed_mpls_label_stack_uint64: number(label),
+                    ..Default::default()
+                };
+                next_hop.pushed_mpls_label_stack.push(label);
+            }
+            entry
         }
         ["nhg", id, members @ ..] => {
             let member = |member: &&str| {
                 let (index, weight) = member.split_once(':').expect("index:weight");
                 (number(index), number(weight))
             };
-            session::group(number(id), &members.iter().map(member).collect::<Vec<_>>())
+            let members = members.iter().map(member).collect::<Vec<_>>();
+            let mut entry = session::group(number(id), &members);
+            if let Entry::NextHopGroup(key) = &mut entry {
+                let backup = option(options, "backup").map(|backup| UintValue {
+                    value: number(backup),
+                });
+                key.next_hop_group
+                    .get_or_insert_default()
+                    .backup_next_hop_group = backup;
+            }
+            entry
         }
         ["pfe", index, destination, group] => {
             session::pin(number(index), destination, None, number(group))
         }
-        [prefix, rest @ ..] if prefix.contains(':') => {
-            let ipv6_entry = Some(afts::Ipv6Entry {
-                next_hop_group: group(rest),
-                ..Default::default()
-            });
-            Entry::Ipv6(afts::Ipv6EntryKey {
-                prefix: (*prefix).to_owned(),
-                ipv6_entry,
-            })
-        }
-        [prefix, rest @ ..] => {
-            let entry_metadata = metadata.map(|text| BytesValue {
-                value: text.to_owned().into(),
-            });
-            let next_hop_group = group(rest);
-            let entry = afts::Ipv4Entry {
-                next_hop_group,
-                entry_metadata,
-                ..Default::default()
-            };
-            Entry::Ipv4(afts::Ipv4EntryKey {
-                prefix: (*prefix).to_owned(),
-                ipv4_entry: Some(entry),
-            })
-        }
+        ["mpls", label, rest @ ..] => Entry::Mpls(afts::LabelEntryKey {
+            label: Some(Label::LabelUint64(number(label))),
+            label_entry: Some(afts::LabelEntry {
+                next_hop_group: group_of(rest),
+            }),
+        }),
+        [prefix, rest @ ..] => route(prefix, rest, options),
         [] => return None,
     })
+}
+
+fn group_of(words: &[&str]) -> Option<UintValue> {
+    given(words).map(|group| UintValue {
+        value: number(group),
+    })
+}
+
+fn route(prefix: &str, words: &[&str], options: &[&str]) -> Entry {
+    let next_hop_group = group_of(words);
+    let entry_metadata = option(options, "meta").map(|text| BytesValue {
+        value: text.to_owned().into(),
+    });
+    let next_hop_group_network_instance = option(options, "gni").map(|name| StringValue {
+        value: name.to_owned(),
+    });
+    let prefix = prefix.to_owned();
+    if prefix.contains(':') {
+        let ipv6_entry = Some(afts::Ipv6Entry {
+            next_hop_group,
+            entry_metadata,
+            next_hop_group_network_instance,
+            ..Default::default()
+        });
+        return Entry::Ipv6(afts::Ipv6EntryKey { prefix, ipv6_entry });
+    }
+    let ipv4_entry = Some(afts::Ipv4Entry {
+        next_hop_group,
+        entry_metadata,
+        next_hop_group_network_instance,
+        ..Default::default()
+    });
+    Entry::Ipv4(afts::Ipv4EntryKey { prefix, ipv4_entry })
 }
 
 fn response(response: &ModifyResponse) -> String {
@@ -423,10 +505,17 @@ fn response(response: &ModifyResponse) -> String {
 
 fn entry(entry: AftEntry) -> String {
     let metadata = match &entry.entry {
-        Some(aft_entry::Entry::Ipv4(key)) => key.ipv4_entry.as_ref(),
-        Some(_) | None => None,
+        Some(aft_entry::Entry::Ipv4(key)) => key.ipv4_entry.clone().unwrap_or_default(),
+        Some(aft_entry::Entry::Ipv6(key)) => {
+            let entry = key.ipv6_entry.clone().unwrap_or_default();
+            afts::Ipv4Entry {
+                entry_metadata: entry.entry_metadata,
+                ..Default::default()
+            }
+        }
+        Some(_) | None => afts::Ipv4Entry::default(),
     };
-    let metadata = metadata.and_then(|entry| entry.entry_metadata.clone());
+    let metadata = metadata.entry_metadata;
     let shown = session::show(entry);
     match metadata {
         Some(metadata) => format!("{shown} {}", String::from_utf8_lossy(&metadata.value)),

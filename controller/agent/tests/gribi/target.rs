@@ -1,4 +1,4 @@
-//! The two things that the table is run against: the agent alone, and the agent behind gRPC.
+//! The two things that the tables are run against: the agent alone, and the agent behind gRPC.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use tokio::io::duplex;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Server};
+use tonic::{Code, Status};
 use weft_agent::agent::{Agent, Config, Input, Now, Output, Ticket};
 use weft_agent::driver::Driver;
 use weft_agent::election::Client;
@@ -112,19 +112,13 @@ impl Target {
         let wanted = request.operation.len();
         match self {
             Self::Core(core) => {
-                if let Entry::Vacant(vacant) = core.responses.entry(client) {
-                    vacant.insert(VecDeque::new());
-                    core.handle(Input::Opened(client, String::new())).await;
-                }
+                core.open(client).await;
                 core.handle(Input::Request(client, request)).await;
                 let responses = core.responses.get_mut(&client).expect("opened");
                 responses.drain(..).collect()
             }
             Self::Streams(streams) => {
-                if !streams.sessions.contains_key(&client) {
-                    let session = Session::open(streams.channel.clone()).await;
-                    streams.sessions.insert(client, session);
-                }
+                streams.open(client).await;
                 let session = streams.sessions.get_mut(&client).expect("opened");
                 session.send(request).await;
                 let mut responses = vec![session.receive().await?];
@@ -141,16 +135,33 @@ impl Target {
         }
     }
 
-    pub(crate) async fn close(&mut self, client: Client) {
+    /// A stream on which nothing is said.
+    pub(crate) async fn open(&mut self, client: Client) {
         match self {
-            Self::Core(core) => core.handle(Input::Closed(client)).await,
+            Self::Core(core) => core.open(client).await,
+            Self::Streams(streams) => streams.open(client).await,
+        }
+    }
+
+    /// Ends a stream. "ok": nothing came on it that was not asked for.
+    pub(crate) async fn close(&mut self, client: Client) -> String {
+        let rest = match self {
+            Self::Core(core) => {
+                core.handle(Input::Closed(client)).await;
+                let rest = core.responses.remove(&client).expect("opened");
+                rest.into_iter().next()
+            }
             Self::Streams(streams) => {
                 let mut session = streams.sessions.remove(&client).expect("opened");
                 session.half_close();
                 // The server ends the stream when the driver has forgotten the client.
-                assert!(session.receive().await.is_err());
+                match session.receive().await {
+                    Err(status) if status.code() == Code::Ok => None,
+                    other => Some(other),
+                }
             }
-        }
+        };
+        rest.map_or_else(|| "ok".into(), |rest| format!("{rest:?}"))
     }
 
     pub(crate) async fn get(&mut self, request: GetRequest) -> Result<Vec<AftEntry>, Status> {
@@ -201,7 +212,22 @@ impl Target {
     }
 }
 
+impl Streams {
+    async fn open(&mut self, client: Client) {
+        if let Entry::Vacant(vacant) = self.sessions.entry(client) {
+            vacant.insert(Session::open(self.channel.clone()).await);
+        }
+    }
+}
+
 impl Core {
+    async fn open(&mut self, client: Client) {
+        if let Entry::Vacant(vacant) = self.responses.entry(client) {
+            vacant.insert(VecDeque::new());
+            self.handle(Input::Opened(client, String::new())).await;
+        }
+    }
+
     async fn look(&mut self) {
         let observed = self.recorded.observe().await.expect("readable");
         self.handle(Input::Observed(observed)).await;
