@@ -49,6 +49,9 @@ const NFTABLES: Need = Need {
     found: || command::exists("nft"),
 };
 
+/// To run weft-agent.
+pub(crate) const AGENT: [Need; 2] = [IPROUTE, NFTABLES];
+
 /// To run tests beside the labs: readers and speakers of other authors, and a switch in a namespace.
 pub(crate) const TEST: [Need; 7] = [
     IPROUTE,

@@ -20,7 +20,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Leave out the labs, and the tests that need root
+    /// Leave out the labs, and what else needs root
     #[arg(long)]
     without_root: bool,
     /// Leave out a step, by name; may be given several times
@@ -44,7 +44,7 @@ struct Step {
     run: fn(&Arguments) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step {
         name: "format",
         asks: "cargo fmt --check",
@@ -104,6 +104,11 @@ const STEPS: [Step; 15] = [
         name: "clients",
         asks: "the Python client and its story, and Go stubs that compile",
         run: clients::clients,
+    },
+    Step {
+        name: "gribi",
+        asks: "gRIBI's compliance cases and ours, said to weft-agent by Python's grpcio",
+        run: clients::gribi,
     },
     Step {
         name: "metrics",
@@ -174,7 +179,7 @@ fn skipped(step: &Step, arguments: &Arguments) -> bool {
     let named = |names: &[String]| names.iter().any(|name| name == step.name);
     named(&arguments.skip)
         || (!arguments.only.is_empty() && !named(&arguments.only))
-        || (arguments.without_root && step.name == "labs")
+        || (arguments.without_root && matches!(step.name, "gribi" | "labs"))
 }
 
 fn format(_: &Arguments) -> Result<(), Failure> {

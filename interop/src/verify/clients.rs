@@ -1,4 +1,4 @@
-//! What others build upon: the JSON that weftd says of itself, clients in other languages, metrics, and man pages.
+//! What others build upon: the JSON that weftd says of itself, clients in other languages, gRIBI, metrics, and man pages.
 
 use std::{
     fs::{self, File},
@@ -31,6 +31,13 @@ pub(super) fn clients(_: &Arguments) -> Result<(), Failure> {
     packages::install(&[&packages::CLIENTS])?;
     pass(check("python").arg(Programs::build()?.path("weftd")?))?;
     pass(&mut check("go"))
+}
+
+/// The tables of gRIBI cases that the agent's own tests run too, from another gRPC stack, on a kernel.
+pub(super) fn gribi(_: &Arguments) -> Result<(), Failure> {
+    packages::install(&[&packages::CLIENTS, &packages::AGENT])?;
+    let check = root().join("controller/agent/tests/gribi/check.sh");
+    pass(Command::new(check).arg(Programs::build()?.path("weft-agent")?))
 }
 
 /// A folder of the contract has a check of its own, to be run by hand too.
