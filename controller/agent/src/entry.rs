@@ -65,6 +65,8 @@ pub struct NextHop {
 pub struct Group {
     /// Index and weight of each member, in the client's order. A weight may be unusable here.
     pub members: Vec<(u64, u64)>,
+    /// The group that is used for a prefix where none of the members is usable.
+    pub backup: Option<u64>,
     /// What to answer in `Get`.
     pub message: afts::NextHopGroup,
 }
@@ -324,9 +326,9 @@ fn interface_name(reference: &afts::next_hop::InterfaceRef) -> Result<Option<Str
 }
 
 fn read_group(message: afts::NextHopGroup) -> Result<Group, String> {
-    if message.backup_next_hop_group.is_some() {
-        return Err("a backup next-hop group is not supported".into());
-    }
+    let backup = message.backup_next_hop_group.as_ref();
+    let backup = backup.map(|backup| nonzero(backup.value, "id of the backup next-hop group"));
+    let backup = backup.transpose()?;
     if message.next_hop.is_empty() {
         return Err("a next-hop group needs a next hop".into());
     }
@@ -349,7 +351,11 @@ fn read_group(message: afts::NextHopGroup) -> Result<Group, String> {
             .and_then(|next_hop| next_hop.weight.as_ref());
         members.push((index, weight.map_or(1, |weight| weight.value)));
     }
-    Ok(Group { members, message })
+    Ok(Group {
+        members,
+        backup,
+        message,
+    })
 }
 
 fn read_route(

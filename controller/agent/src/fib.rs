@@ -2,8 +2,9 @@
 //! operations that get it there without a black hole on the way. Knows nothing of clients.
 //!
 //! A next hop is used for a prefix only while the switch's own routing has it for that prefix. Where
-//! it has some of a group, the prefix uses a subset of the group; where it has none, the prefix is
-//! left to the switch's own routing: the table has no route, and the lookup goes on to the main one.
+//! it has some of a group, the prefix uses a subset of the group; where it has none, the prefix uses the
+//! group's backup in the same way. Where it has none of those either, the prefix is left to the switch's
+//! own routing: the table has no route, and the lookup goes on to the main one.
 //! The order of operations is in [`order`]: a prefix has its old or its new next hops, no others.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -255,16 +256,27 @@ impl Fib {
     /// Whether the entry's next hops are usable in part only: for a prefix, text that says why.
     #[must_use]
     pub fn partly(&self, prefix: IpNet, rib: &Rib) -> Option<String> {
-        let group = rib.group(rib.prefix(prefix)?.group)?;
+        let id = rib.prefix(prefix)?.group;
+        let group = rib.group(id)?;
         let usable = self.usable(prefix, rib).ok()?;
-        if usable.members.len() == group.members.len() {
+        if usable.group == id && usable.members.len() == group.members.len() {
             return None;
         }
         let why = group.members.iter().find_map(|(index, _)| {
             let why = self.obstacle(*index, prefix, rib)?;
             Some(format!("next hop {index}: {why}"))
         });
-        Some(why.unwrap_or_else(|| "a next hop is not in the kernel".into()))
+        let why = why.unwrap_or_else(|| "a next hop is not in the kernel".into());
+        match usable.group == id {
+            true => Some(why),
+            false => Some(format!("backup next-hop group {}: {why}", usable.group)),
+        }
+    }
+
+    /// The group whose next hops a prefix uses now: its own, or the backup of that. None: it is left to the switch's own routing.
+    #[must_use]
+    pub fn used_group(&self, prefix: IpNet, rib: &Rib) -> Option<u64> {
+        Some(self.usable(prefix, rib).ok()?.group)
     }
 
     /// Why a next hop is not used for a prefix; `None` if it is.

@@ -18,6 +18,8 @@ pub struct Rib {
     policy_of: BTreeMap<Flow, PolicyKey>,
     /// The groups that have the next hop.
     groups_of: BTreeMap<u64, BTreeSet<u64>>,
+    /// The groups whose backup the group is.
+    backed_by: BTreeMap<u64, BTreeSet<u64>>,
     /// The prefixes that use the group.
     prefixes_of: BTreeMap<u64, BTreeSet<IpNet>>,
     /// The policy forwarding entries that use the group.
@@ -82,10 +84,13 @@ impl Rib {
                 groups.copied().map(Key::Group).collect()
             }
             Key::Group(id) => {
+                let backed = self.backed_by.get(&id).into_iter().flatten();
                 let prefixes = self.prefixes_of.get(&id).into_iter().flatten();
                 let policies = self.policies_of.get(&id).into_iter().flatten();
                 let policies = policies.copied().map(Key::Policy);
-                prefixes.copied().map(Key::Prefix).chain(policies).collect()
+                let prefixes = prefixes.copied().map(Key::Prefix);
+                let backed = backed.copied().map(Key::Group);
+                backed.chain(prefixes).chain(policies).collect()
             }
             Key::Prefix(_) | Key::Policy(_) => Vec::new(),
         }
@@ -140,23 +145,30 @@ impl Rib {
         let policies = std::mem::take(&mut self.policies);
         let mut kept = Self::default();
         for policy in policies.values() {
-            let Some(group) = self.groups.remove(&policy.group) else {
-                continue;
-            };
-            for (index, _) in &group.members {
-                kept.next_hops.extend(self.next_hops.remove_entry(index));
-                kept.groups_of
-                    .entry(*index)
-                    .or_default()
-                    .insert(policy.group);
+            if let Some(backup) = self.keep_group(policy.group, &mut kept) {
+                self.keep_group(backup, &mut kept);
             }
-            kept.groups.insert(policy.group, group);
         }
         kept.policies = policies;
         kept.policy_of = std::mem::take(&mut self.policy_of);
         kept.policies_of = std::mem::take(&mut self.policies_of);
         *self = kept;
         !self.policies.is_empty()
+    }
+
+    /// Moves a group and its next hops; its backup, if it has one.
+    fn keep_group(&mut self, id: u64, kept: &mut Self) -> Option<u64> {
+        let group = self.groups.remove(&id)?;
+        for (index, _) in &group.members {
+            kept.next_hops.extend(self.next_hops.remove_entry(index));
+            kept.groups_of.entry(*index).or_default().insert(id);
+        }
+        let backup = group.backup;
+        if let Some(backup) = backup {
+            kept.backed_by.entry(backup).or_default().insert(id);
+        }
+        kept.groups.insert(id, group);
+        backup
     }
 
     fn put(&mut self, entry: Entry) -> Result<Key, String> {
@@ -172,9 +184,15 @@ impl Rib {
                 for (index, _) in &group.members {
                     self.refers(Key::NextHop(*index))?;
                 }
+                if let Some(backup) = group.backup {
+                    self.may_back(backup, id)?;
+                }
                 self.unlink_group(id);
                 for (index, _) in &group.members {
                     self.groups_of.entry(*index).or_default().insert(id);
+                }
+                if let Some(backup) = group.backup {
+                    self.backed_by.entry(backup).or_default().insert(id);
                 }
                 self.groups.insert(id, group);
             }
@@ -247,6 +265,28 @@ impl Rib {
         }
     }
 
+    /// A backup has none itself: there is one step from a group to its backup, and no circle.
+    fn may_back(&self, backup: u64, group: u64) -> Result<(), String> {
+        let (backup_key, key) = (Key::Group(backup), Key::Group(group));
+        if backup == group {
+            return Err(format!("{key} is its own backup"));
+        }
+        self.refers(backup_key)?;
+        let has_backup = self.group(backup).is_some_and(|it| it.backup.is_some());
+        if has_backup {
+            return Err(format!(
+                "{backup_key} has a backup itself; that is not supported"
+            ));
+        }
+        match self.backed_by.get(&group).and_then(BTreeSet::first) {
+            Some(other) => Err(format!(
+                "{key} is the backup of {}; it cannot have one itself",
+                Key::Group(*other)
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn refers(&self, key: Key) -> Result<(), String> {
         if self.contains(key) {
             Ok(())
@@ -265,6 +305,15 @@ impl Rib {
                 if groups.is_empty() {
                     self.groups_of.remove(index);
                 }
+            }
+        }
+        let Some(backup) = group.backup else {
+            return;
+        };
+        if let Some(groups) = self.backed_by.get_mut(&backup) {
+            groups.remove(&id);
+            if groups.is_empty() {
+                self.backed_by.remove(&backup);
             }
         }
     }

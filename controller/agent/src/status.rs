@@ -206,9 +206,13 @@ fn one(agent: &Agent, prefix: IpNet) -> Prefix {
 
 fn wanted(agent: &Agent, prefix: IpNet, state: PrefixState) -> Vec<NextHop> {
     let (rib, fib) = (agent.rib(), agent.fib());
-    let group = rib.prefix(prefix).and_then(|entry| rib.group(entry.group));
     let forwarded = matches!(state, PrefixState::Forwarding | PrefixState::Partial);
-    let members = group.into_iter().flat_map(|group| &group.members);
+    let own = rib.prefix(prefix).map(|entry| entry.group);
+    // The backup too, while it is what the prefix uses.
+    let used = fib.used_group(prefix, rib).filter(|it| Some(*it) != own);
+    let groups = own.into_iter().chain(used);
+    let groups = groups.filter_map(|group| rib.group(group));
+    let members = groups.flat_map(|group| &group.members);
     members
         .filter_map(|(index, weight)| {
             let next_hop = rib.next_hop(*index)?;

@@ -425,16 +425,11 @@ fn said_entry(words: &[&str], options: &[&str]) -> Option<Entry> {
                 (number(index), number(weight))
             };
             let members = members.iter().map(member).collect::<Vec<_>>();
-            let mut entry = session::group(number(id), &members);
-            if let Entry::NextHopGroup(key) = &mut entry {
-                let backup = option(options, "backup").map(|backup| UintValue {
-                    value: number(backup),
-                });
-                key.next_hop_group
-                    .get_or_insert_default()
-                    .backup_next_hop_group = backup;
+            let entry = session::group(number(id), &members);
+            match option(options, "backup") {
+                Some(backup) => session::backed(entry, number(backup)),
+                None => entry,
             }
-            entry
         }
         ["pfe", index, destination, group] => {
             session::pin(number(index), destination, None, number(group))

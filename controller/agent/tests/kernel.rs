@@ -25,7 +25,7 @@ use tonic::Code;
 use weft_agent::driver::clock::Clock;
 use weft_proto::gribi::aft_operation::Operation;
 
-use self::session::{Session, group, next_hop, prefix, prefix6, status};
+use self::session::{Session, backed, group, next_hop, prefix, prefix6, status};
 use self::switch::{Daemon, FakeNft, LISTEN, Switch, on_switch};
 
 #[test]
@@ -150,6 +150,36 @@ fn without_a_usable_next_hop_the_switchs_own_route_takes_over() {
         switch
             .until(|switch| switch.forwards("203.0.113.1") == Some("up2".into()))
             .await;
+    });
+}
+
+#[test]
+fn a_backup_group_is_used_before_the_switchs_own_route() {
+    on_switch(async |switch| {
+        switch.pass_over_links_that_are_down();
+        let agent = switch.agent().await;
+        let mut session = Session::primary(agent.channel(), 1).await;
+        session.add(next_hop(1, "192.0.2.2", None)).await;
+        session.add(next_hop(2, "198.51.100.2", None)).await;
+        session.add(group(9, &[(2, 1)])).await;
+        session.add(backed(group(1, &[(1, 1)]), 9)).await;
+        session.add(prefix("203.0.113.0/24", 1)).await;
+        let uses = |switch: &Switch, group: Option<u32>| {
+            let route = switch.route("203.0.113.0/24");
+            route.map(|route| route["nhid"].clone()) == group.map(|group| json!(group))
+        };
+        assert!(uses(switch, Some(GROUP_1)));
+        assert_eq!(switch.forwards("203.0.113.1"), Some("up1".into()));
+
+        switch.ip("link set far1 down");
+        switch.until(|switch| uses(switch, Some(GROUP_1 + 8))).await;
+        assert_eq!(switch.forwards("203.0.113.1"), Some("up2".into()));
+        switch.ip("link set far2 down");
+        switch.until(|switch| uses(switch, None)).await;
+        switch.ip("link set far2 up");
+        switch.until(|switch| uses(switch, Some(GROUP_1 + 8))).await;
+        switch.ip("link set far1 up");
+        switch.until(|switch| uses(switch, Some(GROUP_1))).await;
     });
 }
 

@@ -20,8 +20,8 @@ use weft_proto::gribi::{AftOperation, ModifyRequest, Uint128};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A group gets these members, with weights.
-    Group(u64, BTreeMap<u64, u64>),
+    /// A group gets these members, with weights, and this backup. A backup that cannot be is refused.
+    Group(u64, BTreeMap<u64, u64>, Option<u64>),
     /// A prefix uses this group.
     Prefix(u8, u64),
     /// The switch's own routing has these links for a prefix; none: no route.
@@ -36,7 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
     let members = proptest::collection::btree_map(1..=LINKS, 1..4_u64, 1..4);
     let links = proptest::collection::btree_set(1..=u32::try_from(LINKS).expect("small"), 0..5);
     prop_oneof![
-        4 => (1..4_u64, members).prop_map(|(group, members)| Step::Group(group, members)),
+        4 => (1..4_u64, members, proptest::option::of(1..4_u64))
+            .prop_map(|(group, members, backup)| Step::Group(group, members, backup)),
         4 => (0..4_u8, 1..4_u64).prop_map(|(prefix, group)| Step::Prefix(prefix, group)),
         8 => (0..4_u8, links).prop_map(|(prefix, links)| Step::Route(prefix, links)),
         2 => (1..=4_u32, any::<bool>()).prop_map(|(link, up)| Step::Turn(link, up)),
@@ -121,7 +122,14 @@ impl World {
 
     async fn step(&mut self, step: Step) {
         match step {
-            Step::Group(group, members) => self.order(group_entry(group, &members)).await,
+            Step::Group(group, members, backup) => {
+                let entry = group_entry(group, &members);
+                let entry = match backup {
+                    Some(backup) => session::backed(entry, backup),
+                    None => entry,
+                };
+                self.order(entry).await;
+            }
             Step::Prefix(prefix, group) => {
                 let prefix = net(prefix).to_string();
                 self.order(session::prefix(&prefix, group)).await;
@@ -177,14 +185,17 @@ impl World {
         let rib = self.agent.rib();
         let group = rib.group(rib.prefix(net(prefix))?.group)?;
         let allowed = self.own.get(&prefix)?;
-        let members: BTreeMap<u32, u16> = group
-            .members
-            .iter()
-            .map(|(index, weight)| (u32::try_from(*index), u16::try_from(*weight)))
-            .map(|(link, weight)| (link.expect("small"), weight.expect("small")))
-            .filter(|(link, _)| allowed.contains(link) && up(link))
-            .collect();
-        (!members.is_empty()).then_some(members)
+        let backup = group.backup.and_then(|backup| rib.group(backup));
+        let mut usable = [Some(group), backup].into_iter().flatten().map(|group| {
+            let members = group.members.iter();
+            let members =
+                members.map(|(index, weight)| (u32::try_from(*index), u16::try_from(*weight)));
+            members
+                .map(|(link, weight)| (link.expect("small"), weight.expect("small")))
+                .filter(|(link, _)| allowed.contains(link) && up(link))
+                .collect::<BTreeMap<u32, u16>>()
+        });
+        usable.find(|members| !members.is_empty())
     }
 
     fn own(&self) -> Own {

@@ -115,8 +115,24 @@ impl Fib {
         self.own.route(prefix).map_err(Unusable::Inactive)
     }
 
-    /// Which next hops of a group a route of the switch's own routing has too.
+    /// Which next hops of a group a route of the switch's own routing has too; if none, which of its backup.
     pub(super) fn usable_by(
+        &self,
+        group: u64,
+        own: Option<&OwnRoute>,
+        rib: &Rib,
+    ) -> Result<Usable, Unusable> {
+        let unusable = match self.usable_itself(group, own, rib) {
+            Ok(usable) => return Ok(usable),
+            Err(unusable) => unusable,
+        };
+        let backup = rib.group(group).and_then(|group| group.backup);
+        backup
+            .and_then(|backup| self.usable_itself(backup, own, rib).ok())
+            .ok_or(unusable)
+    }
+
+    fn usable_itself(
         &self,
         group: u64,
         own: Option<&OwnRoute>,
@@ -156,6 +172,7 @@ impl Fib {
 
 /// The part of a group that a prefix may use.
 pub(super) struct Usable {
+    /// The prefix's group, or the backup of that.
     pub(super) group: u64,
     /// Nothing of the group is left out but for links that are down.
     pub(super) whole: bool,

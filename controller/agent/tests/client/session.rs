@@ -326,20 +326,18 @@ pub(crate) fn show(entry: AftEntry) -> String {
             )
         }
         aft_entry::Entry::NextHopGroup(key) => {
-            let members = key
-                .next_hop_group
-                .unwrap_or_default()
-                .next_hop
-                .into_iter()
-                .map(|member| {
-                    let weight = member.next_hop.and_then(|next_hop| next_hop.weight);
-                    format!(
-                        " {}:{}",
-                        member.index,
-                        weight.map_or(0, |weight| weight.value)
-                    )
-                });
-            format!("group {}{}", key.id, members.collect::<String>())
+            let group = key.next_hop_group.unwrap_or_default();
+            let backup = group.backup_next_hop_group;
+            let backup = backup.map_or(String::new(), |backup| format!(" backup {}", backup.value));
+            let members = group.next_hop.into_iter().map(|member| {
+                let weight = member.next_hop.and_then(|next_hop| next_hop.weight);
+                format!(
+                    " {}:{}",
+                    member.index,
+                    weight.map_or(0, |weight| weight.value)
+                )
+            });
+            format!("group {}{}{backup}", key.id, members.collect::<String>())
         }
         aft_entry::Entry::Ipv4(key) => {
             let entry = key.ipv4_entry.unwrap_or_default();
@@ -421,6 +419,15 @@ pub(crate) fn group(id: u64, members: &[(u64, u64)]) -> Entry {
         id,
         next_hop_group: Some(group),
     })
+}
+
+/// The group with another one that is used where none of its members is usable.
+pub(crate) fn backed(mut entry: Entry, backup: u64) -> Entry {
+    if let Entry::NextHopGroup(key) = &mut entry {
+        let group = key.next_hop_group.get_or_insert_default();
+        group.backup_next_hop_group = Some(UintValue { value: backup });
+    }
+    entry
 }
 
 pub(crate) fn prefix(prefix: &str, group: u64) -> Entry {
