@@ -1,7 +1,8 @@
 //! The gRPC contracts of weft, the code generated from them, and their messages as JSON. Nothing here knows what a message
 //! is for.
 //!
-//! The modules mirror the packages: `weft.v1` is [`v1`], `weft.agent.v1` is [`agent::v1`], `gribi` is [`gribi`].
+//! The modules mirror the packages: `weft.v1` is [`v1`], `weft.agent.v1` is [`agent::v1`], `gribi` is [`gribi`],
+//! `gnmi` is [`gnmi`].
 //! Fields of type `bytes` are [`bytes::Bytes`](prost::bytes::Bytes).
 
 #![allow(
@@ -57,6 +58,16 @@ pub mod gribi_aft {
 /// Leaves of a YANG tree that may be absent.
 pub mod ywrapper {
     tonic::include_proto!("ywrapper");
+}
+
+/// OpenConfig gNMI, the subset that weft uses.
+pub mod gnmi {
+    tonic::include_proto!("gnmi");
+}
+
+/// What a request of [`gnmi`] may carry beside.
+pub mod gnmi_ext {
+    tonic::include_proto!("gnmi_ext");
 }
 
 /// Google's packages.
