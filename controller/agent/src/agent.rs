@@ -29,8 +29,9 @@ use crate::conditions::Conditions;
 use crate::election::{Acknowledge, Client, Election, ElectionId};
 use crate::entry::{self, Key, PolicyKey};
 use crate::fib::{Fib, Ids};
-use crate::forwarding::{Observed, Operation, Pin, Pins};
+use crate::forwarding::{Interface, Observed, Operation, Pin, Pins};
 use crate::marks::counted::Counted;
+use crate::openconfig::Snapshot;
 use crate::refusal::Refusal;
 use crate::rib::Rib;
 
@@ -279,6 +280,21 @@ impl Agent {
     #[must_use]
     pub fn network_instance(&self) -> &str {
         &self.config.network_instance
+    }
+
+    /// How the switch is, with interfaces that were read at this time.
+    #[must_use]
+    pub fn snapshot(&self, unix_ns: i64, interfaces: Vec<Interface>) -> Snapshot {
+        let installed = self.fib.installed();
+        Snapshot {
+            unix_ns,
+            network_instance: self.config.network_instance.clone(),
+            interfaces,
+            ids: self.config.ids,
+            next_hops: installed.next_hops.clone(),
+            groups: installed.groups.clone(),
+            routes: installed.routes.clone(),
+        }
     }
 
     fn observe(&mut self, observed: Observed, now: Now) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::Code;
 use weft_proto::agent::v1::{ConditionType, Status};
@@ -24,6 +24,7 @@ use crate::forwarding::kernel::Numbers;
 use crate::guardian::{self, Guardian};
 use crate::listener::Refused;
 use crate::marks::{self, Marks};
+use crate::openconfig::Snapshot;
 use crate::refusal::{Detail, Refusal};
 
 pub mod clock;
@@ -51,6 +52,8 @@ pub enum Command {
     ),
     /// Somebody wants the status, with these prefixes, from now on.
     Watch(BTreeSet<IpNet>, mpsc::Sender<Status>),
+    /// gNMI wants to know how the switch is, or why that cannot be read.
+    Snapshot(oneshot::Sender<Result<Snapshot, String>>),
     /// A connection was closed at once.
     Refused(Refused),
 }
@@ -82,6 +85,8 @@ pub struct Driver<F> {
     clients: BTreeMap<Client, mpsc::Sender<Result<ModifyResponse, Refusal>>>,
     flushes: BTreeMap<u64, oneshot::Sender<Result<FlushResponse, Refusal>>>,
     watchers: Watchers,
+    /// Counts what may have changed, for streams of gNMI.
+    changes: watch::Sender<u64>,
     opened: u64,
     flushed: u64,
     /// A large request, of which a part is done.
@@ -121,6 +126,7 @@ impl<F: Forwarding> Driver<F> {
             clients: BTreeMap::new(),
             flushes: BTreeMap::new(),
             watchers: Watchers::default(),
+            changes: watch::Sender::new(0),
             opened: 0,
             flushed: 0,
             pending: None,
@@ -139,6 +145,12 @@ impl<F: Forwarding> Driver<F> {
         self.safety = Some(safety);
         self.numbers = numbers;
         self
+    }
+
+    /// A number that is another one when something may have changed.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Serves until `stop` completes or every sender of commands is gone. Stops between commands,
@@ -216,6 +228,8 @@ impl<F: Forwarding> Driver<F> {
                     self.tell();
                 }
             }
+            // A caller that went away does not want the answer.
+            Command::Snapshot(reply) => drop(reply.send(self.snapshot().await)),
             Command::Refused(Refused::Address(address)) => {
                 let text = format!("{address} is not a --controller address");
                 self.note(ConditionType::CallersRefused, text);
@@ -296,6 +310,12 @@ impl<F: Forwarding> Driver<F> {
         };
         let detail = Detail::None;
         Some(Refusal { code, text, detail })
+    }
+
+    async fn snapshot(&mut self) -> Result<Snapshot, String> {
+        let interfaces = self.forwarding.interfaces().await?;
+        let unix_ns = self.clock.now().unix_ns;
+        Ok(self.agent.snapshot(unix_ns, interfaces))
     }
 
     async fn look(&mut self) -> Result<(), String> {
@@ -448,6 +468,8 @@ impl<F: Forwarding> Driver<F> {
         self.drain().await;
         if tells {
             self.watchers.changed();
+            self.changes
+                .send_modify(|number| *number = number.wrapping_add(1));
         }
     }
 

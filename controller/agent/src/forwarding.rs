@@ -196,6 +196,51 @@ impl Link {
     }
 }
 
+/// An interface as telemetry shows it: more of a link than programming needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The kernel's number of it.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether somebody set it up.
+    pub admin_up: bool,
+    /// Whether it works.
+    pub oper: OperStatus,
+    /// Octets of the largest packet.
+    pub mtu: u32,
+    /// What the kernel counts.
+    pub counters: Counters,
+}
+
+/// RFC 2863 `ifOperStatus`, as `IF_OPER_*` of linux/if.h has it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words of RFC 2863")]
+pub enum OperStatus {
+    Up,
+    Down,
+    Testing,
+    Unknown,
+    Dormant,
+    NotPresent,
+    LowerLayerDown,
+}
+
+/// Counters of an interface since it came into being: `rtnl_link_stats64`, and `IFLA_CARRIER_CHANGES`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words of openconfig-interfaces")]
+pub struct Counters {
+    pub in_octets: u64,
+    pub in_pkts: u64,
+    pub in_errors: u64,
+    pub in_discards: u64,
+    pub out_octets: u64,
+    pub out_pkts: u64,
+    pub out_errors: u64,
+    pub out_discards: u64,
+    pub carrier_transitions: u64,
+}
+
 /// Everything that the agent wants to know of a switch, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -215,6 +260,8 @@ pub trait Forwarding: Send + 'static {
     fn apply(&mut self, operation: &Operation) -> impl Future<Output = Result<(), String>> + Send;
     /// Reads everything.
     fn observe(&mut self) -> impl Future<Output = Result<Observed, String>> + Send;
+    /// Reads the interfaces alone, with their counters.
+    fn interfaces(&mut self) -> impl Future<Output = Result<Vec<Interface>, String>> + Send;
     /// Returns when something else than the agent has changed the switch. May be dropped and
     /// called again without losing a change.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;

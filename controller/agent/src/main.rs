@@ -12,10 +12,10 @@ use weft_agent::agent::Config;
 use weft_agent::driver::{Driver, Safety};
 use weft_agent::fib::Ids;
 use weft_agent::forwarding::kernel::{Kernel, Numbers, Setting, hash_ports_too, put_back};
-use weft_agent::gribi;
 use weft_agent::guardian::{Guardian, guard, take_name};
 use weft_agent::listener::connections;
 use weft_agent::marks::Marks;
+use weft_agent::{gnmi, gribi};
 
 /// Programs this Linux switch as weft says, beside FRR and never against it.
 ///
@@ -27,7 +27,7 @@ use weft_agent::marks::Marks;
 struct Arguments {
     #[command(subcommand)]
     command: Option<Internal>,
-    /// Where to serve gRIBI and the agent's status, without TLS: keep it on the management network.
+    /// Where to serve gRIBI, gNMI and the agent's status, without TLS: keep it on the management network.
     #[arg(long, default_value = "127.0.0.1:9340")]
     listen: SocketAddr,
     /// Who may connect: an address or a network; may be given several times.
@@ -223,18 +223,19 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
 
     let (commands, queue) = gribi::commands();
     let (health, health_service) = tonic_health::server::health_reporter();
-    for service in ["gribi.gRIBI", "weft.agent.v1.AgentService"] {
+    for service in ["gribi.gRIBI", "gnmi.gNMI", "weft.agent.v1.AgentService"] {
         let serving = tonic_health::ServingStatus::Serving;
         health.set_service_status(service, serving).await;
     }
     let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
-    tracing::info!(listen = %listener.local_addr()?, "serving gRIBI");
+    tracing::info!(listen = %listener.local_addr()?, "serving gRIBI and gNMI");
     let server = Server::builder()
         // A controller that vanished without a word does not keep its connection.
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(Some(STREAMS_MAX))
         .add_service(gribi::service(commands.clone()))
+        .add_service(gnmi::service(commands.clone(), driver.changes()))
         .add_service(weft_agent::status::service(commands.clone()))
         .add_service(health_service)
         .serve_with_incoming(connections(listener, arguments.controllers, commands));

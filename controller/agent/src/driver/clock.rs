@@ -8,6 +8,30 @@ use tokio::time::Instant;
 
 use crate::agent::Now;
 
+/// The clock that cannot jump, since it began.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Uptime {
+    began: Instant,
+}
+
+impl Uptime {
+    /// Begins now.
+    pub(crate) fn begin() -> Self {
+        let began = Instant::now();
+        Self { began }
+    }
+
+    /// How long ago that was.
+    pub(crate) fn now(self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// An uptime as the timers of the runtime have it.
+    pub(crate) fn instant(self, uptime: Duration) -> Option<Instant> {
+        self.began.checked_add(uptime)
+    }
+}
+
 /// Both clocks, since the driver began.
 pub struct Clock {
     began: Instant,

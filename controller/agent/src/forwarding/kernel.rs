@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use tokio::sync::Notify;
 
 use super::netlink::{Netlink, Put, Tables};
-use super::{Forwarding, Observed, Operation, Slot};
+use super::{Forwarding, Interface, Observed, Operation, Slot};
 
 /// The numbers by which the agent's objects are known in the kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -214,6 +214,11 @@ impl Forwarding for Kernel {
 
     async fn observe(&mut self) -> Result<Observed, String> {
         self.look().await.map_err(|error| error.to_string())
+    }
+
+    async fn interfaces(&mut self) -> Result<Vec<Interface>, String> {
+        let interfaces = self.netlink.interfaces().await;
+        interfaces.map_err(|error| error.to_string())
     }
 
     async fn changed(&mut self) {

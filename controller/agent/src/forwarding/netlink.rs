@@ -27,10 +27,11 @@ use tokio::time::timeout;
 
 use self::nexthop::{Attribute, NextHopMessage};
 use self::read::{
-    InTable, Objects, is_ours, read_address, read_link, read_own, read_route, read_rule, table,
+    InTable, Objects, is_ours, read_address, read_interface, read_link, read_own, read_route,
+    read_rule, table,
 };
 use super::kernel::Numbers;
-use super::{Family, Installed, Link, Member, Own, Path, Slot};
+use super::{Family, Installed, Interface, Link, Member, Own, Path, Slot};
 
 mod nexthop;
 mod read;
@@ -371,6 +372,18 @@ impl Netlink {
             }
         }
         Ok(links)
+    }
+
+    /// The interfaces, with their counters and without their addresses.
+    pub(super) async fn interfaces(&self) -> io::Result<Vec<Interface>> {
+        let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let messages = self.dump(Message::Route(request)).await?.into_iter();
+        Ok(messages
+            .filter_map(|message| match message {
+                Message::Route(RouteNetlinkMessage::NewLink(message)) => read_interface(message),
+                Message::Route(_) | Message::NextHop(..) => None,
+            })
+            .collect())
     }
 
     async fn put(&self, message: Message, put: Put) -> io::Result<()> {

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ipnet::IpNet;
 use tokio::sync::Notify;
 
-use super::{Forwarding, Installed, Link, Observed, Operation, Own};
+use super::{
+    Counters, Forwarding, Installed, Interface, Link, Observed, OperStatus, Operation, Own,
+};
 
 /// A handle to the recorded plane; clones share it.
 #[derive(Clone, Default)]
@@ -184,8 +186,34 @@ impl Forwarding for Recorded {
         Ok(plane.observed.clone())
     }
 
+    async fn interfaces(&mut self) -> Result<Vec<Interface>, String> {
+        let plane = self.plane();
+        let links = plane.observed.links.iter();
+        Ok(links.map(interface).collect())
+    }
+
     async fn changed(&mut self) {
         self.changed.notified().await;
+    }
+}
+
+/// A link that is not up has no carrier; nothing counts errors.
+fn interface(link: &Link) -> Interface {
+    Interface {
+        index: link.index,
+        name: link.name.clone(),
+        admin_up: true,
+        oper: if link.up {
+            OperStatus::Up
+        } else {
+            OperStatus::Down
+        },
+        mtu: 1500,
+        counters: Counters {
+            in_octets: link.rx_octets,
+            out_octets: link.tx_octets,
+            ..Counters::default()
+        },
     }
 }
 

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType, RouteVia,
@@ -17,7 +17,9 @@ use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use super::nexthop::{Attribute, NextHopMessage};
 use super::{METRIC, priority};
 use crate::forwarding::kernel::Numbers;
-use crate::forwarding::{Family, Installed, Link, Member, OwnHop, OwnRoute, Path, Slot};
+use crate::forwarding::{
+    Counters, Family, Installed, Interface, Link, Member, OperStatus, OwnHop, OwnRoute, Path, Slot,
+};
 
 /// All next-hop objects of the switch, of whoever made them.
 #[derive(Debug, Default)]
@@ -268,6 +270,56 @@ pub(super) fn read_link(message: LinkMessage) -> Option<Link> {
         None
     } else {
         Some(link)
+    }
+}
+
+/// A link as telemetry shows it.
+pub(super) fn read_interface(message: LinkMessage) -> Option<Interface> {
+    let mut interface = Interface {
+        index: message.header.index,
+        name: String::new(),
+        admin_up: message.header.flags.contains(LinkFlags::Up),
+        oper: OperStatus::Unknown,
+        mtu: 0,
+        counters: Counters::default(),
+    };
+    let counters = &mut interface.counters;
+    for attribute in message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => interface.name = name,
+            LinkAttribute::Mtu(mtu) => interface.mtu = mtu,
+            LinkAttribute::OperState(state) => interface.oper = oper_status(state),
+            LinkAttribute::CarrierChanges(changes) => {
+                counters.carrier_transitions = changes.into();
+            }
+            LinkAttribute::Stats64(stats) => {
+                *counters = Counters {
+                    in_octets: stats.rx_bytes,
+                    in_pkts: stats.rx_packets,
+                    in_errors: stats.rx_errors,
+                    in_discards: stats.rx_dropped,
+                    out_octets: stats.tx_bytes,
+                    out_pkts: stats.tx_packets,
+                    out_errors: stats.tx_errors,
+                    out_discards: stats.tx_dropped,
+                    carrier_transitions: counters.carrier_transitions,
+                };
+            }
+            _ => {}
+        }
+    }
+    (!interface.name.is_empty()).then_some(interface)
+}
+
+fn oper_status(state: State) -> OperStatus {
+    match state {
+        State::Up => OperStatus::Up,
+        State::Down => OperStatus::Down,
+        State::Testing => OperStatus::Testing,
+        State::Dormant => OperStatus::Dormant,
+        State::NotPresent => OperStatus::NotPresent,
+        State::LowerLayerDown => OperStatus::LowerLayerDown,
+        _ => OperStatus::Unknown,
     }
 }
 
