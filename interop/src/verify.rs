@@ -102,7 +102,7 @@ const STEPS: [Step; 16] = [
     },
     Step {
         name: "clients",
-        asks: "the Python client and its story, and Go stubs that compile",
+        asks: "the Python client and its story, Go stubs that compile, and pygnmi at weft-agent",
         run: clients::clients,
     },
     Step {

@@ -80,6 +80,7 @@ const PURE_AGENT: &[&str] = &[
     "controller/agent/src/election.rs",
     "controller/agent/src/entry.rs",
     "controller/agent/src/fib",
+    "controller/agent/src/openconfig",
     "controller/agent/src/rib.rs",
 ];
 

@@ -5,11 +5,15 @@ read.py WEFT-AGENT, in a network namespace that is its own.
 
 import json
 import logging
+import os
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 from pygnmi.client import gNMIclient, gNMIException
 
@@ -54,16 +58,35 @@ def cable():
             ip(f"link set {end}{number} up")
 
 
+def neighbor(interface, number, name):
+    """As lldpcli prints it with json0."""
+    chassis = {"id": [{"type": "mac", "value": "00:00:5e:00:53:01"}], "name": [{"value": name}]}
+    port = {"id": [{"type": "ifname", "value": "swp1"}]}
+    return {"name": interface, "via": "LLDP", "rid": str(number), "chassis": [chassis], "port": [port]}
+
+
+# The second one sends an escape sequence for its name, and the third is at an interface that is not there.
+NEIGHBORS = [neighbor("up1", 1, "spine1"), neighbor("up1", 2, "\x1b[2Jspine2"), neighbor("up9", 3, "spine3")]
+
+
 @contextmanager
 def agent(program):
-    listen = f"{ADDRESS[0]}:{ADDRESS[1]}"
-    process = subprocess.Popen([program, "--listen", listen, "--prefix", "203.0.113.0/24"])
-    try:
-        until("the agent listens", listens)
-        yield
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
+    """Beside a program that is called lldpcli and prints these neighbours."""
+    with tempfile.TemporaryDirectory() as folder:
+        shown = Path(folder, "neighbors.json")
+        shown.write_text(json.dumps({"lldp": [{"interface": NEIGHBORS}]}))
+        lldpcli = Path(folder, "lldpcli")
+        lldpcli.write_text(f"#!/bin/sh\nexec cat {shown}\n")
+        lldpcli.chmod(0o755)
+        listen = f"{ADDRESS[0]}:{ADDRESS[1]}"
+        path = {"PATH": f"{folder}:{os.environ['PATH']}"}
+        process = subprocess.Popen([program, "--listen", listen, "--prefix", "203.0.113.0/24"], env=os.environ | path)
+        try:
+            until("the agent listens", listens)
+            yield
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
 
 
 def listens():
@@ -125,6 +148,17 @@ def read_once(client):
     check("a wildcard finds what ip link does", names, wanted)
     [instance] = got(client, "/network-instances/network-instance", "json").values()
     check("the forwarding table of nobody's routes", instance, {"name": "DEFAULT"})
+
+
+def neighbors(client):
+    neighbor = "lldp/interfaces/interface[name=up1]/neighbors/neighbor"
+    until("lldpcli is asked", lambda: got(client, f"/{neighbor}"))
+    seen = got(client, f"/{neighbor}/state", "json")
+    one = {"id": "1", "system-name": "spine1", "chassis-id": "00:00:5e:00:53:01", "port-id": "swp1"}
+    check("an LLDP neighbour", seen[f"{neighbor}[id=1]/state"], one)
+    odd = {name: value for name, value in one.items() if name != "system-name"} | {"id": "2"}
+    check("an odd name is left out", seen[f"{neighbor}[id=2]/state"], odd)
+    check("and so is who is at no interface", len(seen), 2)
 
 
 def refusals(client):
@@ -243,12 +277,14 @@ def subscribe_sample(client):
 
 def main():
     [program] = sys.argv[1:]
-    # pygnmi logs each refusal, and those are what is asked for here.
+    # pygnmi logs each refusal, and those are what is asked for here; its threads end with an error when a stream is closed.
     logging.disable(logging.CRITICAL)
+    threading.excepthook = lambda _: None
     cable()
     until("the uplinks are up", lambda: all(link(name)["operstate"] == "UP" for name in ("up1", "up2")))
     with agent(program), gNMIclient(target=ADDRESS, insecure=True) as client:
         read_once(client)
+        neighbors(client)
         refusals(client)
         subscribe_once(client)
         subscribe_poll(client)

@@ -3,6 +3,8 @@
 //!
 //! Needs root. Set WEFT_SKIP_ROOT=1 to skip where that is not to be had.
 
+#[path = "kernel/gnmi.rs"]
+mod gnmi;
 #[path = "kernel/pins.rs"]
 mod pins;
 #[path = "client/session.rs"]

@@ -1,14 +1,19 @@
-//! What netlink does not say: the speed of a port, from sysfs. Asked for in the background, at most
-//! every ten seconds, while somebody reads. Knows no path and no stream.
+//! What netlink does not say: the speed of a port, from sysfs, and LLDP neighbours, where lldpd runs. Asked for in the
+//! background, at most every ten seconds, while somebody reads. Knows no path and no stream.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::forwarding::Interface;
+use crate::openconfig::lldp;
 use crate::openconfig::tree::Beside;
 
 /// Those who are asked beside netlink, and what they said last.
@@ -52,11 +57,56 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
 }
 
 async fn ask(interfaces: Vec<(u32, String)>) -> Beside {
-    // A driver may take its time to answer.
-    let speeds = tokio::task::spawn_blocking(move || speeds(&interfaces));
-    Beside {
-        speeds: speeds.await.unwrap_or_default(),
-        neighbors: Vec::new(),
+    let shown = match timeout(LLDPCLI_MAX, lldpcli()).await {
+        Ok(Ok(shown)) => shown,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "no LLDP neighbours are known");
+            None
+        }
+        Err(_) => {
+            tracing::warn!("lldpcli does not answer; no LLDP neighbours are known");
+            None
+        }
+    };
+    // The driver of a port may take its time to answer.
+    let asked = tokio::task::spawn_blocking(move || {
+        let names = interfaces.iter().map(|(_, name)| name.as_str()).collect();
+        let neighbors = shown.map(|shown| lldp::neighbors(&shown, &names));
+        let neighbors = neighbors.unwrap_or_else(|| Ok(Vec::new()));
+        Beside {
+            speeds: speeds(&interfaces),
+            neighbors: neighbors.unwrap_or_else(|error| {
+                tracing::warn!(error, "what lldpcli says cannot be read");
+                Vec::new()
+            }),
+        }
+    });
+    asked.await.unwrap_or_default()
+}
+
+/// What lldpcli prints; None where there is none.
+async fn lldpcli() -> io::Result<Option<Vec<u8>>> {
+    let mut command = Command::new("lldpcli");
+    command.args(["-f", "json0", "show", "neighbors"]);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command.stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut shown = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(SHOWN_MAX).read_to_end(&mut shown).await?;
+    }
+    if shown.len() as u64 == SHOWN_MAX {
+        return Err(io::Error::other("lldpcli says more than a megabyte"));
+    }
+    let status = child.wait().await?;
+    if status.success() {
+        Ok(Some(shown))
+    } else {
+        Err(io::Error::other(format!("lldpcli ended with {status}")))
     }
 }
 
@@ -77,6 +127,12 @@ fn speeds(interfaces: &[(u32, String)]) -> BTreeMap<u32, u32> {
 
 /// Speeds seldom change.
 const EVERY: Duration = Duration::from_secs(10);
+
+/// It asks lldpd over a local socket.
+const LLDPCLI_MAX: Duration = Duration::from_secs(2);
+
+/// Octets of its answer: a thousand neighbours have less.
+const SHOWN_MAX: u64 = 1 << 20;
 
 /// Of the first one who reads.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::time::sleep_until;
 use tonic::Status;
 
 use super::beside::Others;
@@ -27,6 +28,8 @@ pub(super) struct Reader {
 struct Last {
     tree: Arc<Tree>,
     at: Duration,
+    /// How long it took.
+    cost: Duration,
     changes: u64,
 }
 
@@ -54,6 +57,13 @@ impl Reader {
     /// The tree as it is, or as it was a moment ago if nothing has changed since.
     pub(super) async fn read(&self) -> Result<Arc<Tree>, Status> {
         let mut last = self.last.lock().await;
+        if let Some(last) = &*last {
+            let rest = (last.cost * REST).clamp(REST_MIN, REST_MAX);
+            let next = self.uptime.instant(last.at.saturating_add(rest));
+            if let Some(next) = next.filter(|_| last.changes != *self.changes.borrow()) {
+                sleep_until(next).await;
+            }
+        }
         // Taken before the snapshot: what changes meanwhile is read again.
         let changes = *self.changes.borrow();
         let now = self.uptime.now();
@@ -64,6 +74,7 @@ impl Reader {
             return Ok(Arc::clone(&last.tree));
         }
         let snapshot = self.snapshot().await?;
+        let cost = self.uptime.now().saturating_sub(now);
         let beside = self.others.known(&snapshot.interfaces, now).await;
         let build = move || Tree::new(&snapshot, &beside);
         let built = tokio::task::spawn_blocking(build).await;
@@ -71,6 +82,7 @@ impl Reader {
         *last = Some(Last {
             tree: Arc::clone(&tree),
             at: now,
+            cost,
             changes,
         });
         Ok(tree)
@@ -84,6 +96,11 @@ impl Reader {
         snapshot.map_err(|why| Status::unavailable(format!("the kernel could not be read: {why}")))
     }
 }
+
+/// While the switch changes again and again, the driver spends a fifth of its time on snapshots at most.
+const REST: u32 = 5;
+const REST_MIN: Duration = Duration::from_millis(20);
+const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Samples of all streams are a second apart or more.
 const FRESH: Duration = Duration::from_millis(200);

@@ -15,6 +15,7 @@ use weft_proto::gnmi::{Notification, SubscribeRequest, SubscribeResponse};
 
 use super::reader::Reader;
 use super::stopped;
+use crate::openconfig::plan::Cursor;
 use crate::openconfig::{Plan, Tree};
 
 /// Who has subscribed.
@@ -68,9 +69,19 @@ impl Subscriber {
     /// All that there is, and that this was all.
     async fn all(&mut self) -> Result<(), End> {
         let tree = self.reader.read().await?;
-        let notifications = self.plan(move |plan| plan.all(&tree)).await?;
-        self.send(notifications).await?;
+        self.all_of(&tree).await?;
         self.in_sync().await
+    }
+
+    async fn all_of(&mut self, tree: &Arc<Tree>) -> Result<(), End> {
+        let mut from = Some(Cursor::default());
+        while let Some(cursor) = from {
+            let tree = Arc::clone(tree);
+            let (part, next) = self.plan(move |plan| plan.all(&tree, cursor)).await?;
+            self.send(part).await?;
+            from = next;
+        }
+        Ok(())
     }
 
     async fn polled(&mut self, mut requests: Streaming<SubscribeRequest>) -> Result<(), End> {
@@ -95,8 +106,9 @@ impl Subscriber {
         changes.borrow_and_update();
         let mut read_at = uptime.now();
         let tree = self.reader.read().await?;
-        let notifications = self.begin(tree, read_at).await?;
-        self.send(notifications).await?;
+        self.plan.begin(&tree, read_at);
+        self.all_of(&tree).await?;
+        drop(tree);
         self.in_sync().await?;
         let (mut changed, mut is_open) = (false, true);
         loop {
@@ -131,27 +143,23 @@ impl Subscriber {
         }
     }
 
-    async fn begin(&mut self, tree: Arc<Tree>, now: Duration) -> Result<Vec<Notification>, Status> {
-        self.plan(move |plan| plan.begin(&tree, now)).await
-    }
-
     async fn poll(&mut self, tree: Arc<Tree>, now: Duration) -> Result<Vec<Notification>, Status> {
         self.plan(move |plan| plan.poll(&tree, now)).await
     }
 
     /// Asks the plan beside the driver's thread: of a full switch, comparing takes some ten milliseconds.
-    async fn plan(
+    async fn plan<T: Send + 'static>(
         &mut self,
-        ask: impl FnOnce(&mut Plan) -> Vec<Notification> + Send + 'static,
-    ) -> Result<Vec<Notification>, Status> {
+        ask: impl FnOnce(&mut Plan) -> T + Send + 'static,
+    ) -> Result<T, Status> {
         let mut plan = self.plan.clone();
         let asked = tokio::task::spawn_blocking(move || {
-            let notifications = ask(&mut plan);
-            (plan, notifications)
+            let answer = ask(&mut plan);
+            (plan, answer)
         });
-        let (plan, notifications) = asked.await.map_err(|_| stopped())?;
+        let (plan, answer) = asked.await.map_err(|_| stopped())?;
         self.plan = plan;
-        Ok(notifications)
+        Ok(answer)
     }
 
     async fn send(&self, notifications: Vec<Notification>) -> Result<(), End> {

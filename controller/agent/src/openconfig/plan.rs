@@ -20,6 +20,13 @@ pub struct Plan {
     updates_only: bool,
 }
 
+/// Where the next part of all that there is begins.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    entry: usize,
+    leaf: usize,
+}
+
 /// What one subscription wants of leaves of one kind, and what it was sent.
 #[derive(Clone, Debug)]
 struct Entry {
@@ -81,24 +88,30 @@ impl Plan {
         })
     }
 
-    /// All that there is: what ONCE and a poll are answered with. Nothing, if only updates are wanted.
+    /// All that there is, a part at a time: what ONCE and a poll are answered with, and what a stream sends before it is in
+    /// sync. Nothing, if only updates are wanted. The second value, if any, asks for the next part.
     #[must_use]
-    pub fn all(&self, tree: &Tree) -> Vec<Notification> {
-        if self.updates_only {
-            return Vec::new();
-        }
-        let patterns = self.entries.iter();
-        patterns
-            .flat_map(|entry| {
-                let leaves: Vec<_> = entry.pattern.select(tree).collect();
-                self.writer.leaves(tree.unix_ns, &leaves, &[])
-            })
-            .collect()
+    pub fn all(&self, tree: &Tree, from: Cursor) -> (Vec<Notification>, Option<Cursor>) {
+        let Some(entry) = self.entries.get(from.entry).filter(|_| !self.updates_only) else {
+            return (Vec::new(), None);
+        };
+        let selected = entry.pattern.select(tree).skip(from.leaf);
+        let leaves: Vec<_> = selected.take(PART_MAX).collect();
+        let next = match leaves.len() {
+            PART_MAX => Cursor {
+                leaf: from.leaf.saturating_add(PART_MAX),
+                ..from
+            },
+            _ => Cursor {
+                entry: from.entry.saturating_add(1),
+                leaf: 0,
+            },
+        };
+        (self.writer.leaves(tree.unix_ns, &leaves, &[]), Some(next))
     }
 
-    /// Begins a stream: what is sent before it is in sync.
-    #[must_use]
-    pub fn begin(&mut self, tree: &Arc<Tree>, now: Duration) -> Vec<Notification> {
+    /// Begins a stream, which is sent all of this tree.
+    pub fn begin(&mut self, tree: &Arc<Tree>, now: Duration) {
         for entry in &mut self.entries {
             entry.sent = Some(Arc::clone(tree));
             if let When::Sampled { beat, .. } = &mut entry.when {
@@ -108,7 +121,6 @@ impl Plan {
                 beat.begin(now);
             }
         }
-        self.all(tree)
     }
 
     /// Whether something is sent when it changes.
@@ -259,6 +271,9 @@ pub const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// A day.
 pub const INTERVAL_MAX: Duration = Duration::from_secs(86_400);
+
+/// Leaves of a part: some megabytes of messages, of a full switch as of a small one.
+const PART_MAX: usize = 4096;
 
 /// Of counters, where the target is to choose.
 const INTERVAL_CHOSEN: Duration = Duration::from_secs(10);

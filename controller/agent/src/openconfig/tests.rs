@@ -13,7 +13,7 @@ use weft_proto::gnmi::{
     Encoding, Notification, Path, PathElem, Subscription, SubscriptionList, SubscriptionMode,
 };
 
-use super::plan::{INTERVAL_MAX, INTERVAL_MIN, SUBSCRIPTIONS_MAX};
+use super::plan::{Cursor, INTERVAL_MAX, INTERVAL_MIN, SUBSCRIPTIONS_MAX};
 use super::schema::templates;
 use super::tree::{Beside, Neighbor, Place};
 use super::{Pattern, Plan, Snapshot, Tree, Writer};
@@ -372,6 +372,23 @@ fn plan(subscriptions: impl IntoIterator<Item = Subscription>) -> Plan {
     Plan::new(&list(subscriptions)).expect("of the schema")
 }
 
+/// All parts.
+fn all(plan: &Plan, tree: &Tree) -> Vec<Notification> {
+    let (mut from, mut all) = (Some(Cursor::default()), Vec::new());
+    while let Some(cursor) = from {
+        let (part, next) = plan.all(tree, cursor);
+        all.extend(part);
+        from = next;
+    }
+    all
+}
+
+/// What a stream begins with.
+fn begin(plan: &mut Plan, tree: &Arc<Tree>, now: Duration) -> Vec<Notification> {
+    plan.begin(tree, now);
+    all(plan, tree)
+}
+
 /// What is sent: last names and values, and what is deleted.
 fn sent(notifications: &[Notification]) -> Vec<String> {
     let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -405,7 +422,10 @@ fn on_change_sends_everything_once_and_then_what_changes() {
     let mut plan = plan([subscription(STATE, SubscriptionMode::OnChange, 0)]);
     assert!(plan.wants_changes() && plan.next().is_none());
     let up = tree_with(OperStatus::Up, 1);
-    assert_eq!(sent(&plan.begin(&up, secs(0))), ["oper-status=\"UP\""]);
+    assert_eq!(
+        sent(&begin(&mut plan, &up, secs(0))),
+        ["oper-status=\"UP\""]
+    );
     let more = tree_with(OperStatus::Up, 2);
     assert_eq!(plan.poll(&more, secs(1)), []);
     let down = tree_with(OperStatus::LowerLayerDown, 2);
@@ -418,7 +438,7 @@ fn on_change_sends_everything_once_and_then_what_changes() {
 fn an_interface_that_goes_is_deleted_leaf_by_leaf() {
     let all = subscription("/interfaces/interface", SubscriptionMode::OnChange, 0);
     let mut plan = plan([all]);
-    let _ = plan.begin(&tree_with(OperStatus::Up, 1), secs(0));
+    plan.begin(&tree_with(OperStatus::Up, 1), secs(0));
     let mut without = snapshot();
     without.interfaces.remove(0);
     let gone = Arc::new(Tree::new(&without, &Beside::default()));
@@ -435,7 +455,7 @@ fn samples_come_by_the_clock_and_are_not_made_up_for() {
     let mut plan = plan([subscription(OCTETS, SubscriptionMode::Sample, 2_000)]);
     assert!(!plan.wants_changes());
     let tree = tree_with(OperStatus::Up, 1);
-    assert_eq!(sent(&plan.begin(&tree, secs(10))), ["in-octets=1"]);
+    assert_eq!(sent(&begin(&mut plan, &tree, secs(10))), ["in-octets=1"]);
     assert_eq!(plan.next(), Some(secs(12)));
     assert_eq!(plan.poll(&tree, secs(11)), []);
     assert_eq!(sent(&plan.poll(&tree, secs(12))), ["in-octets=1"]);
@@ -453,7 +473,7 @@ fn redundant_samples_are_left_out_until_the_heartbeat() {
     sampled.heartbeat_interval = 5_000_000_000;
     let mut plan = plan([sampled]);
     let one = tree_with(OperStatus::Up, 1);
-    let _ = plan.begin(&one, secs(0));
+    plan.begin(&one, secs(0));
     let counts: Vec<usize> = (1..=10)
         .map(|at| sent(&plan.poll(&one, secs(at))).len())
         .collect();
@@ -468,7 +488,7 @@ fn a_heartbeat_repeats_what_has_not_changed() {
     quiet.heartbeat_interval = 3_000_000_000;
     let mut plan = plan([quiet]);
     let tree = tree_with(OperStatus::Up, 1);
-    let _ = plan.begin(&tree, secs(0));
+    plan.begin(&tree, secs(0));
     assert_eq!(plan.next(), Some(secs(3)));
     assert_eq!(plan.poll(&tree, secs(2)), []);
     assert_eq!(sent(&plan.poll(&tree, secs(3))), ["oper-status=\"UP\""]);
@@ -483,7 +503,7 @@ fn the_target_samples_counters_and_sends_state_when_it_changes() {
         0,
     );
     let mut plan = plan([both]);
-    let _ = plan.begin(&tree_with(OperStatus::Up, 1), secs(0));
+    plan.begin(&tree_with(OperStatus::Up, 1), secs(0));
     assert_eq!(plan.next(), Some(secs(10)));
     let down = tree_with(OperStatus::Down, 2);
     assert_eq!(sent(&plan.poll(&down, secs(1))), ["oper-status=\"DOWN\""]);
@@ -500,8 +520,8 @@ fn updates_only_leaves_out_the_beginning() {
     };
     let mut plan = Plan::new(&quiet).expect("of the schema");
     let up = tree_with(OperStatus::Up, 1);
-    assert_eq!(plan.all(&up), []);
-    assert_eq!(plan.begin(&up, secs(0)), []);
+    assert_eq!(all(&plan, &up), []);
+    assert_eq!(begin(&mut plan, &up, secs(0)), []);
     assert_eq!(
         sent(&plan.poll(&tree_with(OperStatus::Down, 1), secs(1))).len(),
         1
@@ -538,10 +558,35 @@ fn many_leaves_go_in_many_notifications() {
         .collect();
     let tree = Tree::new(&many, &Beside::default());
     let plan = plan([subscription("/interfaces", SubscriptionMode::Sample, 0)]);
-    let notifications = plan.all(&tree);
+    let notifications = all(&plan, &tree);
     let counts: Vec<usize> = notifications.iter().map(|it| it.update.len()).collect();
     assert_eq!(counts.iter().sum::<usize>(), 1_500);
     assert_eq!(counts, [256, 256, 256, 256, 256, 220]);
+}
+
+#[test]
+fn all_of_a_full_switch_comes_in_parts_of_bounded_size() {
+    let mut full = snapshot();
+    full.routes = (0..10_000_u32)
+        .map(|n| {
+            let prefix = format!("10.{}.{}.0/24", n >> 8, n & 0xff);
+            (prefix.parse().expect("a prefix"), GROUPS + 7)
+        })
+        .collect();
+    let tree = Tree::new(&full, &Beside::default());
+    let plan = plan(
+        ["/network-instances", "/interfaces"]
+            .map(|text| subscription(text, SubscriptionMode::OnChange, 0)),
+    );
+    let (mut from, mut counts) = (Some(Cursor::default()), Vec::new());
+    while let Some(cursor) = from {
+        let (part, next) = plan.all(&tree, cursor);
+        counts.push(part.iter().map(|it| it.update.len()).sum::<usize>());
+        from = next;
+    }
+    // The network instance, three leaves of each prefix, 3 of the group, 3 of each member, 5 of each next hop; then 15 of each interface.
+    assert_eq!(counts.iter().sum::<usize>(), 1 + 30_000 + 3 + 6 + 10 + 30);
+    assert!(counts.iter().all(|count| *count <= 4096), "{counts:?}");
 }
 
 /// Whether a place is at or below a path, step by step and by its text alone.
@@ -642,7 +687,7 @@ proptest! {
             }
             known.clone()
         };
-        learn(plan.begin(&Arc::new(tree()), now));
+        learn(begin(&mut plan, &Arc::new(tree()), now));
         for (octets, interfaces, wait) in steps {
             let mut next = snapshot();
             next.interfaces = (1..=interfaces).map(|index| interface(index, &format!("up{index}"))).collect();

@@ -26,7 +26,7 @@ use weft_agent::driver::Driver;
 use weft_agent::driver::clock::Clock;
 use weft_agent::fib::Ids;
 use weft_agent::forwarding::kernel::{Kernel, Numbers};
-use weft_agent::gribi;
+use weft_agent::{gnmi, gribi};
 use weft_proto::agent::v1::agent_service_client::AgentServiceClient;
 use weft_proto::agent::v1::{Status, WatchStatusRequest};
 
@@ -136,6 +136,7 @@ impl Switch {
             .expect("readable");
         let (commands, queue) = gribi::commands();
         let service = gribi::service(commands.clone());
+        let gnmi = gnmi::service(commands.clone(), driver.changes());
         let status = weft_agent::status::service(commands);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("bound"));
@@ -145,6 +146,7 @@ impl Switch {
             let server = tokio::spawn(
                 Server::builder()
                     .add_service(service)
+                    .add_service(gnmi)
                     .add_service(status)
                     .serve_with_incoming(incoming),
             );

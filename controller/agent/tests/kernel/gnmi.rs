@@ -1,0 +1,156 @@
+//! What gNMI shows of a real kernel, beside what `ip` says of it. Knows nothing of streams: those are tested over a recorded
+//! plane.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tokio::time::{sleep, timeout};
+use tonic::transport::Channel;
+use weft_proto::gnmi::g_nmi_client::GNmiClient;
+use weft_proto::gnmi::typed_value::Value;
+use weft_proto::gnmi::{GetRequest, Path, PathElem};
+
+use crate::session::Session;
+use crate::switch::{Switch, on_switch};
+
+/// Everything below this, as plain JSON.
+async fn tree(channel: Channel, path: &[&str]) -> Json {
+    let elem = path.iter().map(|name| PathElem {
+        name: (*name).into(),
+        ..PathElem::default()
+    });
+    let request = GetRequest {
+        path: vec![Path {
+            elem: elem.collect(),
+            ..Path::default()
+        }],
+        ..GetRequest::default()
+    };
+    let answer = GNmiClient::new(channel).get(request).await;
+    let answer = answer.expect("served").into_inner();
+    let update = &answer.notification[0].update[0];
+    match update.val.clone().and_then(|typed| typed.value) {
+        Some(Value::JsonVal(text)) => serde_json::from_slice(&text).expect("JSON"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Group, next hop and weight of each member, and prefix and group of each route.
+type Forwarding = (BTreeSet<(u64, u64, u64)>, BTreeSet<(String, u64)>);
+
+fn list<'a>(json: &'a Json, name: &str) -> impl Iterator<Item = &'a Json> {
+    json[name].as_array().into_iter().flatten()
+}
+
+fn number(json: &Json) -> u64 {
+    json.as_u64().expect("a number")
+}
+
+async fn by_gnmi(channel: Channel) -> Forwarding {
+    let instances = tree(channel, &["network-instances"]).await;
+    let afts = &instances["network-instance"][0]["afts"];
+    let groups = list(&afts["next-hop-groups"], "next-hop-group");
+    let members = groups.flat_map(|group| {
+        let members = list(&group["next-hops"], "next-hop").map(|member| &member["state"]);
+        members.map(|it| {
+            let group = number(&group["state"]["id"]);
+            (group, number(&it["index"]), number(&it["weight"]))
+        })
+    });
+    let entries = list(&afts["ipv4-unicast"], "ipv4-entry");
+    let routes = entries.map(|entry| {
+        let prefix = entry["prefix"].as_str().expect("text").to_owned();
+        (prefix, number(&entry["state"]["next-hop-group"]))
+    });
+    (members.collect(), routes.collect())
+}
+
+fn by_ip(switch: &Switch) -> Forwarding {
+    let groups = switch.groups();
+    let groups = groups.as_array().cloned().unwrap_or_default();
+    let members = groups.iter().flat_map(|group| {
+        list(group, "group").map(|member| {
+            // ip leaves out a weight of 1.
+            let weight = member["weight"].as_u64().unwrap_or(1);
+            (number(&group["id"]), number(&member["id"]), weight)
+        })
+    });
+    let routes = switch.ip("-j route show table 155");
+    let routes: Json = serde_json::from_str(&routes).expect("JSON");
+    let routes = routes.as_array().into_iter().flatten().map(|route| {
+        let prefix = route["dst"].as_str().expect("text").to_owned();
+        (prefix, number(&route["nhid"]))
+    });
+    (members.collect(), routes.collect())
+}
+
+/// Waits until both say the same, and it holds.
+async fn until(switch: &Switch, channel: Channel, holds: impl Fn(&Forwarding) -> bool) {
+    let same = async {
+        loop {
+            let (gnmi, ip) = (by_gnmi(channel.clone()).await, by_ip(switch));
+            if gnmi == ip && holds(&ip) {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if timeout(Duration::from_secs(20), same).await.is_err() {
+        let gnmi = by_gnmi(channel).await;
+        panic!("gNMI: {gnmi:?}, ip: {:?}", by_ip(switch));
+    }
+}
+
+#[test]
+fn gnmi_shows_the_groups_that_the_kernel_has() {
+    on_switch(async |switch| {
+        let agent = switch.agent().await;
+        let _session = Session::with_two_paths(agent.channel()).await;
+        let channel = agent.channel();
+        until(switch, channel.clone(), |(members, routes)| {
+            members.len() == 2 && routes.len() == 1
+        })
+        .await;
+        // FRR's route loses a next hop: a part of the group takes the place of the group.
+        switch.ip("route replace 203.0.113.0/24 metric 20 via 192.0.2.2");
+        until(switch, channel.clone(), |(members, routes)| {
+            let group = routes.iter().next().map(|(_, group)| *group);
+            let used = members.iter().filter(|(of, _, _)| Some(*of) == group);
+            used.count() == 1
+        })
+        .await;
+        switch.ip("route del 203.0.113.0/24 metric 20");
+        until(switch, channel, |(_, routes)| routes.is_empty()).await;
+    });
+}
+
+#[test]
+fn gnmi_shows_the_interfaces_as_ip_does() {
+    on_switch(async |switch| {
+        let agent = switch.agent().await;
+        switch.ip("link set far2 down");
+        let shown = switch.ip("-j link");
+        let links: Json = serde_json::from_str(&shown).expect("JSON");
+        let links = links.as_array().expect("a list");
+        let wanted: BTreeSet<(String, u64, String)> = links
+            .iter()
+            .map(|link| {
+                let oper = match link["operstate"].as_str().expect("text") {
+                    "LOWERLAYERDOWN" => "LOWER_LAYER_DOWN",
+                    other => other,
+                };
+                let name = link["ifname"].as_str().expect("text");
+                (name.to_owned(), number(&link["ifindex"]), oper.to_owned())
+            })
+            .collect();
+        let interfaces = tree(agent.channel(), &["interfaces"]).await;
+        let seen = list(&interfaces, "interface").map(|interface| {
+            let state = &interface["state"];
+            let text = |name: &str| state[name].as_str().expect("text").to_owned();
+            (text("name"), number(&state["ifindex"]), text("oper-status"))
+        });
+        assert_eq!(seen.collect::<BTreeSet<_>>(), wanted);
+        assert!(wanted.iter().any(|(_, _, oper)| oper != "UP"), "{wanted:?}");
+    });
+}
