@@ -24,6 +24,7 @@ pub mod flows;
 pub mod measured;
 pub mod pins;
 mod plan;
+pub mod simulation;
 mod solved;
 
 /// What a plan follows from.

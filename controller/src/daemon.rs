@@ -38,7 +38,7 @@ use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
 use crate::operator::services::{
-    AGREEING, ALONE, at_leader, replicas_at_leader, services, with_json,
+    AGREEING, ALONE, at_leader, replicas_at_leader, services, simulations_at_leader, with_json,
 };
 use crate::operator::{arriving, metrics};
 use crate::reflector::thread::{self, Reflection};
@@ -351,6 +351,7 @@ fn serve_raft(
         .initial_connection_window_size(RAFT_WINDOW)
         .add_service(ConsensusServer::new(inbound))
         .add_service(at_leader(shared, led))
+        .add_service(simulations_at_leader(shared, led))
         .add_service(replicas_at_leader(shared));
     let done = until(stopped.clone());
     tasks.spawn("Raft listener", async move {

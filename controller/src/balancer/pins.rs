@@ -19,6 +19,7 @@ use crate::fabric::fact::{JobName, LinkName, PortName, SwitchName};
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
 
+pub mod predict;
 mod sent;
 
 /// What pins follow from, beside the plan of weights, which knows the links.
@@ -260,7 +261,7 @@ fn pose<'a>(
     };
     let slowest = all().map(|(_, sent)| sent.nic_bps).min().unwrap_or(1);
     let fastest = all().map(|(_, sent)| sent.nic_bps).max().unwrap_or(1);
-    let unit_bps = (slowest / SUBFLOWS).max(fastest / SUBFLOWS_MAX).max(1);
+    let unit_bps = unit_bps(slowest, fastest);
     let place = |leaf: &SwitchName| {
         let number = solved.number(leaf)?;
         plane.leaves().binary_search(&number).ok()
@@ -289,6 +290,11 @@ fn pose<'a>(
         bundles: bundles.into_values().collect(),
         unit_bps,
     }
+}
+
+/// Bits per second of a sub-flow, where NICs send at these rates.
+fn unit_bps(slowest: u64, fastest: u64) -> u64 {
+    (slowest / SUBFLOWS).max(fastest / SUBFLOWS_MAX).max(1)
 }
 
 /// A flow in whole sub-flows, at least one. No rate that anybody declares makes too many of them to count.

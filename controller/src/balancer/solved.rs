@@ -70,6 +70,16 @@ impl Solved {
         })
     }
 
+    /// The same view of links and leaves, of another topology.
+    pub(super) fn of_topology(&self, topology: Arc<Topology>) -> Result<Self, Rejected> {
+        let inputs = Inputs {
+            topology,
+            foreign: self.foreign.clone(),
+            ..Inputs::default()
+        };
+        Self::new(&inputs, self.live.clone(), self.limits)
+    }
+
     /// Whether the answer would be the same, with every reason.
     pub(super) fn is_for(&self, inputs: &Inputs, live: &Live) -> bool {
         (&self.topology, &self.live, &self.foreign) == (&inputs.topology, live, &inputs.foreign)
@@ -109,6 +119,14 @@ impl Solved {
     /// The name of a switch of the problem.
     pub(super) fn name(&self, switch: SwitchId) -> Option<&SwitchName> {
         self.names.switches.get(switch.0 as usize)
+    }
+
+    /// Whether a link counts as one that carries what is pinned.
+    pub(super) fn carries(&self, link: &Link) -> bool {
+        match self.strict {
+            Some(_) => self.live.unconfirmed(link).is_none(),
+            None => self.live.unusable(link).is_none(),
+        }
     }
 
     /// Links between two switches.

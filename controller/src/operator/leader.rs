@@ -17,14 +17,26 @@ pub(super) struct Way {
     addresses: Arc<Addresses>,
     /// By address.
     channels: Mutex<BTreeMap<String, Channel>>,
+    /// How long an answer may take.
+    patience: Duration,
 }
 
 impl Way {
     pub(super) fn new(shared: Arc<Shared>, addresses: Arc<Addresses>) -> Self {
+        Self::patient(shared, addresses, PATIENCE)
+    }
+
+    /// For calls whose answer takes longer than to be read.
+    pub(super) fn patient(
+        shared: Arc<Shared>,
+        addresses: Arc<Addresses>,
+        patience: Duration,
+    ) -> Self {
         Self {
             shared,
             addresses,
             channels: Mutex::default(),
+            patience,
         }
     }
 
@@ -56,7 +68,7 @@ impl Way {
         let endpoint = endpoint.map_err(|_| refusal::defect())?;
         let channel = endpoint
             .connect_timeout(PATIENCE)
-            .timeout(PATIENCE)
+            .timeout(self.patience)
             .connect_lazy();
         channels.insert(address.to_owned(), channel.clone());
         Ok(channel)

@@ -22,6 +22,7 @@ mod balance;
 mod job;
 mod leader;
 mod leaf;
+pub mod simulate;
 
 pub use leader::AtLeader;
 

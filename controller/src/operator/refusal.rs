@@ -188,6 +188,27 @@ pub(super) fn too_many_applies(most: usize) -> Status {
     refuse(Code::ResourceExhausted, "TOO_MANY_APPLIES", &[], message)
 }
 
+pub(super) fn too_many_simulations(most: usize) -> Status {
+    let message = format!("this replica is simulating {most} plan already; try again");
+    refuse(
+        Code::ResourceExhausted,
+        "TOO_MANY_SIMULATIONS",
+        &[],
+        message,
+    )
+}
+
+pub(super) fn simulation_too_slow(limit: Duration) -> Status {
+    let message = format!("the plan was not there within {} s", limit.as_secs());
+    refuse(Code::DeadlineExceeded, "SIMULATION_TOO_SLOW", &[], message)
+}
+
+/// No list answers it in parts.
+pub(super) fn answer_too_large() -> Status {
+    let message = "the answer has more than 4 MiB";
+    refuse(Code::ResourceExhausted, "TOO_LARGE", &[], message)
+}
+
 /// An application ended before it was whole.
 pub(super) fn incomplete(why: &str) -> Status {
     let message =

@@ -7,10 +7,11 @@ use tonic::service::Routes;
 use weft_proto::v1::{
     config_service_server, evpn_service_server, fabric_service_server, job_service_server,
     peer_service_server, plan_service_server, replica_service_server, route_service_server,
-    watch_service_server,
+    simulation_service_server, watch_service_server,
 };
 
 use super::json::{self, Gateway};
+use super::plans::simulate;
 use super::replicas::Addresses;
 use super::requests::Requests;
 use super::tables::Tables;
@@ -32,7 +33,8 @@ pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Ro
     let routes = routes::Service::new(Arc::clone(&tables));
     let evpn = evpn::Service::new(tables, led.clone());
     let replicas = replicas::Service::new(Arc::clone(shared), Arc::clone(&addresses));
-    let plans = plans::Service::new(Arc::clone(shared), led.clone(), addresses);
+    let plans = plans::Service::new(Arc::clone(shared), led.clone(), Arc::clone(&addresses));
+    let simulations = simulate::Service::new(Arc::clone(shared), led.clone(), addresses);
     let config = config::Service::new(Arc::clone(shared), Arc::clone(reloader));
     Routes::new(fabric_service_server::FabricServiceServer::from_arc(fabric))
         .add_service(job_service_server::JobServiceServer::new(jobs))
@@ -42,6 +44,9 @@ pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Ro
         .add_service(evpn_service_server::EvpnServiceServer::new(evpn))
         .add_service(replica_service_server::ReplicaServiceServer::new(replicas))
         .add_service(plan_service_server::PlanServiceServer::new(plans))
+        .add_service(simulation_service_server::SimulationServiceServer::new(
+            simulations,
+        ))
         .add_service(config_service_server::ConfigServiceServer::new(config))
 }
 
@@ -52,6 +57,15 @@ pub fn at_leader(
 ) -> plan_service_server::PlanServiceServer<plans::AtLeader> {
     let service = plans::Service::new(Arc::clone(shared), led.clone(), Arc::default());
     plan_service_server::PlanServiceServer::new(plans::AtLeader::new(service))
+}
+
+/// The same of simulations.
+pub fn simulations_at_leader(
+    shared: &Arc<Shared>,
+    led: &Led,
+) -> simulation_service_server::SimulationServiceServer<simulate::Service> {
+    let service = simulate::Service::at_leader(Arc::clone(shared), led.clone());
+    simulation_service_server::SimulationServiceServer::new(service)
 }
 
 /// The same of replicas: what this one knows of itself, and of the others if it leads.
@@ -88,13 +102,14 @@ pub fn with_json(
 }
 
 /// Services whose calls need a majority, at least where they do not say SERIALIZABLE.
-pub const AGREEING: [&str; 6] = [
+pub const AGREEING: [&str; 7] = [
     fabric_service_server::SERVICE_NAME,
     job_service_server::SERVICE_NAME,
     watch_service_server::SERVICE_NAME,
     route_service_server::SERVICE_NAME,
     evpn_service_server::SERVICE_NAME,
     plan_service_server::SERVICE_NAME,
+    simulation_service_server::SERVICE_NAME,
 ];
 
 /// Services of what one replica knows by itself.

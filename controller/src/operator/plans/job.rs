@@ -18,6 +18,8 @@ use crate::speaker::Shared;
 pub(super) struct Agreed {
     pub(super) topology: Topology,
     pub(super) pins: Pins,
+    /// No declaration is half written.
+    pub(super) complete: bool,
     /// Up to where it is.
     pub(super) index: u64,
 }
@@ -29,12 +31,15 @@ impl Agreed {
         let look = look::at(shared, index, |reflector| {
             let control = reflector.control();
             let topology = control.declared.topology().clone();
-            (topology, control.pins.clone(), reflector.index())
+            let head = control.declared.head();
+            let complete = head.is_none_or(|head| head.applying == 0);
+            (topology, control.pins.clone(), complete, reflector.index())
         });
-        let (topology, pins, applied) = look.await?;
+        let (topology, pins, complete, applied) = look.await?;
         Ok(Self {
             topology,
             pins,
+            complete,
             index: applied.max(index),
         })
     }
