@@ -17,6 +17,7 @@ use weft_proto::v1::peer_service_client::PeerServiceClient;
 use weft_proto::v1::plan_service_client::PlanServiceClient;
 use weft_proto::v1::replica_service_client::ReplicaServiceClient;
 use weft_proto::v1::route_service_client::RouteServiceClient;
+use weft_proto::v1::simulation_service_client::SimulationServiceClient;
 use weft_proto::v1::watch_service_client::WatchServiceClient;
 
 use crate::failure::{self, Failure};
@@ -129,6 +130,11 @@ impl Connection {
     /// A client of the service of plans, connected.
     pub(crate) async fn plans(&self) -> Result<PlanServiceClient<Channel>, Failure> {
         Ok(PlanServiceClient::new(self.open().await?))
+    }
+
+    /// A client of the service of simulations, connected.
+    pub(crate) async fn simulations(&self) -> Result<SimulationServiceClient<Channel>, Failure> {
+        Ok(SimulationServiceClient::new(self.open().await?))
     }
 
     /// A client of the service of the configuration, connected.

@@ -137,6 +137,19 @@ fn read(file: &Path) -> Result<Fabric, Failure> {
     Fabric::parse(&text).map_err(|fault| refused(fault.to_string()))
 }
 
+/// The fabric that a file declares, in one message.
+pub(crate) fn read_whole(file: &Path) -> Result<proto::Fabric, Failure> {
+    let mut whole = proto::Fabric::default();
+    for part in read(file)?.parts(false) {
+        whole.display_name.push_str(&part.display_name);
+        whole.switches.extend(part.switches);
+        whole.hosts.extend(part.hosts);
+        whole.links.extend(part.links);
+        whole.host_ports.extend(part.host_ports);
+    }
+    Ok(whole)
+}
+
 async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let (fabric, incomplete) = whole(dialog).await?;
     if incomplete && !dialog.format.is_for_people() {

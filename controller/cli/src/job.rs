@@ -17,8 +17,8 @@ use crate::failure::{self, Failure};
 use crate::output::{self, Row, or_dash, printable};
 use crate::words;
 
-mod declared;
-mod detail;
+pub(crate) mod declared;
+pub(crate) mod detail;
 
 /// What can be done with jobs.
 #[derive(Subcommand)]

@@ -13,6 +13,9 @@ use crate::failure::Failure;
 use crate::output::{self, Format, Row, Table, printable};
 
 pub(crate) mod diff;
+mod simulation;
+mod svg;
+mod why;
 
 /// What can be asked of the plan.
 #[derive(Subcommand)]
@@ -22,6 +25,13 @@ pub(crate) enum Command {
     /// What the leaves' own routing has, what weft plans, and what the uplinks carry. Exit code 3: they differ, or a leaf
     /// could not be compared.
     Diff(Wanted),
+    /// What would be planned if switches were drained, links failed, or other jobs ran; nothing is changed. Exit code 3: a job
+    /// would have no way, or jobs need more than links carry.
+    WhatIf(simulation::WhatIf),
+    /// The same of the fabric that a file declares, in the place of the declared one.
+    Simulate(simulation::Simulate),
+    /// Why the weights of a leaf, or the pin of a flow, are what they are.
+    Why(why::Why),
 }
 
 /// Whose plan is wanted.
@@ -38,6 +48,9 @@ impl Command {
         match self {
             Self::Show(wanted) => show(wanted, dialog).await,
             Self::Diff(wanted) => diff::diff(wanted, dialog).await,
+            Self::WhatIf(what_if) => what_if.run(dialog).await,
+            Self::Simulate(simulate) => simulate.run(dialog).await,
+            Self::Why(why) => why.run(dialog).await,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod job;
 mod operator;
 mod replica;
+mod simulation;
 
 use std::io::Write;
 use std::net::SocketAddr;

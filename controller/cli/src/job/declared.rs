@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::fault::Fault;
 
 /// What the file is called, and the job that it declares. `input` stands behind the name `-`.
-pub(super) fn read(file: &Path, input: &mut dyn Read) -> Result<(String, proto::Job), Failure> {
+pub(crate) fn read(file: &Path, input: &mut dyn Read) -> Result<(String, proto::Job), Failure> {
     let is_input = file == Path::new("-");
     let name = match is_input {
         true => "standard input".to_owned(),

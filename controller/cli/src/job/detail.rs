@@ -78,7 +78,7 @@ fn mode(job: &proto::Job) -> String {
 }
 
 /// How far the plan came, and why not farther.
-fn planned(plan: &proto::JobPlan) -> String {
+pub(crate) fn planned(plan: &proto::JobPlan) -> String {
     let mut text = word(plan.state().as_str_name(), "JOB_PLAN_STATE_");
     if plan.flow_count > 0 {
         let (pinned, all) = (plan.pinned_flow_count, plan.flow_count);
@@ -99,7 +99,7 @@ fn planned(plan: &proto::JobPlan) -> String {
 }
 
 /// What the pins of all jobs together make of the links.
-fn certified(certificate: &proto::PinCertificate) -> [(&'static str, String); 3] {
+pub(crate) fn certified(certificate: &proto::PinCertificate) -> [(&'static str, String); 3] {
     let percent = |share: f64| format!("{:.2}% of a link", share * 100.0);
     let tight = usize::try_from(certificate.tight_link_count).unwrap_or(usize::MAX);
     [
@@ -120,7 +120,7 @@ fn certified(certificate: &proto::PinCertificate) -> [(&'static str, String); 3]
 }
 
 /// What decides the lower bound.
-fn bound(certificate: &proto::PinCertificate) -> String {
+pub(crate) fn bound(certificate: &proto::PinCertificate) -> String {
     let leaf = |at: usize| {
         let name = certificate.bound_leaf_names.get(at);
         or_dash(name.map_or("", String::as_str))

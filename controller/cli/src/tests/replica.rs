@@ -1,6 +1,7 @@
 //! A small replica that answers with fixed messages.
 
 mod jobs;
+mod simulations;
 
 use tokio_stream::StreamExt;
 use tonic::codegen::BoxStream;
@@ -12,7 +13,7 @@ use weft_proto::v1::{
     fabric_service_server as fabric_server, job_service_server as job_server,
     peer_service_server as peer_server, plan_service_server as plan_server,
     replica_service_server as replica_server, route_service_server as route_server,
-    watch_service_server as watch_server,
+    simulation_service_server as simulation_server, watch_service_server as watch_server,
 };
 
 /// Answers with fixed messages, some of them late or refused.
@@ -304,6 +305,9 @@ impl plan_server::PlanService for Replica {
         request: Request<proto::ListLeafPlansRequest>,
     ) -> Answer<proto::ListLeafPlansResponse> {
         let leaf = request.into_inner().leaf_name.unwrap_or_default();
+        if leaf == "leaf1" {
+            return Ok(Response::new(simulations::leaf_plans()));
+        }
         let reason = format!("leaf_name: no leaf is named {leaf:?}");
         Err(Status::not_found(reason))
     }
@@ -602,6 +606,7 @@ pub(super) fn services(replica: Replica) -> Routes {
         .add_service(evpn_server::EvpnServiceServer::new(replica))
         .add_service(replica_server::ReplicaServiceServer::new(replica))
         .add_service(plan_server::PlanServiceServer::new(replica))
+        .add_service(simulation_server::SimulationServiceServer::new(replica))
         .add_service(config_server::ConfigServiceServer::new(replica))
         .add_service(fabric_server::FabricServiceServer::new(replica))
         .add_service(job_server::JobServiceServer::new(replica))

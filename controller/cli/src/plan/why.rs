@@ -1,0 +1,290 @@
+//! `weft plan why`: why a weight or a pin is what it is, from the reasons that plans carry. Plans nothing by itself.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::Value;
+use weft_proto::v1 as proto;
+
+use super::{print_entry, rows};
+use crate::balance;
+use crate::completion;
+use crate::connection::{Connection, Page};
+use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::failure::Failure;
+use crate::job;
+use crate::output::{self, printable};
+
+/// What is asked about.
+#[derive(Args)]
+pub(crate) struct Why {
+    /// The leaf that sends; with --job the host port of the NIC that does.
+    #[arg(add = completion::leaves())]
+    source: String,
+    /// Only what it sends there: a leaf, or the prefix of its VTEP; with --job the host port of the NIC that takes.
+    #[arg(add = completion::leaves())]
+    destination: Option<String>,
+    /// The job whose flow is asked about, from one host port to another.
+    #[arg(long, value_name = "JOB", requires = "destination", add = completion::jobs())]
+    job: Option<String>,
+}
+
+impl Why {
+    /// Asks and prints.
+    pub(super) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        match (self.job, self.destination) {
+            (Some(job), Some(to)) => flow(&job, &self.source, &to, dialog).await,
+            (_, to) => weights(&self.source, to.as_deref(), dialog).await,
+        }
+    }
+}
+
+/// Weights of a leaf, and what it does not send by them.
+async fn weights(leaf: &str, to: Option<&str>, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let plan = leaf_plan(leaf, to, dialog).await?;
+    let balance = leaf_balance(leaf, dialog).await?;
+    let object = serde_json::json!({
+        "leaf_plan": output::message("weft.v1.LeafPlan", &plan),
+        "leaf_balance": output::message("weft.v1.LeafBalance", &balance),
+    });
+    if dialog.object(&object)? {
+        return Ok(());
+    }
+    print_entries(&plan, dialog.out)?;
+    writeln!(dialog.out, "{}", programmed(&balance))?;
+    Ok(())
+}
+
+/// What becomes of the weights at the leaf.
+fn programmed(balance: &proto::LeafBalance) -> String {
+    let leaf = printable(&balance.leaf_name);
+    let mode = balance::name(balance.mode());
+    let whose = if balance.has_own_mode {
+        "its own"
+    } else {
+        "that of all leaves"
+    };
+    match (&balance.agent_address, balance.mode()) {
+        (None, _) => format!("{leaf} has no agent: its own routing decides"),
+        (Some(_), proto::BalanceMode::On) => {
+            format!(
+                "{leaf} is on ({whose} mode): it gets these weights, and flows that are pinned go by their pins"
+            )
+        }
+        (Some(_), _) => format!("{leaf} is {mode} ({whose} mode): its own routing decides"),
+    }
+}
+
+/// One flow of a job: where it goes, and why.
+async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let plan = job_plan(job, dialog).await?;
+    let pins = pins(job, to, dialog).await?;
+    let pin = pins.iter().find(|pin| pin.source_host_port_name == from);
+    let ends = [from, to].map(|port| port.split_once(':').map_or(port, |(leaf, _)| leaf));
+    // What is not pinned goes as the leaf sends everything, unless it stays below the leaf.
+    let entries = match pin {
+        None if ends[0] != ends[1] => Some(leaf_plan(ends[0], Some(ends[1]), dialog).await?),
+        Some(_) | None => None,
+    };
+    let object = object(&plan, pin, entries.as_ref());
+    if dialog.object(&object)? {
+        return Ok(());
+    }
+    let (job, from, to) = (printable(job), printable(from), printable(to));
+    let no_plan = proto::JobPlan::default();
+    let job_plan = plan.resource.as_ref().unwrap_or(&no_plan);
+    let out = &mut *dialog.out;
+    match (pin, entries) {
+        (Some(pin), _) => {
+            writeln!(out, "{job}, {from} to {to}: pinned to {}", paths(pin))?;
+            let others = together(pin, &pins);
+            if others > 0 {
+                let leaf = printable(ends[0]);
+                writeln!(
+                    out,
+                    "  with {others} other flows of {leaf} to the same NIC: switches know flows by their destination"
+                )?;
+            }
+        }
+        (None, None) => {
+            let leaf = printable(ends[0]);
+            writeln!(
+                out,
+                "{job}, {from} to {to}: not pinned; it stays below {leaf}"
+            )?;
+        }
+        (None, Some(entries)) => {
+            writeln!(
+                out,
+                "{job}, {from} to {to}: not pinned; what is sent goes by weights"
+            )?;
+            print_entries(&entries, out)?;
+        }
+    }
+    writeln!(
+        out,
+        "plan of the job: {}",
+        printable(&job::detail::planned(job_plan))
+    )?;
+    for (name, text) in plan.certificate.iter().flat_map(job::detail::certified) {
+        writeln!(out, "{name}: {}", printable(&text))?;
+    }
+    Ok(())
+}
+
+fn object(
+    plan: &proto::GetJobPlanResponse,
+    pin: Option<&proto::Pin>,
+    entries: Option<&proto::LeafPlan>,
+) -> Value {
+    let job_plan = plan.resource.as_ref();
+    let certificate = plan.certificate.as_ref();
+    let fields = [
+        (
+            "job_plan",
+            job_plan.map(|it| output::message("weft.v1.JobPlan", it)),
+        ),
+        (
+            "certificate",
+            certificate.map(|it| output::message("weft.v1.PinCertificate", it)),
+        ),
+        ("pin", pin.map(|it| output::message("weft.v1.Pin", it))),
+        (
+            "leaf_plan",
+            entries.map(|it| output::message("weft.v1.LeafPlan", it)),
+        ),
+    ];
+    // What is absent is not there, as in any message.
+    let fields = fields.into_iter();
+    fields
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
+/// `spine1, 2 of 3 parts, and spine2, 1 of 3 parts`.
+fn paths(pin: &proto::Pin) -> String {
+    let sum: u64 = pin.paths.iter().map(|path| u64::from(path.weight)).sum();
+    let one = |path: &proto::PinPath| {
+        let spine = printable(&path.spine_name);
+        format!("{spine}, {} of {sum} parts", path.weight)
+    };
+    let paths: Vec<_> = pin.paths.iter().map(one).collect();
+    match pin.paths.as_slice() {
+        [only] => printable(&only.spine_name),
+        _ => paths.join(", and "),
+    }
+}
+
+/// How many other flows of the same leaf go to the same NIC.
+fn together(pin: &proto::Pin, all: &[proto::Pin]) -> usize {
+    let leaf = |pin: &proto::Pin| {
+        let port = pin.source_host_port_name.as_str();
+        port.split_once(':')
+            .map_or(port, |(leaf, _)| leaf)
+            .to_owned()
+    };
+    let own = leaf(pin);
+    all.iter()
+        .filter(|it| leaf(it) == own)
+        .count()
+        .saturating_sub(1)
+}
+
+fn print_entries(plan: &proto::LeafPlan, out: &mut dyn Write) -> io::Result<()> {
+    for entry in &plan.entries {
+        print_entry(&plan.leaf_name, entry, out)?;
+        for row in rows(entry) {
+            // Share, switch, interface, next hop, reason.
+            if let [share, via, interface, _, reason] = row.as_slice() {
+                let cells = [via, interface, reason].map(|cell| printable(cell));
+                writeln!(
+                    out,
+                    "{share} over {} ({}): {}",
+                    cells[0], cells[1], cells[2]
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The plan of one leaf, of which only entries to one destination are kept if that is named.
+async fn leaf_plan(
+    leaf: &str,
+    to: Option<&str>,
+    dialog: &Dialog<'_>,
+) -> Result<proto::LeafPlan, Failure> {
+    let connection = &dialog.connection;
+    let ask = async |page_token| {
+        let mut client = connection.plans().await?;
+        let request = proto::ListLeafPlansRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            leaf_name: Some(leaf.to_owned()),
+        };
+        let page = connection.answer(client.list_leaf_plans(request)).await?;
+        Ok(Page::new(
+            page.header,
+            page.leaf_plans,
+            page.next_page_token,
+        ))
+    };
+    let parts = connection.every(ask, |_| ()).await?;
+    let mut plan = parts.first().cloned().unwrap_or_default();
+    let entries = parts.into_iter().flat_map(|part| part.entries);
+    let wanted = |entry: &proto::PlanEntry| match to {
+        None => true,
+        Some(to) => [&entry.destination_switch_name, &entry.prefix].contains(&&to.to_owned()),
+    };
+    plan.entries = entries.filter(wanted).collect();
+    match to {
+        Some(to) if plan.entries.is_empty() => Err(Failure::Refused(format!(
+            "{} has no plan for what it sends to {:?}",
+            printable(leaf),
+            to
+        ))),
+        Some(_) | None => Ok(plan),
+    }
+}
+
+async fn leaf_balance(leaf: &str, dialog: &Dialog<'_>) -> Result<proto::LeafBalance, Failure> {
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.plans().await?;
+        let leaf_name = leaf.to_owned();
+        let call = client.get_leaf_balance(proto::GetLeafBalanceRequest { leaf_name });
+        connection.answer(call).await
+    };
+    let answer = connection.read(question).await?;
+    Ok(answer.resource.unwrap_or_default())
+}
+
+async fn job_plan(job: &str, dialog: &Dialog<'_>) -> Result<proto::GetJobPlanResponse, Failure> {
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.plans().await?;
+        let job_name = job.to_owned();
+        let call = client.get_job_plan(proto::GetJobPlanRequest { job_name });
+        connection.answer(call).await
+    };
+    connection.read(question).await
+}
+
+/// The pins of a job to one NIC.
+async fn pins(job: &str, to: &str, dialog: &Dialog<'_>) -> Result<Vec<proto::Pin>, Failure> {
+    let connection: &Connection = &dialog.connection;
+    let ask = async |page_token| {
+        let mut client = connection.plans().await?;
+        let request = proto::ListPinsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            job_name: Some(job.to_owned()),
+        };
+        let page = connection.answer(client.list_pins(request)).await?;
+        // A job has up to half a million.
+        let mut pins = page.pins;
+        pins.retain(|pin| pin.destination_host_port_name == to);
+        Ok(Page::new(page.header, pins, page.next_page_token))
+    };
+    connection.every(ask, |_| ()).await
+}
