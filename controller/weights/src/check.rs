@@ -14,6 +14,9 @@ use crate::quantize::{Limits, WEIGHT_MAX};
 use crate::spread::{Group, Solution};
 
 mod follow;
+mod links;
+
+pub use links::{Counted, Links, links};
 
 use follow::{Follow, Uplink};
 

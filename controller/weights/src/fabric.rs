@@ -145,6 +145,11 @@ impl Fabric {
         &self.rows[destination * self.columns..][..self.columns]
     }
 
+    /// How many switches are next to some leaf.
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
     fn sweep_all(&mut self, graph: &Graph, leaves: &[usize], columns: &[usize]) {
         let mut numbers: HashMap<Onward, u32, BuildHasherDefault<DefaultHasher>> =
             HashMap::default();

@@ -19,16 +19,16 @@ use crate::spread::{Excluded, Group, Member};
 /// program the leaf the same; the reasons of their groups may differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSolution {
-    source: SwitchId,
+    pub(crate) source: SwitchId,
     /// The place of the source among the leaves.
-    place: usize,
-    limits: Limits,
-    leaves: Arc<[SwitchId]>,
-    group_of: Arc<[u32]>,
-    uplinks: Arc<[Uplink]>,
+    pub(crate) place: usize,
+    pub(crate) limits: Limits,
+    pub(crate) leaves: Arc<[SwitchId]>,
+    pub(crate) group_of: Arc<[u32]>,
+    pub(crate) uplinks: Arc<[Uplink]>,
     /// By group, then by uplink.
-    weights: Vec<u16>,
-    roundings: Vec<Rounding>,
+    pub(crate) weights: Vec<u16>,
+    pub(crate) roundings: Vec<Rounding>,
 }
 
 /// The weights of a leaf's uplinks for the destinations of one group.
@@ -132,7 +132,10 @@ impl Fabric {
     /// fabric.
     pub fn explain(&self, solution: &LeafSolution, group: usize) -> Group {
         let leaf = &self.sources[solution.place];
-        let example = self.pods[leaf.pod].example(group, solution.place);
+        let mut grouped = solution.group_of.iter().enumerate();
+        let example = grouped
+            .find(|(to, of)| *to != solution.place && **of as usize == group)
+            .map(|(to, _)| to);
         let weights = solution.weights(group);
         let mut explained = Group {
             parts: weights.parts,
@@ -211,7 +214,7 @@ impl Fabric {
 }
 
 /// What each uplink of a source should carry to a destination, in a unit of its own for each destination.
-struct Amounts<'a> {
+pub(crate) struct Amounts<'a> {
     fabric: &'a Fabric,
     source: &'a Source,
     /// Live capacity and column of each uplink, where no two end at one switch.
@@ -222,7 +225,7 @@ struct Amounts<'a> {
 }
 
 impl<'a> Amounts<'a> {
-    fn new(fabric: &'a Fabric, source: &'a Source) -> Self {
+    pub(crate) fn new(fabric: &'a Fabric, source: &'a Source) -> Self {
         let single = (source.ports.len() == source.ways.len()).then(|| {
             let ways = source.ways.iter();
             ways.map(|way| (narrow(way.up), way.column)).collect()
@@ -237,7 +240,7 @@ impl<'a> Amounts<'a> {
         }
     }
 
-    fn toward(&mut self, destination: usize) -> &[u64] {
+    pub(crate) fn toward(&mut self, destination: usize) -> &[u64] {
         let row = self.fabric.row(destination);
         if let Some(single) = &self.single {
             for (amount, (up, column)) in self.amounts.iter_mut().zip(single) {

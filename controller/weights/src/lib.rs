@@ -98,3 +98,4 @@ pub mod problem;
 pub mod quantize;
 pub mod simulate;
 pub mod spread;
+pub mod together;

@@ -80,9 +80,19 @@ impl Quantizer {
     /// Exact when the amounts, reduced by their greatest common divisor, fit. 0 for the amount 0, and for amounts of
     /// less than one part of the largest sum allowed. Of equal amounts that cannot weigh the same the first weighs more.
     pub fn quantize(&mut self, amounts: &[u64], limits: Limits, weights: &mut [u16]) -> Rounding {
+        let members = Counted::new(amounts).members;
+        self.within(amounts, limits.parts_max(members), weights)
+    }
+
+    /// As [`Self::quantize`], for a largest sum that the caller has worked out for this group.
+    pub(crate) fn within(
+        &mut self,
+        amounts: &[u64],
+        parts_max: u32,
+        weights: &mut [u16],
+    ) -> Rounding {
         assert_eq!(amounts.len(), weights.len(), "a weight for every amount");
         let counted = Counted::new(amounts);
-        let parts_max = limits.parts_max(counted.members);
         if let Some(rounding) = counted.exact(parts_max, amounts, weights) {
             return rounding;
         }
@@ -259,16 +269,16 @@ impl Overload {
 
 /// What one look at all amounts finds.
 #[derive(Default)]
-struct Counted {
+pub(crate) struct Counted {
     /// How many are above 0.
-    members: usize,
+    pub(crate) members: usize,
     largest: u64,
     /// Stops at the largest number.
     total: u64,
 }
 
 impl Counted {
-    fn new(amounts: &[u64]) -> Self {
+    pub(crate) fn new(amounts: &[u64]) -> Self {
         amounts
             .iter()
             .fold(Self::default(), |counted, amount| Self {
@@ -284,18 +294,9 @@ impl Counted {
             weights.fill(0);
             return Some(Rounding::default());
         }
-        if self.total == u64::MAX {
-            return None;
-        }
-        // Equal amounts are the usual case and need no divisor.
-        let even = u128::from(self.largest) * self.members as u128 == u128::from(self.total);
-        let divisor = if even {
-            self.largest
-        } else {
-            divisor(amounts.iter().copied())
-        };
-        let (parts, largest) = (self.total / divisor, self.largest / divisor);
-        if parts > u64::from(parts_max) || largest > u64::from(WEIGHT_MAX) {
+        let (even, divisor) = self.divisor(amounts)?;
+        let parts = self.parts(divisor)?;
+        if parts > parts_max {
             return None;
         }
         for (weight, amount) in weights.iter_mut().zip(amounts) {
@@ -307,9 +308,39 @@ impl Counted {
             };
         }
         Some(Rounding {
-            parts: u32::try_from(parts).ok()?,
+            parts,
             delta_ppm: PPM,
         })
+    }
+
+    /// The sum of the weights that are exact; None where they are too large for any table.
+    pub(crate) fn exact_parts(&self, amounts: &[u64]) -> Option<u32> {
+        if self.members == 0 {
+            return None;
+        }
+        let (_, divisor) = self.divisor(amounts)?;
+        self.parts(divisor)
+    }
+
+    /// What all amounts can be divided by, and whether they are all equal; None where their sum is unknown.
+    fn divisor(&self, amounts: &[u64]) -> Option<(bool, u64)> {
+        if self.total == u64::MAX {
+            return None;
+        }
+        // Equal amounts are the usual case and need no divisor.
+        let even = u128::from(self.largest) * self.members as u128 == u128::from(self.total);
+        let divisor = match even {
+            true => self.largest,
+            false => divisor(amounts.iter().copied()),
+        };
+        Some((even, divisor))
+    }
+
+    /// The sum of the reduced amounts; None where one of them is above the largest weight.
+    fn parts(&self, divisor: u64) -> Option<u32> {
+        (self.largest / divisor <= u64::from(WEIGHT_MAX))
+            .then(|| u32::try_from(self.total / divisor).ok())
+            .flatten()
     }
 }
 

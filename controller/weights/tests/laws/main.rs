@@ -12,6 +12,7 @@ use weft_weights::quantize::Limits;
 use weft_weights::spread::{Solution, solve};
 
 mod naive;
+mod together;
 
 use naive::Naive;
 
