@@ -60,7 +60,7 @@ const SHAPES: [Shape; 3] = [
     },
 ];
 
-const RUNS: usize = 3;
+const RUNS: usize = 2;
 
 fn main() {
     println!(

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::follow::Follow;
+use super::follow::{Follow, Uplink};
 use super::{Fault, Wrong};
-use crate::leaf::LeafSolution;
+use crate::leaf::{LeafSolution, Weights};
 use crate::problem::{Problem, SwitchId};
 use crate::quantize::WEIGHT_MAX;
 
@@ -67,36 +67,13 @@ pub fn links(problem: &Problem, solutions: &[LeafSolution]) -> Result<Links, Fau
             let group = solution.group_of(*destination);
             let group = group.ok_or_else(|| fault(Wrong::Missing))?;
             let weights = solution.weights(group);
-            let carried = follow.carried_bps(to);
-            let wanted: Vec<f64> = uplinks
-                .iter()
-                .map(|uplink| uplink.share * uplink.width_bps.min(carried[uplink.column]))
-                .collect();
-            let all: f64 = wanted.iter().sum();
-            let parts: u32 = weights
-                .weights
-                .iter()
-                .map(|weight| u32::from(*weight))
-                .sum();
-            if weights.weights.len() != uplinks.len() {
-                return Err(fault(Wrong::Links));
-            }
-            if parts != weights.parts {
-                return Err(fault(Wrong::Parts(parts)));
-            }
-            if parts == 0 && all > 0.0 {
-                return Err(fault(Wrong::Empty));
-            }
+            let (wanted, all) = wanted(uplinks, follow.carried_bps(to));
+            verify(&weights, uplinks, &wanted).map_err(fault)?;
+            let parts = weights.parts;
             if groups.insert(group) {
                 leaf.entries += u64::from(parts);
             }
             for ((at, uplink), weight) in uplinks.iter().enumerate().zip(weights.weights) {
-                if *weight > 0 && wanted[at] == 0.0 {
-                    return Err(fault(Wrong::DeadMember(uplink.link)));
-                }
-                if *weight > WEIGHT_MAX {
-                    return Err(fault(Wrong::Weight(uplink.link)));
-                }
                 if wanted[at] > 0.0 {
                     leaf.left_out += u64::from(*weight == 0);
                     let load = f64::from(*weight) / f64::from(parts);
@@ -119,6 +96,37 @@ pub fn links(problem: &Problem, solutions: &[LeafSolution]) -> Result<Links, Fau
         most_exact,
         leaves: counted,
     })
+}
+
+/// What each uplink should carry to a destination, and all together.
+fn wanted(uplinks: &[Uplink], carried_bps: &[f64]) -> (Vec<f64>, f64) {
+    let of = |uplink: &Uplink| uplink.share * uplink.width_bps.min(carried_bps[uplink.column]);
+    let wanted: Vec<f64> = uplinks.iter().map(of).collect();
+    let all = wanted.iter().sum();
+    (wanted, all)
+}
+
+/// A weight for every uplink, none too large or where nothing is alive, and the sum that the group says.
+fn verify(group: &Weights<'_>, uplinks: &[Uplink], wanted: &[f64]) -> Result<(), Wrong> {
+    if group.weights.len() != uplinks.len() {
+        return Err(Wrong::Links);
+    }
+    let parts: u32 = group.weights.iter().map(|weight| u32::from(*weight)).sum();
+    if parts != group.parts {
+        return Err(Wrong::Parts(parts));
+    }
+    if parts == 0 && wanted.iter().any(|wanted| *wanted > 0.0) {
+        return Err(Wrong::Empty);
+    }
+    for ((uplink, weight), wanted) in uplinks.iter().zip(group.weights).zip(wanted) {
+        if *weight > 0 && *wanted == 0.0 {
+            return Err(Wrong::DeadMember(uplink.link));
+        }
+        if *weight > WEIGHT_MAX {
+            return Err(Wrong::Weight(uplink.link));
+        }
+    }
+    Ok(())
 }
 
 #[derive(Default)]

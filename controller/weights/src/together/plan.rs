@@ -20,6 +20,8 @@ pub(super) struct Plan<'a> {
     pub(super) source: &'a Source,
     /// The column of the switch behind each uplink.
     pub(super) columns: Vec<u32>,
+    /// Whether those are all columns, in their order: the usual case.
+    pub(super) in_order: bool,
     /// Places of all other leaves, those of a group together.
     pub(super) destinations: Vec<u32>,
     pub(super) groups: Vec<Shared>,
@@ -63,10 +65,13 @@ impl<'a> Plan<'a> {
             u32::try_from(column)
                 .expect("fewer switches than 2^32, as they have numbers of 32 bits")
         });
+        let columns: Vec<u32> = columns.collect();
+        let all = u32::try_from(fabric.columns()).unwrap_or(u32::MAX);
         let mut plan = Self {
             place,
             source,
-            columns: columns.collect(),
+            in_order: columns.iter().copied().eq(0..all),
+            columns,
             destinations: Vec::with_capacity(fabric.leaves.len()),
             groups: Vec::new(),
             merged: 0,

@@ -69,28 +69,27 @@ impl<'a> Steering<'a> {
         let weights = &mut self.weights[plan.place][at * width..][..width];
         let destinations = &plan.destinations[group.range.clone()];
         let mut links = Links {
-            columns: &plan.columns,
+            columns: (!plan.in_order).then_some(&plan.columns),
             destinations,
             errors: &mut self.errors,
             costs: &self.costs,
             leaf: plan.place,
         };
-        if self.begun {
-            links.add(-1.0, &self.rounder.shares, weights);
-        }
+        self.rounder.own(self.begun, weights);
         if group.exact {
             self.rounder.exact(group.parts, weights);
         } else {
-            links.pull(&mut self.rounder.pulls, &mut self.rounder.costs);
+            links.pull(&mut self.rounder);
             self.rounder.round(group.parts, weights);
         }
-        links.add(1.0, &self.rounder.shares, weights);
+        links.add(&mut self.rounder, weights);
     }
 }
 
 /// The links that a group is on.
 struct Links<'a> {
-    columns: &'a [u32],
+    /// The column behind each uplink; None where uplinks and columns are in one order.
+    columns: Option<&'a Vec<u32>>,
     destinations: &'a [u32],
     errors: &'a mut Loads,
     costs: &'a Loads,
@@ -98,45 +97,75 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// Adds, or with -1 takes away, what the weights put on each link beside the shares.
-    fn add(&mut self, sign: f64, shares: &[f64], weights: &[u16]) {
-        let one = 1.0 / f64::from(plan::sum(weights).max(1));
+    /// Of each uplink what all its links have too much without this group, and what more costs there.
+    fn pull(&self, rounder: &mut Rounder) {
+        let Rounder {
+            own, pulls, costs, ..
+        } = rounder;
         let times = self.destinations.len() as f64;
-        let error = |weight: u16, share: f64| sign * (f64::from(weight) * one - share);
-        let up = &mut self.errors.up[self.leaf];
-        for ((up, weight), share) in up.iter_mut().zip(weights).zip(shares) {
-            *up += times * error(*weight, *share);
-        }
+        let up = &self.errors.up[self.leaf];
+        let up = up.iter().zip(&self.costs.up[self.leaf]).zip(own.iter());
+        pulls.clear();
+        pulls.extend(up.map(|((error, cost), own)| times * pull(*error - times * own, *cost)));
+        costs.clear();
+        let up = self.costs.up[self.leaf].iter();
+        costs.extend(up.map(|cost| times * times * cost));
         for destination in self.destinations {
-            let down = self.errors.toward_mut(*destination);
-            for ((column, weight), share) in self.columns.iter().zip(weights).zip(shares) {
-                down[*column as usize] += error(*weight, *share);
+            let errors = self.errors.toward(*destination);
+            let down = self.costs.toward(*destination);
+            let each = pulls.iter_mut().zip(costs.iter_mut()).zip(own.iter());
+            match self.columns {
+                None => {
+                    for (((pulls, costs), own), (error, cost)) in each.zip(errors.iter().zip(down))
+                    {
+                        *pulls += pull(error - own, *cost);
+                        *costs += cost;
+                    }
+                }
+                Some(columns) => {
+                    for (((pulls, costs), own), column) in each.zip(columns) {
+                        let column = *column as usize;
+                        *pulls += pull(errors[column] - own, down[column]);
+                        *costs += down[column];
+                    }
+                }
             }
         }
     }
 
-    /// Of each uplink the error that all its links have for each unit of a destination, and what an error costs there.
-    fn pull(&self, pulls: &mut Vec<f64>, costs: &mut Vec<f64>) {
-        let times = self.destinations.len() as f64;
-        let up = self.errors.up[self.leaf]
-            .iter()
-            .zip(&self.costs.up[self.leaf]);
-        pulls.clear();
-        costs.clear();
-        for (error, cost) in up {
-            pulls.push(times * (cost * error).max(UNDER));
-            costs.push(times * times * cost);
+    /// Puts the weights on the links, in place of what the group had there before.
+    fn add(&mut self, rounder: &mut Rounder, weights: &[u16]) {
+        let one = 1.0 / f64::from(plan::sum(weights).max(1));
+        let Rounder { own, shares, .. } = rounder;
+        for ((own, share), weight) in own.iter_mut().zip(shares).zip(weights) {
+            *own = f64::from(*weight) * one - *share - *own;
         }
+        let times = self.destinations.len() as f64;
+        let up = &mut self.errors.up[self.leaf];
+        up.iter_mut()
+            .zip(own.iter())
+            .for_each(|(up, change)| *up += times * change);
         for destination in self.destinations {
-            let errors = self.errors.toward(*destination);
-            let down = self.costs.toward(*destination);
-            for (at, column) in self.columns.iter().enumerate() {
-                let column = *column as usize;
-                pulls[at] += (down[column] * errors[column]).max(UNDER);
-                costs[at] += down[column];
+            let down = self.errors.toward_mut(*destination);
+            match self.columns {
+                None => down
+                    .iter_mut()
+                    .zip(own.iter())
+                    .for_each(|(down, change)| *down += change),
+                Some(columns) => {
+                    for (column, change) in columns.iter().zip(own.iter()) {
+                        down[*column as usize] += change;
+                    }
+                }
             }
         }
     }
+}
+
+/// What a link has too much, as a part of its exact load.
+fn pull(error: f64, cost: f64) -> f64 {
+    let pull = error * cost;
+    if pull > UNDER { pull } else { UNDER }
 }
 
 /// Buffers for one group.
@@ -144,6 +173,8 @@ impl Links<'_> {
 struct Rounder {
     /// What each uplink should have of the group.
     shares: Vec<f64>,
+    /// What it has too much of the group, and then how that changes.
+    own: Vec<f64>,
     /// Half the slope of the cost of each uplink at its share; then that over `costs`.
     pulls: Vec<f64>,
     costs: Vec<f64>,
@@ -155,6 +186,16 @@ impl Rounder {
     fn want(&mut self, shares: &[f64]) {
         self.shares.clear();
         self.shares.extend_from_slice(shares);
+    }
+
+    /// What the weights are beside the shares; nothing before there are weights.
+    fn own(&mut self, begun: bool, weights: &[u16]) {
+        let one = 1.0 / f64::from(plan::sum(weights).max(1));
+        let now = if begun { 1.0 } else { 0.0 };
+        self.own.clear();
+        let pairs = weights.iter().zip(&self.shares);
+        self.own
+            .extend(pairs.map(|(weight, share)| now * (f64::from(*weight) * one - share)));
     }
 
     /// Weights that are the shares themselves: `parts` makes them whole numbers.
@@ -172,8 +213,8 @@ impl Rounder {
             let (share, cost) = (self.shares[at], self.costs[at]);
             *weight = 0;
             if share > 0.0 {
-                // Half a part more than in the middle of a part: its end is what counts.
                 let aim = share - self.pulls[at] / cost;
+                // The end of a part counts, which is half a part more than its middle.
                 self.pulls[at] = 0.5 / all - aim;
                 *weight = (aim * all).clamp(0.0, f64::from(WEIGHT_MAX)) as u16;
                 given += u32::from(*weight);

@@ -58,16 +58,14 @@ pub(super) fn until(plan: &mut Plan<'_>, fabric: &Fabric, limits: Limits, groups
             .expect("a group with a nearest is a group");
         kept.take(taken);
         nearest[other] = None;
-        for at in 0..parts.len() {
-            let stale = nearest[at].is_some_and(|(_, near)| near == one || near == other);
-            if at == one || stale {
-                nearest[at] = after(&parts, at);
+        for (at, near) in nearest.iter_mut().enumerate() {
+            if at == one || near.is_some_and(|(_, near)| near == one || near == other) {
+                *near = after(&parts, at);
             } else if at < one
                 && let Some(added) = added(&parts, at, one)
-                && nearest[at]
-                    .is_none_or(|(least, near)| added < least || added == least && one < near)
+                && near.is_none_or(|known| (added, one) < known)
             {
-                nearest[at] = Some((added, one));
+                *near = Some((added, one));
             }
         }
     }
