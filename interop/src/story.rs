@@ -366,6 +366,10 @@ impl Teller<'_> {
             return Err(Failure::new(format!("nobody watches {}", stop.name)));
         };
         let mut daemon = self.watching.remove(at);
+        let until = start + ENDS_WITHIN;
+        while stop.ends && daemon.running() && Instant::now() < until {
+            clock::pause(BETWEEN)?;
+        }
         let ended = !daemon.running();
         if !ended {
             daemon.end(Signal::SIGINT)?;
@@ -406,6 +410,9 @@ impl Teller<'_> {
 
 /// Often enough to measure tenths of a second; seldom enough to leave the CPU to the lab.
 const BETWEEN: Duration = Duration::from_millis(100);
+
+/// A program that has said its last word may still have to close what it opened.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Once something is broken, waiting does not mend it.
 const AFTER_A_FAILURE_SECS: f64 = 5.0;

@@ -542,9 +542,12 @@ async fn a_table_that_is_not_empty_in_time_is_named() {
 async fn a_mode_is_set_and_shown() {
     let (printed, result) = typed(&["balance", "on", "--leaf", "leaf1"]).await;
     result.unwrap();
-    assert!(printed.contains("LEAF   MODE  FROM  AGENT\n"), "{printed}");
     assert!(
-        printed.contains("leaf1  on    leaf  192.0.2.11:9340\n"),
+        printed.contains("LEAF   MODE  FROM  AGENT            PEER\n"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("leaf1  on    leaf  192.0.2.11:9340  -\n"),
         "{printed}"
     );
     let (printed, _) = typed(&["balance", "on", "-o", "name"]).await;

@@ -101,7 +101,7 @@ pub(super) struct Watch {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Stop {
     pub(super) name: String,
-    /// The program ends by itself before that.
+    /// The program ends by itself, before that or in the next seconds.
     #[serde(default)]
     pub(super) ends: bool,
     /// It was `ping`, and so many may be lost.

@@ -52,10 +52,13 @@ impl Leaf {
         for prefix in each(update.unreach.map(|it| it.nlri)) {
             assert!(self.0.remove(&prefix).is_some(), "it was told");
         }
-        let announced = update.announced.iter().map(|(id, it)| (net(it), *id));
-        let announced = announced.chain(each(update.reach.map(|it| it.nlri)));
-        for path in announced {
-            self.0.insert(path, update.attributes.clone());
+        let classic = update.announced.iter().map(|(id, it)| (net(it), *id));
+        let mut attributes = update.attributes;
+        if let Some(reach) = &update.reach {
+            attributes.next_hop = Some(reach.next_hop);
+        }
+        for path in classic.chain(each(update.reach.map(|it| it.nlri))) {
+            self.0.insert(path, attributes.clone());
         }
     }
 
