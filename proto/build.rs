@@ -1,4 +1,4 @@
-//! Compiles every `.proto` file below this directory, without protoc. Knows nothing of their content.
+//! Compiles every `.proto` file of this package, without protoc. Knows nothing of their content.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
 
     let mut files = Vec::new();
-    collect(&root, &mut files)?;
+    // Only there: what clients in other languages leave in this directory is no reason to build anew.
+    for folder in FOLDERS {
+        collect(&root.join(folder), &mut files)?;
+    }
     files.sort();
 
     let mut compiler = protox::Compiler::new([&root])?;
@@ -39,19 +42,19 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The package of what programs and operators ask.
 const API: &str = "weft.v1";
 
+/// The folders of contracts.
+const FOLDERS: [&str; 4] = ["gnmi", "google", "gribi", "weft"];
+
 /// Adds the `.proto` files below `directory`, and asks to be run again when one comes or changes.
 #[expect(
     clippy::disallowed_macros,
     reason = "cargo reads the standard output of a build script"
 )]
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={}", directory.display());
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
-            if path.file_name().is_some_and(|name| name == "src") {
-                continue;
-            }
-            println!("cargo::rerun-if-changed={}", path.display());
             collect(&path, files)?;
         } else if path
             .extension()

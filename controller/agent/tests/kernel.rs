@@ -854,42 +854,6 @@ fn too_many_connections_of_a_controller_are_closed() {
     });
 }
 
-#[test]
-fn a_large_request_does_not_delay_what_frr_changes() {
-    on_switch(async |switch| {
-        let (daemon, mut session) =
-            programmed(switch, &["--prefix", "10.0.0.0/8", "--lease-secs", "60"]).await;
-        let whole = nhid(switch).expect("installed");
-        let prefixes = (0..40_000).map(|n| prefix(&format!("10.{}.{}.1/32", n >> 8, n & 0xff), 1));
-        let operations: Vec<_> = prefixes
-            .map(|entry| session.operation(Operation::Add, entry))
-            .collect();
-        let batch = tokio::spawn(async move { session.batch(operations).await });
-        let routes = async || daemon.status().await.routes;
-        switch
-            .until(|switch| switch.route("10.0.0.1/32").is_some())
-            .await;
-        switch.ip("route replace 203.0.113.0/24 metric 20 via 192.0.2.2");
-        switch
-            .until(|switch| nhid(switch).is_some_and(|nhid| nhid != whole))
-            .await;
-        assert!(switch.route("10.156.63.1/32").is_none(), "not all is done");
-        let results = batch.await.expect("no panic");
-        assert!(
-            results
-                .iter()
-                .all(|result| status(result) == "FIB_PROGRAMMED")
-        );
-        assert_eq!(routes().await, 40_001);
-        assert_eq!(
-            daemon.condition("RULE_REMOVED").await,
-            None,
-            "no heartbeat was late"
-        );
-        daemon.stop().await;
-    });
-}
-
 /// For tests that take longer than the usual lease.
 const LONG_LEASE: &[&str] = &["--lease-secs", "60"];
 
