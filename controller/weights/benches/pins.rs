@@ -1,7 +1,7 @@
 //! How near pins come to the bound, how many there are, and what they cost, on one core.
 //!
-//! `cargo bench-pins`, or with `--cases N` for each row of failures; 1,000 are what the README has. `--only churn` and `--only jobs` print
-//! one table. A placement counts only if the recount agrees with it.
+//! `cargo bench-pins`, or with `--cases N` for each row of failures; 1,000 are what the README has. `--only churn`, `--only jobs` and
+//! `--only times` print one table. A placement counts only if the recount agrees with it.
 #![expect(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -39,6 +39,7 @@ fn main() {
     {
         Some("churn") => return churn(),
         Some("jobs") => return jobs(cases.min(20)),
+        Some("times") => return times(),
         Some(_) | None => {}
     }
     println!("healthy                             max load / bound   slowest NIC   pins a leaf");
@@ -74,14 +75,18 @@ fn main() {
             failing(cases, pattern, 16, 0, speeds);
         }
     }
+    times();
+    churn();
+    jobs(cases.min(20));
+}
+
+fn times() {
     println!(
         "\ntime with the check                      place       check    a link event, median and worst of 20, and parts moved"
     );
     timed("16,384 NICs", 256, 64, 1);
     timed("131,072 NICs", 512, 256, 1);
     timed("131,072 NICs, 8 sub-flows each", 512, 256, 8);
-    churn();
-    jobs(cases.min(20));
 }
 
 fn churn() {

@@ -341,20 +341,16 @@ fn searched(
     Ok((Vec::new(), level))
 }
 
-/// What was placed, where it was, and a slot for what has none any more: at the level that it has, if that is between two. None: too
-/// much would have to be divided.
+/// What was placed, where it was, and a slot for what has none any more: at the level that it has, or the upper one of two, which are
+/// one or next to each other. None: too much would have to be divided.
 fn kept(
     plane: &Plane,
     flows: &Flows,
     past: &[Part],
-    [least, most]: [Level; 2],
+    levels: [Level; 2],
 ) -> Option<(Vec<Part>, Level)> {
-    let stays = least.max(repair::level(plane, flows, past));
-    let levels = [Some(stays), plane.above(stays), Some(most)];
-    let mut levels = levels.into_iter().flatten().filter(|it| *it <= most);
-    let repaired = |level| Some((repair::repaired(plane, flows, level, past)?, level));
-    levels
-        .find_map(repaired)
+    let [_, most] = levels;
+    repair::kept(plane, flows, levels, past)
         .or_else(|| Some((chained(plane, flows, most, past)?, most)))
 }
 

@@ -100,7 +100,7 @@ impl Problem {
     }
 
     /// Every link, in order of its number.
-    pub fn links(&self) -> impl ExactSizeIterator<Item = &Link> + '_ {
+    pub fn links(&self) -> impl ExactSizeIterator<Item = &Link> + Clone + '_ {
         self.links.iter()
     }
 

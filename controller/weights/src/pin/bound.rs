@@ -95,6 +95,8 @@ pub(super) struct Demands {
     takes: Vec<u64>,
     /// By the two leaves.
     pairs: Vec<((u32, u32), u64)>,
+    /// The most that one leaf sends to another.
+    pair_most: u64,
 }
 
 impl Demands {
@@ -113,10 +115,12 @@ impl Demands {
             takes[to as usize] += subflows;
             ((from, to), subflows)
         });
-        let pairs = pairs.collect();
+        let pairs: Vec<_> = pairs.collect();
+        let most = pairs.iter().map(|(_, subflows)| *subflows).max();
         Self {
             sends,
             takes,
+            pair_most: most.unwrap_or_default(),
             pairs,
         }
     }
@@ -160,15 +164,15 @@ impl Demands {
             }
         }
         let spines = plane.spines().len();
-        let has = |leaf: usize| {
-            (0..spines)
-                .filter(|spine| !plane.links(leaf, *spine).is_empty())
-                .count()
-        };
-        let has: Vec<usize> = (0..self.sends.len()).map(has).collect();
+        let has: Vec<usize> = (0..self.sends.len())
+            .map(|leaf| plane.spines_of(leaf))
+            .collect();
+        // Two that have more than half of the spines each share one.
+        if has.iter().all(|has| *has > spines / 2) {
+            return Ok(bound);
+        }
         for ((from, to), _) in &self.pairs {
             let (from, to) = (*from as usize, *to as usize);
-            // Two that have more than half of the spines each share one.
             if has[from] + has[to] <= spines && !plane.share(from, to) {
                 return Err(infeasible(Tight::Pair(from, to)));
             }
@@ -182,10 +186,17 @@ impl Demands {
         let row = |leaf: usize| leaf * spines..(leaf + 1) * spines;
         let sum = |row: &[u32]| row.iter().map(|it| u64::from(*it)).sum::<u64>();
         let leaves = 0..self.sends.len();
-        let totals = [up, down].map(|slots| {
+        let totals = |slots: &[u32]| {
             let total = |leaf: usize| sum(&slots[row(leaf)]);
             leaves.clone().map(total).collect::<Vec<_>>()
-        });
+        };
+        // A link holds as much up as down, unless others are on it.
+        let is_alike = std::ptr::eq(up, down);
+        let sent = totals(up);
+        let totals = match is_alike {
+            true => [sent.clone(), sent],
+            false => [sent, totals(down)],
+        };
         for leaf in leaves.clone() {
             if totals[0][leaf] < self.sends[leaf] {
                 return Some(Tight::Sends(leaf));
@@ -196,13 +207,18 @@ impl Demands {
         }
         // What a leaf lacks of the most that any leaf has at each spine: two leaves share at least the rest.
         let mut most = vec![0; spines];
-        for slots in [up, down] {
+        for slots in [up, down].into_iter().skip(usize::from(is_alike)) {
             for leaf in leaves.clone() {
                 let widest = most.iter_mut().zip(&slots[row(leaf)]);
                 widest.for_each(|(most, slots)| *most = *slots.max(most));
             }
         }
         let most = sum(&most);
+        let [least_up, least_down] =
+            [0, 1].map(|side| totals[side].iter().copied().min().unwrap_or_default());
+        if least_up + least_down >= self.pair_most + most {
+            return None;
+        }
         for ((from, to), subflows) in &self.pairs {
             let (from, to) = (*from as usize, *to as usize);
             if totals[0][from] + totals[1][to] >= subflows + most {

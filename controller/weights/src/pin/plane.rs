@@ -62,57 +62,58 @@ impl Plane {
             switches.map(|(switch, _)| switch).collect::<Vec<_>>()
         };
         let (leaves, spines) = (of_tier(0), of_tier(1));
-        // By the place of a switch: its tier, and its place among those of it.
+        // By the place of a switch: what it adds to a cell, if it is a leaf or a spine.
         let (mut places, mut counts) = (Vec::new(), [0, 0]);
         for (_, tier) in problem.switches() {
-            let count = counts.get_mut(usize::from(tier));
-            places.push((tier, count.as_deref().copied().unwrap_or_default()));
-            count.into_iter().for_each(|count| *count += 1);
+            let place = counts.get_mut(usize::from(tier)).map(|count| {
+                *count += 1;
+                *count - 1
+            });
+            places.push(match (tier, place) {
+                (0, Some(leaf)) => Some((0, leaf * spines.len())),
+                (_, place) => place.map(|spine| (1, spine)),
+            });
         }
         let cell = |link: &Link| {
             let (a, b) = link.ends;
-            let ends = (places[problem.place(a)?], places[problem.place(b)?]);
-            match ends {
-                ((0, leaf), (1, spine)) | ((1, spine), (0, leaf)) => {
-                    Some(leaf * spines.len() + spine)
-                }
-                _ => None,
-            }
+            let (a, b) = (places[problem.place(a)?]?, places[problem.place(b)?]?);
+            (a.0 != b.0).then_some(a.1 + b.1)
         };
         let live = problem.links().filter(|link| link.alive);
-        let links: Vec<_> = live
-            .filter_map(|link| Some((cell(link)?, link.capacity_bps)))
-            .collect();
-        Self::of_links(leaves, spines, &links)
+        let links = live.filter_map(|link| Some((cell(link)?, link.capacity_bps)));
+        Self::of_links(leaves, spines, links)
     }
 
-    /// With links by their cell, which is by leaf, then by spine.
+    /// With links by their cell, which is by leaf, then by spine, in any order.
     pub(super) fn of_links(
         leaves: Vec<SwitchId>,
         spines: Vec<SwitchId>,
-        links: &[(usize, u64)],
+        links: impl Iterator<Item = (usize, u64)> + Clone,
     ) -> Self {
         let mut first = vec![0; leaves.len() * spines.len() + 1];
-        for (cell, _) in links {
+        let mut capacities = Vec::with_capacity(links.size_hint().1.unwrap_or_default());
+        let (mut is_sorted, mut last, mut distinct) = (true, 0, Vec::new());
+        for (cell, capacity) in links.clone() {
             first[cell + 1] += 1;
+            is_sorted &= last <= cell;
+            last = cell;
+            capacities.push(capacity);
+            if distinct.last() != Some(&capacity)
+                && let Err(place) = distinct.binary_search(&capacity)
+            {
+                distinct.insert(place, capacity);
+            }
         }
         let mut total = 0;
         for begin in &mut first {
             total += *begin;
             *begin = total;
         }
-        let mut capacities = vec![0; total as usize];
-        let mut next = first.clone();
-        for (cell, capacity) in links {
-            capacities[next[*cell] as usize] = *capacity;
-            next[*cell] += 1;
-        }
-        let mut distinct = Vec::new();
-        for capacity in &capacities {
-            if distinct.last() != Some(capacity)
-                && let Err(place) = distinct.binary_search(capacity)
-            {
-                distinct.insert(place, *capacity);
+        if !is_sorted {
+            let mut next = first.clone();
+            for (cell, capacity) in links {
+                capacities[next[cell] as usize] = capacity;
+                next[cell] += 1;
             }
         }
         Self {
@@ -145,6 +146,13 @@ impl Plane {
         let row = leaf * self.spines.len();
         let links = self.first[row] as usize..self.first[row + self.spines.len()] as usize;
         self.capacities[links].iter().copied().map(u128::from).sum()
+    }
+
+    /// To how many spines a leaf has links.
+    pub(super) fn spines_of(&self, leaf: usize) -> usize {
+        let row = leaf * self.spines.len();
+        let cells = self.first[row..=row + self.spines.len()].windows(2);
+        cells.filter(|cell| cell[0] < cell[1]).count()
     }
 
     /// The next level that is tried after so many others: one sub-flow more on some link, and later twice as many. None: there is no

@@ -91,7 +91,7 @@ impl Pods {
             Some((leaf * plane_count + planes[&switch] as usize, capacity?))
         });
         let links: Vec<_> = links.collect();
-        let lower = Plane::of_links(leaves.clone(), ids(plane_count), &links);
+        let lower = Plane::of_links(leaves.clone(), ids(plane_count), links.into_iter());
         let cores: Vec<SwitchId> = of_tier(2).map(|(switch, _)| switch).collect();
         let upward: Vec<_> = tiers(1, 2)
             .filter_map(|((switch, core), capacity)| {
@@ -104,7 +104,7 @@ impl Pods {
                 Some((pod * cores.len() + place, *capacity))
             });
             let links: Vec<_> = links.collect();
-            Plane::of_links(ids(pod_count), cores, &links)
+            Plane::of_links(ids(pod_count), cores, links.into_iter())
         };
         let of_plane = |plane: usize| {
             let cores = cores

@@ -51,6 +51,49 @@ pub(super) fn level_of(links: &[u64], carried: u64) -> Option<Level> {
     Some(level)
 }
 
+/// The parts at the lower of two levels at which every part stays whose links are alive and slots are free for the others, and that
+/// level; at the upper one others move too if they have to. None: some find no free slot there, or `past` is not of these flows.
+///
+/// No link may hold more at a level between the two than at the lower one: so what is on links is at one of them or above both, and
+/// nobody has to know its level.
+pub(super) fn kept(
+    plane: &Plane,
+    flows: &Flows,
+    [least, most]: [Level; 2],
+    past: &[Part],
+) -> Option<(Vec<Part>, Level)> {
+    let slots = |level| plane.slots(level, flows.most());
+    let above = slots(most);
+    let mut free = Free {
+        spines: plane.spines().len(),
+        slots: [above.clone(), above.clone()],
+    };
+    let Some(waiting) = free.take_living(plane, flows, past) else {
+        return Some((repaired(plane, flows, most, past)?, most));
+    };
+    let lower = (least < most).then(|| free.lowered(&above, &slots(least)));
+    let tried = [
+        lower.flatten().map(|free| (free, least)),
+        Some((free, most)),
+    ];
+    let (found, level) = tried.into_iter().flatten().find_map(|(mut free, level)| {
+        let found = free.find_all(flows, &waiting)?;
+        Some((found, level))
+    })?;
+    let stays = |part: &Part| {
+        let flow = flows.all.get(part.flow as usize);
+        part.subflows > 0 && flow.is_some_and(|flow| is_living(plane, *flow, part.spine))
+    };
+    Some((merged(past, &waiting, &found, stays), level))
+}
+
+/// Whether a spine has links to both leaves of a flow.
+fn is_living(plane: &Plane, flow: Flow, spine: u32) -> bool {
+    let ends = [flow.from, flow.to].map(|leaf| leaf as usize);
+    ends.into_iter()
+        .all(|leaf| !plane.links(leaf, spine as usize).is_empty())
+}
+
 /// The parts at this level, of which only those move that have to; None: some find no free slot, or `past` is not of these flows.
 pub(super) fn repaired(
     plane: &Plane,
@@ -70,12 +113,8 @@ impl Stays {
             mut free,
             ..
         } = self;
-        let mut found = Vec::new();
-        for (flow, left) in waiting {
-            free.find(flows, flow, left, &mut found)?;
-        }
-        found.sort_unstable();
-        Some(merged(parts, &found))
+        let found = free.find_all(flows, &waiting)?;
+        Some(merged(&parts, &waiting, &found, |_| true))
     }
 }
 
@@ -110,9 +149,9 @@ pub(super) fn stays_in(
     };
     let whole = past
         .iter()
-        .map(|part| is_whole(part) && free.take(flows, *part));
+        .map(|part| is_whole(part) && free.take(flows.all[part.flow as usize], *part));
     let whole: Vec<bool> = whole.collect();
-    let mut parts = Vec::with_capacity(past.len() + MOVED);
+    let mut parts = Vec::with_capacity(past.len());
     let mut waiting = Vec::new();
     let mut displaced = 0;
     let mut rest = past.iter().zip(whole).peekable();
@@ -130,7 +169,9 @@ pub(super) fn stays_in(
             let subflows = match stays {
                 true => part.subflows,
                 false if is_whole(part) => 0,
-                false => (0..part.subflows).filter(|_| free.take(flows, one)).count() as u32,
+                false => (0..part.subflows)
+                    .filter(|_| free.take(*known, one))
+                    .count() as u32,
             };
             if subflows > 0 {
                 parts.push(Part { subflows, ..*part });
@@ -150,31 +191,35 @@ pub(super) fn stays_in(
     })
 }
 
-/// Parts of two lists in one, in order; those of one flow on one spine are one.
-fn merged(parts: Vec<Part>, found: &[Part]) -> Vec<Part> {
-    let Some(first) = found.first() else {
-        return parts;
-    };
-    let place = |part: &Part| (part.flow, part.spine);
-    let begin = parts.partition_point(|part| place(part) < place(first));
-    let mut all = parts;
-    let rest = all.split_off(begin);
-    let (mut rest, mut found) = (
-        rest.into_iter().peekable(),
-        found.iter().copied().peekable(),
-    );
-    loop {
-        let next = match (rest.peek(), found.peek()) {
-            (Some(a), Some(b)) if place(a) <= place(b) => rest.next(),
-            (_, Some(_)) => found.next(),
-            (_, None) => rest.next(),
-        };
-        let Some(next) = next else { return all };
-        match all.last_mut() {
-            Some(last) if place(last) == place(&next) => last.subflows += next.subflows,
-            Some(_) | None => all.push(next),
-        }
+/// Parts by flow, of which those of some flows are others: what stays of them, and what was found. Parts of one flow on one spine are
+/// one there.
+fn merged(
+    parts: &[Part],
+    waiting: &[(u32, u32)],
+    found: &[Part],
+    stays: impl Fn(&Part) -> bool,
+) -> Vec<Part> {
+    let mut all = Vec::with_capacity(parts.len() + found.len());
+    let (mut rest, mut found) = (parts, found);
+    let mut of_flow = Vec::new();
+    for (flow, _) in waiting {
+        let (before, after) = rest.split_at(rest.partition_point(|part| part.flow < *flow));
+        let (known, after) = after.split_at(after.partition_point(|part| part.flow == *flow));
+        let (added, later) = found.split_at(found.partition_point(|part| part.flow == *flow));
+        (rest, found) = (after, later);
+        all.extend_from_slice(before);
+        of_flow.extend(known.iter().filter(|part| stays(part)));
+        of_flow.extend_from_slice(added);
+        of_flow.sort_unstable();
+        let alike = of_flow.chunk_by(|a, b| a.spine == b.spine);
+        all.extend(alike.map(|alike| Part {
+            subflows: alike.iter().map(|part| part.subflows).sum(),
+            ..alike[0]
+        }));
+        of_flow.clear();
     }
+    all.extend_from_slice(rest);
+    all
 }
 
 /// Free slots up and down, by leaf, then by spine.
@@ -184,8 +229,54 @@ pub(super) struct Free {
 }
 
 impl Free {
-    fn take(&mut self, flows: &Flows, part: Part) -> bool {
-        let flow = flows.all[part.flow as usize];
+    /// Takes the slots of every part whose links are alive. Gives the flows that lack some, by their places, and how many sub-flows
+    /// wait: none, if a part was empty. None: one finds no slots, or `past` is not of these flows.
+    fn take_living(
+        &mut self,
+        plane: &Plane,
+        flows: &Flows,
+        past: &[Part],
+    ) -> Option<Vec<(u32, u32)>> {
+        let mut waiting = Vec::new();
+        let mut rest = past;
+        for (place, flow) in (0..).zip(&flows.all) {
+            let (mut left, mut all_stay) = (flow.subflows, true);
+            while let Some((part, others)) = rest.split_first()
+                && part.flow == place
+            {
+                rest = others;
+                if part.spine as usize >= self.spines || part.subflows > left {
+                    return None;
+                }
+                if part.subflows > 0 && self.take(*flow, *part) {
+                    left -= part.subflows;
+                } else if part.subflows > 0 && is_living(plane, *flow, part.spine) {
+                    return None;
+                } else {
+                    all_stay = false;
+                }
+            }
+            if left > 0 || !all_stay {
+                waiting.push((place, left));
+            }
+        }
+        rest.is_empty().then_some(waiting)
+    }
+
+    /// The slots that are free at another level, of which these are all there are at the two levels; None: more are taken.
+    fn lowered(&self, above: &[u32], below: &[u32]) -> Option<Self> {
+        let (mut slots, mut fits) = (self.slots.clone(), true);
+        for slots in &mut slots {
+            for ((free, above), below) in slots.iter_mut().zip(above).zip(below) {
+                let fewer = above.saturating_sub(*below);
+                fits &= *free >= fewer;
+                *free = free.saturating_sub(fewer);
+            }
+        }
+        fits.then_some(Self { slots, ..*self })
+    }
+
+    fn take(&mut self, flow: Flow, part: Part) -> bool {
         let [up, down] = &mut self.slots;
         let cell = |leaf: u32| leaf as usize * self.spines + part.spine as usize;
         let (up, down) = (up.get_mut(cell(flow.from)), down.get_mut(cell(flow.to)));
@@ -200,18 +291,28 @@ impl Free {
         fits
     }
 
+    /// Slots for all that waits, in order; None: there are too few.
+    fn find_all(&mut self, flows: &Flows, waiting: &[(u32, u32)]) -> Option<Vec<Part>> {
+        let mut found = Vec::new();
+        for (flow, left) in waiting {
+            self.find(flows, *flow, *left, &mut found)?;
+        }
+        found.sort_unstable();
+        Some(found)
+    }
+
     /// Finds slots for so many sub-flows of a flow, where most are free: on one spine, or else on as many as it takes.
     fn find(&mut self, flows: &Flows, flow: u32, left: u32, parts: &mut Vec<Part>) -> Option<()> {
-        let Flow { from, to, .. } = flows.all[flow as usize];
+        let known = flows.all[flow as usize];
         let mut left = left;
         while left > 0 {
-            let (spine, free) = self.widest(from, to, flow as usize)?;
+            let (spine, free) = self.widest(known.from, known.to, flow as usize)?;
             let part = Part {
                 flow,
                 spine,
                 subflows: left.min(free),
             };
-            if !self.take(flows, part) {
+            if !self.take(known, part) {
                 return None;
             }
             parts.push(part);
@@ -238,6 +339,3 @@ impl Free {
         widest.filter(|(_, free)| *free > 0)
     }
 }
-
-/// Parts that a change adds, mostly.
-const MOVED: usize = 64;

@@ -268,6 +268,55 @@ proptest! {
             prop_assert_eq!(level, Level { subflows, capacity });
         }
     }
+
+    /// One pass over the parts beside the level of all of them, and all levels in order.
+    #[test]
+    fn what_is_kept_is_what_levels_tried_in_order_give(
+        before in cells(40), changed in prop::collection::vec((0..40_usize, cells(1)), 0..6), pairs in pairs(8, 60),
+        size in 1..17_u32, enough in 0..40_u64, lost in prop::collection::vec((any::<prop::sample::Index>(), 0..2_u32), 0..3),
+    ) {
+        let flows = flows(&pairs, size);
+        let mut past = placed(&problem(5, &before), &flows, &[]).map_or_else(Vec::new, |it| it.parts);
+        // Parts that somebody made smaller, or empty.
+        let count = past.len();
+        for (at, subflows) in lost.iter().filter(|_| count > 0) {
+            let part = &mut past[at.index(count)];
+            part.subflows = part.subflows.min(*subflows);
+        }
+        let mut cells = before;
+        for (cell, mut bundle) in changed {
+            cells[cell] = bundle.remove(0);
+        }
+        let plane = Plane::new(&problem(5, &cells));
+        let enough = Level { subflows: enough, capacity: 4 * GBPS };
+        let least = bounded(&plane, &flows).map_or(enough, |bound| bound.level.max(enough));
+        let Some(above) = plane.above(least) else { return Ok(()) };
+        for most in [least, above] {
+            let stays = least.max(repair::level(&plane, &flows, &past));
+            let levels = [stays, most].into_iter().filter(|level| *level <= most);
+            let plain = levels.into_iter().find_map(|level| Some((repair::repaired(&plane, &flows, level, &past)?, level)));
+            prop_assert_eq!(repair::kept(&plane, &flows, [least, most], &past), plain);
+        }
+    }
+
+    #[test]
+    fn a_plane_is_the_same_whatever_its_links_are_called(cells in cells(40), turn in 0..80_u32) {
+        let forward = problem(5, &cells);
+        let count = forward.links().len() as u32;
+        let called = |link: &Link| Link { id: LinkId((link.id.0 + turn) % count), ..*link };
+        let switches = forward.switches().map(|(id, tier)| Switch { id, tier });
+        let turned = Problem::new(switches.collect(), forward.links().map(called).collect()).unwrap();
+        let (forward, turned) = (Plane::new(&forward), Plane::new(&turned));
+        for (leaf, spine) in (0..8).flat_map(|leaf| (0..5).map(move |spine| (leaf, spine))) {
+            let sorted = |plane: &Plane| {
+                let mut links = plane.links(leaf, spine).to_vec();
+                links.sort_unstable();
+                links
+            };
+            prop_assert_eq!(sorted(&forward), sorted(&turned));
+            prop_assert_eq!(sorted(&forward), cells[leaf * 5 + spine].iter().map(|gbps| gbps * GBPS).collect::<Vec<_>>());
+        }
+    }
 }
 
 #[test]
