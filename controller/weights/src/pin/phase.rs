@@ -37,6 +37,9 @@ pub fn place_in_phases(
         let flow = phases.len().min(flows.all.len());
         return Err(Infeasible::NoFlow { flow });
     }
+    if phases.iter().all(Option::is_none) {
+        return place_within(plane, flows, past, enough);
+    }
     let posed = Posed {
         plane,
         flows,
