@@ -208,7 +208,7 @@ fn stopped() -> Status {
     Status::unavailable("the agent is stopping")
 }
 
-/// Of the service, whose messages are in proto/gnmi.
+/// The version of gNMI that Capabilities tells.
 const VERSION: &str = "0.10.0";
 
 /// Streams at one time: the replicas, and a few collectors. One more is refused.

@@ -16,7 +16,7 @@ use crate::forwarding::Interface;
 use crate::openconfig::lldp;
 use crate::openconfig::tree::Beside;
 
-/// Those who are asked beside netlink, and what they said last.
+/// Port speeds from sysfs and neighbours from lldpd, as they were read last.
 #[derive(Debug, Default)]
 pub(super) struct Others {
     known: Arc<Mutex<Known>>,
@@ -128,11 +128,11 @@ fn speeds(interfaces: &[(u32, String)]) -> BTreeMap<u32, u32> {
 /// Speeds seldom change.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// It asks lldpd over a local socket.
+/// How long lldpcli may take: it asks lldpd over a local socket.
 const LLDPCLI_MAX: Duration = Duration::from_secs(2);
 
 /// Octets of its answer: a thousand neighbours have less.
 const SHOWN_MAX: u64 = 1 << 20;
 
-/// Of the first one who reads.
+/// How long the first reader waits for port speeds and neighbours before it is answered without them.
 const PATIENCE: Duration = Duration::from_millis(500);

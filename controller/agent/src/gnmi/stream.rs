@@ -30,7 +30,7 @@ pub(super) struct Subscriber {
 enum End {
     /// The client is gone, or has what it wanted.
     Done,
-    /// It is told so.
+    /// The stream ends with this status.
     Refused(Status),
 }
 

@@ -126,7 +126,7 @@ fn wanted(elem: Option<&PathElem>, key: &str) -> Option<Arc<str>> {
     (value != ANY).then(|| value.as_str().into())
 }
 
-/// Those of the candidates that have this element at this place.
+/// The leaves among the candidates whose path has the element of a pattern at this place.
 fn narrow(
     candidates: &[&'static Template],
     at: usize,

@@ -275,7 +275,7 @@ pub const INTERVAL_MAX: Duration = Duration::from_secs(86_400);
 /// Leaves of a part: some megabytes of messages, of a full switch as of a small one.
 const PART_MAX: usize = 4096;
 
-/// Of counters, where the target is to choose.
+/// The sample interval of counters that a subscription leaves to the target (TARGET_DEFINED, or an interval of 0).
 const INTERVAL_CHOSEN: Duration = Duration::from_secs(10);
 
 /// Subscriptions in a list, and paths of a `Get`: what a collector asks for is a handful.

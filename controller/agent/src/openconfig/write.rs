@@ -275,7 +275,7 @@ fn path(place: &Place, depth: usize) -> Path {
     }
 }
 
-/// The same, to compare.
+/// The names and keys of the first elements of the path of a leaf, for comparing two places.
 fn identity(place: &Place, depth: usize) -> Vec<(&'static str, &str)> {
     let mut keys = place.keys.iter();
     let steps = place.leaf.template().steps.iter().take(depth);
