@@ -19,7 +19,7 @@ mod loads;
 mod plan;
 mod steer;
 
-use loads::Loads;
+use loads::{LOSS_NONE, Loads};
 use plan::Plan;
 use steer::Steering;
 
@@ -91,7 +91,7 @@ impl Fabric {
         }
         let weights = steering.into_weights();
         let loss = Loads::of(self, &plans, &weights).worst_beside(&exact);
-        let alone = match loss > LOSS_NONE {
+        let alone = match loss > 0.0 {
             true => self.alone_if_better(&plans, &exact, loss),
             false => None,
         };
@@ -152,7 +152,7 @@ impl Fabric {
         let mut weights = Vec::with_capacity(plans.len());
         for plan in plans {
             let alone = plan.alone(self, &mut quantizer);
-            if exact.worst_uplink_beside(plan, &alone) >= loss {
+            if exact.worst_uplink_beside(plan, &alone) > loss + LOSS_NONE {
                 return None;
             }
             weights.push(alone);
@@ -229,5 +229,3 @@ impl std::error::Error for TableTooSmall {}
 
 /// Passes over all groups: the first knows the errors of those before it, the next ones those of all others.
 const PASSES: usize = 2;
-/// A loss that is arithmetic in floating point and not rounding.
-const LOSS_NONE: f64 = 1e-9;

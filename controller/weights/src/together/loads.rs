@@ -113,6 +113,11 @@ impl Loads {
 
 fn worst<'a>(loads: impl Iterator<Item = (&'a f64, &'a f64)>) -> f64 {
     let used = loads.filter(|(_, exact)| **exact > 0.0);
-    used.map(|(load, exact)| load / exact - 1.0)
-        .fold(0.0, f64::max)
+    let loss = used
+        .map(|(load, exact)| load / exact - 1.0)
+        .fold(0.0, f64::max);
+    if loss < LOSS_NONE { 0.0 } else { loss }
 }
+
+/// A loss below this is arithmetic in floating point, and not rounding: there is none.
+pub(super) const LOSS_NONE: f64 = 1e-9;
