@@ -164,8 +164,12 @@ fn flows(leaves: u16, leaf: u16, members: &dyn Fn(u8) -> Arc<Members>) -> Arc<Fl
     let flow = |nic: u16| {
         let destination = numbered(1, (leaf + 1) % leaves * of_leaf + nic);
         let uplink = 1 + ((leaf + nic) % u16::from(UPLINKS)) as u8;
-        let vni = VNI;
-        (Flow { vni, destination }, members(uplink))
+        let flow = Flow {
+            vni: VNI,
+            destination,
+            udp_source_port: None,
+        };
+        (flow, members(uplink))
     };
     Arc::new(nics.map(flow).collect())
 }

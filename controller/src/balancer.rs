@@ -11,6 +11,7 @@ use weft_weights::check;
 use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::ProblemError;
 use weft_weights::quantize::Limits;
+use weft_weights::together::TableTooSmall;
 
 use self::solved::Solved;
 use crate::fabric::live::{Announced, Interfaces, Live};
@@ -24,6 +25,7 @@ pub mod flows;
 pub mod measured;
 pub mod pins;
 mod plan;
+mod queue_pairs;
 pub mod simulation;
 mod solved;
 
@@ -143,10 +145,15 @@ impl Balancer {
         let (mut all, mut solutions) = (LeafRoutes::new(), BTreeMap::new());
         let mut members = 0;
         for leaf in solved.leaves().filter(|leaf| solved.takes_weights(leaf)) {
-            let Some(solution) = solved.solution(leaf) else {
-                continue;
+            let solution = match solved.solution(leaf) {
+                Some(Err(too_small @ Rejected::Table(_))) => {
+                    tracing::error!(%leaf, %too_small, "its own routing decides");
+                    all.insert(leaf.clone(), Arc::default());
+                    continue;
+                }
+                Some(solution) => solution?,
+                None => continue,
             };
-            let solution = solution?;
             members += solution.groups() * solution.uplinks().len();
             let kept = self.plan.routes.get(leaf).filter(|_| {
                 named_same && self.solutions.get(leaf).is_some_and(|old| *old == solution)
@@ -180,7 +187,7 @@ type LeafRoutes = BTreeMap<SwitchName, Arc<Routes>>;
 /// from each other; leaves beyond that are left to their own routing.
 const MEMBERS_MAX: usize = 1 << 24;
 
-/// Why there is no new plan. Both are mistakes of ours: a validated topology is a valid problem.
+/// Why there is no new plan, or none for a leaf. The first two are mistakes of ours: a validated topology is a valid problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
     /// The topology could not be put as a problem.
@@ -189,6 +196,9 @@ pub enum Rejected {
     /// The solution did not pass the independent check.
     #[error("solution failed the check: {0}")]
     Check(#[from] check::Fault),
+    /// The declared table of a leaf cannot hold weights to all others, however they are merged.
+    #[error("too many groups for the declared group_members: {0}")]
+    Table(#[from] TableTooSmall),
 }
 
 #[cfg(test)]

@@ -158,6 +158,7 @@ async fn of_either_name<T>(
 impl Row for proto::Link {
     const HEADER: &'static [&'static str] =
         &["LINK", "ADDRESS-A", "ADDRESS-B", "CAPACITY", "STATE"];
+    const WIDE: &'static [&'static str] = &["DERATED"];
 
     fn object(&self) -> serde_json::Value {
         output::message("weft.v1.Link", self)
@@ -174,6 +175,7 @@ impl Row for proto::Link {
             address(&self.b),
             rate(self.capacity_bps),
             state(self.admin_state() == AdminState::Down).to_owned(),
+            format!("{} %", self.derating_percent),
         ]]
     }
 

@@ -1,24 +1,37 @@
 //! `weft switch`: the declared switches, one by one.
 
 use clap::Subcommand;
-use prost_types::Timestamp;
+use prost_types::{FieldMask, Timestamp};
 use weft_proto::v1::resource_change::Resource;
-use weft_proto::v1::{self as proto, ChangeType, SwitchRole};
+use weft_proto::v1::{self as proto, AdminState, ChangeType, SwitchRole};
 
 use crate::completion;
-use crate::connection::{Connection, Page};
+use crate::connection::{Connection, Page, request_id};
 use crate::dialog::{Dialog, Heard, PAGE_SIZE};
+use crate::fabric::state;
 use crate::failure::Failure;
-use crate::output::{self, Row, or_dash};
+use crate::output::{self, Row, or_dash, printable};
 use crate::words;
 
-/// What can be asked of switches.
+/// What can be done with switches.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Every switch, with its role, VTEP and agent.
+    /// Every switch, with its role, VTEP, agent and administrative state.
     List,
     /// One switch.
     Show {
+        /// Its name.
+        #[arg(add = completion::switches())]
+        switch: String,
+    },
+    /// Let a spine carry what it can. Weights follow at once.
+    Up {
+        /// Its name.
+        #[arg(add = completion::switches())]
+        switch: String,
+    },
+    /// Let nothing go over a spine that can go over another, as before its maintenance. Weights follow at once.
+    Down {
         /// Its name.
         #[arg(add = completion::switches())]
         switch: String,
@@ -31,6 +44,8 @@ impl Command {
         match self {
             Self::List => list(dialog).await,
             Self::Show { switch } => show(switch, dialog).await,
+            Self::Up { switch } => set(switch, AdminState::Up, dialog).await,
+            Self::Down { switch } => set(switch, AdminState::Down, dialog).await,
         }
     }
 }
@@ -89,8 +104,39 @@ async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     }
 }
 
+async fn set(name: String, state: AdminState, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    // Twice is once: another replica may be asked the same.
+    let request_id = request_id();
+    let question = async || {
+        let request = proto::UpdateSwitchRequest {
+            resource: Some(proto::Switch {
+                name: name.clone(),
+                admin_state: state.into(),
+                ..proto::Switch::default()
+            }),
+            update_mask: Some(FieldMask {
+                paths: vec!["admin_state".to_owned()],
+            }),
+            request_id: request_id.clone(),
+            ..proto::UpdateSwitchRequest::default()
+        };
+        let mut client = connection.fabric().await?;
+        connection.answer(client.update_switch(request)).await
+    };
+    let answer = connection.read(question).await?;
+    let switch = answer.resource.unwrap_or_default();
+    if !dialog.object(&switch.object())? {
+        let revision = answer.header.unwrap_or_default().revision;
+        let state = self::state(switch.admin_state() == AdminState::Down);
+        let name = printable(&switch.name);
+        writeln!(dialog.out, "switch {name} {state}, revision {revision}")?;
+    }
+    Ok(())
+}
+
 impl Row for proto::Switch {
-    const HEADER: &'static [&'static str] = &["SWITCH", "ROLE", "VTEP", "AGENT"];
+    const HEADER: &'static [&'static str] = &["SWITCH", "ROLE", "VTEP", "AGENT", "STATE"];
     const WIDE: &'static [&'static str] = &["TIER", "PLANE", "RAIL", "POD"];
 
     fn object(&self) -> serde_json::Value {
@@ -108,6 +154,7 @@ impl Row for proto::Switch {
             role.to_owned(),
             or_dash(&self.vtep_address),
             or_dash(&self.agent_address),
+            state(self.admin_state() == AdminState::Down).to_owned(),
             words::or_dash(self.tier),
             words::or_dash(self.plane),
             words::or_dash(self.rail),

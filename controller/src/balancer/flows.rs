@@ -3,7 +3,8 @@
 //! A pin names spines; here they become next hops, those that the plan of weights uses to the destination's leaf. Where it uses
 //! none over a spine, the pin loses that spine; where it loses all, weights carry the flow. Switches tell flows apart by their
 //! destination and its VNI, not by their source: what several NICs of a leaf send to one NIC goes together, over the next hops of
-//! all of them. Jobs that are shadowed have pins, and no switch gets those. Pure. It refuses to know how a pin came to be.
+//! all of them. A flow that is divided among spines is divided by its queue pairs, where their ports are known; what has none of those
+//! ports goes by weights of the spines. Jobs that are shadowed have pins, and no switch gets those. Pure. It refuses to know how a pin came to be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,9 +13,10 @@ use ipnet::IpNet;
 use weft_proto::v1;
 
 use super::Plan;
+use super::queue_pairs::{self, PortsOf};
 use crate::fabric::fact::Fact;
-use crate::fabric::pin::{PinPath, Pins};
-use crate::fabric::topology::{HostPort, Kind, PortName, SwitchName, Topology};
+use crate::fabric::pin::{PinName, PinPath, Pins};
+use crate::fabric::topology::{HostPort, JobName, Kind, PortName, SwitchName, Topology};
 use crate::southbound::intent::{Flow, Flows, Members, NextHop};
 
 /// The flows of every leaf that has some.
@@ -26,6 +28,7 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
         return LeafFlows::new();
     };
     let spines = Spines::of(topology);
+    let mut ports = KnownPorts::default();
     let mut shares: BTreeMap<SwitchName, BTreeMap<Flow, Shares>> = BTreeMap::new();
     for (name, paths) in pins.iter() {
         let job = declared.job(&name.job);
@@ -40,12 +43,28 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
         let Some(members) = members(plan, topology, &source, &destination) else {
             continue;
         };
-        let added = spines.shares(&source.switch, members, paths);
-        for flow in flows_to(&destination) {
-            let of_leaf = shares.entry(source.switch.clone()).or_default();
-            let sum = of_leaf.entry(flow).or_default();
-            for (next_hop, share) in &added {
-                *sum.entry((*next_hop).clone()).or_default() += share;
+        let of_leaf = shares.entry(source.switch.clone()).or_default();
+        let mut add = |port: Option<u16>, paths: &[PinPath]| {
+            let added = spines.shares(&source.switch, members, paths);
+            for flow in flows_to(&destination) {
+                let flow = Flow {
+                    udp_source_port: port,
+                    ..flow
+                };
+                let sum = of_leaf.entry(flow).or_default();
+                for (next_hop, share) in &added {
+                    *sum.entry((*next_hop).clone()).or_default() += share;
+                }
+            }
+        };
+        add(None, paths);
+        if paths.len() > 1 {
+            let weights: Vec<u32> = paths.iter().map(|path| path.weight).collect();
+            let of_pin = ports.of(declared, name);
+            for (port, count, path) in queue_pairs::divided(of_pin, &weights) {
+                let weight = u32::try_from(count).unwrap_or(u32::MAX);
+                let spine = paths[path].spine.clone();
+                add(Some(port), &[PinPath { spine, weight }]);
             }
         }
     }
@@ -54,6 +73,11 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
         let mut flows: Flows = flows
             .map(|(flow, shares)| (flow, weights(&shares)))
             .collect();
+        let most = topology.switch(&leaf).and_then(|it| it.limits.pins);
+        let undivided = fit(&mut flows, most.map_or(PINS_OF_LEAF_MAX, |most| most as usize));
+        if undivided > 0 {
+            tracing::warn!(%leaf, flows = undivided, "too many queue pairs to pin; these flows are divided by weights");
+        }
         let left = bound(&mut flows);
         if left > 0 {
             tracing::warn!(%leaf, flows = left, "too many ways to divide flows; these go by weights");
@@ -61,6 +85,49 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
         (leaf, Arc::new(flows))
     });
     leaves.collect()
+}
+
+/// Divides no more flows by their queue pairs than there is room for. How many are left undivided.
+fn fit(flows: &mut Flows, most: usize) -> usize {
+    let whole = flows.keys().filter(|it| it.udp_source_port.is_none());
+    let mut room = most.saturating_sub(whole.count());
+    let mut pairs: BTreeMap<Flow, usize> = BTreeMap::new();
+    for flow in flows.keys().filter(|it| it.udp_source_port.is_some()) {
+        *pairs.entry(undivided(flow)).or_default() += 1;
+    }
+    pairs.retain(|_, count| {
+        let fits = *count <= room;
+        room -= if fits { *count } else { 0 };
+        !fits
+    });
+    flows.retain(|it, _| it.udp_source_port.is_none() || !pairs.contains_key(&undivided(it)));
+    pairs.len()
+}
+
+fn undivided(flow: &Flow) -> Flow {
+    Flow {
+        udp_source_port: None,
+        ..*flow
+    }
+}
+
+/// Ports of the queue pairs of jobs, job by job as they are asked for.
+#[derive(Default)]
+struct KnownPorts {
+    jobs: BTreeMap<JobName, PortsOf>,
+}
+
+impl KnownPorts {
+    /// In order; empty: not known.
+    fn of(&mut self, declared: &Topology, pin: &PinName) -> &[u16] {
+        let ports = self.jobs.entry(pin.job.clone()).or_insert_with(|| {
+            let job = declared.job(&pin.job);
+            job.map(|job| queue_pairs::of_job(declared, job))
+                .unwrap_or_default()
+        });
+        let ends = (pin.source.clone(), pin.destination.clone());
+        ports.get(&ends).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// Leaves the ways that fewest flows have to weights, where there are more than a switch has tables for. How many flows that
@@ -91,7 +158,11 @@ pub fn flows_to(port: &HostPort) -> impl Iterator<Item = Flow> + '_ {
         let addresses = port.addresses.iter();
         addresses.map(move |address| (vni, *address))
     });
-    addresses.map(|(vni, destination)| Flow { vni, destination })
+    addresses.map(|(vni, destination)| Flow {
+        vni,
+        destination,
+        udp_source_port: None,
+    })
 }
 
 /// Parts of what is sent, by next hop.
@@ -186,6 +257,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 const SCALE: u64 = 720_720;
 /// Ways to divide flows of one leaf: weft-agent has 255 tables, of which some are in use until others are.
 const WAYS_MAX: usize = 240;
+/// Entries of one leaf where its switch declares no limit: a switch chip has some thousands to match flows with.
+pub(super) const PINS_OF_LEAF_MAX: usize = 2_048;
 /// Linux takes no weight above.
 const WEIGHT_MAX: u64 = 256;
 

@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weft_weights::pin::{
-    Flow, Flows, Infeasible, Level, Part, Placement, Plane, Recount, Tight, place_within, recount,
+    Fault, Flow, Flows, Infeasible, Level, Part, Phase, Placement, Plane, Recount, Tight,
+    place_by_priority, place_in_phases, recount, recount_in_phases,
 };
 
 use self::sent::{Sent, Unresolved};
 use super::Plan;
-use super::flows::flows_to;
+use super::flows::{PINS_OF_LEAF_MAX, flows_to};
+use super::queue_pairs::divided;
 use super::solved::Solved;
 use crate::fabric::fact::{JobName, LinkName, PortName, SwitchName};
 use crate::fabric::pin::{PinName, PinPath, Pins};
@@ -119,10 +121,10 @@ impl Planner {
         }
         let last = self.last.as_ref();
         let same_network = |old: &Solved| old.topology().is_same_network(solved.topology());
+        let topology = &inputs.topology;
         if !last.is_some_and(|(old, before)| {
-            before.topology.has_alike_jobs(&inputs.topology) && same_network(old)
+            before.topology.has_alike_jobs(topology) && same_network(old)
         }) {
-            let topology = &inputs.topology;
             let sent = |job: &Arc<_>| sent::by(topology, job);
             let jobs = topology.jobs();
             self.sent = jobs.map(|job| (job.name.clone(), sent(job))).collect();
@@ -130,7 +132,7 @@ impl Planner {
         self.last = Some((Arc::clone(solved), inputs.clone()));
         self.plan = Arc::new(PinPlan {
             topology: inputs.topology.clone(),
-            ..plan(solved, &self.sent, &inputs.pins)
+            ..plan(solved, topology, &self.sent, &inputs.pins)
         });
         Some(Arc::clone(&self.plan))
     }
@@ -141,12 +143,17 @@ struct Posed<'a> {
     /// What goes together: all that a leaf sends to a NIC. In the order in which the solver knows it as one flow.
     bundles: Vec<Vec<(&'a JobName, &'a Sent)>>,
     flows: Flows,
+    /// Of each flow: the highest of the jobs that send it.
+    priorities: Vec<u32>,
+    /// Of each flow: when it is sent, if one job sends it, and not always.
+    phases: Vec<Option<Phase>>,
     /// Bits per second of a sub-flow.
     unit_bps: u64,
 }
 
 fn plan(
     solved: &Solved,
+    topology: &Topology,
     all: &BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
     past: &Pins,
 ) -> PinPlan {
@@ -154,17 +161,17 @@ fn plan(
         adopted: past.revision(),
         ..PinPlan::default()
     };
-    let mut pinned = candidates(all, &mut made.jobs);
+    let mut pinned = candidates(topology, all, &mut made.jobs);
     let plane = Plane::new(solved.problem());
     while !pinned.is_empty() {
-        let posed = pose(solved, &plane, &pinned);
+        let posed = pose(solved, topology, &plane, &pinned);
         let parts = posed.parts_of(solved, &plane, past);
         // A link that is not full delays nobody.
         let full = Level {
             subflows: 1,
             capacity: posed.unit_bps,
         };
-        match place_within(&plane, &posed.flows, &parts, full) {
+        match posed.place(&plane, &parts, full) {
             Ok(placement) => {
                 posed.take(solved, &plane, &placement, &mut made);
                 break;
@@ -179,6 +186,7 @@ fn plan(
 /// The jobs that can be pinned: those that send something, as long as no leaf has too much to pin. Small ones first, so that one
 /// large job does not keep out many.
 fn candidates<'a>(
+    topology: &Topology,
     all: &'a BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
     plans: &mut BTreeMap<JobName, JobPlan>,
 ) -> BTreeMap<&'a JobName, &'a [Sent]> {
@@ -231,12 +239,16 @@ fn candidates<'a>(
             }
         }
         let count = |leaf: &SwitchName| of_leaf.get(leaf).map_or(0, BTreeSet::len);
+        let most = |leaf: &SwitchName| {
+            let declared = topology.switch(leaf).and_then(|it| it.limits.pins);
+            declared.map_or(PINS_OF_LEAF_MAX, |most| most as usize)
+        };
         let full = own
             .iter()
-            .find(|(leaf, it)| count(leaf) + it.len() > PINS_OF_LEAF_MAX);
+            .find(|(leaf, it)| count(leaf) + it.len() > most(leaf));
         if let Some((leaf, own)) = full {
-            let count = count(leaf) + own.len();
-            let why = format!("{leaf} would have {count} pins, at most {PINS_OF_LEAF_MAX}");
+            let (count, most) = (count(leaf) + own.len(), most(leaf));
+            let why = format!("{leaf} would have {count} pins, at most {most}");
             let plan = plans.get_mut(job).expect("every job has a plan");
             plan.state = State::Weighted(why);
             continue;
@@ -251,6 +263,7 @@ fn candidates<'a>(
 /// Puts what jobs send as flows of whole sub-flows. A sub-flow is a sixteenth of the slowest NIC's rate, unless NICs differ much.
 fn pose<'a>(
     solved: &Solved,
+    topology: &Topology,
     plane: &Plane,
     pinned: &BTreeMap<&'a JobName, &'a [Sent]>,
 ) -> Posed<'a> {
@@ -285,9 +298,31 @@ fn pose<'a>(
             subflows: subflows(bps, unit_bps),
         }
     });
+    let flows = Flows::new(flows.collect());
+    let priority = |job: &JobName| topology.job(job).map_or(0, |job| job.declared.priority);
+    let numbers: BTreeMap<&JobName, u32> = pinned.keys().copied().zip(0..).collect();
+    let phase = |(job, sent): (&JobName, &Sent)| {
+        let phase = sent.phase?;
+        Some(Phase {
+            job: numbers[job],
+            phase,
+        })
+    };
+    let bundles: Vec<_> = bundles.into_values().collect();
+    let of_bundle = |bundle: &Vec<(&JobName, &Sent)>| {
+        let mut phases = bundle.iter().map(|it| phase(*it));
+        let first = phases.next().flatten();
+        first.filter(|_| phases.all(|it| it == first))
+    };
+    let highest = |bundle: &Vec<(&JobName, &Sent)>| {
+        let priorities = bundle.iter().map(|(job, _)| priority(job));
+        priorities.max().unwrap_or(0)
+    };
     Posed {
-        flows: Flows::new(flows.collect()),
-        bundles: bundles.into_values().collect(),
+        flows,
+        priorities: bundles.iter().map(highest).collect(),
+        phases: bundles.iter().map(of_bundle).collect(),
+        bundles,
         unit_bps,
     }
 }
@@ -322,6 +357,49 @@ fn name((job, sent): &(&JobName, &Sent)) -> PinName {
 }
 
 impl Posed<'_> {
+    /// By priority where jobs differ in it, and then as if all flows were there at once; else phases of a job apart.
+    fn place(&self, plane: &Plane, past: &[Part], full: Level) -> Result<Placement, Infeasible> {
+        if self.has_priorities() {
+            let ranked = place_by_priority(plane, &self.flows, &self.priorities, past, full);
+            return ranked.map(|ranked| ranked.placement);
+        }
+        place_in_phases(plane, &self.flows, &self.phases, past, full)
+    }
+
+    fn has_priorities(&self) -> bool {
+        self.priorities.windows(2).any(|two| two[0] != two[1])
+    }
+
+    /// An independent count of parts.
+    fn recount(&self, solved: &Solved, parts: &[Part]) -> Result<Recount, Fault> {
+        match self.has_priorities() {
+            true => recount(solved.problem(), &self.flows, parts),
+            false => recount_in_phases(solved.problem(), &self.flows, &self.phases, parts),
+        }
+    }
+
+    /// Parts as switches can divide flows: by whole queue pairs, where these are known. In sub-flows, rounded.
+    fn by_queue_pairs(&self, parts: &[Part]) -> Vec<Part> {
+        let mut all = Vec::with_capacity(parts.len());
+        for parts in parts.chunk_by(|a, b| a.flow == b.flow) {
+            let bundle = &self.bundles[parts[0].flow as usize];
+            let known = bundle.iter().all(|(_, sent)| !sent.ports.is_empty());
+            if parts.len() == 1 || !known {
+                all.extend_from_slice(parts);
+                continue;
+            }
+            let weights: Vec<u32> = parts.iter().map(|part| part.subflows).collect();
+            let mut bps = vec![0_u128; parts.len()];
+            for (_, sent) in bundle {
+                for (_, count, path) in divided(&sent.ports, &weights) {
+                    bps[path] += u128::from(sent.bps) * count as u128 / sent.ports.len() as u128;
+                }
+            }
+            all.extend(rounded(parts, &bps));
+        }
+        all
+    }
+
     /// The adopted pins of these flows, as the solver knows them.
     fn parts_of(&self, solved: &Solved, plane: &Plane, pins: &Pins) -> Vec<Part> {
         if pins.is_empty() {
@@ -350,7 +428,8 @@ impl Posed<'_> {
 
     /// Takes a placement, if an independent count of it agrees.
     fn take(&self, solved: &Solved, plane: &Plane, placement: &Placement, made: &mut PinPlan) {
-        let counted = match recount(solved.problem(), &self.flows, &placement.parts) {
+        let parts = self.by_queue_pairs(&placement.parts);
+        let counted = match self.recount(solved, &parts) {
             Ok(counted) => counted,
             Err(fault) => {
                 tracing::error!(%fault, "pins failed the check; weights carry all jobs");
@@ -469,6 +548,25 @@ impl Posed<'_> {
     }
 }
 
+/// The sub-flows of a flow, by what each part carries.
+fn rounded(parts: &[Part], bps: &[u128]) -> Vec<Part> {
+    let subflows: u64 = parts.iter().map(|part| u64::from(part.subflows)).sum();
+    let total = bps.iter().sum::<u128>().max(1);
+    let (mut before, mut given) = (0_u128, 0);
+    let parts = parts.iter().zip(bps).map(|(part, bps)| {
+        before += bps;
+        let reached = (before * u128::from(subflows) + total / 2) / total;
+        let reached = u64::try_from(reached).unwrap_or(u64::MAX);
+        let own = reached - given;
+        given = reached;
+        Part {
+            subflows: u32::try_from(own).unwrap_or(u32::MAX),
+            ..*part
+        }
+    });
+    parts.filter(|part| part.subflows > 0).collect()
+}
+
 /// Which flows something is about.
 type Concerns = Box<dyn Fn(&Flow) -> bool>;
 
@@ -476,8 +574,6 @@ type Concerns = Box<dyn Fn(&Flow) -> bool>;
 const SUBFLOWS: u64 = 16;
 /// Sub-flows of the fastest NIC at most, where rates differ much.
 const SUBFLOWS_MAX: u64 = 256;
-/// Pins of one leaf: a switch chip has some thousands of entries to match flows with.
-const PINS_OF_LEAF_MAX: usize = 2_048;
 
 #[cfg(test)]
 mod tests;

@@ -4,16 +4,17 @@
 //! somebody says that it is down; for others only if somebody says that it carries traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
-use weft_weights::check::Checker;
+use weft_weights::check::{self, Checker};
 use weft_weights::explain::Exclusion;
 use weft_weights::fabric::Fabric;
 use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::{self, LinkId, Problem, SwitchId};
 use weft_weights::quantize::Limits;
 use weft_weights::spread;
+use weft_weights::together::{Table, TableTooSmall};
 
 use super::plan::{Entry, Excluded, LeafPlan, Member};
 use super::{Inputs, Rejected};
@@ -39,6 +40,8 @@ struct Question {
     problem: Problem,
     fabric: Fabric,
     checker: Checker,
+    /// Leaves whose weights are more than their tables hold, rounded again, all together: when the first of them is asked for.
+    tabled: OnceLock<Result<BTreeMap<SwitchId, LeafSolution>, Rejected>>,
 }
 
 impl Solved {
@@ -51,6 +54,7 @@ impl Solved {
             Ok(Question {
                 fabric: Fabric::new(&problem),
                 checker: Checker::new(&problem),
+                tabled: OnceLock::new(),
                 problem,
             })
         };
@@ -158,9 +162,53 @@ impl Solved {
     pub(super) fn solution(&self, leaf: &SwitchName) -> Option<Result<LeafSolution, Rejected>> {
         let source = *self.names.numbers.get(leaf)?;
         let question = self.question(leaf);
-        let solution = question.fabric.leaf(source, self.limits)?;
-        let checked = question.checker.check_leaf(self.limits, &solution);
+        let (limits, table) = self.table(source);
+        let solution = question.fabric.leaf(source, limits)?;
+        if entries(&solution) > u64::from(table.entries_max()) {
+            let tabled = question.tabled.get_or_init(|| self.within_tables(question));
+            return match tabled {
+                Ok(tabled) => tabled.get(&source).cloned().map(Ok),
+                Err(rejected) => Some(Err(rejected.clone())),
+            };
+        }
+        let checked = question.checker.check_leaf(limits, &solution);
         Some(checked.map(|()| solution).map_err(Rejected::from))
+    }
+
+    /// What the weights of a leaf must stay within.
+    fn table(&self, leaf: SwitchId) -> (Limits, Table) {
+        let limits = self.switch(leaf).map(|it| it.limits).unwrap_or_default();
+        let members = limits.group_members.unwrap_or(u32::MAX);
+        (
+            limits.group_width.map_or(self.limits, Limits::new),
+            Table::new(members),
+        )
+    }
+
+    /// The weights of all leaves together within their tables, counted anew.
+    fn within_tables(
+        &self,
+        question: &Question,
+    ) -> Result<BTreeMap<SwitchId, LeafSolution>, Rejected> {
+        let tables = question.fabric.together_within(&|leaf| self.table(leaf))?;
+        let links = check::links(&question.problem, &tables.leaves)?;
+        for (leaf, counted) in tables.leaves.iter().zip(&links.leaves) {
+            let entries_max = self.table(leaf.source()).1.entries_max();
+            if counted.entries > u64::from(entries_max) {
+                return Err(Rejected::Table(TableTooSmall {
+                    leaf: leaf.source(),
+                    groups: leaf.groups(),
+                    entries_max,
+                }));
+            }
+        }
+        let loss = links.loss * 100.0;
+        tracing::info!(
+            loss,
+            "weights rounded to fit into the tables of leaves, percent lost"
+        );
+        let leaves = tables.leaves.into_iter();
+        Ok(leaves.map(|leaf| (leaf.source(), leaf)).collect())
     }
 
     /// What a leaf should have. Entries without a member are left out: plain routing decides.
@@ -284,6 +332,17 @@ impl Solved {
     }
 }
 
+/// What the groups of a leaf take of its table.
+fn entries(solution: &LeafSolution) -> u64 {
+    let mut groups: Vec<usize> = solution.destinations().map(|(_, group)| group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let parts = groups
+        .into_iter()
+        .map(|group| solution.weights(group).parts);
+    parts.map(u64::from).sum()
+}
+
 /// Switches and links by the numbers that the solver knows them by: their places in order of their names, so that ties
 /// break the same way on every replica.
 struct Names {
@@ -334,7 +393,7 @@ impl Names {
         let links = links.map(|(link, id)| problem::Link {
             id,
             ends: (number(&link.a.switch), number(&link.b.switch)),
-            capacity_bps: link.capacity_bps,
+            capacity_bps: link.usable_bps(),
             alive: alive(link),
         });
         Problem::new(switches.collect(), links.collect())

@@ -214,3 +214,85 @@ fn a_prefix_is_the_address_of_a_vtep_alone() {
     let address = IpAddr::from([198, 51, 100, 2]);
     assert_eq!(prefixes.keys().collect::<Vec<_>>(), [&IpNet::from(address)]);
 }
+
+#[test]
+fn a_spine_set_down_gets_no_part_as_long_as_there_is_another() {
+    let mut fabric = declared(2, 2);
+    let mut balancer = Balancer::new(Limits::default());
+    balancer
+        .handle(&inputs(Topology::new(&fabric).unwrap()))
+        .unwrap();
+    let spine1 = fabric.switches.iter_mut().find(|it| it.name == "spine1");
+    spine1.unwrap().admin_state = weft_proto::v1::AdminState::Down.into();
+    let drained = inputs(Topology::new(&fabric).unwrap());
+    assert_eq!(balancer.handle(&drained), Ok(true));
+    let plan = balancer.plan();
+    assert_eq!(weights(plan, "leaf1", 2), [("192.0.1.2".to_owned(), 1)]);
+    let why = reason(plan, "leaf1", 2);
+    assert!(why.contains("an operator set spine1 down"), "{why}");
+}
+
+#[test]
+fn a_link_that_is_derated_gets_what_is_left_of_it() {
+    let mut fabric = declared(2, 2);
+    let first = fabric.links.iter_mut().find(|link| {
+        let ends = link.a.as_ref().zip(link.b.as_ref());
+        ends.is_some_and(|(a, b)| a.switch_name == "leaf1" && b.switch_name == "spine1")
+    });
+    first.unwrap().derating_percent = 75;
+    let mut balancer = Balancer::new(Limits::default());
+    balancer
+        .handle(&inputs(Topology::new(&fabric).unwrap()))
+        .unwrap();
+    let uneven = [("192.0.1.1".to_owned(), 1), ("192.0.1.2".to_owned(), 4)];
+    assert_eq!(weights(balancer.plan(), "leaf1", 2), uneven);
+    assert_eq!(weights(balancer.plan(), "leaf2", 1).len(), 2);
+}
+
+#[test]
+fn weights_fit_into_the_declared_table_of_a_leaf() {
+    // Each other leaf has one slow link, to another spine: three groups of 31 parts.
+    let mut fabric = declared(4, 4);
+    for link in &mut fabric.links {
+        let (Some(a), Some(b)) = (&link.a, &link.b) else {
+            continue;
+        };
+        let slow = [
+            ("leaf2", "spine1"),
+            ("leaf3", "spine2"),
+            ("leaf4", "spine3"),
+        ];
+        if slow.contains(&(a.switch_name.as_str(), b.switch_name.as_str())) {
+            link.capacity_bps = 10_000_000_000;
+        }
+    }
+    let entries = |fabric: &crate::fabric::topology::Declaration| {
+        let mut balancer = Balancer::new(Limits::default());
+        balancer
+            .handle(&inputs(Topology::new(fabric).unwrap()))
+            .unwrap();
+        let of_leaf = |leaf: &str| {
+            let routes = &balancer.plan().routes[leaf].prefixes;
+            let groups: BTreeSet<_> = routes.values().map(|it| (**it).clone()).collect();
+            assert_eq!(routes.len(), 3);
+            groups.iter().flat_map(BTreeMap::values).sum::<u32>()
+        };
+        (of_leaf("leaf1"), of_leaf("leaf2"))
+    };
+    let (all, others) = entries(&fabric);
+    assert_eq!(all, 93);
+    let leaf1 = fabric.switches.iter_mut().find(|it| it.name == "leaf1");
+    leaf1.unwrap().limits = Some(weft_proto::v1::SwitchLimits {
+        group_members: Some(40),
+        ..weft_proto::v1::SwitchLimits::default()
+    });
+    let (fitting, unlimited) = entries(&fabric);
+    assert!((3..=40).contains(&fitting), "{fitting}");
+    assert_eq!(unlimited, others);
+    let leaf1 = fabric.switches.iter_mut().find(|it| it.name == "leaf1");
+    leaf1.unwrap().limits = Some(weft_proto::v1::SwitchLimits {
+        group_width: Some(8),
+        ..weft_proto::v1::SwitchLimits::default()
+    });
+    assert!(entries(&fabric).0 <= 24);
+}

@@ -172,8 +172,32 @@ pub struct Switch {
     pub rail: Option<u32>,
     /// The pod that it stands in; may be empty.
     pub pod: String,
+    /// Set down by an operator: nothing goes over it.
+    pub down: bool,
+    /// What its tables can hold.
+    pub limits: SwitchLimits,
     /// For people and programs.
     pub labels: Labels,
+}
+
+/// What the forwarding tables of a switch can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SwitchLimits {
+    /// Members of all next-hop groups, each as often as its weight says; None: not limited.
+    pub group_members: Option<u32>,
+    /// The sum of the weights of one group; None: not declared.
+    pub group_width: Option<u32>,
+    /// Flows that are matched; None: not declared.
+    pub pins: Option<u32>,
+}
+
+/// How a NIC makes the UDP source port of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpPortFormula {
+    /// As Linux: from the flow label, or from the product of the numbers.
+    Kernel,
+    /// The numbers XOR each other.
+    Xor,
 }
 
 /// One end of a link.
@@ -206,6 +230,8 @@ pub struct Link {
     pub capacity_bps: u64,
     /// Set down by an operator.
     pub down: bool,
+    /// Percent of the capacity that is left alone; below 100.
+    pub derating_percent: u32,
     /// For people and programs.
     pub labels: Labels,
 }
@@ -238,6 +264,8 @@ pub struct HostPort {
     pub rail: Option<u32>,
     /// Addresses of the NIC behind it, in the network of its VNI.
     pub addresses: Vec<IpAddr>,
+    /// How that NIC makes UDP source ports; None: nobody knows.
+    pub udp_port_formula: Option<UdpPortFormula>,
     /// For people and programs.
     pub labels: Labels,
 }
@@ -508,7 +536,27 @@ impl Switch {
             labels: self.labels.clone(),
             etag: String::new(),
             link_bandwidth_weights: self.link_bandwidth,
+            admin_state: admin_state(self.down).into(),
+            limits: self.limits.to_message(),
         }
+    }
+}
+
+impl SwitchLimits {
+    /// None if there is none.
+    fn to_message(self) -> Option<v1::SwitchLimits> {
+        (self != Self::default()).then_some(v1::SwitchLimits {
+            group_members: self.group_members,
+            group_width: self.group_width,
+            pins: self.pins,
+        })
+    }
+}
+
+fn admin_state(down: bool) -> v1::AdminState {
+    match down {
+        true => v1::AdminState::Down,
+        false => v1::AdminState::Up,
     }
 }
 
@@ -524,19 +572,23 @@ impl Host {
 
 impl Link {
     fn to_message(&self) -> v1::Link {
-        let state = match self.down {
-            true => v1::AdminState::Down,
-            false => v1::AdminState::Up,
-        };
         v1::Link {
             name: self.name.to_string(),
             a: Some(self.a.to_message()),
             b: Some(self.b.to_message()),
             capacity_bps: self.capacity_bps,
-            admin_state: state.into(),
+            admin_state: admin_state(self.down).into(),
             labels: self.labels.clone(),
             etag: String::new(),
+            derating_percent: self.derating_percent,
         }
+    }
+
+    /// Bits per second in each direction that are used: the capacity without what it is derated by.
+    pub fn usable_bps(&self) -> u64 {
+        let kept = 100_u32.saturating_sub(self.derating_percent);
+        let usable = u128::from(self.capacity_bps) * u128::from(kept) / 100;
+        u64::try_from(usable).unwrap_or(u64::MAX).max(1)
     }
 
     /// The end at this switch and the end across; None if the link does not end there.
@@ -569,6 +621,11 @@ impl LinkEnd {
 impl HostPort {
     fn to_message(&self) -> v1::HostPort {
         let host = self.host.as_ref().map(ToString::to_string);
+        let formula = match self.udp_port_formula {
+            None => v1::UdpPortFormula::Unspecified,
+            Some(UdpPortFormula::Kernel) => v1::UdpPortFormula::Kernel,
+            Some(UdpPortFormula::Xor) => v1::UdpPortFormula::Xor,
+        };
         v1::HostPort {
             name: self.name.to_string(),
             switch_name: self.switch.to_string(),
@@ -578,6 +635,7 @@ impl HostPort {
             capacity_bps: self.capacity_bps,
             rail: self.rail,
             addresses: self.addresses.iter().map(ToString::to_string).collect(),
+            udp_port_formula: formula.into(),
             labels: self.labels.clone(),
             etag: String::new(),
         }

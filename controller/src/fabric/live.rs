@@ -37,6 +37,8 @@ pub type Interfaces = BTreeMap<String, bool>;
 pub enum Unusable {
     /// An operator set it down.
     SetDown,
+    /// An operator set the switch at one end down.
+    SwitchSetDown(SwitchName),
     /// A switch says that its interface is down.
     InterfaceDown(SwitchName, Arc<str>),
     /// A switch has no such interface.
@@ -53,6 +55,7 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SetDown => f.write_str("an operator set it down"),
+            Self::SwitchSetDown(switch) => write!(f, "an operator set {switch} down"),
             Self::InterfaceDown(switch, interface) => write!(f, "{switch}: {interface} is down"),
             Self::InterfaceMissing(switch, interface) => {
                 write!(f, "{switch}: there is no interface {interface}")
@@ -83,7 +86,7 @@ impl Live {
     ) -> Self {
         let mut live = Self::default();
         for link in topology.links() {
-            let unusable = unusable(link, interfaces);
+            let unusable = set_down(topology, link).or_else(|| unusable(link, interfaces));
             let way = Way::new(topology, link).map(|way| way.look(announced));
             if let Some(Ok(true)) = way {
                 live.confirmed.insert(link.name.clone());
@@ -118,6 +121,13 @@ impl Live {
             .or_else(unheard)
             .or_else(|| (!confirmed).then_some(Unusable::Unconfirmed))
     }
+}
+
+/// The switch at one end that an operator set down.
+fn set_down(topology: &Topology, link: &Link) -> Option<Unusable> {
+    let down = |end: &LinkEnd| topology.switch(&end.switch).is_some_and(|it| it.down);
+    let end = [&link.a, &link.b].into_iter().find(|end| down(end))?;
+    Some(Unusable::SwitchSetDown(end.switch.clone()))
 }
 
 /// What the switches at the two ends say of their interfaces, if it is bad.

@@ -73,11 +73,17 @@ pub struct Flow {
     pub vni: u32,
     /// Their destination: gRIBI can tell no sources apart.
     pub destination: IpAddr,
+    /// The UDP source port that they have, before what has none; None: all that no other flow is about.
+    pub udp_source_port: Option<u16>,
 }
 
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flow to {} in VNI {}", self.destination, self.vni)
+        write!(f, "flow to {} in VNI {}", self.destination, self.vni)?;
+        match self.udp_source_port {
+            Some(port) => write!(f, " from UDP port {port}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -127,8 +133,8 @@ pub struct Tables {
     pub groups: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// The id of the group of each prefix.
     pub prefixes: BTreeMap<IpNet, u64>,
-    /// Policy forwarding entries: the destination of the flow, and the id of its group.
-    pub policies: BTreeMap<PolicyKey, (IpAddr, u64)>,
+    /// Policy forwarding entries: the flow, of the VNI of the key, and the id of its group.
+    pub policies: BTreeMap<PolicyKey, (Flow, u64)>,
 }
 
 impl Tables {
@@ -149,8 +155,8 @@ impl Tables {
             Key::Group(id) => Entry::Group(id, self.groups.get(&id)?.clone()),
             Key::Prefix(prefix) => Entry::Prefix(prefix, *self.prefixes.get(&prefix)?),
             Key::Policy(key) => {
-                let (destination, group) = self.policies.get(&key)?;
-                Entry::Policy(key, *destination, *group)
+                let (flow, group) = self.policies.get(&key)?;
+                Entry::Policy(key.index, *flow, *group)
             }
         })
     }
@@ -169,11 +175,7 @@ impl Tables {
         match key {
             Key::NextHop(_) | Key::Group(_) => None,
             Key::Prefix(prefix) => Some(Target::Prefix(prefix)),
-            Key::Policy(key) => {
-                let (destination, _) = *self.policies.get(&key)?;
-                let vni = key.vni;
-                Some(Target::Flow(Flow { vni, destination }))
-            }
+            Key::Policy(key) => self.policies.get(&key).map(|(flow, _)| Target::Flow(*flow)),
         }
     }
 
@@ -212,8 +214,9 @@ impl Tables {
             Entry::NextHop(index, next_hop) => drop(self.next_hops.insert(index, next_hop)),
             Entry::Group(id, members) => drop(self.groups.insert(id, members)),
             Entry::Prefix(prefix, group) => drop(self.prefixes.insert(prefix, group)),
-            Entry::Policy(key, destination, group) => {
-                self.policies.insert(key, (destination, group));
+            Entry::Policy(index, flow, group) => {
+                let key = PolicyKey::of(index, &flow);
+                self.policies.insert(key, (flow, group));
             }
         }
     }
@@ -277,6 +280,16 @@ pub struct PolicyKey {
     pub index: u64,
 }
 
+impl PolicyKey {
+    /// The key of an entry of a flow.
+    pub(super) fn of(index: u64, flow: &Flow) -> Self {
+        Self {
+            vni: flow.vni,
+            index,
+        }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -299,8 +312,8 @@ pub enum Entry {
     Group(u64, BTreeMap<u64, u64>),
     /// Prefix and id of its group.
     Prefix(IpNet, u64),
-    /// Key, destination and id of its group.
-    Policy(PolicyKey, IpAddr, u64),
+    /// Index, flow and id of its group.
+    Policy(u64, Flow, u64),
 }
 
 impl Entry {
@@ -310,7 +323,7 @@ impl Entry {
             Self::NextHop(index, _) => Key::NextHop(*index),
             Self::Group(id, _) => Key::Group(*id),
             Self::Prefix(prefix, _) => Key::Prefix(*prefix),
-            Self::Policy(key, ..) => Key::Policy(*key),
+            Self::Policy(index, flow, _) => Key::Policy(PolicyKey::of(*index, flow)),
         }
     }
 }
@@ -321,10 +334,7 @@ impl fmt::Display for Entry {
             Self::NextHop(index, next_hop) => write!(f, "next hop {index} ({})", next_hop.address),
             Self::Group(id, members) => write!(f, "next-hop group {id} of {}", members.len()),
             Self::Prefix(prefix, group) => write!(f, "{prefix} by group {group}"),
-            Self::Policy(PolicyKey { vni, .. }, destination, group) => {
-                let (vni, destination) = (*vni, *destination);
-                write!(f, "{} by group {group}", Flow { vni, destination })
-            }
+            Self::Policy(_, flow, group) => write!(f, "{flow} by group {group}"),
         }
     }
 }
@@ -402,6 +412,7 @@ mod tests {
         let flow = Flow {
             vni: 100,
             destination: IpAddr::from([203, 0, 113, 1]),
+            udp_source_port: None,
         };
         let flows = Flows::from([(flow, Arc::new(even.clone()))]);
         let classes = routes.classes(&flows);

@@ -136,8 +136,8 @@ impl<'a> Sequence<'a> {
         let prefixes = self.target.prefixes.iter();
         let prefixes = prefixes.map(|(prefix, group)| (Entry::Prefix(*prefix, *group), *group));
         let policies = self.target.policies.iter();
-        let policies = policies
-            .map(|(key, (destination, group))| (Entry::Policy(*key, *destination, *group), *group));
+        let policies =
+            policies.map(|(key, (flow, group))| (Entry::Policy(key.index, *flow, *group), *group));
         for (entry, group) in prefixes.chain(policies) {
             if self.is_changing(group) != changing {
                 continue;

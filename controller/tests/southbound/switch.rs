@@ -179,6 +179,7 @@ pub(crate) fn flows(rows: Rows<'_>) -> Arc<Flows> {
     let flow = |last: u8| Flow {
         vni: 100,
         destination: IpAddr::from([10, 0, 0, last]),
+        udp_source_port: None,
     };
     let flows = prefixes.zip(rows);
     Arc::new(

@@ -83,7 +83,18 @@ impl Fabric {
     /// A leaf has more groups than its table has entries, and no two that could be merged: every two of them would leave
     /// a destination without a live member.
     pub fn together(&self, limits: Limits, table: Table) -> Result<Tables, TableTooSmall> {
-        let plans = self.plans(limits, table)?;
+        self.together_within(&|_| (limits, table))
+    }
+
+    /// As [`Self::together`], with limits and a table for each leaf.
+    ///
+    /// # Errors
+    /// As [`Self::together`].
+    pub fn together_within(
+        &self,
+        of: &dyn Fn(SwitchId) -> (Limits, Table),
+    ) -> Result<Tables, TableTooSmall> {
+        let plans = self.plans(of)?;
         let exact = Loads::exact(self, &plans);
         let mut steering = Steering::new(self, &plans, &exact);
         for _ in 0..PASSES {
@@ -96,8 +107,8 @@ impl Fabric {
             false => None,
         };
         Ok(match alone {
-            Some((weights, loss)) => self.tables(limits, plans, weights, loss, false),
-            None => self.tables(limits, plans, weights, loss, true),
+            Some((weights, loss)) => self.tables(plans, weights, loss, false),
+            None => self.tables(plans, weights, loss, true),
         })
     }
 
@@ -106,13 +117,13 @@ impl Fabric {
     /// # Errors
     /// As [`Self::together`].
     pub fn alone(&self, limits: Limits, table: Table) -> Result<Tables, TableTooSmall> {
-        let plans = self.plans(limits, table)?;
+        let plans = self.plans(&|_| (limits, table))?;
         let exact = Loads::exact(self, &plans);
         let mut quantizer = Quantizer::default();
         let alone = |plan: &Plan<'_>| plan.alone(self, &mut quantizer);
         let weights: Vec<Vec<u16>> = plans.iter().map(alone).collect();
         let loss = Loads::of(self, &plans, &weights).worst_beside(&exact);
-        Ok(self.tables(limits, plans, weights, loss, false))
+        Ok(self.tables(plans, weights, loss, false))
     }
 
     /// Every uplink of the leaf that leads to a destination and has no part of the traffic to it, by destination, then
@@ -135,10 +146,16 @@ impl Fabric {
         })
     }
 
-    fn plans(&self, limits: Limits, table: Table) -> Result<Vec<Plan<'_>>, TableTooSmall> {
-        (0..self.leaves.len())
-            .map(|place| Plan::new(self, place, limits, table))
-            .collect()
+    fn plans(
+        &self,
+        of: &dyn Fn(SwitchId) -> (Limits, Table),
+    ) -> Result<Vec<Plan<'_>>, TableTooSmall> {
+        let leaves = self.leaves.iter().enumerate();
+        let plan = |(place, leaf): (usize, &SwitchId)| {
+            let (limits, table) = of(*leaf);
+            Plan::new(self, place, limits, table)
+        };
+        leaves.map(plan).collect()
     }
 
     /// Each group alone, if the worst link loses less so. One uplink that loses more is enough to know that it does not.
@@ -163,7 +180,6 @@ impl Fabric {
 
     fn tables(
         &self,
-        limits: Limits,
         plans: Vec<Plan<'_>>,
         weights: Vec<Vec<u16>>,
         loss: f64,
@@ -183,7 +199,7 @@ impl Fabric {
             leaves.push(LeafSolution {
                 source: self.leaves[plan.place],
                 place: plan.place,
-                limits,
+                limits: plan.limits,
                 leaves: Arc::clone(&self.leaves),
                 group_of: plan.group_of(self.leaves.len()),
                 uplinks: Arc::clone(&plan.source.uplinks),

@@ -64,9 +64,30 @@ pub(super) struct Switch {
     /// The pod that it stands in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) pod: String,
+    /// Administratively down: nothing goes over the spine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) down: bool,
+    /// What its tables can hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) limits: Option<SwitchLimits>,
     /// For people and programs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, String>,
+}
+
+/// `weft.v1.SwitchLimits`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SwitchLimits {
+    /// Members of all next-hop groups together, each as often as its weight says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) group_members: Option<u32>,
+    /// The sum of the weights of one group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) group_width: Option<u32>,
+    /// Flows that are matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pins: Option<u32>,
 }
 
 /// `weft.v1.SwitchRole`.
@@ -109,6 +130,9 @@ pub(super) struct Link {
     /// Administratively down.
     #[serde(default)]
     pub(super) down: bool,
+    /// Percent of the capacity that weft leaves alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) derating_percent: u32,
     /// For people and programs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, String>,
@@ -149,9 +173,42 @@ pub(super) struct HostPort {
     /// IP addresses of the NIC behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) addresses: Vec<String>,
+    /// How the NIC makes UDP source ports.
+    #[serde(default, skip_serializing_if = "UdpPortFormula::is_unknown")]
+    pub(super) udp_port_formula: UdpPortFormula,
     /// For people and programs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, String>,
+}
+
+/// `weft.v1.UdpPortFormula`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum UdpPortFormula {
+    /// Nobody knows.
+    #[default]
+    Unknown,
+    /// As Linux does.
+    Kernel,
+    /// The numbers of the queue pair, XOR each other.
+    Xor,
+}
+
+impl UdpPortFormula {
+    fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn admin_state(down: bool) -> i32 {
+    match down {
+        true => proto::AdminState::Down.into(),
+        false => proto::AdminState::Up.into(),
+    }
 }
 
 impl Fabric {
@@ -225,6 +282,12 @@ impl From<Switch> for proto::Switch {
             labels: switch.labels,
             etag: String::new(),
             link_bandwidth_weights: switch.link_bandwidth_weights,
+            admin_state: admin_state(switch.down),
+            limits: switch.limits.map(|limits| proto::SwitchLimits {
+                group_members: limits.group_members,
+                group_width: limits.group_width,
+                pins: limits.pins,
+            }),
         }
     }
 }
@@ -236,9 +299,16 @@ impl From<proto::Switch> for Switch {
             proto::SwitchRole::Spine => Role::Spine,
             proto::SwitchRole::Unspecified => Role::Unspecified,
         };
+        let down = switch.admin_state() == proto::AdminState::Down;
         Self {
             name: switch.name,
             role,
+            down,
+            limits: switch.limits.map(|limits| SwitchLimits {
+                group_members: limits.group_members,
+                group_width: limits.group_width,
+                pins: limits.pins,
+            }),
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
             peer_address: switch.peer_address,
@@ -278,13 +348,10 @@ impl From<Link> for proto::Link {
             a: Some(link.a.into()),
             b: Some(link.b.into()),
             capacity_bps: link.capacity_bps,
-            admin_state: match link.down {
-                true => proto::AdminState::Down,
-                false => proto::AdminState::Up,
-            }
-            .into(),
+            admin_state: admin_state(link.down),
             labels: link.labels,
             etag: String::new(),
+            derating_percent: link.derating_percent,
         }
     }
 }
@@ -304,6 +371,7 @@ impl From<proto::Link> for Link {
             b,
             capacity_bps: link.capacity_bps,
             down,
+            derating_percent: link.derating_percent,
             labels: link.labels,
         }
     }
@@ -342,13 +410,25 @@ impl From<HostPort> for proto::HostPort {
             labels: port.labels,
             etag: String::new(),
             addresses: port.addresses,
+            udp_port_formula: match port.udp_port_formula {
+                UdpPortFormula::Unknown => proto::UdpPortFormula::Unspecified,
+                UdpPortFormula::Kernel => proto::UdpPortFormula::Kernel,
+                UdpPortFormula::Xor => proto::UdpPortFormula::Xor,
+            }
+            .into(),
         }
     }
 }
 
 impl From<proto::HostPort> for HostPort {
     fn from(port: proto::HostPort) -> Self {
+        let udp_port_formula = match port.udp_port_formula() {
+            proto::UdpPortFormula::Unspecified => UdpPortFormula::Unknown,
+            proto::UdpPortFormula::Kernel => UdpPortFormula::Kernel,
+            proto::UdpPortFormula::Xor => UdpPortFormula::Xor,
+        };
         Self {
+            udp_port_formula,
             switch: port.switch_name,
             interface: port.interface_name,
             host: port.host_name,

@@ -179,7 +179,12 @@ fn ways_beyond_what_a_switch_has_tables_for_are_left_out() {
         let members = Members::from([(hop.clone(), 1 + u32::from(number % 250))]);
         let destination = [10, 0, high, low].into();
         let vni = 100;
-        (Flow { vni, destination }, Arc::new(members))
+        let flow = Flow {
+            vni,
+            destination,
+            udp_source_port: None,
+        };
+        (flow, Arc::new(members))
     };
     // The first 50 ways have two flows each, the other 200 one.
     let mut flows: Flows = (0..300).map(flow).collect();

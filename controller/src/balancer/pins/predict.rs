@@ -82,7 +82,7 @@ pub(in crate::balancer) fn predict(
         .collect();
     let plan = PinPlan {
         topology: topology.clone(),
-        ..plan(solved, &all, past)
+        ..plan(solved, topology, &all, past)
     };
     let crowd = Crowd::new(solved, topology, &plan, &all);
     Prediction {
@@ -248,10 +248,10 @@ impl Crowd {
             let links = links.filter_map(|name| topology.link_named(name));
             let links: Vec<_> = links.filter(|link| solved.carries(link)).collect();
             let bps = bps.min(u64::MAX.into());
-            let capacity: u128 = links.iter().map(|it| u128::from(it.capacity_bps)).sum();
+            let capacity: u128 = links.iter().map(|it| u128::from(it.usable_bps())).sum();
             let names = (solved.name(ends.0).cloned(), solved.name(ends.1).cloned());
             let one = move |link: &Link| {
-                let own = bps * u128::from(link.capacity_bps) / capacity.max(1);
+                let own = bps * u128::from(link.usable_bps()) / capacity.max(1);
                 let (leaf, spine) = (names.0.clone()?, names.1.clone()?);
                 let (from, to) = if up { (leaf, spine) } else { (spine, leaf) };
                 Some(LinkLoad {
@@ -259,7 +259,7 @@ impl Crowd {
                     from,
                     to,
                     bps: u64::try_from(own).unwrap_or(u64::MAX),
-                    share: own as f64 / link.capacity_bps.max(1) as f64,
+                    share: own as f64 / link.usable_bps() as f64,
                 })
             };
             links.into_iter().filter_map(one).collect::<Vec<_>>()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weft_proto::v1;
 use weft_weights::demand::{self, Collective, Communicator, Nic};
 
+use crate::balancer::queue_pairs::{self, PortsOf};
 use crate::fabric::job::Nics;
 use crate::fabric::topology::{HostPort, InvalidFabric, Job, PortName, Role, Topology};
 
@@ -20,6 +21,10 @@ pub(super) struct Sent {
     pub(super) bps: u64,
     /// The rate of the NIC that sends.
     pub(super) nic_bps: u64,
+    /// The overlap set that it is sent in, by a number of its own, if there are others of the job and it is sent in none of them.
+    pub(super) phase: Option<u32>,
+    /// UDP source ports of its queue pairs, in order; empty: not known.
+    pub(super) ports: Vec<u16>,
 }
 
 /// Why it is not known what a job sends.
@@ -70,7 +75,7 @@ pub(super) fn by(topology: &Topology, job: &Job) -> Result<Vec<Sent>, Unresolved
         let ends = (sums.numbers[&from.name], sums.numbers[&to.name]);
         sums.add(&flow.overlap_set, ends, flow.octets);
     }
-    sums.sent(topology)
+    sums.sent(topology, &queue_pairs::of_job(topology, job))
 }
 
 impl<'a> Sums<'a> {
@@ -169,21 +174,24 @@ impl<'a> Sums<'a> {
     }
 
     /// Each pair with the most that it sends in any overlap set.
-    fn sent(self, topology: &Topology) -> Result<Vec<Sent>, Unresolved> {
+    fn sent(self, topology: &Topology, ports: &PortsOf) -> Result<Vec<Sent>, Unresolved> {
         // A NIC whose rate nobody declared sends as fast as the slowest link.
         let slowest = topology.links().map(|link| link.capacity_bps).min();
         let rate = |port: &HostPort| port.capacity_bps.or(slowest).unwrap_or(1);
-        let mut most: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-        for octets in self.sets.values() {
+        let mut most: BTreeMap<(u32, u32), (u64, Option<u32>)> = BTreeMap::new();
+        let phases = self.sets.len() > 1;
+        for (set, octets) in (0..).zip(self.sets.values()) {
             let busiest = busiest(octets, |nic| rate(&self.ports[nic as usize]));
             for ((from, to), octets) in octets {
                 let bps = busiest.bps_of(*octets);
-                let before = most.entry((*from, *to)).or_default();
-                *before = bps.max(*before);
+                let first = (bps, phases.then_some(set));
+                most.entry((*from, *to))
+                    .and_modify(|before| *before = (bps.max(before.0), None))
+                    .or_insert(first);
             }
         }
         let mut all = Vec::new();
-        for ((from, to), bps) in most {
+        for ((from, to), (bps, phase)) in most {
             let [from, to] = [from, to].map(|nic| &self.ports[nic as usize]);
             if from.switch == to.switch {
                 continue;
@@ -195,11 +203,14 @@ impl<'a> Sums<'a> {
                     return Err(Unresolved::Unknown(why));
                 }
             }
+            let ends = (from.name.clone(), to.name.clone());
             all.push(Sent {
                 from: Arc::clone(from),
                 to: Arc::clone(to),
                 bps,
                 nic_bps: rate(from),
+                phase,
+                ports: ports.get(&ends).cloned().unwrap_or_default(),
             });
         }
         Ok(all)

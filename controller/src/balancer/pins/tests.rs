@@ -362,3 +362,116 @@ fn a_lease_that_is_renewed_is_no_reason_to_plan() {
     });
     assert_eq!(bench.plan(), None);
 }
+
+/// A job of flows between NICs of two leaves, each with an overlap set.
+fn flows(name: &str, flows: &[(u8, &str)]) -> v1::Job {
+    let nic = |leaf: u8, host: u8| {
+        Some(v1::Nic {
+            host_port_name: format!("leaf{leaf}:nic{host}"),
+            ..v1::Nic::default()
+        })
+    };
+    let flows = flows.iter().map(|(host, set)| v1::JobFlow {
+        source: nic(1, *host),
+        destination: nic(2, *host),
+        octets: 1,
+        overlap_set: (*set).to_owned(),
+        ..v1::JobFlow::default()
+    });
+    v1::Job {
+        name: name.to_owned(),
+        flows: flows.collect(),
+        ..v1::Job::default()
+    }
+}
+
+#[test]
+fn phases_of_a_job_share_a_link_and_what_runs_together_does_not() {
+    let load = |jobs: &[v1::Job]| {
+        let mut bench = Bench::new(with_nics(2, 1, 2), jobs);
+        let (plan, _) = bench.adopt();
+        assert_eq!(plan.pins.len(), 2);
+        plan.certificate.as_ref().unwrap().max_load
+    };
+    assert_eq!(load(&[flows("train", &[(1, ""), (2, "")])]), 2.0);
+    assert_eq!(
+        load(&[flows("train", &[(1, "forward"), (2, "backward")])]),
+        1.0
+    );
+    // Phases of different jobs may meet.
+    let two = [flows("one", &[(1, "")]), flows("two", &[(2, "later")])];
+    assert_eq!(load(&two), 2.0);
+}
+
+#[test]
+fn a_job_of_a_higher_priority_is_not_slowed_by_others() {
+    let mut high = flows("high", &[(4, "")]);
+    high.priority = 1;
+    let low = flows("low", &[(1, ""), (2, ""), (3, "")]);
+    // Four flows at full rate over three spines.
+    let mut bench = Bench::new(with_nics(2, 3, 4), &[low, high]);
+    let (plan, _) = bench.adopt();
+    let spines = |job: &str| -> BTreeSet<&SwitchName> {
+        let own = plan
+            .pins
+            .iter()
+            .filter(|(name, _)| name.job.as_str() == job);
+        own.flat_map(|(_, paths)| paths.iter().map(|path| &path.spine))
+            .collect()
+    };
+    assert_eq!((spines("high").len(), spines("low").len()), (1, 2));
+    assert!(spines("high").is_disjoint(&spines("low")));
+    assert_eq!(plan.certificate.as_ref().unwrap().max_load, 1.5);
+}
+
+#[test]
+fn what_is_divided_among_spines_is_divided_by_queue_pairs() {
+    let mut job = flows("train", &[(1, ""), (2, ""), (3, "")]);
+    for (at, flow) in (0..).zip(&mut job.flows) {
+        let pair = |number: u32| v1::QueuePair {
+            udp_source_port: Some(50_000 + 10 * at + number),
+            ..v1::QueuePair::default()
+        };
+        flow.pairs = (0..4).map(pair).collect();
+    }
+    // Three flows at full rate over two spines: one is divided.
+    let mut bench = Bench::new(with_nics(2, 2, 3), &[job]);
+    let (plan, _) = bench.adopt();
+    assert_eq!(plan.certificate.as_ref().unwrap().max_load, 1.5);
+    let divided: Vec<_> = plan.pins.values().filter(|paths| paths.len() > 1).collect();
+    assert_eq!(divided.len(), 1);
+    let of_leaves = |bench: &Bench| {
+        let plan = bench.balancer.plan();
+        let leaves = balancer::flows::of_leaves(plan, &bench.topology, &bench.pins);
+        leaves[&SwitchName::from("leaf1")].clone()
+    };
+    let of_leaf = of_leaves(&bench);
+    let mut of_ports: BTreeMap<&str, Vec<u16>> = BTreeMap::new();
+    for (flow, members) in of_leaf.iter() {
+        if let Some(port) = flow.udp_source_port {
+            assert_eq!(members.len(), 1, "a queue pair has one spine");
+            let (hop, _) = members.first_key_value().unwrap();
+            of_ports.entry(&hop.interface).or_default().push(port);
+        }
+    }
+    let counts: Vec<_> = of_ports.values().map(Vec::len).collect();
+    assert_eq!(counts, [2, 2], "{of_ports:?}");
+    let whole = of_leaf.keys().filter(|it| it.udp_source_port.is_none());
+    assert_eq!(whole.count(), 3, "what has another port goes by weights");
+
+    // A table without room for queue pairs leaves them to weights.
+    let leaf1 = bench.topology.switch(&"leaf1".into()).unwrap().clone();
+    let mut small = leaf1.clone();
+    small.limits.pins = Some(6);
+    bench.topology.put(Fact::Switch(Arc::new(small)));
+    bench.adopt();
+    let of_leaf = of_leaves(&bench);
+    assert!(of_leaf.keys().all(|it| it.udp_source_port.is_none()));
+    assert_eq!(of_leaf.len(), 3);
+    let mut none = leaf1;
+    none.limits.pins = Some(2);
+    bench.topology.put(Fact::Switch(Arc::new(none)));
+    let (plan, _) = bench.adopt();
+    let why = "leaf1 would have 3 pins, at most 2";
+    assert_eq!(state(&plan, "train"), State::Weighted(why.to_owned()));
+}

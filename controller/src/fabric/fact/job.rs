@@ -35,7 +35,7 @@ impl Job {
         std::ptr::eq(self, other)
             || (&a.host_names, &a.ranks, &a.layout, &a.groups, &a.flows)
                 == (&b.host_names, &b.ranks, &b.layout, &b.groups, &b.flows)
-                && a.balance_mode == b.balance_mode
+                && (a.balance_mode, a.priority) == (b.balance_mode, b.priority)
     }
 }
 
@@ -104,6 +104,10 @@ fn check(job: &v1::Job, field: &str, faults: &mut InvalidFabric) {
     if v1::BalanceMode::try_from(job.balance_mode).is_err() {
         let reason = format!("{} is no mode", job.balance_mode);
         faults.fault(below(field, "balance_mode"), reason);
+    }
+    if job.priority > PRIORITY_MAX {
+        let reason = format!("{} is not 0 to {PRIORITY_MAX}", job.priority);
+        faults.fault(below(field, "priority"), reason);
     }
     hosts(job, field, faults);
     for (at, rank) in job.ranks.iter().enumerate() {
@@ -243,6 +247,40 @@ fn check_flow(flow: &v1::JobFlow, field: &str, faults: &mut InvalidFabric) {
         field,
         faults,
     );
+    check_pairs(flow, field, faults);
+}
+
+fn check_pairs(flow: &v1::JobFlow, field: &str, faults: &mut InvalidFabric) {
+    let pairs = flow.pairs.len();
+    if pairs > QUEUE_PAIRS_MAX as usize {
+        let reason = format!("{pairs} entries, at most {QUEUE_PAIRS_MAX}");
+        faults.fault(below(field, "pairs"), reason);
+        return;
+    }
+    if let Some(count) = flow.queue_pairs
+        && pairs > 0
+        && count as usize != pairs
+    {
+        let reason = format!("{count}, and pairs has {pairs}");
+        faults.fault(below(field, "queue_pairs"), reason);
+    }
+    for (at, pair) in flow.pairs.iter().enumerate() {
+        let field = below(field, &format!("pairs[{at}]"));
+        let mut most = |part, value: u32, most: u32| {
+            if value > most {
+                let reason = format!("{value} is above {most}");
+                faults.fault(below(&field, part), reason);
+            }
+        };
+        most("source_number", pair.source_number, NUMBER_MAX);
+        most("destination_number", pair.destination_number, NUMBER_MAX);
+        most("flow_label", pair.flow_label.unwrap_or(0), FLOW_LABEL_MAX);
+        let port = pair.udp_source_port;
+        most("udp_source_port", port.unwrap_or(0), u16::MAX.into());
+        if port == Some(0) {
+            faults.fault(below(&field, "udp_source_port"), "0");
+        }
+    }
 }
 
 fn within(value: Option<u32>, part: &str, most: u32, field: &str, faults: &mut InvalidFabric) {
@@ -264,6 +302,11 @@ pub(in crate::fabric) const RANKS_MAX: usize = 65_536;
 const GROUPS_MAX: usize = 1_000;
 /// As many as ranks: more are a collective.
 const FLOWS_MAX: usize = 65_536;
+/// As Kubernetes' priorities of a class of pods, of which there are few.
+const PRIORITY_MAX: u32 = 1_000;
+/// InfiniBand Architecture Specification: a queue pair number has 24 bits, a flow label 20.
+const NUMBER_MAX: u32 = 0xff_ffff;
+const FLOW_LABEL_MAX: u32 = 0xf_ffff;
 /// NCCL's own limit.
 const CHANNELS_MAX: u32 = 64;
 /// NCCL_IB_QPS_PER_CONNECTION goes so far.
@@ -359,6 +402,39 @@ mod tests {
         (
             |job| job.flows[0].queue_pairs = Some(129),
             "flows[0].queue_pairs: 129 is not 1 to 128",
+        ),
+        (
+            |job| job.flows[0].pairs = vec![v1::QueuePair::default(); 129],
+            "flows[0].pairs: 129 entries, at most 128",
+        ),
+        (
+            |job| {
+                job.flows[0].queue_pairs = Some(2);
+                job.flows[0].pairs = vec![v1::QueuePair::default()];
+            },
+            "flows[0].queue_pairs: 2, and pairs has 1",
+        ),
+        (
+            |job| {
+                job.flows[0].pairs = vec![v1::QueuePair {
+                    source_number: 1 << 24,
+                    ..v1::QueuePair::default()
+                }]
+            },
+            "flows[0].pairs[0].source_number: 16777216 is above 16777215",
+        ),
+        (
+            |job| {
+                job.flows[0].pairs = vec![v1::QueuePair {
+                    udp_source_port: Some(0),
+                    ..v1::QueuePair::default()
+                }]
+            },
+            "flows[0].pairs[0].udp_source_port: 0",
+        ),
+        (
+            |job| job.priority = 1_001,
+            "priority: 1001 is not 0 to 1000",
         ),
         (
             |job| job.layout[0].degree = 3,

@@ -39,6 +39,29 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
     );
     unicast(&switch.peer_address, &below(field, "peer_address"), faults);
     link_bandwidth(switch, field, faults);
+    if role == v1::SwitchRole::Leaf && switch.admin_state() == v1::AdminState::Down {
+        let reason = "a leaf is always up: what its hosts send has no other path";
+        faults.fault(below(field, "admin_state"), reason);
+    }
+    if let Some(limits) = &switch.limits {
+        tables(limits, &below(field, "limits"), faults);
+    }
+}
+
+fn tables(limits: &v1::SwitchLimits, field: &str, faults: &mut InvalidFabric) {
+    let parts = [
+        ("group_members", limits.group_members, 2..=GROUP_MEMBERS_MAX),
+        ("group_width", limits.group_width, 2..=GROUP_WIDTH_MAX),
+        ("pins", limits.pins, 0..=PINS_MAX),
+    ];
+    for (part, value, range) in parts {
+        if let Some(value) = value
+            && !range.contains(&value)
+        {
+            let reason = format!("{value} is not {} to {}", range.start(), range.end());
+            faults.fault(below(field, part), reason);
+        }
+    }
 }
 
 /// Who takes weights over BGP has a session, and nobody else who programs it.
@@ -77,6 +100,10 @@ pub(super) fn link(link: &v1::Link, field: &str, faults: &mut InvalidFabric) {
     }
     if link.capacity_bps == 0 {
         faults.fault(below(field, "capacity_bps"), "missing, or 0");
+    }
+    if link.derating_percent > DERATING_MAX {
+        let reason = format!("{} is not 0 to {DERATING_MAX}", link.derating_percent);
+        faults.fault(below(field, "derating_percent"), reason);
     }
     labels(&link.labels, field, faults);
 }
@@ -254,5 +281,13 @@ pub(crate) const LABELS_MAX: usize = 32;
 const LABEL_OCTETS_MAX: usize = 256;
 /// One of each family, and some of either for migrations.
 const ADDRESSES_MAX: usize = 16;
+/// What is left is more than nothing: a link that carries nothing is set down.
+const DERATING_MAX: u32 = 99;
+/// More than any switch chip has.
+const GROUP_MEMBERS_MAX: u32 = 1 << 20;
+/// What weights of 16 bits come to.
+const GROUP_WIDTH_MAX: u32 = 65_535;
+/// More than any switch chip matches exactly.
+const PINS_MAX: u32 = 65_536;
 /// RFC 7348 §5: 24 bits.
 const VNI_MAX: u32 = 0xff_ffff;

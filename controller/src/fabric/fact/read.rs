@@ -7,7 +7,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use weft_proto::v1;
 
-use super::{Host, HostPort, InvalidFabric, Link, LinkEnd, Role, Switch, below};
+use super::{
+    Host, HostPort, InvalidFabric, Link, LinkEnd, Role, Switch, SwitchLimits, UdpPortFormula, below,
+};
 
 pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabric) -> Switch {
     let role = match v1::SwitchRole::try_from(switch.role) {
@@ -20,7 +22,14 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
         }
     };
     let agent = switch.agent_address.as_str();
+    let limits = switch.limits.unwrap_or_default();
     Switch {
+        down: is_down(switch.admin_state, field, faults),
+        limits: SwitchLimits {
+            group_members: limits.group_members,
+            group_width: limits.group_width,
+            pins: limits.pins,
+        },
         name: switch.name.as_str().into(),
         role,
         vtep: optional(&switch.vtep_address, &below(field, "vtep_address"), faults),
@@ -43,14 +52,6 @@ pub(super) fn host(host: &v1::Host) -> Host {
 }
 
 pub(super) fn link(link: &v1::Link, field: &str, faults: &mut InvalidFabric) -> Link {
-    let down = match v1::AdminState::try_from(link.admin_state) {
-        Ok(v1::AdminState::Unspecified | v1::AdminState::Up) => false,
-        Ok(v1::AdminState::Down) => true,
-        Err(_) => {
-            faults.fault(below(field, "admin_state"), "neither up nor down");
-            false
-        }
-    };
     let name = match link.name.as_str() {
         "" => usual_link_name(link).unwrap_or_default(),
         name => name.to_owned(),
@@ -60,8 +61,20 @@ pub(super) fn link(link: &v1::Link, field: &str, faults: &mut InvalidFabric) -> 
         a: end(link.a.as_ref(), &below(field, "a"), faults),
         b: end(link.b.as_ref(), &below(field, "b"), faults),
         capacity_bps: link.capacity_bps,
-        down,
+        down: is_down(link.admin_state, field, faults),
+        derating_percent: link.derating_percent,
         labels: link.labels.clone(),
+    }
+}
+
+fn is_down(state: i32, field: &str, faults: &mut InvalidFabric) -> bool {
+    match v1::AdminState::try_from(state) {
+        Ok(v1::AdminState::Unspecified | v1::AdminState::Up) => false,
+        Ok(v1::AdminState::Down) => true,
+        Err(_) => {
+            faults.fault(below(field, "admin_state"), "neither up nor down");
+            false
+        }
     }
 }
 
@@ -91,8 +104,19 @@ pub(super) fn host_port(port: &v1::HostPort, field: &str, faults: &mut InvalidFa
         let field = below(field, &format!("addresses[{at}]"));
         address(text, &field, faults)
     });
+    let addresses = addresses.collect();
+    let udp_port_formula = match v1::UdpPortFormula::try_from(port.udp_port_formula) {
+        Ok(v1::UdpPortFormula::Unspecified) => None,
+        Ok(v1::UdpPortFormula::Kernel) => Some(UdpPortFormula::Kernel),
+        Ok(v1::UdpPortFormula::Xor) => Some(UdpPortFormula::Xor),
+        Err(_) => {
+            faults.fault(below(field, "udp_port_formula"), "not a formula");
+            None
+        }
+    };
     HostPort {
-        addresses: addresses.collect(),
+        addresses,
+        udp_port_formula,
         name: name.as_str().into(),
         switch: port.switch_name.as_str().into(),
         interface: port.interface_name.as_str().into(),

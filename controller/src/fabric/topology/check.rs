@@ -518,6 +518,36 @@ mod tests {
             "links[0].capacity_bps: missing, or 0",
         ),
         (
+            |f| f.links[0].derating_percent = 100,
+            "links[0].derating_percent: 100 is not 0 to 99",
+        ),
+        (
+            |f| f.switches[0].admin_state = v1::AdminState::Down.into(),
+            "switches[0].admin_state: a leaf is always up: what its hosts send has no other path",
+        ),
+        (
+            |f| {
+                f.switches[0].limits = Some(v1::SwitchLimits {
+                    group_members: Some(1),
+                    ..v1::SwitchLimits::default()
+                })
+            },
+            "switches[0].limits.group_members: 1 is not 2 to 1048576",
+        ),
+        (
+            |f| {
+                f.switches[0].limits = Some(v1::SwitchLimits {
+                    pins: Some(1 << 20),
+                    ..v1::SwitchLimits::default()
+                })
+            },
+            "switches[0].limits.pins: 1048576 is not 0 to 65536",
+        ),
+        (
+            |f| f.host_ports[0].udp_port_formula = 9,
+            "host_ports[0].udp_port_formula: not a formula",
+        ),
+        (
             |f| f.links[0].admin_state = 9,
             "links[0].admin_state: neither up nor down",
         ),

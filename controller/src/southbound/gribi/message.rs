@@ -10,10 +10,11 @@ use ipnet::IpNet;
 use weft_proto::gribi::{AftEntry, AftOperation, ModifyRequest, SessionParameters, Uint128};
 use weft_proto::gribi::{aft_entry, aft_operation, session_parameters};
 use weft_proto::gribi_aft::afts;
+use weft_proto::gribi_aft::afts::policy_forwarding_entry::IpProtocol;
 use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
 
 use crate::southbound::Election;
-use crate::southbound::intent::{Entry, Installed, Key, NextHop, PolicyKey};
+use crate::southbound::intent::{Entry, Flow, Installed, Key, NextHop, PolicyKey};
 use crate::southbound::reconcile::Change;
 
 /// The first message of a stream: the parameters that all our controllers send.
@@ -107,11 +108,15 @@ fn uint128(election: Election) -> Uint128 {
 
 fn entry(entry: &Entry, revision: u64) -> aft_operation::Entry {
     match entry {
-        Entry::Policy(key, destination, group) => policy(
-            key.index,
+        Entry::Policy(index, flow, group) => policy(
+            *index,
             afts::PolicyForwardingEntry {
                 entry_metadata: metadata(revision),
-                ip_prefix: text(&IpNet::from(*destination).to_string()),
+                ip_prefix: text(&IpNet::from(flow.destination).to_string()),
+                ip_protocol: flow.udp_source_port.map(|_| UDP),
+                l4_src_port: flow
+                    .udp_source_port
+                    .map(|port| UintValue { value: port.into() }),
                 next_hop_group: Some(UintValue { value: *group }),
                 next_hop_group_network_instance: text(NETWORK_INSTANCE),
                 ..Default::default()
@@ -248,24 +253,31 @@ fn installed_policy(key: afts::PolicyForwardingEntryKey, instance: &str) -> Opti
     let entry = key.policy_forwarding_entry.unwrap_or_default();
     let ours = afts::PolicyForwardingEntry {
         ip_prefix: entry.ip_prefix.clone(),
+        ip_protocol: entry.l4_src_port.map(|_| UDP),
+        l4_src_port: entry.l4_src_port,
         next_hop_group: entry.next_hop_group,
         next_hop_group_network_instance: text(NETWORK_INSTANCE),
         entry_metadata: entry.entry_metadata.clone(),
         ..Default::default()
     };
     let prefix = ours.ip_prefix.as_ref().map(|prefix| prefix.value.parse());
-    let destination = match prefix {
-        Some(Ok(prefix))
+    let port = ours.l4_src_port.map(|port| u16::try_from(port.value));
+    let (destination, udp_source_port) = match (prefix, port.transpose()) {
+        (Some(Ok(prefix)), Ok(port))
             if ours == entry && IpNet::prefix_len(&prefix) == prefix.max_prefix_len() =>
         {
-            prefix.addr()
+            (prefix.addr(), port)
         }
         // Of ours it is not; it is replaced or goes.
-        _ => NO_ADDRESS,
+        _ => (NO_ADDRESS, None),
     };
     let group = ours.next_hop_group.map_or(0, |group| group.value);
-    let index = key.index;
-    Some(Entry::Policy(PolicyKey { vni, index }, destination, group))
+    let flow = Flow {
+        vni,
+        destination,
+        udp_source_port,
+    };
+    Some(Entry::Policy(key.index, flow, group))
 }
 
 fn installed_members(group: afts::NextHopGroup) -> BTreeMap<u64, u64> {
@@ -279,6 +291,8 @@ fn installed_members(group: afts::NextHopGroup) -> BTreeMap<u64, u64> {
         .collect()
 }
 
+/// The protocol of RoCEv2.
+const UDP: IpProtocol = IpProtocol::IpProtocolUint64(17);
 /// Before the number of a VNI in the name of its network instance.
 const OF_VNI: &str = "vni-";
 /// The network instance that weft programs: where VTEP addresses are routed.

@@ -36,7 +36,7 @@ pub(super) fn assign(wanted: &Routes, flows: &Flows, installed: &Installed) -> T
                 Target::Prefix(prefix) => drop(target.prefixes.insert(prefix, id)),
                 Target::Flow(flow) => {
                     let key = policies.key(flow);
-                    target.policies.insert(key, (flow.destination, id));
+                    target.policies.insert(key, (flow, id));
                 }
             }
         }
@@ -149,9 +149,8 @@ impl Policies {
             Key::NextHop(_) | Key::Group(_) | Key::Prefix(_) => None,
         });
         let mut keys = BTreeMap::new();
-        for (key, (destination, _)) in &installed.tables.policies {
-            let (vni, destination) = (key.vni, *destination);
-            keys.entry(Flow { vni, destination }).or_insert(*key);
+        for (key, (flow, _)) in &installed.tables.policies {
+            keys.entry(*flow).or_insert(*key);
         }
         Self {
             keys,
@@ -161,10 +160,7 @@ impl Policies {
 
     fn key(&mut self, flow: Flow) -> PolicyKey {
         let known = self.keys.get(&flow).copied();
-        known.unwrap_or_else(|| PolicyKey {
-            vni: flow.vni,
-            index: self.free.take(),
-        })
+        known.unwrap_or_else(|| PolicyKey::of(self.free.take(), &flow))
     }
 }
 

@@ -20,11 +20,12 @@ fn prefix(last: u8) -> IpNet {
     IpNet::from(IpAddr::from([198, 51, 100, last]))
 }
 
-/// Odd numbers are of one VNI, even ones of another.
+/// Odd numbers are of one VNI, even ones of another; every third has a port.
 fn flow(last: u8) -> Flow {
     Flow {
         vni: 100 + u32::from(last % 2),
         destination: IpAddr::from([203, 0, 113, last / 2]),
+        udp_source_port: last.is_multiple_of(3).then(|| 0xc000 + u16::from(last)),
     }
 }
 
@@ -462,10 +463,10 @@ fn tables() -> impl Strategy<Value = Tables> {
             // A switch has one entry of each flow.
             let mut seen = BTreeSet::new();
             for (index, (last, group)) in flows {
-                let Flow { vni, destination } = flow(last);
                 if seen.insert(last) {
-                    let key = PolicyKey { vni, index };
-                    tables.policies.insert(key, (destination, group));
+                    let flow = flow(last);
+                    let key = PolicyKey::of(index, &flow);
+                    tables.policies.insert(key, (flow, group));
                 }
             }
             tables

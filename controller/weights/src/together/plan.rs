@@ -18,6 +18,8 @@ pub(super) struct Plan<'a> {
     /// The place of the leaf among the leaves.
     pub(super) place: usize,
     pub(super) source: &'a Source,
+    /// What each group stays within.
+    pub(super) limits: Limits,
     /// The column of the switch behind each uplink.
     pub(super) columns: Vec<u32>,
     /// Whether those are all columns, in their order: the usual case.
@@ -70,6 +72,7 @@ impl<'a> Plan<'a> {
         let mut plan = Self {
             place,
             source,
+            limits,
             in_order: columns.iter().copied().eq(0..all),
             columns,
             destinations: Vec::with_capacity(fabric.leaves.len()),
