@@ -15,8 +15,10 @@ use crate::spread::{Group, Solution};
 
 mod follow;
 mod links;
+mod utilization;
 
 pub use links::{Counted, Links, links};
+pub use utilization::{Busiest, utilization};
 
 use follow::{Follow, Uplink};
 

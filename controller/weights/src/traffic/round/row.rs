@@ -1,0 +1,134 @@
+//! One group: whole parts near several multiples of what is wanted, and those of them that use the busiest link least.
+//!
+//! It refuses to know which links these are.
+
+use crate::quantize::{Limits, WEIGHT_MAX};
+
+/// A group at hand, by uplink.
+#[derive(Default)]
+pub(super) struct Row {
+    /// The shares.
+    pub(super) exact: Vec<f64>,
+    /// What they should be for the sake of the links' errors.
+    pub(super) wanted: Vec<f64>,
+    /// Load / capacity of the uplink, and what a share of 1 more adds.
+    pub(super) up: Vec<f64>,
+    pub(super) up_each: Vec<f64>,
+    /// The same of the busiest link down.
+    pub(super) down: Vec<f64>,
+    pub(super) down_each: Vec<f64>,
+    tried: Vec<f64>,
+    best: Vec<f64>,
+}
+
+impl Row {
+    /// Forgets all but the shares.
+    pub(super) fn clear(&mut self) {
+        for all in [
+            &mut self.wanted,
+            &mut self.up,
+            &mut self.up_each,
+            &mut self.down,
+            &mut self.down_each,
+        ] {
+            all.clear();
+        }
+    }
+
+    /// Writes the best weights of those that are tried; false if none are within the limits.
+    pub(super) fn round(&mut self, limits: Limits, weights: &mut [u16]) -> bool {
+        self.tried.resize(weights.len(), 0.0);
+        self.best.resize(weights.len(), 0.0);
+        let members = self.wanted.iter().filter(|it| **it > 0.0).count();
+        let parts_max = f64::from(limits.parts_max(members));
+        let smallest = 1.0 / parts_max;
+        let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+        for wanted in self.wanted.iter().filter(|it| **it >= smallest) {
+            low = low.min(*wanted);
+            high = high.max(*wanted);
+        }
+        if high == 0.0 {
+            return false;
+        }
+        let mut best = f64::INFINITY;
+        let of_largest = PARTS_OF_LARGEST.iter().map(|parts| parts / high);
+        let of_smallest = PARTS_OF_SMALLEST.iter().map(|parts| parts / low);
+        // Rounding may add half a part for each member.
+        let finest = parts_max - members as f64 / 2.0;
+        let finest = finest.min(f64::from(WEIGHT_MAX) / high);
+        let fine = [finest / 2.0, finest];
+        for level in of_smallest.chain(of_largest).chain(fine) {
+            if nearest(high * level) > f64::from(WEIGHT_MAX) {
+                continue;
+            }
+            let sum = self.attempt(level, smallest);
+            if !(sum > 0.0 && sum <= parts_max) {
+                continue;
+            }
+            let busiest = self.busiest(1.0 / sum);
+            if busiest < best * BETTER {
+                best = busiest;
+                std::mem::swap(&mut self.tried, &mut self.best);
+            }
+        }
+        for (weight, best) in weights.iter_mut().zip(&self.best) {
+            // A whole number, at most the largest weight.
+            *weight = *best as u16;
+        }
+        best.is_finite()
+    }
+
+    /// Tries whole numbers near what is wanted x a level, none for less than the smallest share; gives their sum.
+    fn attempt(&mut self, level: f64, smallest: f64) -> f64 {
+        let mut sums = [0.0; LANES];
+        let tried = self.tried.chunks_mut(LANES);
+        for (tried, wanted) in tried.zip(self.wanted.chunks(LANES)) {
+            for ((sum, tried), wanted) in sums.iter_mut().zip(tried).zip(wanted) {
+                let parts = most(nearest(wanted * level), 1.0);
+                *tried = if *wanted < smallest { 0.0 } else { parts };
+                *sum += *tried;
+            }
+        }
+        sums.iter().sum()
+    }
+
+    /// Load / capacity of the busiest link of the group with what is tried, if one part is so much of all.
+    fn busiest(&self, one: f64) -> f64 {
+        let mut worst = [0.0; LANES];
+        let all = self.tried.chunks(LANES).zip(self.exact.chunks(LANES));
+        let up = self.up.chunks(LANES).zip(self.up_each.chunks(LANES));
+        let down = self.down.chunks(LANES).zip(self.down_each.chunks(LANES));
+        for ((tried, exact), ((up, up_each), (down, down_each))) in all.zip(up.zip(down)) {
+            let shares = tried.iter().zip(exact);
+            let links = up.iter().zip(up_each).zip(down.iter().zip(down_each));
+            for ((worst, (tried, exact)), ((up, up_each), (down, down_each))) in
+                worst.iter_mut().zip(shares).zip(links)
+            {
+                let error = tried * one - exact;
+                let used = most(up + up_each * error, down + down_each * error);
+                *worst = most(*worst, used);
+            }
+        }
+        worst.into_iter().fold(0.0, most)
+    }
+}
+
+/// The greater of two numbers that are numbers: one instruction.
+pub(super) fn most(one: f64, other: f64) -> f64 {
+    if one > other { one } else { other }
+}
+
+/// The nearest whole number, of numbers below 2^51.
+fn nearest(number: f64) -> f64 {
+    (number + NEAREST) - NEAREST
+}
+
+/// More parts are worth so much.
+const BETTER: f64 = 0.9995;
+const NEAREST: f64 = (3_u64 << 51) as f64;
+/// What the largest share may be rounded to.
+const PARTS_OF_LARGEST: [f64; 4] = [3.0, 4.0, 5.0, 6.0];
+/// What the smallest share may be rounded to.
+const PARTS_OF_SMALLEST: [f64; 2] = [1.0, 2.0];
+/// Numbers that do not wait for each other.
+const LANES: usize = 8;
