@@ -11,6 +11,7 @@ use std::fmt;
 mod beside;
 mod bound;
 mod colouring;
+mod duality;
 mod phase;
 mod plane;
 mod pods;
@@ -21,6 +22,7 @@ mod repair;
 mod tests;
 
 pub use self::bound::{Bound, Tight};
+pub use self::duality::lower_bound_by_duality;
 pub use self::phase::{Phase, place_in_phases};
 pub use self::plane::{Level, Plane};
 pub use self::pods::{PodPart, PodPlacement, Pods, ShapeError, place_in_pods, recount_in_pods};

@@ -125,6 +125,11 @@ impl Demands {
         }
     }
 
+    /// Sub-flows by the places of the leaf that sends and the one that takes, in order.
+    pub(super) fn pairs(&self) -> &[((u32, u32), u64)] {
+        &self.pairs
+    }
+
     /// The places of leaves that have flows are below this.
     pub(super) fn leaves(&self) -> usize {
         self.sends.len()
