@@ -39,10 +39,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "weft-monitoring", ours: &["weft-bgp"], ours_in_tests: &[], others: Only(&["bytes"]) },
     // prost-reflect and serde: messages as JSON, by their descriptors.
     Package { name: "weft-proto", ours: &[], ours_in_tests: &[], others: Only(&["prost", "prost-reflect", "prost-types", "protox", "serde", "serde_json", "tonic", "tonic-prost", "tonic-prost-build"]) },
-    Package { name: "weft-controller", ours: &["weft-bfd", "weft-bgp", "weft-evpn", "weft-monitoring", "weft-proto", "weft-store", "weft-sys", "weft-weights"], ours_in_tests: &["weft-agent"], others: AnyBut(&["raft", "rocksdb"]) },
+    Package { name: "weft-controller", ours: &["weft-bfd", "weft-bgp", "weft-evpn", "weft-monitoring", "weft-proto", "weft-store", "weft-sys", "weft-telemetry", "weft-weights"], ours_in_tests: &["weft-agent"], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-agent", ours: &["weft-proto"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-bfd", ours: &[], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb", "tonic"]) },
     Package { name: "weft-sys", ours: &[], ours_in_tests: &[], others: Only(&["libc", "socket2", "thiserror", "zeroize"]) },
+    Package { name: "weft-telemetry", ours: &["weft-proto"], ours_in_tests: &["weft-agent"], others: Only(&["serde_json", "tokio", "tokio-stream", "tonic", "tracing"]) },
     Package { name: "weft-cli", ours: &["weft-proto"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-tests", ours: &["weft-agent", "weft-bgp", "weft-controller", "weft-evpn", "weft-store", "weft-weights"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb", "tokio", "tonic"]) },
     Package { name: "weft-interop", ours: &["weft-bgp", "weft-controller", "weft-evpn", "weft-proto", "weft-store"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
@@ -72,6 +73,17 @@ const PURE: &[&str] = &[
     "controller/src/southbound/intent",
     "controller/src/southbound/link_bandwidth",
     "controller/src/southbound/reconcile",
+    "controller/telemetry/src/derating",
+    "controller/telemetry/src/lldp.rs",
+    "controller/telemetry/src/load",
+    "controller/telemetry/src/mirror",
+    "controller/telemetry/src/oddities.rs",
+    "controller/telemetry/src/place.rs",
+    "controller/telemetry/src/rates",
+    "controller/telemetry/src/sample.rs",
+    "controller/telemetry/src/subscription.rs",
+    "controller/telemetry/src/text.rs",
+    "controller/telemetry/src/value.rs",
 ];
 
 /// What of the agent is pure. It speaks in gRPC's words, which need no runtime.
