@@ -19,7 +19,9 @@ pub use self::oddities::{Odd, Oddities};
 pub use self::sample::{Counter, Counters, Interface, Neighbor, Sample};
 
 pub mod client;
+pub mod derating;
 pub mod lldp;
+pub mod load;
 mod mirror;
 mod oddities;
 mod place;
