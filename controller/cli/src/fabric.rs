@@ -232,7 +232,8 @@ async fn hosts(connection: &Connection, page_token: String) -> Result<Page<proto
     Ok(Page::new(page.header, page.hosts, page.next_page_token))
 }
 
-async fn host_ports(
+/// One page of host ports.
+pub(crate) async fn host_ports(
     connection: &Connection,
     page_token: String,
 ) -> Result<Page<proto::HostPort>, Failure> {

@@ -19,6 +19,7 @@ use crate::words;
 
 pub(crate) mod declared;
 pub(crate) mod detail;
+mod import;
 
 /// What can be done with jobs.
 #[derive(Subcommand)]
@@ -33,6 +34,9 @@ pub(crate) enum Command {
     },
     /// Declare a job, or make it what a file says; on an error nothing changes.
     Apply(Apply),
+    /// Make a job of what other tools know of it, and print it as a job file, or declare it.
+    #[command(subcommand)]
+    Import(import::Command),
     /// Have a job expire later, or earlier.
     Renew {
         /// Its name.
@@ -67,6 +71,7 @@ impl Command {
             Self::List => list(dialog).await,
             Self::Show { job } => show(job, dialog).await,
             Self::Apply(apply) => apply.run(dialog).await,
+            Self::Import(import) => import.run(dialog).await,
             Self::Renew { job, ttl } => renew(job, ttl, dialog).await,
             Self::Delete { job } => delete(job, dialog).await,
         }
@@ -132,40 +137,50 @@ async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
 impl Apply {
     async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let (file, job) = declared::read(&self.file, &mut io::stdin())?;
-        let connection = &dialog.connection;
-        let name = printable(&job.name);
-        let before = found(&job.name, connection).await?;
-        // Twice is once: another replica may be asked the same.
-        let request_id = request_id();
-        let question = async || {
-            let (job, id) = (job.clone(), request_id.clone());
-            let answer = match before {
-                None => create(job, id, self.dry_run, connection).await?,
-                Some(_) => replace(job, id, self.dry_run, connection).await?,
-            };
-            answer.map_err(|status| match status.code() {
-                Code::InvalidArgument => {
-                    Failure::Refused(format!("{file}: {}", failure::said(&status)))
-                }
-                _ => Failure::from_status(connection.address(), &status),
-            })
-        };
-        let after = connection.read(question).await?.unwrap_or_default();
-        if dialog.object(&after.object())? {
-            return Ok(());
-        }
-        let verdict = match self.dry_run {
-            true => "valid, nothing changed; it would be ",
-            false => "",
-        };
-        let done = match before {
-            None => "created",
-            Some(before) if before == after => "unchanged",
-            Some(_) => "updated",
-        };
-        writeln!(dialog.out, "job {name} {verdict}{done}")?;
-        Ok(())
+        declare(&file, job, self.dry_run, dialog).await
     }
+}
+
+/// Creates a job, or makes it what it is here; `file` is where it comes from.
+async fn declare(
+    file: &str,
+    job: proto::Job,
+    dry_run: bool,
+    dialog: &mut Dialog<'_>,
+) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let name = printable(&job.name);
+    let before = found(&job.name, connection).await?;
+    // Twice is once: another replica may be asked the same.
+    let request_id = request_id();
+    let question = async || {
+        let (job, id) = (job.clone(), request_id.clone());
+        let answer = match before {
+            None => create(job, id, dry_run, connection).await?,
+            Some(_) => replace(job, id, dry_run, connection).await?,
+        };
+        answer.map_err(|status| match status.code() {
+            Code::InvalidArgument => {
+                Failure::Refused(format!("{file}: {}", failure::said(&status)))
+            }
+            _ => Failure::from_status(connection.address(), &status),
+        })
+    };
+    let after = connection.read(question).await?.unwrap_or_default();
+    if dialog.object(&after.object())? {
+        return Ok(());
+    }
+    let verdict = match dry_run {
+        true => "valid, nothing changed; it would be ",
+        false => "",
+    };
+    let done = match before {
+        None => "created",
+        Some(before) if before == after => "unchanged",
+        Some(_) => "updated",
+    };
+    writeln!(dialog.out, "job {name} {verdict}{done}")?;
+    Ok(())
 }
 
 /// The job of this name, if there is one.

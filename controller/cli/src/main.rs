@@ -11,7 +11,7 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use connection::Connection;
 use dialog::Dialog;
 use failure::Failure;
-use output::{Format, printable_lines};
+use output::{Format, printable, printable_lines};
 use progress::{Progress, Screen};
 
 mod agent;
@@ -213,6 +213,9 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(screen);
     let result = run(arguments, &progress, &mut out).and_then(|()| Ok(out.flush()?));
     drop(out);
+    for note in progress.notes() {
+        let _ = writeln!(io::stderr(), "weft: {}", printable(&note));
+    }
     match result {
         Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
         Err(failure) => {

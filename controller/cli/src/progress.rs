@@ -1,4 +1,5 @@
-//! What takes longer than a second says so on standard error, if a person looks at that. Knows no command.
+//! What is said on standard error beside an answer: that it takes longer than a second, if a person looks at that, and notes. Knows
+//! no command.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Write};
@@ -13,6 +14,7 @@ pub(crate) struct Progress {
     shown: Cell<bool>,
     drawn: Cell<bool>,
     text: RefCell<String>,
+    notes: RefCell<Vec<String>>,
 }
 
 impl Progress {
@@ -22,6 +24,7 @@ impl Progress {
             shown: Cell::new(io::stderr().is_terminal()),
             drawn: Cell::new(false),
             text: RefCell::new("waiting for an answer".to_owned()),
+            notes: RefCell::default(),
         }
     }
 
@@ -34,6 +37,16 @@ impl Progress {
     pub(crate) fn end(&self) {
         self.shown.set(false);
         self.wipe();
+    }
+
+    /// Keeps a line that is not part of the answer, until that is printed.
+    pub(crate) fn note(&self, line: impl Into<String>) {
+        self.notes.borrow_mut().push(line.into());
+    }
+
+    /// The lines that are kept.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.notes.take()
     }
 
     /// Does something, and shows the line from one second on.

@@ -29,6 +29,8 @@ pub(super) struct Replica {
     pub(super) alone: bool,
     /// Value of `hold_secs` in its configuration.
     pub(super) hold_secs: &'static str,
+    /// Two hosts have a NIC on each of two rails.
+    pub(super) host_ports: bool,
 }
 
 /// Replica 3, which answers everything but who the group is.
@@ -38,6 +40,7 @@ pub(super) const REPLICA: Replica = Replica {
     dies: false,
     alone: false,
     hold_secs: "9",
+    host_ports: false,
 };
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -568,7 +571,25 @@ impl fabric_server::FabricService for Replica {
         &self,
         _: Request<proto::ListHostPortsRequest>,
     ) -> Result<Response<proto::ListHostPortsResponse>, Status> {
-        Ok(Response::new(Default::default()))
+        let port = |(leaf, host, rail): (&str, &str, u32)| proto::HostPort {
+            name: format!("{leaf}:eth1"),
+            switch_name: leaf.to_owned(),
+            interface_name: "eth1".to_owned(),
+            host_name: host.to_owned(),
+            rail: Some(rail),
+            ..Default::default()
+        };
+        let rails = [
+            ("leaf1", "h1", 0),
+            ("leaf2", "h1", 1),
+            ("leaf3", "h2", 0),
+            ("leaf4", "h2", 1),
+        ];
+        let ports = rails.iter().filter(|_| self.host_ports);
+        Ok(Response::new(proto::ListHostPortsResponse {
+            host_ports: ports.copied().map(port).collect(),
+            ..Default::default()
+        }))
     }
 
     async fn update_link(
