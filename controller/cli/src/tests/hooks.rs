@@ -1,0 +1,509 @@
+//! The hooks of `proto/hooks`, as they are, with programs in their path that do as weft, Slurm and Kubernetes may: none of them delays a
+//! job, or makes it fail.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use weft_proto::v1::{self as proto, Collective};
+
+/// Programs that a hook may find, and nothing else.
+struct Programs {
+    directory: tempfile::TempDir,
+}
+
+/// What came of a hook.
+struct Ended {
+    code: Option<i32>,
+    took: Duration,
+    said: String,
+}
+
+impl Programs {
+    fn new() -> Self {
+        let programs = Self {
+            directory: tempfile::tempdir().unwrap(),
+        };
+        for name in [
+            "sh", "timeout", "head", "tr", "sed", "paste", "cat", "dirname", "sleep", "setsid",
+        ] {
+            let path = found(name).unwrap_or_else(|| panic!("no {name}"));
+            programs.script(name, &format!("exec {} \"$@\"", path.display()));
+        }
+        programs.script("python3", &format!("exec {} \"$@\"", python().display()));
+        programs.script("scontrol", "printf 'h1\\nh2\\n'");
+        programs.script(
+            "kubectl",
+            &format!("cat {}", programs.path("pods.json").display()),
+        );
+        fs::write(programs.path("pods.json"), PODS).unwrap();
+        programs
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Puts a program there.
+    fn script(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// A weft that keeps what it is given.
+    fn kept(&self) {
+        let (words, file) = (self.path("words"), self.path("job"));
+        let text = format!(
+            "echo \"$*\" >>{}\ncase $* in *apply*) cat >{};; esac\necho done",
+            words.display(),
+            file.display()
+        );
+        self.script("weft", &text);
+    }
+
+    /// The words that weft was called with, a line for each call.
+    fn words(&self) -> String {
+        fs::read_to_string(self.path("words")).unwrap_or_default()
+    }
+
+    /// The job that weft was given.
+    fn job(&self) -> proto::Job {
+        crate::job::declared::read(&self.path("job"), &mut std::io::empty())
+            .unwrap()
+            .1
+    }
+
+    /// Runs a hook without its own limit: what it says and does is the same on a machine that has much else to do.
+    fn bounded(&self, hook: &str, words: &[&str], environment: &[(&str, &str)]) -> Ended {
+        self.run(hook, &[words, &["--bounded"]].concat(), environment)
+    }
+
+    /// Runs a hook.
+    fn run(&self, hook: &str, words: &[&str], environment: &[(&str, &str)]) -> Ended {
+        // A file: whatever a hook leaves behind may hold it.
+        let said = self.path("said");
+        let began = Instant::now();
+        let status = Command::new(found("timeout").unwrap())
+            .args(["-s", "KILL", "60", "/bin/sh"])
+            .arg(hooks().join(hook))
+            .args(words)
+            .env_clear()
+            .env("PATH", self.directory.path())
+            .env("WEFT_SETTINGS", self.path("settings"))
+            .envs(SLURM.iter().chain(KUBERNETES).chain(environment).copied())
+            .stdin(Stdio::null())
+            .stdout(fs::File::create(&said).unwrap())
+            .stderr(fs::File::options().append(true).open(&said).unwrap())
+            .status()
+            .unwrap();
+        Ended {
+            code: status.code(),
+            took: began.elapsed(),
+            said: String::from_utf8_lossy(&fs::read(&said).unwrap()).into_owned(),
+        }
+    }
+}
+
+fn hooks() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto/hooks")
+}
+
+/// Where a program is.
+fn found(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&path).map(|it| it.join(name));
+    places.find(|it| it.is_file())
+}
+
+/// The interpreter itself: what is found may be a script that looks for it.
+fn python() -> PathBuf {
+    let words = ["-c", "import sys; print(sys.executable, end='')"];
+    let outcome = Command::new("python3").args(words).output().unwrap();
+    String::from_utf8(outcome.stdout).unwrap().into()
+}
+
+const SLURM: &[(&str, &str)] = &[
+    ("SLURM_JOB_ID", "4711"),
+    ("SLURM_JOB_NODELIST", "h[1-2]"),
+    ("SLURM_JOB_NUM_NODES", "2"),
+];
+
+const KUBERNETES: &[(&str, &str)] = &[
+    ("WEFT_JOB", "train-42"),
+    ("WEFT_SELECTOR", "job-name=train-42"),
+    ("WEFT_NETWORKS", "fabric/rail0=100 fabric/rail1=101"),
+];
+
+/// What weft may do, and a word of the line that is said of it.
+const WEFTS: &[(&str, &str, &str)] = &[
+    (
+        "does what it should",
+        "echo job slurm-4711 created",
+        "created",
+    ),
+    (
+        "refuses",
+        "echo 'weft: name: too long' >&2; exit 1",
+        "too long",
+    ),
+    (
+        "finds no replica",
+        "echo 'weft: no answer from 192.0.2.1:7401' >&2; exit 2",
+        "no answer",
+    ),
+    ("hangs", "sleep 60", "no answer"),
+    (
+        "hangs and takes no signal",
+        "trap '' TERM INT HUP; while :; do sleep 1; done",
+        "no answer",
+    ),
+    ("leaves a child behind", "setsid sleep 20 & exit 0", ""),
+    (
+        "never stops talking",
+        "while :; do echo again and again; done",
+        "again",
+    ),
+    ("is not to be run", "exec /nonexistent", ""),
+    ("is not installed", "", "not found"),
+];
+
+/// No hook is slower than a second. Machines that test are: the scripts have the limits, and this has some room.
+const ROOM: Duration = Duration::from_secs(4);
+
+/// Runs a hook with every weft: it ends with 0, in time, and says one line.
+fn whatever_weft_does(hook: &str, words: &[&str]) {
+    for (what, text, said) in WEFTS {
+        let programs = Programs::new();
+        if !text.is_empty() {
+            programs.script("weft", text);
+        }
+        let ended = programs.run(hook, words, &[]);
+        assert_eq!(ended.code, Some(0), "{hook}: weft {what}: {}", ended.said);
+        assert!(ended.took < ROOM, "{hook}: weft {what}: {:?}", ended.took);
+        assert_eq!(
+            ended.said.lines().count(),
+            1,
+            "{hook}: weft {what}: {}",
+            ended.said
+        );
+        assert!(
+            ended.said.starts_with("weft: "),
+            "{hook}: weft {what}: {}",
+            ended.said
+        );
+        // On a machine that has much else to do weft may be as good as silent.
+        let said = ended.said.contains(said) || ended.said.contains("no answer");
+        assert!(said, "{hook}: weft {what}: {}", ended.said);
+    }
+}
+
+#[test]
+fn a_prolog_is_not_delayed_whatever_weft_does() {
+    whatever_weft_does("slurm/prolog.sh", &[]);
+}
+
+#[test]
+fn an_epilog_is_not_delayed_whatever_weft_does() {
+    whatever_weft_does("slurm/epilog.sh", &[]);
+}
+
+#[test]
+fn a_start_of_pods_is_not_delayed_whatever_weft_does() {
+    whatever_weft_does("kubernetes/hook.sh", &["start"]);
+}
+
+#[test]
+fn an_end_of_pods_is_not_delayed_whatever_weft_does() {
+    whatever_weft_does("kubernetes/hook.sh", &["stop"]);
+    whatever_weft_does("kubernetes/hook.sh", &["renew"]);
+}
+
+#[test]
+fn hooks_have_limits_below_a_second() {
+    for hook in ["slurm/prolog.sh", "slurm/epilog.sh", "kubernetes/hook.sh"] {
+        let text = fs::read_to_string(hooks().join(hook)).unwrap();
+        // What is told, the pipe behind it, and syslog.
+        assert_eq!(
+            text.matches("timeout -k 0.1 0.6 sh \"$0\"").count(),
+            1,
+            "{hook}"
+        );
+        assert_eq!(
+            text.matches("| timeout -s KILL 0.85 head").count(),
+            1,
+            "{hook}"
+        );
+        let loggers = text.matches("logger -t weft").count();
+        assert_eq!(
+            text.matches("timeout -s KILL 0.05 logger").count(),
+            loggers,
+            "{hook}"
+        );
+        assert!(text.ends_with("\nexit 0\n"), "{hook}");
+    }
+}
+
+#[test]
+fn slurm_and_kubernetes_may_hang_or_be_missing_as_well() {
+    for (hook, words, program) in [
+        ("slurm/prolog.sh", &[][..], "scontrol"),
+        ("kubernetes/hook.sh", &["start"], "kubectl"),
+        ("kubernetes/hook.sh", &["start"], "python3"),
+    ] {
+        for text in ["sleep 60", "exit 1", ""] {
+            let programs = Programs::new();
+            programs.kept();
+            match text {
+                "" => fs::remove_file(programs.path(program)).unwrap(),
+                text => programs.script(program, text),
+            }
+            let ended = programs.run(hook, words, &[]);
+            assert_eq!(ended.code, Some(0), "{program} {text:?}: {}", ended.said);
+            assert!(ended.took < ROOM, "{program} {text:?}: {:?}", ended.took);
+            assert_eq!(
+                ended.said.lines().count(),
+                1,
+                "{program} {text:?}: {}",
+                ended.said
+            );
+            assert_eq!(programs.words(), "", "{program} {text:?}");
+        }
+    }
+    // Without timeout nothing is asked: nothing could end it.
+    let programs = Programs::new();
+    programs.kept();
+    fs::remove_file(programs.path("timeout")).unwrap();
+    let ended = programs.run("slurm/prolog.sh", &[], &[]);
+    assert_eq!((ended.code, programs.words()), (Some(0), String::new()));
+}
+
+#[test]
+fn a_prolog_declares_the_hosts_and_an_epilog_ends_the_job() {
+    let programs = Programs::new();
+    programs.kept();
+    programs.bounded("slurm/prolog.sh", &[], &[]);
+    let job = programs.job();
+    assert_eq!(job.name, "slurm-4711");
+    assert_eq!(job.host_names, ["h1", "h2"]);
+    assert_eq!(job.ttl.map(|it| it.seconds), Some(86_400));
+    assert_eq!((job.priority, job.groups.len()), (0, 1));
+    assert_eq!(job.groups[0].collective(), Collective::AllReduce);
+    // A host may have a number for a name.
+    programs.script("scontrol", "printf '17\\ntrue\\n'");
+    let more = [
+        ("WEFT_PRIORITY", "7"),
+        ("WEFT_TTL_SECS", "60"),
+        ("WEFT_COLLECTIVE", "COLLECTIVE_ALL_TO_ALL"),
+        ("WEFT_OCTETS", "1000"),
+    ];
+    programs.bounded("slurm/prolog.sh", &[], &more);
+    let job = programs.job();
+    assert_eq!(job.host_names, ["17", "true"]);
+    assert_eq!((job.priority, job.groups[0].octets), (7, 1_000));
+    assert_eq!(job.ttl.map(|it| it.seconds), Some(60));
+    assert_eq!(job.groups[0].collective(), Collective::AllToAll);
+    programs.bounded("slurm/epilog.sh", &[], &[]);
+    let apply = "--timeout 1 job apply -\n";
+    let expected = format!("{apply}{apply}--timeout 1 job delete slurm-4711\n");
+    assert_eq!(programs.words(), expected);
+    // A job of one node sends nothing over the fabric.
+    let one = [("SLURM_JOB_NUM_NODES", "1")];
+    assert!(
+        programs
+            .bounded("slurm/prolog.sh", &[], &one)
+            .said
+            .contains("one node")
+    );
+    assert!(
+        programs
+            .bounded("slurm/epilog.sh", &[], &one)
+            .said
+            .contains("one node")
+    );
+    assert_eq!(programs.words(), expected);
+}
+
+#[test]
+fn settings_are_read_from_a_file_and_a_bad_one_does_no_harm() {
+    let programs = Programs::new();
+    programs.kept();
+    fs::write(programs.path("settings"), "WEFT_PRIORITY=9\n").unwrap();
+    programs.bounded("slurm/prolog.sh", &[], &[]);
+    assert_eq!(programs.job().priority, 9);
+    for bad in ["(((\n", "exit 3\n", "sleep 60\n"] {
+        fs::write(programs.path("settings"), bad).unwrap();
+        for hook in ["slurm/prolog.sh", "slurm/epilog.sh"] {
+            let ended = programs.run(hook, &[], &[]);
+            assert_eq!(ended.code, Some(0), "{bad}: {}", ended.said);
+            assert!(ended.took < ROOM, "{bad}: {:?}", ended.took);
+        }
+    }
+}
+
+#[test]
+fn jobs_that_run_are_renewed_and_unknown_ones_declared() {
+    let programs = Programs::new();
+    programs.script(
+        "squeue",
+        "printf '4711 2 h[1-2]\\n4712 1 h3\\n4713 4 h[4-7]\\n'",
+    );
+    let words = programs.path("words");
+    let text = format!(
+        "echo \"$*\" >>{}\ncase $* in *4713*) exit 1;; *apply*) cat;; esac",
+        words.display()
+    );
+    programs.script("weft", &text);
+    let ended = programs.run("slurm/renew.sh", &[], &[("WEFT_TTL_SECS", "3600")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    let renew = |job| format!("--timeout 5 job renew slurm-{job} --ttl 3600s\n");
+    let expected = format!("{}{}--timeout 1 job apply -\n", renew(4711), renew(4713));
+    assert_eq!(programs.words(), expected);
+    assert!(ended.said.contains("name: slurm-4713"), "{}", ended.said);
+    // Where nobody answers the others are not asked for.
+    fs::remove_file(&words).unwrap();
+    programs.script(
+        "weft",
+        &format!("echo \"$*\" >>{}\nexit 2", words.display()),
+    );
+    let ended = programs.run("slurm/renew.sh", &[], &[("WEFT_TTL_SECS", "3600")]);
+    assert_eq!((ended.code, programs.words()), (Some(0), renew(4711)));
+}
+
+/// Three pods of an indexed job, one of which has ended, in the order in which Kubernetes lists them.
+const PODS: &str = r#"{"kind": "List", "items": [
+  {"metadata": {"name": "train-42-10-x", "annotations": {
+      "batch.kubernetes.io/job-completion-index": "10",
+      "k8s.v1.cni.cncf.io/network-status": "[{\"name\": \"cbr0\", \"interface\": \"eth0\", \"ips\": [\"10.244.1.7\"], \"default\": true, \"dns\": {}}, {\"name\": \"fabric/rail1\", \"interface\": \"net2\", \"ips\": [\"198.51.100.3\"], \"mac\": \"02:00:00:00:00:03\", \"dns\": {}}, {\"name\": \"fabric/rail0\", \"interface\": \"net1\", \"ips\": [\"192.0.2.3\"], \"mac\": \"02:00:00:00:00:02\", \"dns\": {}}]"}},
+   "status": {"phase": "Running"}},
+  {"metadata": {"name": "train-42-2-y", "annotations": {
+      "batch.kubernetes.io/job-completion-index": "2",
+      "k8s.v1.cni.cncf.io/network-status": "[{\"name\": \"fabric/rail0\", \"interface\": \"net1\", \"ips\": [\"192.0.2.1\"]}, {\"name\": \"fabric/rail1\", \"interface\": \"net2\", \"ips\": [\"198.51.100.1\"]}]"}},
+   "status": {"phase": "Running"}},
+  {"metadata": {"name": "train-42-2-a"}, "status": {"phase": "Failed"}}]}"#;
+
+#[test]
+fn pods_are_ranks_by_address_and_vni() {
+    let programs = Programs::new();
+    programs.kept();
+    let ended = programs.bounded("kubernetes/hook.sh", &["start"], &[("WEFT_PRIORITY", "3")]);
+    assert!(ended.said.contains("done"), "{}", ended.said);
+    let job = programs.job();
+    let nics = |job: &proto::Job| -> Vec<String> {
+        let nics = job.ranks.iter();
+        nics.map(|it| format!("{} {}", it.address, it.vni.unwrap_or_default()))
+            .collect()
+    };
+    let expected = [
+        "192.0.2.1 100",
+        "198.51.100.1 101",
+        "192.0.2.3 100",
+        "198.51.100.3 101",
+    ];
+    assert_eq!(nics(&job), expected);
+    assert_eq!((job.name.as_str(), job.priority), ("train-42", 3));
+    assert_eq!(job.ttl.map(|it| it.seconds), Some(3_600));
+    // Four ranks in a pod, two on a NIC.
+    programs.bounded("kubernetes/hook.sh", &["start"], &[("WEFT_RANKS", "4")]);
+    let job = programs.job();
+    assert_eq!(job.ranks.len(), 8);
+    assert_eq!(
+        nics(&job)[..3],
+        ["192.0.2.1 100", "192.0.2.1 100", "198.51.100.1 101"]
+    );
+}
+
+#[test]
+fn pods_without_nics_are_no_job_and_the_reason_is_said() {
+    let programs = Programs::new();
+    programs.kept();
+    let network = ("WEFT_NETWORKS", "fabric/rail7=100");
+    for (pods, environment, said) in [
+        ("{\"items\": []}", None, "no pod is there"),
+        ("", None, "job.py: JSONDecodeError: "),
+        ("[]", None, "job.py: TypeError: "),
+        (
+            "{\"items\": [{\"metadata\": {\"name\": \"a\"}}]}",
+            None,
+            "pod a has no k8s.v1.cni.cncf.io/network-status yet",
+        ),
+        (
+            PODS,
+            Some(network),
+            "pod train-42-2-y has no address in fabric/rail7",
+        ),
+        (
+            PODS,
+            Some(("WEFT_NETWORKS", "fabric/rail0")),
+            "NAME=VNI is needed",
+        ),
+        (PODS, Some(("WEFT_NETWORKS", "")), "no network is named"),
+        (PODS, Some(("WEFT_TTL_SECS", "1h")), "ValueError"),
+    ] {
+        fs::write(programs.path("pods.json"), pods).unwrap();
+        let environment: Vec<_> = environment.into_iter().collect();
+        let ended = programs.bounded("kubernetes/hook.sh", &["start"], &environment);
+        assert_ne!(ended.code, Some(0), "{}", ended.said);
+        assert!(ended.said.contains(said), "{said}: {}", ended.said);
+        assert_eq!(programs.words(), "", "{said}");
+    }
+}
+
+#[test]
+fn a_launcher_starts_at_once_and_its_exit_code_is_kept() {
+    let programs = Programs::new();
+    programs.kept();
+    let quick = [("WEFT_RETRY_SECS", "0.1"), ("WEFT_RENEW_SECS", "0.3")];
+    // Until weft heard of the job twice.
+    let until = format!(
+        "until grep -q renew {0} 2>/dev/null; do sleep 0.1; done; exit 7",
+        programs.path("words").display()
+    );
+    programs.script(
+        "grep",
+        &format!("exec {} \"$@\"", found("grep").unwrap().display()),
+    );
+    let ended = programs.run("kubernetes/launch.sh", &["sh", "-c", &until], &quick);
+    assert_eq!(ended.code, Some(7), "{}", ended.said);
+    let words = programs.words();
+    assert!(
+        words.starts_with("--timeout 1 job apply -\n--timeout 1 job renew train-42 --ttl 3600s\n"),
+        "{words}"
+    );
+    assert!(
+        words.ends_with("--timeout 1 job delete train-42\n"),
+        "{words}"
+    );
+    for (what, text, _) in WEFTS {
+        programs.script("weft", text);
+        let ended = programs.run("kubernetes/launch.sh", &["sh", "-c", "exit 3"], &quick);
+        assert_eq!(ended.code, Some(3), "weft {what}: {}", ended.said);
+        assert!(ended.took < ROOM, "weft {what}: {:?}", ended.took);
+    }
+}
+
+#[test]
+fn scripts_are_clean() {
+    let Some(shellcheck) = found("shellcheck") else {
+        return;
+    };
+    let scripts = [
+        "slurm/prolog.sh",
+        "slurm/epilog.sh",
+        "slurm/renew.sh",
+        "kubernetes/hook.sh",
+        "kubernetes/launch.sh",
+    ];
+    let outcome = Command::new(shellcheck)
+        .args(scripts.map(|it| hooks().join(it)))
+        .output()
+        .unwrap();
+    assert!(
+        outcome.status.success(),
+        "{}",
+        String::from_utf8_lossy(&outcome.stdout)
+    );
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Declares the pods of a job to weft, renews it, or says that it has ended:
+#   hook.sh start|renew|stop
+# Exits 0 within a second whatever weft and Kubernetes do, and says what came of it in one line on standard error. launch.sh, which has
+# time, calls it with --bounded behind the verb: then it takes as long as they do, and its exit code says what came of it.
+#
+#   WEFT_JOB        name of the job. REQUIRED
+#   WEFT_SELECTOR   labels of its pods, as in job-name=train-42. REQUIRED to start
+#   WEFT_NAMESPACE  namespace of the pods; that of kubectl's context
+#   WEFT_NETWORKS   networks of its NICs by their names in the pods' network-status, in order of their rails, each with its VNI:
+#                   "fabric/rail0=100 fabric/rail1=101". REQUIRED to start
+#   WEFT_RANKS      ranks of a pod; as many as it has NICs
+#   WEFT_ADDRESS    replicas, as in 10.255.1.1:7401,10.255.1.2:7401
+#   WEFT_TTL_SECS   when the job counts as ended if nobody renews it; 3600
+#   WEFT_PRIORITY   flows of jobs with a higher one are placed first, 0 to 1000; 0
+#   WEFT_COLLECTIVE what its ranks do together; COLLECTIVE_ALL_REDUCE
+#   WEFT_OCTETS     octets of the buffer of a rank; 1073741824
+
+here=$(dirname "$0")
+verb=${1-}
+
+# All that can fail or hang.
+bounded() {
+    case $verb in
+    start)
+        pods=$(kubectl get pods ${WEFT_NAMESPACE:+--namespace "$WEFT_NAMESPACE"} \
+            --request-timeout 20s --selector "${WEFT_SELECTOR-}" --output json) || return
+        job=$(printf '%s\n' "$pods" | python3 "$here/job.py") || return
+        printf '%s\n' "$job" | weft --timeout 1 job apply -
+        ;;
+    renew) weft --timeout 1 job renew "${WEFT_JOB-}" --ttl "${WEFT_TTL_SECS:-3600}s" ;;
+    stop) weft --timeout 1 job delete "${WEFT_JOB-}" ;;
+    *)
+        echo "start, renew or stop is needed"
+        return 1
+        ;;
+    esac
+}
+
+tell() {
+    timeout -k 0.1 0.6 sh "$0" "$verb" --bounded 2>&1
+    case $? in
+    124 | 137) echo "no answer within 0.6 s" ;;
+    esac
+}
+
+if [ "${2-}" = --bounded ]; then
+    bounded
+    exit
+fi
+# Nothing that weft started and left behind is waited for.
+said=$({ tell | timeout -s KILL 0.85 head -c 400 | tr '\n' ' '; } 2>/dev/null)
+echo "weft: ${WEFT_JOB-}: ${said:-no answer in time}" >&2
+exit 0

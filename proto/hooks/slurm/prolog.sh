@@ -1,0 +1,56 @@
+#!/bin/sh
+# PrologSlurmctld: declares a job to weft. Exits 0 within a second whatever weft does, and says what came of it in one line on
+# standard error and in syslog: the job starts as it would without weft.
+#
+# From the environment of slurmctld, or from /etc/default/weft:
+#   WEFT_ADDRESS    replicas, as in 10.255.1.1:7401,10.255.1.2:7401
+#   WEFT_TTL_SECS   when the job counts as ended if neither epilog.sh nor renew.sh says anything; 86400
+#   WEFT_PRIORITY   flows of jobs with a higher one are placed first, 0 to 1000; 0
+#   WEFT_COLLECTIVE what its ranks do together; COLLECTIVE_ALL_REDUCE
+#   WEFT_OCTETS     octets of the buffer of a rank; 1073741824
+
+# All that can fail or hang.
+bounded() {
+    settings=${WEFT_SETTINGS:-/etc/default/weft}
+    if [ -r "$settings" ]; then
+        set -a
+        # shellcheck source=/dev/null
+        . "$settings"
+        set +a
+    fi
+    if [ "${SLURM_JOB_NUM_NODES:-2}" = 1 ]; then
+        echo "one node: no spine carries anything"
+        return
+    fi
+    hosts=$(scontrol show hostnames "${SLURM_JOB_NODELIST-}" | sed 's/.*/"&"/' | paste -sd, -)
+    if [ -z "$hosts" ]; then
+        echo "no host names: ${SLURM_JOB_NODELIST-}"
+        return 1
+    fi
+    weft --timeout 1 job apply - <<END
+name: slurm-${SLURM_JOB_ID-}
+ttl: ${WEFT_TTL_SECS:-86400}s
+priority: ${WEFT_PRIORITY:-0}
+host_names: [$hosts]
+groups:
+- {name: all, collective: ${WEFT_COLLECTIVE:-COLLECTIVE_ALL_REDUCE}, octets: ${WEFT_OCTETS:-1073741824}}
+END
+}
+
+tell() {
+    timeout -k 0.1 0.6 sh "$0" --bounded 2>&1
+    case $? in
+    124 | 137) echo "no answer within 0.6 s" ;;
+    esac
+}
+
+if [ "${1-}" = --bounded ]; then
+    bounded
+    exit
+fi
+# Nothing that weft started and left behind is waited for.
+said=$({ tell | timeout -s KILL 0.85 head -c 400 | tr '\n' ' '; } 2>/dev/null)
+line="slurm-${SLURM_JOB_ID-}: ${said:-no answer in time}"
+echo "weft: $line" >&2
+timeout -s KILL 0.05 logger -t weft -- "$line" >/dev/null 2>&1
+exit 0
