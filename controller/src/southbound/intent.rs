@@ -348,6 +348,9 @@ pub struct Installed {
     /// instead: next hops of a group, groups of a prefix or a flow. An entry that is to go and may still be forwarded by is here
     /// and not in the tables.
     pub held: BTreeMap<Key, BTreeSet<u64>>,
+    /// The flows of policy forwarding entries that are to go and may still be forwarded by, as far as they are known: a flow that is
+    /// wanted again gets its entry back, and is never between two.
+    pub going: BTreeMap<PolicyKey, Flow>,
 }
 
 impl Installed {
@@ -362,6 +365,9 @@ impl Installed {
                 None => {}
             }
         }
+        let goes = |key: &PolicyKey| !self.tables.policies.contains_key(key);
+        let going = before.going.iter().filter(|(key, _)| goes(key));
+        self.going = going.map(|(key, flow)| (*key, *flow)).collect();
         self
     }
 

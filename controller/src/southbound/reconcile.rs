@@ -273,8 +273,12 @@ impl Users {
 impl Installed {
     /// The forwarding plane has what an operation says.
     pub fn program(&mut self, change: &Change) {
-        self.held.remove(&change.key());
+        let key = change.key();
+        self.held.remove(&key);
         self.accept(change);
+        if let Key::Policy(key) = key {
+            self.going.remove(&key);
+        }
     }
 
     /// The switch accepted an operation, and its forwarding plane does not have it.
@@ -282,6 +286,11 @@ impl Installed {
         let key = change.key();
         let references = self.tables.references(key);
         self.held.entry(key).or_default().extend(references);
+        if let (Key::Policy(key), Change::Delete(_)) = (key, change)
+            && let Some((flow, _)) = self.tables.policies.get(&key)
+        {
+            self.going.insert(key, *flow);
+        }
         self.accept(change);
     }
 

@@ -136,7 +136,7 @@ fn users(installed: &Installed) -> BTreeMap<u64, BTreeSet<Target>> {
     targets.map(|(id, keys)| (id, of_keys(keys))).collect()
 }
 
-/// Keys of policy forwarding entries by flow: the first installed one, or a free one.
+/// Keys of policy forwarding entries by flow: the first installed one, that of one that is going, or a free one.
 struct Policies {
     keys: BTreeMap<Flow, PolicyKey>,
     free: Free,
@@ -150,6 +150,10 @@ impl Policies {
         });
         let mut keys = BTreeMap::new();
         for (key, (flow, _)) in &installed.tables.policies {
+            keys.entry(*flow).or_insert(*key);
+        }
+        let free = |key: &PolicyKey| !installed.tables.policies.contains_key(key);
+        for (key, flow) in installed.going.iter().filter(|(key, _)| free(key)) {
             keys.entry(*flow).or_insert(*key);
         }
         Self {

@@ -280,6 +280,7 @@ impl Device {
         Installed {
             held: held.map(|key| (key, BTreeSet::new())).collect(),
             tables: self.rib.clone(),
+            ..Installed::default()
         }
     }
 
