@@ -15,10 +15,10 @@ use crate::spread::{Group, Solution};
 
 mod follow;
 mod links;
-mod utilization;
+mod loads;
 
 pub use links::{Counted, Links, links};
-pub use utilization::{Busiest, utilization};
+pub use loads::{Busiest, utilization};
 
 use follow::{Follow, Uplink};
 
