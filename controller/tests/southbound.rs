@@ -132,6 +132,48 @@ async fn flows_have_tables_of_their_own_and_the_next_leader_finds_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn queue_pairs_of_a_flow_go_their_own_ways_and_the_next_leader_finds_them() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    // To one NIC: what has no known port by both links, and two queue pairs over one each.
+    let divided = || {
+        let whole = flows(&[(1, EVEN)]);
+        let (flow, _) = whole.first_key_value().unwrap();
+        let pair = |udp_source_port, link: u8| {
+            let flow = Flow {
+                udp_source_port: Some(udp_source_port),
+                ..*flow
+            };
+            let one = flows(&[(1, &[(link, 1)])]);
+            (flow, Arc::clone(&one[&one.keys().next().copied().unwrap()]))
+        };
+        let mut all = (*whole).clone();
+        all.extend([pair(49_152, 1), pair(49_153, 2)]);
+        Arc::new(all)
+    };
+    let mut first = Replica::new(&switch);
+    first.flows = divided();
+    first.intend(1, &[(1, EVEN)]);
+    first.lead(1, 5);
+    first.in_sync(1).await;
+    assert_eq!(switch.plane.installed().pin_rules.len(), 3);
+    // Two next hops, three groups, a prefix and three flows.
+    assert_eq!(first.status().entries, 2 + 3 + 1 + 3);
+
+    let before = switch.told();
+    let mut second = Replica::new(&switch);
+    second.flows = divided();
+    second.intend(1, &[(1, EVEN)]);
+    second.lead(1, 6);
+    second.in_sync(1).await;
+    assert_eq!(
+        switch.told(),
+        before,
+        "the entries read back as they were told"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_flow_of_a_vni_that_the_switch_does_not_have_holds_up_nothing() {
     let mut switch = Switch::new();
     switch.on().await;

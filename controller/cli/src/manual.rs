@@ -181,6 +181,8 @@ const EXAMPLES: &[&str] = &[
     "weft link show leaf1:eth1--spine1:eth1",
     "weft link down leaf1:eth1--spine1:eth1",
     "weft link up leaf1:eth1--spine1:eth1",
+    "weft switch up spine1",
+    "weft switch down spine1",
     "weft plan show --leaf leaf1",
     "weft plan diff",
     "weft plan what-if --drain spine1 --fail-link leaf1:eth1--spine2:eth1 --job job.yaml --without-job train1",
