@@ -300,6 +300,32 @@ fn a_changed_weight_is_seen_by_the_recount() {
     assert!(check::utilization(&problem, &matrix, &solution.leaves).is_err());
 }
 
+#[test]
+fn weights_of_small_fabrics_are_within_three_percent_of_the_bound() {
+    let mut state = 99_u64;
+    let mut below = |bound: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) % bound
+    };
+    for _ in 0..40 {
+        let (leaves, spines) = (3 + below(8) as u32, 2 + below(5) as u32);
+        let dead = below(50);
+        let cells = (0..leaves * spines).map(|_| match below(100) < dead {
+            true => vec![0],
+            false => vec![100 * (1 + below(3))],
+        });
+        let problem = problem(spines, &cells.collect::<Vec<_>>());
+        let mut matrix = all_to_all(leaves, 0);
+        for demand in &mut matrix.demands {
+            demand.bps = below(300) * GBPS;
+        }
+        let of = solved(&problem, &matrix, Grouping::ByDestination).utilization;
+        assert!(of.weights <= of.bound * 1.03, "{of:?}");
+    }
+}
+
 const LEAVES: u32 = 5;
 const SPINES: u32 = 3;
 

@@ -41,35 +41,25 @@ impl Row {
         self.best.resize(weights.len(), 0.0);
         let members = self.wanted.iter().filter(|it| **it > 0.0).count();
         let parts_max = f64::from(limits.parts_max(members));
-        let smallest = 1.0 / parts_max;
-        let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
-        for wanted in self.wanted.iter().filter(|it| **it >= smallest) {
-            low = low.min(*wanted);
-            high = high.max(*wanted);
-        }
-        if high == 0.0 {
-            return false;
-        }
-        let mut best = f64::INFINITY;
-        let of_largest = PARTS_OF_LARGEST.iter().map(|parts| parts / high);
-        let of_smallest = PARTS_OF_SMALLEST.iter().map(|parts| parts / low);
         // Rounding may add half a part for each member.
         let finest = parts_max - members as f64 / 2.0;
-        let finest = finest.min(f64::from(WEIGHT_MAX) / high);
-        let fine = [finest / 2.0, finest];
-        for level in of_smallest.chain(of_largest).chain(fine) {
-            if nearest(high * level) > f64::from(WEIGHT_MAX) {
-                continue;
+        let mut best = f64::INFINITY;
+        if let Some((low, high)) = self.range(1.0 / parts_max) {
+            for parts in PARTS_OF_SMALLEST {
+                self.attempt(parts / low, high, parts_max, &mut best);
             }
-            let sum = self.attempt(level, smallest);
-            if !(sum > 0.0 && sum <= parts_max) {
-                continue;
+            for parts in PARTS_OF_LARGEST {
+                self.attempt(parts / high, high, parts_max, &mut best);
             }
-            let busiest = self.busiest(1.0 / sum);
-            if busiest < best * BETTER {
-                best = busiest;
-                std::mem::swap(&mut self.tried, &mut self.best);
-            }
+            let finest = finest.min(f64::from(WEIGHT_MAX) / high);
+            self.attempt(finest / 2.0, high, parts_max, &mut best);
+            self.attempt(finest, high, parts_max, &mut best);
+        }
+        // Where few groups share a link, what is wanted for its sake may do harm elsewhere.
+        self.wanted.clone_from(&self.exact);
+        if let Some((_, high)) = self.range(1.0 / parts_max) {
+            let finest = finest.min(f64::from(WEIGHT_MAX) / high);
+            self.attempt(finest, high, parts_max, &mut best);
         }
         for (weight, best) in weights.iter_mut().zip(&self.best) {
             // A whole number, at most the largest weight.
@@ -78,8 +68,32 @@ impl Row {
         best.is_finite()
     }
 
+    /// The smallest and the largest that is wanted, of what is not too small for a part.
+    fn range(&self, smallest: f64) -> Option<(f64, f64)> {
+        let kept = self.wanted.iter().filter(|it| **it >= smallest);
+        let (low, high) = kept.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
+            (low.min(*it), high.max(*it))
+        });
+        (high > 0.0).then_some((low, high))
+    }
+
+    /// Tries a level; keeps it where that is within the limits and better than the best.
+    fn attempt(&mut self, level: f64, high: f64, parts_max: f64, best: &mut f64) {
+        if nearest(high * level) > f64::from(WEIGHT_MAX) {
+            return;
+        }
+        let sum = self.parts(level, 1.0 / parts_max);
+        if sum > 0.0 && sum <= parts_max {
+            let busiest = self.busiest(1.0 / sum);
+            if busiest < *best * BETTER {
+                *best = busiest;
+                std::mem::swap(&mut self.tried, &mut self.best);
+            }
+        }
+    }
+
     /// Tries whole numbers near what is wanted x a level, none for less than the smallest share; gives their sum.
-    fn attempt(&mut self, level: f64, smallest: f64) -> f64 {
+    fn parts(&mut self, level: f64, smallest: f64) -> f64 {
         let mut sums = [0.0; LANES];
         let tried = self.tried.chunks_mut(LANES);
         for (tried, wanted) in tried.zip(self.wanted.chunks(LANES)) {
