@@ -22,7 +22,7 @@ bounded() {
 }
 
 tell() {
-    timeout -k 0.1 0.6 sh "$0" --bounded 2>&1
+    timeout -s KILL 0.6 sh "$0" --bounded 2>&1
     case $? in
     124 | 137) echo "no answer within 0.6 s" ;;
     esac

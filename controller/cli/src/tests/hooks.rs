@@ -228,7 +228,7 @@ fn hooks_have_limits_below_a_second() {
         let text = fs::read_to_string(hooks().join(hook)).unwrap();
         // What is told, the pipe behind it, and syslog.
         assert_eq!(
-            text.matches("timeout -k 0.1 0.6 sh \"$0\"").count(),
+            text.matches("timeout -s KILL 0.6 sh \"$0\"").count(),
             1,
             "{hook}"
         );
