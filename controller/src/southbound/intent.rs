@@ -371,6 +371,15 @@ impl Installed {
         self
     }
 
+    /// What has a group, as accepted or as forwarded by.
+    pub(super) fn target(&self, key: Key) -> Option<Target> {
+        let going = || match key {
+            Key::Policy(key) => self.going.get(&key).copied().map(Target::Flow),
+            Key::NextHop(_) | Key::Group(_) | Key::Prefix(_) => None,
+        };
+        self.tables.target(key).or_else(going)
+    }
+
     /// Whether the switch has nothing.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.held.is_empty()

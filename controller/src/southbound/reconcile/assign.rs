@@ -130,8 +130,7 @@ fn users(installed: &Installed) -> BTreeMap<u64, BTreeSet<Target>> {
     let targets = Users::of(installed).targets.into_iter();
     let of_keys = |keys: BTreeSet<Key>| {
         let keys = keys.into_iter();
-        keys.filter_map(|key| installed.tables.target(key))
-            .collect()
+        keys.filter_map(|key| installed.target(key)).collect()
     };
     targets.map(|(id, keys)| (id, of_keys(keys))).collect()
 }
