@@ -2,7 +2,7 @@
 import { html, nothing, svg } from "./lit-html.js";
 import { list } from "./api.js";
 import { asked, facts, folded, foreign, labels, link as to, table, toSwitch } from "./parts.js";
-import { SMALL_MAX, byName, carries, percent, rate, silent } from "./model.js";
+import { SMALL_MAX, byName, carries, isSetDown, percent, rate, silent } from "./model.js";
 
 /** Which tier a switch is drawn in: 0 is nearest to the hosts. */
 export const tier = (it) => it.tier ? it.tier - 1 : it.role === "SWITCH_ROLE_LEAF" ? 0 : 1;
@@ -43,9 +43,9 @@ export function map(page) {
   const small = switches.length <= SMALL_MAX;
   const touches = (it, name) => it.a.switch_name === name || it.b.switch_name === name;
   const links = [...model.links.values()];
-  const down = links.filter((it) => it.admin_state === "ADMIN_STATE_DOWN");
+  const down = links.filter((it) => isSetDown(model, it));
   const drawn = small ? links : [...new Set([...down.slice(0, DOWN_MAX), ...links.filter((it) => it.name === chosenLink || touches(it, chosen))])];
-  const idle = drawn.filter((it) => it.admin_state !== "ADMIN_STATE_DOWN" && carries(model, it) === 0).length;
+  const idle = drawn.filter((it) => !isSetDown(model, it) && carries(model, it) === 0).length;
   const widest = Math.max(...drawn.map((it) => carries(model, it) ?? 0));
   const labelled = drawn.filter((it) => it.name === chosenLink || touches(it, chosen));
   const choose = ({ target }) => { location.hash = target.value ? `#/map?switch=${encodeURIComponent(target.value)}` : "#/map"; };
@@ -54,7 +54,7 @@ export function map(page) {
       ${small ? nothing : "The links of a chosen switch are drawn, and those that are set down."}
       <label>Switch <select @change=${choose}><option value="">all</option>${switches.sort(byName).map((it) => html`<option value=${it.name} ?selected=${it.name === chosen}>${it.name}</option>`)}</select></label></p>
     <div class="map"><svg viewBox="0 0 ${WIDTH} ${height}" role="group" aria-label="Switches and links">
-      ${drawn.map((it) => drawnLink(it, places, carries(model, it), widest, it.name === chosenLink))}
+      ${drawn.map((it) => drawnLink(it, places, carries(model, it), widest, it.name === chosenLink, isSetDown(model, it)))}
       ${[...places.values()].map((place) => drawnSwitch(place, place.it.name === chosen, silent(model, place.it)))}
       ${rows.map(({ first, last, y }) => svg`<text x=${MARGIN - 6} y=${y} text-anchor="end">${short(first)}</text><text x=${WIDTH - MARGIN + 6} y=${y}>${short(last)}</text>`)}
       ${labelled.length <= LABELS_MAX ? labelled.map((it) => capacity(it, places, chosen)) : nothing}
@@ -85,13 +85,12 @@ function line(it, places) {
   return { low: [low.x, low.y], high: [high.x, high.y + high.height], lowest: low.it.name };
 }
 
-function drawnLink(it, places, share, widest, chosen) {
+function drawnLink(it, places, share, widest, chosen, down) {
   const at = line(it, places);
   if (!at) return nothing;
-  const down = it.admin_state === "ADMIN_STATE_DOWN";
   const idle = !down && share === 0;
   const width = down ? 1.5 : idle ? 2.5 : share === undefined ? 1 : 1 + share / widest * 5;
-  const text = `${it.name}: ${rate(it.capacity_bps)}, ${state(it, share)}${share !== undefined ? `, ${percent(share)} of what the leaf sends` : ""}`;
+  const text = `${it.name}: ${rate(it.capacity_bps)}, ${state(down, share)}${share !== undefined ? `, ${percent(share)} of what the leaf sends` : ""}`;
   return svg`<a href=${`#/map?link=${encodeURIComponent(it.name)}`} aria-label=${text} tabindex=${down || idle || chosen ? 0 : -1}>
     <path class="link ${down ? "down" : ""} ${chosen ? "chosen" : ""} ${idle ? "idle" : ""}" stroke-width=${width}
       d="M${at.low.join(" ")}L${at.high.join(" ")}"><title>${text}</title></path></a>`;
@@ -115,7 +114,7 @@ function drawnSwitch({ it, x, y, width, height, named }, chosen, dead) {
 }
 
 /** What an operator set, and what becomes of it as far as a plan tells. */
-const state = (it, share) => it.admin_state === "ADMIN_STATE_DOWN" ? "set down" : share === 0 ? "carries nothing" : share ? "up" : "set up";
+const state = (down, share) => down ? "set down" : share === 0 ? "carries nothing" : share ? "up" : "set up";
 
 const shareOf = (model, it) => {
   const share = carries(model, it);
@@ -136,7 +135,7 @@ function aboutSwitch(page, it) {
     ])}
     ${table(["Link", "Capacity", "State", "Share"], links.sort(byName).map((link) => [
       html`<a href="#/map?link=${encodeURIComponent(link.name)}"><bdi>${link.name}</bdi></a>`, rate(link.capacity_bps),
-      state(link, carries(model, link)), shareOf(model, link),
+      state(isSetDown(model, link), carries(model, link)), shareOf(model, link),
     ]))}
     ${folded(page, `ports ${it.name}`, "Host ports", () => asked(page.ask(`ports ${it.name}`, () => portsOf(it.name), 60_000), (ports) =>
       table(["Port", "Host", "VNI", "Capacity", "Rail", "Labels"], ports.map((port) => [
@@ -154,7 +153,7 @@ async function portsOf(name) {
 
 const aboutLink = (model, it) => html`<h2><bdi>${it.name}</bdi></h2>${facts([
   ["Between", html`${[it.a, it.b].map((end, at) => html`${at ? " and " : ""}${toSwitch(end.switch_name)} <bdi>${end.interface_name}</bdi> ${end.address}`)}`],
-  ["Capacity", rate(it.capacity_bps)], ["State", state(it, carries(model, it))],
+  ["Capacity", rate(it.capacity_bps)], ["State", state(isSetDown(model, it), carries(model, it))],
   ["Share", shareOf(model, it) && `${shareOf(model, it)} of what the leaf sends`],
   ["Labels", labels(it)],
 ])}`;

@@ -82,7 +82,11 @@ export function wrong(model) {
   for (const link of model.links.values()) {
     const href = `#/map?link=${encodeURIComponent(link.name)}`;
     if (link.admin_state === "ADMIN_STATE_DOWN") add("Links", "warn", `Link ${link.name}`, "is declared down", href);
+    else if (isSetDown(model, link)) continue;
     else if (carries(model, link) === 0) add("Links", "bad", `Link ${link.name}`, `is down, or leads nowhere: the plan of ${knower(model, link).switch_name} leaves it out`, href);
+  }
+  for (const it of spines(model).filter((it) => it.admin_state === "ADMIN_STATE_DOWN")) {
+    add("Switches", "warn", `Switch ${it.name}`, "is declared down", `#/map?switch=${encodeURIComponent(it.name)}`);
   }
   for (const leaf of leaves(model).filter((it) => silent(model, it))) {
     add("Leaves", "bad", `Leaf ${leaf.name}`, `announces nothing of its VTEP ${leaf.vtep_address}`, `#/map?switch=${encodeURIComponent(leaf.name)}`);
@@ -158,6 +162,8 @@ export function word(value, prefix) {
   return (value ?? "").replace(prefix, "").toLowerCase().replaceAll("_", " ");
 }
 
+/** Whether a link, or a switch at one end of it, is declared down. */
+export const isSetDown = (model, link) => [link, model.switches.get(link.a.switch_name), model.switches.get(link.b.switch_name)].some((it) => it?.admin_state === "ADMIN_STATE_DOWN");
 export const leaves = (model) => [...model.switches.values()].filter((it) => it.role === "SWITCH_ROLE_LEAF");
 export const spines = (model) => [...model.switches.values()].filter((it) => it.role === "SWITCH_ROLE_SPINE");
 

@@ -264,7 +264,8 @@ fn tables(fabric: &Fabric, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         writeln!(dialog.out, "fabric {name}, generation {generation}\n")?;
     }
     let switches: Vec<_> = fabric.switches.iter().map(switch_row).collect();
-    dialog.table(&["SWITCH", "ROLE", "VTEP", "AGENT"], &switches)?;
+    let header = ["SWITCH", "ROLE", "VTEP", "AGENT", "STATE"];
+    dialog.table(&header, &switches)?;
     if !names {
         writeln!(dialog.out)?;
     }
@@ -289,6 +290,7 @@ fn switch_row(switch: &Switch) -> Vec<String> {
         role.to_owned(),
         or_dash(&switch.vtep_address),
         or_dash(&switch.agent_address),
+        state(switch.down).to_owned(),
     ]
 }
 

@@ -143,9 +143,9 @@ struct Posed<'a> {
     /// What goes together: all that a leaf sends to a NIC. In the order in which the solver knows it as one flow.
     bundles: Vec<Vec<(&'a JobName, &'a Sent)>>,
     flows: Flows,
-    /// Of each flow: the highest of the jobs that send it.
+    /// Priorities of the flows: of each, the highest of the jobs that send it.
     priorities: Vec<u32>,
-    /// Of each flow: when it is sent, if one job sends it, and not always.
+    /// Phases of the flows: of each, when it is sent, if one job sends it, and not always.
     phases: Vec<Option<Phase>>,
     /// Bits per second of a sub-flow.
     unit_bps: u64,

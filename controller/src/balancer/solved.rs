@@ -164,7 +164,7 @@ impl Solved {
         let question = self.question(leaf);
         let (limits, table) = self.table(source);
         let solution = question.fabric.leaf(source, limits)?;
-        if entries(&solution) > u64::from(table.entries_max()) {
+        if table.is_some_and(|table| entries(&solution) > u64::from(table.entries_max())) {
             let tabled = question.tabled.get_or_init(|| self.within_tables(question));
             return match tabled {
                 Ok(tabled) => tabled.get(&source).cloned().map(Ok),
@@ -175,13 +175,12 @@ impl Solved {
         Some(checked.map(|()| solution).map_err(Rejected::from))
     }
 
-    /// What the weights of a leaf must stay within.
-    fn table(&self, leaf: SwitchId) -> (Limits, Table) {
+    /// What the weights of a leaf must stay within; no table: nobody declared how large it is.
+    fn table(&self, leaf: SwitchId) -> (Limits, Option<Table>) {
         let limits = self.switch(leaf).map(|it| it.limits).unwrap_or_default();
-        let members = limits.group_members.unwrap_or(u32::MAX);
         (
             limits.group_width.map_or(self.limits, Limits::new),
-            Table::new(members),
+            limits.group_members.map(Table::new),
         )
     }
 
@@ -190,10 +189,14 @@ impl Solved {
         &self,
         question: &Question,
     ) -> Result<BTreeMap<SwitchId, LeafSolution>, Rejected> {
-        let tables = question.fabric.together_within(&|leaf| self.table(leaf))?;
+        let within = |leaf| {
+            let (limits, table) = self.table(leaf);
+            (limits, table.unwrap_or(Table::new(u32::MAX)))
+        };
+        let tables = question.fabric.together_within(&within)?;
         let links = check::links(&question.problem, &tables.leaves)?;
         for (leaf, counted) in tables.leaves.iter().zip(&links.leaves) {
-            let entries_max = self.table(leaf.source()).1.entries_max();
+            let entries_max = within(leaf.source()).1.entries_max();
             if counted.entries > u64::from(entries_max) {
                 return Err(Rejected::Table(TableTooSmall {
                     leaf: leaf.source(),

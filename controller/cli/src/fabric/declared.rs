@@ -477,6 +477,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_seldom_declared_comes_back_from_the_message() {
+        let text = "
+name: a
+switches:
+- {name: spine1, role: spine, down: true}
+- {name: leaf1, role: leaf, vtep_address: 192.0.2.1, limits: {group_members: 4096, group_width: 64, pins: 100}}
+links: [{a: {switch: leaf1, interface: i, address: 192.0.2.2}, b: {switch: spine1, interface: i, address: 192.0.2.3}, capacity_bps: 1, derating_percent: 25}]
+host_ports: [{switch: leaf1, interface: j, udp_port_formula: kernel}]";
+        let fabric = Fabric::parse(text).unwrap();
+        assert!(fabric.switches[0].down && fabric.switches[1].limits.is_some());
+        let port = fabric.host_ports[0].clone();
+        assert_eq!(port.udp_port_formula, UdpPortFormula::Kernel);
+        assert_eq!(HostPort::from(proto::HostPort::from(port.clone())), port);
+        for switch in fabric.switches {
+            assert_eq!(Switch::from(proto::Switch::from(switch.clone())), switch);
+        }
+        let link = fabric.links[0].clone();
+        assert_eq!(Link::from(proto::Link::from(link.clone())), link);
+    }
+
+    #[test]
     fn hosts_that_ports_name_are_declared_with_them() {
         let text = "
 name: a

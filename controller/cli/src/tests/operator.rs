@@ -313,7 +313,7 @@ async fn tables_have_names_and_no_header_if_that_is_wanted() {
     assert_eq!(printed, "leaf1\nleaf2\n");
     let (printed, _) = typed(&["fabric", "show", "--no-headers"]).await;
     assert!(
-        !printed.contains("SWITCH") && printed.contains("leaf1   leaf  -     -\n"),
+        !printed.contains("SWITCH") && printed.contains("leaf1   leaf  -     -      up\n"),
         "{printed}"
     );
     let words = ["plan", "diff", "--leaf", "leaf1", "-o", "name"];

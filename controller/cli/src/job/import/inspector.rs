@@ -129,7 +129,7 @@ struct Calls {
     algorithms: BTreeMap<i32, u64>,
 }
 
-/// Whose records come next.
+/// Header and metadata of the records that come next.
 #[derive(Default)]
 struct Context {
     known: Option<(Header, Metadata)>,
@@ -258,7 +258,7 @@ impl Found {
 }
 
 impl Context {
-    /// Whose the next record is that does not say it.
+    /// Header and metadata of the next record, if it has none of its own.
     fn next(&mut self) -> Result<(Header, Metadata), String> {
         let left = self.left.as_mut().and_then(|left| {
             *left = left.checked_sub(1)?;
@@ -323,7 +323,7 @@ impl Calls {
         if largest { self.largest } else { self.sum }
     }
 
-    /// That which moved the most.
+    /// The algorithm that moved the most octets.
     fn algorithm(&self) -> CollectiveAlgorithm {
         let most = self.algorithms.iter().max_by_key(|(_, octets)| **octets);
         let most = most.and_then(|(it, _)| CollectiveAlgorithm::try_from(*it).ok());

@@ -16,12 +16,12 @@ pub(super) struct Nics {
 }
 
 impl Nics {
-    /// Those of the fabric that a file declares.
+    /// Host ports of the fabric that a file declares.
     pub(super) fn declared(file: &Path) -> Result<Self, Failure> {
         Ok(Self::new(fabric::read_whole(file)?.host_ports))
     }
 
-    /// Those of the fabric that is declared to the replicas.
+    /// Host ports of the fabric that the replicas have.
     pub(super) async fn asked(dialog: &Dialog<'_>) -> Result<Self, Failure> {
         let connection = &dialog.connection;
         let ask = async |token| fabric::host_ports(connection, token).await;

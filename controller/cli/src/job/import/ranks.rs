@@ -16,7 +16,7 @@ pub(super) struct Group {
     pub(super) algorithm: CollectiveAlgorithm,
     /// In their order.
     pub(super) ranks: Vec<u32>,
-    /// Of the buffer of a rank, as nccl-tests counts them.
+    /// Octets of the buffer of a rank, as nccl-tests counts them.
     pub(super) octets: u64,
     /// None: not known.
     pub(super) channels: Option<u32>,

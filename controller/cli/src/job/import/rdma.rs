@@ -27,7 +27,7 @@ pub(crate) struct Source {
     /// The rail that a device is on at every host; may be given several times. Without it and --nic, a host has one host port.
     #[arg(long, value_name = "DEVICE=RAIL", value_parser = read_device)]
     device: Vec<Railed>,
-    /// Of several queue pairs that could be the other end, it is that of the device with the same name.
+    /// If several queue pairs could be the other end, take that of the device with the same name.
     #[arg(long)]
     same_device: bool,
     /// Only queue pairs of programs with this name, as in python3.
