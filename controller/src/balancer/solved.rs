@@ -191,7 +191,7 @@ impl Solved {
     ) -> Result<BTreeMap<SwitchId, LeafSolution>, Rejected> {
         let within = |leaf| {
             let (limits, table) = self.table(leaf);
-            (limits, table.unwrap_or(Table::new(u32::MAX)))
+            (limits, table.unwrap_or_else(|| Table::new(u32::MAX)))
         };
         let tables = question.fabric.together_within(&within)?;
         let links = check::links(&question.problem, &tables.leaves)?;
