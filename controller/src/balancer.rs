@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use weft_weights::check;
 use weft_weights::leaf::LeafSolution;
@@ -14,7 +15,10 @@ use weft_weights::quantize::Limits;
 use weft_weights::together::TableTooSmall;
 
 use self::solved::Solved;
-use crate::fabric::live::{Announced, Interfaces, Live};
+use crate::fabric::fact::{Link, LinkName};
+use crate::fabric::hold::Hold;
+use crate::fabric::live::{Announced, Interfaces, Live, Unusable};
+use crate::fabric::measured::Measured;
 use crate::fabric::topology::{SwitchName, Topology};
 use crate::southbound::intent::Routes;
 
@@ -25,6 +29,7 @@ pub mod flows;
 pub mod measured;
 pub mod pins;
 mod plan;
+mod planes;
 mod queue_pairs;
 pub mod simulation;
 mod solved;
@@ -40,6 +45,10 @@ pub struct Inputs {
     pub interfaces: BTreeMap<SwitchName, Arc<Interfaces>>,
     /// Leaves that do not compare next hops with their own routing: they get ways that somebody confirms, and no others.
     pub foreign: BTreeSet<SwitchName>,
+    /// Links that lead to another switch or port than declared, and what LLDP says of them.
+    pub miswired: Arc<BTreeMap<LinkName, Arc<str>>>,
+    /// What the leader decided from what it measured.
+    pub measured: Measured,
 }
 
 /// How every leaf spreads what it sends. Cheap to clone.
@@ -66,6 +75,11 @@ impl Plan {
         self.solved.iter().flat_map(|solved| solved.leaves())
     }
 
+    /// Why a link does not carry traffic; None: it does, or nobody says anything of it.
+    pub fn unusable(&self, link: &Link) -> Option<Unusable> {
+        self.solved.as_ref()?.unusable(link)
+    }
+
     /// The fabric that it was made for.
     pub fn topology(&self) -> Option<&Arc<Topology>> {
         self.solved.as_ref().map(|solved| solved.topology())
@@ -77,6 +91,9 @@ impl Plan {
 pub struct Balancer {
     limits: Limits,
     inputs: Option<Inputs>,
+    hold: Hold,
+    /// When a link has been up for long enough.
+    due: Option<Duration>,
     plan: Plan,
     /// What the routes of the plan were made from.
     solutions: BTreeMap<SwitchName, LeafSolution>,
@@ -96,18 +113,24 @@ impl Balancer {
         &self.plan
     }
 
-    /// Looks at the inputs. Ok(true): there is another plan, perhaps with new reasons only, and then under the same
+    /// When the same inputs may give another plan; None: never.
+    pub fn due(&self) -> Option<Duration> {
+        self.due
+    }
+
+    /// Looks at the inputs, at a moment of a clock that cannot jump. Ok(true): there is another plan, perhaps with new reasons only, and then under the same
     /// revision. Ok(false): nothing changed. On an error there is an empty plan: what was right for other inputs may send
     /// packets where they are lost now, and the switches' own routing does not.
     ///
     /// # Errors
     /// Why there is no new plan; none is tried until the inputs change again.
-    pub fn handle(&mut self, inputs: &Inputs) -> Result<bool, Rejected> {
-        if self.inputs.as_ref() == Some(inputs) {
+    pub fn handle(&mut self, inputs: &Inputs, now: Duration) -> Result<bool, Rejected> {
+        let is_due = self.due.is_some_and(|due| now >= due);
+        if self.inputs.as_ref() == Some(inputs) && !is_due {
             return Ok(false);
         }
         self.inputs = Some(inputs.clone());
-        self.plan_for(inputs).inspect_err(|_| {
+        self.plan_for(inputs, now).inspect_err(|_| {
             self.solutions.clear();
             self.plan = Plan {
                 revision: self.plan.revision + 1,
@@ -116,8 +139,13 @@ impl Balancer {
         })
     }
 
-    fn plan_for(&mut self, inputs: &Inputs) -> Result<bool, Rejected> {
-        let live = Live::new(&inputs.topology, &inputs.announced, &inputs.interfaces);
+    fn plan_for(&mut self, inputs: &Inputs, now: Duration) -> Result<bool, Rejected> {
+        let topology = &inputs.topology;
+        let mut live = Live::new(topology, &inputs.announced, &inputs.interfaces);
+        for (link, said) in &*inputs.miswired {
+            live.miswire(link, said);
+        }
+        self.due = self.hold.look(topology, &mut live, now);
         let old = self.plan.solved.as_ref();
         if old.is_some_and(|old| old.is_for(inputs, &live)) {
             return Ok(false);

@@ -4,8 +4,10 @@
 
 pub mod declared;
 pub mod fact;
+pub mod hold;
 pub mod job;
 pub mod live;
+pub mod measured;
 pub mod mode;
 pub mod pin;
 pub mod topology;

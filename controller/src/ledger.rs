@@ -18,11 +18,14 @@
 //! i                                                incarnation of the replicas
 //! m vni(3) mac(6)                                  a MAC address that is frozen, and where
 //! b name                                           what weft does with a leaf's routes; no name: with all others'
+//! d name                                           what a link is derated by, from what was measured
+//! w name                                           why weights carry a job
 //! ```
 
 mod balance;
 mod declared;
 mod freeze;
+mod measured;
 mod path;
 mod pin;
 mod retention;
@@ -43,6 +46,7 @@ use crate::fabric::pin::PinName;
 pub use balance::{decode_mode, encode_mode};
 pub use declared::{Head, Request, RequestId};
 pub use freeze::{decode_holder, encode_holder};
+pub use measured::{decode_derating, decode_off_plan, encode_derating, encode_off_plan};
 pub use path::{FAMILIES, read_path, write_path};
 pub use pin::{decode_paths, encode_paths};
 pub use retention::{Phase, Retention};
@@ -81,6 +85,10 @@ pub enum FactKey<'a> {
     Freeze(Place),
     /// The mode of a leaf; of all that have none of their own if the name is empty.
     Balance(&'a str),
+    /// What the leader derated a link by.
+    Derating(&'a str),
+    /// Why weights carry a job that could be pinned.
+    OffPlan(&'a str),
 }
 
 impl<'a> FactKey<'a> {
@@ -115,6 +123,8 @@ impl<'a> FactKey<'a> {
             b'i' if rest.is_empty() => Some(Self::Incarnation),
             b'm' => freeze::place_from(rest).map(Self::Freeze),
             b'b' => std::str::from_utf8(rest).ok().map(Self::Balance),
+            b'd' => std::str::from_utf8(rest).ok().map(Self::Derating),
+            b'w' => std::str::from_utf8(rest).ok().map(Self::OffPlan),
             _ => None,
         }
     }
@@ -124,7 +134,7 @@ impl<'a> FactKey<'a> {
         // Those of routes are held by the hundred thousand, and room to spare with them.
         let mut key = BytesMut::with_capacity(match self {
             Self::Route(_, _, nlri) => ROUTE_PREFIX_LEN + nlri.len(),
-            Self::Balance(leaf) => 1 + leaf.len(),
+            Self::Balance(name) | Self::Derating(name) | Self::OffPlan(name) => 1 + name.len(),
             Self::Declared(_, name) => 2 + name.len(),
             Self::Pin(name) => pin::key_len(name),
             _ => OTHERS_LEN_MAX,
@@ -172,6 +182,14 @@ impl<'a> FactKey<'a> {
             Self::Balance(leaf) => {
                 key.put_u8(b'b');
                 key.put_slice(leaf.as_bytes());
+            }
+            Self::Derating(link) => {
+                key.put_u8(b'd');
+                key.put_slice(link.as_bytes());
+            }
+            Self::OffPlan(job) => {
+                key.put_u8(b'w');
+                key.put_slice(job.as_bytes());
             }
         }
         key.freeze()
@@ -466,6 +484,8 @@ mod tests {
             FactKey::Freeze((Vni::new(0x00ab_cdef).unwrap(), Mac([2, 3, 4, 5, 6, 7]))),
             FactKey::Balance(""),
             FactKey::Balance("leaf1"),
+            FactKey::Derating("leaf1:eth1--spine1:eth1"),
+            FactKey::OffPlan("train"),
         ];
         for key in keys {
             assert_eq!(FactKey::decode(&key.encode()), Some(key));

@@ -2,6 +2,7 @@
 //! give the same octets on every replica. Knows no socket, clock or channel.
 
 mod alarms;
+mod control;
 pub mod families;
 pub mod freezes;
 pub mod history;
@@ -36,11 +37,11 @@ use weft_evpn::moves::{self, Moves, Place};
 use weft_evpn::vtep::Vteps;
 use weft_store::{Applied, Change};
 
-use crate::fabric::declared::{Changed, Declared};
+use crate::fabric::declared::Changed;
 use crate::fabric::fact::Kind;
-use crate::fabric::mode::{Mode, Modes};
-use crate::fabric::pin::Pins;
+use crate::fabric::mode::Modes;
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
+pub use control::Control;
 use families::{FamilyState, GroupId, Image, LastValue};
 use freezes::Freezes;
 use learn::sanity::FabricView;
@@ -83,23 +84,6 @@ pub struct Reflector {
 struct PeerFacts {
     agreed: Agreed,
     sources: Option<Sources>,
-}
-
-/// Facts that are not routes.
-#[derive(Clone, Debug, Default)]
-pub struct Control {
-    /// The declared fabric.
-    pub declared: Declared,
-    /// The declared fabric as an earlier release wrote it.
-    pub fabric: Option<Bytes>,
-    /// Whether gRIBI ids are there that an earlier release agreed on.
-    pub allocation: bool,
-    /// Incarnation of the replicas.
-    pub incarnation: Option<u64>,
-    /// What weft does with the switches.
-    pub modes: Modes,
-    /// Where flows of jobs go.
-    pub pins: Pins,
 }
 
 /// What a poll produced.
@@ -235,7 +219,12 @@ impl Reflector {
         let pinned = pinned.map(|(name, _)| FactKey::Pin(name.clone()).encode());
         let counted = (control.pins.revision() > 0).then(|| FactKey::Pins.encode());
         let single = single.chain(control.declared.keys());
+        let derated = control.measured.deratings();
+        let derated = derated.map(|(link, _)| FactKey::Derating(link.as_str()).encode());
+        let off_plan = control.measured.all_off_plan();
+        let off_plan = off_plan.map(|(job, _)| FactKey::OffPlan(job.as_str()).encode());
         let single = single.chain(counted).chain(pinned);
+        let single = single.chain(derated).chain(off_plan);
         let routes = route_keys(&self.evpn)
             .chain(route_keys(&self.ipv4))
             .chain(route_keys(&self.ipv6))
@@ -295,7 +284,9 @@ impl Reflector {
                         .map(|octets| u64::from_be_bytes(*octets));
                 }
                 Some(FactKey::Freeze(place)) => self.put_freeze(place, value),
-                Some(FactKey::Balance(leaf)) => self.put_mode(leaf, value),
+                Some(FactKey::Balance(leaf)) => self.control_mut().put_mode(leaf, value),
+                Some(FactKey::Derating(link)) => self.control_mut().put_derating(link, value),
+                Some(FactKey::OffPlan(job)) => self.control_mut().put_off_plan(job, value),
                 None => tracing::error!(?key, "a committed key is not understood"),
             }
             at += 1;
@@ -396,17 +387,6 @@ impl Reflector {
         }
     }
 
-    fn put_mode(&mut self, leaf: &str, value: &[u8]) {
-        match ledger::decode_mode(value) {
-            Some(mode) => self.control_mut().modes.set(leaf, Some(mode)),
-            None => {
-                // A later release may know more modes; what this one cannot read, it must not act upon.
-                tracing::error!(leaf, "a committed mode is not understood; it counts as off");
-                self.control_mut().modes.set(leaf, Some(Mode::Off));
-            }
-        }
-    }
-
     /// The address is free, and its moves count anew, on every replica.
     fn thaw(&mut self, place: Place) {
         self.freezes.delete(place, &mut self.evpn.table);
@@ -455,6 +435,8 @@ impl Reflector {
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
             Some(FactKey::Freeze(place)) => self.thaw(place),
             Some(FactKey::Balance(leaf)) => self.control_mut().modes.set(leaf, None),
+            Some(FactKey::Derating(link)) => self.control_mut().put_derating(link, &[]),
+            Some(FactKey::OffPlan(job)) => self.control_mut().put_off_plan(job, &[]),
             None => {}
         }
     }

@@ -13,6 +13,8 @@ use crate::fabric::{rate, state};
 use crate::failure::Failure;
 use crate::output::{self, Row, or_dash, printable};
 
+mod status;
+
 /// What can be done with links.
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -23,6 +25,12 @@ pub(crate) enum Command {
         /// SWITCH:INTERFACE--SWITCH:INTERFACE.
         #[arg(add = completion::links())]
         link: String,
+    },
+    /// What is seen of links: whether plans use them and why not, what they carry, what LLDP hears, what they are derated for.
+    Status {
+        /// SWITCH:INTERFACE--SWITCH:INTERFACE; all links if it is left out.
+        #[arg(add = completion::links())]
+        link: Option<String>,
     },
     /// Let a link carry what it can. Weights follow at once.
     Up {
@@ -44,6 +52,7 @@ impl Command {
         match self {
             Self::List => list(dialog).await,
             Self::Show { link } => show(&link, dialog).await,
+            Self::Status { link } => status::show(link, dialog).await,
             Self::Up { link } => set(&link, AdminState::Up, dialog).await,
             Self::Down { link } => set(&link, AdminState::Down, dialog).await,
         }

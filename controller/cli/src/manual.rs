@@ -179,6 +179,7 @@ const EXAMPLES: &[&str] = &[
     "weft switch show leaf1",
     "weft link list -w",
     "weft link show leaf1:eth1--spine1:eth1",
+    "weft link status",
     "weft link down leaf1:eth1--spine1:eth1",
     "weft link up leaf1:eth1--spine1:eth1",
     "weft switch up spine1",

@@ -138,6 +138,7 @@ const TOLERATED_PPM: u64 = MILLION / 100;
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
     use crate::balancer::{Balancer, Inputs};
@@ -159,7 +160,7 @@ mod tests {
             topology: Arc::new(Topology::new(&fabric).unwrap()),
             ..Inputs::default()
         };
-        balancer.handle(&inputs).unwrap();
+        balancer.handle(&inputs, Duration::ZERO).unwrap();
         balancer.plan().leaf(&"leaf1".into()).unwrap().unwrap()
     }
 

@@ -12,16 +12,18 @@ use weft_weights::pin::{
     place_by_priority, place_in_phases, recount, recount_in_phases,
 };
 
-use self::sent::{Sent, Unresolved};
+use self::sent::{Sent, SentOfJob, Unresolved};
 use super::Plan;
 use super::flows::{PINS_OF_LEAF_MAX, flows_to};
 use super::queue_pairs::divided;
 use super::solved::Solved;
 use crate::fabric::fact::{JobName, LinkName, PortName, SwitchName};
+use crate::fabric::measured::{Measured, OffPlan};
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
 
 pub mod predict;
+pub mod sends;
 mod sent;
 
 /// What pins follow from, beside the plan of weights, which knows the links.
@@ -53,7 +55,12 @@ pub struct PinPlan {
     pub pins: BTreeMap<PinName, Arc<[PinPath]>>,
     /// How good they are; None without any.
     pub certificate: Option<Certificate>,
+    /// What every job sends.
+    sent: Arc<SentByJobs>,
 }
+
+/// What every job sends, or why nobody knows.
+type SentByJobs = BTreeMap<JobName, Result<SentOfJob, Unresolved>>;
 
 /// What became of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +112,7 @@ pub struct Certificate {
 pub struct Planner {
     last: Option<(Arc<Solved>, Inputs)>,
     /// What every job sends, as long as no job and no host port changes.
-    sent: BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
+    sent: Arc<SentByJobs>,
     plan: Arc<PinPlan>,
 }
 
@@ -127,11 +134,13 @@ impl Planner {
         }) {
             let sent = |job: &Arc<_>| sent::by(topology, job);
             let jobs = topology.jobs();
-            self.sent = jobs.map(|job| (job.name.clone(), sent(job))).collect();
+            let all: SentByJobs = jobs.map(|job| (job.name.clone(), sent(job))).collect();
+            self.sent = Arc::new(all);
         }
         self.last = Some((Arc::clone(solved), inputs.clone()));
         self.plan = Arc::new(PinPlan {
             topology: inputs.topology.clone(),
+            sent: Arc::clone(&self.sent),
             ..plan(solved, topology, &self.sent, &inputs.pins)
         });
         Some(Arc::clone(&self.plan))
@@ -151,18 +160,13 @@ struct Posed<'a> {
     unit_bps: u64,
 }
 
-fn plan(
-    solved: &Solved,
-    topology: &Topology,
-    all: &BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
-    past: &Pins,
-) -> PinPlan {
+fn plan(solved: &Solved, topology: &Topology, all: &SentByJobs, past: &Pins) -> PinPlan {
     let mut made = PinPlan {
         adopted: past.revision(),
         ..PinPlan::default()
     };
-    let mut pinned = candidates(topology, all, &mut made.jobs);
-    let plane = Plane::new(solved.problem());
+    let mut pinned = candidates(topology, all, solved.measured(), &mut made.jobs);
+    let plane = Plane::new(solved.planes().problem());
     while !pinned.is_empty() {
         let posed = pose(solved, topology, &plane, &pinned);
         let parts = posed.parts_of(solved, &plane, past);
@@ -187,7 +191,8 @@ fn plan(
 /// large job does not keep out many.
 fn candidates<'a>(
     topology: &Topology,
-    all: &'a BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
+    all: &'a SentByJobs,
+    measured: &Measured,
     plans: &mut BTreeMap<JobName, JobPlan>,
 ) -> BTreeMap<&'a JobName, &'a [Sent]> {
     let mut sending = Vec::new();
@@ -209,14 +214,18 @@ fn candidates<'a>(
                 );
                 (State::Weighted(why), *flows)
             }
-            Ok(sent) if sent.is_empty() => (State::NoFlows, 0),
+            Ok(sent) if sent.over.is_empty() => (State::NoFlows, 0),
+            Ok(sent) if let Some(why) = off_plan(topology, measured, job) => {
+                (State::Weighted(why.to_string()), sent.over.len())
+            }
             Ok(sent) => {
-                sending.push((sent.len(), job, sent.as_slice()));
-                (State::Placed, sent.len())
+                sending.push((sent.over.len(), job, sent.over.as_slice()));
+                (State::Placed, sent.over.len())
             }
         };
         let unknown = |sent: &&Sent| flows_to(&sent.to).next().is_none();
-        let unaddressed = sent.iter().flatten().filter(unknown).count();
+        let over = sent.iter().flat_map(|sent| &sent.over);
+        let unaddressed = over.filter(unknown).count();
         let plan = JobPlan {
             state,
             flows,
@@ -239,15 +248,11 @@ fn candidates<'a>(
             }
         }
         let count = |leaf: &SwitchName| of_leaf.get(leaf).map_or(0, BTreeSet::len);
-        let most = |leaf: &SwitchName| {
-            let declared = topology.switch(leaf).and_then(|it| it.limits.pins);
-            declared.map_or(PINS_OF_LEAF_MAX, |most| most as usize)
-        };
         let full = own
             .iter()
-            .find(|(leaf, it)| count(leaf) + it.len() > most(leaf));
+            .find(|(leaf, it)| count(leaf) + it.len() > pins_most(topology, leaf));
         if let Some((leaf, own)) = full {
-            let (count, most) = (count(leaf) + own.len(), most(leaf));
+            let (count, most) = (count(leaf) + own.len(), pins_most(topology, leaf));
             let why = format!("{leaf} would have {count} pins, at most {most}");
             let plan = plans.get_mut(job).expect("every job has a plan");
             plan.state = State::Weighted(why);
@@ -258,6 +263,19 @@ fn candidates<'a>(
         pinned.insert(job, sent);
     }
     pinned
+}
+
+/// Entries for pins that a leaf has room for.
+fn pins_most(topology: &Topology, leaf: &SwitchName) -> usize {
+    let declared = topology.switch(leaf).and_then(|it| it.limits.pins);
+    declared.map_or(PINS_OF_LEAF_MAX, |most| most as usize)
+}
+
+/// Why weights carry a job that could be pinned, as long as it is what it was then.
+fn off_plan<'a>(topology: &Topology, measured: &'a Measured, job: &JobName) -> Option<&'a OffPlan> {
+    let why = measured.off_plan(job)?;
+    let job = topology.job(job)?;
+    (job.fingerprint() == why.fingerprint).then_some(why)
 }
 
 /// Puts what jobs send as flows of whole sub-flows. A sub-flow is a sixteenth of the slowest NIC's rate, unless NICs differ much.
@@ -372,9 +390,10 @@ impl Posed<'_> {
 
     /// An independent count of parts.
     fn recount(&self, solved: &Solved, parts: &[Part]) -> Result<Recount, Fault> {
+        let problem = solved.planes().problem();
         match self.has_priorities() {
-            true => recount(solved.problem(), &self.flows, parts),
-            false => recount_in_phases(solved.problem(), &self.flows, &self.phases, parts),
+            true => recount(problem, &self.flows, parts),
+            false => recount_in_phases(problem, &self.flows, &self.phases, parts),
         }
     }
 
@@ -413,7 +432,7 @@ impl Posed<'_> {
             };
             let begin = parts.len();
             for (spine, subflows) in rescaled(paths, self.flows.all()[flow].subflows) {
-                let number = solved.number(spine);
+                let number = solved.plane_of(spine);
                 let spine = number.and_then(|number| plane.spines().binary_search(&number).ok());
                 parts.extend(spine.map(|spine| Part {
                     flow: flow as u32,
@@ -441,11 +460,15 @@ impl Posed<'_> {
                 return;
             }
         };
-        let spine = |place: u32| solved.name(plane.spines()[place as usize]);
+        let spine = |leaf: u32, place: u32| {
+            let leaf = plane.leaves()[leaf as usize];
+            solved.spine(leaf, plane.spines()[place as usize])
+        };
         for parts in placement.parts.chunk_by(|a, b| a.flow == b.flow) {
             let paths = parts.iter().filter_map(|part| {
+                let from = self.flows.all()[part.flow as usize].from;
                 Some(PinPath {
-                    spine: spine(part.spine)?.clone(),
+                    spine: spine(from, part.spine)?.clone(),
                     weight: part.subflows,
                 })
             });
@@ -514,7 +537,7 @@ impl Posed<'_> {
                 Box::new(move |flow| ends(flow).0 == place || ends(flow).1 == place),
             ),
             Infeasible::NoWay { from, to } => (
-                format!("no spine leads from {} to {}", leaf(from), leaf(to)),
+                no_way(solved, &leaf(from), &leaf(to)),
                 Box::new(move |flow| ends(flow) == (from, to)),
             ),
             Infeasible::NoFlow { flow } => {
@@ -548,6 +571,18 @@ impl Posed<'_> {
     }
 }
 
+/// Why there is no way for pins from one leaf to another.
+fn no_way(solved: &Solved, from: &str, to: &str) -> String {
+    let mixed = solved.planes().mixed();
+    let mixed = mixed.map(|both| both.map(|it| solved.name(it)));
+    match mixed {
+        Some([Some(one), Some(other)]) => format!(
+            "no spine leads from {from} to {to}: {one} and {other} lead to the same super-spines"
+        ),
+        _ => format!("no spine leads from {from} to {to}"),
+    }
+}
+
 /// The sub-flows of a flow, by what each part carries.
 fn rounded(parts: &[Part], bps: &[u128]) -> Vec<Part> {
     let subflows: u64 = parts.iter().map(|part| u64::from(part.subflows)).sum();
@@ -576,4 +611,4 @@ const SUBFLOWS: u64 = 16;
 const SUBFLOWS_MAX: u64 = 256;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -17,8 +17,10 @@ use weft_weights::spread;
 use weft_weights::together::{Table, TableTooSmall};
 
 use super::plan::{Entry, Excluded, LeafPlan, Member};
+use super::planes::Planes;
 use super::{Inputs, Rejected};
 use crate::fabric::live::{Live, Unusable};
+use crate::fabric::measured::Measured;
 use crate::fabric::topology::{Link, LinkName, Role, Switch, SwitchName, Topology};
 use crate::southbound::intent::{Members, NextHop, Routes};
 
@@ -26,6 +28,7 @@ use crate::southbound::intent::{Members, NextHop, Routes};
 pub(super) struct Solved {
     topology: Arc<Topology>,
     live: Live,
+    measured: Measured,
     foreign: BTreeSet<SwitchName>,
     limits: Limits,
     names: Names,
@@ -33,6 +36,8 @@ pub(super) struct Solved {
     trusting: Question,
     /// For those that do not; None without any.
     strict: Option<Question>,
+    /// What pins are placed in: when it is asked for.
+    planes: OnceLock<Planes>,
 }
 
 /// A problem, indexed for its solver and its checker.
@@ -50,7 +55,8 @@ impl Solved {
         let topology = Arc::clone(&inputs.topology);
         let names = Names::new(&topology);
         let ask = |alive: &dyn Fn(&Link) -> bool| -> Result<Question, Rejected> {
-            let problem = names.problem(&topology, alive)?;
+            let usable_bps = |link: &Link| inputs.measured.usable_bps(link);
+            let problem = names.problem(&topology, alive, &usable_bps)?;
             Ok(Question {
                 fabric: Fabric::new(&problem),
                 checker: Checker::new(&problem),
@@ -64,6 +70,7 @@ impl Solved {
             false => Some(ask(&|link| live.unconfirmed(link).is_none())?),
         };
         Ok(Self {
+            measured: inputs.measured.clone(),
             foreign: inputs.foreign.clone(),
             limits,
             topology,
@@ -71,6 +78,7 @@ impl Solved {
             names,
             trusting,
             strict,
+            planes: OnceLock::new(),
         })
     }
 
@@ -79,6 +87,7 @@ impl Solved {
         let inputs = Inputs {
             topology,
             foreign: self.foreign.clone(),
+            measured: self.measured.clone(),
             ..Inputs::default()
         };
         Self::new(&inputs, self.live.clone(), self.limits)
@@ -86,7 +95,8 @@ impl Solved {
 
     /// Whether the answer would be the same, with every reason.
     pub(super) fn is_for(&self, inputs: &Inputs, live: &Live) -> bool {
-        (&self.topology, &self.live, &self.foreign) == (&inputs.topology, live, &inputs.foreign)
+        (&self.topology, &self.live, &self.foreign, &self.measured)
+            == (&inputs.topology, live, &inputs.foreign, &inputs.measured)
     }
 
     /// Whether the numbers are the same; reasons may differ.
@@ -111,8 +121,19 @@ impl Solved {
 
     /// What pins are placed in: links that somebody vouches for where some leaf does not look itself, else all that nobody calls
     /// down.
-    pub(super) fn problem(&self) -> &Problem {
-        &self.strict.as_ref().unwrap_or(&self.trusting).problem
+    pub(super) fn planes(&self) -> &Planes {
+        let question = self.strict.as_ref().unwrap_or(&self.trusting);
+        self.planes.get_or_init(|| Planes::new(&question.problem))
+    }
+
+    /// The plane of a spine.
+    pub(super) fn plane_of(&self, spine: &SwitchName) -> Option<SwitchId> {
+        self.planes().of_spine(self.number(spine)?)
+    }
+
+    /// The spine of a plane above a leaf.
+    pub(super) fn spine(&self, leaf: SwitchId, plane: SwitchId) -> Option<&SwitchName> {
+        self.name(self.planes().spine(leaf, plane)?)
     }
 
     /// The number of a switch in the problem.
@@ -133,13 +154,29 @@ impl Solved {
         }
     }
 
-    /// Links between two switches.
+    /// Why a link does not carry traffic.
+    pub(super) fn unusable(&self, link: &Link) -> Option<Unusable> {
+        self.live.unusable(link)
+    }
+
+    /// What the leader decided from what it measured.
+    pub(super) fn measured(&self) -> &Measured {
+        &self.measured
+    }
+
+    /// Bits per second of a link that are used.
+    pub(super) fn usable_bps(&self, link: &Link) -> u64 {
+        self.measured.usable_bps(link)
+    }
+
+    /// Links of a leaf to its spine of a plane.
     pub(super) fn links_between(
         &self,
-        a: SwitchId,
-        b: SwitchId,
+        leaf: SwitchId,
+        plane: SwitchId,
     ) -> impl Iterator<Item = &LinkName> {
-        let ends = self.name(a).cloned().zip(self.name(b).cloned());
+        let ends = self.name(leaf).zip(self.spine(leaf, plane));
+        let ends = ends.map(|(leaf, spine)| (leaf.clone(), spine.clone()));
         let links = ends.and_then(|ends| self.names.between.get(&ends));
         let names = links.into_iter().flatten();
         names.filter_map(|link| self.names.links.get(link.0 as usize))
@@ -381,22 +418,23 @@ impl Names {
         &self,
         topology: &Topology,
         alive: &dyn Fn(&Link) -> bool,
+        usable_bps: &dyn Fn(&Link) -> u64,
     ) -> Result<Problem, problem::ProblemError> {
         // The problem names whoever is not there.
         let nobody = SwitchId(u32::MAX);
         let number = |name: &SwitchName| self.numbers.get(name).copied().unwrap_or(nobody);
+        // Tiers that are there, whatever their numbers; leaves are the lowest.
+        let heights = topology.switches().map(Switch::height);
+        let heights: BTreeSet<u32> = heights.chain([1]).collect();
         let switches = topology.switches().map(|switch| problem::Switch {
             id: number(&switch.name),
-            tier: match switch.role {
-                Role::Leaf => 0,
-                Role::Spine => 1,
-            },
+            tier: heights.range(..switch.height()).count().min(u8::MAX.into()) as u8,
         });
         let links = topology.links().zip((0..).map(LinkId));
         let links = links.map(|(link, id)| problem::Link {
             id,
             ends: (number(&link.a.switch), number(&link.b.switch)),
-            capacity_bps: link.usable_bps(),
+            capacity_bps: usable_bps(link),
             alive: alive(link),
         });
         Problem::new(switches.collect(), links.collect())

@@ -47,7 +47,7 @@ fn a_healthy_fabric_gets_an_even_plan() {
     let mut balancer = Balancer::new(Limits::default());
     let topology = Topology::new(&fabric).unwrap().with_head("example", 3);
     let inputs = inputs(topology);
-    assert_eq!(balancer.handle(&inputs), Ok(true));
+    assert_eq!(balancer.handle(&inputs, Duration::ZERO), Ok(true));
     let plan = balancer.plan();
     assert_eq!((plan.revision, plan.leaves().count()), (3, 3));
     let even = [("192.0.1.1".to_owned(), 1), ("192.0.1.2".to_owned(), 1)];
@@ -56,7 +56,7 @@ fn a_healthy_fabric_gets_an_even_plan() {
     assert_eq!(plan.routes.len(), 2);
     assert_eq!(plan.routes["leaf1"].prefixes.len(), 2);
     assert!(plan.leaf(&"spine1".into()).is_none());
-    assert_eq!(balancer.handle(&inputs), Ok(false));
+    assert_eq!(balancer.handle(&inputs, Duration::ZERO), Ok(false));
 }
 
 /// Nobody at the leaf compares next hops with its routing.
@@ -69,13 +69,13 @@ fn a_leaf_that_takes_weights_over_bgp_gets_ways_that_a_spine_vouches_for() {
     let mut balancer = Balancer::new(Limits::default());
     let mut inputs = inputs(Topology::new(&fabric).unwrap());
     inputs.foreign = ["leaf3".into()].into();
-    balancer.handle(&inputs).unwrap();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
     let plan = balancer.plan();
     assert_eq!(plan.routes.len(), 3);
     assert_eq!(plan.routes["leaf1"].prefixes.len(), 2);
     assert!(plan.routes["leaf3"].prefixes.is_empty(), "nobody spoke");
     inputs.announced = announced(&[("spine1", &[1, 2, 3]), ("spine2", &[2, 3])]);
-    balancer.handle(&inputs).unwrap();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
     let plan = balancer.plan();
     assert_eq!(weights(plan, "leaf3", 1), [("192.0.3.1".to_owned(), 1)]);
     assert_eq!(weights(plan, "leaf3", 2).len(), 2);
@@ -85,10 +85,15 @@ fn a_leaf_that_takes_weights_over_bgp_gets_ways_that_a_spine_vouches_for() {
 fn a_link_set_down_changes_the_plan_at_once_and_back() {
     let mut balancer = Balancer::new(Limits::default());
     let mut topology = leaf_spine(3, 2);
-    balancer.handle(&inputs(topology.clone())).unwrap();
+    balancer
+        .handle(&inputs(topology.clone()), Duration::ZERO)
+        .unwrap();
     let before = balancer.plan().clone();
     topology.set_down("leaf2:eth1--spine1:eth2", true);
-    assert_eq!(balancer.handle(&inputs(topology.clone())), Ok(true));
+    assert_eq!(
+        balancer.handle(&inputs(topology.clone()), Duration::ZERO),
+        Ok(true)
+    );
     let plan = balancer.plan();
     assert_eq!(plan.revision, 2);
     assert_eq!(weights(plan, "leaf1", 2), [("192.0.1.2".to_owned(), 1)]);
@@ -98,7 +103,7 @@ fn a_link_set_down_changes_the_plan_at_once_and_back() {
         "1 part over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down (an operator set it down)"
     );
     topology.set_down(FAR, false);
-    balancer.handle(&inputs(topology)).unwrap();
+    balancer.handle(&inputs(topology), Duration::ZERO).unwrap();
     assert_eq!(balancer.plan().routes, before.routes);
     assert_eq!(balancer.plan().revision, 3);
 }
@@ -108,7 +113,7 @@ fn a_spine_that_lost_a_vtep_gets_no_part_towards_it() {
     let mut balancer = Balancer::new(Limits::default());
     let mut inputs = inputs(leaf_spine(3, 2));
     inputs.announced = announced(&[("spine1", &[1, 3]), ("spine2", &[1, 2, 3])]);
-    balancer.handle(&inputs).unwrap();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
     let plan = balancer.plan();
     assert_eq!(weights(plan, "leaf1", 2), [("192.0.1.2".to_owned(), 1)]);
     assert_eq!(weights(plan, "leaf1", 3).len(), 2);
@@ -124,14 +129,14 @@ fn a_foreign_switch_gets_ways_that_somebody_confirms_and_no_others() {
     let mut balancer = Balancer::new(Limits::default());
     let mut inputs = inputs(leaf_spine(3, 2));
     inputs.foreign = ["leaf1".into()].into();
-    balancer.handle(&inputs).unwrap();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
     let none = balancer.plan().routes["leaf1"].prefixes.len();
     assert_eq!(none, 0);
     assert_eq!(balancer.plan().routes["leaf2"].prefixes.len(), 2);
     assert!(reason(balancer.plan(), "leaf1", 2).contains("nobody announces the way"));
 
     inputs.announced = announced(&[("spine2", &[1, 2, 3])]);
-    balancer.handle(&inputs).unwrap();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
     assert_eq!(
         weights(balancer.plan(), "leaf1", 2),
         [("192.0.1.2".to_owned(), 1)]
@@ -144,14 +149,16 @@ fn what_a_switch_sees_counts_as_much_as_what_an_operator_sets() {
     let mut balancer = Balancer::new(Limits::default());
     let mut topology = leaf_spine(3, 2);
     topology.set_down(FAR, true);
-    balancer.handle(&inputs(topology.clone())).unwrap();
+    balancer
+        .handle(&inputs(topology.clone()), Duration::ZERO)
+        .unwrap();
     let before = balancer.plan().clone();
     topology.set_down(FAR, false);
     let mut seen = inputs(topology);
     let leaf2: Interfaces = [("eth1".to_owned(), false), ("eth2".to_owned(), true)].into();
     seen.interfaces = [("leaf2".into(), Arc::new(leaf2))].into();
     // The same weights for another reason: it is the same plan.
-    assert_eq!(balancer.handle(&seen), Ok(true));
+    assert_eq!(balancer.handle(&seen, Duration::ZERO), Ok(true));
     assert_eq!(balancer.plan().revision, before.revision);
     assert!(Arc::ptr_eq(&balancer.plan().routes, &before.routes));
     assert!(reason(balancer.plan(), "leaf2", 1).contains("leaf2: eth1 is down"));
@@ -161,7 +168,9 @@ fn what_a_switch_sees_counts_as_much_as_what_an_operator_sets() {
 fn a_change_at_one_leaf_leaves_the_routes_of_others_as_they_are() {
     let mut balancer = Balancer::new(Limits::default());
     let mut topology = leaf_spine(3, 2);
-    balancer.handle(&inputs(topology.clone())).unwrap();
+    balancer
+        .handle(&inputs(topology.clone()), Duration::ZERO)
+        .unwrap();
     let before = balancer.plan().clone();
     for spine in 1..=2 {
         let name = format!("leaf2:eth{spine}--spine{spine}:eth2");
@@ -169,7 +178,7 @@ fn a_change_at_one_leaf_leaves_the_routes_of_others_as_they_are() {
     }
     topology.set_down("leaf1:eth1--spine1:eth1", true);
     topology.set_down("leaf1:eth2--spine2:eth1", true);
-    balancer.handle(&inputs(topology)).unwrap();
+    balancer.handle(&inputs(topology), Duration::ZERO).unwrap();
     let plan = balancer.plan();
     assert_eq!(plan.routes["leaf2"].prefixes.len(), 0);
     assert!(reason(plan, "leaf3", 2).starts_with("no live way over 2 uplinks"));
@@ -178,7 +187,7 @@ fn a_change_at_one_leaf_leaves_the_routes_of_others_as_they_are() {
     let again = balancer.plan().clone();
     let mut changed = plan.topology().unwrap().as_ref().clone();
     changed.set_down("leaf2:eth1--spine1:eth2", false);
-    balancer.handle(&inputs(changed)).unwrap();
+    balancer.handle(&inputs(changed), Duration::ZERO).unwrap();
     let leaf1: SwitchName = "leaf1".into();
     assert!(Arc::ptr_eq(
         &balancer.plan().routes[&leaf1],
@@ -193,7 +202,7 @@ fn the_same_inputs_in_another_order_give_the_same_plan() {
     turned.links.reverse();
     let plan = |topology: Topology| {
         let mut balancer = Balancer::new(Limits::default());
-        balancer.handle(&inputs(topology)).unwrap();
+        balancer.handle(&inputs(topology), Duration::ZERO).unwrap();
         let leaves = balancer.plan().leaves().cloned().collect::<Vec<_>>();
         leaves
             .iter()
@@ -209,7 +218,9 @@ fn the_same_inputs_in_another_order_give_the_same_plan() {
 #[test]
 fn a_prefix_is_the_address_of_a_vtep_alone() {
     let mut balancer = Balancer::new(Limits::default());
-    balancer.handle(&inputs(leaf_spine(2, 1))).unwrap();
+    balancer
+        .handle(&inputs(leaf_spine(2, 1)), Duration::ZERO)
+        .unwrap();
     let prefixes = &balancer.plan().routes["leaf1"].prefixes;
     let address = IpAddr::from([198, 51, 100, 2]);
     assert_eq!(prefixes.keys().collect::<Vec<_>>(), [&IpNet::from(address)]);
@@ -220,12 +231,12 @@ fn a_spine_set_down_gets_no_part_as_long_as_there_is_another() {
     let mut fabric = declared(2, 2);
     let mut balancer = Balancer::new(Limits::default());
     balancer
-        .handle(&inputs(Topology::new(&fabric).unwrap()))
+        .handle(&inputs(Topology::new(&fabric).unwrap()), Duration::ZERO)
         .unwrap();
     let spine1 = fabric.switches.iter_mut().find(|it| it.name == "spine1");
     spine1.unwrap().admin_state = weft_proto::v1::AdminState::Down.into();
     let drained = inputs(Topology::new(&fabric).unwrap());
-    assert_eq!(balancer.handle(&drained), Ok(true));
+    assert_eq!(balancer.handle(&drained, Duration::ZERO), Ok(true));
     let plan = balancer.plan();
     assert_eq!(weights(plan, "leaf1", 2), [("192.0.1.2".to_owned(), 1)]);
     let why = reason(plan, "leaf1", 2);
@@ -242,7 +253,7 @@ fn a_link_that_is_derated_gets_what_is_left_of_it() {
     first.unwrap().derating_percent = 75;
     let mut balancer = Balancer::new(Limits::default());
     balancer
-        .handle(&inputs(Topology::new(&fabric).unwrap()))
+        .handle(&inputs(Topology::new(&fabric).unwrap()), Duration::ZERO)
         .unwrap();
     let uneven = [("192.0.1.1".to_owned(), 1), ("192.0.1.2".to_owned(), 4)];
     assert_eq!(weights(balancer.plan(), "leaf1", 2), uneven);
@@ -269,7 +280,7 @@ fn weights_fit_into_the_declared_table_of_a_leaf() {
     let entries = |fabric: &crate::fabric::topology::Declaration| {
         let mut balancer = Balancer::new(Limits::default());
         balancer
-            .handle(&inputs(Topology::new(fabric).unwrap()))
+            .handle(&inputs(Topology::new(fabric).unwrap()), Duration::ZERO)
             .unwrap();
         let of_leaf = |leaf: &str| {
             let routes = &balancer.plan().routes[leaf].prefixes;
@@ -295,4 +306,34 @@ fn weights_fit_into_the_declared_table_of_a_leaf() {
         ..weft_proto::v1::SwitchLimits::default()
     });
     assert!(entries(&fabric).0 <= 24);
+}
+
+#[test]
+fn a_link_that_flaps_moves_what_it_carried_once() {
+    let mut balancer = Balancer::new(Limits::default());
+    let topology = leaf_spine(3, 2);
+    let seen = |is_up: bool| {
+        let leaf2: Interfaces = [("eth1".to_owned(), is_up), ("eth2".to_owned(), true)].into();
+        let mut seen = inputs(topology.clone());
+        seen.interfaces = [("leaf2".into(), Arc::new(leaf2))].into();
+        seen
+    };
+    let at = Duration::from_secs;
+    let ways = |balancer: &Balancer| weights(balancer.plan(), "leaf1", 2).len();
+    balancer.handle(&seen(true), at(0)).unwrap();
+    assert_eq!(ways(&balancer), 2);
+    balancer.handle(&seen(false), at(1)).unwrap();
+    let lost = balancer.plan().revision;
+    for second in [2, 4, 6] {
+        // Up, and down again a second later.
+        balancer.handle(&seen(true), at(second)).unwrap();
+        assert!(reason(balancer.plan(), "leaf2", 1).contains("it came up less than 10 s ago"));
+        balancer.handle(&seen(false), at(second + 1)).unwrap();
+    }
+    balancer.handle(&seen(true), at(8)).unwrap();
+    assert_eq!(balancer.due(), Some(at(18)));
+    assert_eq!(balancer.handle(&seen(true), at(17)), Ok(false));
+    assert_eq!((balancer.plan().revision, ways(&balancer)), (lost, 1));
+    assert_eq!(balancer.handle(&seen(true), at(18)), Ok(true));
+    assert_eq!((balancer.due(), ways(&balancer)), (None, 2));
 }

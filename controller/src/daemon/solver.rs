@@ -5,8 +5,10 @@
 //! ```
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use weft_weights::quantize::Limits;
 
 use super::supervision::or_abort;
@@ -41,12 +43,21 @@ impl Inbox {
         self.arrived.notify_one();
     }
 
-    fn take(&self) -> Order {
+    /// Waits for an order, as long as given; None: none came.
+    fn take(&self, within: Option<Duration>) -> Option<Order> {
         let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let empty = |next: &mut Option<Order>| next.is_none();
-        let next = self.arrived.wait_while(next, empty);
-        let mut next = next.unwrap_or_else(PoisonError::into_inner);
-        next.take().expect("it waited until there was one")
+        let mut next = match within {
+            None => {
+                let next = self.arrived.wait_while(next, empty);
+                next.unwrap_or_else(PoisonError::into_inner)
+            }
+            Some(within) => {
+                let next = self.arrived.wait_timeout_while(next, within, empty);
+                next.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        next.take()
     }
 }
 
@@ -95,12 +106,21 @@ impl Drop for Solver {
 fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sender<Ordered>) {
     let mut balancer = Balancer::new(Limits::default());
     let mut planner = Planner::default();
+    let mut orders: Option<(Box<(Inputs, pins::Inputs)>, u64)> = None;
+    let begin = Instant::now();
     loop {
-        let ((inputs, pins), order) = match inbox.take() {
-            Order::Solve(inputs, order) => (*inputs, order),
-            Order::Stop => return,
+        let due = balancer.due();
+        let within = due.map(|due| due.saturating_sub(begin.elapsed()));
+        match inbox.take(within) {
+            Some(Order::Solve(inputs, order)) => orders = Some((inputs, order)),
+            Some(Order::Stop) => return,
+            None => {}
+        }
+        let Some((inputs, order)) = &orders else {
+            continue;
         };
-        match balancer.handle(&inputs) {
+        let (inputs, pins) = &**inputs;
+        match balancer.handle(inputs, begin.elapsed()) {
             Ok(true) => drop(publish.send_replace(balancer.plan().clone())),
             Ok(false) => {}
             Err(error) => {
@@ -108,9 +128,9 @@ fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sen
                 publish.send_replace(balancer.plan().clone());
             }
         }
-        let plan = planner.handle(balancer.plan(), &pins);
+        let plan = planner.handle(balancer.plan(), pins);
         publish_pins.send_modify(|(last, published)| {
-            *last = order;
+            *last = *order;
             if let Some(plan) = plan {
                 *published = plan;
             }

@@ -5,6 +5,7 @@
 //! reflector --fabric, modes--> switches (1x) --inputs--> balancer thread (1x)
 //! announced (1x) --spines' routes--^   ^  |  <--plan--
 //! southbound --interfaces, counters----+  +--intents--> southbound
+//! gNMI clients --interfaces, LLDP------+
 //! ```
 //!
 //! Every replica plans; only the leader hears of switches and writes to them. It refuses to know BGP peers and replicas.
@@ -20,6 +21,7 @@ use weft_store::{Batch, Condition, Outcome};
 
 use self::agents::Agents;
 use self::led::Led;
+use self::telemetry::{Predicted, Telemetry};
 use super::solver::{Ordered, Solver};
 use super::supervision::supervised;
 use crate::balancer::flows::{self, LeafFlows};
@@ -28,6 +30,7 @@ use crate::balancer::{Inputs, Plan};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
 use crate::fabric::live::Announced;
+use crate::fabric::measured::Measured;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::pin::Pins;
 use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
@@ -38,9 +41,11 @@ use crate::speaker::Shared;
 
 mod agents;
 mod announced;
+mod decisions;
 mod jobs;
 pub mod led;
 mod legacy;
+pub mod telemetry;
 
 /// Plans and programs until it is aborted.
 pub async fn program(shared: Arc<Shared>, led: Led) {
@@ -80,6 +85,9 @@ struct Switches {
     /// Whether gRIBI ids are there that an earlier release agreed on.
     allocation: bool,
     agents: Agents,
+    telemetry: Telemetry,
+    /// What the leader decided from what it measured.
+    measured: Measured,
     /// What the balancer was given last.
     inputs: Inputs,
     /// What pins were to be planned from last.
@@ -147,6 +155,8 @@ impl Switches {
             incarnation: None,
             allocation: false,
             agents: Agents::default(),
+            telemetry: Telemetry::new(),
+            measured: Measured::default(),
             inputs: Inputs::default(),
             pin_inputs: pins::Inputs::default(),
             ordered: 0,
@@ -160,6 +170,7 @@ impl Switches {
     async fn run(mut self) {
         let mut control = self.shared.reflection.control();
         let mut group = self.shared.consensus.group();
+        let mut telemetry = self.telemetry.changed();
         control.mark_changed();
         loop {
             if control.has_changed().unwrap_or(true) {
@@ -180,6 +191,7 @@ impl Switches {
                 Ok(()) = self.pin_plans.changed() => {}
                 // Agents speak many times a second, each for itself.
                 Ok(()) = self.spoken.changed() => tokio::time::sleep(GATHER).await,
+                Ok(()) = telemetry.changed() => tokio::time::sleep(GATHER).await,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
@@ -203,6 +215,8 @@ impl Switches {
         }
         self.declared = control.declared;
         self.pins = control.pins;
+        self.measured = control.measured;
+        self.led.set_measured(&self.measured);
         self.take_declared(Instant::now());
         Some(())
     }
@@ -253,7 +267,7 @@ impl Switches {
         let now = Instant::now();
         self.take_declared(now);
         let group = self.shared.consensus.group().borrow().clone();
-        self.observe(group.leads(), now);
+        self.observe(&group, now);
         self.solve(now);
         self.intend(now);
         if group.status.leader.is_some() {
@@ -265,7 +279,8 @@ impl Switches {
             self.program(&group).await;
             self.end_jobs().await;
             if self.confirmed == Some(group.status.term) {
-                self.adopt().await;
+                self.decide().await;
+                self.adopt(now).await;
             }
         } else {
             self.confirmed = None;
@@ -289,16 +304,37 @@ impl Switches {
     }
 
     /// Takes what agents said since, at the leader.
-    fn observe(&mut self, leads: bool, now: Instant) {
-        let topology = self.topology.borrow().clone().filter(|_| leads);
+    fn observe(&mut self, group: &Group, now: Instant) {
+        let topology = self.topology.borrow().clone().filter(|_| group.leads());
         let Some(topology) = topology else {
+            self.telemetry.forget(&self.led);
             return self.agents.forget(&self.led);
         };
+        // What was decided before is known from then on.
+        if self.confirmed == Some(group.status.term) {
+            self.listen(&topology);
+        }
         self.agents.watch(&topology, &self.modes, now);
         for switch in topology.switches().filter(|switch| switch.agent.is_some()) {
             let heard = self.southbound.observed(&switch.name);
             self.agents.observe(&switch.name, heard, &self.led, now);
         }
+    }
+
+    /// Takes what gNMI servers said since.
+    fn listen(&mut self, topology: &Arc<Topology>) {
+        let leaves = topology.switches().filter(|it| it.role == Role::Leaf);
+        let on = leaves.filter(|it| self.modes.of(it.name.as_str()) == Mode::On);
+        let (plan, pin_plan) = (self.plans.borrow(), self.pin_plans.borrow());
+        let from = Predicted {
+            topology: &self.running,
+            plan: &plan,
+            pin_plan: &pin_plan.1,
+            pins: &self.pins,
+            agreed: &self.measured,
+            on: on.map(|it| it.name.clone()).collect(),
+        };
+        self.telemetry.look(topology, &from, &self.led);
     }
 
     /// Gives the balancer what there is to plan from, if it changed.
@@ -309,10 +345,20 @@ impl Switches {
         let announced = Arc::clone(&self.announced.borrow_and_update());
         let mut foreign = self.agents.foreign(now);
         foreign.extend(weighed(&topology).map(|leaf| leaf.name.clone()));
+        let mut interfaces = self.agents.interfaces();
+        let miswired = self.led.links(|links| {
+            for (switch, own) in links.interfaces() {
+                let known = interfaces.entry(switch.clone());
+                known.or_insert_with(|| Arc::clone(own));
+            }
+            links.miswired()
+        });
         let inputs = Inputs {
             announced,
-            interfaces: self.agents.interfaces(),
+            interfaces,
             foreign,
+            miswired,
+            measured: self.measured.clone(),
             topology,
         };
         let pins = pins::Inputs {
@@ -427,9 +473,9 @@ impl Switches {
 
     /// Makes facts of the pins that are planned, once every leaf's agent was heard: until then links count as up that an agent
     /// called down before.
-    async fn adopt(&self) {
+    async fn adopt(&self, now: Instant) {
         let heard = self.intended.as_ref().map(|it| it.unheard.is_empty());
-        if heard != Some(true) {
+        if heard != Some(true) || !self.telemetry.is_heard(now) {
             return;
         }
         let (order, plan) = self.pin_plans.borrow().clone();
@@ -443,6 +489,17 @@ impl Switches {
                 Outcome::ConditionFailed { .. } | Outcome::Superseded => return,
                 Outcome::Dropped => return tracing::debug!("pins not adopted; trying again"),
             }
+        }
+    }
+
+    /// Makes facts of what follows from what was measured.
+    async fn decide(&mut self) {
+        let deratings = self.led.links(|links| links.undecided(&self.measured));
+        let off_plan = self.telemetry.off_plan(&self.measured);
+        let over = decisions::over(&self.measured, self.declared.topology());
+        if let Some(batch) = decisions::batch(&deratings, off_plan, &over) {
+            // What is not agreed on now is proposed again by the next turn.
+            self.shared.consensus.propose(batch).await;
         }
     }
 
@@ -560,7 +617,7 @@ mod tests {
             topology: Arc::new(Topology::new(&fabric).unwrap()),
             ..Inputs::default()
         };
-        balancer.handle(&inputs).unwrap();
+        balancer.handle(&inputs, Duration::ZERO).unwrap();
         balancer.plan().clone()
     }
 
@@ -638,8 +695,8 @@ mod tests {
                 .observe(&leaf.into(), heard, &switches.led, now);
         }
         let mut revisions = Vec::new();
-        // The first plan, a link that is lost, and the same link again.
-        for lost in [&[][..], &[2], &[]] {
+        // The first plan, a link that is lost, and the same link again, which waits.
+        for (lost, once) in [(&[][..], &[0][..]), (&[2], &[0]), (&[], &[])] {
             publish.send_replace(announced(lost));
             switches.solve(Instant::now());
             switches.plans.changed().await.unwrap();
@@ -649,13 +706,13 @@ mod tests {
                     switches.intend(Instant::now())
                 })
                 .collect();
-            assert_eq!(built, [0], "with {lost:?} lost");
+            assert_eq!(built, once, "with {lost:?} lost");
             assert!(!switches.plans.has_changed().unwrap());
             switches.program(&group).await;
             revisions.extend(switches.intended.as_ref().map(|it| it.plan.revision));
         }
         assert!(
-            revisions.is_sorted_by(|one, next| one < next),
+            revisions.is_sorted() && revisions[0] < revisions[1],
             "{revisions:?}"
         );
         assert!(proposed.try_recv().is_err(), "nothing is agreed on");

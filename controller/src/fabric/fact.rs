@@ -95,6 +95,12 @@ macro_rules! name {
             }
         }
 
+        impl From<&$name> for Arc<str> {
+            fn from(name: &$name) -> Self {
+                Self::clone(&name.0)
+            }
+        }
+
         impl From<&str> for $name {
             fn from(name: &str) -> Self {
                 Self(name.into())
@@ -160,6 +166,8 @@ pub struct Switch {
     pub vtep: Option<IpAddr>,
     /// `host:port` of its gRIBI server; None if weft does not program it.
     pub agent: Option<Arc<str>>,
+    /// `host:port` of its gNMI server; None if it is not asked.
+    pub gnmi: Option<Arc<str>>,
     /// Where its BGP sessions to weft come from; None if its routes say nothing of links.
     pub peer: Option<IpAddr>,
     /// It takes its weights as link bandwidth communities on those sessions.
@@ -518,6 +526,14 @@ impl Resource for v1::HostPort {
 }
 
 impl Switch {
+    /// How far it is from the hosts: 1 for a leaf, 2 for a spine, 3 or more for a super-spine.
+    pub fn height(&self) -> u32 {
+        match self.role {
+            Role::Leaf => 1,
+            Role::Spine => self.tier.unwrap_or(2),
+        }
+    }
+
     fn to_message(&self) -> v1::Switch {
         let role = match self.role {
             Role::Leaf => v1::SwitchRole::Leaf,
@@ -538,6 +554,7 @@ impl Switch {
             link_bandwidth_weights: self.link_bandwidth,
             admin_state: admin_state(self.down).into(),
             limits: self.limits.to_message(),
+            gnmi_address: self.gnmi.as_deref().unwrap_or_default().to_owned(),
         }
     }
 }
@@ -586,7 +603,12 @@ impl Link {
 
     /// Bits per second in each direction that are used: the capacity without what it is derated by.
     pub fn usable_bps(&self) -> u64 {
-        let kept = 100_u32.saturating_sub(self.derating_percent);
+        self.usable_bps_at(self.derating_percent)
+    }
+
+    /// The same, were it derated by so many percent.
+    pub fn usable_bps_at(&self, derating_percent: u32) -> u64 {
+        let kept = 100_u32.saturating_sub(derating_percent);
         let usable = u128::from(self.capacity_bps) * u128::from(kept) / 100;
         u64::try_from(usable).unwrap_or(u64::MAX).max(1)
     }

@@ -8,12 +8,14 @@
 //!
 //! Pure. It refuses to know how routes and interfaces come to be known.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::topology::{Link, LinkEnd, LinkName, Role, SwitchName, Topology};
+use super::hold::UP_FOR;
+use super::topology::{Link, LinkEnd, LinkName, Role, Switch, SwitchName, Topology};
 
 /// What the spines with a declared `peer_address` announce to weft.
 pub type Announced = BTreeMap<SwitchName, SpineRoutes>;
@@ -49,6 +51,10 @@ pub enum Unusable {
     NotAnnounced(SwitchName, IpAddr),
     /// Nobody says that the link carries traffic.
     Unconfirmed,
+    /// It came up a moment ago.
+    CameUp,
+    /// Another switch, or another port, is at the other end: what LLDP says of it.
+    Miswired(Arc<str>),
 }
 
 impl fmt::Display for Unusable {
@@ -63,6 +69,8 @@ impl fmt::Display for Unusable {
             Self::SpineSilent(spine) => write!(f, "{spine} has no BGP session to weft"),
             Self::NotAnnounced(spine, vtep) => write!(f, "{spine} announces no route to {vtep}"),
             Self::Unconfirmed => f.write_str("nobody announces the way"),
+            Self::Miswired(said) => f.write_str(said),
+            Self::CameUp => write!(f, "it came up less than {} s ago", UP_FOR.as_secs()),
         }
     }
 }
@@ -85,9 +93,10 @@ impl Live {
         interfaces: &BTreeMap<SwitchName, Arc<Interfaces>>,
     ) -> Self {
         let mut live = Self::default();
+        let below = Below::new(topology);
         for link in topology.links() {
             let unusable = set_down(topology, link).or_else(|| unusable(link, interfaces));
-            let way = Way::new(topology, link).map(|way| way.look(announced));
+            let way = below.way(topology, link).map(|way| way.look(announced));
             if let Some(Ok(true)) = way {
                 live.confirmed.insert(link.name.clone());
             }
@@ -103,6 +112,29 @@ impl Live {
             }
         }
         live
+    }
+
+    /// Links that somebody says are down, an operator apart.
+    pub fn measured_down(&self) -> impl Iterator<Item = &LinkName> {
+        let is_measured = |why: &Unusable| !matches!(why, Unusable::SwitchSetDown(_));
+        let down = self.down.iter().filter(move |(_, why)| is_measured(why));
+        down.map(|(link, _)| link)
+    }
+
+    /// Whether somebody says that a link is down.
+    pub fn is_down(&self, link: &LinkName) -> bool {
+        self.down.contains_key(link)
+    }
+
+    /// Takes a link as down that leads elsewhere; what else is said of it stays.
+    pub fn miswire(&mut self, link: &LinkName, said: &Arc<str>) {
+        let known = self.down.entry(link.clone());
+        known.or_insert_with(|| Unusable::Miswired(Arc::clone(said)));
+    }
+
+    /// Takes a link that came up a moment ago as one that is down.
+    pub fn hold(&mut self, link: &LinkName) {
+        self.down.insert(link.clone(), Unusable::CameUp);
     }
 
     /// Why a link does not carry traffic; None if it does, or if nobody says anything of it.
@@ -144,44 +176,77 @@ fn unusable(link: &Link, interfaces: &BTreeMap<SwitchName, Arc<Interfaces>>) -> 
     end(&link.a).or_else(|| end(&link.b))
 }
 
-/// The way down from a spine to a VTEP over one link.
+/// The VTEPs of the leaves below each spine.
+struct Below<'a>(BTreeMap<&'a SwitchName, Vec<IpAddr>>);
+
+/// The way down from a spine over one link: to a VTEP, or from a super-spine to those below a spine, of which one says enough.
 struct Way<'a> {
     spine: &'a SwitchName,
-    vtep: IpAddr,
+    vteps: Vec<IpAddr>,
 }
 
-impl<'a> Way<'a> {
-    /// None for a link that does not join a leaf to a spine.
-    fn new(topology: &'a Topology, link: &'a Link) -> Option<Self> {
-        let [a, b] = [&link.a, &link.b].map(|end| topology.switch(&end.switch));
-        let (spine, leaf) = match (a?, b?) {
-            (spine, leaf) if (spine.role, leaf.role) == (Role::Spine, Role::Leaf) => (spine, leaf),
-            (leaf, spine) if (spine.role, leaf.role) == (Role::Spine, Role::Leaf) => (spine, leaf),
-            _ => return None,
-        };
-        Some(Self {
-            spine: &spine.name,
-            vtep: leaf.vtep?,
-        })
+impl<'a> Below<'a> {
+    fn new(topology: &'a Topology) -> Self {
+        let mut below: BTreeMap<&SwitchName, Vec<IpAddr>> = BTreeMap::new();
+        for link in topology.links() {
+            if let Some((upper, lower)) = upper_first(topology, link)
+                && let Some(vtep) = lower.vtep.filter(|_| lower.role == Role::Leaf)
+            {
+                below.entry(&upper.name).or_default().push(vtep);
+            }
+        }
+        Self(below)
     }
 
+    /// None for a link that does not lead down.
+    fn way(&self, topology: &'a Topology, link: &'a Link) -> Option<Way<'a>> {
+        let (upper, lower) = upper_first(topology, link)?;
+        let vteps = match lower.role {
+            Role::Leaf => vec![lower.vtep?],
+            Role::Spine => self.0.get(&lower.name)?.clone(),
+        };
+        Some(Way {
+            spine: &upper.name,
+            vteps,
+        })
+    }
+}
+
+/// The switches at the ends of a link, the higher one first; None if neither is higher, or one is not there.
+fn upper_first<'a>(topology: &'a Topology, link: &Link) -> Option<(&'a Switch, &'a Switch)> {
+    let [a, b] = [&link.a, &link.b].map(|end| topology.switch(&end.switch));
+    let (a, b) = (a?, b?);
+    match a.height().cmp(&b.height()) {
+        Ordering::Greater => Some((a, b)),
+        Ordering::Less => Some((b, a)),
+        Ordering::Equal => None,
+    }
+}
+
+impl Way<'_> {
     /// Whether the spine confirms the way; an error if it denies it.
     fn look(&self, announced: &Announced) -> Result<bool, Unusable> {
+        let leads = |known: &BTreeSet<IpAddr>| self.vteps.iter().any(|vtep| known.contains(vtep));
         match announced.get(self.spine) {
             None => Ok(false),
             Some(SpineRoutes::NoSession) => Err(Unusable::SpineSilent(self.spine.clone())),
-            Some(SpineRoutes::Beginning(vteps)) => Ok(vteps.contains(&self.vtep)),
+            Some(SpineRoutes::Beginning(vteps)) => Ok(leads(vteps)),
             Some(SpineRoutes::To(vteps)) if vteps.is_empty() => Ok(false),
-            Some(SpineRoutes::To(vteps)) if vteps.contains(&self.vtep) => Ok(true),
-            Some(SpineRoutes::To(_)) => Err(Unusable::NotAnnounced(self.spine.clone(), self.vtep)),
+            Some(SpineRoutes::To(vteps)) if leads(vteps) => Ok(true),
+            Some(SpineRoutes::To(_)) => match self.vteps.first() {
+                Some(vtep) => Err(Unusable::NotAnnounced(self.spine.clone(), *vtep)),
+                None => Ok(false),
+            },
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use weft_proto::v1;
+
     use super::*;
-    use crate::fabric::topology::tests::{leaf_spine, vtep};
+    use crate::fabric::topology::tests::{declared, leaf_spine, vtep};
 
     const FAR: &str = "leaf2:eth1--spine1:eth2";
 
@@ -217,6 +282,42 @@ mod tests {
         assert_eq!(why(&live, &topology, "leaf2:eth2--spine2:eth2"), None);
         let near = topology.link("leaf1:eth1--spine1:eth1").unwrap();
         assert_eq!(live.unconfirmed(near), None);
+    }
+
+    #[test]
+    fn a_super_spine_confirms_the_link_to_a_spine_by_a_leaf_below_it() {
+        let mut fabric = declared(3, 2);
+        fabric.switches.push(v1::Switch {
+            name: "core1".to_owned(),
+            role: v1::SwitchRole::Spine.into(),
+            tier: Some(3),
+            ..v1::Switch::default()
+        });
+        let end = |switch: &str, address: &str| v1::LinkEnd {
+            switch_name: switch.to_owned(),
+            interface_name: format!("up-{address}"),
+            address: address.to_owned(),
+        };
+        fabric.links.push(v1::Link {
+            name: "core-link".to_owned(),
+            a: Some(end("core1", "192.1.3.0")),
+            b: Some(end("spine1", "192.1.3.1")),
+            capacity_bps: 1,
+            ..v1::Link::default()
+        });
+        let topology = Topology::new(&fabric).unwrap();
+        let up = topology.link("core-link").unwrap();
+        let look = |leaves: &[u8]| {
+            let live = Live::new(&topology, &announced("core1", leaves), &BTreeMap::new());
+            live.unconfirmed(up).map(|why| why.to_string())
+        };
+        assert_eq!(look(&[3]), None);
+        assert_eq!(look(&[]).as_deref(), Some("nobody announces the way"));
+        let other = look(&[9]);
+        assert_eq!(
+            other.as_deref(),
+            Some("core1 announces no route to 198.51.100.1")
+        );
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub struct Topology {
     jobs: OrdMap<JobName, Arc<Job>>,
     vteps: Index<IpAddr, SwitchName>,
     agents: Index<Arc<str>, SwitchName>,
+    gnmi: Index<Arc<str>, SwitchName>,
     peers: Index<IpAddr, SwitchName>,
     addresses: Index<IpAddr, LinkName>,
     interfaces: Index<(SwitchName, Arc<str>), User>,
@@ -207,6 +208,16 @@ impl Topology {
             .collect()
     }
 
+    /// Every host port, in order of its name.
+    pub fn all_host_ports(&self) -> impl Iterator<Item = &Arc<HostPort>> + '_ {
+        self.host_ports.values()
+    }
+
+    /// A host port by its name.
+    pub fn host_port(&self, name: &PortName) -> Option<&Arc<HostPort>> {
+        self.host_ports.get(name)
+    }
+
     /// The host port that a NIC is behind, or why it is not known.
     pub fn nic(&self, nic: &v1::Nic) -> Result<Arc<HostPort>, String> {
         let name = nic.host_port_name.as_str();
@@ -298,6 +309,9 @@ impl Topology {
                 if let Some(agent) = &switch.agent {
                     self.agents.insert((Arc::clone(agent), name.clone()));
                 }
+                if let Some(gnmi) = &switch.gnmi {
+                    self.gnmi.insert((Arc::clone(gnmi), name.clone()));
+                }
                 if let Some(peer) = switch.peer {
                     self.peers.insert((peer, name.clone()));
                 }
@@ -341,6 +355,9 @@ impl Topology {
                 }
                 if let Some(agent) = &switch.agent {
                     self.agents.remove(&(Arc::clone(agent), name.clone()));
+                }
+                if let Some(gnmi) = &switch.gnmi {
+                    self.gnmi.remove(&(Arc::clone(gnmi), name.clone()));
                 }
                 if let Some(peer) = switch.peer {
                     self.peers.remove(&(peer, name.clone()));
@@ -526,6 +543,46 @@ pub(crate) mod tests {
                 fabric.hosts.push(v1::Host {
                     name,
                     ..v1::Host::default()
+                });
+            }
+        }
+        Topology::new(&fabric).unwrap()
+    }
+
+    /// Two pods of two leaves of two hosts each, with two spines: 1 and 2, 3 and 4. Super-spine `core1` is above spines 1 and 3, which
+    /// are one plane, `core2` above spines 2 and 4: `core1:eth2--spine3:eth9`.
+    pub(crate) fn with_pods() -> Topology {
+        let mut fabric = with_nics(4, 4, 2).declaration();
+        let number = |end: &Option<v1::LinkEnd>| {
+            let name = &end.as_ref().unwrap().switch_name;
+            name.trim_start_matches(char::is_alphabetic)
+                .parse::<u8>()
+                .unwrap()
+        };
+        let pod = |number: u8| number.div_ceil(2);
+        fabric
+            .links
+            .retain(|link| pod(number(&link.a)) == pod(number(&link.b)));
+        for core in 1..=2_u8 {
+            fabric.switches.push(v1::Switch {
+                name: format!("core{core}"),
+                role: v1::SwitchRole::Spine.into(),
+                tier: Some(3),
+                ..v1::Switch::default()
+            });
+            for pod in 1..=2_u8 {
+                let end = |switch_name: String, port: u8, host: u8| {
+                    Some(v1::LinkEnd {
+                        switch_name,
+                        interface_name: format!("eth{port}"),
+                        address: format!("192.1.{core}.{}", 10 * pod + host),
+                    })
+                };
+                fabric.links.push(v1::Link {
+                    a: end(format!("core{core}"), pod, 1),
+                    b: end(format!("spine{}", 2 * (pod - 1) + core), 9, 2),
+                    capacity_bps: 200_000_000_000,
+                    ..v1::Link::default()
                 });
             }
         }

@@ -83,7 +83,9 @@ fn family(key: &[u8]) -> Option<Family> {
         | FactKey::Allocation
         | FactKey::Incarnation
         | FactKey::Freeze(_)
-        | FactKey::Balance(_) => None,
+        | FactKey::Balance(_)
+        | FactKey::Derating(_)
+        | FactKey::OffPlan(_) => None,
     }
 }
 

@@ -4,6 +4,7 @@
 mod advertising;
 mod classic;
 mod collectors;
+mod links;
 mod sessions;
 mod switches;
 
@@ -129,6 +130,7 @@ async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     evpn(&mut registry, &tables);
     raft(&mut registry, &sources);
     switches::register(&mut registry, &sources.led);
+    links::register(&mut registry, &sources.led);
     sources.counted.requests.register(&mut registry);
     let build = Family::<BuildLabel, Gauge>::default();
     build.get_or_create(&BuildLabel { version: VERSION }).set(1);

@@ -22,6 +22,7 @@ mod balance;
 mod job;
 mod leader;
 mod leaf;
+mod link;
 pub mod simulate;
 
 pub use leader::AtLeader;
@@ -288,6 +289,45 @@ impl plan_service_server::PlanService for Service {
             job_plans,
             next_page_token,
             certificate,
+        }))
+    }
+
+    async fn list_link_statuses(
+        &self,
+        request: Request<proto::ListLinkStatusesRequest>,
+    ) -> Answer<proto::ListLinkStatusesResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let request = request.into_inner();
+        let mut faults = InvalidFabric::default();
+        let after = page::after(link::STATUSES, &request.page_token, &mut faults);
+        let size = page::size(request.page_size, &mut faults);
+        refusal::check(&faults)?;
+        if let Leader::There(mut leader) = leader::leader(&self.way)? {
+            return leader::answered(leader.list_link_statuses(request.clone()).await);
+        }
+        let (declared, _) = agreed::declared(&self.shared).await?;
+        let page = link::page(&self.led, declared.topology(), after, size);
+        Ok(Response::new(proto::ListLinkStatusesResponse {
+            header: self.header(),
+            next_page_token: page.next(link::STATUSES, |last| last.link_name.clone()),
+            link_statuses: page.rows,
+        }))
+    }
+
+    async fn get_link_status(
+        &self,
+        request: Request<proto::GetLinkStatusRequest>,
+    ) -> Answer<proto::GetLinkStatusResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        if let Leader::There(mut leader) = leader::leader(&self.way)? {
+            return leader::answered(leader.get_link_status(request).await);
+        }
+        let (declared, _) = agreed::declared(&self.shared).await?;
+        let name = &request.get_ref().link_name;
+        let row = link::row(&self.led, declared.topology(), name)?;
+        Ok(Response::new(proto::GetLinkStatusResponse {
+            header: self.header(),
+            resource: Some(row),
         }))
     }
 

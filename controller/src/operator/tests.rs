@@ -90,6 +90,7 @@ impl Clients {
             list!(plans, list_leaf_plans, ListLeafPlansRequest, page),
             list!(plans, list_leaf_plan_diffs, ListLeafPlanDiffsRequest, page),
             list!(plans, list_switch_agents, ListSwitchAgentsRequest, page),
+            list!(plans, list_link_statuses, ListLinkStatusesRequest, page),
             list!(
                 self.config,
                 list_config_values,

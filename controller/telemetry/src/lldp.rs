@@ -132,7 +132,8 @@ fn of_neighbor(expected: &Expected, seen: &Neighbor) -> Verdict {
 }
 
 /// Whether both name one switch; one of them may be fully qualified.
-fn is_same_switch(declared: &str, heard: &str) -> bool {
+#[must_use]
+pub fn is_same_switch(declared: &str, heard: &str) -> bool {
     let equal = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     let first = |name: &'_ str| name.split('.').next().unwrap_or_default().to_owned();
     let is_short = |name: &str| !name.contains('.');

@@ -56,8 +56,9 @@ struct Leaf {
     plan: u64,
     plan_since: Duration,
     learnt_at: Option<Duration>,
-    /// Mean shares by uplink, of this many samples.
+    /// Mean shares by uplink, of this many samples: as measured, and as predicted, for what NICs send changes.
     shares: BTreeMap<Arc<str>, f64>,
+    predicted: Vec<f64>,
     samples: u32,
     /// Samples in a row that are off.
     run: u32,
@@ -102,6 +103,7 @@ impl Leaf {
             plan_since: now,
             learnt_at: None,
             shares: BTreeMap::new(),
+            predicted: Vec::new(),
             samples: 0,
             run: 0,
             hold: HOLD_MIN,
@@ -149,37 +151,35 @@ impl Leaf {
     fn measure(&mut self, uplinks: &BTreeMap<Arc<str>, Uplink>) -> bool {
         let total = sum(uplinks, |uplink| uplink.measured_bps);
         let capacity = sum(uplinks, |uplink| uplink.capacity_bps);
-        if total <= 0.0 || total < capacity * IDLE_MAX {
+        let foreseen = sum(uplinks, |uplink| uplink.predicted_share);
+        if total <= 0.0 || total < capacity * IDLE_MAX || foreseen <= 0.0 {
             return false;
         }
         if !self.shares.keys().eq(uplinks.keys()) {
             self.shares = uplinks.keys().map(|name| (Arc::clone(name), 0.0)).collect();
+            self.predicted = vec![0.0; uplinks.len()];
             (self.samples, self.run) = (0, 0);
         }
         self.samples = self.samples.saturating_add(1);
         let part = 1.0 / f64::from(self.samples.min(MEAN_OVER));
-        for (mean, uplink) in self.shares.values_mut().zip(uplinks.values()) {
+        let means = self.shares.values_mut().zip(&mut self.predicted);
+        for ((mean, predicted), uplink) in means.zip(uplinks.values()) {
             *mean += (amount(uplink.measured_bps) / total - *mean) * part;
+            *predicted += (amount(uplink.predicted_share) / foreseen - *predicted) * part;
         }
         true
     }
 
     /// By what part the most loaded uplink is above what the most loaded one should have. None: nothing was foreseen.
     fn off_by(&self, uplinks: &BTreeMap<Arc<str>, Uplink>) -> Option<f64> {
-        let foreseen = sum(uplinks, |uplink| uplink.predicted_share);
-        let able = || {
-            uplinks
-                .values()
-                .filter(|uplink| amount(uplink.capacity_bps) > 0.0)
+        let most = |shares: &mut dyn Iterator<Item = &f64>| {
+            let pairs = shares.zip(uplinks.values());
+            let pairs = pairs.filter(|(_, uplink)| amount(uplink.capacity_bps) > 0.0);
+            let loads = pairs.map(|(share, uplink)| share / uplink.capacity_bps);
+            loads.fold(0.0, f64::max)
         };
-        let predicted =
-            able().map(|uplink| amount(uplink.predicted_share) / foreseen / uplink.capacity_bps);
-        let predicted = predicted.fold(0.0, f64::max);
-        let pairs = self.shares.values().zip(uplinks.values());
-        let pairs = pairs.filter(|(_, uplink)| amount(uplink.capacity_bps) > 0.0);
-        let measured = pairs.map(|(share, uplink)| share / uplink.capacity_bps);
-        let measured = measured.fold(0.0, f64::max);
-        let by = measured / predicted - 1.0;
+        let predicted = most(&mut self.predicted.iter());
+        let by = most(&mut self.shares.values()) / predicted - 1.0;
         (predicted > 0.0 && by.is_finite()).then_some(by)
     }
 

@@ -26,7 +26,9 @@ pub(crate) fn dead(switch: &Switch, facts: &Facts, sessions: &[&Session]) -> Ver
                 | FactKey::Allocation
                 | FactKey::Incarnation
                 | FactKey::Freeze(_)
-                | FactKey::Balance(_),
+                | FactKey::Balance(_)
+                | FactKey::Derating(_)
+                | FactKey::OffPlan(_),
             )
             | None => continue,
         };

@@ -46,6 +46,9 @@ pub(super) struct Switch {
     /// Empty: weft does not program it.
     #[serde(default)]
     pub(super) agent_address: String,
+    /// Its gNMI server; empty: it is not asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) gnmi_address: String,
     /// Where its BGP sessions to weft come from; empty: its routes say nothing of links.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) peer_address: String,
@@ -274,6 +277,7 @@ impl From<Switch> for proto::Switch {
             role: role.into(),
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
+            gnmi_address: switch.gnmi_address,
             peer_address: switch.peer_address,
             tier: switch.tier,
             plane: switch.plane,
@@ -311,6 +315,7 @@ impl From<proto::Switch> for Switch {
             }),
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
+            gnmi_address: switch.gnmi_address,
             peer_address: switch.peer_address,
             tier: switch.tier,
             plane: switch.plane,

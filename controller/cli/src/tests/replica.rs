@@ -364,6 +364,26 @@ impl plan_server::PlanService for Replica {
         jobs::pins(request.into_inner()).map(Response::new)
     }
 
+    async fn list_link_statuses(
+        &self,
+        _: Request<proto::ListLinkStatusesRequest>,
+    ) -> Answer<proto::ListLinkStatusesResponse> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn get_link_status(
+        &self,
+        request: Request<proto::GetLinkStatusRequest>,
+    ) -> Answer<proto::GetLinkStatusResponse> {
+        Ok(Response::new(proto::GetLinkStatusResponse {
+            header: header(1),
+            resource: Some(proto::LinkStatus {
+                link_name: request.into_inner().link_name,
+                ..Default::default()
+            }),
+        }))
+    }
+
     async fn list_switch_agents(
         &self,
         _: Request<proto::ListSwitchAgentsRequest>,

@@ -1,5 +1,7 @@
 //! Flows of leaves by plans of weights for small fabrics.
 
+use std::time::Duration;
+
 use super::*;
 use crate::balancer::{Balancer, Inputs};
 use crate::fabric::pin::PinName;
@@ -13,7 +15,7 @@ fn plan(topology: &Topology) -> Plan {
         topology: Arc::new(topology.clone()),
         ..Inputs::default()
     };
-    balancer.handle(&inputs).unwrap();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
     balancer.plan().clone()
 }
 

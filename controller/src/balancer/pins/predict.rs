@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use weft_weights::pin::{Flow, Flows, Part, Plane};
 use weft_weights::simulate::{Switches, by_switches, rates};
 
-use super::sent::{self, Sent, Unresolved};
-use super::{PinPlan, name, plan, subflows, unit_bps};
+use super::sent;
+use super::{PinPlan, SentByJobs, name, plan, subflows, unit_bps};
 use crate::balancer::solved::Solved;
 use crate::fabric::fact::{JobName, LinkName, SwitchName};
 use crate::fabric::pin::{PinPath, Pins};
@@ -76,7 +76,7 @@ pub(in crate::balancer) fn predict(
     topology: &Topology,
     past: &Pins,
 ) -> Prediction {
-    let all: BTreeMap<JobName, Result<Vec<Sent>, Unresolved>> = topology
+    let all: SentByJobs = topology
         .jobs()
         .map(|job| (job.name.clone(), sent::by(topology, job)))
         .collect();
@@ -118,18 +118,13 @@ struct Known {
 }
 
 impl Crowd {
-    fn new(
-        solved: &Solved,
-        topology: &Topology,
-        plan: &PinPlan,
-        all: &BTreeMap<JobName, Result<Vec<Sent>, Unresolved>>,
-    ) -> Self {
-        let plane = Plane::new(solved.problem());
+    fn new(solved: &Solved, topology: &Topology, plan: &PinPlan, all: &SentByJobs) -> Self {
+        let plane = Plane::new(solved.planes().problem());
         let sending = || {
             let sending = all
                 .iter()
                 .filter_map(|(job, sent)| Some((job, sent.as_ref().ok()?)));
-            sending.flat_map(|(job, sent)| sent.iter().map(move |sent| (job, sent)))
+            sending.flat_map(|(job, sent)| sent.over.iter().map(move |sent| (job, sent)))
         };
         let slowest = sending().map(|(_, sent)| sent.nic_bps).min().unwrap_or(1);
         let fastest = sending().map(|(_, sent)| sent.nic_bps).max().unwrap_or(1);
@@ -140,7 +135,7 @@ impl Crowd {
             u32::try_from(place).ok()
         };
         let spine = |path: &PinPath| {
-            let number = solved.number(&path.spine)?;
+            let number = solved.plane_of(&path.spine)?;
             let place = plane.spines().binary_search(&number).ok()?;
             Some((u32::try_from(place).ok()?, u64::from(path.weight)))
         };
@@ -248,10 +243,16 @@ impl Crowd {
             let links = links.filter_map(|name| topology.link_named(name));
             let links: Vec<_> = links.filter(|link| solved.carries(link)).collect();
             let bps = bps.min(u64::MAX.into());
-            let capacity: u128 = links.iter().map(|it| u128::from(it.usable_bps())).sum();
-            let names = (solved.name(ends.0).cloned(), solved.name(ends.1).cloned());
+            let capacity: u128 = links
+                .iter()
+                .map(|it| u128::from(solved.usable_bps(it)))
+                .sum();
+            let names = (
+                solved.name(ends.0).cloned(),
+                solved.spine(ends.0, ends.1).cloned(),
+            );
             let one = move |link: &Link| {
-                let own = bps * u128::from(link.usable_bps()) / capacity.max(1);
+                let own = bps * u128::from(solved.usable_bps(link)) / capacity.max(1);
                 let (leaf, spine) = (names.0.clone()?, names.1.clone()?);
                 let (from, to) = if up { (leaf, spine) } else { (spine, leaf) };
                 Some(LinkLoad {
@@ -259,7 +260,7 @@ impl Crowd {
                     from,
                     to,
                     bps: u64::try_from(own).unwrap_or(u64::MAX),
-                    share: own as f64 / link.usable_bps() as f64,
+                    share: own as f64 / solved.usable_bps(link) as f64,
                 })
             };
             links.into_iter().filter_map(one).collect::<Vec<_>>()

@@ -27,6 +27,15 @@ pub(super) struct Sent {
     pub(super) ports: Vec<u16>,
 }
 
+/// What a job sends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct SentOfJob {
+    /// Over spines, in order of its NICs.
+    pub(super) over: Vec<Sent>,
+    /// To NICs at the same leaf: bits per second by the NIC that sends.
+    pub(super) within: BTreeMap<PortName, u64>,
+}
+
 /// Why it is not known what a job sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unresolved {
@@ -56,8 +65,8 @@ struct Sums<'a> {
     ranks: usize,
 }
 
-/// What a job sends, in order of its NICs.
-pub(super) fn by(topology: &Topology, job: &Job) -> Result<Vec<Sent>, Unresolved> {
+/// What a job sends.
+pub(super) fn by(topology: &Topology, job: &Job) -> Result<SentOfJob, Unresolved> {
     if job.declared.balance_mode() == v1::BalanceMode::Off {
         return Err(Unresolved::Off);
     }
@@ -174,7 +183,7 @@ impl<'a> Sums<'a> {
     }
 
     /// Each pair with the most that it sends in any overlap set.
-    fn sent(self, topology: &Topology, ports: &PortsOf) -> Result<Vec<Sent>, Unresolved> {
+    fn sent(self, topology: &Topology, ports: &PortsOf) -> Result<SentOfJob, Unresolved> {
         // A NIC whose rate nobody declared sends as fast as the slowest link.
         let slowest = topology.links().map(|link| link.capacity_bps).min();
         let rate = |port: &HostPort| port.capacity_bps.or(slowest).unwrap_or(1);
@@ -190,10 +199,12 @@ impl<'a> Sums<'a> {
                     .or_insert(first);
             }
         }
-        let mut all = Vec::new();
+        let mut all = SentOfJob::default();
         for ((from, to), (bps, phase)) in most {
             let [from, to] = [from, to].map(|nic| &self.ports[nic as usize]);
             if from.switch == to.switch {
+                let sum = all.within.entry(from.name.clone()).or_default();
+                *sum = sum.saturating_add(bps);
                 continue;
             }
             for port in [from, to] {
@@ -204,7 +215,7 @@ impl<'a> Sums<'a> {
                 }
             }
             let ends = (from.name.clone(), to.name.clone());
-            all.push(Sent {
+            all.over.push(Sent {
                 from: Arc::clone(from),
                 to: Arc::clone(to),
                 bps,

@@ -1,14 +1,16 @@
 //! Plans of pins for small fabrics, as the daemon makes them: one after the other, each from the pins that were adopted before.
 
+use std::time::Duration;
+
 use weft_proto::v1;
 
 use super::*;
 use crate::balancer::{self, Balancer};
 use crate::fabric::fact::{Fact, Kind};
-use crate::fabric::topology::tests::with_nics;
+use crate::fabric::topology::tests::{with_nics, with_pods};
 
 /// A job of one NIC behind each of so many ports of every leaf, leaf by leaf in turn.
-fn ring(name: &str, leaves: u8, hosts: std::ops::RangeInclusive<u8>) -> v1::Job {
+pub(crate) fn ring(name: &str, leaves: u8, hosts: std::ops::RangeInclusive<u8>) -> v1::Job {
     let ranks = hosts.flat_map(|host| (1..=leaves).map(move |leaf| (leaf, host)));
     let nic = |(leaf, host): (u8, u8)| v1::Nic {
         host_port_name: format!("leaf{leaf}:nic{host}"),
@@ -28,23 +30,25 @@ fn ring(name: &str, leaves: u8, hosts: std::ops::RangeInclusive<u8>) -> v1::Job 
 }
 
 /// A fabric with jobs, and what is planned for it.
-struct Bench {
-    topology: Topology,
+pub(crate) struct Bench {
+    pub(crate) topology: Topology,
     /// As weights were planned for it last.
     network: Arc<Topology>,
-    balancer: Balancer,
+    pub(crate) balancer: Balancer,
     planner: Planner,
-    pins: Pins,
+    pub(crate) pins: Pins,
+    pub(crate) measured: Measured,
 }
 
 impl Bench {
-    fn new(topology: Topology, jobs: &[v1::Job]) -> Self {
+    pub(crate) fn new(topology: Topology, jobs: &[v1::Job]) -> Self {
         let mut bench = Self {
             network: Arc::new(topology.clone()),
             topology,
             balancer: Balancer::default(),
             planner: Planner::default(),
             pins: Pins::default(),
+            measured: Measured::default(),
         };
         jobs.iter().for_each(|job| bench.put(job));
         bench
@@ -61,9 +65,10 @@ impl Bench {
         }
         let inputs = balancer::Inputs {
             topology: Arc::clone(&self.network),
+            measured: self.measured.clone(),
             ..balancer::Inputs::default()
         };
-        self.balancer.handle(&inputs).unwrap();
+        self.balancer.handle(&inputs, Duration::ZERO).unwrap();
         let inputs = Inputs {
             topology: self.topology.clone(),
             pins: self.pins.clone(),
@@ -72,7 +77,7 @@ impl Bench {
     }
 
     /// Plans, and takes the plan as it is; the pins that are others than before.
-    fn adopt(&mut self) -> (Arc<PinPlan>, Vec<PinName>) {
+    pub(crate) fn adopt(&mut self) -> (Arc<PinPlan>, Vec<PinName>) {
         let plan = self.plan().unwrap();
         let moved = plan
             .pins
@@ -89,7 +94,7 @@ impl Bench {
     }
 }
 
-fn state(plan: &PinPlan, job: &str) -> State {
+pub(crate) fn state(plan: &PinPlan, job: &str) -> State {
     plan.jobs[&JobName::from(job)].state.clone()
 }
 
@@ -474,4 +479,71 @@ fn what_is_divided_among_spines_is_divided_by_queue_pairs() {
     let (plan, _) = bench.adopt();
     let why = "leaf1 would have 3 pins, at most 2";
     assert_eq!(state(&plan, "train"), State::Weighted(why.to_owned()));
+}
+
+#[test]
+fn pins_lead_to_another_pod_over_planes() {
+    let mut bench = Bench::new(with_pods(), &[ring("train", 4, 1..=2)]);
+    let (plan, _) = bench.adopt();
+    assert_eq!(state(&plan, "train"), State::Placed);
+    assert_eq!(plan.pins.len(), 8);
+    // Each leaf sends over the spines of its own pod.
+    let own = |(name, paths): (&PinName, &Arc<[PinPath]>)| {
+        let pods = match name.source.as_str().split_once(':').unwrap().0 {
+            "leaf1" | "leaf2" => ["spine1", "spine2"],
+            _ => ["spine3", "spine4"],
+        };
+        paths.iter().all(|path| pods.contains(&path.spine.as_str()))
+    };
+    assert!(plan.pins.iter().all(own));
+    let certificate = plan.certificate.as_ref().unwrap();
+    assert_eq!((certificate.max_load, certificate.lower_bound), (1.0, 1.0));
+    assert_eq!((certificate.tight.len(), certificate.tight_count), (8, 8));
+    let (_, moved) = bench.adopt();
+    assert_eq!(moved, []);
+
+    // A plane that does not lead to the other pod carries nothing: half of what is sent has to move.
+    bench.topology.set_down("core1:eth2--spine3:eth9", true);
+    let (plan, moved) = bench.adopt();
+    assert_eq!(state(&plan, "train"), State::Placed);
+    assert!(!moved.is_empty());
+    let over = |plan: &PinPlan, pod: [&str; 2], spine: &str| {
+        let pins = plan.pins.iter();
+        let of_pod = pins.filter(|(name, _)| {
+            pod.iter()
+                .any(|leaf| name.source.as_str().starts_with(leaf))
+        });
+        of_pod
+            .flat_map(|(_, paths)| paths.iter())
+            .any(|path| path.spine.as_str() == spine)
+    };
+    let pods = [["leaf1:", "leaf2:"], ["leaf3:", "leaf4:"]];
+    let used = [
+        over(&plan, pods[0], "spine1"),
+        over(&plan, pods[1], "spine3"),
+    ];
+    assert_eq!(
+        used.iter().filter(|used| **used).count(),
+        1,
+        "one pod is cut off"
+    );
+}
+
+#[test]
+fn spines_of_a_pod_below_the_same_super_spines_are_said_to_lead_nowhere() {
+    let mut fabric = with_pods().declaration();
+    let mut link = fabric.links.last().unwrap().clone();
+    let (a, b) = (link.a.as_mut().unwrap(), link.b.as_mut().unwrap());
+    (a.switch_name, a.interface_name) = ("core1".to_owned(), "eth7".to_owned());
+    (a.address, b.address) = ("192.1.7.1".to_owned(), "192.1.7.2".to_owned());
+    b.interface_name = "eth10".to_owned();
+    link.name.clear();
+    fabric.links.push(link);
+    let topology = Topology::new(&fabric).unwrap();
+    let mut bench = Bench::new(topology, &[ring("train", 4, 1..=2)]);
+    let (plan, _) = bench.adopt();
+    let State::Infeasible(why) = state(&plan, "train") else {
+        panic!("{plan:?}");
+    };
+    assert!(why.ends_with(" lead to the same super-spines"), "{why}");
 }

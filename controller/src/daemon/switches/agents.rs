@@ -150,7 +150,7 @@ fn interfaces(status: &agent::Status) -> Interfaces {
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// A switch that neither has a weft-agent that speaks nor says that it has none within this time gets what other gRIBI
 /// servers get: ways that somebody confirms.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

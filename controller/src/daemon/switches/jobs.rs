@@ -157,10 +157,8 @@ mod tests {
     #[test]
     fn what_is_planned_becomes_fact_as_differences() {
         let mut pins = Pins::default();
-        let mut plan = PinPlan {
-            pins: (0..40_000).map(|to| (name(to), paths("spine1"))).collect(),
-            ..PinPlan::default()
-        };
+        let mut plan = PinPlan::default();
+        plan.pins = (0..40_000).map(|to| (name(to), paths("spine1"))).collect();
         let batches = adoption(&plan, &pins);
         assert_eq!(batches.len(), 2);
         assert!(batches.iter().all(Batch::is_acceptable));

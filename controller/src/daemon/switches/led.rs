@@ -8,9 +8,11 @@ use tokio::time::Instant;
 use weft_proto::agent::v1 as agent;
 use weft_proto::v1 as proto;
 
+use super::telemetry::links::Links;
 use crate::balancer::Plan;
 use crate::balancer::measured::Sent;
 use crate::balancer::pins::PinPlan;
+use crate::fabric::measured::Measured;
 use crate::fabric::mode::Modes;
 use crate::fabric::topology::{SwitchName, Topology};
 use crate::southbound::AgentStatus;
@@ -32,6 +34,8 @@ struct Known {
     observed: BTreeMap<SwitchName, Arc<agent::Status>>,
     sent: BTreeMap<SwitchName, Sent>,
     answers: Answers,
+    links: Links,
+    measured: Measured,
 }
 
 impl Led {
@@ -99,6 +103,20 @@ impl Led {
     /// What a switch's interfaces sent lately.
     pub fn sent(&self, switch: &SwitchName) -> Sent {
         self.lock().sent.get(switch).cloned().unwrap_or_default()
+    }
+
+    /// What is seen of links, at the leader.
+    pub fn links<T>(&self, look: impl FnOnce(&mut Links) -> T) -> T {
+        look(&mut self.lock().links)
+    }
+
+    /// What the leader decided from what it measured.
+    pub fn measured(&self) -> Measured {
+        self.lock().measured.clone()
+    }
+
+    pub(super) fn set_measured(&self, measured: &Measured) {
+        self.lock().measured.clone_from(measured);
     }
 
     pub(super) fn set_topology(&self, topology: Option<Arc<Topology>>) {

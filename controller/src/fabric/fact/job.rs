@@ -1,6 +1,7 @@
 //! A job as it is declared, and what it must be for anybody to declare it. It refuses to know the fabric that it runs on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -27,6 +28,18 @@ impl Job {
     pub fn expires(&self) -> Option<i64> {
         let time = self.declared.expire_time?;
         Some(time.seconds.saturating_add(i64::from(time.nanos > 0)))
+    }
+
+    /// Names what the job does, lease and labels aside: equal for equal work, whoever asks which replica.
+    pub fn fingerprint(&self) -> u64 {
+        let work = v1::Job {
+            expire_time: None,
+            labels: BTreeMap::default(),
+            ..self.declared.clone()
+        };
+        let mut hasher = fnv::FnvHasher::default();
+        hasher.write(&work.encode_to_vec());
+        hasher.finish()
     }
 
     /// Whether it names the same of the fabric, and does the same, as another one: all but its lease and its labels.

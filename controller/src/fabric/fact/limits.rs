@@ -32,11 +32,9 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
     }
     labels(&switch.labels, field, faults);
     unicast(&switch.vtep_address, &below(field, "vtep_address"), faults);
-    agent(
-        &switch.agent_address,
-        &below(field, "agent_address"),
-        faults,
-    );
+    let (agent, gnmi) = (&switch.agent_address, &switch.gnmi_address);
+    server(agent, &below(field, "agent_address"), faults);
+    server(gnmi, &below(field, "gnmi_address"), faults);
     unicast(&switch.peer_address, &below(field, "peer_address"), faults);
     link_bandwidth(switch, field, faults);
     if role == v1::SwitchRole::Leaf && switch.admin_state() == v1::AdminState::Down {
@@ -201,12 +199,12 @@ fn interface(switch: &str, interface: &str, field: &str, faults: &mut InvalidFab
     }
 }
 
-fn agent(text: &str, field: &str, faults: &mut InvalidFabric) {
+fn server(text: &str, field: &str, faults: &mut InvalidFabric) {
     if text.is_empty() {
         return;
     }
-    if text.len() > AGENT_OCTETS_MAX {
-        let reason = format!("{} octets, at most {AGENT_OCTETS_MAX}", text.len());
+    if text.len() > SERVER_OCTETS_MAX {
+        let reason = format!("{} octets, at most {SERVER_OCTETS_MAX}", text.len());
         faults.fault(field, reason);
         return;
     }
@@ -270,7 +268,7 @@ fn not_a_long_name(text: &str) -> String {
 }
 
 /// A DNS name, a colon and a port.
-const AGENT_OCTETS_MAX: usize = 260;
+const SERVER_OCTETS_MAX: usize = 260;
 /// A DNS label.
 const NAME_OCTETS_MAX: usize = 63;
 /// Two names of switches and two of interfaces, with what stands between them.

@@ -21,7 +21,7 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
             Role::Spine
         }
     };
-    let agent = switch.agent_address.as_str();
+    let server = |address: &str| (!address.is_empty()).then(|| address.into());
     let limits = switch.limits.unwrap_or_default();
     Switch {
         down: is_down(switch.admin_state, field, faults),
@@ -33,7 +33,8 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
         name: switch.name.as_str().into(),
         role,
         vtep: optional(&switch.vtep_address, &below(field, "vtep_address"), faults),
-        agent: (!agent.is_empty()).then(|| agent.into()),
+        agent: server(&switch.agent_address),
+        gnmi: server(&switch.gnmi_address),
         peer: optional(&switch.peer_address, &below(field, "peer_address"), faults),
         link_bandwidth: switch.link_bandwidth_weights,
         tier: switch.tier,

@@ -165,6 +165,10 @@ fn of_switch(topology: &Topology, switch: &Switch, field: &str, faults: &mut Inv
         let other = another(&topology.agents, agent, none.clone(), own);
         unique("agent_address", agent, other);
     }
+    if let Some(gnmi) = &switch.gnmi {
+        let other = another(&topology.gnmi, gnmi, none.clone(), own);
+        unique("gnmi_address", gnmi, other);
+    }
     if let Some(peer) = switch.peer {
         let other = another(&topology.peers, &peer, none, own);
         unique("peer_address", &peer.to_string(), other);
@@ -442,6 +446,18 @@ mod tests {
         (
             |f| f.switches[1].agent_address = "leaf1.example:9340".to_owned(),
             "switches[1].agent_address: leaf1.example:9340 belongs to switch leaf1",
+        ),
+        (
+            |f| f.switches[0].gnmi_address = "leaf1".to_owned(),
+            "switches[0].gnmi_address: \"leaf1\" is not host:port",
+        ),
+        (
+            |f| {
+                for switch in &mut f.switches[..2] {
+                    switch.gnmi_address = "leaf1.example:9339".to_owned();
+                }
+            },
+            "switches[1].gnmi_address: leaf1.example:9339 belongs to switch leaf1",
         ),
         (
             |f| f.switches[0].link_bandwidth_weights = true,

@@ -113,6 +113,22 @@ impl PlanService for AtLeader {
         self.0.list_switch_agents(request).await
     }
 
+    async fn list_link_statuses(
+        &self,
+        request: Request<proto::ListLinkStatusesRequest>,
+    ) -> Answer<proto::ListLinkStatusesResponse> {
+        self.leads()?;
+        self.0.list_link_statuses(request).await
+    }
+
+    async fn get_link_status(
+        &self,
+        request: Request<proto::GetLinkStatusRequest>,
+    ) -> Answer<proto::GetLinkStatusResponse> {
+        self.leads()?;
+        self.0.get_link_status(request).await
+    }
+
     async fn get_switch_agent(
         &self,
         request: Request<proto::GetSwitchAgentRequest>,

@@ -223,6 +223,7 @@ const FRAME_OCTETS: usize = 4;
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
     use crate::balancer::{Balancer, Inputs};
@@ -235,7 +236,7 @@ mod tests {
             topology: Arc::new(leaf_spine(leaves, spines)),
             ..Inputs::default()
         };
-        balancer.handle(&inputs).unwrap();
+        balancer.handle(&inputs, Duration::ZERO).unwrap();
         balancer.plan().clone()
     }
 

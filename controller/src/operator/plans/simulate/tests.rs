@@ -1,6 +1,7 @@
 //! Simulations as clients ask for them: of a small fabric with pins that are adopted, and of a lone replica over gRPC.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tonic::Code;
 use weft_proto::v1::job_service_client::JobServiceClient;
@@ -42,7 +43,7 @@ fn base(spines: u8, jobs: &[proto::Job]) -> Base {
         topology: Arc::new(topology.clone()),
         ..Inputs::default()
     };
-    balancer.handle(&inputs).unwrap();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
     for job in jobs {
         topology.put(Fact::declared(job).unwrap());
     }

@@ -1,0 +1,146 @@
+//! `weft link status`: what is seen of links.
+
+use prost_types::Timestamp;
+use weft_proto::v1::{self as proto, DeratingCause, LinkState};
+
+use super::of_either_name;
+use crate::connection::{Connection, Page};
+use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::failure::Failure;
+use crate::output::{self, Row, or_dash};
+use crate::words;
+
+/// Shows one link, or all.
+pub(super) async fn show(link: Option<String>, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let Some(link) = link else {
+        return dialog.pages(page).await;
+    };
+    let connection = &dialog.connection;
+    let ask = async |link_name: String| {
+        let mut client = connection.plans().await?;
+        let call = client.get_link_status(proto::GetLinkStatusRequest { link_name });
+        Ok(connection.status(call).await?.map(|it| it.resource))
+    };
+    let status = of_either_name(&link, connection, ask).await?;
+    let status = status.unwrap_or_default();
+    match dialog.object(&status.object())? {
+        true => Ok(()),
+        false => dialog.rows(&[status], None),
+    }
+}
+
+async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::LinkStatus>, Failure> {
+    let mut client = connection.plans().await?;
+    let request = proto::ListLinkStatusesRequest {
+        page_size: PAGE_SIZE,
+        page_token,
+    };
+    let page = connection
+        .answer(client.list_link_statuses(request))
+        .await?;
+    Ok(Page::new(
+        page.header,
+        page.link_statuses,
+        page.next_page_token,
+    ))
+}
+
+impl Row for proto::LinkStatus {
+    const HEADER: &'static [&'static str] = &[
+        "LINK", "STATE", "A-TO-B", "B-TO-A", "DERATED", "LLDP", "REASON",
+    ];
+    const PASSING: &'static [&'static str] = &["A-TO-B", "B-TO-A"];
+
+    fn object(&self) -> serde_json::Value {
+        output::message("weft.v1.LinkStatus", self)
+    }
+
+    fn lines(&self, _: Option<Timestamp>) -> Vec<Vec<String>> {
+        let derated = match self.derating_cause() {
+            DeratingCause::Unspecified => format!("{} %", self.derating_percent),
+            cause => {
+                let cause = words::word(cause.as_str_name(), "DERATING_CAUSE_");
+                format!("{} % for {cause}", self.derating_percent)
+            }
+        };
+        let state = match self.state() {
+            LinkState::Unspecified => "unknown",
+            LinkState::Up => "up",
+            LinkState::Down => "down",
+        };
+        vec![vec![
+            self.link_name.clone(),
+            state.to_owned(),
+            measured(self.a_to_b_bps),
+            measured(self.b_to_a_bps),
+            derated,
+            or_dash(self.lldp()),
+            or_dash(&self.reason),
+        ]]
+    }
+
+    fn name(&self) -> String {
+        self.link_name.clone()
+    }
+}
+
+/// A rate with three digits: 49.8 Mb/s.
+fn measured(bps: Option<u64>) -> String {
+    let Some(bps) = bps else {
+        return "-".to_owned();
+    };
+    let units = [
+        (1_000_000_000_000, "Tb/s"),
+        (1_000_000_000, "Gb/s"),
+        (1_000_000, "Mb/s"),
+        (1_000, "kb/s"),
+    ];
+    match units.into_iter().find(|(unit, _)| bps >= *unit) {
+        Some((unit, name)) => {
+            let tenths = bps / (unit / 10);
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        }
+        None => format!("{bps} b/s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measured_rate_is_short() {
+        let table = [
+            (None, "-"),
+            (Some(0), "0 b/s"),
+            (Some(999), "999 b/s"),
+            (Some(49_876_543), "49.8 Mb/s"),
+            (Some(400_000_000_000), "400.0 Gb/s"),
+            (Some(3_200_000_000_000), "3.2 Tb/s"),
+        ];
+        for (bps, text) in table {
+            assert_eq!(measured(bps), text);
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_derated_says_what_for() {
+        let status = proto::LinkStatus {
+            link_name: "leaf1:eth1--spine1:eth1".to_owned(),
+            state: LinkState::Up.into(),
+            derating_percent: 50,
+            derating_cause: DeratingCause::Errors.into(),
+            lldp: Some("as declared".to_owned()),
+            a_to_b_bps: Some(1_500),
+            ..proto::LinkStatus::default()
+        };
+        let line = status.lines(None).remove(0);
+        assert_eq!(
+            line[1..],
+            ["up", "1.5 kb/s", "-", "50 % for errors", "as declared", "-"]
+        );
+    }
+}

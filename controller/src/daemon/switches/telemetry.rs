@@ -1,0 +1,156 @@
+//! Listens to the gNMI servers of switches, at the leader. What follows from what they say is [`links`]'s.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use weft_telemetry::{Client, Clock, Connect, Heard, Options, connect_tcp};
+
+use super::agents::ANSWERED_WITHIN;
+use super::led::Led;
+use crate::fabric::fact::{JobName, SwitchName};
+use crate::fabric::measured::{Measured, OffPlan};
+use crate::fabric::topology::Topology;
+
+pub mod links;
+mod loads;
+
+use self::links::Links;
+use self::loads::Loads;
+pub(super) use self::loads::Predicted;
+
+/// The clients of all switches with a gNMI server.
+pub(super) struct Telemetry {
+    connect: Connect,
+    clock: Clock,
+    loads: Loads,
+    /// Jobs that are to be left to weights.
+    off_plan: Vec<(JobName, OffPlan)>,
+    /// None: this replica does not lead, as far as is confirmed.
+    clients: Option<BTreeMap<SwitchName, Listening>>,
+    /// Grows whenever a switch says something new.
+    spoken: watch::Sender<u64>,
+}
+
+/// The client of one switch, which ends with it.
+struct Listening {
+    address: Arc<str>,
+    heard: watch::Receiver<Heard>,
+    since: Instant,
+    /// It spoke once.
+    spoke: bool,
+    tasks: [AbortHandle; 2],
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Telemetry {
+    /// Nobody is listened to yet.
+    pub(super) fn new() -> Self {
+        let begin = Instant::now();
+        Self {
+            connect: Arc::new(connect_tcp),
+            clock: Arc::new(move || begin.elapsed()),
+            loads: Loads::default(),
+            off_plan: Vec::new(),
+            clients: None,
+            spoken: watch::Sender::new(0),
+        }
+    }
+
+    /// Changes whenever a switch says something new.
+    pub(super) fn changed(&self) -> watch::Receiver<u64> {
+        self.spoken.subscribe()
+    }
+
+    /// Listens to nobody: this replica does not lead.
+    pub(super) fn forget(&mut self, led: &Led) {
+        if self.clients.take().is_some() {
+            led.links(|links| *links = Links::default());
+            self.loads = Loads::default();
+            self.off_plan.clear();
+        }
+    }
+
+    /// Jobs that are to be left to weights, as far as this replica found since it leads; those that are agreed on are forgotten.
+    pub(super) fn off_plan(&mut self, agreed: &Measured) -> &[(JobName, OffPlan)] {
+        let is_new = |job: &JobName, why: &OffPlan| agreed.off_plan(job) != Some(why);
+        self.off_plan.retain(|(job, why)| is_new(job, why));
+        &self.off_plan
+    }
+
+    /// Listens to the switches of a topology that have a gNMI server, and takes what they said since.
+    pub(super) fn look(&mut self, topology: &Arc<Topology>, from: &Predicted<'_>, led: &Led) {
+        let mut clients = self.clients.take().unwrap_or_default();
+        self.listen(topology, &mut clients);
+        let now = (self.clock)();
+        led.links(|links| {
+            links.set_topology(topology, from.agreed, now);
+            let mut heard = Vec::new();
+            for (switch, listening) in &mut clients {
+                if listening.heard.has_changed().unwrap_or(false) {
+                    let said = listening.heard.borrow_and_update();
+                    let sample = match &*said {
+                        Heard::Sample(sample) => Some(Arc::clone(sample)),
+                        Heard::Silent(_) => None,
+                    };
+                    listening.spoke |= sample.is_some();
+                    heard.push((switch.clone(), sample));
+                }
+            }
+            let spoken = heard.iter().filter(|(_, sample)| sample.is_some());
+            let spoken: Vec<_> = spoken.map(|(switch, _)| switch.clone()).collect();
+            links.learn(heard, now);
+            for leaf in spoken {
+                let off = self.loads.judge(&leaf, links, from, now);
+                self.off_plan.extend(off);
+            }
+        });
+        self.clients = Some(clients);
+    }
+
+    /// Whether every switch spoke, or had the time to.
+    pub(super) fn is_heard(&self, now: Instant) -> bool {
+        let heard = |it: &Listening| it.spoke || now >= it.since + ANSWERED_WITHIN;
+        let clients = self.clients.as_ref();
+        clients.is_some_and(|clients| clients.values().all(heard))
+    }
+
+    /// Begins and ends clients.
+    fn listen(&self, topology: &Topology, clients: &mut BTreeMap<SwitchName, Listening>) {
+        let served = |switch: &SwitchName| topology.switch(switch)?.gnmi.clone();
+        clients.retain(|switch, it| served(switch).as_ref() == Some(&it.address));
+        for switch in topology.switches() {
+            if let Some(address) = &switch.gnmi
+                && !clients.contains_key(&switch.name)
+            {
+                let listening = self.begin(Arc::clone(address));
+                clients.insert(switch.name.clone(), listening);
+            }
+        }
+    }
+
+    fn begin(&self, address: Arc<str>) -> Listening {
+        let (connect, clock) = (Arc::clone(&self.connect), Arc::clone(&self.clock));
+        let (client, heard) = Client::new(Arc::clone(&address), connect, clock, Options::default());
+        let client = tokio::spawn(client.run());
+        let (mut news, spoken) = (heard.clone(), self.spoken.clone());
+        let tell = tokio::spawn(async move {
+            while news.changed().await.is_ok() {
+                spoken.send_modify(|count| *count += 1);
+            }
+        });
+        Listening {
+            address,
+            heard,
+            since: Instant::now(),
+            spoke: false,
+            tasks: [client.abort_handle(), tell.abort_handle()],
+        }
+    }
+}
