@@ -9,6 +9,7 @@ use std::ops::Bound;
 
 use ipnet::{IpNet, Ipv4Net};
 
+pub(crate) use self::netlink::ethtool;
 pub use self::own::{Own, OwnHop, OwnRoute};
 
 pub mod kernel;
@@ -211,6 +212,8 @@ pub struct Interface {
     pub mtu: u32,
     /// What the kernel counts.
     pub counters: Counters,
+    /// What its driver counts. Not asked for with the rest: whoever shows it fills it in.
+    pub pause: PauseFrames,
 }
 
 /// RFC 2863 `ifOperStatus`, as `IF_OPER_*` of linux/if.h has it.
@@ -239,6 +242,15 @@ pub struct Counters {
     pub out_errors: u64,
     pub out_discards: u64,
     pub carrier_transitions: u64,
+}
+
+/// IEEE 802.3 annex 31B pause frames of an interface since it came into being; `None` where its driver does not count them.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PauseFrames {
+    /// The neighbour wants us to be silent for a while.
+    pub received: Option<u64>,
+    /// We want the neighbour to be.
+    pub sent: Option<u64>,
 }
 
 /// Everything that the agent wants to know of a switch, at one moment.

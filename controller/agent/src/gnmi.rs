@@ -5,7 +5,8 @@
 //! Capabilities, Get (1x per call) ----+
 //! Subscribe (at most 16, a task each) +--> Reader (1x) --Snapshot--> driver
 //!          ^                                  |
-//!          +-- when something changed --------+-- speeds, LLDP, every 10 s at most
+//!          +-- when something changed --------+-- pause frames, of the drivers
+//!                                             +-- speeds, LLDP, every 10 s at most
 //! ```
 
 use std::pin::Pin;
@@ -35,6 +36,7 @@ use crate::openconfig::{Pattern, Plan, Writer, plan::SUBSCRIPTIONS_MAX};
 use crate::refusal::Refusal;
 
 mod beside;
+mod pause;
 mod reader;
 mod stream;
 

@@ -1,6 +1,7 @@
 //! All of netlink that the agent uses, in one place, because the crates below change their
 //! interface with each release. Knows messages and sockets, and nothing of why they are sent.
 
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use self::read::{
 use super::kernel::Numbers;
 use super::{Family, Installed, Interface, Link, Member, Own, Path, Slot};
 
+pub(crate) mod ethtool;
 mod nexthop;
 mod read;
 
@@ -411,36 +413,41 @@ impl Netlink {
     }
 
     async fn request(&self, message: Message, flags: u16) -> io::Result<Vec<Message>> {
-        let mut message = NetlinkMessage::new(
-            NetlinkHeader::default(),
-            NetlinkPayload::InnerMessage(message),
-        );
-        message.header.flags = flags;
-        let kernel = SocketAddr::new(0, 0);
-        let mut answers = self
-            .handle
-            .request(message, kernel)
-            .map_err(io::Error::other)?;
-        let read = async {
-            let mut messages = Vec::new();
-            while let Some(answer) = answers.next().await {
-                match answer.payload {
-                    NetlinkPayload::InnerMessage(message) => messages.push(message),
-                    NetlinkPayload::Error(error) if error.code.is_some() => {
-                        return Err(explain(&error));
-                    }
-                    NetlinkPayload::Overrun(_) => return Err(io::Error::other("netlink overrun")),
-                    _ => {}
+        request(&self.handle, message, flags).await
+    }
+}
+
+/// What the kernel answers to a request.
+async fn request<M>(handle: &ConnectionHandle<M>, message: M, flags: u16) -> io::Result<Vec<M>>
+where
+    M: NetlinkSerializable + fmt::Debug + Clone + Unpin,
+{
+    let mut message = NetlinkMessage::new(
+        NetlinkHeader::default(),
+        NetlinkPayload::InnerMessage(message),
+    );
+    message.header.flags = flags;
+    let kernel = SocketAddr::new(0, 0);
+    let mut answers = handle.request(message, kernel).map_err(io::Error::other)?;
+    let read = async {
+        let mut messages = Vec::new();
+        while let Some(answer) = answers.next().await {
+            match answer.payload {
+                NetlinkPayload::InnerMessage(message) => messages.push(message),
+                NetlinkPayload::Error(error) if error.code.is_some() => {
+                    return Err(explain(&error));
                 }
+                NetlinkPayload::Overrun(_) => return Err(io::Error::other("netlink overrun")),
+                _ => {}
             }
-            // The acknowledgement, or the end of a dump, ends the answers without a message; so does a
-            // socket that closes, and then the next request is refused.
-            Ok(messages)
-        };
-        match timeout(ANSWER_MAX, read).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(io::Error::other("the kernel does not answer")),
         }
+        // The acknowledgement, or the end of a dump, ends the answers without a message; so does a
+        // socket that closes, and then the next request is refused.
+        Ok(messages)
+    };
+    match timeout(ANSWER_MAX, read).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(io::Error::other("the kernel does not answer")),
     }
 }
 

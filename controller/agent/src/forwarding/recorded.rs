@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::{
     Counters, Forwarding, Installed, Interface, Link, Observed, OperStatus, Operation, Own,
+    PauseFrames,
 };
 
 /// A handle to the recorded plane; clones share it.
@@ -214,6 +215,7 @@ fn interface(link: &Link) -> Interface {
             out_octets: link.tx_octets,
             ..Counters::default()
         },
+        pause: PauseFrames::default(),
     }
 }
 

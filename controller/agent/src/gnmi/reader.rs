@@ -8,6 +8,7 @@ use tokio::time::sleep_until;
 use tonic::Status;
 
 use super::beside::Others;
+use super::pause::Pauses;
 use super::stopped;
 use crate::driver::Command;
 use crate::driver::clock::Uptime;
@@ -21,6 +22,7 @@ pub(super) struct Reader {
     uptime: Uptime,
     last: Mutex<Option<Last>>,
     others: Others,
+    pauses: Mutex<Pauses>,
 }
 
 /// The tree that was read last.
@@ -41,6 +43,7 @@ impl Reader {
             uptime: Uptime::begin(),
             last: Mutex::new(None),
             others: Others::default(),
+            pauses: Mutex::default(),
         }
     }
 
@@ -73,8 +76,10 @@ impl Reader {
         {
             return Ok(Arc::clone(&last.tree));
         }
-        let snapshot = self.snapshot().await?;
+        let mut snapshot = self.snapshot().await?;
         let cost = self.uptime.now().saturating_sub(now);
+        let pauses = &mut *self.pauses.lock().await;
+        pauses.fill(&mut snapshot.interfaces).await;
         let beside = self.others.known(&snapshot.interfaces, now).await;
         let build = move || Tree::new(&snapshot, &beside);
         let built = tokio::task::spawn_blocking(build).await;

@@ -38,6 +38,7 @@ fn read(entry: Entry, interfaces: &BTreeSet<&str>) -> Option<Neighbor> {
         system_name: first(chassis.name),
         chassis_id: first(chassis.id),
         port_id: first(port.id),
+        port_description: first(port.descr),
     })
 }
 
@@ -86,6 +87,8 @@ struct Chassis {
 struct Port {
     #[serde(default)]
     id: Vec<Text>,
+    #[serde(default)]
+    descr: Vec<Text>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -110,7 +113,7 @@ mod tests {
         json!({
             "name": name, "via": "LLDP", "rid": rid, "age": "0 day, 00:01:02",
             "chassis": [{"id": [{"type": "mac", "value": "00:00:5e:00:53:01"}], "name": [{"value": system}]}],
-            "port": [{"id": [{"type": "ifname", "value": "swp1"}], "ttl": [{"value": "120"}]}],
+            "port": [{"id": [{"type": "mac", "value": "00:00:5e:00:53:02"}], "descr": [{"value": "swp1"}], "ttl": [{"value": "120"}]}],
         })
     }
 
@@ -131,7 +134,8 @@ mod tests {
                 id: "1".into(),
                 system_name: Some("spine1".into()),
                 chassis_id: Some("00:00:5e:00:53:01".into()),
-                port_id: Some("swp1".into()),
+                port_id: Some("00:00:5e:00:53:02".into()),
+                port_description: Some("swp1".into()),
             }
         );
     }

@@ -26,6 +26,8 @@ pub enum Leaf {
     OutDiscards,
     CarrierTransitions,
     PortSpeed,
+    InPauseFrames,
+    OutPauseFrames,
     InstanceKey,
     Ipv4Key,
     Ipv4Prefix,
@@ -50,6 +52,7 @@ pub enum Leaf {
     NeighborSystemName,
     NeighborChassisId,
     NeighborPortId,
+    NeighborPortDescription,
 }
 
 /// What a subscription makes of a leaf when the target chooses.
@@ -149,6 +152,8 @@ const ROWS: &[(Leaf, Kind, &str)] = &[
     // Marked telemetry-on-change in the model, and seldom changes.
     (Leaf::CarrierTransitions, Kind::State, "interfaces/interface[name]/state/counters/carrier-transitions"),
     (Leaf::PortSpeed, Kind::State, "interfaces/interface[name]/ethernet/state/port-speed"),
+    (Leaf::InPauseFrames, Kind::Counter, "interfaces/interface[name]/ethernet/state/counters/in-mac-pause-frames"),
+    (Leaf::OutPauseFrames, Kind::Counter, "interfaces/interface[name]/ethernet/state/counters/out-mac-pause-frames"),
     (Leaf::InstanceKey, Kind::State, "network-instances/network-instance[name]/name"),
     (Leaf::Ipv4Key, Kind::State, "network-instances/network-instance[name]/afts/ipv4-unicast/ipv4-entry[prefix]/prefix"),
     (Leaf::Ipv4Prefix, Kind::State, "network-instances/network-instance[name]/afts/ipv4-unicast/ipv4-entry[prefix]/state/prefix"),
@@ -173,6 +178,7 @@ const ROWS: &[(Leaf, Kind, &str)] = &[
     (Leaf::NeighborSystemName, Kind::State, "lldp/interfaces/interface[name]/neighbors/neighbor[id]/state/system-name"),
     (Leaf::NeighborChassisId, Kind::State, "lldp/interfaces/interface[name]/neighbors/neighbor[id]/state/chassis-id"),
     (Leaf::NeighborPortId, Kind::State, "lldp/interfaces/interface[name]/neighbors/neighbor[id]/state/port-id"),
+    (Leaf::NeighborPortDescription, Kind::State, "lldp/interfaces/interface[name]/neighbors/neighbor[id]/state/port-description"),
 ];
 
 #[cfg(test)]
@@ -185,7 +191,7 @@ mod tests {
             assert_eq!(template.leaf as usize, number, "{template:?}");
             assert!(template.steps.iter().all(|step| !step.module.is_empty()));
         }
-        assert_eq!(SCHEMA.len(), Leaf::NeighborPortId as usize + 1);
+        assert_eq!(SCHEMA.len(), Leaf::NeighborPortDescription as usize + 1);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::schema::templates;
 use super::tree::{Beside, Neighbor, Place};
 use super::{Pattern, Plan, Snapshot, Tree, Writer};
 use crate::fib::Ids;
-use crate::forwarding::{Counters, Interface, Member, OperStatus, Path as Hop};
+use crate::forwarding::{Counters, Interface, Member, OperStatus, Path as Hop, PauseFrames};
 
 const BASE: u32 = 0x5700_0000;
 const GROUPS: u32 = BASE + 0x0080_0000;
@@ -35,6 +35,7 @@ fn interface(index: u32, name: &str) -> Interface {
             out_octets: 1 << 53,
             ..Counters::default()
         },
+        pause: PauseFrames::default(),
     }
 }
 
@@ -64,7 +65,8 @@ fn beside() -> Beside {
             id: "1".into(),
             system_name: Some("spine1".into()),
             chassis_id: None,
-            port_id: Some("swp1".into()),
+            port_id: Some("00:00:5e:00:53:01".into()),
+            port_description: Some("swp1".into()),
         }],
     }
 }
@@ -198,6 +200,41 @@ fn a_container_is_a_subtree_with_the_names_of_rfc_7951() {
     assert_eq!(ethernet["port-speed"], "openconfig-if-ethernet:SPEED_100GB");
     let plain = got("/interfaces/interface[name=up1]", Encoding::Json).expect("there");
     assert_eq!(plain[0].1["ethernet"]["state"]["port-speed"], "SPEED_100GB");
+}
+
+#[test]
+fn pause_frames_are_there_where_they_are_counted_and_only_there() {
+    let mut counting = snapshot();
+    counting.interfaces[0].pause = PauseFrames {
+        received: Some(u64::MAX),
+        sent: None,
+    };
+    let tree = Tree::new(&counting, &Beside::default());
+    let all = pattern("/interfaces/interface/ethernet");
+    let found: Vec<_> = all.select(&tree).map(|(place, _)| written(place)).collect();
+    let received = "/interfaces/interface[name=up1]/ethernet/state/counters/in-mac-pause-frames";
+    assert_eq!(found, [received]);
+    let writer = Writer::new(Encoding::JsonIetf.into(), None).expect("supported");
+    let up1 = pattern("/interfaces/interface[name=up1]");
+    let written = updates(&writer.node(&tree, &up1).expect("there"));
+    let ethernet = &written[0].1["openconfig-if-ethernet:ethernet"]["state"];
+    assert_eq!(
+        ethernet,
+        &json!({"counters": {"in-mac-pause-frames": u64::MAX.to_string()}})
+    );
+    let sent = "/interfaces/interface[name=up1]/ethernet/state/counters/out-mac-pause-frames";
+    let refused = got(sent, Encoding::Json).expect_err("not counted");
+    assert_eq!(refused.0, Code::NotFound);
+}
+
+#[test]
+fn a_port_is_known_by_its_description_too() {
+    let at = "/lldp/interfaces/interface[name=up1]/neighbors/neighbor[id=1]/state";
+    let found = got(at, Encoding::Json).expect("there");
+    assert_eq!(
+        found[0].1,
+        json!({"id": "1", "system-name": "spine1", "port-id": "00:00:5e:00:53:01", "port-description": "swp1"})
+    );
 }
 
 #[test]

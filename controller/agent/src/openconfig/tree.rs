@@ -51,6 +51,8 @@ pub struct Neighbor {
     pub chassis_id: Option<String>,
     /// Its port.
     pub port_id: Option<String>,
+    /// What it says of the port; where the port's id is a MAC address, often the name of the interface.
+    pub port_description: Option<String>,
 }
 
 /// A leaf of a list entry.
@@ -159,6 +161,15 @@ impl Tree {
             let speed = Value::Identity("openconfig-if-ethernet", speed);
             self.put(Leaf::PortSpeed, &keys, speed);
         }
+        let pause = interface.pause;
+        for (leaf, count) in [
+            (Leaf::InPauseFrames, pause.received),
+            (Leaf::OutPauseFrames, pause.sent),
+        ] {
+            if let Some(count) = count {
+                self.put(leaf, &keys, Value::Long(count));
+            }
+        }
     }
 
     fn afts(&mut self, snapshot: &Snapshot) {
@@ -236,6 +247,7 @@ impl Tree {
             (Leaf::NeighborSystemName, &neighbor.system_name),
             (Leaf::NeighborChassisId, &neighbor.chassis_id),
             (Leaf::NeighborPortId, &neighbor.port_id),
+            (Leaf::NeighborPortDescription, &neighbor.port_description),
         ] {
             if let Some(text) = text {
                 self.put(leaf, &keys, Value::Text(text.as_str().into()));

@@ -18,7 +18,8 @@ use super::nexthop::{Attribute, NextHopMessage};
 use super::{METRIC, priority};
 use crate::forwarding::kernel::Numbers;
 use crate::forwarding::{
-    Counters, Family, Installed, Interface, Link, Member, OperStatus, OwnHop, OwnRoute, Path, Slot,
+    Counters, Family, Installed, Interface, Link, Member, OperStatus, OwnHop, OwnRoute, Path,
+    PauseFrames, Slot,
 };
 
 /// All next-hop objects of the switch, of whoever made them.
@@ -282,6 +283,7 @@ pub(super) fn read_interface(message: LinkMessage) -> Option<Interface> {
         oper: OperStatus::Unknown,
         mtu: 0,
         counters: Counters::default(),
+        pause: PauseFrames::default(),
     };
     let counters = &mut interface.counters;
     for attribute in message.attributes {
