@@ -49,13 +49,20 @@ const NFTABLES: Need = Need {
     found: || command::exists("nft"),
 };
 
+/// Neighbours by LLDP.
+const LLDPD: Need = Need {
+    package: "lldpd",
+    found: || command::exists("lldpd") && command::exists("lldpcli"),
+};
+
 /// To run weft-agent.
 pub(crate) const AGENT: [Need; 2] = [IPROUTE, NFTABLES];
 
 /// To run tests beside the labs: readers and speakers of other authors, and a switch in a namespace.
-pub(crate) const TEST: [Need; 7] = [
+pub(crate) const TEST: [Need; 8] = [
     IPROUTE,
     NFTABLES,
+    LLDPD,
     FRR,
     PMACCT,
     BGPDUMP,
@@ -67,9 +74,10 @@ pub(crate) const TEST: [Need; 7] = [
 ];
 
 /// To run labs.
-pub(crate) const LAB: [Need; 13] = [
+pub(crate) const LAB: [Need; 14] = [
     IPROUTE,
     NFTABLES,
+    LLDPD,
     Need {
         package: "iputils-ping",
         found: || command::exists("ping"),

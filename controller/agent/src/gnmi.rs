@@ -6,9 +6,10 @@
 //! Subscribe (at most 16, a task each) +--> Reader (1x) --Snapshot--> driver
 //!          ^                                  |
 //!          +-- when something changed --------+-- pause frames, of the drivers
-//!                                             +-- speeds, LLDP, every 10 s at most
+//!                                             +-- speeds, LLDP, every 5 s at most
 //! ```
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,8 +54,18 @@ pub fn service(
     commands: mpsc::Sender<Command>,
     changes: watch::Receiver<u64>,
 ) -> GNmiServer<Service> {
+    service_with_lldpd(commands, changes, None)
+}
+
+/// The service, with the socket at which lldpd listens, if lldpcli does not look for it there by itself.
+#[must_use]
+pub fn service_with_lldpd(
+    commands: mpsc::Sender<Command>,
+    changes: watch::Receiver<u64>,
+    lldpd: Option<PathBuf>,
+) -> GNmiServer<Service> {
     let service = Service {
-        reader: Arc::new(Reader::new(commands, changes)),
+        reader: Arc::new(Reader::new(commands, changes, lldpd)),
         room: Arc::new(Semaphore::new(STREAMS_MAX)),
     };
     GNmiServer::new(service).max_decoding_message_size(REQUEST_MAX)

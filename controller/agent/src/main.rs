@@ -1,6 +1,7 @@
 //! weft-agent: command line, logging, signals. What it does is in the library.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -50,6 +51,9 @@ struct Arguments {
     /// Leave net.ipv4.fib_multipath_hash_policy and its IPv6 sister as they are.
     #[arg(long)]
     keep_hash_policy: bool,
+    /// The socket of lldpd, whose neighbours gNMI shows; without it, where lldpcli looks by itself.
+    #[arg(long, value_name = "FILE")]
+    lldpd_socket: Option<PathBuf>,
     /// Remove all that an agent ever left on this switch, and end.
     #[arg(long)]
     clean: bool,
@@ -229,13 +233,14 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
     tracing::info!(listen = %listener.local_addr()?, "serving gRIBI and gNMI");
+    let gnmi = gnmi::service_with_lldpd(commands.clone(), driver.changes(), arguments.lldpd_socket);
     let server = Server::builder()
         // A controller that vanished without a word does not keep its connection.
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(Some(STREAMS_MAX))
         .add_service(gribi::service(commands.clone()))
-        .add_service(gnmi::service(commands.clone(), driver.changes()))
+        .add_service(gnmi)
         .add_service(weft_agent::status::service(commands.clone()))
         .add_service(health_service)
         .serve_with_incoming(connections(listener, arguments.controllers, commands));

@@ -1,9 +1,10 @@
 //! What netlink does not say: the speed of a port, from sysfs, and LLDP neighbours, where lldpd runs. Asked for in the
-//! background, at most every ten seconds, while somebody reads. Knows no path and no stream.
+//! background, at most every five seconds, while somebody reads. Knows no path and no stream.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,8 @@ use crate::openconfig::tree::Beside;
 #[derive(Debug, Default)]
 pub(super) struct Others {
     known: Arc<Mutex<Known>>,
+    /// Where lldpd listens; None: where lldpcli looks for it.
+    lldpd: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -29,24 +32,30 @@ struct Known {
 }
 
 impl Others {
-    /// What is known; if that is old, it is asked for anew, and known the next time. Only the first time waits, a little.
+    pub(super) fn new(lldpd: Option<PathBuf>) -> Self {
+        Self {
+            lldpd,
+            ..Self::default()
+        }
+    }
+
+    /// What is known; if that is old, it is asked for anew. Nobody waits long for it: what comes later is for the next one
+    /// who reads.
     pub(super) async fn known(&self, interfaces: &[Interface], now: Duration) -> Arc<Beside> {
         let asked = lock(&self.known).asked;
         if asked.is_none_or(|at| now.saturating_sub(at) >= EVERY) {
             lock(&self.known).asked = Some(now);
-            let known = Arc::clone(&self.known);
+            let (known, lldpd) = (Arc::clone(&self.known), self.lldpd.clone());
             let interfaces: Vec<(u32, String)> = interfaces
                 .iter()
                 .map(|interface| (interface.index, interface.name.clone()))
                 .collect();
             let asking = tokio::spawn(async move {
-                let beside = Arc::new(ask(interfaces).await);
+                let beside = Arc::new(ask(interfaces, lldpd.as_deref()).await);
                 lock(&known).beside = beside;
             });
-            if asked.is_none() {
-                // Later than that, it is for the next one who reads.
-                let _in_time = timeout(PATIENCE, asking).await;
-            }
+            let patience = asked.map_or(PATIENCE_FIRST, |_| PATIENCE);
+            let _in_time = timeout(patience, asking).await;
         }
         Arc::clone(&lock(&self.known).beside)
     }
@@ -56,8 +65,8 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn ask(interfaces: Vec<(u32, String)>) -> Beside {
-    let shown = match timeout(LLDPCLI_MAX, lldpcli()).await {
+async fn ask(interfaces: Vec<(u32, String)>, lldpd: Option<&Path>) -> Beside {
+    let shown = match timeout(LLDPCLI_MAX, lldpcli(lldpd)).await {
         Ok(Ok(shown)) => shown,
         Ok(Err(error)) => {
             tracing::debug!(%error, "no LLDP neighbours are known");
@@ -85,8 +94,11 @@ async fn ask(interfaces: Vec<(u32, String)>) -> Beside {
 }
 
 /// What lldpcli prints; None where there is none.
-async fn lldpcli() -> io::Result<Option<Vec<u8>>> {
+async fn lldpcli(lldpd: Option<&Path>) -> io::Result<Option<Vec<u8>>> {
     let mut command = Command::new("lldpcli");
+    if let Some(socket) = lldpd {
+        command.arg("-u").arg(socket);
+    }
     command.args(["-f", "json0", "show", "neighbors"]);
     command.stdin(Stdio::null()).stderr(Stdio::null());
     command.stdout(Stdio::piped()).kill_on_drop(true);
@@ -125,8 +137,8 @@ fn speeds(interfaces: &[(u32, String)]) -> BTreeMap<u32, u32> {
     interfaces.iter().filter_map(speed).collect()
 }
 
-/// Speeds seldom change.
-const EVERY: Duration = Duration::from_secs(10);
+/// Speeds seldom change, and neighbours not often; who moves a cable wants to see it.
+const EVERY: Duration = Duration::from_secs(5);
 
 /// How long lldpcli may take: it asks lldpd over a local socket.
 const LLDPCLI_MAX: Duration = Duration::from_secs(2);
@@ -135,4 +147,7 @@ const LLDPCLI_MAX: Duration = Duration::from_secs(2);
 const SHOWN_MAX: u64 = 1 << 20;
 
 /// How long the first reader waits for port speeds and neighbours before it is answered without them.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE_FIRST: Duration = Duration::from_millis(500);
+
+/// How long a later one waits: lldpcli takes some ten milliseconds.
+const PATIENCE: Duration = Duration::from_millis(100);

@@ -1,5 +1,6 @@
 //! Reads the switch for all calls and streams of gNMI: once for those that ask at the same time. Knows no path.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,13 +37,17 @@ struct Last {
 }
 
 impl Reader {
-    pub(super) fn new(commands: mpsc::Sender<Command>, changes: watch::Receiver<u64>) -> Self {
+    pub(super) fn new(
+        commands: mpsc::Sender<Command>,
+        changes: watch::Receiver<u64>,
+        lldpd: Option<PathBuf>,
+    ) -> Self {
         Self {
             commands,
             changes,
             uptime: Uptime::begin(),
             last: Mutex::new(None),
-            others: Others::default(),
+            others: Others::new(lldpd),
             pauses: Mutex::default(),
         }
     }

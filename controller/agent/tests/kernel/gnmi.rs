@@ -2,6 +2,8 @@
 //! plane.
 
 use std::collections::BTreeSet;
+use std::path::{Path as File, PathBuf};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -12,7 +14,7 @@ use weft_proto::gnmi::typed_value::Value;
 use weft_proto::gnmi::{GetRequest, Path, PathElem};
 
 use crate::session::Session;
-use crate::switch::{Switch, on_switch};
+use crate::switch::{Switch, on_switch, say};
 
 /// Everything below this, as plain JSON.
 async fn tree(channel: Channel, path: &[&str]) -> Json {
@@ -167,4 +169,115 @@ fn gnmi_leaves_out_the_pause_frames_of_a_driver_that_counts_none() {
         }
         assert!(list(&interfaces, "interface").count() >= 4);
     });
+}
+
+/// lldpd at some ports of this namespace, with a name of its own.
+struct Lldpd {
+    child: Child,
+    socket: PathBuf,
+    configuration: PathBuf,
+}
+
+impl Lldpd {
+    fn start(name: &str, ports: &str) -> Self {
+        let file = |end: &str| {
+            let name = format!("weft-{}-{name}.{end}", std::process::id());
+            std::env::temp_dir().join(name)
+        };
+        let (socket, configuration) = (file("socket"), file("conf"));
+        let text = format!("configure system hostname {name}\nconfigure lldp tx-interval 1\n");
+        std::fs::write(&configuration, text).expect("writable");
+        let child = Command::new("lldpd")
+            // In the foreground, and silent.
+            .args(["-dd", "-I", ports, "-C", ports, "-u"])
+            .arg(&socket)
+            .arg("-O")
+            .arg(&configuration)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("started");
+        Self {
+            child,
+            socket,
+            configuration,
+        }
+    }
+}
+
+impl Drop for Lldpd {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        // Its monitor ends the process that has given its rights up.
+        let pid = nix::unistd::Pid::from_raw(pid);
+        let _gone = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let _reaped = self.child.wait();
+        for file in [&self.socket, &self.configuration] {
+            let _gone = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// By interface: what neighbours are called, and what they say of their ports.
+async fn neighbors(channel: Channel) -> BTreeSet<(String, String, String)> {
+    // The root: without a neighbour there is no /lldp.
+    let lldp = &tree(channel, &[]).await["lldp"];
+    let interfaces: Vec<&Json> = list(&lldp["interfaces"], "interface").collect();
+    let neighbors = interfaces.iter().flat_map(|interface| {
+        list(&interface["neighbors"], "neighbor").map(|neighbor| {
+            let state = &neighbor["state"];
+            let text = |json: &Json| json.as_str().unwrap_or("absent").to_owned();
+            assert_eq!(text(&state["port-id"]).len(), "00:00:5e:00:53:01".len());
+            assert_eq!(text(&state["chassis-id"]).len(), 17);
+            let (name, port) = (&state["system-name"], &state["port-description"]);
+            (text(&interface["name"]), text(name), text(port))
+        })
+    });
+    neighbors.collect()
+}
+
+#[test]
+fn gnmi_shows_the_neighbours_that_lldpd_hears() {
+    if !["/usr/sbin/lldpd", "/usr/local/sbin/lldpd"]
+        .map(File::new)
+        .iter()
+        .any(|it| it.exists())
+    {
+        say("NOT TESTED: LLDP needs lldpd (Debian: lldpd)");
+        return;
+    }
+    on_switch(async |switch| {
+        let own = Lldpd::start("leaf1", "up1,up2");
+        let _spine1 = Lldpd::start("spine1", "far1");
+        let spine2 = Lldpd::start("spine2", "far2");
+        let socket = own.socket.to_str().expect("text");
+        let agent = switch.daemon(&["--lldpd-socket", socket]);
+        agent.ready().await;
+        let heard = |pairs: &[(&str, &str, &str)]| -> BTreeSet<(String, String, String)> {
+            let owned =
+                |(a, b, c): &(&str, &str, &str)| (a.to_string(), b.to_string(), c.to_string());
+            pairs.iter().map(owned).collect()
+        };
+        let both = heard(&[("up1", "spine1", "far1"), ("up2", "spine2", "far2")]);
+        wait_for(agent.channel(), &both).await;
+        // Somebody moves a cable to another switch: what was there before is forgotten with its carrier.
+        drop(spine2);
+        switch.ip("link set far2 down");
+        let _spine3 = Lldpd::start("spine3", "far2");
+        switch.ip("link set far2 up");
+        let other = heard(&[("up1", "spine1", "far1"), ("up2", "spine3", "far2")]);
+        wait_for(agent.channel(), &other).await;
+        agent.stop().await;
+    });
+}
+
+/// Waits until these are the neighbours.
+async fn wait_for(channel: Channel, wanted: &BTreeSet<(String, String, String)>) {
+    let same = async {
+        while neighbors(channel.clone()).await != *wanted {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    if timeout(Duration::from_secs(20), same).await.is_err() {
+        panic!("{wanted:?}, not {:?}", neighbors(channel).await);
+    }
 }

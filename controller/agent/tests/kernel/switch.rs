@@ -73,7 +73,7 @@ pub(crate) fn on_switch(test: impl AsyncFnOnce(&Switch) + Send + 'static) {
 }
 
 /// To the terminal, even where the harness keeps what a test prints.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     use std::io::Write as _;
     // Nobody is left to be told when standard error is closed.
     let _ = std::io::stderr().write_all(format!("\n!!!! {text} !!!!\n").as_bytes());
