@@ -199,6 +199,7 @@ const EXAMPLES: &[&str] = &[
     "weft job import nccl-inspector nccl-inspector-4711 --name train1 --ttl 1h",
     "weft job import chakra train.0.et train.1.et --host h1,h2 --name train1",
     "weft job import rdma --host h1=h1.json --host h2=h2.json --device mlx5_0=0 --device mlx5_1=1 --name train1 --apply",
+    "weft job import rdma --host h1=h1.json --host h2=h2.json --name train1 --into train1.yaml",
     "weft job renew train1 --ttl 1h",
     "weft job delete train1",
     "weft pin list --job train1",

@@ -20,6 +20,7 @@ use notes::Notes;
 
 mod chakra;
 mod inspector;
+mod into;
 mod nics;
 mod notes;
 mod ranks;
@@ -62,12 +63,19 @@ struct Wanted {
     /// Check everything, change nothing.
     #[arg(long, requires = "apply")]
     dry_run: bool,
+    /// Put what is found into the job of this file, in the place of what came from the same tool before, instead of printing it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["apply", "ttl", "priority"])]
+    into: Option<PathBuf>,
 }
 
 impl Command {
     /// Reads, asks where the NICs are, and prints or declares the job.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let mut notes = Notes::default();
+        let tool = match self {
+            Self::NcclInspector(_) | Self::Chakra(_) => into::Tool::Trace,
+            Self::Rdma(_) => into::Tool::Rdma,
+        };
         let made = match self {
             Self::NcclInspector(source) => source.job(dialog, &mut notes).await,
             Self::Chakra(source) => source.job(dialog, &mut notes).await,
@@ -75,13 +83,18 @@ impl Command {
         };
         let made = made.and_then(|(wanted, job)| {
             let job = wanted.finish(job, &mut notes)?;
-            Ok((wanted, job))
+            let merged = wanted.into.as_deref();
+            let merged = merged.map(|file| into::merge(file, job.clone(), tool, &mut notes));
+            Ok((wanted, job, merged.transpose()?))
         });
         // What was left out is said also if nothing is left.
         for line in notes.lines() {
             dialog.progress.note(line.as_str());
         }
-        let (wanted, job) = made?;
+        let (wanted, job, merged) = made?;
+        if let Some(merged) = merged {
+            return merged.write(dialog.out);
+        }
         if wanted.apply {
             return super::declare("import", job, wanted.dry_run, dialog).await;
         }
@@ -111,21 +124,27 @@ impl Wanted {
         let octets = |it: &proto::CollectiveGroup| it.octets;
         fit(&mut job.groups, GROUPS_MAX, octets, "groups", notes);
         fit(&mut job.flows, FLOWS_MAX, |it| it.octets, "flows", notes);
-        let (groups, flows, ranks) = (job.groups.len(), job.flows.len(), job.ranks.len());
-        if groups == 0 && flows == 0 {
+        if job.groups.is_empty() && job.flows.is_empty() {
             return Err(Failure::Refused(
                 "no group and no flow was found".to_owned(),
             ));
         }
-        let octets = job.encoded_len();
-        if octets > OCTETS_MAX {
-            let reason = format!(
-                "the job has {octets} octets, at most {OCTETS_MAX}: {ranks} ranks, {groups} groups, {flows} flows; import fewer files"
-            );
-            return Err(Failure::Refused(reason));
-        }
+        within_limits(&job)?;
         Ok(job)
     }
+}
+
+/// Refuses a job that a replica would not take.
+fn within_limits(job: &proto::Job) -> Result<(), Failure> {
+    let (groups, flows, ranks) = (job.groups.len(), job.flows.len(), job.ranks.len());
+    let octets = job.encoded_len();
+    if octets > OCTETS_MAX || groups > GROUPS_MAX || flows > FLOWS_MAX {
+        let reason = format!(
+            "the job has {octets} octets, at most {OCTETS_MAX}: {ranks} ranks, {groups} groups (at most {GROUPS_MAX}), {flows} flows (at most {FLOWS_MAX}); import fewer files"
+        );
+        return Err(Failure::Refused(reason));
+    }
+    Ok(())
 }
 
 /// Leaves away the smallest of a list that is too long.

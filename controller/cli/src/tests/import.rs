@@ -421,3 +421,144 @@ async fn no_octets_make_it_panic() {
         }
     }
 }
+
+/// A file of this test alone, gone when it ends.
+struct JobFile(std::path::PathBuf);
+
+impl JobFile {
+    fn new(name: &str, text: &str) -> Self {
+        let name = format!("weft-into-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap()
+    }
+
+    fn job(&self) -> weft_proto::v1::Job {
+        let mut input = std::io::empty();
+        crate::job::declared::read(&self.0, &mut input).unwrap().1
+    }
+
+    fn option(&self) -> String {
+        format!("--into {}", self.0.display())
+    }
+}
+
+impl Drop for JobFile {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+const BY_HAND: &str = "\
+# The vision team's.
+name: train1
+ttl: 3600s   # renewed by hand
+groups:
+- {name: gradients, collective: COLLECTIVE_ALL_REDUCE, octets: 1073741824}
+flows:
+- source: {host_port_name: 'leaf1:eth9'}
+  destination: {host_port_name: 'leaf2:eth9'}
+  octets: 5
+- source: {host_port_name: 'leaf1:eth1'}
+  destination: {host_port_name: 'leaf3:eth1'}
+  octets: 9
+  pairs: [{source_number: 1, destination_number: 2}]
+
+# Who asks.
+labels: {team: vision}
+";
+
+#[tokio::test]
+async fn queue_pairs_go_into_the_file_of_their_job_and_leave_the_rest() {
+    let file = JobFile::new("rdma.yaml", BY_HAND);
+    let line = format!(
+        "{QUEUE_PAIRS} {RAILS} {FABRIC} --comm python3 {}",
+        file.option()
+    );
+    let before = file.job();
+    let (printed, _, result) = imported(&line).await;
+    result.unwrap();
+    let done = format!(
+        "job train1 in {}: 0 groups and 4 flows, in the place of 1 flows\n",
+        file.0.display()
+    );
+    assert_eq!(printed, done);
+    let after = file.job();
+    assert_eq!(after.flows.len(), 5);
+    assert_eq!(after.flows[0], before.flows[0]);
+    assert_eq!(after.flows[1].pairs[0].source_number, 277);
+    let rest = weft_proto::v1::Job {
+        flows: before.flows.clone(),
+        ..after.clone()
+    };
+    assert_eq!(rest, before);
+    let text = file.text();
+    let (head, _) = BY_HAND.split_once("flows:\n").unwrap();
+    let tail = "\n# Who asks.\nlabels: {team: vision}\n";
+    assert!(text.starts_with(head) && text.ends_with(tail), "{text}");
+    // Once more: nothing is there twice.
+    imported(&line).await.2.unwrap();
+    assert_eq!((file.job(), file.text()), (after, text));
+}
+
+#[tokio::test]
+async fn a_job_that_is_not_in_the_file_is_named_and_nothing_is_written() {
+    let file = JobFile::new("other.yaml", &BY_HAND.replace("train1", "train2"));
+    let before = file.text();
+    let line = format!("{QUEUE_PAIRS} {RAILS} {FABRIC} {}", file.option());
+    let reason = format!("{}: there is no job train1, but train2", file.0.display());
+    assert_eq!(refusal(&line).await, reason);
+    assert_eq!(file.text(), before);
+    let absent = line.replace("other.yaml", "absent.yaml");
+    assert!(refusal(&absent).await.contains("No such file"));
+}
+
+#[tokio::test]
+async fn json_stays_json_and_a_file_without_flows_gets_them() {
+    let file = JobFile::new("short.json", "{\"name\": \"train1\", \"priority\": 7}");
+    let line = format!("{QUEUE_PAIRS} {RAILS} {FABRIC} {}", file.option());
+    imported(&line).await.2.unwrap();
+    let json: serde_json::Value = serde_json::from_str(&file.text()).unwrap();
+    assert_eq!(json["priority"], 7);
+    assert_eq!(file.job().flows.len(), 4);
+    let file = JobFile::new("short.yaml", "# Mine.\nname: train1");
+    let line = format!("{QUEUE_PAIRS} {RAILS} {FABRIC} {}", file.option());
+    imported(&line).await.2.unwrap();
+    assert!(file.text().starts_with("# Mine.\nname: train1\nflows:\n- "));
+    assert_eq!(file.job().flows.len(), 4);
+}
+
+#[tokio::test]
+async fn what_a_trace_says_takes_the_place_of_what_it_said_before() {
+    for tool in [
+        "nccl-inspector @nccl-inspector",
+        "chakra @chakra --host h1,h2",
+    ] {
+        let (printed, ..) = imported(&format!("{tool} {FABRIC}")).await;
+        let file = JobFile::new("trace.yaml", "name: train1\nlabels: {team: vision}\n");
+        let line = format!("{tool} {FABRIC} {}", file.option());
+        imported(&line).await.2.unwrap();
+        let once = file.job();
+        imported(&line).await.2.unwrap();
+        assert_eq!(file.job(), once, "{tool}");
+        let alone = JobFile::new("alone.yaml", &printed).job();
+        assert_eq!((once.groups, once.flows), (alone.groups, alone.flows));
+        assert_eq!(once.labels["team"], "vision");
+        let queue_pairs = format!("{QUEUE_PAIRS} {RAILS} {FABRIC} {}", file.option());
+        imported(&queue_pairs).await.2.unwrap();
+        let pairs = |file: &JobFile| {
+            let flows = file.job().flows;
+            flows.iter().filter(|it| !it.pairs.is_empty()).count()
+        };
+        imported(&line).await.2.unwrap();
+        assert_eq!(pairs(&file), 4, "{tool}");
+        let other = file.text().replacen("leaf1:eth1", "leaf1:eth7", 1);
+        std::fs::write(&file.0, other).unwrap();
+        let reason = "groups name ranks by number";
+        assert!(refusal(&line).await.contains(reason), "{tool}");
+    }
+}
