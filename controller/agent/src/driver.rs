@@ -179,7 +179,11 @@ impl<F: Forwarding> Driver<F> {
                     None => return Ok(()),
                 },
                 () = std::future::ready(()), if self.behind.is_some() => self.look().await?,
-                () = self.forwarding.changed() => self.look().await?,
+                () = self.forwarding.changed() => {
+                    // Who reads meanwhile waits for the look, and is not answered by what was before.
+                    self.changed();
+                    self.look().await?;
+                }
                 _ = look.tick() => self.look().await?,
                 _ = beat.tick() => self.beat().await,
                 pinned = pinned(&mut self.safety) => self.pinned(pinned).await,
@@ -468,9 +472,13 @@ impl<F: Forwarding> Driver<F> {
         self.drain().await;
         if tells {
             self.watchers.changed();
-            self.changes
-                .send_modify(|number| *number = number.wrapping_add(1));
+            self.changed();
         }
+    }
+
+    fn changed(&self) {
+        self.changes
+            .send_modify(|number| *number = number.wrapping_add(1));
     }
 
     async fn drain(&mut self) {
