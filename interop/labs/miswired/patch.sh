@@ -19,8 +19,8 @@ for port in eth1 eth2 eth3 eth4; do
     ip link set $port down
     ip link set $port addrgenmode none
 done
-# A hand is not quicker. In less than a second lldpd does not see that there was no carrier, and keeps the old neighbour for
-# four times the interval in which that sent.
+# A hand is not quicker. In less than a second lldpd does not see that there was no carrier, and keeps the old neighbour until
+# that expires, beside the new one.
 [ $is_new = yes ] || sleep 2
 for port in $first; do ip link set $port master cable1 up; done
 for port in $second; do ip link set $port master cable2 up; done
