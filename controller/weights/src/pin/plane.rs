@@ -62,7 +62,7 @@ impl Plane {
             switches.map(|(switch, _)| switch).collect::<Vec<_>>()
         };
         let (leaves, spines) = (of_tier(0), of_tier(1));
-        // By the place of a switch: what it adds to a cell, if it is a leaf or a spine.
+        // By the place of a switch: 1 for a leaf, 2 for a spine, and what it adds to a cell.
         let (mut places, mut counts) = (Vec::new(), [0, 0]);
         for (_, tier) in problem.switches() {
             let place = counts.get_mut(usize::from(tier)).map(|count| {
@@ -70,14 +70,15 @@ impl Plane {
                 *count - 1
             });
             places.push(match (tier, place) {
-                (0, Some(leaf)) => Some((0, leaf * spines.len())),
-                (_, place) => place.map(|spine| (1, spine)),
+                (0, Some(leaf)) => (1_u8, leaf * spines.len()),
+                (_, Some(spine)) => (2, spine),
+                (_, None) => (0, 0),
             });
         }
         let cell = |link: &Link| {
             let (a, b) = link.ends;
-            let (a, b) = (places[problem.place(a)?]?, places[problem.place(b)?]?);
-            (a.0 != b.0).then_some(a.1 + b.1)
+            let (a, b) = (places[problem.place(a)?], places[problem.place(b)?]);
+            (a.0 | b.0 == 3).then_some(a.1 + b.1)
         };
         let live = problem.links().filter(|link| link.alive);
         let links = live.filter_map(|link| Some((cell(link)?, link.capacity_bps)));
@@ -93,7 +94,7 @@ impl Plane {
         let mut first = vec![0; leaves.len() * spines.len() + 1];
         let mut capacities = Vec::with_capacity(links.size_hint().1.unwrap_or_default());
         let (mut is_sorted, mut last, mut distinct) = (true, 0, Vec::new());
-        for (cell, capacity) in links.clone() {
+        links.clone().for_each(|(cell, capacity)| {
             first[cell + 1] += 1;
             is_sorted &= last <= cell;
             last = cell;
@@ -103,7 +104,7 @@ impl Plane {
             {
                 distinct.insert(place, capacity);
             }
-        }
+        });
         let mut total = 0;
         for begin in &mut first {
             total += *begin;
@@ -151,8 +152,13 @@ impl Plane {
     /// To how many spines a leaf has links.
     pub(super) fn spines_of(&self, leaf: usize) -> usize {
         let row = leaf * self.spines.len();
-        let cells = self.first[row..=row + self.spines.len()].windows(2);
-        cells.filter(|cell| cell[0] < cell[1]).count()
+        let begins = &self.first[row..=row + self.spines.len()];
+        // In 32 bits: several at a time.
+        let has = begins
+            .iter()
+            .zip(&begins[1..])
+            .map(|(begin, end)| u32::from(begin < end));
+        has.sum::<u32>() as usize
     }
 
     /// The next level that is tried after so many others: one sub-flow more on some link, and later twice as many. None: there is no
@@ -232,10 +238,12 @@ impl Plane {
             Ok(place) => known[place],
             Err(_) => 0,
         };
+        let begins = self.first.iter().zip(&self.first[1..]);
+        let counts = begins.map(|(begin, end)| end - begin);
         let cells = self.first.windows(2);
         let cells = cells.map(|cell| &self.capacities[cell[0] as usize..cell[1] as usize]);
         match (&known[..], &self.distinct[..]) {
-            ([one], [_]) => cells.map(|links| one * narrow(links.len())).collect(),
+            ([one], [_]) => counts.map(|count| one * count).collect(),
             _ => cells.map(|links| links.iter().map(of).sum()).collect(),
         }
     }
@@ -245,10 +253,6 @@ impl Plane {
 const STEPS_MAX: u64 = 64;
 /// Levels that are tried one by one.
 pub(super) const TRIED: u32 = 16;
-
-fn narrow(count: usize) -> u32 {
-    u32::try_from(count).expect("a plane has fewer links than 2^32")
-}
 
 fn clamped(subflows: u64) -> u32 {
     u32::try_from(subflows).unwrap_or(u32::MAX)
