@@ -26,7 +26,7 @@ pub use self::duality::lower_bound_by_duality;
 pub use self::phase::{Phase, place_in_phases};
 pub use self::plane::{Level, Plane};
 pub use self::pods::{PodPart, PodPlacement, Pods, ShapeError, place_in_pods, recount_in_pods};
-pub use self::priority::{Class, Ranked, place_by_priority};
+pub use self::priority::{Class, Ranked, place_by_priority, place_by_priority_in_phases};
 pub use self::recount::{Fault, Recount, recount, recount_in_phases};
 
 use self::bound::Demands;

@@ -65,8 +65,29 @@ pub fn place_in_phases(
     Ok(best)
 }
 
+/// The least level of any placement of any phases that run at the same time.
+pub(super) fn bound(
+    plane: &Plane,
+    flows: &Flows,
+    phases: &[Option<Phase>],
+) -> Result<Bound, Infeasible> {
+    let mut bound: Option<Bound> = None;
+    for (_, numbers) in groups(flows, phases) {
+        let own = numbers.iter().map(|number| flows.all[*number]).collect();
+        let next = bounded(plane, &Flows::new(own))?;
+        bound = match bound {
+            Some(bound) if bound.level >= next.level => Some(bound),
+            Some(_) | None => Some(next),
+        };
+    }
+    bound.map_or_else(|| bounded(plane, flows), Ok)
+}
+
+/// Flows that are placed together, by their places: without a phase if they are of several.
+pub(super) type Group = (Option<Phase>, Vec<usize>);
+
 /// What is placed together: all that is always there with the largest phase of each job, and then each other phase.
-fn groups(flows: &Flows, phases: &[Option<Phase>]) -> Vec<(Option<Phase>, Vec<usize>)> {
+pub(super) fn groups(flows: &Flows, phases: &[Option<Phase>]) -> Vec<Group> {
     let mut of_phase: BTreeMap<Phase, Vec<usize>> = BTreeMap::new();
     let mut first: Vec<usize> = Vec::new();
     for (flow, phase) in phases.iter().enumerate() {
@@ -99,7 +120,7 @@ struct Posed<'a> {
     phases: &'a [Option<Phase>],
     enough: Level,
     /// The first without a phase.
-    groups: Vec<(Option<Phase>, Vec<usize>)>,
+    groups: Vec<Group>,
 }
 
 impl Posed<'_> {
@@ -148,17 +169,11 @@ impl Posed<'_> {
     /// Parts with their level and bound.
     fn of(&self, parts: Vec<Part>) -> Result<Placement, Infeasible> {
         let mut taken = Taken::new(self.plane, self.flows, self.phases);
-        let mut bound: Option<Bound> = None;
         for (_, numbers) in &self.groups {
             let own = taken.flows(numbers);
             taken.take(&own, &parts_among(&parts, numbers), numbers);
-            let next = bounded(self.plane, &own)?;
-            bound = match bound {
-                Some(bound) if bound.level >= next.level => Some(bound),
-                Some(_) | None => Some(next),
-            };
         }
-        let bound = bound.map_or_else(|| bounded(self.plane, self.flows), Ok)?;
+        let bound = bound(self.plane, self.flows, self.phases)?;
         Ok(Placement {
             level: taken.level().max(bound.level),
             bound,
@@ -168,19 +183,20 @@ impl Posed<'_> {
 }
 
 /// What is needed of each link so far, up, then down, by leaf, then by spine.
-struct Taken<'a> {
+#[derive(Clone)]
+pub(super) struct Taken<'a> {
     plane: &'a Plane,
     all: &'a Flows,
     phases: &'a [Option<Phase>],
     /// By all.
-    used: [Vec<u32>; 2],
+    pub(super) used: [Vec<u32>; 2],
     /// By each job in the phase that needs most.
-    of_job: BTreeMap<u32, [Vec<u32>; 2]>,
-    parts: Vec<Part>,
+    pub(super) of_job: BTreeMap<u32, [Vec<u32>; 2]>,
+    pub(super) parts: Vec<Part>,
 }
 
 impl<'a> Taken<'a> {
-    fn new(plane: &'a Plane, all: &'a Flows, phases: &'a [Option<Phase>]) -> Self {
+    pub(super) fn new(plane: &'a Plane, all: &'a Flows, phases: &'a [Option<Phase>]) -> Self {
         let cells = plane.leaves().len() * plane.spines().len();
         Self {
             plane,
@@ -192,7 +208,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    fn flows(&self, numbers: &[usize]) -> Flows {
+    pub(super) fn flows(&self, numbers: &[usize]) -> Flows {
         Flows::new(numbers.iter().map(|number| self.all.all[*number]).collect())
     }
 
@@ -211,7 +227,7 @@ impl<'a> Taken<'a> {
     }
 
     /// Takes the parts of flows that are always there, or of one phase of each job.
-    fn take(&mut self, flows: &Flows, parts: &[Part], numbers: &[usize]) {
+    pub(super) fn take(&mut self, flows: &Flows, parts: &[Part], numbers: &[usize]) {
         let spines = self.plane.spines().len();
         let cells = self.used[0].len();
         let mut of_job: BTreeMap<u32, [Vec<u32>; 2]> = BTreeMap::new();

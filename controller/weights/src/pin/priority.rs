@@ -1,12 +1,14 @@
 //! Flows of several priorities: what a higher one has is not made slower by a lower one, as long as there is room elsewhere.
 //!
 //! A class is placed into what those before it leave: a link that carries a flow of theirs is filled to their level and no further.
-//! Links are divided fairly, so nobody on it is slower than that level. It refuses to know jobs, and why one comes before another.
+//! Links are divided fairly, so nobody on it is slower than that level. Within a class, phases of a job are placed apart, as they never
+//! run together. It refuses to know why one comes before another.
 
 use super::beside::{Beside, parts_among};
+use super::phase::{self, Group, Phase, groups};
 use super::plane::{Level, Plane};
 use super::repair;
-use super::{Bound, Flow, Flows, Infeasible, Part, Placement, bounded, place_within};
+use super::{Bound, Flow, Flows, Infeasible, Part, Placement, bounded, place_in_phases};
 
 /// A placement of flows of several priorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +32,8 @@ pub struct Class {
 
 /// Places flows by priority, one number for each flow: a higher one first, and none is made slower by a lower one for which there is
 /// room elsewhere. If there is none, the lowest of those above give way, to the lowest level that is found. `past` and `enough` are as
-/// those of [`place_within`]: what has a link stays unless a class comes down by more than a level. With one priority the placement
-/// is that of [`place_within`]. Priorities after the 16th are as one.
+/// those of [`place_within`](super::place_within): what has a link stays unless a class comes down by more than a level. With one priority the placement
+/// is that of [`place_within`](super::place_within). Priorities after the 16th are as one.
 ///
 /// # Errors
 /// A flow has no way at all, or has no priority.
@@ -42,18 +44,107 @@ pub fn place_by_priority(
     past: &[Part],
     enough: Level,
 ) -> Result<Ranked, Infeasible> {
-    let bound = bounded(plane, flows)?;
-    if priorities.len() != flows.all.len() {
-        let flow = priorities.len().min(flows.all.len());
-        return Err(Infeasible::NoFlow { flow });
+    let phases = vec![None; flows.all.len()];
+    place_by_priority_in_phases(plane, flows, priorities, &phases, past, enough)
+}
+
+/// Places flows by priority like [`place_by_priority`], where those of one job and different phases never run together, as those of
+/// [`place_in_phases`](super::place_in_phases): with one priority it is that. Levels are those of the worst time. Flows of one job
+/// and different priorities count as if they could run together.
+///
+/// # Errors
+/// A flow has no way at all, or has no priority, or no entry in `phases`.
+pub fn place_by_priority_in_phases(
+    plane: &Plane,
+    flows: &Flows,
+    priorities: &[u32],
+    phases: &[Option<Phase>],
+    past: &[Part],
+    enough: Level,
+) -> Result<Ranked, Infeasible> {
+    flows.check(plane.leaves().len())?;
+    for count in [priorities.len(), phases.len()] {
+        if count != flows.all.len() {
+            let flow = count.min(flows.all.len());
+            return Err(Infeasible::NoFlow { flow });
+        }
     }
     let mut ranks = priorities.to_vec();
     ranks.sort_unstable_by(|a, b| b.cmp(a));
     ranks.dedup();
     if let [priority] = ranks[..] {
-        return place_within(plane, flows, past, enough)
+        return place_in_phases(plane, flows, phases, past, enough)
             .map(|placement| Ranked::of_one(priority, placement));
     }
+    let posed = Posed {
+        plane,
+        flows,
+        phases,
+        classes: classes(priorities, ranks),
+        enough,
+        bound: phase::bound(plane, flows, phases)?,
+    };
+    let mut best = match is_whole(plane, flows, past) {
+        true => posed.of(past),
+        false => posed.placed(past)?,
+    };
+    // What is there stays unless a class gets lower by more than a level.
+    for _ in 0..TURNS_MAX {
+        let next = posed.placed(&best.placement.parts)?;
+        if !next.is_lower(&best, plane) {
+            break;
+        }
+        best = next;
+    }
+    Ok(best)
+}
+
+/// Flows with their classes and phases.
+struct Posed<'a> {
+    plane: &'a Plane,
+    flows: &'a Flows,
+    phases: &'a [Option<Phase>],
+    /// The highest first, with the places of their flows.
+    classes: Vec<(u32, Vec<usize>)>,
+    enough: Level,
+    bound: Bound,
+}
+
+impl Posed<'_> {
+    /// Phases apart, or as if all were there at once where that is lower: it can be with many jobs.
+    fn placed(&self, past: &[Part]) -> Result<Ranked, Infeasible> {
+        let apart = self.anew(self.phases, past)?;
+        if self.phases.iter().all(Option::is_none) {
+            return Ok(apart);
+        }
+        let together = self.anew(&vec![None; self.phases.len()], past)?;
+        let together = self.of(&together.placement.parts);
+        Ok(match together.is_before(&apart) {
+            true => together,
+            false => apart,
+        })
+    }
+
+    fn anew(&self, phases: &[Option<Phase>], past: &[Part]) -> Result<Ranked, Infeasible> {
+        let mut taken = Taken::new(self.plane, self.flows, phases, self.enough);
+        for (priority, numbers) in &self.classes {
+            taken.place(*priority, numbers, past)?;
+        }
+        Ok(taken.ranked(self.bound))
+    }
+
+    /// Parts as they are, with their levels.
+    fn of(&self, parts: &[Part]) -> Ranked {
+        let mut taken = Taken::new(self.plane, self.flows, self.phases, self.enough);
+        for (priority, numbers) in &self.classes {
+            taken.keep(*priority, numbers, parts);
+        }
+        taken.ranked(self.bound)
+    }
+}
+
+/// Flows by their places, of each priority, the highest first.
+fn classes(priorities: &[u32], mut ranks: Vec<u32>) -> Vec<(u32, Vec<usize>)> {
     // The lowest of very many share a class.
     ranks.truncate(CLASSES_MAX);
     let last = ranks.len().saturating_sub(1);
@@ -64,27 +155,7 @@ pub fn place_by_priority(
         };
         (0..priorities.len()).filter(is_in).collect::<Vec<_>>()
     };
-    let classes: Vec<(u32, Vec<usize>)> = ranks.iter().copied().zip((0..).map(of_class)).collect();
-    let placed = |past: &[Part], anew: bool| {
-        let mut taken = Taken::new(plane, flows, enough);
-        for (priority, numbers) in &classes {
-            match anew {
-                true => taken.place(*priority, numbers, past)?,
-                false => taken.keep(*priority, numbers, past),
-            }
-        }
-        Ok(taken.ranked(bound))
-    };
-    let mut best = placed(past, !is_whole(plane, flows, past))?;
-    // What is there stays unless a class gets lower by more than a level.
-    for _ in 0..TURNS_MAX {
-        let next = placed(&best.placement.parts, true)?;
-        if !next.is_lower(&best, plane) {
-            break;
-        }
-        best = next;
-    }
-    Ok(best)
+    ranks.iter().copied().zip((0..).map(of_class)).collect()
 }
 
 /// Whether every sub-flow has a link.
@@ -105,6 +176,14 @@ impl Ranked {
         first.is_some_and(|it| lower(&it))
     }
 
+    /// Whether no class is higher before those of lower priority are there, and the first that differs after them is lower.
+    fn is_before(&self, other: &Self) -> bool {
+        let mut classes = self.classes.iter().zip(&other.classes);
+        let no_higher = classes.clone().all(|(a, b)| a.before <= b.before);
+        let first = classes.find(|(a, b)| a.level != b.level);
+        no_higher && first.is_some_and(|(a, b)| a.level < b.level)
+    }
+
     fn of_one(priority: u32, placement: Placement) -> Self {
         let class = Class {
             priority,
@@ -122,115 +201,159 @@ impl Ranked {
 struct Taken<'a> {
     plane: &'a Plane,
     all: &'a Flows,
+    phases: &'a [Option<Phase>],
     enough: Level,
-    /// Sub-flows up and down, by leaf, then by spine.
-    used: [Vec<u32>; 2],
-    /// A bit for each class that is there, the lowest for the first.
+    /// Of each link. Its jobs are those of one class.
+    needs: phase::Taken<'a>,
+    /// A bit for each class that is there, the lowest for the first, up, then down, by leaf, then by spine.
     present: [Vec<u16>; 2],
     classes: Vec<Class>,
-    parts: Vec<Part>,
 }
 
 impl<'a> Taken<'a> {
     /// Nothing is taken.
-    fn new(plane: &'a Plane, all: &'a Flows, enough: Level) -> Self {
+    fn new(plane: &'a Plane, all: &'a Flows, phases: &'a [Option<Phase>], enough: Level) -> Self {
         let cells = plane.leaves().len() * plane.spines().len();
         Self {
             plane,
             all,
+            phases,
             enough,
-            used: [vec![0; cells], vec![0; cells]],
+            needs: phase::Taken::new(plane, all, phases),
             present: [vec![0; cells], vec![0; cells]],
             classes: Vec::new(),
-            parts: Vec::with_capacity(all.all.len()),
         }
+    }
+
+    /// What is placed together of a class that has these numbers.
+    fn groups(&self, numbers: &[usize]) -> Vec<Group> {
+        let phases: Vec<Option<Phase>> = numbers.iter().map(|it| self.phases[*it]).collect();
+        let groups = groups(&self.needs.flows(numbers), &phases).into_iter();
+        let numbered = |places: Vec<usize>| places.into_iter().map(|it| numbers[it]).collect();
+        groups
+            .map(|(phase, places)| (phase, numbered(places)))
+            .collect()
     }
 
     /// Leaves the flows of the next class where they are.
     fn keep(&mut self, priority: u32, numbers: &[usize], past: &[Part]) {
-        let flows = self.flows(numbers);
-        self.take(priority, &flows, &parts_among(past, numbers), numbers);
+        let needs = self.kept(&self.groups(numbers), past);
+        self.take(priority, needs);
     }
 
-    fn flows(&self, numbers: &[usize]) -> Flows {
-        Flows::new(numbers.iter().map(|number| self.all.all[*number]).collect())
+    /// What is needed with some flows where they are.
+    fn kept(&self, groups: &[Group], parts: &[Part]) -> phase::Taken<'a> {
+        let mut needs = self.needs.clone();
+        for (_, numbers) in groups {
+            let flows = needs.flows(numbers);
+            needs.take(&flows, &parts_among(parts, numbers), numbers);
+        }
+        needs
     }
 
     /// Places the flows of the next class, which have these numbers.
     fn place(&mut self, priority: u32, numbers: &[usize], past: &[Part]) -> Result<(), Infeasible> {
-        let flows = self.flows(numbers);
-        let past = parts_among(past, numbers);
+        let groups = self.groups(numbers);
         let classes = self.classes.len();
         if classes == 0 {
-            let placement = place_within(self.plane, &flows, &past, self.enough)?;
-            self.take(priority, &flows, &placement.parts, numbers);
+            let flows = self.needs.flows(numbers);
+            let phases: Vec<Option<Phase>> = numbers.iter().map(|it| self.phases[*it]).collect();
+            let past = parts_among(past, numbers);
+            let placement = place_in_phases(self.plane, &flows, &phases, &past, self.enough)?;
+            let named = placement.parts.into_iter().map(|part| Part {
+                flow: numbers[part.flow as usize] as u32,
+                ..part
+            });
+            let parts: Vec<Part> = named.collect();
+            self.take(priority, self.kept(&groups, &parts));
             return Ok(());
         }
-        let least = bounded(self.plane, &flows)?.level;
         for held in (0..=classes).rev() {
-            // However high the level: those that hold theirs leave too little.
-            if held > 0 && self.lacks(&flows, held) {
-                continue;
-            }
-            let left = |level| self.left(level, held);
-            let beside = Beside {
-                plane: self.plane,
-                flows: &flows,
-                past: &past,
-                enough: self.enough,
-                left: &left,
-            };
-            if let Some(parts) = beside.found(least, (held > 0).then_some(LEVELS_MAX))? {
-                self.take(priority, &flows, &parts, numbers);
+            if let Some(needs) = self.beside(&groups, held, past)? {
+                self.take(priority, needs);
                 break;
             }
         }
         Ok(())
     }
 
-    /// Slots up and down that are left at a level while so many of the first classes hold theirs.
-    fn left(&self, level: Level, held: usize) -> [Vec<u32>; 2] {
+    /// What is needed with the flows of the next class, each group after the other, while so many of the first classes hold their
+    /// levels; None: those leave too little.
+    fn beside(
+        &self,
+        groups: &[Group],
+        held: usize,
+        past: &[Part],
+    ) -> Result<Option<phase::Taken<'a>>, Infeasible> {
+        let mut needs = self.needs.clone();
+        for (phase, numbers) in groups {
+            let flows = needs.flows(numbers);
+            let job = phase.map(|phase| phase.job);
+            let left = |level| self.left(&needs, job, level, held);
+            // However high the level.
+            let [up, down] = left(ANY);
+            if held > 0 && flows.demands.unmet(self.plane, [&up, &down]).is_some() {
+                return Ok(None);
+            }
+            let least = bounded(self.plane, &flows)?.level;
+            let beside = Beside {
+                plane: self.plane,
+                flows: &flows,
+                past: &parts_among(past, numbers),
+                enough: self.enough,
+                left: &left,
+            };
+            let Some(parts) = beside.found(least, (held > 0).then_some(LEVELS_MAX))? else {
+                return Ok(None);
+            };
+            needs.take(&flows, &parts, numbers);
+        }
+        Ok(Some(needs))
+    }
+
+    /// Slots up and down that are left at a level for a phase of a job, while so many of the first classes hold theirs: what other
+    /// phases of that job need is free then.
+    fn left(
+        &self,
+        needs: &phase::Taken<'a>,
+        job: Option<u32>,
+        level: Level,
+        held: usize,
+    ) -> [Vec<u32>; 2] {
         let most = self.all.most();
         let slots = |level| self.plane.slots(level, most);
         let own = slots(level);
         let of_held = self.classes[..held].iter().map(|it| slots(it.level));
         let of_held: Vec<Vec<u32>> = of_held.collect();
+        let of_job = job.and_then(|job| needs.of_job.get(&job));
         let side = |side: usize| {
-            let cells = self.used[side].iter().zip(&self.present[side]);
+            let cells = needs.used[side].iter().zip(&self.present[side]);
             let left = cells.enumerate().map(|(cell, (used, present))| {
                 let there = of_held.iter().enumerate();
                 let there = there.filter(|(class, _)| present >> class & 1 == 1);
                 let cap = there.map(|(_, slots)| slots[cell]).min();
+                let others = used - of_job.map_or(0, |it| it[side][cell]);
                 cap.map_or(own[cell], |cap| cap.min(own[cell]))
-                    .saturating_sub(*used)
+                    .saturating_sub(others)
             });
             left.collect()
         };
         [side(0), side(1)]
     }
 
-    /// Whether what is left is too little at any level.
-    fn lacks(&self, flows: &Flows, held: usize) -> bool {
-        let [up, down] = self.left(ANY, held);
-        flows.demands.unmet(self.plane, [&up, &down]).is_some()
-    }
-
-    /// Takes the slots of the next class, and counts what every class comes to.
-    fn take(&mut self, priority: u32, flows: &Flows, parts: &[Part], numbers: &[usize]) {
+    /// Takes what is needed with the next class, and counts what every class comes to.
+    fn take(&mut self, priority: u32, needs: phase::Taken<'a>) {
         let bit = 1 << self.classes.len();
         let spines = self.plane.spines().len();
-        for part in parts {
-            let Flow { from, to, .. } = flows.all[part.flow as usize];
+        for part in &needs.parts[self.needs.parts.len()..] {
+            let Flow { from, to, .. } = self.all.all[part.flow as usize];
             for (side, leaf) in [from, to].into_iter().enumerate() {
-                let cell = leaf as usize * spines + part.spine as usize;
-                self.used[side][cell] += part.subflows;
-                self.present[side][cell] |= bit;
+                self.present[side][leaf as usize * spines + part.spine as usize] |= bit;
             }
         }
-        self.parts.extend(parts.iter().map(|part| Part {
-            flow: numbers[part.flow as usize] as u32,
-            ..*part
-        }));
+        self.needs = needs;
+        // Jobs of the next class are others.
+        self.needs.of_job.clear();
         self.classes.push(Class {
             priority,
             level: self.enough,
@@ -247,7 +370,7 @@ impl<'a> Taken<'a> {
     /// The level of the links that a class is on.
     fn level(&self, class: usize) -> Level {
         let spines = self.plane.spines().len();
-        let sides = self.used.iter().zip(&self.present);
+        let sides = self.needs.used.iter().zip(&self.present);
         let cells = sides.flat_map(|(used, present)| used.iter().zip(present).enumerate());
         let there = cells.filter(|(_, (_, present))| *present >> class & 1 == 1);
         let levels = there.filter_map(|(cell, (used, _))| {
@@ -258,11 +381,11 @@ impl<'a> Taken<'a> {
     }
 
     fn ranked(mut self, bound: Bound) -> Ranked {
-        self.parts.sort_unstable();
+        self.needs.parts.sort_unstable();
         let level = self.classes.iter().map(|class| class.level).max();
         Ranked {
             placement: Placement {
-                parts: self.parts,
+                parts: self.needs.parts,
                 level: level.unwrap_or(bound.level),
                 bound,
             },

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::super::recount;
 use super::super::tests::{GBPS, cells, flows, pairs, problem};
+use super::super::{place_within, recount, recount_in_phases};
 use super::*;
 use crate::simulate::rates;
 
@@ -65,7 +65,98 @@ fn slowest(
     ranked.classes.iter().map(of_class).collect()
 }
 
+/// Jobs and phases by the bits of a number; one flow in four is always there.
+fn phases(seed: u64, count: usize) -> Vec<Option<Phase>> {
+    let phase = |flow: usize| {
+        let bits = (seed.rotate_left(5 * flow as u32) & 0xFF) as u32;
+        (!bits.is_multiple_of(4)).then_some(Phase {
+            job: bits / 4 % 3,
+            phase: bits / 16 % 3,
+        })
+    };
+    (0..count).map(phase).collect()
+}
+
+/// Parts of the flows that run at one time, one phase of each job.
+fn running(phases: &[Option<Phase>], turn: u32) -> Vec<usize> {
+    let runs = |phase: &Option<Phase>| phase.is_none_or(|it| it.phase == (it.job + turn) % 3);
+    (0..phases.len())
+        .filter(|flow| runs(&phases[*flow]))
+        .collect()
+}
+
 proptest! {
+    /// At any time, links that carry a class carry no more than its level, and what runs is what the recount allows.
+    #[test]
+    fn in_phases_links_of_a_class_carry_no_more_than_its_level(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, seed in any::<u64>(), enough in 1..40_u64,
+    ) {
+        let problem = problem(5, &cells);
+        let plane = Plane::new(&problem);
+        let flows = flows(&pairs, size);
+        let priorities: Vec<u32> = (0..pairs.len()).map(|flow| (seed >> (flow % 64) & 3) as u32).collect();
+        let phases = phases(seed, pairs.len());
+        let enough = full(enough);
+        let placed = place_by_priority_in_phases(&plane, &flows, &priorities, &phases, &[], enough);
+        let Ok(ranked) = placed else {
+            prop_assert!(place_within(&plane, &flows, &[], enough).is_err());
+            return Ok(());
+        };
+        let parts = &ranked.placement.parts;
+        let (subflows, capacity) = recount_in_phases(&problem, &flows, &phases, parts).unwrap().worst;
+        let worst = Level { subflows, capacity };
+        prop_assert!(worst <= ranked.placement.level);
+        for turn in 0..3 {
+            let now = running(&phases, turn);
+            let of_now = Flows::new(now.iter().map(|flow| flows.all()[*flow]).collect());
+            let own: Vec<u32> = now.iter().map(|flow| priorities[*flow]).collect();
+            let mut at_once = ranked.clone();
+            at_once.placement.parts = parts_among(parts, &now);
+            prop_assert_eq!(over(&plane, &of_now, &own, &at_once), None);
+        }
+        let again = place_by_priority_in_phases(&plane, &flows, &priorities, &phases, parts, enough).unwrap();
+        prop_assert_eq!(&again.placement.parts, parts);
+    }
+
+    #[test]
+    fn in_phases_the_highest_priority_is_no_higher_than_alone(
+        cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, high in 1..60_usize, seed in any::<u64>(),
+    ) {
+        let plane = Plane::new(&problem(5, &cells));
+        let all = flows(&pairs, size);
+        let high = high.min(pairs.len());
+        let alone = flows(&pairs[..high], size);
+        let priorities: Vec<u32> = (0..pairs.len()).map(|flow| u32::from(flow < high)).collect();
+        let phases = phases(seed, pairs.len());
+        let enough = full(size.into());
+        if let Ok(ranked) = place_by_priority_in_phases(&plane, &all, &priorities, &phases, &[], enough)
+            && high > 0
+        {
+            let alone = place_in_phases(&plane, &alone, &phases[..high], &[], enough).unwrap();
+            prop_assert!(ranked.classes[0].before <= alone.level.max(enough));
+        }
+    }
+
+    #[test]
+    fn with_one_priority_it_is_as_in_phases_and_without_phases_as_by_priority(
+        cells in cells(40), pairs in pairs(8, 40), size in 1..17_u32, seed in any::<u64>(),
+    ) {
+        let plane = Plane::new(&problem(5, &cells));
+        let flows = flows(&pairs, size);
+        let phases = phases(seed, pairs.len());
+        let enough = full(size.into());
+        let one = vec![7; pairs.len()];
+        let ranked = place_by_priority_in_phases(&plane, &flows, &one, &phases, &[], enough);
+        if !pairs.is_empty() {
+            let alike = place_in_phases(&plane, &flows, &phases, &[], enough);
+            prop_assert_eq!(ranked.map(|ranked| ranked.placement), alike);
+        }
+        let some: Vec<u32> = (0..pairs.len()).map(|flow| (seed >> (flow % 64) & 3) as u32).collect();
+        let none = vec![None; pairs.len()];
+        let ranked = place_by_priority_in_phases(&plane, &flows, &some, &none, &[], enough);
+        prop_assert_eq!(ranked, place_by_priority(&plane, &flows, &some, &[], enough));
+    }
+
     #[test]
     fn links_of_a_class_carry_no_more_than_its_level_and_its_flows_are_no_slower(
         cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, seed in any::<u64>(), enough in 1..40_u64,
@@ -182,4 +273,30 @@ fn very_many_priorities_share_the_last_class() {
     let ranked = place_by_priority(&plane, &flows, &priorities, &[], full(16)).unwrap();
     assert_eq!(ranked.classes.len(), CLASSES_MAX);
     assert_eq!(ranked.placement.parts.len(), 100);
+}
+
+#[test]
+fn phases_of_a_lower_priority_share_what_is_left() {
+    // Two spines: one for the higher priority, and one that both phases of the lower one use, one after the other.
+    let problem = problem(2, &vec![vec![4]; 4]);
+    let plane = Plane::new(&problem);
+    let flows = flows(&[(0, 1); 3], 16);
+    let phase = |phase| Some(Phase { job: 1, phase });
+    let phases = [None, phase(0), phase(1)];
+    let ranked =
+        place_by_priority_in_phases(&plane, &flows, &[1, 0, 0], &phases, &[], full(16)).unwrap();
+    let levels = ranked.classes.iter().map(|it| it.level.holds(4 * GBPS));
+    assert_eq!(levels.collect::<Vec<_>>(), [16, 16]);
+    let counted = recount_in_phases(&problem, &flows, &phases, &ranked.placement.parts).unwrap();
+    assert_eq!(counted.worst.0, 16);
+    let together = place_by_priority(&plane, &flows, &[1, 0, 0], &[], full(16)).unwrap();
+    assert_eq!(together.classes[1].level.holds(4 * GBPS), 32);
+}
+
+#[test]
+fn a_flow_of_which_nobody_says_its_phase_is_refused() {
+    let plane = Plane::new(&problem(2, &vec![vec![4]; 4]));
+    let refused =
+        place_by_priority_in_phases(&plane, &flows(&[(0, 1)], 4), &[1], &[], &[], full(4));
+    assert_eq!(refused, Err(Infeasible::NoFlow { flow: 0 }));
 }
