@@ -103,7 +103,7 @@ fn jobs(cases: u64) {
         jobs::beside(cases, eighths, dead_per_mille);
     }
     println!(
-        "\nphases apart, 128 x 64, all NICs           max load   bound at least   together   time"
+        "\nphases, 128 x 64, all NICs      load of the worst meeting: bound, apart, together   interference, worst and mean: apart, together   time"
     );
     for (count, dead_per_mille) in [(1, 0), (1, 10), (20, 0), (20, 10)] {
         jobs::phases(count, dead_per_mille);

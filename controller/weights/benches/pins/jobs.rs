@@ -2,6 +2,7 @@
 //!
 //! It refuses to know ranks and collectives: a job is who sends to whom, and how much.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use weft_weights::pin::{
@@ -194,7 +195,92 @@ pub(super) fn beside(cases: u64, eighths: u32, dead_per_mille: u64) {
     );
 }
 
-/// Prints what so many jobs come to of which each has three phases on all of its NICs: a ring, a permutation, pods all to all.
+/// Jobs of which each has three phases on all of its NICs: a ring, a permutation, pods all to all.
+struct Phased {
+    flows: Flows,
+    phases: Vec<Option<Phase>>,
+    /// Flows of each job and phase, by their places.
+    ranges: Vec<[Range<usize>; 3]>,
+}
+
+impl Phased {
+    fn new(fabric: &Fabric, nics: &[u32], jobs: usize, random: &mut Random) -> Self {
+        let (mut all, mut phases, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
+        for (job, members) in (0..).zip(nics.chunks(nics.len().div_ceil(jobs))) {
+            let of_job = [
+                ring(fabric, members),
+                permutation(fabric, members, random),
+                pods(fabric, members, 17),
+            ];
+            let mut phase = 0;
+            ranges.push(of_job.map(|flows| {
+                let begin = all.len();
+                phases.extend(vec![Some(Phase { job, phase }); flows.len()]);
+                all.extend(flows);
+                phase += 1;
+                begin..all.len()
+            }));
+        }
+        Self {
+            flows: Flows::new(all),
+            phases,
+            ranges,
+        }
+    }
+
+    fn job(&self, range: &Range<usize>) -> Job {
+        self.flows.all()[range.clone()].to_vec()
+    }
+
+    /// How many times slower the slowest flow of a job is beside others than alone, where each job is in a phase at random: the worst
+    /// job and time, and the mean of the worst jobs. Alone it is placed alone.
+    fn interference(&self, plane: &Plane, parts: &[Part], full: Level) -> (f64, f64) {
+        let alone = |range: &Range<usize>| {
+            let job = self.job(range);
+            let flows = Flows::new(job.clone());
+            let placement = place_within(plane, &flows, &[], full).unwrap();
+            speeds(plane, &[job], &flows, &placement.parts)[0]
+        };
+        let alone: Vec<[f64; 3]> = self
+            .ranges
+            .iter()
+            .map(|of_job| of_job.each_ref().map(alone))
+            .collect();
+        let mut random = Random(3);
+        let (mut worst, mut sum) = (1.0_f64, 0.0);
+        for _ in 0..TIMES {
+            let turns: Vec<usize> = alone.iter().map(|_| random.below(3) as usize).collect();
+            let now = || {
+                self.ranges
+                    .iter()
+                    .zip(&turns)
+                    .map(|(of_job, turn)| &of_job[*turn])
+            };
+            let jobs: Vec<Job> = now().map(|range| self.job(range)).collect();
+            let (mut of_now, mut begin) = (Vec::new(), 0);
+            for range in now() {
+                let of_range = |part: &&Part| range.contains(&(part.flow as usize));
+                of_now.extend(parts.iter().filter(of_range).map(|part| Part {
+                    flow: (part.flow as usize - range.start + begin) as u32,
+                    ..*part
+                }));
+                begin += range.len();
+            }
+            let flows = Flows::new(jobs.concat());
+            let beside = speeds(plane, &jobs, &flows, &of_now);
+            let slower = beside.iter().zip(&alone).zip(&turns);
+            let slowest = slower
+                .map(|((beside, alone), turn)| alone[*turn] / beside)
+                .fold(1.0, f64::max);
+            worst = worst.max(slowest);
+            sum += slowest;
+        }
+        (worst, sum / f64::from(TIMES))
+    }
+}
+
+/// Prints what so many jobs in phases come to, placed in phases and as if all phases ran together. The load is that of phases that
+/// meet at the worst, for each link; interference is that at random times.
 pub(super) fn phases(jobs: usize, dead_per_mille: u64) {
     let mut random = Random(5);
     let fabric = Fabric::new(128, 64, dead_per_mille, Speeds::Equal, &mut random);
@@ -202,43 +288,36 @@ pub(super) fn phases(jobs: usize, dead_per_mille: u64) {
     for at in (1..nics.len()).rev() {
         nics.swap(at, random.below(at as u64 + 1) as usize);
     }
-    let (mut all, mut of_flow) = (Vec::new(), Vec::new());
-    for (job, members) in (0..).zip(nics.chunks(nics.len().div_ceil(jobs))) {
-        let phases = [
-            ring(&fabric, members),
-            permutation(&fabric, members, &mut random),
-            pods(&fabric, members, 17),
-        ];
-        for (phase, flows) in (0..).zip(phases) {
-            of_flow.extend(vec![Some(Phase { job, phase }); flows.len()]);
-            all.extend(flows);
-        }
-    }
-    let (problem, flows) = (fabric.problem(), Flows::new(all));
+    let phased = Phased::new(&fabric, &nics, jobs, &mut random);
+    let (problem, flows, phases) = (fabric.problem(), &phased.flows, &phased.phases);
     let plane = Plane::new(&problem);
     let full = Level {
         subflows: SUBFLOWS.into(),
         capacity: 4 * QUARTER_BPS,
     };
     let begun = Instant::now();
-    let apart = place_in_phases(&plane, &flows, &of_flow, &[], full).unwrap();
+    let apart = place_in_phases(&plane, flows, phases, &[], full).unwrap();
     let took = begun.elapsed();
-    let counted = recount_in_phases(&problem, &flows, &of_flow, &apart.parts).unwrap();
-    let together = place_within(&plane, &flows, &[], full).unwrap();
-    let together = recount(&problem, &flows, &together.parts).unwrap();
+    let counted = recount_in_phases(&problem, flows, phases, &apart.parts).unwrap();
+    let together = place_within(&plane, flows, &[], full).unwrap();
+    let of_together = recount_in_phases(&problem, flows, phases, &together.parts).unwrap();
     let nic_bps = 4.0 * QUARTER_BPS as f64 / f64::from(SUBFLOWS);
     let bound = apart.bound.level;
     let bound = bound.subflows as f64 * nic_bps / bound.capacity as f64;
+    let (worst, mean) = phased.interference(&plane, &apart.parts, full);
+    let (worst_together, mean_together) = phased.interference(&plane, &together.parts, full);
     println!(
-        "{jobs:>2} jobs of {:>5} NICs, {:.1} % dead {:>15.4} {:>10.4} {:>12.4} {:>12.1} ms",
+        "{jobs:>2} jobs of {:>5} NICs, {:.1} % dead   {:>6.4} {:>6.4} {:>6.4}   {worst:>6.3} {mean:>6.3}   {worst_together:>6.3} {mean_together:>6.3} {:>10.1} ms",
         nics.len() / jobs,
         dead_per_mille as f64 / 10.0,
-        counted.load(nic_bps),
         bound,
-        together.load(nic_bps),
+        counted.load(nic_bps),
+        of_together.load(nic_bps),
         ms(took)
     );
 }
 
+/// Times at which jobs are looked at.
+const TIMES: u32 = 20;
 const JOBS: u64 = 20;
 const SUBFLOWS: u32 = 16;
