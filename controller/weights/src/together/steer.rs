@@ -37,6 +37,11 @@ impl<'a> Steering<'a> {
         }
     }
 
+    /// By leaf, then by group and uplink.
+    pub(super) fn weights(&self) -> &[Vec<u16>] {
+        &self.weights
+    }
+
     pub(super) fn into_weights(self) -> Vec<Vec<u16>> {
         self.weights
     }
