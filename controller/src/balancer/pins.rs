@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weft_weights::pin::{
     Fault, Flow, Flows, Infeasible, Level, Part, Phase, Placement, Plane, Recount, Tight,
-    place_by_priority, place_in_phases, recount, recount_in_phases,
+    place_by_priority_in_phases, recount_in_phases,
 };
 
 use self::sent::{Sent, SentOfJob, Unresolved};
@@ -375,26 +375,18 @@ fn name((job, sent): &(&JobName, &Sent)) -> PinName {
 }
 
 impl Posed<'_> {
-    /// By priority where jobs differ in it, and then as if all flows were there at once; else phases of a job apart.
+    /// By priority where jobs differ in it; phases of a job apart.
     fn place(&self, plane: &Plane, past: &[Part], full: Level) -> Result<Placement, Infeasible> {
-        if self.has_priorities() {
-            let ranked = place_by_priority(plane, &self.flows, &self.priorities, past, full);
-            return ranked.map(|ranked| ranked.placement);
-        }
-        place_in_phases(plane, &self.flows, &self.phases, past, full)
-    }
-
-    fn has_priorities(&self) -> bool {
-        self.priorities.windows(2).any(|two| two[0] != two[1])
+        let (priorities, phases) = (&self.priorities, &self.phases);
+        let ranked =
+            place_by_priority_in_phases(plane, &self.flows, priorities, phases, past, full);
+        ranked.map(|ranked| ranked.placement)
     }
 
     /// An independent count of parts.
     fn recount(&self, solved: &Solved, parts: &[Part]) -> Result<Recount, Fault> {
         let problem = solved.planes().problem();
-        match self.has_priorities() {
-            true => recount(problem, &self.flows, parts),
-            false => recount_in_phases(problem, &self.flows, &self.phases, parts),
-        }
+        recount_in_phases(problem, &self.flows, &self.phases, parts)
     }
 
     /// Parts as switches can divide flows: by whole queue pairs, where these are known. In sub-flows, rounded.

@@ -118,9 +118,11 @@ impl Loads {
     fn expected(&self, leaf: &SwitchName, links: &Links, now: Duration) -> Option<Expected> {
         let mut expected = Expected::default();
         for port in self.ports.get(leaf)? {
-            let rates = links.interface_rates(leaf, &port.interface);
-            let bps = fresh(rates.and_then(|rates| rates.in_octets), now);
-            expected.add(&self.sends, &port.name, bps?);
+            // Nothing comes in at a port that the switch does not have.
+            if let Some(rates) = links.interface_rates(leaf, &port.interface) {
+                let bps = fresh(rates.in_octets, now)?;
+                expected.add(&self.sends, &port.name, bps);
+            }
         }
         let pinned: f64 = expected.by_spine.values().sum();
         (pinned > 0.0 && pinned >= (pinned + expected.loose) * PINNED_MIN).then_some(expected)
