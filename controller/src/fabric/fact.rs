@@ -606,7 +606,7 @@ impl Link {
         self.usable_bps_at(self.derating_percent)
     }
 
-    /// The same, were it derated by so many percent.
+    /// Bits per second in each direction that are used, were the link derated by so many percent.
     pub fn usable_bps_at(&self, derating_percent: u32) -> u64 {
         let kept = 100_u32.saturating_sub(derating_percent);
         let usable = u128::from(self.capacity_bps) * u128::from(kept) / 100;

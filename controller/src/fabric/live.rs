@@ -51,7 +51,7 @@ pub enum Unusable {
     NotAnnounced(SwitchName, IpAddr),
     /// Nobody says that the link carries traffic.
     Unconfirmed,
-    /// It came up a moment ago.
+    /// The link came up a moment ago, and waits.
     CameUp,
     /// Another switch, or another port, is at the other end: what LLDP says of it.
     Miswired(Arc<str>),

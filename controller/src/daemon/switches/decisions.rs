@@ -51,5 +51,5 @@ pub(super) fn batch(
     })
 }
 
-/// Of each kind in one batch.
+/// Deratings in one batch, and jobs, at most.
 const EACH_MAX: usize = 1_000;

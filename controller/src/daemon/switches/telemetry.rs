@@ -38,7 +38,7 @@ struct Listening {
     address: Arc<str>,
     heard: watch::Receiver<Heard>,
     since: Instant,
-    /// It spoke once.
+    /// Whether the switch was heard since this client began.
     spoke: bool,
     tasks: [AbortHandle; 2],
 }

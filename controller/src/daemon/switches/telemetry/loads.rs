@@ -192,9 +192,9 @@ fn fresh(rate: Option<Rate>, now: Duration) -> Option<f64> {
     Some(rate.last_per_s * 8.0)
 }
 
-/// Of what a leaf sends up: below, it is not judged.
+/// Part of what a leaf sends up that is pinned, at least: with less, the leaf is not judged.
 const PINNED_MIN: f64 = 0.9;
-/// Of what pins of a leaf carry: a job with less has no part in it.
+/// Part of what the pins of a leaf carry, at least: a job with less is not left to weights.
 const BUSY_MIN: f64 = 0.01;
 /// Uplinks may carry so many times what NICs send, for headers, or NICs what uplinks carry.
 const AS_MUCH: f64 = 1.25;
