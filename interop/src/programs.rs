@@ -13,34 +13,29 @@ use crate::{
     failure::{Context, Failure},
 };
 
-/// The folder with weftd, weft-agent and weft.
+/// The folder with weftd, weft-agent, weft and weft-sim.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     folder: PathBuf,
 }
 
 impl Programs {
-    /// Builds the three programs in the one profile of the tree, and finds them.
+    /// Builds them in the one profile of the tree, and finds them.
+    ///
+    /// The whole workspace and its examples are chosen because cargo chooses the features of dependencies by what
+    /// is built: like this they are those of `cargo test --workspace`, and nothing is compiled twice.
     pub(crate) fn build() -> Result<Self, Failure> {
-        let packages = [
-            "-p",
-            "weft-controller",
-            "-p",
-            "weft-agent",
-            "-p",
-            "weft-cli",
-        ];
         let mut build = cargo();
-        build.args(["build", "--release", "--bins"]).args(packages);
+        build.args(["build", "--release", "--workspace", "--bins", "--examples"]);
         if !command::show(&mut build)? {
             return Err(Failure::new(
-                "cargo build of weftd, weft-agent and weft failed",
+                "cargo build of weftd, weft-agent, weft and weft-sim failed",
             ));
         }
         Self::find()
     }
 
-    /// Finds the three programs in cargo's target directory.
+    /// Finds them in cargo's target directory.
     pub(crate) fn find() -> Result<Self, Failure> {
         let output = cargo()
             .args(["metadata", "--format-version", "1", "--no-deps"])
@@ -52,7 +47,7 @@ impl Programs {
         let found = Self {
             folder: Path::new(target).join("release"),
         };
-        for program in ["weftd", "weft-agent", "weft"] {
+        for program in ["weftd", "weft-agent", "weft", "weft-sim"] {
             found.path(program)?;
         }
         Ok(found)

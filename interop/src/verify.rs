@@ -14,7 +14,7 @@ use crate::{
     clock, command,
     failure::{Context, Failure},
     packages,
-    programs::{cargo, root},
+    programs::{Programs, cargo, root},
     scenario,
 };
 
@@ -257,7 +257,7 @@ fn licences(_: &Arguments) -> Result<(), Failure> {
 }
 
 fn sim(_: &Arguments) -> Result<(), Failure> {
-    pass(cargo().arg("sim"))
+    pass(&mut Command::new(Programs::build()?.path("weft-sim")?))
 }
 
 /// Fuzz targets live in a workspace of their own and need a nightly compiler. New inputs go to a folder
