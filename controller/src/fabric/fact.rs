@@ -168,6 +168,8 @@ pub struct Switch {
     pub agent: Option<Arc<str>>,
     /// `host:port` of its gNMI server; None if it is not asked.
     pub gnmi: Option<Arc<str>>,
+    /// Whether both servers speak TLS.
+    pub tls: bool,
     /// Where its BGP sessions to weft come from; None if its routes say nothing of links.
     pub peer: Option<IpAddr>,
     /// It takes its weights as link bandwidth communities on those sessions.
@@ -555,6 +557,7 @@ impl Switch {
             admin_state: admin_state(self.down).into(),
             limits: self.limits.to_message(),
             gnmi_address: self.gnmi.as_deref().unwrap_or_default().to_owned(),
+            tls: self.tls,
         }
     }
 }

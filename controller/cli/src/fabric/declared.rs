@@ -49,6 +49,9 @@ pub(super) struct Switch {
     /// Its gNMI server; empty: it is not asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) gnmi_address: String,
+    /// Its gRIBI and gNMI servers speak TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) tls: bool,
     /// Where its BGP sessions to weft come from; empty: its routes say nothing of links.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) peer_address: String,
@@ -278,6 +281,7 @@ impl From<Switch> for proto::Switch {
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
             gnmi_address: switch.gnmi_address,
+            tls: switch.tls,
             peer_address: switch.peer_address,
             tier: switch.tier,
             plane: switch.plane,
@@ -316,6 +320,7 @@ impl From<proto::Switch> for Switch {
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
             gnmi_address: switch.gnmi_address,
+            tls: switch.tls,
             peer_address: switch.peer_address,
             tier: switch.tier,
             plane: switch.plane,

@@ -35,6 +35,7 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
         vtep: optional(&switch.vtep_address, &below(field, "vtep_address"), faults),
         agent: server(&switch.agent_address),
         gnmi: server(&switch.gnmi_address),
+        tls: switch.tls,
         peer: optional(&switch.peer_address, &below(field, "peer_address"), faults),
         link_bandwidth: switch.link_bandwidth_weights,
         tier: switch.tier,

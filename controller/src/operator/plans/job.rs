@@ -100,6 +100,7 @@ pub(super) fn row(job: &Arc<Job>, plan: &PinPlan, pins: &Pins) -> proto::JobPlan
         pinned_flow_count: count(pinned),
         bundled_flow_count: count(own.map_or(0, |own| own.bundled)),
         unaddressed_flow_count: count(own.map_or(0, |own| own.unaddressed)),
+        ..proto::JobPlan::default()
     }
 }
 
@@ -207,6 +208,7 @@ fn pin(name: &PinName, paths: &[PinPath]) -> proto::Pin {
         source_host_port_name: name.source.to_string(),
         destination_host_port_name: name.destination.to_string(),
         paths: paths.collect(),
+        ..proto::Pin::default()
     }
 }
 

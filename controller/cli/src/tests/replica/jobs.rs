@@ -182,6 +182,7 @@ pub(super) fn pins(request: proto::ListPinsRequest) -> Result<proto::ListPinsRes
         source_host_port_name: "leaf1:eth3".to_owned(),
         destination_host_port_name: "leaf2:eth3".to_owned(),
         paths: vec![path("spine1", 2), path("spine2", 1)],
+        ports: Vec::new(),
     };
     Ok(proto::ListPinsResponse {
         header: header(4),
