@@ -10,4 +10,5 @@ pub mod live;
 pub mod measured;
 pub mod mode;
 pub mod pin;
+pub mod place;
 pub mod topology;

@@ -14,9 +14,8 @@ use weft_proto::v1;
 
 use super::Plan;
 use super::queue_pairs::{self, PortsOf};
-use crate::fabric::fact::Fact;
 use crate::fabric::pin::{PinName, PinPath, Pins};
-use crate::fabric::topology::{HostPort, JobName, Kind, PortName, SwitchName, Topology};
+use crate::fabric::topology::{HostPort, JobName, SwitchName, Topology};
 use crate::southbound::intent::{Flow, Flows, Members, NextHop};
 
 /// The flows of every leaf that has some.
@@ -36,7 +35,9 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
         if let Some(v1::BalanceMode::Shadow | v1::BalanceMode::Off) = mode {
             continue;
         }
-        let ends = port(declared, &name.source).zip(port(declared, &name.destination));
+        let ends = declared
+            .host_port(&name.source)
+            .zip(declared.host_port(&name.destination));
         let Some((source, destination)) = ends else {
             continue;
         };
@@ -111,6 +112,66 @@ fn undivided(flow: &Flow) -> Flow {
     }
 }
 
+/// Queue pairs that share a UDP source port, on the path that they are pinned to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinnedPort {
+    /// The UDP source port.
+    pub port: u16,
+    /// The spine.
+    pub spine: SwitchName,
+    /// How many queue pairs have the port.
+    pub queue_pairs: usize,
+}
+
+/// Which flows are divided by their queue pairs.
+pub struct Divided<'a> {
+    declared: &'a Topology,
+    /// None: as if every leaf had room.
+    flows: Option<&'a LeafFlows>,
+    ports: KnownPorts,
+}
+
+impl<'a> Divided<'a> {
+    /// Among the flows that leaves are to have, of what is declared.
+    pub fn new(declared: &'a Topology, flows: Option<&'a LeafFlows>) -> Self {
+        Self {
+            declared,
+            flows,
+            ports: KnownPorts::default(),
+        }
+    }
+
+    /// The queue pairs that divide a pinned flow; none: it has one path, or weights divide it.
+    pub fn of(&mut self, pin: &PinName, paths: &[PinPath]) -> Vec<PinnedPort> {
+        if paths.len() < 2 {
+            return Vec::new();
+        }
+        let weights: Vec<u32> = paths.iter().map(|path| path.weight).collect();
+        let divided = queue_pairs::divided(self.ports.of(self.declared, pin), &weights);
+        let pinned = divided.map(|(port, queue_pairs, path)| PinnedPort {
+            port,
+            spine: paths[path].spine.clone(),
+            queue_pairs,
+        });
+        let pinned: Vec<_> = pinned.collect();
+        let has_room = self.flows.is_none_or(|flows| {
+            let port = pinned.first().map(|it| it.port);
+            let known = || {
+                let source = self.declared.host_port(&pin.source)?;
+                let to = self.declared.host_port(&pin.destination)?;
+                let flows = flows.get(&source.switch)?;
+                let of_port = |it| Flow {
+                    udp_source_port: port,
+                    ..it
+                };
+                Some(flows_to(&to).any(|it| flows.contains_key(&of_port(it))))
+            };
+            known().unwrap_or(false)
+        });
+        if has_room { pinned } else { Vec::new() }
+    }
+}
+
 /// Ports of the queue pairs of jobs, job by job as they are asked for.
 #[derive(Default)]
 struct KnownPorts {
@@ -167,13 +228,6 @@ pub fn flows_to(port: &HostPort) -> impl Iterator<Item = Flow> + '_ {
 
 /// Parts of what is sent, by next hop.
 type Shares = BTreeMap<NextHop, u64>;
-
-fn port(declared: &Topology, name: &PortName) -> Option<Arc<HostPort>> {
-    match declared.fact(Kind::HostPort, name.as_str()) {
-        Some(Fact::HostPort(port)) => Some(port),
-        _ => None,
-    }
-}
 
 /// The next hops by which the plan sends from one NIC's leaf to the other's; None on one leaf, or without an agent.
 fn members<'a>(

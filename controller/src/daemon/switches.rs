@@ -33,6 +33,7 @@ use crate::fabric::live::Announced;
 use crate::fabric::measured::Measured;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::pin::Pins;
+use crate::fabric::place::Places;
 use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
 use crate::ledger::{self, FactKey};
 use crate::southbound::intent::SwitchIntent;
@@ -45,6 +46,7 @@ mod decisions;
 mod jobs;
 pub mod led;
 mod legacy;
+mod places;
 pub mod telemetry;
 
 /// Plans and programs until it is aborted.
@@ -52,8 +54,23 @@ pub async fn program(shared: Arc<Shared>, led: Led) {
     let (fabric, declared) = watch::channel(None);
     let (publish, announced) = watch::channel(Arc::default());
     let follow = announced::follow(Arc::clone(&shared), declared, publish);
-    let switches = Switches::new(shared, led, fabric, announced, Southbound::new());
-    tokio::join!(supervised("announced", follow), switches.run());
+    let (publish, places) = watch::channel(Arc::default());
+    let switches = Switches {
+        places,
+        ..Switches::new(
+            Arc::clone(&shared),
+            led,
+            fabric,
+            announced,
+            Southbound::new(),
+        )
+    };
+    let nics = places::follow(shared, switches.declared_with_jobs.subscribe(), publish);
+    tokio::join!(
+        supervised("announced", follow),
+        supervised("places", nics),
+        switches.run()
+    );
 }
 
 struct Switches {
@@ -70,6 +87,10 @@ struct Switches {
     declared: Declared,
     /// What is declared with its jobs, as it was when it was complete last.
     running: Topology,
+    /// The same, for who follows where NICs are.
+    declared_with_jobs: watch::Sender<Topology>,
+    /// Where NICs are that are not where they are declared.
+    places: watch::Receiver<Arc<Places>>,
     /// The pins that are adopted.
     pins: Pins,
     /// The generation of the fabric, and when it was seen first.
@@ -97,7 +118,7 @@ struct Switches {
     /// What the intents were made from last.
     intended: Option<Intended>,
     /// The flows of leaves that follow from that.
-    flows: LeafFlows,
+    flows: Arc<LeafFlows>,
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
     /// When this replica knew of a leader last.
@@ -145,6 +166,8 @@ impl Switches {
             legacy: None,
             declared: Declared::default(),
             running: Topology::default(),
+            declared_with_jobs: watch::Sender::new(Topology::default()),
+            places: watch::channel(Arc::default()).1,
             pins: Pins::default(),
             seen: (0, Instant::now()),
             taken: 0,
@@ -161,7 +184,7 @@ impl Switches {
             pin_inputs: pins::Inputs::default(),
             ordered: 0,
             intended: None,
-            flows: LeafFlows::default(),
+            flows: Arc::default(),
             confirmed: None,
             guided: Instant::now(),
         }
@@ -187,6 +210,7 @@ impl Switches {
                 },
                 changed = group.changed() => if changed.is_err() { return },
                 Ok(()) = self.announced.changed() => {}
+                Ok(()) = self.places.changed() => {}
                 Ok(()) = self.plans.changed() => {}
                 Ok(()) = self.pin_plans.changed() => {}
                 // Agents speak many times a second, each for itself.
@@ -223,22 +247,23 @@ impl Switches {
 
     /// Takes the declared fabric when it is complete: switches are programmed from nothing else.
     fn take_declared(&mut self, now: Instant) {
-        let declared = self.declared.topology();
+        let declared = self.declared.topology().clone();
         let generation = declared.generation();
         if self.seen.0 != generation {
             self.seen = (generation, now);
         }
         if self.declared.head().is_some_and(|head| head.applying != 0) {
-            self.running = self.running.clone().with_jobs_of(declared);
+            let running = self.running.clone().with_jobs_of(&declared);
+            self.run_on(running);
             self.incomplete(now);
             return;
         }
-        self.running = declared.clone();
+        self.run_on(declared.clone());
         if self.taken == generation {
             return;
         }
         self.taken = generation;
-        let topology = (!declared.is_empty()).then(|| Arc::new(declared.clone()));
+        let topology = (!declared.is_empty()).then(|| Arc::new(declared));
         self.led.set_topology(topology.clone());
         let planned = self.topology.borrow().clone();
         if let (Some(planned), Some(topology)) = (&planned, &topology)
@@ -247,6 +272,18 @@ impl Switches {
             return; // hosts and their ports change no weight
         }
         self.topology.send_replace(topology);
+    }
+
+    /// Takes what is declared with its jobs, and NICs from where they are.
+    fn run_on(&mut self, declared: Topology) {
+        let places = Arc::clone(&self.places.borrow_and_update());
+        self.running = declared.clone().with_places(places);
+        let declared = declared.with_places(Arc::default());
+        self.declared_with_jobs.send_if_modified(|before| {
+            let alike = before.has_alike_jobs(&declared) && before.is_same_network(&declared);
+            *before = declared;
+            !alike
+        });
     }
 
     /// Says once that nobody goes on completing the declared fabric.
@@ -405,7 +442,8 @@ impl Switches {
             return false;
         }
         if !(same_pins && is_by) {
-            self.flows = flows::of_leaves(&plan, &pins.topology, &pins.pins);
+            self.flows = Arc::new(flows::of_leaves(&plan, &pins.topology, &pins.pins));
+            self.led.set_flows(&self.flows);
         }
         let foreign = self.inputs.foreign.clone();
         let intents = intents(&plan, &self.modes, (&unheard, &foreign), &self.flows);

@@ -16,6 +16,8 @@ pub use super::fact::{
     LinkName, PortName, Resource, Role, Switch, SwitchName,
 };
 
+use super::place::{self, Address, Places};
+
 mod check;
 
 /// A whole fabric as somebody declares it.
@@ -53,6 +55,8 @@ pub struct Topology {
     ports: Index<HostName, PortName>,
     /// Ports by the addresses of the NICs behind them.
     nics: Index<(IpAddr, Option<u32>), PortName>,
+    /// Where NICs are that are not where they are declared.
+    places: Arc<Places>,
 }
 
 /// Who has a value: one, as long as all that is declared was checked.
@@ -180,6 +184,7 @@ impl Topology {
     pub fn has_alike_jobs(&self, other: &Self) -> bool {
         let alike = |(a, b): (&Arc<Job>, &Arc<Job>)| a.name == b.name && a.names_same(b);
         self.host_ports.ptr_eq(&other.host_ports)
+            && self.places == other.places
             && self.hosts.ptr_eq(&other.hosts)
             && (self.jobs.ptr_eq(&other.jobs)
                 || self.jobs.len() == other.jobs.len() && self.jobs().zip(other.jobs()).all(alike))
@@ -197,6 +202,43 @@ impl Topology {
         self.hosts.contains_key(name)
     }
 
+    /// The same facts, with NICs where type 2 routes say that they are.
+    #[must_use]
+    pub fn with_places(mut self, places: Arc<Places>) -> Self {
+        self.places = places;
+        self
+    }
+
+    /// A host port, at the leaf that its NIC is behind.
+    fn placed(&self, port: &Arc<HostPort>) -> Arc<HostPort> {
+        match self.places.leaf_of_port(&port.name) {
+            None => Arc::clone(port),
+            Some(leaf) => Arc::new(HostPort {
+                switch: leaf.clone(),
+                interface: Arc::from(""),
+                ..HostPort::clone(port)
+            }),
+        }
+    }
+
+    /// Whether every NIC is where it is declared, as far as routes say.
+    pub fn are_places_declared(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Whether a NIC is not where it is declared, or declared nowhere.
+    pub fn is_placed(&self, port: &PortName) -> bool {
+        self.places.leaf_of_port(port).is_some() || !self.host_ports.contains_key(port)
+    }
+
+    /// The host port that declares an address in a VNI.
+    pub fn port_of_address(&self, (vni, ip): Address) -> Option<Arc<HostPort>> {
+        let first = ((ip, Some(vni)), PortName::from(""));
+        let (found, port) = self.nics.range(first..).next()?;
+        let port = self.host_ports.get(port);
+        port.filter(|_| *found == (ip, Some(vni))).cloned()
+    }
+
     /// The ports with a host behind them, in order of their names.
     pub fn ports_of(&self, host: &str) -> Vec<Arc<HostPort>> {
         let of_host = self
@@ -204,7 +246,7 @@ impl Topology {
             .range((HostName::from(host), PortName::from(""))..);
         of_host
             .take_while(|(found, _)| found.as_str() == host)
-            .filter_map(|(_, port)| self.host_ports.get(port).cloned())
+            .filter_map(|(_, port)| Some(self.placed(self.host_ports.get(port)?)))
             .collect()
     }
 
@@ -213,40 +255,49 @@ impl Topology {
         self.host_ports.values()
     }
 
-    /// A host port by its name.
-    pub fn host_port(&self, name: &PortName) -> Option<&Arc<HostPort>> {
-        self.host_ports.get(name)
+    /// A host port by its name, at the leaf that its NIC is behind; or what stands for a NIC that none declares.
+    pub fn host_port(&self, name: &PortName) -> Option<Arc<HostPort>> {
+        if let Some(port) = self.host_ports.get(name) {
+            return Some(self.placed(port));
+        }
+        let address = place::address_of(name)?;
+        let leaf = self.places.leaf_of_address(address);
+        Some(place::undeclared(address, "", leaf))
     }
 
-    /// The host port that a NIC is behind, or why it is not known.
+    /// The host port that a NIC is behind, or why it is not known. What stands for a NIC in a VNI that no host port declares is at
+    /// no leaf, unless a type 2 route says which.
     pub fn nic(&self, nic: &v1::Nic) -> Result<Arc<HostPort>, String> {
         let name = nic.host_port_name.as_str();
         if !name.is_empty() {
-            let port = self.host_ports.get(name).cloned();
-            return port.ok_or_else(|| format!("no host port is named {name:?}"));
+            let port = self.host_ports.get(name);
+            let port = port.ok_or_else(|| format!("no host port is named {name:?}"))?;
+            return Ok(self.placed(port));
         }
-        let address = nic.address.parse::<IpAddr>();
-        let address = address.map_err(|_| format!("{:?} is not an IP address", nic.address))?;
-        let first = ((address, nic.vni), PortName::from(""));
-        let mut found = self
-            .nics
-            .range(first..)
-            .take_while(|((it, vni), _)| *it == address && (nic.vni.is_none() || *vni == nic.vni));
+        let ip = nic.address.parse::<IpAddr>();
+        let ip = ip.map_err(|_| format!("{:?} is not an IP address", nic.address))?;
+        if let Some(vni) = nic.vni {
+            let address = (vni, ip);
+            let leaf = || self.places.leaf_of_address(address);
+            return Ok(match self.port_of_address(address) {
+                Some(port) => self.placed(&port),
+                None => place::undeclared(address, &nic.host_name, leaf()),
+            });
+        }
+        let first = ((ip, None), PortName::from(""));
+        let found = self.nics.range(first..);
+        let mut found = found.take_while(|((it, _), _)| *it == ip);
         let words = |vni: Option<u32>| vni.map_or_else(|| "none".to_owned(), |vni| vni.to_string());
         match (found.next(), found.next()) {
-            (Some((_, port)), None) => {
-                let port = self.host_ports.get(port).cloned();
-                port.ok_or_else(|| format!("no host port has the address {address}"))
+            (Some((_, port)), None) if let Some(port) = self.host_ports.get(port) => {
+                Ok(self.placed(port))
             }
             (Some(((_, one), _)), Some(((_, other), _))) => Err(format!(
-                "{address} is there in the VNIs {} and {}: which one?",
+                "{ip} is there in the VNIs {} and {}: which one?",
                 words(*one),
                 words(*other)
             )),
-            (None, _) => Err(match nic.vni {
-                Some(vni) => format!("no host port of VNI {vni} has the address {address}"),
-                None => format!("no host port has the address {address}"),
-            }),
+            _ => Err(format!("no host port has the address {ip}")),
         }
     }
 

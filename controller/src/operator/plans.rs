@@ -254,8 +254,9 @@ impl plan_service_server::PlanService for Service {
             return answer;
         }
         let agreed = job::Agreed::look(&self.shared).await?;
-        let plan = self.led.pin_plan();
-        let row = job::row(agreed.job(&request.job_name)?, &plan, &agreed.pins);
+        let (plan, flows) = (self.led.pin_plan(), self.led.flows());
+        let job = agreed.job(&request.job_name)?;
+        let row = job::row(job, &plan, &agreed.pins, Some(&flows));
         Ok(Response::new(proto::GetJobPlanResponse {
             header: Some(header::of(&self.shared, agreed.index)),
             resource: Some(row),
@@ -282,7 +283,8 @@ impl plan_service_server::PlanService for Service {
         let agreed = job::Agreed::look(&self.shared).await?;
         let (plan, index) = (self.led.pin_plan(), agreed.index);
         let certificate = plan.certificate.as_ref().map(job::certificate);
-        let page = move || job::page(&agreed, &plan, after.as_deref(), size);
+        let flows = self.led.flows();
+        let page = move || job::page(&agreed, (&plan, &flows), after.as_deref(), size);
         let (job_plans, next_page_token) = off_the_runtime(page).await?;
         Ok(Response::new(proto::ListJobPlansResponse {
             header: Some(header::of(&self.shared, index)),
@@ -339,7 +341,9 @@ impl plan_service_server::PlanService for Service {
         let asked = job::Asked::read(request.get_ref())?;
         let agreed = job::Agreed::look(&self.shared).await?;
         let index = agreed.index;
-        let (pins, next_page_token) = off_the_runtime(move || asked.page(&agreed)).await??;
+        let (plan, flows) = (self.led.pin_plan(), self.led.flows());
+        let page = move || asked.page(&agreed, &plan, &flows);
+        let (pins, next_page_token) = off_the_runtime(page).await??;
         Ok(Response::new(proto::ListPinsResponse {
             header: Some(header::of(&self.shared, index)),
             pins,

@@ -8,6 +8,7 @@ use weft_weights::demand::{self, Collective, Communicator, Nic};
 
 use crate::balancer::queue_pairs::{self, PortsOf};
 use crate::fabric::job::Nics;
+use crate::fabric::place;
 use crate::fabric::topology::{HostPort, InvalidFabric, Job, PortName, Role, Topology};
 
 /// What one NIC sends to another, at another leaf.
@@ -202,6 +203,12 @@ impl<'a> Sums<'a> {
         let mut all = SentOfJob::default();
         for ((from, to), (bps, phase)) in most {
             let [from, to] = [from, to].map(|nic| &self.ports[nic as usize]);
+            if let Some(nowhere) = [from, to]
+                .iter()
+                .find(|port| port.switch.as_str().is_empty())
+            {
+                return Err(Unresolved::Unknown(no_leaf(nowhere)));
+            }
             if from.switch == to.switch {
                 let sum = all.within.entry(from.name.clone()).or_default();
                 *sum = sum.saturating_add(bps);
@@ -210,8 +217,7 @@ impl<'a> Sums<'a> {
             for port in [from, to] {
                 let switch = topology.switch(&port.switch);
                 if switch.is_none_or(|it| it.role != Role::Leaf) {
-                    let why = format!("host port {} is at no leaf", port.name);
-                    return Err(Unresolved::Unknown(why));
+                    return Err(Unresolved::Unknown(no_leaf(port)));
                 }
             }
             let ends = (from.name.clone(), to.name.clone());
@@ -225,6 +231,16 @@ impl<'a> Sums<'a> {
             });
         }
         Ok(all)
+    }
+}
+
+/// Why it is not known where a NIC is.
+fn no_leaf(port: &HostPort) -> String {
+    match (place::address_of(&port.name), port.switch.as_str()) {
+        (Some((vni, ip)), "") => {
+            format!("no host port and no type 2 route of VNI {vni} has the address {ip}")
+        }
+        _ => format!("host port {} is at no leaf", port.name),
     }
 }
 

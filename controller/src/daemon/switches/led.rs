@@ -10,6 +10,7 @@ use weft_proto::v1 as proto;
 
 use super::telemetry::links::Links;
 use crate::balancer::Plan;
+use crate::balancer::flows::LeafFlows;
 use crate::balancer::measured::Sent;
 use crate::balancer::pins::PinPlan;
 use crate::fabric::measured::Measured;
@@ -27,6 +28,7 @@ struct Known {
     topology: Option<Arc<Topology>>,
     plan: Plan,
     pin_plan: Arc<PinPlan>,
+    flows: Arc<LeafFlows>,
     covers: u64,
     planned_at: Option<Instant>,
     modes: Modes,
@@ -57,6 +59,11 @@ impl Led {
     /// The plan of pins.
     pub fn pin_plan(&self) -> Arc<PinPlan> {
         Arc::clone(&self.lock().pin_plan)
+    }
+
+    /// The flows that leaves are to have of the adopted pins.
+    pub fn flows(&self) -> Arc<LeafFlows> {
+        Arc::clone(&self.lock().flows)
     }
 
     /// The generation of the declared fabric up to which changes are in the plan.
@@ -134,6 +141,10 @@ impl Led {
 
     pub(super) fn set_pin_plan(&self, plan: &Arc<PinPlan>) {
         self.lock().pin_plan = Arc::clone(plan);
+    }
+
+    pub(super) fn set_flows(&self, flows: &Arc<LeafFlows>) {
+        self.lock().flows = Arc::clone(flows);
     }
 
     pub(super) fn set_modes(&self, modes: &Modes) {

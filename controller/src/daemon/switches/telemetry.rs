@@ -96,14 +96,14 @@ impl Telemetry {
                 if listening.heard.has_changed().unwrap_or(false) {
                     let said = listening.heard.borrow_and_update();
                     let sample = match &*said {
-                        Heard::Sample(sample) => Some(Arc::clone(sample)),
-                        Heard::Silent(_) => None,
+                        Heard::Sample(sample) => Ok(Arc::clone(sample)),
+                        Heard::Silent(why) => Err(Arc::from(why.as_str())),
                     };
-                    listening.spoke |= sample.is_some();
+                    listening.spoke |= sample.is_ok();
                     heard.push((switch.clone(), sample));
                 }
             }
-            let spoken = heard.iter().filter(|(_, sample)| sample.is_some());
+            let spoken = heard.iter().filter(|(_, sample)| sample.is_ok());
             let spoken: Vec<_> = spoken.map(|(switch, _)| switch.clone()).collect();
             links.learn(heard, now);
             for leaf in spoken {

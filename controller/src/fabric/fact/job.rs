@@ -154,6 +154,14 @@ fn hosts(job: &v1::Job, field: &str, faults: &mut InvalidFabric) {
 
 /// One way to name a NIC, and not two.
 fn nic(nic: &v1::Nic, field: &str, faults: &mut InvalidFabric) {
+    if !nic.host_name.is_empty() {
+        let field = below(field, "host_name");
+        match nic.vni {
+            _ if !is_name(&nic.host_name) => faults.fault(field, not_a_name(&nic.host_name)),
+            Some(_) if nic.host_port_name.is_empty() => {}
+            _ => faults.fault(field, "only of a NIC that an address and a VNI name"),
+        }
+    }
     match (nic.host_port_name.as_str(), nic.address.as_str()) {
         ("", "") => faults.fault(field, "neither host_port_name nor address"),
         ("", address) if address.parse::<IpAddr>().is_err() => {

@@ -8,8 +8,10 @@ use weft_weights::pin::Tight;
 
 use super::super::page::{self, Page};
 use super::super::{look, refusal};
+use crate::balancer::flows::{Divided, LeafFlows, PinnedPort};
 use crate::balancer::pins::{Certificate, PinPlan, State};
-use crate::fabric::fact::{InvalidFabric, Job};
+use crate::fabric::fact::{InvalidFabric, Job, PortName};
+use crate::fabric::job::Nics;
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
 use crate::speaker::Shared;
@@ -54,24 +56,34 @@ impl Agreed {
 /// Jobs behind one of them, with their plans.
 pub(super) fn page(
     agreed: &Agreed,
-    plan: &PinPlan,
+    (plan, flows): (&PinPlan, &LeafFlows),
     after: Option<&str>,
     size: usize,
 ) -> (Vec<proto::JobPlan>, String) {
     let behind = |job: &&Arc<Job>| after.is_none_or(|after| job.name.as_str() > after);
     let jobs = agreed.topology.jobs().filter(behind);
-    let page = Page::of(size, jobs.map(|job| row(job, plan, &agreed.pins)));
+    let page = Page::of(
+        size,
+        jobs.map(|job| row(job, plan, &agreed.pins, Some(flows))),
+    );
     let next = page.next(JOB_PLANS, |last| last.job_name.clone());
     (page.rows, next)
 }
 
-/// How far the plan of a job came.
-pub(super) fn row(job: &Arc<Job>, plan: &PinPlan, pins: &Pins) -> proto::JobPlan {
+/// How far the plan of a job came, and where its flows are among those that leaves are to have; None: every leaf has room.
+pub(super) fn row(
+    job: &Arc<Job>,
+    plan: &PinPlan,
+    pins: &Pins,
+    flows: Option<&LeafFlows>,
+) -> proto::JobPlan {
     // A plan of what the job was before says nothing of it.
     let planned = plan.topology.job(&job.name);
     let planned = planned.filter(|it| it.names_same(job));
     let own = planned.and_then(|_| plan.jobs.get(&job.name));
     let pinned = planned.map_or(0, |_| pinned(job, plan, pins));
+    let undivided = planned.map_or(0, |_| undivided(job, plan, pins, flows));
+    let moved = planned.map_or_else(Vec::new, |it| moved(it, &plan.topology));
     let flows = own.map_or(0, |own| own.flows);
     let (state, reason) = match own.map(|own| &own.state) {
         None => (
@@ -100,8 +112,37 @@ pub(super) fn row(job: &Arc<Job>, plan: &PinPlan, pins: &Pins) -> proto::JobPlan
         pinned_flow_count: count(pinned),
         bundled_flow_count: count(own.map_or(0, |own| own.bundled)),
         unaddressed_flow_count: count(own.map_or(0, |own| own.unaddressed)),
-        ..proto::JobPlan::default()
+        undivided_flow_count: count(undivided),
+        moved_nic_count: count(moved.len()),
+        moved_nics: moved.into_iter().take(MOVED_MAX).collect(),
     }
+}
+
+/// NICs of a job that type 2 routes place.
+fn moved(job: &Job, topology: &Topology) -> Vec<proto::MovedNic> {
+    if topology.are_places_declared() {
+        return Vec::new();
+    }
+    let nics = Nics::find(topology, &job.declared, "", &mut InvalidFabric::default());
+    let placed = |port: &&PortName| topology.is_placed(port);
+    let leaf = |port: &PortName| topology.host_port(port).map(|it| it.switch.to_string());
+    let moved = nics.ports().into_iter().filter(placed);
+    let moved = moved.map(|port| proto::MovedNic {
+        host_port_name: port.to_string(),
+        leaf_name: leaf(port).unwrap_or_default(),
+    });
+    moved.filter(|it| !it.leaf_name.is_empty()).collect()
+}
+
+/// Adopted pins of a job over several paths that weights divide.
+fn undivided(job: &Job, plan: &PinPlan, pins: &Pins, flows: Option<&LeafFlows>) -> usize {
+    let mut divided = Divided::new(&plan.topology, flows);
+    let own = pins.after(first(job.name.as_str()));
+    let own = own.take_while(|(name, _)| name.job == job.name);
+    let several = own.filter(|(_, paths)| paths.len() > 1);
+    several
+        .filter(|(name, paths)| divided.of(name, paths).is_empty())
+        .count()
 }
 
 /// Flows of a job whose adopted pins are as planned.
@@ -167,7 +208,12 @@ impl Asked {
     }
 
     /// The adopted pins of the page, and the token of the next one.
-    pub(super) fn page(&self, agreed: &Agreed) -> Result<(Vec<proto::Pin>, String), Status> {
+    pub(super) fn page(
+        &self,
+        agreed: &Agreed,
+        plan: &PinPlan,
+        flows: &LeafFlows,
+    ) -> Result<(Vec<proto::Pin>, String), Status> {
         if let Some(job) = &self.job {
             agreed.job(job)?;
         }
@@ -175,7 +221,11 @@ impl Asked {
         let before = || first(self.job.as_deref().unwrap_or_default());
         let pins = agreed.pins.after(self.after.clone().unwrap_or_else(before));
         let pins = pins.take_while(|(name, _)| wanted(name));
-        let page = Page::of(self.size, pins.map(|(name, paths)| pin(name, paths)));
+        let mut divided = Divided::new(&plan.topology, Some(flows));
+        let page = Page::of(
+            self.size,
+            pins.map(|(name, paths)| pin(name, paths, divided.of(name, paths))),
+        );
         let next = page.next(&self.list, |last| {
             let ends = (
                 &last.source_host_port_name,
@@ -198,7 +248,7 @@ fn place(text: &str) -> Option<PinName> {
     })
 }
 
-fn pin(name: &PinName, paths: &[PinPath]) -> proto::Pin {
+fn pin(name: &PinName, paths: &[PinPath], ports: Vec<PinnedPort>) -> proto::Pin {
     let paths = paths.iter().map(|path| proto::PinPath {
         spine_name: path.spine.to_string(),
         weight: path.weight,
@@ -208,9 +258,19 @@ fn pin(name: &PinName, paths: &[PinPath]) -> proto::Pin {
         source_host_port_name: name.source.to_string(),
         destination_host_port_name: name.destination.to_string(),
         paths: paths.collect(),
-        ..proto::Pin::default()
+        ports: ports.iter().map(port).collect(),
+    }
+}
+
+fn port(pinned: &PinnedPort) -> proto::PinnedPort {
+    proto::PinnedPort {
+        udp_source_port: pinned.port.into(),
+        spine_name: pinned.spine.to_string(),
+        queue_pair_count: u32::try_from(pinned.queue_pairs).unwrap_or(u32::MAX),
     }
 }
 
 /// The list of plans of jobs.
 pub(super) const JOB_PLANS: &str = "job_plans";
+/// NICs that a row names.
+const MOVED_MAX: usize = 16;

@@ -62,7 +62,7 @@ fn status(link: &Link, plan: &Plan, measured: &Measured, links: &Links) -> proto
         derating_cause: cause.into(),
         a_to_b_bps,
         b_to_a_bps,
-        ..proto::LinkStatus::default()
+        unheard_reasons: links.unheard(link),
     }
 }
 

@@ -305,7 +305,7 @@ fn answer(
     for (name, paths) in &plan.pins {
         pins.put(name.clone(), Some(Arc::clone(paths)));
     }
-    let jobs = topology.jobs().map(|it| job::row(it, plan, &pins));
+    let jobs = topology.jobs().map(|it| job::row(it, plan, &pins, None));
     let mut octets = 0;
     let loads = simulation.prediction.loads.iter().take(LOADS_MAX).map(load);
     let loads = loads.take_while(|load| {

@@ -15,6 +15,9 @@ use crate::fabric::live::Interfaces;
 use crate::fabric::measured::Measured;
 use crate::fabric::topology::Topology;
 
+/// What a switch said; an error: why it is silent.
+pub(super) type Said = Result<Arc<Sample>, Arc<str>>;
+
 /// What is seen of the links of a fabric.
 #[derive(Default)]
 pub struct Links {
@@ -22,6 +25,8 @@ pub struct Links {
     /// The declared other ends, and the links, of each switch with a gNMI server.
     declared: BTreeMap<SwitchName, Declared>,
     seen: BTreeMap<SwitchName, Seen>,
+    /// Why others are silent.
+    silent: BTreeMap<SwitchName, Arc<str>>,
     derating: Derating,
     miswired: Arc<BTreeMap<LinkName, Arc<str>>>,
 }
@@ -69,23 +74,34 @@ impl Links {
         }
         self.seen
             .retain(|switch, _| self.declared.contains_key(switch));
+        self.silent
+            .retain(|switch, _| self.declared.contains_key(switch));
         for (switch, seen) in &mut self.seen {
             seen.verdicts = lldp::judge(&self.declared[switch].expected, &seen.sample);
         }
         self.find_miswired();
     }
 
-    /// Takes what switches said; None: one is silent, and what it said before counts no more.
-    pub(super) fn learn(&mut self, heard: Vec<(SwitchName, Option<Arc<Sample>>)>, now: Duration) {
+    /// Takes what switches said; an error: why one is silent, and what it said before counts no more.
+    pub(super) fn learn(
+        &mut self,
+        heard: Vec<(SwitchName, Said)>,
+        now: Duration,
+    ) {
         let (mut changed, mut rewired) = (BTreeSet::new(), false);
         for (switch, sample) in heard {
             let Some(declared) = self.declared.get(&switch) else {
                 continue;
             };
-            let Some(sample) = sample else {
-                rewired |= self.seen.remove(&switch).is_some();
-                continue;
+            let sample = match sample {
+                Ok(sample) => sample,
+                Err(why) => {
+                    rewired |= self.seen.remove(&switch).is_some();
+                    self.silent.insert(switch, why);
+                    continue;
+                }
             };
+            self.silent.remove(&switch);
             let verdicts = lldp::judge(&declared.expected, &sample);
             let interfaces = Arc::new(sample.oper_up());
             changed.extend(declared.links.values().cloned());
@@ -159,6 +175,19 @@ impl Links {
             [Some(verdict), None] | [None, Some(verdict)] => Some(verdict.to_string()),
             [Some(a), Some(b)] => Some(lldp::link(a, b).to_string()),
         }
+    }
+
+    /// Why the gNMI servers at the ends of a link are not heard.
+    pub fn unheard(&self, link: &Link) -> Vec<String> {
+        let asked = |end: &&&LinkEnd| {
+            self.declared.contains_key(&end.switch) && !self.seen.contains_key(&end.switch)
+        };
+        let why = |end: &&LinkEnd| {
+            let why = self.silent.get(&end.switch);
+            let why = why.map_or("it has not answered yet", |why| why);
+            format!("{}: {why}", end.switch)
+        };
+        [&link.a, &link.b].iter().filter(asked).map(why).collect()
     }
 
     /// Bits per second from end a to end b of a link, and back; None: nobody counts them.
@@ -315,7 +344,7 @@ mod tests {
             let now = Duration::from_secs(second);
             links.set_topology(&topology, agreed, now);
             let said = sample(second, second * errors_per_s, ("spine1", "eth1"));
-            links.learn(vec![("leaf1".into(), Some(said))], now);
+            links.learn(vec![("leaf1".into(), Ok(said))], now);
         }
         links
     }
@@ -364,7 +393,7 @@ mod tests {
             let now = Duration::from_secs(second);
             links.set_topology(&topology, &Measured::default(), now);
             links.learn(
-                vec![("leaf1".into(), Some(sample(second, 0, neighbor)))],
+                vec![("leaf1".into(), Ok(sample(second, 0, neighbor)))],
                 now,
             );
             let miswired = links.miswired();
@@ -386,8 +415,13 @@ mod tests {
                 .is_some_and(|it| it.contains("spine1:eth2"))
         );
         // A switch that falls silent says nothing any more.
-        links.learn(vec![("leaf1".into(), None)], Duration::from_secs(5));
+        links.learn(
+            vec![("leaf1".into(), Err("connection refused".into()))],
+            Duration::from_secs(5),
+        );
         assert!(links.miswired().is_empty());
         assert_eq!(links.interfaces().count(), 0);
+        let why = ["leaf1: connection refused", "spine1: it has not answered yet"];
+        assert_eq!(links.unheard(link), why);
     }
 }

@@ -279,7 +279,7 @@ mod tests {
             let measured = &bench.measured;
             self.links.set_topology(topology, measured, received);
             self.links
-                .learn(vec![("leaf1".into(), Some(sample))], received);
+                .learn(vec![("leaf1".into(), Ok(sample))], received);
             let from = Predicted {
                 topology: &bench.topology,
                 plan: bench.balancer.plan(),
