@@ -1,6 +1,7 @@
 //! The lab `collective`: how long a collective takes, with FRR alone, with weights and with pins, and over which uplinks the
 //! packets of a pin leave. What is compared stands in `collective.yaml`.
 
+mod astray;
 mod condition;
 mod fabric;
 mod transfer;
@@ -80,6 +81,12 @@ pub(super) fn check(lab: &mut Lab, plan: &Plan) -> Result<Checks, Failure> {
         for pattern in plan.patterns() {
             compare(lab, plan, condition, &pattern, &mut checks)?;
         }
+        match condition {
+            Condition::Healthy => astray::check(lab, &plan.rings.ring, &mut checks)?,
+            // Four NICs of a leaf send more than three and a half uplinks carry: flows have to be divided.
+            Condition::HalfRate => divided(lab, plan, &mut checks)?,
+            Condition::LinkDown => {}
+        }
         condition.end(lab, &mut checks)?;
     }
     let fallen = lab.fallen();
@@ -92,6 +99,16 @@ pub(super) fn check(lab: &mut Lab, plan: &Plan) -> Result<Checks, Failure> {
         },
     );
     Ok(checks)
+}
+
+/// Where queue pairs of flows go that are divided by them.
+fn divided(lab: &Lab, plan: &Plan, checks: &mut Checks) -> Result<(), Failure> {
+    let pattern = Pattern::QueuePairs(plan.rings.ring.clone());
+    fabric::enter(lab, Balance::On, checks)?;
+    fabric::run(lab, &pattern, checks)?;
+    let flows = fabric::pinned(lab)?;
+    ways::follow(lab, plan, &pattern, &flows, checks)?;
+    fabric::ended(lab, checks)
 }
 
 /// How long a pattern takes with FRR alone, with weights and with pins, in the same minute.
@@ -132,7 +149,7 @@ fn compare(
         pins / ideal
     );
     let (what, good, expected) = match pattern {
-        Pattern::Ring(..) => (
+        Pattern::Ring(..) | Pattern::QueuePairs(_) => (
             "pins are near the ideal",
             pins <= plan.pins * ideal || hashing < plan.hashing * ideal,
             format!(
@@ -206,6 +223,7 @@ mod tests {
             from_leaf: leaf(from),
             to_leaf: leaf(to),
             spine: String::new(),
+            ports: Vec::new(),
         }
     }
 

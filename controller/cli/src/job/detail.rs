@@ -54,6 +54,7 @@ pub(super) fn print(
         ("expires", expires),
         ("mode", mode(job)),
         ("plan", planned(job_plan)),
+        ("NICs elsewhere", moved(job_plan)),
     ];
     let certified = plan.certificate.as_ref().map(certified);
     for (name, text) in about.into_iter().chain(certified.into_iter().flatten()) {
@@ -92,9 +93,24 @@ pub(crate) fn planned(plan: &proto::JobPlan) -> String {
         let unknown = plan.unaddressed_flow_count;
         text = format!("{text}, {unknown} go to NICs without an address or a VNI, and by weights");
     }
+    if plan.undivided_flow_count > 0 {
+        let undivided = plan.undivided_flow_count;
+        text =
+            format!("{text}, {undivided} are divided among spines by weights, not by queue pairs");
+    }
     match plan.reason.as_str() {
         "" => text,
         reason => format!("{text}: {reason}"),
+    }
+}
+
+/// NICs that are not where their host ports are.
+fn moved(plan: &proto::JobPlan) -> String {
+    let place = |nic: &proto::MovedNic| format!("{} at {}", nic.host_port_name, nic.leaf_name);
+    let places: Vec<_> = plan.moved_nics.iter().map(place).collect();
+    match plan.moved_nic_count {
+        0 => String::new(),
+        count => some(&places, usize::try_from(count).unwrap_or(usize::MAX)),
     }
 }
 

@@ -50,7 +50,7 @@ async fn page(
 
 impl Row for proto::LinkStatus {
     const HEADER: &'static [&'static str] = &[
-        "LINK", "STATE", "A-TO-B", "B-TO-A", "DERATED", "LLDP", "REASON",
+        "LINK", "STATE", "A-TO-B", "B-TO-A", "DERATED", "LLDP", "GNMI", "REASON",
     ];
     const PASSING: &'static [&'static str] = &["A-TO-B", "B-TO-A"];
 
@@ -78,6 +78,7 @@ impl Row for proto::LinkStatus {
             measured(self.b_to_a_bps),
             derated,
             or_dash(self.lldp()),
+            or_dash(&self.unheard_reasons.join("; ")),
             or_dash(&self.reason),
         ]]
     }

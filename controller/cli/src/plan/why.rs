@@ -14,6 +14,7 @@ use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::job;
 use crate::output::{self, printable};
+use crate::pin;
 
 /// What is asked about.
 #[derive(Args)]
@@ -80,7 +81,7 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
     let plan = job_plan(job, dialog).await?;
     let pins = pins(job, to, dialog).await?;
     let pin = pins.iter().find(|pin| pin.source_host_port_name == from);
-    let ends = [from, to].map(|port| port.split_once(':').map_or(port, |(leaf, _)| leaf));
+    let ends = [from, to].map(|port| leaf(&plan, port));
     // What is not pinned goes as the leaf sends everything, unless it stays below the leaf.
     let entries = match pin {
         None if ends[0] != ends[1] => Some(leaf_plan(ends[0], Some(ends[1]), dialog).await?),
@@ -97,6 +98,14 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
     match (pin, entries) {
         (Some(pin), _) => {
             writeln!(out, "{job}, {from} to {to}: pinned to {}", paths(pin))?;
+            let ports = pin::ports(pin);
+            if !ports.is_empty() {
+                writeln!(
+                    out,
+                    "  by the UDP source ports of queue pairs: {}",
+                    printable(&ports)
+                )?;
+            }
             let others = together(pin, &pins);
             if others > 0 {
                 let leaf = printable(ends[0]);
@@ -159,6 +168,15 @@ fn object(
     fields
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()
+}
+
+/// The leaf that a NIC is behind.
+fn leaf<'a>(plan: &'a proto::GetJobPlanResponse, port: &'a str) -> &'a str {
+    let mut moved = plan.resource.iter().flat_map(|it| &it.moved_nics);
+    match moved.find(|nic| nic.host_port_name == port) {
+        Some(nic) => &nic.leaf_name,
+        None => port.split_once(':').map_or(port, |(leaf, _)| leaf),
+    }
 }
 
 /// `spine1, 2 of 3 parts, and spine2, 1 of 3 parts`.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::fabric::fact::Fact;
 use crate::balancer::{Balancer, Inputs};
+use crate::fabric::fact::Fact;
 use crate::fabric::pin::PinName;
 use crate::fabric::topology::tests::with_nics;
 

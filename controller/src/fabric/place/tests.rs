@@ -5,11 +5,11 @@ use weft_bgp::attribute::{Attributes, NextHop};
 use weft_bgp::nlri::Nlri;
 use weft_bgp::peer::{PeerId, RouterId};
 use weft_bgp::table::{PeerKind, Source, Table};
+use weft_evpn::Label;
 use weft_evpn::community::{Encapsulation, MacMobility};
 use weft_evpn::esi::Esi;
 use weft_evpn::route::{Labels, MacIp, MacIpKey};
 use weft_evpn::vni::EthernetTag;
-use weft_evpn::Label;
 
 use super::*;
 use crate::fabric::fact::Fact;
@@ -43,7 +43,8 @@ impl Heard {
             esi,
             labels: Labels::One(Label([0, 0, 100])),
         });
-        self.table.learn(&source(leaf), 0, route, Arc::new(attributes));
+        self.table
+            .learn(&source(leaf), 0, route, Arc::new(attributes));
         self.select()
     }
 
@@ -142,12 +143,17 @@ fn a_host_takes_its_nics_along_and_the_port_there_has_no_name() {
     let topology = with_nics(3, 2, 2);
     let mut heard = Heard::default();
     heard.announce(2, nic(1, 1), 1, Esi::ZERO);
-    let placed = topology.clone().with_places(Arc::new(heard.places(&topology)));
+    let placed = topology
+        .clone()
+        .with_places(Arc::new(heard.places(&topology)));
     let ports = placed.ports_of("h1-1");
     let [port] = &ports[..] else {
         panic!("{ports:?}");
     };
-    assert_eq!((port.name.as_str(), port.switch.as_str()), ("leaf1:nic1", "leaf2"));
+    assert_eq!(
+        (port.name.as_str(), port.switch.as_str()),
+        ("leaf1:nic1", "leaf2")
+    );
     assert_eq!(&*port.interface, "");
     assert!(placed.is_placed(&port.name) && !topology.is_placed(&port.name));
     assert!(!topology.has_alike_jobs(&placed));
@@ -163,7 +169,11 @@ fn what_leaves_share_or_no_leaf_of_the_fabric_says_moves_nothing() {
     assert_eq!(at(&both), "leaf1", "its own leaf says so as loudly");
     let mut segment = Heard::default();
     segment.announce(2, nic(1, 1), 1, Esi([1; 10]));
-    assert_eq!(at(&segment), "leaf1", "it is reached over other leaves of the segment too");
+    assert_eq!(
+        at(&segment),
+        "leaf1",
+        "it is reached over other leaves of the segment too"
+    );
     let mut elsewhere = Heard::default();
     elsewhere.announce(9, nic(1, 1), 1, Esi::ZERO);
     assert_eq!(at(&elsewhere), "leaf1", "nobody declared leaf 9");
@@ -175,7 +185,10 @@ fn a_nic_that_only_a_job_names_is_where_its_route_says() {
     let topology = with_flow(to);
     assert_eq!(named(&topology), [(VNI, to)].into());
     let mut heard = Heard::default();
-    assert_eq!(leaf_of(&topology, heard.places(&topology), "vni100:192.168.77.1"), "");
+    assert_eq!(
+        leaf_of(&topology, heard.places(&topology), "vni100:192.168.77.1"),
+        ""
+    );
     heard.announce(2, to, 0, Esi::ZERO);
     // Of an address that no job names nothing is kept.
     heard.announce(2, nic(77, 2), 0, Esi::ZERO);

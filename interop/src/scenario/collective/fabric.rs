@@ -29,6 +29,8 @@ pub(super) enum Pattern {
     Ring(&'static str, Vec<u8>),
     /// Each to all others.
     AllToAll,
+    /// Each host to the next one in this order, by queue pairs whose ports are known.
+    QueuePairs(Vec<u8>),
 }
 
 /// What a host sends to another one.
@@ -40,6 +42,8 @@ pub(super) struct Flow {
     pub(super) to_leaf: String,
     /// Where it is pinned to, if that is one spine.
     pub(super) spine: String,
+    /// UDP source ports of its queue pairs, each with its spine, where they divide it.
+    pub(super) ports: Vec<(u16, String)>,
 }
 
 impl Pattern {
@@ -47,18 +51,27 @@ impl Pattern {
         match self {
             Self::Ring(name, _) => name,
             Self::AllToAll => "all-to-all",
+            Self::QueuePairs(_) => "queue pairs",
         }
     }
 
     /// A job of a VNI.
     fn job(&self, vni: u32) -> Value {
+        let nic = |host: &u8| json!({"address": format!("192.0.2.{host}"), "vni": vni});
+        let name = format!("vni-{vni}");
         let (order, collective) = match self {
             Self::Ring(_, order) => (order.clone(), "COLLECTIVE_ALL_REDUCE"),
             Self::AllToAll => ((1..=HOSTS).collect(), "COLLECTIVE_ALL_TO_ALL"),
+            Self::QueuePairs(order) => {
+                let next = order.iter().cycle().skip(1);
+                let pairs: Vec<_> = PORTS.map(|port| json!({"udp_source_port": port})).collect();
+                let flow = |(from, to): (&u8, &u8)| json!({"source": nic(from), "destination": nic(to), "octets": 1 << 30, "pairs": pairs});
+                let flows: Vec<_> = order.iter().zip(next).map(flow).collect();
+                return json!({"name": name, "flows": flows});
+            }
         };
-        let nic = |host: &u8| json!({"address": format!("192.0.2.{host}"), "vni": vni});
         json!({
-            "name": format!("vni-{vni}"),
+            "name": name,
             "ranks": order.iter().map(nic).collect::<Vec<_>>(),
             "groups": [{"name": "all", "collective": collective, "octets": 1 << 30}],
         })
@@ -276,12 +289,18 @@ pub(super) fn pinned(lab: &Lab) -> Result<Vec<Flow>, Failure> {
             Some([path]) => field(path, "spine_name"),
             _ => String::new(),
         };
+        let ports = pin["ports"].as_array().into_iter().flatten();
+        let port = |it: &Value| {
+            let port = it["udp_source_port"].as_u64()?;
+            Some((u16::try_from(port).ok()?, field(it, "spine_name")))
+        };
         flows.push(Flow {
             from,
             to,
             from_leaf,
             to_leaf,
             spine,
+            ports: ports.filter_map(port).collect(),
         });
     }
     Ok(flows)
@@ -307,6 +326,8 @@ const LEAVES: u8 = 4;
 /// Hosts of each VNI.
 const HOSTS: u8 = 8;
 const VNIS: [u32; 2] = [100, 200];
+/// UDP source ports of the queue pairs of a flow.
+const PORTS: std::ops::Range<u16> = 49_152..49_168;
 /// Packets of before are gone, and TCP begins anew.
 const SETTLED: Duration = Duration::from_millis(500);
 

@@ -2,9 +2,9 @@
 
 use std::{
     io::{self, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::{Shutdown, TcpListener, TcpStream},
     sync::{Arc, Barrier},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -16,29 +16,57 @@ use crate::{
 
 /// Seconds until every flow has sent so many octets, all at once.
 pub(super) fn time(lab: &Lab, flows: &[Flow], octets: u64) -> Result<f64, Failure> {
-    let ends = flows.iter().map(|flow| connect(lab, flow));
-    let ends: Vec<(TcpStream, TcpStream)> = ends.collect::<Result<_, _>>()?;
-    let begin = Arc::new(Barrier::new(2 * flows.len() + 1));
-    let mut threads = Vec::new();
-    for (sender, receiver) in ends {
-        let (ready, also_ready) = (Arc::clone(&begin), Arc::clone(&begin));
-        threads.push(thread::spawn(move || {
-            ready.wait();
-            send(sender, octets)
-        }));
-        threads.push(thread::spawn(move || {
-            also_ready.wait();
-            take(receiver, octets)
-        }));
-    }
-    begin.wait();
-    let start = Instant::now();
-    for thread in threads {
+    let (start, mut running) = Running::begin(lab, flows, octets)?;
+    for thread in running.threads.drain(..) {
         let joined = thread.join();
         let ended = joined.map_err(|_| Failure::new("a thread of the traffic panicked"))?;
         ended.context(|| "TCP".to_owned())?;
     }
     Ok(start.elapsed().as_secs_f64())
+}
+
+/// Flows that send.
+pub(super) struct Running {
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    streams: Vec<TcpStream>,
+}
+
+impl Running {
+    /// All at once, until they are dropped.
+    pub(super) fn endless(lab: &Lab, flows: &[Flow]) -> Result<Self, Failure> {
+        Self::begin(lab, flows, u64::MAX).map(|(_, running)| running)
+    }
+
+    fn begin(lab: &Lab, flows: &[Flow], octets: u64) -> Result<(Instant, Self), Failure> {
+        let ends = flows.iter().map(|flow| connect(lab, flow));
+        let ends: Vec<(TcpStream, TcpStream)> = ends.collect::<Result<_, _>>()?;
+        let streams = ends.iter().map(|(sender, _)| sender.try_clone());
+        let streams = streams.collect::<io::Result<_>>();
+        let streams = streams.context(|| "TCP".to_owned())?;
+        let begin = Arc::new(Barrier::new(2 * flows.len() + 1));
+        let mut threads = Vec::new();
+        for (sender, receiver) in ends {
+            let (ready, also_ready) = (Arc::clone(&begin), Arc::clone(&begin));
+            threads.push(thread::spawn(move || {
+                ready.wait();
+                send(sender, octets)
+            }));
+            threads.push(thread::spawn(move || {
+                also_ready.wait();
+                take(receiver, octets)
+            }));
+        }
+        begin.wait();
+        Ok((Instant::now(), Self { threads, streams }))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            let _ended_already = stream.shutdown(Shutdown::Both);
+        }
+    }
 }
 
 /// Both ends of a connection, each made in its host.

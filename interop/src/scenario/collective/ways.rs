@@ -19,7 +19,8 @@ use crate::{
     lab::Lab,
 };
 
-/// Sends packets of each flow that has one spine to port 4791, each from another port, and looks where they leave.
+/// Sends packets of each flow that has one spine to port 4791, each from another port, and of each that queue pairs divide from
+/// the port of each of them, and looks where they leave.
 pub(super) fn follow(
     lab: &Lab,
     plan: &Plan,
@@ -29,24 +30,34 @@ pub(super) fn follow(
 ) -> Result<(), Failure> {
     let start = Instant::now();
     let mut astray = Vec::new();
-    let followed: Vec<&Flow> = flows.iter().filter(|flow| !flow.spine.is_empty()).collect();
+    let whole = flows.iter().filter(|flow| !flow.spine.is_empty());
+    let whole = whole.map(|flow| (flow, 0, &flow.spine));
+    let divided = flows.iter().flat_map(|flow| {
+        let ports = flow.ports.iter();
+        ports.map(move |(port, spine)| (flow, *port, spine))
+    });
+    let followed: Vec<(&Flow, u16, &String)> = whole.chain(divided).collect();
     clock::pause(TCP_ENDED)?;
-    for flow in &followed {
+    for (flow, port, spine) in &followed {
         lab.run(
             &flow.from_leaf,
             &["nft", "flush", "set", "ip", "lab", "ways"],
         )?;
-        send(lab, flow, plan.packets)?;
+        send(lab, flow, *port, plan.packets)?;
         clock::pause(ARRIVED)?;
         let found = left_by(lab, &flow.from_leaf)?;
-        let uplink = format!("eth{}", flow.spine.trim_start_matches("spine"));
+        let uplink = format!("eth{}", spine.trim_start_matches("spine"));
         let expected = BTreeMap::from([(uplink, plan.packets as u64)]);
         if found != expected {
             astray.push(format!(
-                "expected: {} to {}: {expected:?}\nactual:   {found:?}",
+                "expected: {} to {} from port {port}: {expected:?}\nactual:   {found:?}",
                 flow.from, flow.to
             ));
         }
+    }
+    let by_pairs = followed.iter().filter(|(_, port, _)| *port > 0).count();
+    if matches!(pattern, Pattern::QueuePairs(_)) && by_pairs == 0 {
+        astray.push("no flow is divided by its queue pairs".to_owned());
     }
     let name = format!(
         "{}: every packet of a flow leaves by its pin",
@@ -57,8 +68,8 @@ pub(super) fn follow(
         start,
         match astray.is_empty() {
             true => Ok(format!(
-                "{} flows, {} packets each",
-                followed.len(),
+                "{} flows as a whole and {by_pairs} queue pairs, {} packets each",
+                followed.len() - by_pairs,
                 plan.packets
             )),
             false => Err(astray.join("\n")),
@@ -67,14 +78,14 @@ pub(super) fn follow(
     Ok(())
 }
 
-fn send(lab: &Lab, flow: &Flow, packets: usize) -> Result<(), Failure> {
+/// From a port; 0: from another one each.
+fn send(lab: &Lab, flow: &Flow, port: u16, packets: usize) -> Result<(), Failure> {
     let to = address(&flow.to);
     let to: Ipv4Addr = to.parse().context(|| flow.to.clone())?;
     let to = SocketAddrV4::new(to, ROCE);
     let sent = lab.namespace(&flow.from)?.inside(|| {
         for _ in 0..packets {
-            // The kernel gives each another port.
-            let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+            let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
             socket.send_to(&[0; OCTETS], to)?;
         }
         Ok::<_, std::io::Error>(())

@@ -83,11 +83,7 @@ impl Links {
     }
 
     /// Takes what switches said; an error: why one is silent, and what it said before counts no more.
-    pub(super) fn learn(
-        &mut self,
-        heard: Vec<(SwitchName, Said)>,
-        now: Duration,
-    ) {
+    pub(super) fn learn(&mut self, heard: Vec<(SwitchName, Said)>, now: Duration) {
         let (mut changed, mut rewired) = (BTreeSet::new(), false);
         for (switch, sample) in heard {
             let Some(declared) = self.declared.get(&switch) else {
@@ -392,10 +388,7 @@ mod tests {
         let mut hear = |second, neighbor| {
             let now = Duration::from_secs(second);
             links.set_topology(&topology, &Measured::default(), now);
-            links.learn(
-                vec![("leaf1".into(), Ok(sample(second, 0, neighbor)))],
-                now,
-            );
+            links.learn(vec![("leaf1".into(), Ok(sample(second, 0, neighbor)))], now);
             let miswired = links.miswired();
             let said = miswired.get(&link.name).map(ToString::to_string);
             (said, links.lldp(link).unwrap())
@@ -421,7 +414,10 @@ mod tests {
         );
         assert!(links.miswired().is_empty());
         assert_eq!(links.interfaces().count(), 0);
-        let why = ["leaf1: connection refused", "spine1: it has not answered yet"];
+        let why = [
+            "leaf1: connection refused",
+            "spine1: it has not answered yet",
+        ];
         assert_eq!(links.unheard(link), why);
     }
 }
