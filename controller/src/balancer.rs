@@ -14,6 +14,7 @@ use weft_weights::problem::ProblemError;
 use weft_weights::quantize::Limits;
 use weft_weights::together::TableTooSmall;
 
+use self::demand::{ByDemand, Demand};
 use self::solved::Solved;
 use crate::fabric::fact::{Link, LinkName};
 use crate::fabric::hold::Hold;
@@ -25,6 +26,7 @@ use crate::southbound::intent::Routes;
 pub use self::plan::{Entry, Excluded, LeafPlan, Member};
 
 pub mod compare;
+pub mod demand;
 pub mod flows;
 pub mod measured;
 pub mod pins;
@@ -58,7 +60,11 @@ pub struct Plan {
     pub revision: u64,
     /// What the leaves that take weights should have. Two plans share what they have in common.
     pub routes: Arc<BTreeMap<SwitchName, Arc<Routes>>>,
+    /// The same by capacity alone: over which next hops a leaf reaches another one.
+    by_capacity: Arc<BTreeMap<SwitchName, Arc<Routes>>>,
     solved: Option<Arc<Solved>>,
+    /// Weights for what jobs are known to send, where the routes are of these.
+    by_demand: Option<Arc<ByDemand>>,
 }
 
 impl Plan {
@@ -67,7 +73,8 @@ impl Plan {
     /// # Errors
     /// What was solved does not pass the check.
     pub fn leaf(&self, leaf: &SwitchName) -> Option<Result<LeafPlan, Rejected>> {
-        self.solved.as_ref()?.leaf(leaf)
+        let by_demand = self.by_demand.as_deref();
+        self.solved.as_ref()?.leaf(leaf, by_demand)
     }
 
     /// Every leaf, in order of its name.
@@ -95,8 +102,10 @@ pub struct Balancer {
     /// When a link has been up for long enough.
     due: Option<Duration>,
     plan: Plan,
-    /// What the routes of the plan were made from.
+    /// What the routes by capacity were made from.
     solutions: BTreeMap<SwitchName, LeafSolution>,
+    /// The links and the demand that weights by demand were looked for last.
+    weighed: Option<(Arc<Solved>, Arc<Demand>)>,
 }
 
 impl Balancer {
@@ -132,6 +141,7 @@ impl Balancer {
         self.inputs = Some(inputs.clone());
         self.plan_for(inputs, now).inspect_err(|_| {
             self.solutions.clear();
+            self.weighed = None;
             self.plan = Plan {
                 revision: self.plan.revision + 1,
                 ..Plan::default()
@@ -154,13 +164,53 @@ impl Balancer {
         let named_same = old.is_some_and(|old| old.is_named_as(&solved));
         let (routes, solutions) = self.routes(&solved, named_same)?;
         let same_problem = old.is_some_and(|old| old.is_same_problem(&solved));
-        if !same_problem || routes != *self.plan.routes {
+        let solved = Arc::new(solved);
+        if !same_problem || routes != *self.plan.by_capacity {
             self.plan.revision = inputs.topology.generation().max(self.plan.revision + 1);
-            self.plan.routes = Arc::new(routes);
+            self.plan.by_capacity = Arc::new(routes);
+            // At once, whatever was known of demand: it is looked at again after the pins.
+            self.plan.routes = Arc::clone(&self.plan.by_capacity);
+            (self.plan.by_demand, self.weighed) = (None, None);
+        } else if let Some((before, _)) = &mut self.weighed {
+            *before = Arc::clone(&solved);
         }
         self.solutions = solutions;
-        self.plan.solved = Some(Arc::new(solved));
+        self.plan.solved = Some(solved);
         Ok(true)
+    }
+
+    /// Finds weights for what jobs are known to send beside what is pinned. True: there is another plan.
+    pub fn weigh(&mut self, demand: &Arc<Demand>) -> bool {
+        let Some(solved) = self.plan.solved.clone() else {
+            return false;
+        };
+        let last = self.weighed.as_ref();
+        if last.is_some_and(|(links, last)| Arc::ptr_eq(links, &solved) && last == demand) {
+            return false;
+        }
+        self.weighed = Some((Arc::clone(&solved), Arc::clone(demand)));
+        let by_demand = solved.by_demand(demand).map(Arc::new);
+        let mut routes = Arc::clone(&self.plan.by_capacity);
+        for (leaf, own) in by_demand.iter().flat_map(|it| &it.leaves) {
+            let leaf = solved.name(*leaf);
+            // One whose routes are empty is left to its own routing.
+            let known = leaf.and_then(|leaf| Some((leaf, routes.get(leaf)?)));
+            if let Some((leaf, old)) = known
+                && !old.prefixes.is_empty()
+            {
+                let own = self.shared(&self.plan.routes, leaf, solved.routes(leaf, own));
+                let leaf = leaf.clone();
+                Arc::make_mut(&mut routes).insert(leaf, own);
+            }
+        }
+        let changed = routes != self.plan.routes;
+        if changed {
+            self.plan.revision += 1;
+            self.plan.routes = routes;
+        }
+        let was = self.plan.by_demand.is_some();
+        self.plan.by_demand = by_demand;
+        changed || was != self.plan.by_demand.is_some()
     }
 
     /// What every leaf that takes weights should have, and the weights that it comes from. Leaves whose weights and names stay
@@ -183,7 +233,7 @@ impl Balancer {
                 None => continue,
             };
             members += solution.groups() * solution.uplinks().len();
-            let kept = self.plan.routes.get(leaf).filter(|_| {
+            let kept = self.plan.by_capacity.get(leaf).filter(|_| {
                 named_same && self.solutions.get(leaf).is_some_and(|old| *old == solution)
             });
             let routes = match kept {
@@ -192,7 +242,7 @@ impl Balancer {
                     tracing::error!(%leaf, "too many weights to hold; its own routing decides");
                     Arc::default()
                 }
-                None => self.shared(leaf, solved.routes(leaf, &solution)),
+                None => self.shared(&self.plan.by_capacity, leaf, solved.routes(leaf, &solution)),
             };
             all.insert(leaf.clone(), routes);
             solutions.insert(leaf.clone(), solution);
@@ -201,8 +251,8 @@ impl Balancer {
     }
 
     /// Routes that the leaf has already are those.
-    fn shared(&self, leaf: &SwitchName, routes: Routes) -> Arc<Routes> {
-        let old = self.plan.routes.get(leaf);
+    fn shared(&self, known: &LeafRoutes, leaf: &SwitchName, routes: Routes) -> Arc<Routes> {
+        let old = known.get(leaf);
         let same = old.filter(|old| ***old == routes);
         same.map_or_else(|| Arc::new(routes), Arc::clone)
     }

@@ -237,7 +237,8 @@ fn members<'a>(
     destination: &HostPort,
 ) -> Option<&'a Members> {
     let vtep = topology.switch(&destination.switch)?.vtep?;
-    let routes = plan.routes.get(&source.switch)?;
+    // Weights by demand may leave out a way that only pins use.
+    let routes = plan.by_capacity.get(&source.switch)?;
     Some(routes.prefixes.get(&IpNet::from(vtep))?)
 }
 

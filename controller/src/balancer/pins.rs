@@ -7,21 +7,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use weft_proto::v1;
 use weft_weights::pin::{
-    Fault, Flow, Flows, Infeasible, Level, Part, Phase, Placement, Plane, Recount, Tight,
+    Fault, Flow, Flows, Infeasible, Level, Part, Phase, Placement, Plane, Recount,
     place_by_priority_in_phases, recount_in_phases,
 };
 
+pub use self::certificate::Certificate;
 use self::sent::{Sent, SentOfJob, Unresolved};
 use super::Plan;
+use super::demand::Demand;
 use super::flows::{PINS_OF_LEAF_MAX, flows_to};
 use super::queue_pairs::divided;
 use super::solved::Solved;
-use crate::fabric::fact::{JobName, LinkName, PortName, SwitchName};
+use crate::fabric::fact::{JobName, PortName, SwitchName};
 use crate::fabric::measured::{Measured, OffPlan};
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
 
+mod certificate;
 pub mod predict;
 pub mod sends;
 mod sent;
@@ -55,8 +59,17 @@ pub struct PinPlan {
     pub pins: BTreeMap<PinName, Arc<[PinPath]>>,
     /// How good they are; None without any.
     pub certificate: Option<Certificate>,
+    /// What pins carry, and weights.
+    demand: Arc<Demand>,
     /// What every job sends.
     sent: Arc<SentByJobs>,
+}
+
+impl PinPlan {
+    /// What pins carry between leaves and spines, and what jobs are known to send that weights carry.
+    pub fn demand(&self) -> &Arc<Demand> {
+        &self.demand
+    }
 }
 
 /// What every job sends, or why nobody knows.
@@ -88,23 +101,6 @@ pub enum State {
     Unresolved(String),
     /// Flows have no way.
     Infeasible(String),
-}
-
-/// How good pins are: what the recount says, beside what no placement can do without. Loads are shares of a link's capacity.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Certificate {
-    /// Share of its capacity that the most loaded link carries.
-    pub max_load: f64,
-    /// Share of its capacity that some link carries in any placement.
-    pub lower_bound: f64,
-    /// What decides the bound: one leaf, or two.
-    pub bound: Tight,
-    /// The leaves that decide it.
-    pub leaves: Vec<SwitchName>,
-    /// Links that are loaded most, some of them.
-    pub tight: Vec<LinkName>,
-    /// How many of those there are.
-    pub tight_count: usize,
 }
 
 /// Makes plans of pins, and remembers what does not change with links.
@@ -156,6 +152,8 @@ struct Posed<'a> {
     priorities: Vec<u32>,
     /// Phases of the flows: of each, when it is sent, if one job sends it, and not always.
     phases: Vec<Option<Phase>>,
+    /// Of each flow, whether no switch gets its pins.
+    shadowed: Vec<bool>,
     /// Bits per second of a sub-flow.
     unit_bps: u64,
 }
@@ -184,7 +182,36 @@ fn plan(solved: &Solved, topology: &Topology, all: &SentByJobs, past: &Pins) -> 
             Err(infeasible) => posed.leave_out(&plane, solved, infeasible, &mut pinned, &mut made),
         }
     }
+    weighted(topology, all, &mut made);
     made
+}
+
+/// Adds what jobs are known to send that weights carry.
+fn weighted(topology: &Topology, all: &SentByJobs, made: &mut PinPlan) {
+    let demand = Arc::make_mut(&mut made.demand);
+    for (job, sent) in all {
+        let is_weighted =
+            matches!(made.jobs.get(job), Some(plan) if matches!(plan.state, State::Weighted(_)));
+        match sent {
+            Ok(sent) if is_weighted || is_shadow(topology, job) => {
+                for sent in &sent.over {
+                    demand.send(&sent.from.switch, &sent.to.switch, sent.bps);
+                }
+            }
+            Err(Unresolved::TooMany(_)) => {
+                for (from, to, bps) in sent::wide(topology, job) {
+                    demand.send(&from, &to, bps);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether pins of a job are made, and no switch gets them.
+fn is_shadow(topology: &Topology, job: &JobName) -> bool {
+    let job = topology.job(job);
+    job.is_some_and(|job| job.declared.balance_mode() == v1::BalanceMode::Shadow)
 }
 
 /// The jobs that can be pinned: those that send something, as long as no leaf has too much to pin. Small ones first, so that one
@@ -336,8 +363,13 @@ fn pose<'a>(
         let priorities = bundle.iter().map(|(job, _)| priority(job));
         priorities.max().unwrap_or(0)
     };
+    let shadowed = |bundle: &Vec<(&JobName, &Sent)>| {
+        let mut jobs = bundle.iter().map(|(job, _)| *job);
+        jobs.all(|job| is_shadow(topology, job))
+    };
     Posed {
         flows,
+        shadowed: bundles.iter().map(shadowed).collect(),
         priorities: bundles.iter().map(highest).collect(),
         phases: bundles.iter().map(of_bundle).collect(),
         bundles,
@@ -474,39 +506,22 @@ impl Posed<'_> {
             made.pins
                 .extend(names.map(|name| (name, Arc::clone(&paths))));
         }
-        made.certificate = Some(self.certificate(solved, plane, placement, &counted));
-    }
-
-    fn certificate(
-        &self,
-        solved: &Solved,
-        plane: &Plane,
-        placement: &Placement,
-        counted: &Recount,
-    ) -> Certificate {
-        let load =
-            |level: Level| level.subflows as f64 * self.unit_bps as f64 / level.capacity as f64;
-        let leaf = |place: usize| solved.name(plane.leaves()[place]).cloned();
-        let leaves = match placement.bound.tight {
-            Tight::Nothing => Vec::new(),
-            Tight::Sends(one) | Tight::Takes(one) => vec![leaf(one)],
-            Tight::Pair(from, to) => vec![leaf(from), leaf(to)],
-        };
-        let links = counted.tight.iter().flat_map(|(leaf, spine)| {
-            let ends = (
-                plane.leaves()[*leaf as usize],
-                plane.spines()[*spine as usize],
-            );
-            solved.links_between(ends.0, ends.1)
-        });
-        Certificate {
-            max_load: counted.load(self.unit_bps as f64),
-            lower_bound: load(placement.bound.level),
-            bound: placement.bound.tight,
-            leaves: leaves.into_iter().flatten().collect(),
-            tight: links.cloned().collect(),
-            tight_count: counted.tight_count,
+        let demand = Arc::make_mut(&mut made.demand);
+        for part in &parts {
+            // What is shadowed goes by weights.
+            if self.shadowed[part.flow as usize] {
+                continue;
+            }
+            let flow = self.flows.all()[part.flow as usize];
+            let bps = u64::from(part.subflows).saturating_mul(self.unit_bps);
+            for (leaf, is_down) in [(flow.from, false), (flow.to, true)] {
+                let name = solved.name(plane.leaves()[leaf as usize]);
+                if let Some((leaf, spine)) = name.zip(spine(leaf, part.spine)) {
+                    demand.pin(leaf, spine, is_down, bps);
+                }
+            }
         }
+        made.certificate = Some(self.certificate(solved, plane, placement, &counted));
     }
 
     /// Leaves out the jobs that cannot be placed.

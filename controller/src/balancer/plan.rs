@@ -8,13 +8,14 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use weft_proto::v1;
 use weft_weights::explain::{Exclusion, Reason};
+use weft_weights::traffic::Utilization;
 
 use crate::fabric::live::Unusable;
 use crate::fabric::topology::{LinkName, SwitchName};
 use crate::southbound::intent::NextHop;
 
 /// How one leaf spreads what it sends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LeafPlan {
     /// `host:port` of its gRIBI server; None if weft does not program it.
     pub agent: Option<Arc<str>>,
@@ -23,7 +24,7 @@ pub struct LeafPlan {
 }
 
 /// How one leaf spreads what it sends to one VTEP.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The leaf that has the VTEP.
     pub to: SwitchName,
@@ -35,6 +36,8 @@ pub struct Entry {
     pub parts: u32,
     /// How far rounding overloads the worst member, in millionths: 1,000,000 is exact.
     pub delta_ppm: u64,
+    /// How busy the busiest link is, where the weights follow from what jobs are known to send; None: by capacity.
+    pub utilization: Option<Utilization>,
 }
 
 /// A next hop with its weight.
@@ -92,8 +95,22 @@ impl Entry {
                 tenths % 10
             );
         }
+        if let Some(utilization) = &self.utilization {
+            let percent = |share: f64| share * 100.0;
+            reason += &format!(
+                ", by what jobs are known to send: the busiest link carries {:.1} % of its capacity, {:.1} % with weights by capacity",
+                percent(utilization.weights),
+                percent(utilization.capacity_weights)
+            );
+        }
         for excluded in &self.excluded {
-            reason += &format!("; {}: {}", excluded.link, excluded.reason);
+            match excluded.reason {
+                Exclusion::TooSmall { .. } if self.utilization.is_some() => {
+                    reason += &format!("; {}: no part, others have more room", excluded.link);
+                    continue;
+                }
+                why => reason += &format!("; {}: {why}", excluded.link),
+            }
             if let Some(seen) = &excluded.seen {
                 reason += &format!(" ({seen})");
             }
@@ -108,7 +125,10 @@ impl Entry {
             interface_name: member.next_hop.interface.to_string(),
             neighbor_switch_name: member.via.to_string(),
             weight: member.weight,
-            reason: member.reason.to_string(),
+            reason: match self.utilization {
+                Some(_) => format!("by what jobs are known to send; {}", member.reason),
+                None => member.reason.to_string(),
+            },
         });
         v1::PlanEntry {
             destination_switch_name: self.to.to_string(),

@@ -16,6 +16,7 @@ use weft_weights::quantize::Limits;
 use weft_weights::spread;
 use weft_weights::together::{Table, TableTooSmall};
 
+use super::demand::{ByDemand, Demand};
 use super::plan::{Entry, Excluded, LeafPlan, Member};
 use super::planes::Planes;
 use super::{Inputs, Rejected};
@@ -80,6 +81,20 @@ impl Solved {
             strict,
             planes: OnceLock::new(),
         })
+    }
+
+    /// The problem, if it is one for all leaves.
+    pub(super) fn problem_of_all(&self) -> Option<&Problem> {
+        self.strict.is_none().then_some(&self.trusting.problem)
+    }
+
+    /// Weights for a demand, within the declared tables of all leaves; None: those by capacity stay.
+    pub(super) fn by_demand(&self, demand: &Demand) -> Option<ByDemand> {
+        let leaves = self.leaves().filter_map(|leaf| self.topology.switch(leaf));
+        let widths = leaves.filter_map(|leaf| leaf.limits.group_width);
+        let limits = widths.min().map_or(self.limits, Limits::new);
+        let entries_max = |leaf| self.switch(leaf)?.limits.group_members;
+        ByDemand::new(demand, self, limits, entries_max)
     }
 
     /// The same view of links and leaves, of another topology.
@@ -279,12 +294,21 @@ impl Solved {
         }
     }
 
-    /// How one leaf spreads what it sends, and why; None if there is no such leaf.
-    pub(super) fn leaf(&self, leaf: &SwitchName) -> Option<Result<LeafPlan, Rejected>> {
-        let solution = match self.solution(leaf)? {
-            Ok(solution) => solution,
-            Err(rejected) => return Some(Err(rejected)),
+    /// How one leaf spreads what it sends, and why, by demand where that is given; None if there is no such leaf.
+    pub(super) fn leaf(
+        &self,
+        leaf: &SwitchName,
+        by_demand: Option<&ByDemand>,
+    ) -> Option<Result<LeafPlan, Rejected>> {
+        let of_demand = || by_demand?.leaves.get(&self.number(leaf)?).cloned();
+        let solution = match of_demand() {
+            Some(solution) => solution,
+            None => match self.solution(leaf)? {
+                Ok(solution) => solution,
+                Err(rejected) => return Some(Err(rejected)),
+            },
         };
+        let utilization = by_demand.map(|it| it.utilization);
         let switch = self.topology.switch(leaf)?;
         let fabric = &self.question(leaf).fabric;
         let mut explained: BTreeMap<usize, spread::Group> = BTreeMap::new();
@@ -292,7 +316,11 @@ impl Solved {
             let to = self.switch(to)?;
             let explain = || fabric.explain(&solution, group);
             let group = explained.entry(group).or_insert_with(explain);
-            Some((IpNet::from(to.vtep?), self.entry(switch, to, group)))
+            let entry = Entry {
+                utilization,
+                ..self.entry(switch, to, group)
+            };
+            Some((IpNet::from(to.vtep?), entry))
         });
         Some(Ok(LeafPlan {
             agent: switch.agent.clone(),
@@ -344,6 +372,7 @@ impl Solved {
             excluded: excluded.collect(),
             parts: group.parts,
             delta_ppm: group.delta_ppm,
+            utilization: None,
         }
     }
 
@@ -373,7 +402,7 @@ impl Solved {
 }
 
 /// What the groups of a leaf take of its table.
-fn entries(solution: &LeafSolution) -> u64 {
+pub(super) fn entries(solution: &LeafSolution) -> u64 {
     let mut groups: Vec<usize> = solution.destinations().map(|(_, group)| group).collect();
     groups.sort_unstable();
     groups.dedup();

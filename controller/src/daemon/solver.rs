@@ -107,6 +107,7 @@ fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sen
     let mut balancer = Balancer::new(Limits::default());
     let mut planner = Planner::default();
     let mut orders: Option<(Box<(Inputs, pins::Inputs)>, u64)> = None;
+    let mut known = Arc::default();
     let begin = Instant::now();
     loop {
         let due = balancer.due();
@@ -129,12 +130,18 @@ fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sen
             }
         }
         let plan = planner.handle(balancer.plan(), pins);
+        let demand = plan.as_ref().map(|plan| Arc::clone(plan.demand()));
         publish_pins.send_modify(|(last, published)| {
             *last = *order;
             if let Some(plan) = plan {
                 *published = plan;
             }
         });
+        // Last, for it takes longest.
+        known = demand.unwrap_or(known);
+        if balancer.weigh(&known) {
+            publish.send_replace(balancer.plan().clone());
+        }
     }
 }
 

@@ -145,6 +145,7 @@ pub(crate) fn bound(certificate: &proto::PinCertificate) -> String {
         BoundKind::Unspecified => "nothing has to be sent".to_owned(),
         BoundKind::LeafSends => format!("what {} sends over its uplinks", leaf(0)),
         BoundKind::LeafTakes => format!("what {} takes over its uplinks", leaf(0)),
+        BoundKind::AllFlows => "all flows together".to_owned(),
         BoundKind::LeafPair => {
             let (from, to) = (leaf(0), leaf(1));
             format!("what {from} sends to {to} over the spines that both have")

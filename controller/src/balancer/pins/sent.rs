@@ -9,7 +9,9 @@ use weft_weights::demand::{self, Collective, Communicator, Nic};
 use crate::balancer::queue_pairs::{self, PortsOf};
 use crate::fabric::job::Nics;
 use crate::fabric::place;
-use crate::fabric::topology::{HostPort, InvalidFabric, Job, PortName, Role, Topology};
+use crate::fabric::topology::{
+    HostPort, InvalidFabric, Job, JobName, PortName, Role, SwitchName, Topology,
+};
 
 /// What one NIC sends to another, at another leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,6 +234,44 @@ impl<'a> Sums<'a> {
         }
         Ok(all)
     }
+}
+
+/// From leaf to leaf, what a job sends that has too many flows to look at one by one, if all of it is one all-to-all of all its NICs:
+/// each sends as much to every other.
+pub(super) fn wide(topology: &Topology, job: &JobName) -> Vec<(SwitchName, SwitchName, u64)> {
+    let Some(job) = topology.job(job) else {
+        return Vec::new();
+    };
+    let all = |group: &v1::CollectiveGroup| {
+        group.collective() == v1::Collective::AllToAll
+            && group.ranks.is_empty()
+            && group.dimension.is_empty()
+    };
+    if !job.declared.flows.is_empty() || !job.declared.groups.iter().all(all) {
+        return Vec::new();
+    }
+    let mut faults = InvalidFabric::default();
+    let nics = Nics::find(topology, &job.declared, "", &mut faults);
+    if !faults.is_empty() {
+        return Vec::new();
+    }
+    let slowest = topology.links().map(|link| link.capacity_bps).min();
+    // NICs, and the sum of their rates, by leaf.
+    let mut leaves: BTreeMap<&SwitchName, (u128, u128)> = BTreeMap::new();
+    for nic in &nics.ranks {
+        let rate = nic.capacity_bps.or(slowest).unwrap_or(1);
+        let (count, bps) = leaves.entry(&nic.switch).or_default();
+        (*count, *bps) = (*count + 1, *bps + u128::from(rate));
+    }
+    let others = (nics.ranks.len() as u128).saturating_sub(1).max(1);
+    let mut sent = Vec::new();
+    for (from, (_, bps)) in &leaves {
+        for (to, (count, _)) in leaves.iter().filter(|(to, _)| *to != from) {
+            let bps = u64::try_from(bps * count / others).unwrap_or(u64::MAX);
+            sent.push(((*from).clone(), (*to).clone(), bps));
+        }
+    }
+    sent
 }
 
 /// Why it is not known where a NIC is.

@@ -165,10 +165,11 @@ fn first(job: &str) -> PinName {
 /// How good the pins are.
 pub(super) fn certificate(of: &Certificate) -> proto::PinCertificate {
     let kind = match of.bound {
-        Tight::Nothing => proto::BoundKind::Unspecified,
-        Tight::Sends(_) => proto::BoundKind::LeafSends,
-        Tight::Takes(_) => proto::BoundKind::LeafTakes,
-        Tight::Pair(..) => proto::BoundKind::LeafPair,
+        None => proto::BoundKind::AllFlows,
+        Some(Tight::Nothing) => proto::BoundKind::Unspecified,
+        Some(Tight::Sends(_)) => proto::BoundKind::LeafSends,
+        Some(Tight::Takes(_)) => proto::BoundKind::LeafTakes,
+        Some(Tight::Pair(..)) => proto::BoundKind::LeafPair,
     };
     proto::PinCertificate {
         max_load: of.max_load,

@@ -1,0 +1,148 @@
+//! Weights beside pins, in small fabrics.
+
+use std::sync::Arc;
+
+use weft_proto::v1;
+
+use crate::balancer::flows;
+use crate::balancer::pins::State;
+use crate::balancer::pins::tests::{Bench, state};
+use crate::fabric::topology::Topology;
+use crate::fabric::topology::tests::with_nics;
+
+fn nic(leaf: u8, host: u8) -> v1::Nic {
+    v1::Nic {
+        host_port_name: format!("leaf{leaf}:nic{host}"),
+        ..v1::Nic::default()
+    }
+}
+
+/// One NIC of each leaf sends to all others.
+fn wide(leaves: u8) -> v1::Job {
+    v1::Job {
+        name: "wide".to_owned(),
+        ranks: (1..=leaves).map(|leaf| nic(leaf, 2)).collect(),
+        groups: vec![v1::CollectiveGroup {
+            name: "experts".to_owned(),
+            collective: v1::Collective::AllToAll.into(),
+            octets: 1 << 30,
+            ..v1::CollectiveGroup::default()
+        }],
+        ..v1::Job::default()
+    }
+}
+
+/// One NIC of leaf 1 sends to one of leaf 2 at its rate.
+fn narrow() -> v1::Job {
+    v1::Job {
+        name: "narrow".to_owned(),
+        flows: vec![v1::JobFlow {
+            source: Some(nic(1, 1)),
+            destination: Some(nic(2, 1)),
+            octets: 1,
+            ..v1::JobFlow::default()
+        }],
+        ..v1::Job::default()
+    }
+}
+
+/// Leaves that have room for one pin each.
+fn bench(jobs: &[v1::Job]) -> Bench {
+    let mut fabric = with_nics(4, 2, 2).declaration();
+    for switch in fabric.switches.iter_mut().take(4) {
+        switch.limits = Some(v1::SwitchLimits {
+            pins: Some(1),
+            ..v1::SwitchLimits::default()
+        });
+    }
+    Bench::new(Topology::new(&fabric).unwrap(), jobs)
+}
+
+/// The weights of leaf 1 to leaf 2, by interface.
+fn weights(bench: &Bench) -> Vec<(String, u32)> {
+    let routes = &bench.balancer.plan().routes["leaf1"].prefixes;
+    let prefix = "198.51.100.2/32".parse().unwrap();
+    let members = routes[&prefix].iter();
+    members
+        .map(|(hop, weight)| (hop.interface.to_string(), *weight))
+        .collect()
+}
+
+#[test]
+fn what_is_not_pinned_goes_where_pins_leave_room() {
+    let mut bench = bench(&[narrow(), wide(4)]);
+    let (plan, _) = bench.adopt();
+    assert_eq!(state(&plan, "narrow"), State::Placed);
+    assert!(matches!(state(&plan, "wide"), State::Weighted(_)));
+    let pinned_to = plan.pins.values().next().unwrap()[0].spine.to_string();
+    let free = if pinned_to == "spine1" {
+        "eth2"
+    } else {
+        "eth1"
+    };
+    assert_eq!(weights(&bench).len(), 2, "by capacity, both");
+    let before = bench.balancer.plan().revision;
+    assert!(bench.balancer.weigh(plan.demand()));
+    assert!(bench.balancer.plan().revision > before);
+    let [(interface, _)] = &weights(&bench)[..] else {
+        panic!("{:?}", weights(&bench));
+    };
+    assert_eq!(interface, free);
+    // The pinned flow keeps its way.
+    let flows = flows::of_leaves(bench.balancer.plan(), &bench.topology, &bench.pins);
+    let pinned = flows["leaf1"].values().next().unwrap();
+    let over: Vec<_> = pinned.keys().map(|hop| hop.interface.to_string()).collect();
+    assert_eq!(over, [pinned_to.replace("spine", "eth")]);
+    assert!(!bench.balancer.weigh(plan.demand()), "nothing is new");
+    let shown = bench
+        .balancer
+        .plan()
+        .leaf(&"leaf1".into())
+        .unwrap()
+        .unwrap();
+    let prefix = "198.51.100.2/32".parse().unwrap();
+    let reason = shown.entries[&prefix].reason();
+    assert!(
+        reason.contains(
+            "the busiest link carries 100.0 % of its capacity, 150.0 % with weights by capacity"
+        ),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_link_event_brings_weights_by_capacity_at_once() {
+    let mut bench = bench(&[narrow(), wide(4)]);
+    let (plan, _) = bench.adopt();
+    bench.balancer.weigh(plan.demand());
+    bench.topology.set_down("leaf3:eth1--spine1:eth3", true);
+    let (plan, _) = bench.adopt();
+    assert_eq!(weights(&bench).len(), 2);
+    assert!(bench.balancer.weigh(plan.demand()));
+    assert_eq!(weights(&bench).len(), 1);
+}
+
+#[test]
+fn without_a_demand_or_a_gain_weights_by_capacity_stay() {
+    let mut alone = bench(&[wide(4)]);
+    let (plan, _) = alone.adopt();
+    assert!(!alone.balancer.weigh(plan.demand()), "even without pins");
+    let mut pinned = bench(&[narrow()]);
+    let (plan, _) = pinned.adopt();
+    assert!(!pinned.balancer.weigh(plan.demand()), "all is pinned");
+    let mut ended = bench(&[narrow(), wide(4)]);
+    let (plan, _) = ended.adopt();
+    ended.balancer.weigh(plan.demand());
+    assert!(ended.balancer.weigh(&Arc::default()), "the jobs ended");
+    assert_eq!(weights(&ended).len(), 2);
+}
+
+#[test]
+fn a_job_that_is_shadowed_counts_where_its_packets_go() {
+    let mut shadowed = narrow();
+    shadowed.balance_mode = v1::BalanceMode::Shadow.into();
+    let mut bench = bench(&[shadowed, wide(4)]);
+    let (plan, _) = bench.adopt();
+    // Its flow goes by weights too: there is nothing to go around.
+    assert!(!bench.balancer.weigh(plan.demand()));
+}

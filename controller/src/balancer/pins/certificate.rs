@@ -1,0 +1,82 @@
+//! How good pins are, beside what no placement can do without. It refuses to know how they were placed.
+
+use weft_weights::pin::{Level, Placement, Plane, Recount, Tight, lower_bound_by_duality};
+
+use super::Posed;
+use crate::balancer::solved::Solved;
+use crate::fabric::fact::{LinkName, SwitchName};
+
+/// How good pins are: what the recount says, beside what no placement can do without. Loads are shares of a link's capacity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificate {
+    /// Share of its capacity that the most loaded link carries.
+    pub max_load: f64,
+    /// Share of its capacity that some link carries in any placement.
+    pub lower_bound: f64,
+    /// What decides the bound: one leaf, or two; None: all flows together.
+    pub bound: Option<Tight>,
+    /// The leaves that decide it.
+    pub leaves: Vec<SwitchName>,
+    /// Links that are loaded most, some of them.
+    pub tight: Vec<LinkName>,
+    /// How many of those there are.
+    pub tight_count: usize,
+}
+
+impl Posed<'_> {
+    /// What a placement comes to, by a recount of its own.
+    pub(super) fn certificate(
+        &self,
+        solved: &Solved,
+        plane: &Plane,
+        placement: &Placement,
+        counted: &Recount,
+    ) -> Certificate {
+        let load =
+            |level: Level| level.subflows as f64 * self.unit_bps as f64 / level.capacity as f64;
+        let leaf = |place: usize| solved.name(plane.leaves()[place]).cloned();
+        let leaves = match placement.bound.tight {
+            Tight::Nothing => Vec::new(),
+            Tight::Sends(one) | Tight::Takes(one) => vec![leaf(one)],
+            Tight::Pair(from, to) => vec![leaf(from), leaf(to)],
+        };
+        let links = counted.tight.iter().flat_map(|(leaf, spine)| {
+            let ends = (
+                plane.leaves()[*leaf as usize],
+                plane.spines()[*spine as usize],
+            );
+            solved.links_between(ends.0, ends.1)
+        });
+        let mut certificate = Certificate {
+            max_load: counted.load(self.unit_bps as f64),
+            lower_bound: load(placement.bound.level),
+            bound: Some(placement.bound.tight),
+            leaves: leaves.into_iter().flatten().collect(),
+            tight: links.cloned().collect(),
+            tight_count: counted.tight_count,
+        };
+        let together = self.by_duality(plane, &certificate);
+        if let Some(bound) = together.filter(|it| *it > certificate.lower_bound) {
+            certificate.lower_bound = bound.min(certificate.max_load);
+            certificate.bound = None;
+            certificate.leaves.clear();
+        }
+        certificate
+    }
+
+    /// What all flows together need, where that may be more than the bound says. Flows that take turns share links at other times.
+    fn by_duality(&self, plane: &Plane, certificate: &Certificate) -> Option<f64> {
+        let is_above = certificate.max_load > certificate.lower_bound * ABOVE;
+        let work = self.flows.all().len().saturating_mul(plane.spines().len());
+        if !is_above || work > WORK_MAX || self.phases.iter().any(Option::is_some) {
+            return None;
+        }
+        let bound = lower_bound_by_duality(plane, &self.flows).ok()?;
+        Some(bound * self.unit_bps as f64)
+    }
+}
+
+/// A plan that is so many times the bound or less is at the bound.
+const ABOVE: f64 = 1.000_001;
+/// Flows times spines: less than a tenth of a second of one thread, in which a link event waits.
+const WORK_MAX: usize = 1 << 19;
