@@ -52,7 +52,7 @@ impl fmt::Display for Key {
 /// A next hop as a client gave it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NextHop {
-    /// The neighbour's address.
+    /// The neighbour's address; `None`: whom the switch's own routing has behind the link.
     pub address: Option<IpAddr>,
     /// The link; `None`: the link whose connected subnet has the address.
     pub interface: Option<String>,

@@ -30,7 +30,7 @@ use weft_agent::driver::clock::Clock;
 use weft_proto::gribi::aft_operation::Operation;
 
 use self::session::{Session, backed, group, next_hop, prefix, prefix6, status};
-use self::switch::{Daemon, FakeNft, LISTEN, Switch, on_switch};
+use self::switch::{Agent, Daemon, FakeNft, LISTEN, Switch, on_switch};
 
 #[test]
 fn weights_reach_the_kernel() {
@@ -437,6 +437,87 @@ fn a_neighbour_that_frr_knows_by_its_link_local_address_is_used_by_that() {
 }
 
 #[test]
+fn a_next_hop_by_its_interface_alone_is_frrs_neighbour_there() {
+    on_switch(async |switch| {
+        let both = UNNUMBERED;
+        switch.ip("-6 route del 2001:db8:f::/48");
+        switch.ip("-6 route add 2001:db8:f::/48 metric 20 nexthop via fe80::1 dev up1 nexthop via fe80::2 dev up2");
+        let (_agent, mut session) = unnumbered(switch).await;
+        let whole = switch.route("203.0.113.7/32").expect("installed");
+        assert_eq!(whole["nhid"], GROUP_1);
+        assert_eq!(gateways(switch), ["fe80::1 up1", "fe80::2 up2"]);
+        assert_eq!(
+            switch.groups(),
+            json!([{"id": GROUP_1, "group": [{"id": NEXT_HOP_1, "weight": 3}, {"id": NEXT_HOP_1 + 1}]}])
+        );
+        // The same neighbours, for a prefix of IPv6.
+        session.add(prefix6("2001:db8:f::/48", 1)).await;
+        let six = switch.route6("2001:db8:f::/48").expect("installed");
+        assert_eq!(six["nhid"], GROUP_1);
+        // FRR takes a neighbour away, and gets another one.
+        switch.ip("-6 route del 2001:db8:f::/48");
+        switch.ip("route replace 203.0.113.7/32 metric 20 nexthop via inet6 fe80::1 dev up1");
+        switch
+            .until(|switch| {
+                switch.forwards("203.0.113.7") == Some("up1".into())
+                    && switch.route6("2001:db8:f::/48").is_none()
+            })
+            .await;
+        let other = both.replace("fe80::2", "fe80::22");
+        switch.ip(&format!("route replace 203.0.113.7/32 metric 20 {other}"));
+        switch
+            .until(|switch| switch.route("203.0.113.7/32").as_ref() == Some(&whole))
+            .await;
+        assert_eq!(gateways(switch), ["fe80::1 up1", "fe80::22 up2"]);
+        // Two neighbours on the interface: nobody knows which of them is meant.
+        switch.ip("route add 203.0.113.8/32 metric 20 nexthop via inet6 fe80::3 dev up1");
+        switch
+            .until(|switch| gateways(switch) == ["fe80::22 up2"])
+            .await;
+        assert_eq!(switch.forwards("203.0.113.7"), Some("up2".into()));
+        let text = "has several neighbours behind interface up1: fe80::1 and fe80::3";
+        session
+            .add_with(next_hop(1, "", Some("up1")), "RIB_PROGRAMMED", text)
+            .await;
+        // The link of the other goes too: FRR alone routes.
+        switch.ip("link set far2 down");
+        switch
+            .until(|switch| switch.route("203.0.113.7/32").is_none() && !switch.has_rule())
+            .await;
+    });
+}
+
+#[test]
+fn a_next_hop_by_its_interface_alone_is_that_of_frrs_own_object() {
+    on_switch(async |switch| {
+        switch.ip("nexthop add id 21 via fe80::1 dev up1 proto zebra");
+        switch.ip("nexthop add id 22 via fe80::2 dev up2 proto zebra");
+        switch.ip("nexthop add id 23 group 21/22 proto zebra");
+        let route = "203.0.113.7/32 metric 20 nhid 23 proto bgp";
+        let _both = interfaces_alone(switch, route).await;
+        let ours = gateways(switch);
+        assert_eq!(ours[2..], ["fe80::1 up1", "fe80::2 up2"]);
+        switch.ip("nexthop replace id 23 group 22 proto zebra");
+        switch
+            .until(|switch| switch.forwards("203.0.113.7") == Some("up2".into()))
+            .await;
+    });
+}
+
+/// FRR that makes no next-hop objects.
+#[test]
+fn a_next_hop_by_its_interface_alone_is_frrs_address_for_a_link_local_neighbour() {
+    on_switch(async |switch| {
+        let route = "203.0.113.7/32 metric 20 nexthop via 169.254.0.1 dev up1 onlink \
+                     nexthop via 169.254.0.1 dev up2 onlink";
+        let _both = interfaces_alone(switch, route).await;
+        assert_eq!(gateways(switch), ["169.254.0.1 up1", "169.254.0.1 up2"]);
+        let installed = switch.route("203.0.113.7/32").expect("installed");
+        assert_eq!(installed["nhid"], GROUP_1);
+    });
+}
+
+#[test]
 fn an_address_of_the_switch_itself_is_not_routed() {
     on_switch(async |switch| {
         // A VTEP that was declared at another leaf, and is here.
@@ -508,6 +589,39 @@ fn a_rule_that_another_hand_removes_is_put_back() {
         switch.until(|switch| switch.has_rule()).await;
         agent.stop().await;
     });
+}
+
+/// BGP unnumbered: FRR's next hops are link-local.
+const UNNUMBERED: &str = "nexthop via inet6 fe80::1 dev up1 nexthop via inet6 fe80::2 dev up2";
+
+/// A switch whose own routing has link-local next hops, and an agent that is told interfaces.
+async fn unnumbered(switch: &Switch) -> (Agent, Session) {
+    interfaces_alone(switch, &format!("203.0.113.7/32 metric 20 {UNNUMBERED}")).await
+}
+
+/// An agent that is told interfaces, weighed 3 to 1, of a switch whose own routing has this route alone.
+async fn interfaces_alone(switch: &Switch, route: &str) -> (Agent, Session) {
+    switch.ip("route del 203.0.113.0/24 metric 20");
+    switch.ip("route del 10.0.0.0/8 metric 20");
+    switch.ip(&format!("route add {route}"));
+    let agent = switch.agent().await;
+    let mut session = Session::primary(agent.channel(), 1).await;
+    session.add(next_hop(1, "", Some("up1"))).await;
+    session.add(next_hop(2, "", Some("up2"))).await;
+    session.add(group(1, &[(1, 3), (2, 1)])).await;
+    session.add(prefix("203.0.113.7/32", 1)).await;
+    (agent, session)
+}
+
+/// Gateway and interface of each next hop, in the order of ids.
+fn gateways(switch: &Switch) -> Vec<String> {
+    let shown = switch.next_hops();
+    let shown = shown.as_array().into_iter().flatten();
+    let word = |it: &serde_json::Value, key: &str| it[key].as_str().unwrap_or("-").to_owned();
+    shown
+        .filter(|it| it.get("group").is_none())
+        .map(|it| format!("{} {}", word(it, "gateway"), word(it, "dev")))
+        .collect()
 }
 
 /// For tests that take longer than the usual lease.

@@ -33,28 +33,40 @@ impl Fib {
                 link.name
             )));
         }
-        Ok((
-            id,
-            Path {
-                gateway: self.gateway(next_hop, link.index),
-                interface: link.index,
-            },
-        ))
+        let gateway = match (next_hop.address, &next_hop.interface) {
+            (Some(declared), Some(_)) => Some(self.gateway(declared, link.index)),
+            (Some(declared), None) => Some(declared),
+            (None, _) => self.neighbour(link)?,
+        };
+        let interface = link.index;
+        Ok((id, Path { gateway, interface }))
     }
 
-    /// The address of a next hop on its link. Where the switch's own routing does not use the declared
-    /// one, and knows one neighbour only behind the named interface, by an IPv6 link-local address (BGP
+    /// The address of a next hop on a link that it names. Where the switch's own routing does not use the
+    /// declared one, and knows one neighbour only behind the interface, by an IPv6 link-local address (BGP
     /// unnumbered), it is that one: packets go where the switch itself sends them.
-    fn gateway(&self, next_hop: &NextHop, interface: u32) -> Option<IpAddr> {
-        let declared = next_hop.address?;
-        if next_hop.interface.is_none() {
-            return Some(declared);
-        }
+    fn gateway(&self, declared: IpAddr, interface: u32) -> IpAddr {
         let key = (Family::of(declared.into()), interface);
         let mut used = self.gateways.get(&key).into_iter().flatten();
         match (used.next(), used.next()) {
-            (Some(IpAddr::V6(only)), None) if only.is_unicast_link_local() => Some((*only).into()),
-            _ => Some(declared),
+            (Some(IpAddr::V6(only)), None) if only.is_unicast_link_local() => (*only).into(),
+            _ => declared,
+        }
+    }
+
+    /// The one neighbour that the switch's own routing has behind an interface, whatever its address. None: it has no
+    /// neighbour there, and the destination itself is on the link. Where IPv4 and IPv6 have neighbours of their own, IPv4's
+    /// counts: VTEPs have IPv4 addresses.
+    fn neighbour(&self, link: &Link) -> Result<Option<IpAddr>, Unusable> {
+        let of = |family| self.gateways.get(&(family, link.index));
+        let known = of(Family::V4).filter(|known| !known.is_empty());
+        let mut known = known.or_else(|| of(Family::V6)).into_iter().flatten();
+        match (known.next(), known.next()) {
+            (Some(first), Some(second)) => Err(Unusable::Inactive(format!(
+                "the switch's own routing has several neighbours behind interface {}: {first} and {second}",
+                link.name
+            ))),
+            (first, _) => Ok(first.copied()),
         }
     }
 

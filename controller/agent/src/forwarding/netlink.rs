@@ -137,11 +137,16 @@ impl Netlink {
             Some(IpAddr::V4(_)) | None => AddressFamily::Inet,
             Some(IpAddr::V6(_)) => AddressFamily::Inet6,
         };
+        // FRR without next-hop objects has 169.254.0.1 for an IPv6 link-local next hop, which no subnet has.
+        let flags = match path.gateway {
+            Some(IpAddr::V4(gateway)) if gateway.is_link_local() => RTNH_F_ONLINK,
+            _ => 0,
+        };
         let (family, protocol) = (family.into(), numbers.protocol);
         let message = NextHopMessage {
             family,
             protocol,
-            flags: 0,
+            flags,
             attributes,
         };
         self.put(Message::NextHop(Verb::New, message), put).await
@@ -584,6 +589,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Metric of all the agent's routes. They are alone in their table, so that any number does.
 const METRIC: u32 = 10;
+
+/// `linux/rtnetlink.h`: the neighbour is on the link, whatever the subnets are.
+const RTNH_F_ONLINK: u32 = 4;
 
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;

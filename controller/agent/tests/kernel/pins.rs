@@ -5,7 +5,7 @@ use weft_proto::gribi::aft_operation::Operation;
 
 use super::session::{Session, group, next_hop, pin, prefix};
 use super::switch::{FakeNft, Switch, on_switch};
-use super::{LONG_LEASE, add_vxlan, is_clean, programmed, programmed_with_path};
+use super::{LONG_LEASE, add_vxlan, gateways, is_clean, programmed, programmed_with_path};
 
 /// With VXLAN devices of two VNIs, a group of the first uplink alone (2) and one of the second (3).
 async fn pinnable(switch: &Switch) -> (super::Daemon, Session) {
@@ -108,6 +108,42 @@ fn a_pin_whose_path_is_gone_falls_through_to_the_weights() {
             .until(|switch| switch.forwards_by("203.0.113.1", 1).as_deref() == Some("up1"))
             .await;
         daemon.stop().await;
+    });
+}
+
+#[test]
+fn a_pin_goes_by_frrs_neighbour_behind_an_interface() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        // BGP unnumbered: FRR's next hops are link-local, and gRIBI's have no address.
+        let both = "nexthop via inet6 fe80::1 dev up1 nexthop via inet6 fe80::2 dev up2";
+        switch.ip("route del 10.0.0.0/8 metric 20");
+        switch.ip(&format!("route replace 203.0.113.0/24 metric 20 {both}"));
+        session.add(next_hop(1, "", Some("up1"))).await;
+        session.add(next_hop(2, "", Some("up2"))).await;
+        switch
+            .until(|switch| {
+                gateways(switch) == ["fe80::1 up1", "fe80::2 up2"]
+                    && switch.has_rule()
+                    && switch.marked()
+            })
+            .await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session.add_pin(200, pin(1, "10.1.1.1/32", None, 2)).await;
+        switch
+            .until(|switch| {
+                switch.forwards_by("203.0.113.1", 1).as_deref() == Some("up2")
+                    && switch.forwards_by("203.0.113.1", 2).as_deref() == Some("up1")
+            })
+            .await;
+        assert_eq!(gateways(switch), ["fe80::1 up1", "fe80::2 up2"]);
+        // FRR no longer has the neighbour: the weights decide, which have the other one.
+        switch.ip("route replace 203.0.113.0/24 metric 20 nexthop via inet6 fe80::1 dev up1");
+        switch
+            .until(|switch| switch.forwards_by("203.0.113.1", 1).as_deref() == Some("up1"))
+            .await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
     });
 }
 
