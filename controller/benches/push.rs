@@ -178,7 +178,7 @@ fn flows(leaves: u16, leaf: u16, members: &dyn Fn(u8) -> Arc<Members>) -> Arc<Fl
 fn intents(leaves: u16, broken: Option<u16>, job: bool) -> BTreeMap<SwitchName, SwitchIntent> {
     let members = |uplinks: std::ops::RangeInclusive<u8>| -> Arc<Members> {
         let next_hop = |uplink: u8| NextHop {
-            address: IpAddr::from([192, 0, 2, 2 * uplink]),
+            address: Some(IpAddr::from([192, 0, 2, 2 * uplink])),
             interface: format!("eth{uplink}").into(),
         };
         Arc::new(uplinks.map(|uplink| (next_hop(uplink), 1)).collect())

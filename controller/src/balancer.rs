@@ -234,7 +234,9 @@ impl Balancer {
             };
             members += solution.groups() * solution.uplinks().len();
             let kept = self.plan.by_capacity.get(leaf).filter(|_| {
-                named_same && self.solutions.get(leaf).is_some_and(|old| *old == solution)
+                named_same
+                    && self.solutions.get(leaf).is_some_and(|old| *old == solution)
+                    && self.unresolved(leaf) == solved.unresolved(leaf)
             });
             let routes = match kept {
                 Some(routes) => Arc::clone(routes),
@@ -248,6 +250,11 @@ impl Balancer {
             solutions.insert(leaf.clone(), solution);
         }
         Ok((all, solutions))
+    }
+
+    /// As the plan in force has it.
+    fn unresolved(&self, leaf: &SwitchName) -> Option<&LinkName> {
+        self.plan.solved.as_ref()?.unresolved(leaf)
     }
 
     /// Routes that the leaf has already are those.

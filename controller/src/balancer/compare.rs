@@ -39,19 +39,21 @@ pub fn compare(plan: &LeafPlan, status: &agent::Status, sent: &Sent) -> v1::Leaf
     }
 }
 
-/// What the switch's own routing has. A link-local next hop (BGP unnumbered) that is alone on its interface is the planned
-/// one there, as it is for the agent.
+/// What the switch's own routing has. A next hop that is alone on its interface is the planned one there, as it is for the agent, if
+/// that is known by the interface alone, or if its own address is link-local (BGP unnumbered).
 fn own_next_hops(
     own: &[agent::NextHop],
     planned: &[v1::WeightedNextHop],
 ) -> Vec<v1::WeightedNextHop> {
     let declared = |next_hop: &agent::NextHop| {
-        let address: Ipv6Addr = next_hop.address.parse().ok()?;
+        let address = next_hop.address.parse::<Ipv6Addr>();
+        let is_link_local = address.is_ok_and(|address| address.is_unicast_link_local());
         let there = |interface: &str| interface == next_hop.interface_name;
         let alone = own.iter().filter(|it| there(&it.interface_name)).count() == 1;
         let mut planned = planned.iter().filter(|it| there(&it.interface_name));
         let (first, second) = (planned.next(), planned.next());
-        first.filter(|_| alone && second.is_none() && address.is_unicast_link_local())
+        let is_it = |it: &&v1::WeightedNextHop| it.address.is_none() || is_link_local;
+        first.filter(|it| alone && second.is_none() && is_it(it))
     };
     let own = own.iter().map(|next_hop| v1::WeightedNextHop {
         address: match declared(next_hop) {
@@ -66,7 +68,7 @@ fn own_next_hops(
 
 fn planned_next_hops(entry: &Entry) -> Vec<v1::WeightedNextHop> {
     let members = entry.members.iter().map(|member| v1::WeightedNextHop {
-        address: Some(member.next_hop.address.to_string()),
+        address: member.next_hop.address.map(|it| it.to_string()),
         interface_name: member.next_hop.interface.to_string(),
         weight: member.weight,
     });
@@ -142,12 +144,24 @@ mod tests {
 
     use super::*;
     use crate::balancer::{Balancer, Inputs};
-    use crate::fabric::topology::Topology;
     use crate::fabric::topology::tests::declared;
+    use crate::fabric::topology::{Declaration, Topology};
 
     /// Leaf 1, whose second uplink is three times as fast.
     fn plan() -> LeafPlan {
+        plan_of(declared(2, 2))
+    }
+
+    fn unnumbered() -> LeafPlan {
         let mut fabric = declared(2, 2);
+        for link in &mut fabric.links {
+            let ends = [&mut link.a, &mut link.b].into_iter().flatten();
+            ends.for_each(|end| end.address.clear());
+        }
+        plan_of(fabric)
+    }
+
+    fn plan_of(mut fabric: Declaration) -> LeafPlan {
         for link in &mut fabric.links {
             let spine2 = link
                 .b
@@ -199,6 +213,28 @@ mod tests {
             ("fe80::1", "eth1", 1),
             ("fe80::2", "eth1", 0),
             ("fe80::1", "eth2", 3),
+        ];
+        assert!(differs(&two));
+    }
+
+    #[test]
+    fn a_next_hop_is_the_planned_one_of_an_unnumbered_link_whatever_its_address() {
+        let differs = |weights: &[(&str, &str, u32)]| {
+            let diff = compare(&unnumbered(), &status(weights), &Sent::default());
+            diff.prefixes[0].differs
+        };
+        assert!(!differs(&[("fe80::1", "eth1", 1), ("fe80::2", "eth2", 3)]));
+        assert!(!differs(&[
+            ("169.254.0.1", "eth1", 1),
+            ("192.0.2.1", "eth2", 3)
+        ]));
+        assert!(differs(&[("fe80::1", "eth1", 1), ("fe80::2", "eth2", 1)]));
+        assert!(differs(&[("fe80::1", "eth1", 4)]));
+        // Nobody knows which of two neighbours is meant.
+        let two = [
+            ("fe80::1", "eth1", 1),
+            ("fe80::9", "eth1", 0),
+            ("fe80::2", "eth2", 3),
         ];
         assert!(differs(&two));
     }

@@ -38,6 +38,8 @@ pub struct Entry {
     pub delta_ppm: u64,
     /// How busy the busiest link is, where the weights follow from what jobs are known to send; None: by capacity.
     pub utilization: Option<Utilization>,
+    /// An uplink without an address of a leaf where no weft-agent finds the neighbour by the interface: the entry has no members then.
+    pub unresolved: Option<LinkName>,
 }
 
 /// A next hop with its weight.
@@ -78,7 +80,12 @@ impl Entry {
     /// Why these shares, in words: what is used, how exact it is, what is not used.
     pub fn reason(&self) -> String {
         let uplinks = self.members.len() + self.excluded.len();
-        let mut reason = if self.members.is_empty() {
+        let mut reason = if let Some(link) = &self.unresolved {
+            format!(
+                "{link} has no address, and no weft-agent answers that would find the neighbour by the interface: \
+                 the switch's own routing decides"
+            )
+        } else if self.members.is_empty() {
             format!("no live way over {uplinks} uplinks: the switch's own routing decides")
         } else {
             format!(
@@ -121,7 +128,11 @@ impl Entry {
     /// As the API shows it.
     pub fn to_message(&self, prefix: &IpNet) -> v1::PlanEntry {
         let members = self.members.iter().map(|member| v1::PlanMember {
-            next_hop: member.next_hop.address.to_string(),
+            next_hop: member
+                .next_hop
+                .address
+                .map(|address| address.to_string())
+                .unwrap_or_default(),
             interface_name: member.next_hop.interface.to_string(),
             neighbor_switch_name: member.via.to_string(),
             weight: member.weight,

@@ -266,8 +266,20 @@ impl Solved {
         Ok(leaves.map(|leaf| (leaf.source(), leaf)).collect())
     }
 
+    /// An uplink without an address of a leaf where no weft-agent finds the neighbour by the interface: the leaf gets no routes.
+    pub(super) fn unresolved(&self, leaf: &SwitchName) -> Option<&LinkName> {
+        if !self.foreign.contains(leaf) {
+            return None;
+        }
+        let mut unnumbered = self.topology.links_of(leaf).filter(|it| it.is_unnumbered());
+        unnumbered.next().map(|link| &link.name)
+    }
+
     /// What a leaf should have. Entries without a member are left out: plain routing decides.
     pub(super) fn routes(&self, leaf: &SwitchName, solution: &LeafSolution) -> Routes {
+        if self.unresolved(leaf).is_some() {
+            return Routes::default();
+        }
         let next_hops: Vec<Option<NextHop>> = solution
             .uplinks()
             .iter()
@@ -349,7 +361,9 @@ impl Solved {
     }
 
     fn entry(&self, leaf: &Switch, to: &Switch, group: &spread::Group) -> Entry {
-        let members = group.members.iter().filter_map(|member| {
+        let unresolved = self.unresolved(&leaf.name);
+        let resolved = group.members.iter().filter(|_| unresolved.is_none());
+        let members = resolved.filter_map(|member| {
             Some(Member {
                 next_hop: self.next_hop(&leaf.name, member.link)?,
                 via: self.names.switches.get(member.via.0 as usize)?.clone(),
@@ -373,6 +387,7 @@ impl Solved {
             parts: group.parts,
             delta_ppm: group.delta_ppm,
             utilization: None,
+            unresolved: unresolved.cloned(),
         }
     }
 

@@ -21,7 +21,7 @@ fn weights(plan: &Plan, leaf: &str, to: u8) -> Vec<(String, u32)> {
     let plan = plan.leaf(&leaf.into()).unwrap().unwrap();
     let members = plan.entries[&IpNet::from(vtep(to))].members.iter();
     members
-        .map(|member| (member.next_hop.address.to_string(), member.weight))
+        .map(|member| (member.next_hop.to_string(), member.weight))
         .collect()
 }
 
@@ -142,6 +142,41 @@ fn a_foreign_switch_gets_ways_that_somebody_confirms_and_no_others() {
         [("192.0.1.2".to_owned(), 1)]
     );
     assert_eq!(weights(balancer.plan(), "leaf2", 1).len(), 2);
+}
+
+/// weft-agent finds a neighbour by its interface; another gRIBI server needs its address.
+#[test]
+fn a_foreign_switch_with_unnumbered_links_is_left_to_its_own_routing() {
+    let mut fabric = declared(3, 2);
+    for link in &mut fabric.links {
+        let ends = [&mut link.a, &mut link.b].into_iter().flatten();
+        ends.for_each(|end| end.address.clear());
+    }
+    let mut balancer = Balancer::new(Limits::default());
+    let mut inputs = inputs(Topology::new(&fabric).unwrap());
+    inputs.announced = announced(&[("spine1", &[1, 2, 3]), ("spine2", &[1, 2, 3])]);
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
+    let plan = balancer.plan().clone();
+    let both = [("eth1".to_owned(), 1), ("eth2".to_owned(), 1)];
+    assert_eq!(weights(&plan, "leaf1", 2), both);
+    assert_eq!(plan.routes["leaf1"].prefixes.len(), 2);
+
+    // The same weights, and another server.
+    inputs.foreign = ["leaf1".into()].into();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
+    let plan = balancer.plan().clone();
+    assert!(plan.routes["leaf1"].prefixes.is_empty());
+    assert_eq!(weights(&plan, "leaf1", 2), []);
+    assert_eq!(
+        reason(&plan, "leaf1", 2),
+        "leaf1:eth1--spine1:eth1 has no address, and no weft-agent answers that would find the neighbour by the interface: \
+         the switch's own routing decides"
+    );
+    assert_eq!(plan.routes["leaf2"].prefixes.len(), 2);
+
+    inputs.foreign.clear();
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
+    assert_eq!(balancer.plan().routes["leaf1"].prefixes.len(), 2);
 }
 
 #[test]

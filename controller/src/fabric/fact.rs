@@ -16,7 +16,6 @@ pub use fault::{FieldFault, InvalidFabric};
 pub use job::Job;
 pub(in crate::fabric) use job::RANKS_MAX;
 pub(crate) use limits::LABELS_MAX;
-pub(in crate::fabric) use read::NO_ADDRESS;
 
 mod fault;
 mod job;
@@ -217,8 +216,8 @@ pub struct LinkEnd {
     pub switch: SwitchName,
     /// The name that the switch gives to the interface.
     pub interface: Arc<str>,
-    /// What the other end uses as next hop.
-    pub address: IpAddr,
+    /// What the other end uses as next hop; None at both ends: the link is unnumbered.
+    pub address: Option<IpAddr>,
 }
 
 impl fmt::Display for LinkEnd {
@@ -616,6 +615,11 @@ impl Link {
         u64::try_from(usable).unwrap_or(u64::MAX).max(1)
     }
 
+    /// Whether neither end has an address: a switch knows its neighbour by the interface.
+    pub fn is_unnumbered(&self) -> bool {
+        self.a.address.is_none() && self.b.address.is_none()
+    }
+
     /// The end at this switch and the end across; None if the link does not end there.
     pub fn ends_from(&self, switch: &SwitchName) -> Option<(&LinkEnd, &LinkEnd)> {
         if self.a.switch == *switch {
@@ -638,7 +642,10 @@ impl LinkEnd {
         v1::LinkEnd {
             switch_name: self.switch.to_string(),
             interface_name: self.interface.to_string(),
-            address: self.address.to_string(),
+            address: self
+                .address
+                .map(|address| address.to_string())
+                .unwrap_or_default(),
         }
     }
 }

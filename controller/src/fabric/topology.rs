@@ -169,6 +169,17 @@ impl Topology {
         self.links.get(name).map(AsRef::as_ref)
     }
 
+    /// Every link that ends at a switch, in order of the switch's interfaces.
+    pub fn links_of(&self, switch: &SwitchName) -> impl Iterator<Item = &Link> + '_ {
+        let (of, first) = (switch.clone(), (switch.clone(), Arc::from("")));
+        let used = self.interfaces.range((first, User::Link("".into()))..);
+        let used = used.take_while(move |((switch, _), _)| *switch == of);
+        used.filter_map(|(_, user)| match user {
+            User::Link(name) => self.link_named(name),
+            User::HostPort(_) => None,
+        })
+    }
+
     /// Every job, in order of its name.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> + '_ {
         self.jobs.values()
@@ -371,7 +382,9 @@ impl Topology {
             Fact::Host(host) => drop(self.hosts.insert(host.name.clone(), host)),
             Fact::Link(link) => {
                 for end in [&link.a, &link.b] {
-                    self.addresses.insert((end.address, link.name.clone()));
+                    if let Some(address) = end.address {
+                        self.addresses.insert((address, link.name.clone()));
+                    }
                     let user = User::Link(link.name.clone());
                     self.interfaces.insert((end.port(), user));
                 }
@@ -420,7 +433,9 @@ impl Topology {
                     return;
                 };
                 for end in [&link.a, &link.b] {
-                    self.addresses.remove(&(end.address, link.name.clone()));
+                    if let Some(address) = end.address {
+                        self.addresses.remove(&(address, link.name.clone()));
+                    }
                     let user = User::Link(link.name.clone());
                     self.interfaces.remove(&(end.port(), user));
                 }

@@ -14,10 +14,19 @@ use ipnet::IpNet;
 /// Where a switch sends a packet next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHop {
-    /// The address at the other end of the link.
-    pub address: IpAddr,
+    /// The address at the other end of the link; None: the switch's own neighbour behind the interface.
+    pub address: Option<IpAddr>,
     /// The interface of this switch towards it.
     pub interface: Arc<str>,
+}
+
+impl fmt::Display for NextHop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => address.fmt(f),
+            None => f.write_str(&self.interface),
+        }
+    }
 }
 
 /// The next hops of a prefix, each with its weight of at least 1.
@@ -331,7 +340,7 @@ impl Entry {
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NextHop(index, next_hop) => write!(f, "next hop {index} ({})", next_hop.address),
+            Self::NextHop(index, next_hop) => write!(f, "next hop {index} ({next_hop})"),
             Self::Group(id, members) => write!(f, "next-hop group {id} of {}", members.len()),
             Self::Prefix(prefix, group) => write!(f, "{prefix} by group {group}"),
             Self::Policy(_, flow, group) => write!(f, "{flow} by group {group}"),
@@ -407,7 +416,7 @@ mod tests {
 
     fn next_hop(last: u8) -> NextHop {
         NextHop {
-            address: IpAddr::from([192, 0, 2, last]),
+            address: Some(IpAddr::from([192, 0, 2, last])),
             interface: format!("swp{last}").into(),
         }
     }
@@ -458,6 +467,25 @@ mod tests {
         assert_eq!(tables.content(2), None);
         assert_eq!(tables.content(3), None);
         assert_eq!(tables.content(4), None);
+    }
+
+    #[test]
+    fn next_hops_without_an_address_are_told_apart_by_their_interfaces() {
+        let by = |interface: &str| NextHop {
+            address: None,
+            interface: interface.into(),
+        };
+        assert_eq!(by("swp1"), by("swp1"));
+        assert_ne!(by("swp1"), by("swp2"));
+        assert_ne!(by("swp1"), next_hop(1));
+        assert_eq!(
+            Entry::NextHop(3, by("swp1")).to_string(),
+            "next hop 3 (swp1)"
+        );
+        assert_eq!(
+            Entry::NextHop(3, next_hop(1)).to_string(),
+            "next hop 3 (192.0.2.1)"
+        );
     }
 
     #[test]

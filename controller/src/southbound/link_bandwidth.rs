@@ -204,14 +204,18 @@ impl Told {
     }
 }
 
-/// The paths of a family that routes come to. A next hop of the other family is left out: who takes those was not asked.
+/// The paths of a family that routes come to. A next hop of the other family is left out: who takes those was not asked. So is
+/// one without an address, which no leaf that takes these has: see the checks of the fabric.
 fn paths(routes: &Routes, family: Family) -> Paths {
     let is_of = |address: IpAddr| address.is_ipv4() == (family == Family::IPV4_UNICAST);
     let prefixes = routes.prefixes.iter();
     let prefixes = prefixes.filter(|(prefix, _)| is_of(prefix.addr()));
     let paths = prefixes.flat_map(|(prefix, members)| {
-        let members = members.iter().filter(|(hop, _)| is_of(hop.address));
-        members.map(|(hop, weight)| ((*prefix, hop.address), *weight))
+        let members = members.iter();
+        members.filter_map(move |(hop, weight)| {
+            let address = hop.address.filter(|address| is_of(*address))?;
+            Some(((*prefix, address), *weight))
+        })
     });
     paths.collect()
 }

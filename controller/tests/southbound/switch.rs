@@ -160,7 +160,7 @@ pub(crate) fn routes(rows: Rows<'_>) -> Routes {
     let row = |(last, members): &(u8, &[(u8, u32)])| {
         let members = members.iter().map(|(link, weight)| {
             let next_hop = NextHop {
-                address: IpAddr::from([192, 0, 2, 2 * link]),
+                address: Some(IpAddr::from([192, 0, 2, 2 * link])),
                 interface: format!("eth{link}").into(),
             };
             (next_hop, *weight)

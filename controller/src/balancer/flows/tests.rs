@@ -138,7 +138,7 @@ fn links_to_one_spine_share_its_part_by_their_weights() {
 #[test]
 fn weights_fit_into_what_a_switch_takes() {
     let hop = |last: u8| NextHop {
-        address: [192, 0, 2, last].into(),
+        address: Some([192, 0, 2, last].into()),
         interface: format!("eth{last}").into(),
     };
     let shares = |shares: &[u64]| -> Vec<u32> {
@@ -174,7 +174,7 @@ fn a_job_that_is_shadowed_has_pins_and_no_flows() {
 #[test]
 fn ways_beyond_what_a_switch_has_tables_for_are_left_out() {
     let hop = NextHop {
-        address: [192, 0, 2, 1].into(),
+        address: Some([192, 0, 2, 1].into()),
         interface: "eth1".into(),
     };
     let flow = |number: u16| {

@@ -129,6 +129,12 @@ fn apart(a: &v1::LinkEnd, b: &v1::LinkEnd, field: &str, faults: &mut InvalidFabr
         let reason = format!("{:?} is at both ends", b.switch_name);
         faults.fault(below(field, "b.switch_name"), reason);
     }
+    for (part, end, other) in [("a.address", a, b), ("b.address", b, a)] {
+        if end.address.is_empty() && !other.address.is_empty() {
+            let reason = "missing, and the other end has one: both have one, or none";
+            faults.fault(below(field, part), reason);
+        }
+    }
     let address = |end: &v1::LinkEnd| end.address.parse::<IpAddr>().ok();
     let Some((a, b)) = address(a).zip(address(b)) else {
         return;

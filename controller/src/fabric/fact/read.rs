@@ -3,7 +3,7 @@
 //! It collects every fault instead of stopping at the first, and gives what is left of the fact for others to be compared
 //! with. It refuses to know what a fact may not be besides: what is stored stays a fact, whatever is asked of new ones.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use weft_proto::v1;
 
@@ -82,7 +82,7 @@ fn is_down(state: i32, field: &str, faults: &mut InvalidFabric) -> bool {
 
 fn end(end: Option<&v1::LinkEnd>, field: &str, faults: &mut InvalidFabric) -> LinkEnd {
     let address = match end {
-        Some(end) => address(&end.address, &below(field, "address"), faults),
+        Some(end) => optional(&end.address, &below(field, "address"), faults),
         None => {
             faults.fault(field, "missing");
             None
@@ -92,7 +92,7 @@ fn end(end: Option<&v1::LinkEnd>, field: &str, faults: &mut InvalidFabric) -> Li
     LinkEnd {
         switch: end.switch_name.as_str().into(),
         interface: end.interface_name.into(),
-        address: address.unwrap_or(NO_ADDRESS),
+        address,
     }
 }
 
@@ -156,13 +156,7 @@ fn optional(text: &str, field: &str, faults: &mut InvalidFabric) -> Option<IpAdd
 fn address(text: &str, field: &str, faults: &mut InvalidFabric) -> Option<IpAddr> {
     let address = text.parse().ok();
     if address.is_none() {
-        match text {
-            "" => faults.fault(field, "missing"),
-            text => faults.fault(field, format_args!("{text:?} is not an IP address")),
-        }
+        faults.fault(field, format_args!("{text:?} is not an IP address"));
     }
     address
 }
-
-/// The address of an end that has none: nothing has it.
-pub(in crate::fabric) const NO_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

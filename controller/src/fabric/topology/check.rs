@@ -7,7 +7,7 @@ use super::{
     Change, Declaration, Fact, HostPort, Index, InvalidFabric, Kind, Link, LinkEnd, LinkName,
     PortName, Resource, Role, Switch, SwitchName, Topology, User,
 };
-use crate::fabric::fact::{NO_ADDRESS, below};
+use crate::fabric::fact::below;
 use crate::fabric::job;
 
 /// The topology of a whole declaration.
@@ -135,8 +135,13 @@ fn conflicts(topology: &Topology, fact: &Fact, field: &str, faults: &mut Invalid
         Fact::Switch(switch) => of_switch(topology, switch, field, faults),
         Fact::Host(_) => {}
         Fact::Link(link) => {
-            of_end(topology, link, &link.a, &below(field, "a"), faults);
-            of_end(topology, link, &link.b, &below(field, "b"), faults);
+            for (part, end) in [("a", &link.a), ("b", &link.b)] {
+                let field = below(field, part);
+                of_end(topology, link, end, &field, faults);
+                if link.is_unnumbered() {
+                    weighed_by_address(topology, end, &field, faults);
+                }
+            }
         }
         Fact::HostPort(port) => of_port(topology, port, field, faults),
         Fact::Job(new) => {
@@ -173,6 +178,16 @@ fn of_switch(topology: &Topology, switch: &Switch, field: &str, faults: &mut Inv
         let other = another(&topology.peers, &peer, none, own);
         unique("peer_address", &peer.to_string(), other);
     }
+    let mut links = topology.links_of(own).filter(|link| link.is_unnumbered());
+    if switch.link_bandwidth
+        && let Some(link) = links.next()
+    {
+        let reason = format!(
+            "needs addresses on the links of the leaf: {} has none",
+            link.name
+        );
+        faults.fault(below(field, "link_bandwidth_weights"), reason);
+    }
 }
 
 fn of_end(
@@ -184,12 +199,24 @@ fn of_end(
 ) {
     let user = User::Link(link.name.clone());
     of_interface(topology, &end.port(), &user, field, faults);
-    if end.address == NO_ADDRESS {
+    let Some(address) = end.address else {
         return;
-    }
+    };
     let none = LinkName::from("");
-    if let Some(other) = another(&topology.addresses, &end.address, none, &link.name) {
-        let reason = format!("{} belongs to link {other}", end.address);
+    if let Some(other) = another(&topology.addresses, &address, none, &link.name) {
+        let reason = format!("{address} belongs to link {other}");
+        faults.fault(below(field, "address"), reason);
+    }
+}
+
+/// Weights over BGP go by the addresses of next hops.
+fn weighed_by_address(topology: &Topology, end: &LinkEnd, field: &str, faults: &mut InvalidFabric) {
+    let switch = topology.switch(&end.switch);
+    if switch.is_some_and(|switch| switch.link_bandwidth) {
+        let reason = format!(
+            "missing: {} has link_bandwidth_weights, which need addresses on its links",
+            end.switch
+        );
         faults.fault(below(field, "address"), reason);
     }
 }
@@ -389,6 +416,58 @@ mod tests {
         fabric.links[0].a.as_mut().unwrap()
     }
 
+    fn unnumber(fabric: &mut Declaration) {
+        for link in &mut fabric.links {
+            let ends = [&mut link.a, &mut link.b].into_iter().flatten();
+            ends.for_each(|end| end.address.clear());
+        }
+    }
+
+    #[test]
+    fn links_without_addresses_are_declared_and_have_no_address_in_common() {
+        let unnumbered = |fabric: &mut Declaration| {
+            let mut other = fabric.links[0].clone();
+            other.a.as_mut().unwrap().interface_name = "eth2".to_owned();
+            other.b.as_mut().unwrap().interface_name = "eth2".to_owned();
+            fabric.links.push(other);
+            unnumber(fabric);
+        };
+        assert_eq!(faults(unnumbered), [""; 0]);
+        let mut fabric = fabric();
+        unnumbered(&mut fabric);
+        let topology = Topology::new(&fabric).unwrap();
+        assert!(topology.links().all(Link::is_unnumbered));
+        let again = topology.declaration();
+        assert!(again.links[0].a.as_ref().unwrap().address.is_empty());
+        assert_eq!(Topology::new(&again).unwrap().changes_to(&topology), []);
+        let ends = topology
+            .links_of(&"leaf1".into())
+            .map(|link| link.name.as_str());
+        assert_eq!(
+            ends.collect::<Vec<_>>(),
+            ["leaf1:eth1--spine1:eth1", "leaf1:eth2--spine1:eth2"]
+        );
+        assert_eq!(topology.links_of(&"leaf".into()).count(), 0);
+    }
+
+    /// A leaf that gets its weights over BGP later is refused as one that has them before its links.
+    #[test]
+    fn weights_over_bgp_need_addresses_on_links() {
+        let mut fabric = fabric();
+        fabric.switches[0].agent_address.clear();
+        fabric.switches[0].peer_address = "192.0.2.7".to_owned();
+        unnumber(&mut fabric);
+        let topology = Topology::new(&fabric).unwrap();
+        fabric.switches[0].link_bandwidth_weights = true;
+        let fact = Fact::declared(&fabric.switches[0]).unwrap();
+        let mut faults = InvalidFabric::default();
+        topology.check(&Change::Update(fact), "resource", &mut faults);
+        assert_eq!(
+            faults.to_string(),
+            "resource.link_bandwidth_weights: needs addresses on the links of the leaf: leaf1:eth1--spine1:eth1 has none"
+        );
+    }
+
     #[test]
     fn a_good_fabric_has_no_fault() {
         assert_eq!(faults(|_| {}), [""; 0]);
@@ -521,6 +600,25 @@ mod tests {
         (
             |f| end_a(f).address = "2001:db8::1".to_owned(),
             "links[0].b.address: 192.0.2.1 is not of the same family as 2001:db8::1",
+        ),
+        (
+            |f| end_a(f).address.clear(),
+            "links[0].a.address: missing, and the other end has one: both have one, or none",
+        ),
+        (
+            |f| {
+                f.links[0].b.as_mut().unwrap().address.clear();
+            },
+            "links[0].b.address: missing, and the other end has one: both have one, or none",
+        ),
+        (
+            |f| {
+                f.switches[0].agent_address.clear();
+                f.switches[0].peer_address = "192.0.2.7".to_owned();
+                f.switches[0].link_bandwidth_weights = true;
+                unnumber(f);
+            },
+            "links[0].a.address: missing: leaf1 has link_bandwidth_weights, which need addresses on its links",
         ),
         (
             |f| {

@@ -125,7 +125,9 @@ fn entry(entry: &Entry, revision: u64) -> aft_operation::Entry {
         Entry::NextHop(index, next_hop) => aft_operation::Entry::NextHop(afts::NextHopKey {
             index: *index,
             next_hop: Some(afts::NextHop {
-                ip_address: text(&next_hop.address.to_string()),
+                ip_address: next_hop
+                    .address
+                    .and_then(|address| text(&address.to_string())),
                 interface_ref: Some(afts::next_hop::InterfaceRef {
                     interface: text(&next_hop.interface),
                     ..Default::default()
@@ -239,10 +241,10 @@ fn installed_next_hop(next_hop: afts::NextHop) -> NextHop {
         .interface_ref
         .and_then(|reference| reference.interface);
     NextHop {
+        // One that is none is of nobody's intent.
         address: next_hop
             .ip_address
-            .and_then(|address| address.value.parse().ok())
-            .unwrap_or(NO_ADDRESS),
+            .map(|address| address.value.parse().unwrap_or(NO_ADDRESS)),
         interface: interface.unwrap_or_default().value.into(),
     }
 }
@@ -297,5 +299,50 @@ const UDP: IpProtocol = IpProtocol::IpProtocolUint64(17);
 const OF_VNI: &str = "vni-";
 /// The network instance that weft programs: where VTEP addresses are routed.
 pub(super) const NETWORK_INSTANCE: &str = "DEFAULT";
-/// The address of a next hop that has none; never intended.
+/// In the place of a text that is no address; never intended.
 const NO_ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a switch says that it has of what it was told.
+    fn installed(next_hop: &NextHop) -> (afts::NextHop, Installed) {
+        let sent = entry(&Entry::NextHop(7, next_hop.clone()), 1);
+        let aft_operation::Entry::NextHop(key) = sent else {
+            panic!("a next hop");
+        };
+        let mut installed = Installed::default();
+        let got = AftEntry {
+            network_instance: NETWORK_INSTANCE.to_owned(),
+            entry: Some(aft_entry::Entry::NextHop(key.clone())),
+            ..AftEntry::default()
+        };
+        collect(&mut installed, got);
+        (key.next_hop.unwrap(), installed)
+    }
+
+    #[test]
+    fn a_next_hop_comes_back_as_it_was_sent() {
+        for address in [Some([192, 0, 2, 1].into()), None] {
+            let next_hop = NextHop {
+                address,
+                interface: "swp1".into(),
+            };
+            let (message, installed) = installed(&next_hop);
+            assert_eq!(message.ip_address.is_some(), address.is_some());
+            let interface = message.interface_ref.unwrap().interface.unwrap();
+            assert_eq!(interface.value, "swp1");
+            assert_eq!(installed.tables.next_hops, [(7, next_hop)].into());
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_not_that_of_an_unnumbered_link() {
+        let message = afts::NextHop {
+            ip_address: text("leaf1"),
+            ..afts::NextHop::default()
+        };
+        assert_eq!(installed_next_hop(message).address, Some(NO_ADDRESS));
+    }
+}

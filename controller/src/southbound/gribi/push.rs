@@ -234,7 +234,7 @@ mod tests {
     /// Prefix 1 over next hops 1 and 2, prefix 2 over next hop 1.
     fn routes() -> Routes {
         let next_hop = |last: u8| NextHop {
-            address: IpAddr::from([192, 0, 2, last]),
+            address: Some(IpAddr::from([192, 0, 2, last])),
             interface: "eth1".into(),
         };
         let prefix = |last: u8| IpAddr::from([198, 51, 100, last]).into();

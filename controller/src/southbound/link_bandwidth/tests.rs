@@ -102,10 +102,10 @@ fn vtep(family: Family, number: u8) -> IpNet {
 
 fn hop(family: Family, number: u8) -> crate::southbound::intent::NextHop {
     crate::southbound::intent::NextHop {
-        address: match family {
+        address: Some(match family {
             Family::IPV4_UNICAST => [10, 0, number, 0].into(),
             _ => [0x2001, 0xdb8, 1, 0, 0, 0, 0, u16::from(number)].into(),
-        },
+        }),
         interface: format!("eth{number}").into(),
     }
 }

@@ -35,7 +35,7 @@ fn told(octets: &[Bytes]) -> Vec<(usize, usize)> {
 
 fn weighted(vteps: &[u8]) -> Weighted {
     let hop = NextHop {
-        address: [10, 0, 1, 0].into(),
+        address: Some([10, 0, 1, 0].into()),
         interface: "eth1".into(),
     };
     let members: Arc<Members> = Arc::new([(hop, 3)].into());
