@@ -10,7 +10,7 @@ use crate::completion;
 use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, Format, Row, Table, printable};
+use crate::output::{self, Format, Row, Table, or_dash, printable};
 
 pub(crate) mod diff;
 mod simulation;
@@ -175,7 +175,7 @@ fn rows(entry: &proto::PlanEntry) -> Vec<Vec<String>> {
             format!("  {}", percent(member.weight.into(), parts)),
             member.neighbor_switch_name.clone(),
             member.interface_name.clone(),
-            member.next_hop.clone(),
+            or_dash(&member.next_hop),
             member.reason.clone(),
         ]
     };

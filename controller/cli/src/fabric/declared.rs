@@ -152,7 +152,8 @@ pub(super) struct LinkEnd {
     pub(super) switch: String,
     /// As the switch calls it.
     pub(super) interface: String,
-    /// What the other end uses as next hop.
+    /// What the other end uses as next hop; empty at both ends: the link is unnumbered.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) address: String,
 }
 
@@ -505,6 +506,19 @@ host_ports: [{switch: leaf1, interface: j, udp_port_formula: kernel}]";
         }
         let link = fabric.links[0].clone();
         assert_eq!(Link::from(proto::Link::from(link.clone())), link);
+    }
+
+    #[test]
+    fn a_link_without_addresses_is_printed_without_them() {
+        let text = "name: a\nlinks: [{a: {switch: leaf1, interface: i}, b: {switch: spine1, interface: i}, capacity_bps: 1}]";
+        let fabric = Fabric::parse(text).unwrap();
+        let yaml = serde_yaml_ng::to_string(&fabric).unwrap();
+        assert!(!yaml.contains("address"), "{yaml}");
+        assert_eq!(Fabric::parse(&yaml).unwrap(), fabric);
+        let link = fabric.links[0].clone();
+        let message = proto::Link::from(link.clone());
+        assert_eq!(message.a.as_ref().unwrap().address, "");
+        assert_eq!(Link::from(message), link);
     }
 
     #[test]
