@@ -1,7 +1,7 @@
 //! A secret out of a file. It refuses to show itself, and to know what it is used for.
 
 use std::fmt;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -44,9 +44,51 @@ pub enum KeyError {
     /// Nothing is in it but perhaps a newline.
     #[error("key file {0} empty")]
     Empty(PathBuf),
-    /// More than 80 octets, the most that TCP-MD5 takes.
-    #[error("key file {0} longer than {KEY_LEN_MAX} octets")]
-    TooLong(PathBuf),
+    /// More octets than a key has: 80 are the most that TCP-MD5 takes.
+    #[error("key file {0} longer than {1} octets")]
+    TooLong(PathBuf, usize),
+}
+
+/// Reads a file that only its owner may read, such as the private key of a certificate: 1 to 65,536 octets as they are.
+///
+/// # Errors
+///
+/// See [`KeyError`].
+pub fn private_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+    let file = open(path)?;
+    // As large as it can get from the beginning, so that growing leaves no copy behind.
+    let mut octets = Zeroizing::new(vec![0; PRIVATE_LEN_MAX + 1]);
+    let len = read(file, &mut octets).map_err(|source| KeyError::unreadable(path, source))?;
+    octets.truncate(len);
+    match len {
+        0 => Err(KeyError::Empty(path.to_owned())),
+        1..=PRIVATE_LEN_MAX => Ok(octets),
+        _ => Err(KeyError::TooLong(path.to_owned(), PRIVATE_LEN_MAX)),
+    }
+}
+
+/// Opens a regular file that nobody but its owner may touch.
+fn open(path: &Path) -> Result<File, KeyError> {
+    // Opening a pipe without a writer would block.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|source| KeyError::unreadable(path, source))?;
+    let metadata = file
+        .metadata()
+        .map_err(|source| KeyError::unreadable(path, source))?;
+    if !metadata.is_file() {
+        return Err(KeyError::Irregular(path.to_owned()));
+    }
+    let mode = metadata.mode() & 0o7777;
+    match mode & 0o077 {
+        0 => Ok(file),
+        _ => Err(KeyError::Exposed {
+            path: path.to_owned(),
+            mode,
+        }),
+    }
 }
 
 impl Key {
@@ -56,25 +98,7 @@ impl Key {
     ///
     /// See [`KeyError`].
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        // Opening a pipe without a writer would block.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(path)
-            .map_err(|source| KeyError::unreadable(path, source))?;
-        let metadata = file
-            .metadata()
-            .map_err(|source| KeyError::unreadable(path, source))?;
-        if !metadata.is_file() {
-            return Err(KeyError::Irregular(path.to_owned()));
-        }
-        let mode = metadata.mode() & 0o7777;
-        if mode & 0o077 != 0 {
-            return Err(KeyError::Exposed {
-                path: path.to_owned(),
-                mode,
-            });
-        }
+        let file = open(path)?;
         let mut octets = Zeroizing::new([0; READ_LEN]);
         let len =
             read(file, octets.as_mut()).map_err(|source| KeyError::unreadable(path, source))?;
@@ -83,7 +107,7 @@ impl Key {
         match octets.len() {
             0 => Err(KeyError::Empty(path.to_owned())),
             1..=KEY_LEN_MAX => Ok(Self::copy(octets)),
-            _ => Err(KeyError::TooLong(path.to_owned())),
+            _ => Err(KeyError::TooLong(path.to_owned(), KEY_LEN_MAX)),
         }
     }
 
@@ -95,7 +119,7 @@ impl Key {
             .then(|| Self::copy(octets))
     }
 
-    /// The secret itself, for [`crate::md5_key`] and nothing else.
+    /// The secret itself, for who sends or compares it.
     #[must_use]
     pub fn octets(&self) -> &[u8] {
         &self.octets[..self.len]
@@ -151,6 +175,9 @@ fn read(mut file: impl Read, octets: &mut [u8]) -> io::Result<usize> {
 /// A key, its newline, and one octet more to see that it is too long.
 const READ_LEN: usize = KEY_LEN_MAX + 2;
 
+/// A private key has some kilobytes.
+const PRIVATE_LEN_MAX: usize = 65_536;
+
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
@@ -184,7 +211,7 @@ mod tests {
         for len in [81, 82, 83, 5_000] {
             assert!(matches!(
                 load(&vec![b'k'; len], 0o600),
-                Err(KeyError::TooLong(_))
+                Err(KeyError::TooLong(_, KEY_LEN_MAX))
             ));
         }
     }
@@ -197,6 +224,24 @@ mod tests {
             assert!(error.contains(&format!("{mode:04o}")), "{error}");
             assert!(!error.contains("fabric"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_private_file_is_read_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("leaf1.pem");
+        let read = |content: &[u8], mode: u32| {
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            private_file(&path)
+        };
+        assert_eq!(read(b"a key\n", 0o600).unwrap().as_slice(), b"a key\n");
+        assert_eq!(read(&[b'k'; 65_536], 0o600).unwrap().len(), 65_536);
+        let refused = read(&[b'k'; 65_537], 0o600).unwrap_err().to_string();
+        assert!(refused.ends_with("longer than 65536 octets"), "{refused}");
+        assert!(matches!(read(b"", 0o600), Err(KeyError::Empty(_))));
+        let refused = read(b"a key", 0o640).unwrap_err();
+        assert!(matches!(refused, KeyError::Exposed { mode: 0o640, .. }));
     }
 
     #[test]

@@ -31,7 +31,7 @@
 //! holds a dead session. So the live connection keeps the old key while the peer is heard, and goes to the
 //! new one, and back, when it is not: a wrong key loses nothing.
 
-pub use self::key::{Key, KeyError};
+pub use self::key::{Key, KeyError, private_file};
 pub use self::options::{md5_key, min_ttl, tcp_ao_supported};
 
 mod key;
