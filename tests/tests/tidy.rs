@@ -40,10 +40,10 @@ const PACKAGES: &[Package] = &[
     // prost-reflect and serde: messages as JSON, by their descriptors.
     Package { name: "weft-proto", ours: &[], ours_in_tests: &[], others: Only(&["prost", "prost-reflect", "prost-types", "protox", "serde", "serde_json", "tonic", "tonic-prost", "tonic-prost-build"]) },
     Package { name: "weft-controller", ours: &["weft-bfd", "weft-bgp", "weft-evpn", "weft-monitoring", "weft-proto", "weft-store", "weft-sys", "weft-telemetry", "weft-weights"], ours_in_tests: &["weft-agent"], others: AnyBut(&["raft", "rocksdb"]) },
-    Package { name: "weft-agent", ours: &["weft-proto"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
+    Package { name: "weft-agent", ours: &["weft-proto", "weft-sys"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-bfd", ours: &[], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb", "tonic"]) },
     Package { name: "weft-sys", ours: &[], ours_in_tests: &[], others: Only(&["libc", "socket2", "thiserror", "zeroize"]) },
-    Package { name: "weft-telemetry", ours: &["weft-proto"], ours_in_tests: &["weft-agent"], others: Only(&["serde_json", "tokio", "tokio-stream", "tonic", "tracing"]) },
+    Package { name: "weft-telemetry", ours: &["weft-proto"], ours_in_tests: &["weft-agent"], others: Only(&["rustls", "serde_json", "tokio", "tokio-stream", "tonic", "tracing"]) },
     Package { name: "weft-cli", ours: &["weft-proto"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-tests", ours: &["weft-agent", "weft-bgp", "weft-controller", "weft-evpn", "weft-store", "weft-weights"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb", "tokio", "tonic"]) },
     Package { name: "weft-interop", ours: &["weft-bgp", "weft-controller", "weft-evpn", "weft-proto", "weft-store"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },

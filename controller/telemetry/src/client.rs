@@ -8,11 +8,9 @@
 //! ```
 //!
 //! Nothing is said of a switch before its sync response, and nothing after its stream is lost. It refuses to know what
-//! follows from a sample, and how a connection is opened: the caller may bring TLS.
+//! follows from a sample, and how a connection is opened.
 
-use std::error::Error;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,24 +18,19 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 use weft_proto::gnmi::g_nmi_client::GNmiClient;
 use weft_proto::gnmi::subscribe_request::Request as Asked;
 use weft_proto::gnmi::subscribe_response::Response as Answer;
 use weft_proto::gnmi::{SubscribeRequest, SubscribeResponse};
 
+use crate::connection::Connect;
 use crate::mirror::{Changed, Mirror};
 use crate::oddities::Odd;
 use crate::sample::Sample;
 use crate::subscription::{Asking, Ladder, Refusal};
 use crate::text::{SHOWN_MAX, plain};
-
-/// Opens a connection to the gNMI server at an address, `host:port`; an error is text for a person.
-pub type Connect = Arc<dyn Fn(Arc<str>) -> Connecting + Send + Sync>;
-
-/// A connection on its way.
-pub type Connecting = Pin<Box<dyn Future<Output = Result<Channel, String>> + Send>>;
 
 /// A clock that cannot jump: the time since some moment. [`Counter::received`](crate::Counter::received) is by it.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -321,32 +314,6 @@ impl Stream {
     }
 }
 
-/// Over TCP, without TLS.
-#[must_use]
-pub fn connect_tcp(address: Arc<str>) -> Connecting {
-    Box::pin(async move {
-        Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|error| format!("address of the gNMI server: {error}"))?
-            .connect_timeout(ANSWER_MAX)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(ANSWER_MAX)
-            .keep_alive_while_idle(true)
-            .connect()
-            .await
-            .map_err(|error| format!("no connection: {}", innermost(&error)))
-    })
-}
-
-/// What an error is about, without what only wraps it.
-fn innermost(error: &dyn Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
-}
-
 /// What the status means that ends a stream before its sync response. Many servers say UNKNOWN of what they do not know.
 fn refused(status: &Status) -> Ended {
     match status.code() {
@@ -364,16 +331,16 @@ fn refused(status: &Status) -> Ended {
 
 fn shown(status: &Status) -> String {
     let text = plain(status.message(), 4 * SHOWN_MAX);
-    format!("{:?}: {text}", status.code())
+    match status.code() {
+        Code::Unauthenticated => format!("login refused (UNAUTHENTICATED): {text}"),
+        code => format!("{code:?}: {text}"),
+    }
 }
 
 const STREAM_CLOSED: &str = "the stream was closed";
 
 /// How long connecting, and an answer to Subscribe, may take.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-
-/// Between two HTTP/2 pings.
-const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// A stream without a response for this long is lost, ...
 const SILENCE_MAX: Duration = Duration::from_secs(15);

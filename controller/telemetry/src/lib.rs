@@ -11,14 +11,16 @@
 //!     load:      measured against predicted shares       -> Fine, Off, Held
 //! ```
 //!
-//! [`client`] alone does I/O. Everything else is pure: no socket, no clock, no randomness; time is an argument.
+//! [`client`] and [`connection`] alone do I/O. Everything else is pure: no socket, no clock, no randomness; time is an argument.
 
-pub use self::client::{Client, Clock, Connect, Connecting, Heard, Options, connect_tcp};
+pub use self::client::{Client, Clock, Heard, Options};
+pub use self::connection::{Authorities, Connect, Connecting, connect_tcp, connect_tls};
 pub use self::mirror::{Changed, Mirror};
 pub use self::oddities::{Odd, Oddities};
 pub use self::sample::{Counter, Counters, Interface, Neighbor, Sample};
 
 pub mod client;
+pub mod connection;
 pub mod derating;
 pub mod lldp;
 pub mod load;

@@ -1,0 +1,180 @@
+//! The client against a gNMI server behind TLS and a login, over a socket of the loopback: which certificates it takes,
+//! and what it says of the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::metadata::{AsciiMetadataValue, MetadataMap};
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::{Request, Status};
+use weft_agent::agent::Config;
+use weft_agent::driver::Driver;
+use weft_agent::fib::Ids;
+use weft_agent::forwarding::recorded::Recorded;
+use weft_agent::{gnmi, gribi};
+use weft_telemetry::{Authorities, Client, Connect, Heard, Options, connect_tcp, connect_tls};
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority() -> Authority {
+    let mut parameters = CertificateParams::default();
+    let name = &mut parameters.distinguished_name;
+    name.push(DnType::CommonName, "a CA of switches");
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(parameters, KeyPair::generate().expect("a key")).expect("a CA")
+}
+
+/// A certificate for some names, valid to the end of a year, and its key.
+fn identity(by: &Authority, names: &[&str], last_year: i32) -> Identity {
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut parameters = CertificateParams::new(names).expect("names");
+    parameters.not_before = date_time_ymd(2001, 1, 1);
+    parameters.not_after = date_time_ymd(last_year, 12, 31);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = parameters.signed_by(&key, by).expect("signed");
+    Identity::from_pem(certificate.pem(), key.serialize_pem())
+}
+
+fn trusting(authority: &Authority) -> Connect {
+    let authorities = Authorities::from_pem(authority.pem().as_bytes()).expect("a CA");
+    Arc::new(move |address| connect_tls(&authorities, address))
+}
+
+/// weft-agent's gNMI service with TLS, and behind a login if there is one; its port.
+async fn serve(identity: Identity, login: Option<[&'static str; 2]>) -> u16 {
+    let config = Config {
+        network_instance: "DEFAULT".into(),
+        ids: Ids::new(0x5700_0000).expect("a range"),
+        prefixes: vec!["0.0.0.0/0".parse().expect("a prefix")],
+        pins: true,
+        lease: Duration::from_secs(3600),
+    };
+    let mut driver = Driver::start(config, Recorded::new(Vec::new()))
+        .await
+        .expect("readable");
+    let (commands, queue) = gribi::commands();
+    let service = gnmi::service(commands, driver.changes());
+    tokio::spawn(async move { driver.run(queue, std::future::pending()).await });
+    let check = move |request: Request<()>| {
+        let sent = |name| {
+            request
+                .metadata()
+                .get(name)
+                .map(AsciiMetadataValue::as_bytes)
+        };
+        let sent = ["username", "password"].map(sent);
+        match login.map(|login| login.map(|it| Some(it.as_bytes()))) {
+            Some(login) if sent != login => {
+                Err(Status::unauthenticated("unknown user or password"))
+            }
+            Some(_) | None => Ok(request),
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+    let port = listener.local_addr().expect("bound").port();
+    let server = Server::builder()
+        .tls_config(ServerTlsConfig::new().identity(identity))
+        .expect("an identity")
+        .layer(tonic::service::InterceptorLayer::new(check))
+        .add_service(service);
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener).fuse()));
+    port
+}
+
+/// What a client hears first: a sample, or why it hears nothing.
+async fn hear(connect: Connect, address: String, login: Option<[&str; 2]>) -> Result<(), String> {
+    let mut metadata = MetadataMap::new();
+    if let Some([username, password]) = login {
+        metadata.insert("username", username.parse().expect("ASCII"));
+        metadata.insert("password", password.parse().expect("ASCII"));
+    }
+    let options = Options {
+        metadata,
+        ..Options::default()
+    };
+    let began = tokio::time::Instant::now();
+    let clock = Arc::new(move || began.elapsed());
+    let (client, mut heard) = Client::new(address.into(), connect, clock, options);
+    let client = tokio::spawn(client.run());
+    heard.mark_unchanged();
+    let changed = timeout(Duration::from_secs(10), heard.changed()).await;
+    changed.expect("heard in time").expect("a client");
+    let first = match &*heard.borrow() {
+        Heard::Sample(_) => Ok(()),
+        Heard::Silent(why) => Err(why.clone()),
+    };
+    client.abort();
+    first
+}
+
+const LAST_YEAR: i32 = 2999;
+
+#[tokio::test]
+async fn a_switch_is_heard_over_tls_by_its_name_or_address() {
+    let authority = authority();
+    let port = serve(
+        identity(&authority, &["localhost", "127.0.0.1"], LAST_YEAR),
+        None,
+    )
+    .await;
+    for host in ["localhost", "127.0.0.1"] {
+        let heard = hear(trusting(&authority), format!("{host}:{port}"), None).await;
+        assert_eq!(heard, Ok(()), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_does_not_hold_is_a_reason() {
+    let ours = authority();
+    let cases = [
+        (authority(), "127.0.0.1", LAST_YEAR, "UnknownIssuer"),
+        (ours, "127.0.0.1", 2002, "certificate expired"),
+        (authority(), "192.0.2.1", LAST_YEAR, "not valid for name"),
+    ];
+    for (at, (by, name, last_year, reason)) in cases.iter().enumerate() {
+        let port = serve(identity(by, &[name], *last_year), None).await;
+        let trusted = if at == 0 { &cases[1].0 } else { by };
+        let heard = hear(trusting(trusted), format!("127.0.0.1:{port}"), None).await;
+        let why = heard.expect_err("not heard");
+        assert!(why.starts_with("no TLS connection: "), "{why}");
+        assert!(why.contains(reason), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_is_refused_is_a_reason() {
+    let authority = authority();
+    let identity = identity(&authority, &["127.0.0.1"], LAST_YEAR);
+    let port = serve(identity, Some(["weft", "a secret"])).await;
+    let hear = |login| hear(trusting(&authority), format!("127.0.0.1:{port}"), login);
+    assert_eq!(hear(Some(["weft", "a secret"])).await, Ok(()));
+    for login in [None, Some(["weft", "another"])] {
+        let why = hear(login).await.expect_err("refused");
+        assert_eq!(
+            why,
+            "login refused (UNAUTHENTICATED): unknown user or password"
+        );
+    }
+}
+
+#[tokio::test]
+async fn one_end_without_tls_is_a_reason() {
+    let authority = authority();
+    let port = serve(identity(&authority, &["127.0.0.1"], LAST_YEAR), None).await;
+    let why = hear(Arc::new(connect_tcp), format!("127.0.0.1:{port}"), None).await;
+    assert!(why.is_err());
+    let clear = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = clear.local_addr().unwrap().port();
+    let server = Server::builder().add_routes(tonic::service::Routes::default());
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(clear).fuse()));
+    let why = hear(trusting(&authority), format!("127.0.0.1:{port}"), None).await;
+    let why = why.expect_err("not heard");
+    assert!(why.starts_with("no TLS connection: "), "{why}");
+}
