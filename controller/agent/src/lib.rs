@@ -12,6 +12,7 @@
 //!                                                     +------------+
 //! ```
 
+pub mod access;
 pub mod agent;
 pub mod conditions;
 mod contents;

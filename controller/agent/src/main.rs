@@ -8,7 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
+use tonic::service::InterceptorLayer;
 use tonic::transport::Server;
+use weft_agent::access::{Gate, with_tls};
 use weft_agent::agent::Config;
 use weft_agent::driver::{Driver, Safety};
 use weft_agent::fib::Ids;
@@ -17,6 +19,7 @@ use weft_agent::guardian::{Guardian, guard, take_name};
 use weft_agent::listener::connections;
 use weft_agent::marks::Marks;
 use weft_agent::{gnmi, gribi};
+use weft_sys::KeyError;
 
 /// Programs this Linux switch as weft says, beside FRR and never against it.
 ///
@@ -28,9 +31,11 @@ use weft_agent::{gnmi, gribi};
 struct Arguments {
     #[command(subcommand)]
     command: Option<Internal>,
-    /// Where to serve gRIBI, gNMI and the agent's status, without TLS: keep it on the management network.
+    /// Where to serve gRIBI, gNMI and the agent's status; without --tls-cert in clear: keep it on the management network then.
     #[arg(long, default_value = "127.0.0.1:9340")]
     listen: SocketAddr,
+    #[command(flatten)]
+    access: AccessArguments,
     /// Who may connect: an address or a network; may be given several times.
     #[arg(long = "controller", value_parser = network, default_values = ["127.0.0.0/8", "::1"])]
     controllers: Vec<IpNet>,
@@ -60,6 +65,40 @@ struct Arguments {
     /// The format of log lines, on standard error.
     #[arg(long, value_enum, default_value_t = Log::Text)]
     log: Log,
+}
+
+/// TLS and the login. Their files are read once, at the start.
+#[derive(Debug, Args)]
+struct AccessArguments {
+    /// Serve over TLS only, with the certificate, or the chain, in this PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, a PEM file with mode 0400 or 0600.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Every call must carry the metadata `username`, with this name, and `password`. Needs TLS: no login goes in clear.
+    #[arg(long, value_name = "NAME", requires_all = ["password_file", "tls_cert"])]
+    username: Option<String>,
+    /// The password of --username, a file with mode 0400 or 0600; a newline at its end is not part of it.
+    #[arg(long, value_name = "FILE", requires = "username")]
+    password_file: Option<PathBuf>,
+}
+
+impl AccessArguments {
+    fn server(&self) -> Result<Server, String> {
+        let server = Server::builder();
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => with_tls(server, certificate, key),
+            (None, _) | (_, None) => Ok(server),
+        }
+    }
+
+    fn gate(&self) -> Result<Gate, KeyError> {
+        match (&self.username, &self.password_file) {
+            (Some(username), Some(file)) => Gate::new(username.clone(), file),
+            (None, _) | (_, None) => Ok(Gate::default()),
+        }
+    }
 }
 
 /// What the agent starts by itself.
@@ -199,6 +238,7 @@ async fn clean(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> 
 
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let numbers = arguments.numbers.numbers()?;
+    let (server, gate) = (arguments.access.server()?, arguments.access.gate()?);
     // The guardian of an agent that has just died may still be putting the hash policy back.
     drop(take_name().await?);
     let restore = if arguments.keep_hash_policy {
@@ -234,11 +274,12 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
     tracing::info!(listen = %listener.local_addr()?, "serving gRIBI and gNMI");
     let gnmi = gnmi::service_with_lldpd(commands.clone(), driver.changes(), arguments.lldpd_socket);
-    let server = Server::builder()
+    let server = server
         // A controller that vanished without a word does not keep its connection.
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(Some(STREAMS_MAX))
+        .layer(InterceptorLayer::new(gate))
         .add_service(gribi::service(commands.clone()))
         .add_service(gnmi)
         .add_service(weft_agent::status::service(commands.clone()))

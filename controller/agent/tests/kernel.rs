@@ -13,6 +13,8 @@ mod pins;
 mod session;
 #[path = "kernel/switch.rs"]
 mod switch;
+#[path = "kernel/tls.rs"]
+mod tls;
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
