@@ -21,6 +21,7 @@ pub use group::{
     AddPath, AttributeLists, Bfd, GracefulRestart, Guard, GuardMode, LimitAction, Limits,
     PeerGroup, RouteTargetFilter, Ttl,
 };
+pub use switches::{Credentials, CredentialsError, Login, Switches};
 pub use tcp_ao::TcpAoKey;
 
 mod check;
@@ -30,6 +31,7 @@ mod group;
 mod knobs;
 pub mod settings;
 pub mod show;
+mod switches;
 mod tcp_ao;
 
 /// Why a configuration was refused: the file, the place in it, and the reason.
@@ -74,6 +76,8 @@ pub struct Config {
     pub bgp: Bgp,
     /// Collectors that we report to, RFC 7854.
     pub bmp: Vec<Bmp>,
+    /// What switches that are declared with TLS are reached with.
+    pub switches: Switches,
     /// Listener for operators and orchestrators.
     pub api: Api,
     /// HTTP listener for Prometheus; absent: none.
@@ -251,7 +255,11 @@ impl Config {
         let written = written(&text, path)?;
         let keys = written.bgp.check_keys();
         let config = written.check();
-        let config = config.and_then(|config| keys.map(|()| config));
+        let config = config.and_then(|config| {
+            keys?;
+            config.switches.check_files()?;
+            Ok(config)
+        });
         config.map_err(|invalid| invalid.at(path))
     }
 

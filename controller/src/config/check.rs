@@ -117,6 +117,7 @@ impl File {
             },
             bgp: self.bgp.check()?,
             bmp: check_bmp(self.bmp)?,
+            switches: self.switches.check()?,
             api: self.api.check()?,
             metrics: self.metrics.check()?,
         })

@@ -24,6 +24,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) bmp: Vec<FileBmp>,
     #[serde(default)]
+    pub(super) switches: FileSwitches,
+    #[serde(default)]
     pub(super) api: FileApi,
     #[serde(default)]
     pub(super) metrics: FileMetrics,
@@ -240,6 +242,14 @@ pub(super) struct FileBmp {
     pub(super) loc_rib: Option<bool>,
     pub(super) adj_rib_out: Option<bool>,
     pub(super) statistics_secs: Option<u32>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct FileSwitches {
+    pub(super) ca_file: Option<OrFlag<PathBuf>>,
+    pub(super) username: Option<OrFlag<String>>,
+    pub(super) password_file: Option<OrFlag<PathBuf>>,
 }
 
 #[derive(Deserialize)]

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 
 use weft_bgp::family::Family;
 
 use super::check::MOVE_ACTIONS;
 use super::group::{AddPath, AttributeLists, Guard, Limits, PeerGroup, RouteTargetFilter};
 use super::knobs::{GUARD_MODES, LIMIT_ACTIONS, LINK_BANDWIDTHS, ROUTE_TARGET_FILTERS};
-use super::{Bgp, Bmp, Config, Moves, TcpAoKey};
+use super::{Bgp, Bmp, Config, Moves, Switches, TcpAoKey};
 
 use text::{
     array, as_table, asn, bfd_table, hops, list, multihop, or_false, prefixes, quoted, restart,
@@ -245,6 +246,7 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
         replicas,
         bgp,
         bmp: _,
+        switches: _,
         api,
         metrics,
     } = config;
@@ -269,7 +271,7 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
         action,
         recover,
     } = moves;
-    vec![
+    let mut settings = vec![
         ("replica", fixed("id", replica.id)),
         (
             "replica",
@@ -292,6 +294,9 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
             reader("action", quoted(word(*action, &MOVE_ACTIONS))),
         ),
         ("bgp.moves", reader("recover_secs", secs(*recover))),
+    ];
+    settings.extend(of_switches(&config.switches).map(|setting| ("switches", setting)));
+    settings.extend([
         ("api", fixed("listen", quoted(api.listen))),
         ("api", fixed("insecure", api.insecure)),
         (
@@ -299,6 +304,19 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
             fixed("hosts", array(api.hosts.iter().map(quoted).collect())),
         ),
         ("metrics", fixed("listen", or_false(metrics.map(quoted)))),
+    ]);
+    settings
+}
+
+fn of_switches(switches: &Switches) -> [Setting; 3] {
+    let Switches { ca_file, login } = switches;
+    let file = |path: &PathBuf| quoted(path.display());
+    let username = login.as_ref().map(|login| quoted(&login.username));
+    let password_file = login.as_ref().map(|login| file(&login.password_file));
+    [
+        reader("ca_file", or_false(ca_file.as_ref().map(file))),
+        reader("username", or_false(username)),
+        reader("password_file", or_false(password_file)),
     ]
 }
 

@@ -6,6 +6,7 @@ use weft_bgp::table::PeerKind;
 use super::*;
 
 mod reload;
+mod switches;
 mod written;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -404,6 +405,7 @@ fn the_example_is_understood_and_its_leaves_have_the_defaults() {
     assert_eq!(config.bgp.listen, bare.bgp.listen);
     assert_eq!(config.bgp.dynamic_peers_max, bare.bgp.dynamic_peers_max);
     assert_eq!(config.bgp.vteps, bare.bgp.vteps);
+    assert_eq!(config.switches, bare.switches);
     assert_eq!((config.replica, config.api), (bare.replica, bare.api));
     let short = parse("[[bmp]]\nname = \"lab\"\naddress = \"203.0.113.1:1790\"").unwrap();
     assert_eq!(config.bmp, short.bmp);

@@ -448,6 +448,10 @@ fn what_concerns_no_peer_is_applied() {
         ),
         ("[bgp.moves]\nmoves = 9", "bgp.moves: moves: 5 -> 9"),
         (
+            "[switches]\nca_file = \"ca.pem\"",
+            "switches: ca_file: false -> \"ca.pem\"",
+        ),
+        (
             "[bgp.moves]\naction = \"freeze\"",
             "bgp.moves: action: \"warn\" -> \"freeze\"",
         ),
