@@ -200,6 +200,7 @@ fn intents(leaves: u16, broken: Option<u16>, job: bool) -> BTreeMap<SwitchName, 
         let intent = SwitchIntent {
             hold: false,
             agent: address(leaf).into(),
+            tls: false,
             mode: Mode::On,
             routes: routes(leaf),
             flows: match job {

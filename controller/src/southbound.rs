@@ -17,17 +17,22 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use weft_telemetry::connect_tcp;
+
+use self::access::Access;
 use self::answers::Answers;
-use self::gribi::{Counted, Device, Wanted, connect_tcp};
+use self::gribi::{Counted, Device, Wanted};
 use self::intent::{Mode, SwitchIntent};
 use self::observe::{Changes, Observer};
+use crate::config::Credentials;
 use crate::daemon::supervision::supervised;
 use crate::fabric::topology::SwitchName;
 
-pub use self::gribi::{Connect, Connecting};
 pub use self::observe::Heard;
 pub use self::status::{AgentState, AgentStatus};
+pub use weft_telemetry::{Connect, Connecting};
 
+pub mod access;
 pub mod answers;
 mod gribi;
 pub mod intent;
@@ -54,12 +59,15 @@ impl fmt::Display for Election {
 
 /// What a switch should have, to all switches that weft programs. Its methods are called inside a tokio runtime.
 pub struct Southbound {
+    /// How a switch that is declared without TLS is connected to.
     connect: Connect,
+    /// What the others are reached with.
+    credentials: Arc<Credentials>,
     election: Option<Election>,
     revision: u64,
     intents: BTreeMap<SwitchName, SwitchIntent>,
     /// Switches without an intent that may still have something of ours, by the address of their gRIBI server.
-    leaving: BTreeMap<Arc<str>, SwitchName>,
+    leaving: BTreeMap<Arc<str>, Leaving>,
     /// Switches that were on since they were last known to be empty, whoever programmed them.
     touched: BTreeSet<Arc<str>>,
     /// By the address of the gRIBI server.
@@ -68,9 +76,16 @@ pub struct Southbound {
     changes: Changes,
 }
 
+/// A switch without an intent.
+struct Leaving {
+    switch: SwitchName,
+    tls: bool,
+}
+
 /// The tasks of a switch.
 struct Running {
     switch: SwitchName,
+    access: Access,
     wanted: watch::Sender<Wanted>,
     status: watch::Receiver<AgentStatus>,
     observed: watch::Receiver<Heard>,
@@ -125,6 +140,7 @@ impl Southbound {
     pub fn over(connect: Connect) -> Self {
         Self {
             connect,
+            credentials: Arc::default(),
             election: None,
             revision: 0,
             intents: BTreeMap::new(),
@@ -133,6 +149,15 @@ impl Southbound {
             running: BTreeMap::new(),
             answers: Answers::new(),
             changes: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// What switches that are declared with TLS are reached with from now on. If it is not what it was, their connections
+    /// begin anew.
+    pub fn set_credentials(&mut self, credentials: Arc<Credentials>) {
+        if self.credentials != credentials {
+            self.credentials = credentials;
+            self.align();
         }
     }
 
@@ -163,7 +188,8 @@ impl Southbound {
         self.revision = revision;
         for (switch, intent) in before {
             if intent.mode != Mode::Shadow || self.touched.contains(&intent.agent) {
-                self.leaving.insert(intent.agent, switch);
+                let tls = intent.tls;
+                self.leaving.insert(intent.agent, Leaving { switch, tls });
             }
         }
         for intent in self.intents.values() {
@@ -173,7 +199,7 @@ impl Southbound {
             }
         }
         while self.leaving.len() > LEAVING_MAX
-            && let Some((agent, switch)) = self.leaving.pop_first()
+            && let Some((agent, Leaving { switch, .. })) = self.leaving.pop_first()
         {
             tracing::warn!(%agent, %switch, "too many switches left; this one is not emptied");
         }
@@ -249,9 +275,9 @@ impl Southbound {
                 routes: intent.routes.clone(),
                 flows: intent.flows.clone(),
             };
-            (intent.agent.clone(), (switch.clone(), wanted))
+            (intent.agent.clone(), (switch.clone(), intent.tls, wanted))
         });
-        let leaving = self.leaving.iter().map(|(agent, switch)| {
+        let leaving = self.leaving.iter().map(|(agent, leaving)| {
             let wanted = Wanted {
                 revision,
                 mode: Mode::Off,
@@ -259,22 +285,24 @@ impl Southbound {
                 routes: Arc::default(),
                 flows: Arc::default(),
             };
-            (agent.clone(), (switch.clone(), wanted))
+            (agent.clone(), (leaving.switch.clone(), leaving.tls, wanted))
         });
         let wanted: BTreeMap<_, _> = intended.chain(leaving).collect();
         self.running.retain(|agent, running| {
-            let switch = wanted.get(agent).map(|(switch, _)| switch);
-            switch == Some(&running.switch)
+            wanted.get(agent).is_some_and(|(switch, tls, _)| {
+                let access = Access::new(*tls, &self.credentials);
+                (switch, &access) == (&running.switch, &running.access)
+            })
         });
-        for (agent, (switch, wanted)) in wanted {
+        for (agent, (switch, tls, wanted)) in wanted {
             match self.running.get(&agent) {
                 Some(running) => running.want(wanted),
-                None => self.start(agent, switch, wanted),
+                None => self.start(agent, switch, tls, wanted),
             }
         }
     }
 
-    fn start(&mut self, agent: Arc<str>, switch: SwitchName, wanted: Wanted) {
+    fn start(&mut self, agent: Arc<str>, switch: SwitchName, tls: bool, wanted: Wanted) {
         let Some(election) = self.election else {
             return;
         };
@@ -287,18 +315,19 @@ impl Southbound {
             switch: switch.clone(),
             answers: self.answers.clone(),
         };
+        let access = Access::new(tls, &self.credentials);
+        let dialer = access.dialer(&self.connect);
         let observer = Observer {
             agent: agent.clone(),
-            connect: self.connect.clone(),
+            dialer: dialer.clone(),
             wanted: wanted_in.clone(),
             latest,
             changes: self.changes.clone(),
         };
-        let connect = self.connect.clone();
         let touched = self.touched.contains(&agent);
         let device = Device::new(
             agent.clone(),
-            connect,
+            dialer,
             election,
             wanted_in,
             status_out,
@@ -307,6 +336,7 @@ impl Southbound {
         );
         let running = Running {
             switch,
+            access,
             wanted,
             status,
             observed,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use weft_agent::forwarding::Operation;
+use weft_controller::config::Credentials;
 use weft_controller::southbound::intent::{Flow, Mode};
 use weft_controller::southbound::{AgentState, Heard};
 
@@ -74,6 +75,40 @@ async fn a_new_intent_sends_the_difference_only() {
     );
     // One for gRIBI, one to ask for the agent's status.
     assert_eq!(switch.knocks(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_switch_that_is_declared_with_tls_is_not_programmed_in_clear() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let mut replica = Replica::new(&switch);
+    replica.intend(1, &[(1, EVEN)]);
+    replica.lead(1, 1);
+    replica.in_sync(1).await;
+    let knocks = switch.knocks();
+
+    // There are no CAs: its connections are closed, and none is opened.
+    replica.tls = true;
+    replica.intend(2, &[(1, EVEN)]);
+    replica.is(AgentState::Unreachable).await;
+    let why = replica.status().last_error;
+    assert!(why.contains("[switches] ca_file"), "{why}");
+    assert_eq!(switch.knocks(), knocks);
+
+    // Other credentials change nothing for a switch that is reached in clear.
+    replica.tls = false;
+    replica.intend(3, &[(1, EVEN)]);
+    replica.in_sync(3).await;
+    let knocks = switch.knocks();
+    let login = Some(("weft".to_owned(), weft_sys::Key::new(b"a secret").unwrap()));
+    let credentials = Credentials {
+        login,
+        ..Credentials::default()
+    };
+    replica.southbound.set_credentials(Arc::new(credentials));
+    replica.intend(4, &[(1, UNEVEN)]);
+    replica.in_sync(4).await;
+    assert_eq!(switch.knocks(), knocks);
 }
 
 #[tokio::test(start_paused = true)]

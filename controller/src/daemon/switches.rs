@@ -27,6 +27,7 @@ use super::supervision::supervised;
 use crate::balancer::flows::{self, LeafFlows};
 use crate::balancer::pins;
 use crate::balancer::{Inputs, Plan};
+use crate::config::Config;
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
 use crate::fabric::live::Announced;
@@ -75,6 +76,8 @@ pub async fn program(shared: Arc<Shared>, led: Led) {
 
 struct Switches {
     shared: Arc<Shared>,
+    /// Changes whenever the configuration was read again.
+    config: watch::Receiver<Arc<Config>>,
     led: Led,
     solver: Solver,
     plans: watch::Receiver<Plan>,
@@ -155,7 +158,10 @@ impl Switches {
     ) -> Self {
         let solver = Solver::start();
         led.set_answers(southbound.answers());
+        let mut config = shared.follow_config();
+        config.mark_changed();
         Self {
+            config,
             shared,
             led,
             plans: solver.plans(),
@@ -302,6 +308,7 @@ impl Switches {
 
     async fn turn(&mut self) {
         let now = Instant::now();
+        self.read_credentials();
         self.take_declared(now);
         let group = self.shared.consensus.group().borrow().clone();
         self.observe(&group, now);
@@ -331,6 +338,23 @@ impl Switches {
             }
         }
         self.led.set_agents(agents);
+    }
+
+    /// Reads the files that `[switches]` names, once after the configuration was read. What was good when it was checked and is
+    /// not any more leaves the connections as they are.
+    fn read_credentials(&mut self) {
+        if !self.config.has_changed().unwrap_or(false) {
+            return;
+        }
+        let switches = self.config.borrow_and_update().switches.clone();
+        match switches.load() {
+            Ok(credentials) => {
+                let credentials = Arc::new(credentials);
+                self.telemetry.set_credentials(Arc::clone(&credentials));
+                self.southbound.set_credentials(credentials);
+            }
+            Err(error) => tracing::error!(%error, "[switches] stays as it was"),
+        }
     }
 
     /// Whether a switch is a leaf that the operator set to this mode.
@@ -611,6 +635,7 @@ fn intents(
         let routes = plan.routes.get(name).cloned().unwrap_or_default();
         let intent = SwitchIntent {
             agent,
+            tls: switch.tls,
             mode,
             hold: unheard.contains(name),
             routes,

@@ -13,33 +13,24 @@
 //! openconfig/gribi `doc/specification.md` v1.0.1. After any break nothing is assumed: the next stream begins with a
 //! `Get`. It refuses to know where the intent comes from.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tonic::transport::Channel;
 
 use self::session::Session;
 use self::stream::{ANSWER_MAX, Stream};
+use super::access::Dialer;
 use super::answers::Answers;
 use super::intent::{Flows, Mode, Routes};
 use super::{AgentState, AgentStatus, Election};
 use crate::fabric::topology::SwitchName;
 
-pub(super) use self::stream::connect_tcp;
-
 mod message;
 mod push;
 mod session;
 mod stream;
-
-/// Opens a connection to the gRIBI server at an address, `host:port`; an error is text for a person.
-pub type Connect = Arc<dyn Fn(Arc<str>) -> Connecting + Send + Sync>;
-
-/// A connection on its way.
-pub type Connecting = Pin<Box<dyn Future<Output = Result<Channel, String>> + Send>>;
 
 /// What a switch should have now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +58,7 @@ pub(super) struct Counted {
 /// The client of one switch.
 pub(super) struct Device {
     agent: Arc<str>,
-    connect: Connect,
+    dialer: Dialer,
     election: Election,
     wanted: watch::Receiver<Wanted>,
     status: watch::Sender<AgentStatus>,
@@ -101,7 +92,7 @@ enum Ended {
 impl Device {
     pub(super) fn new(
         agent: Arc<str>,
-        connect: Connect,
+        dialer: Dialer,
         election: Election,
         wanted: watch::Receiver<Wanted>,
         status: watch::Sender<AgentStatus>,
@@ -115,7 +106,7 @@ impl Device {
         };
         Self {
             agent,
-            connect,
+            dialer,
             election,
             wanted,
             status,
@@ -247,14 +238,14 @@ impl Device {
                 status.is_up = false;
             });
         }
-        let connecting = timeout(ANSWER_MAX, (self.connect)(self.agent.clone()));
-        let channel = match connecting.await {
-            Ok(Ok(channel)) => channel,
+        let connecting = timeout(ANSWER_MAX, self.dialer.open(self.agent.clone()));
+        let line = match connecting.await {
+            Ok(Ok(line)) => line,
             Ok(Err(why)) => return Ended::Lost(why),
             Err(_) => return Ended::Lost("no answer to the connection".to_owned()),
         };
-        match Stream::open(channel.clone(), self.election).await {
-            Ok(stream) => Session::new(self, channel, stream).run().await,
+        match Stream::open(line.clone(), self.election).await {
+            Ok(stream) => Session::new(self, line, stream).run().await,
             Err(ended) => ended,
         }
     }

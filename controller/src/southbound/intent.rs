@@ -65,6 +65,8 @@ impl fmt::Display for Mode {
 pub struct SwitchIntent {
     /// `host:port` of its gRIBI server; no two switches have the same.
     pub agent: Arc<str>,
+    /// Whether that server speaks TLS.
+    pub tls: bool,
     /// Whether it is programmed.
     pub mode: Mode,
     /// What it should have when it is.

@@ -14,7 +14,8 @@ use tonic::{Code, Streaming};
 use weft_proto::agent::v1;
 use weft_proto::agent::v1::agent_service_client::AgentServiceClient;
 
-use super::gribi::{Connect, Wanted};
+use super::access::Dialer;
+use super::gribi::Wanted;
 use super::intent::Mode;
 
 /// Grows whenever the status of a switch changes in more than counters.
@@ -35,7 +36,7 @@ pub enum Heard {
 /// The task that watches the agent of one switch.
 pub(super) struct Observer {
     pub(super) agent: Arc<str>,
-    pub(super) connect: Connect,
+    pub(super) dialer: Dialer,
     pub(super) wanted: watch::Receiver<Wanted>,
     pub(super) latest: watch::Sender<Heard>,
     pub(super) changes: Changes,
@@ -108,10 +109,8 @@ impl Observer {
     }
 
     async fn open(&self, prefixes: &BTreeSet<IpNet>) -> Result<Streaming<v1::Status>, Ended> {
-        let channel = (self.connect)(self.agent.clone())
-            .await
-            .map_err(|_| Ended::Lost)?;
-        let client = AgentServiceClient::new(channel);
+        let line = self.dialer.open(self.agent.clone()).await;
+        let client = AgentServiceClient::new(line.map_err(|_| Ended::Lost)?);
         let request = v1::WatchStatusRequest {
             prefixes: prefixes.iter().map(IpNet::to_string).collect(),
         };

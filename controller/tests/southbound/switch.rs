@@ -192,6 +192,7 @@ pub(crate) fn flows(rows: Rows<'_>) -> Arc<Flows> {
 /// A replica, which programs one switch.
 pub(crate) struct Replica {
     pub(crate) southbound: Southbound,
+    pub(crate) tls: bool,
     pub(crate) mode: Mode,
     pub(crate) hold: bool,
     pub(crate) flows: Arc<Flows>,
@@ -205,6 +206,7 @@ impl Replica {
     pub(crate) fn over(connect: Connect) -> Self {
         Self {
             southbound: Southbound::over(connect),
+            tls: false,
             mode: Mode::On,
             hold: false,
             flows: Arc::default(),
@@ -215,6 +217,7 @@ impl Replica {
         let intent = SwitchIntent {
             hold: self.hold,
             agent: "switch.example:9340".into(),
+            tls: self.tls,
             mode: self.mode,
             routes: Arc::new(routes(rows)),
             flows: Arc::clone(&self.flows),

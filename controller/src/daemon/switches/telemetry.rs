@@ -9,9 +9,11 @@ use weft_telemetry::{Client, Clock, Connect, Heard, Options, connect_tcp};
 
 use super::agents::ANSWERED_WITHIN;
 use super::led::Led;
+use crate::config::Credentials;
 use crate::fabric::fact::{JobName, SwitchName};
 use crate::fabric::measured::{Measured, OffPlan};
-use crate::fabric::topology::Topology;
+use crate::fabric::topology::{Switch, Topology};
+use crate::southbound::access::Access;
 
 pub mod links;
 mod loads;
@@ -22,7 +24,10 @@ pub(super) use self::loads::Predicted;
 
 /// The clients of all switches with a gNMI server.
 pub(super) struct Telemetry {
+    /// How a switch that is declared without TLS is connected to.
     connect: Connect,
+    /// What the others are reached with.
+    credentials: Arc<Credentials>,
     clock: Clock,
     loads: Loads,
     /// Jobs that are to be left to weights.
@@ -36,6 +41,7 @@ pub(super) struct Telemetry {
 /// The client of one switch, which ends with it.
 struct Listening {
     address: Arc<str>,
+    access: Access,
     heard: watch::Receiver<Heard>,
     since: Instant,
     /// Whether the switch was heard since this client began.
@@ -55,6 +61,7 @@ impl Telemetry {
         let begin = Instant::now();
         Self {
             connect: Arc::new(connect_tcp),
+            credentials: Arc::default(),
             clock: Arc::new(move || begin.elapsed()),
             loads: Loads::default(),
             off_plan: Vec::new(),
@@ -66,6 +73,11 @@ impl Telemetry {
     /// Changes whenever a switch says something new.
     pub(super) fn changed(&self) -> watch::Receiver<u64> {
         self.spoken.subscribe()
+    }
+
+    /// What switches that are declared with TLS are reached with from now on.
+    pub(super) fn set_credentials(&mut self, credentials: Arc<Credentials>) {
+        self.credentials = credentials;
     }
 
     /// Listens to nobody: this replica does not lead.
@@ -123,21 +135,32 @@ impl Telemetry {
 
     /// Begins and ends clients.
     fn listen(&self, topology: &Topology, clients: &mut BTreeMap<SwitchName, Listening>) {
-        let served = |switch: &SwitchName| topology.switch(switch)?.gnmi.clone();
-        clients.retain(|switch, it| served(switch).as_ref() == Some(&it.address));
+        let served = |switch: &Switch| {
+            let address = switch.gnmi.clone()?;
+            Some((address, Access::new(switch.tls, &self.credentials)))
+        };
+        clients.retain(|switch, it| {
+            let served = topology.switch(switch).and_then(served);
+            served.is_some_and(|(address, access)| address == it.address && access == it.access)
+        });
         for switch in topology.switches() {
-            if let Some(address) = &switch.gnmi
+            if let Some((address, access)) = served(switch)
                 && !clients.contains_key(&switch.name)
             {
-                let listening = self.begin(Arc::clone(address));
+                let listening = self.begin(address, access);
                 clients.insert(switch.name.clone(), listening);
             }
         }
     }
 
-    fn begin(&self, address: Arc<str>) -> Listening {
-        let (connect, clock) = (Arc::clone(&self.connect), Arc::clone(&self.clock));
-        let (client, heard) = Client::new(Arc::clone(&address), connect, clock, Options::default());
+    fn begin(&self, address: Arc<str>, access: Access) -> Listening {
+        let dialer = access.dialer(&self.connect);
+        let options = Options {
+            metadata: dialer.login.metadata(),
+            ..Options::default()
+        };
+        let clock = Arc::clone(&self.clock);
+        let (client, heard) = Client::new(Arc::clone(&address), dialer.connect, clock, options);
         let client = tokio::spawn(client.run());
         let (mut news, spoken) = (heard.clone(), self.spoken.clone());
         let tell = tokio::spawn(async move {
@@ -147,6 +170,7 @@ impl Telemetry {
         });
         Listening {
             address,
+            access,
             heard,
             since: Instant::now(),
             spoke: false,

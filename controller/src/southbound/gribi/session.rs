@@ -9,20 +9,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
-use tonic::transport::Channel;
 use weft_proto::gribi::{ModifyResponse, aft_result};
 
 use super::push::{Answer, Push};
 use super::stream::{ANSWER_MAX, PROGRESS_MAX, Stream, get};
 use super::{Counted, Device, Ended, Wanted, Written, message};
 use crate::southbound::AgentState;
+use crate::southbound::access::Line;
 use crate::southbound::intent::{Flows, Installed, Mode, Routes};
 use crate::southbound::reconcile::reconcile;
 
 /// A stream on which this replica is the highest, and what is known of the switch behind it.
 pub(super) struct Session<'a> {
     device: &'a mut Device,
-    channel: Channel,
+    line: Line,
     stream: Stream,
     /// None until it was read.
     installed: Option<Installed>,
@@ -48,13 +48,13 @@ pub(super) struct Session<'a> {
 type Look = Pin<Box<dyn Future<Output = Result<Installed, Ended>> + Send>>;
 
 impl<'a> Session<'a> {
-    pub(super) fn new(device: &'a mut Device, channel: Channel, stream: Stream) -> Self {
+    pub(super) fn new(device: &'a mut Device, line: Line, stream: Stream) -> Self {
         let now = Instant::now();
         let aim = device.wanted.borrow().clone();
         Self {
             device,
-            look: Some(Box::pin(get(channel.clone()))),
-            channel,
+            look: Some(Box::pin(get(line.clone()))),
+            line,
             stream,
             installed: None,
             aim,
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
             _ = renewal.tick() => self.renew().await?,
             seen = arrival(&mut self.look) => self.seen(seen?)?,
             () = sleep_until(self.look_at), if is_idle => {
-                self.look = Some(Box::pin(get(self.channel.clone())));
+                self.look = Some(Box::pin(get(self.line.clone())));
             }
             changed = self.device.wanted.changed() => {
                 changed.map_err(|_| Ended::Unwanted)?;

@@ -1,37 +1,20 @@
-//! The calls to one switch: a Modify stream that knows who is in charge, a Get, a connection.
+//! The calls to one switch: a Modify stream that knows who is in charge, a Get.
 //!
 //! Every wait has a bound. It refuses to know what is sent and why.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
-use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Streaming};
 use weft_proto::gribi::g_ribi_client::GRibiClient;
 use weft_proto::gribi::{AftType, Empty, GetRequest, ModifyRequest, ModifyResponse, get_request};
 
-use super::{Connecting, Ended, message};
+use super::{Ended, message};
 use crate::southbound::Election;
+use crate::southbound::access::Line;
 use crate::southbound::intent::Installed;
-
-/// Over TCP, without TLS.
-pub(in crate::southbound) fn connect_tcp(agent: Arc<str>) -> Connecting {
-    Box::pin(async move {
-        Endpoint::from_shared(format!("http://{agent}"))
-            .map_err(|error| format!("address of the agent: {error}"))?
-            .connect_timeout(ANSWER_MAX)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(ANSWER_MAX)
-            .keep_alive_while_idle(true)
-            .connect()
-            .await
-            .map_err(|error| format!("no connection: {}", innermost(&error)))
-    })
-}
 
 /// A Modify stream on which this writer is the highest.
 pub(super) struct Stream {
@@ -42,12 +25,12 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Parameters, then the election id, each alone and each answered.
-    pub(super) async fn open(channel: Channel, election: Election) -> Result<Self, Ended> {
+    pub(super) async fn open(line: Line, election: Election) -> Result<Self, Ended> {
         let (requests, outgoing) = mpsc::channel(REQUESTS_MAX);
         // Some servers answer the call itself only after the first message.
         let first = requests.send(message::parameters()).await;
         first.map_err(|_| Ended::Lost(STREAM_CLOSED.to_owned()))?;
-        let mut client = client(channel);
+        let mut client = client(line);
         let call = client.modify(ReceiverStream::new(outgoing));
         let responses = timeout(ANSWER_MAX, call)
             .await
@@ -125,13 +108,13 @@ impl Stream {
 }
 
 /// Everything that the switch has in our network instances.
-pub(super) async fn get(channel: Channel) -> Result<Installed, Ended> {
+pub(super) async fn get(line: Line) -> Result<Installed, Ended> {
     let read = async {
         let request = GetRequest {
             network_instance: Some(get_request::NetworkInstance::All(Empty {})),
             aft: AftType::All.into(),
         };
-        let mut responses = client(channel).get(request).await?.into_inner();
+        let mut responses = client(line).get(request).await?.into_inner();
         let mut installed = Installed::default();
         while let Some(response) = responses.message().await? {
             for entry in response.entry {
@@ -146,28 +129,21 @@ pub(super) async fn get(channel: Channel) -> Result<Installed, Ended> {
         .map_err(|status: tonic::Status| lost(&status))
 }
 
-fn client(channel: Channel) -> GRibiClient<Channel> {
-    GRibiClient::new(channel).max_decoding_message_size(MESSAGE_OCTETS_MAX)
+fn client(line: Line) -> GRibiClient<Line> {
+    GRibiClient::new(line).max_decoding_message_size(MESSAGE_OCTETS_MAX)
 }
 
 fn lost(status: &tonic::Status) -> Ended {
-    Ended::Lost(format!("{}: {}", status.code(), status.message()))
-}
-
-/// The cause that says something: "transport error" does not.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+    let message = status.message();
+    Ended::Lost(match status.code() {
+        Code::Unauthenticated => format!("login refused (UNAUTHENTICATED): {message}"),
+        code => format!("{code}: {message}"),
+    })
 }
 
 const STREAM_CLOSED: &str = "the switch closed the stream";
-/// A switch that does not answer a handshake or a keepalive within this is not there.
+/// A switch that does not answer a connection or a handshake within this is not there.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Finds a dead switch while nothing is sent.
-const KEEPALIVE: Duration = Duration::from_secs(10);
 /// A whole table, 100,000 entries, at a slow switch.
 const GET_MAX: Duration = Duration::from_secs(30);
 /// Without any acknowledgement for this long a push is stuck.
