@@ -74,7 +74,7 @@ pub(crate) const TEST: [Need; 8] = [
 ];
 
 /// To run labs.
-pub(crate) const LAB: [Need; 14] = [
+pub(crate) const LAB: [Need; 15] = [
     IPROUTE,
     NFTABLES,
     LLDPD,
@@ -106,6 +106,10 @@ pub(crate) const LAB: [Need; 14] = [
     Need {
         package: "curl",
         found: || command::exists("curl"),
+    },
+    Need {
+        package: "openssl",
+        found: || command::exists("openssl"),
     },
     PMACCT,
     TSHARK,
