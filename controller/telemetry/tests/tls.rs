@@ -23,10 +23,10 @@ use weft_telemetry::{Authorities, Client, Connect, Heard, Options, connect_tcp, 
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
-fn authority() -> Authority {
+fn authority(called: &str) -> Authority {
     let mut parameters = CertificateParams::default();
     let name = &mut parameters.distinguished_name;
-    name.push(DnType::CommonName, "a CA of switches");
+    name.push(DnType::CommonName, called);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(parameters, KeyPair::generate().expect("a key")).expect("a CA")
 }
@@ -118,7 +118,7 @@ const LAST_YEAR: i32 = 2999;
 
 #[tokio::test]
 async fn a_switch_is_heard_over_tls_by_its_name_or_address() {
-    let authority = authority();
+    let authority = authority("ours");
     let port = serve(
         identity(&authority, &["localhost", "127.0.0.1"], LAST_YEAR),
         None,
@@ -132,16 +132,16 @@ async fn a_switch_is_heard_over_tls_by_its_name_or_address() {
 
 #[tokio::test]
 async fn a_certificate_that_does_not_hold_is_a_reason() {
-    let ours = authority();
-    let cases = [
-        (authority(), "127.0.0.1", LAST_YEAR, "UnknownIssuer"),
-        (ours, "127.0.0.1", 2002, "certificate expired"),
-        (authority(), "192.0.2.1", LAST_YEAR, "not valid for name"),
-    ];
-    for (at, (by, name, last_year, reason)) in cases.iter().enumerate() {
-        let port = serve(identity(by, &[name], *last_year), None).await;
-        let trusted = if at == 0 { &cases[1].0 } else { by };
-        let heard = hear(trusting(trusted), format!("127.0.0.1:{port}"), None).await;
+    // Two of one name differ in their keys only.
+    let [ours, other, namesake] = ["ours", "other", "ours"].map(authority);
+    for (by, name, last_year, reason) in [
+        (&other, "127.0.0.1", LAST_YEAR, "UnknownIssuer"),
+        (&namesake, "127.0.0.1", LAST_YEAR, "BadSignature"),
+        (&ours, "127.0.0.1", 2002, "certificate expired"),
+        (&ours, "192.0.2.1", LAST_YEAR, "not valid for name"),
+    ] {
+        let port = serve(identity(by, &[name], last_year), None).await;
+        let heard = hear(trusting(&ours), format!("127.0.0.1:{port}"), None).await;
         let why = heard.expect_err("not heard");
         assert!(why.starts_with("no TLS connection: "), "{why}");
         assert!(why.contains(reason), "{why}");
@@ -150,7 +150,7 @@ async fn a_certificate_that_does_not_hold_is_a_reason() {
 
 #[tokio::test]
 async fn a_login_that_is_refused_is_a_reason() {
-    let authority = authority();
+    let authority = authority("ours");
     let identity = identity(&authority, &["127.0.0.1"], LAST_YEAR);
     let port = serve(identity, Some(["weft", "a secret"])).await;
     let hear = |login| hear(trusting(&authority), format!("127.0.0.1:{port}"), login);
@@ -166,7 +166,7 @@ async fn a_login_that_is_refused_is_a_reason() {
 
 #[tokio::test]
 async fn one_end_without_tls_is_a_reason() {
-    let authority = authority();
+    let authority = authority("ours");
     let port = serve(identity(&authority, &["127.0.0.1"], LAST_YEAR), None).await;
     let why = hear(Arc::new(connect_tcp), format!("127.0.0.1:{port}"), None).await;
     assert!(why.is_err());
