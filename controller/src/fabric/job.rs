@@ -208,15 +208,24 @@ mod tests {
             named("leaf9:nic1"),
             at("192.0.2.200", None),
             at(address, None),
-            at(address, Some(7)),
         ];
         let (_, faults) = found(&topology, &job("train", &[], &wrong));
         assert_eq!(
             faults,
             "resource.ranks[0]: no host port is named \"leaf9:nic1\"; \
              resource.ranks[1]: no host port has the address 192.0.2.200; \
-             resource.ranks[2]: 192.168.1.1 is there in the VNIs 100 and 200: which one?; \
-             resource.ranks[3]: no host port of VNI 7 has the address 192.168.1.1"
+             resource.ranks[2]: 192.168.1.1 is there in the VNIs 100 and 200: which one?"
+        );
+    }
+
+    #[test]
+    fn a_nic_that_no_host_port_declares_stands_for_itself_wherever_it_is() {
+        let topology = with_nics(2, 2, 2);
+        let address = at("192.168.1.1", Some(7));
+        let (ranks, faults) = found(&topology, &job("train", &[], &[address]));
+        assert_eq!(
+            (ranks.join(" "), faults),
+            ("vni7:192.168.1.1".to_owned(), String::new())
         );
     }
 
