@@ -82,7 +82,7 @@ impl Links {
         self.find_miswired();
     }
 
-    /// Takes what switches said; an error: why one is silent, and what it said before counts no more.
+    /// Takes what switches said. What one that is silent said before counts no more.
     pub(super) fn learn(&mut self, heard: Vec<(SwitchName, Said)>, now: Duration) {
         let (mut changed, mut rewired) = (BTreeSet::new(), false);
         for (switch, sample) in heard {
