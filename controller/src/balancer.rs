@@ -87,6 +87,11 @@ impl Plan {
         self.solved.as_ref()?.unusable(link)
     }
 
+    /// Whether weights follow from what jobs are known to send.
+    pub fn is_by_demand(&self) -> bool {
+        self.by_demand.is_some()
+    }
+
     /// The fabric that it was made for.
     pub fn topology(&self) -> Option<&Arc<Topology>> {
         self.solved.as_ref().map(|solved| solved.topology())
@@ -171,6 +176,9 @@ impl Balancer {
             // At once, whatever was known of demand: it is looked at again after the pins.
             self.plan.routes = Arc::clone(&self.plan.by_capacity);
             (self.plan.by_demand, self.weighed) = (None, None);
+        } else if !named_same {
+            // Tables may be declared otherwise.
+            self.weighed = None;
         } else if let Some((before, _)) = &mut self.weighed {
             *before = Arc::clone(&solved);
         }

@@ -152,8 +152,8 @@ struct Posed<'a> {
     priorities: Vec<u32>,
     /// Phases of the flows: of each, when it is sent, if one job sends it, and not always.
     phases: Vec<Option<Phase>>,
-    /// Of each flow, whether no switch gets its pins.
-    shadowed: Vec<bool>,
+    /// Of each flow, which part of it switches get pins for; weights carry the rest.
+    installed: Vec<f64>,
     /// Bits per second of a sub-flow.
     unit_bps: u64,
 }
@@ -190,11 +190,12 @@ fn plan(solved: &Solved, topology: &Topology, all: &SentByJobs, past: &Pins) -> 
 fn weighted(topology: &Topology, all: &SentByJobs, made: &mut PinPlan) {
     let demand = Arc::make_mut(&mut made.demand);
     for (job, sent) in all {
-        let is_weighted =
-            matches!(made.jobs.get(job), Some(plan) if matches!(plan.state, State::Weighted(_)));
+        let plan = made.jobs.get(job);
+        let is_placed = plan.is_some_and(|plan| plan.state == State::Placed);
         match sent {
-            Ok(sent) if is_weighted || is_shadow(topology, job) => {
-                for sent in &sent.over {
+            Ok(sent) => {
+                let by_weights = |it: &&Sent| !is_placed || !is_installed(topology, &(job, it));
+                for sent in sent.over.iter().filter(by_weights) {
                     demand.send(&sent.from.switch, &sent.to.switch, sent.bps);
                 }
             }
@@ -203,15 +204,19 @@ fn weighted(topology: &Topology, all: &SentByJobs, made: &mut PinPlan) {
                     demand.send(&from, &to, bps);
                 }
             }
-            _ => {}
+            Err(_) => {}
         }
     }
 }
 
-/// Whether pins of a job are made, and no switch gets them.
-fn is_shadow(topology: &Topology, job: &JobName) -> bool {
-    let job = topology.job(job);
-    job.is_some_and(|job| job.declared.balance_mode() == v1::BalanceMode::Shadow)
+/// Whether a switch gets the pin of what is sent, as long as its leaf is on: not of a job that is shadowed, of a NIC that no switch can
+/// tell, or at a leaf without an agent.
+fn is_installed(topology: &Topology, (job, sent): &(&JobName, &Sent)) -> bool {
+    let shadow = topology.job(job);
+    let shadow = shadow.is_some_and(|it| it.declared.balance_mode() == v1::BalanceMode::Shadow);
+    let leaf = topology.switch(&sent.from.switch);
+    let has_agent = leaf.is_some_and(|leaf| leaf.agent.is_some());
+    !shadow && has_agent && flows_to(&sent.to).next().is_some()
 }
 
 /// The jobs that can be pinned: those that send something, as long as no leaf has too much to pin. Small ones first, so that one
@@ -363,13 +368,16 @@ fn pose<'a>(
         let priorities = bundle.iter().map(|(job, _)| priority(job));
         priorities.max().unwrap_or(0)
     };
-    let shadowed = |bundle: &Vec<(&JobName, &Sent)>| {
-        let mut jobs = bundle.iter().map(|(job, _)| *job);
-        jobs.all(|job| is_shadow(topology, job))
+    let installed = |bundle: &Vec<(&JobName, &Sent)>| {
+        let bps = |part: &mut dyn Iterator<Item = &(&JobName, &Sent)>| -> u128 {
+            part.map(|(_, sent)| u128::from(sent.bps)).sum()
+        };
+        let own = bundle.iter().filter(|it| is_installed(topology, it));
+        bps(&mut own.into_iter()) as f64 / bps(&mut bundle.iter()).max(1) as f64
     };
     Posed {
         flows,
-        shadowed: bundles.iter().map(shadowed).collect(),
+        installed: bundles.iter().map(installed).collect(),
         priorities: bundles.iter().map(highest).collect(),
         phases: bundles.iter().map(of_bundle).collect(),
         bundles,
@@ -508,12 +516,9 @@ impl Posed<'_> {
         }
         let demand = Arc::make_mut(&mut made.demand);
         for part in &parts {
-            // What is shadowed goes by weights.
-            if self.shadowed[part.flow as usize] {
-                continue;
-            }
             let flow = self.flows.all()[part.flow as usize];
-            let bps = u64::from(part.subflows).saturating_mul(self.unit_bps);
+            let bps = f64::from(part.subflows) * self.unit_bps as f64;
+            let bps = (bps * self.installed[part.flow as usize]) as u64;
             for (leaf, is_down) in [(flow.from, false), (flow.to, true)] {
                 let name = solved.name(plane.leaves()[leaf as usize]);
                 if let Some((leaf, spine)) = name.zip(spine(leaf, part.spine)) {

@@ -85,7 +85,15 @@ impl Solved {
 
     /// The problem, if it is one for all leaves.
     pub(super) fn problem_of_all(&self) -> Option<&Problem> {
-        self.strict.is_none().then_some(&self.trusting.problem)
+        self.strict_problem()
+            .is_none()
+            .then_some(&self.trusting.problem)
+    }
+
+    /// That of leaves which do not look themselves, if it is another one.
+    fn strict_problem(&self) -> Option<&Problem> {
+        let strict = self.strict.as_ref().map(|strict| &strict.problem);
+        strict.filter(|strict| **strict != self.trusting.problem)
     }
 
     /// Weights for a demand, within the declared tables of all leaves; None: those by capacity stay.
@@ -116,8 +124,8 @@ impl Solved {
 
     /// Whether the numbers are the same; reasons may differ.
     pub(super) fn is_same_problem(&self, other: &Self) -> bool {
-        let strict = |solved: &Self| solved.strict.as_ref().map(|strict| strict.problem.clone());
-        self.trusting.problem == other.trusting.problem && strict(self) == strict(other)
+        self.trusting.problem == other.trusting.problem
+            && self.strict_problem() == other.strict_problem()
     }
 
     /// Whether equal weights are equal routes: switches and links are the same, whatever the links carry.

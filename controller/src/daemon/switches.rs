@@ -35,7 +35,7 @@ use crate::fabric::measured::Measured;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::pin::Pins;
 use crate::fabric::place::Places;
-use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
+use crate::fabric::topology::{Kind, Role, Switch, SwitchName, Topology};
 use crate::ledger::{self, FactKey};
 use crate::southbound::intent::SwitchIntent;
 use crate::southbound::{Election, Southbound};
@@ -55,7 +55,7 @@ pub async fn program(shared: Arc<Shared>, led: Led) {
     let (fabric, declared) = watch::channel(None);
     let (publish, announced) = watch::channel(Arc::default());
     let follow = announced::follow(Arc::clone(&shared), declared, publish);
-    let (publish, places) = watch::channel(Arc::default());
+    let (publish, places) = watch::channel(None);
     let switches = Switches {
         places,
         ..Switches::new(
@@ -92,8 +92,8 @@ struct Switches {
     running: Topology,
     /// The same, for who follows where NICs are.
     declared_with_jobs: watch::Sender<Topology>,
-    /// Where NICs are that are not where they are declared.
-    places: watch::Receiver<Arc<Places>>,
+    /// Where NICs are that are not where they are declared; None: nobody knows yet.
+    places: watch::Receiver<Option<Arc<Places>>>,
     /// The pins that are adopted.
     pins: Pins,
     /// The generation of the fabric, and when it was seen first.
@@ -173,7 +173,7 @@ impl Switches {
             declared: Declared::default(),
             running: Topology::default(),
             declared_with_jobs: watch::Sender::new(Topology::default()),
-            places: watch::channel(Arc::default()).1,
+            places: watch::channel(None).1,
             pins: Pins::default(),
             seen: (0, Instant::now()),
             taken: 0,
@@ -282,7 +282,8 @@ impl Switches {
 
     /// Takes what is declared with its jobs, and NICs from where they are.
     fn run_on(&mut self, declared: Topology) {
-        let places = Arc::clone(&self.places.borrow_and_update());
+        let places = self.places.borrow_and_update().clone();
+        let places = places.unwrap_or_default();
         self.running = declared.clone().with_places(places);
         let declared = declared.with_places(Arc::default());
         self.declared_with_jobs.send_if_modified(|before| {
@@ -537,7 +538,8 @@ impl Switches {
     /// called down before.
     async fn adopt(&self, now: Instant) {
         let heard = self.intended.as_ref().map(|it| it.unheard.is_empty());
-        if heard != Some(true) || !self.telemetry.is_heard(now) {
+        let placed = self.running.count(Kind::Job) == 0 || self.places.borrow().is_some();
+        if heard != Some(true) || !placed || !self.telemetry.is_heard(now) {
             return;
         }
         let (order, plan) = self.pin_plans.borrow().clone();

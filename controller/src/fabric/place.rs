@@ -130,16 +130,25 @@ pub struct Places {
 }
 
 impl Places {
-    /// Where everything is.
-    pub fn of(topology: &Topology, named: &BTreeSet<Address>, claims: &Claims) -> Self {
-        let mut places = Self::default();
+    /// Where everything is; what nobody claims is where it was.
+    pub fn of(
+        topology: &Topology,
+        named: &BTreeSet<Address>,
+        claims: &Claims,
+        before: &Self,
+    ) -> Self {
+        let mut places = before.clone();
+        let declared = |port: &PortName| topology.is_declared(port);
+        places.moved.retain(|port, _| declared(port));
+        places.named.retain(|address, _| named.contains(address));
         for address in claims.addresses() {
             places.look(topology, named, claims, address);
         }
         places
     }
 
-    /// Finds where an address is, after its claims changed.
+    /// Finds where an address is, after its claims changed. One that nobody claims any more is where it was: a NIC that is silent, or a
+    /// leaf that restarts, moves no plan.
     pub fn look(
         &mut self,
         topology: &Topology,
@@ -147,7 +156,13 @@ impl Places {
         claims: &Claims,
         address: Address,
     ) {
-        if let Some(port) = topology.port_of_address(address) {
+        let port = topology.port_of_address(address);
+        let addresses = port.as_deref().map(addresses_of);
+        let addresses = addresses.unwrap_or_else(|| vec![address]);
+        if !addresses.iter().any(|it| claims.0.contains_key(it)) {
+            return;
+        }
+        if let Some(port) = port {
             match moved(topology, &port, claims) {
                 Some(leaf) => drop(self.moved.insert(port.name.clone(), leaf)),
                 None => drop(self.moved.remove(&port.name)),
@@ -177,12 +192,17 @@ impl Places {
     }
 }
 
+fn addresses_of(port: &HostPort) -> Vec<Address> {
+    let vni = port.vni.into_iter();
+    vni.flat_map(|vni| port.addresses.iter().map(move |it| (vni, *it)))
+        .collect()
+}
+
 /// The leaf that the NIC of a host port has moved to: all that is said of its addresses agrees on it.
 fn moved(topology: &Topology, port: &HostPort, claims: &Claims) -> Option<SwitchName> {
-    let vni = port.vni?;
     let mut to = BTreeSet::new();
-    for address in &port.addresses {
-        let leaves = claims.leaves(topology, (vni, *address))?;
+    for address in addresses_of(port) {
+        let leaves = claims.leaves(topology, address)?;
         if leaves.contains(&port.switch) {
             return None;
         }

@@ -242,6 +242,11 @@ impl Topology {
         self.places.leaf_of_port(port).is_some() || !self.host_ports.contains_key(port)
     }
 
+    /// Whether there is a host port of this name.
+    pub fn is_declared(&self, port: &PortName) -> bool {
+        self.host_ports.contains_key(port)
+    }
+
     /// The host port that declares an address in a VNI.
     pub fn port_of_address(&self, (vni, ip): Address) -> Option<Arc<HostPort>> {
         let first = ((ip, Some(vni)), PortName::from(""));

@@ -255,12 +255,14 @@ impl plan_service_server::PlanService for Service {
         }
         let agreed = job::Agreed::look(&self.shared).await?;
         let (plan, flows) = (self.led.pin_plan(), self.led.flows());
-        let job = agreed.job(&request.job_name)?;
-        let row = job::row(job, &plan, &agreed.pins, Some(&flows));
+        let job = Arc::clone(agreed.job(&request.job_name)?);
+        let certificate = plan.certificate.as_ref().map(job::certificate);
+        let index = agreed.index;
+        let row = move || job::row(&job, &plan, &agreed.pins, Some(&flows));
         Ok(Response::new(proto::GetJobPlanResponse {
-            header: Some(header::of(&self.shared, agreed.index)),
-            resource: Some(row),
-            certificate: plan.certificate.as_ref().map(job::certificate),
+            resource: Some(off_the_runtime(row).await?),
+            header: Some(header::of(&self.shared, index)),
+            certificate,
         }))
     }
 

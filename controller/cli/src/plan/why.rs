@@ -106,7 +106,7 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
                     printable(&ports)
                 )?;
             }
-            let others = together(pin, &pins);
+            let others = together(&plan, pin, &pins);
             if others > 0 {
                 let leaf = printable(ends[0]);
                 writeln!(
@@ -194,13 +194,8 @@ fn paths(pin: &proto::Pin) -> String {
 }
 
 /// How many other flows of the same leaf go to the same NIC.
-fn together(pin: &proto::Pin, all: &[proto::Pin]) -> usize {
-    let leaf = |pin: &proto::Pin| {
-        let port = pin.source_host_port_name.as_str();
-        port.split_once(':')
-            .map_or(port, |(leaf, _)| leaf)
-            .to_owned()
-    };
+fn together(plan: &proto::GetJobPlanResponse, pin: &proto::Pin, all: &[proto::Pin]) -> usize {
+    let leaf = |pin: &proto::Pin| leaf(plan, &pin.source_host_port_name).to_owned();
     let own = leaf(pin);
     all.iter()
         .filter(|it| leaf(it) == own)

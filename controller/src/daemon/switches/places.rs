@@ -16,11 +16,11 @@ use crate::fabric::topology::{Kind, Topology};
 use crate::reflector::news::News;
 use crate::speaker::Shared;
 
-/// Publishes where NICs are, until the daemon stops.
+/// Publishes where NICs are, until the daemon stops; None as long as that is not known, or asked.
 pub(super) async fn follow(
     shared: Arc<Shared>,
     mut declared: watch::Receiver<Topology>,
-    publish: watch::Sender<Arc<Places>>,
+    publish: watch::Sender<Option<Arc<Places>>>,
 ) {
     let mut bell = shared.reflection.news().bell();
     let mut known = None;
@@ -29,15 +29,16 @@ pub(super) async fn follow(
         bell.borrow_and_update();
         if topology.count(Kind::Job) == 0 {
             known = None;
-            put(&publish, Places::default());
+            put(&publish, None);
             if declared.changed().await.is_err() {
                 return;
             }
             continue;
         }
+        let published = publish.borrow().clone();
         let before = match known.take() {
             Some(known) => known,
-            None => match Known::read(&shared).await {
+            None => match Known::read(&shared, published).await {
                 Some(known) => known,
                 None => return,
             },
@@ -46,9 +47,11 @@ pub(super) async fn follow(
         let looked = tokio::task::spawn_blocking(move || before.look(topology, &news)).await;
         let Ok(looked) = looked else { return };
         let Some(next) = looked else {
-            continue; // too much changed to be remembered: the table is read again
+            // Too much changed to be remembered: the table is read again, once less does.
+            tokio::time::sleep(READ_AGAIN_AFTER).await;
+            continue;
         };
-        put(&publish, next.places.clone());
+        put(&publish, Some(&next.places));
         known = Some(next);
         tokio::time::sleep(LOOK_EVERY).await;
         tokio::select! {
@@ -58,11 +61,11 @@ pub(super) async fn follow(
     }
 }
 
-fn put(publish: &watch::Sender<Arc<Places>>, now: Places) {
+fn put(publish: &watch::Sender<Option<Arc<Places>>>, now: Option<&Places>) {
     publish.send_if_modified(|before| {
-        let changed = **before != now;
+        let changed = before.as_deref() != now;
         if changed {
-            *before = Arc::new(now);
+            *before = now.cloned().map(Arc::new);
         }
         changed
     });
@@ -79,15 +82,15 @@ struct Known {
 }
 
 impl Known {
-    /// Reads the table; None while the daemon stops.
-    async fn read(shared: &Shared) -> Option<Self> {
+    /// Reads the table; None while the daemon stops. What nobody claims is where it was before.
+    async fn read(shared: &Shared, before: Option<Arc<Places>>) -> Option<Self> {
         // What changes from here on is read again: to hear a thing twice changes nothing.
         let end = shared.reflection.news().evpn.place(u64::MAX);
         let mut known = Self {
             claims: Claims::default(),
             place: end.unwrap_or_default(),
             topology: None,
-            places: Places::default(),
+            places: before.as_deref().cloned().unwrap_or_default(),
         };
         let mut next = Some(0);
         while let Some(place) = next {
@@ -121,7 +124,7 @@ impl Known {
             }
             _ => {
                 let named = named(&topology);
-                self.places = Places::of(&topology, &named, &self.claims);
+                self.places = Places::of(&topology, &named, &self.claims, &self.places);
                 self.topology = Some((topology, named));
             }
         }
@@ -136,5 +139,7 @@ fn is_alike(before: &Topology, now: &Topology) -> bool {
 
 /// A NIC that moved is known that soon, at the latest.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A table of which more than that changes meanwhile is not read at once again.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Places of the table that are looked at, at a time: a millisecond or two of the tables' thread.
 const PART: usize = 4_096;

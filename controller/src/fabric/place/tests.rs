@@ -65,7 +65,7 @@ impl Heard {
     }
 
     fn places(&self, topology: &Topology) -> Places {
-        Places::of(topology, &named(topology), &self.claims)
+        Places::of(topology, &named(topology), &self.claims, &Places::default())
     }
 }
 
@@ -199,6 +199,30 @@ fn a_nic_that_only_a_job_names_is_where_its_route_says() {
     assert!(named(&declared).is_empty(), "a host port has it");
 }
 
+#[test]
+fn a_nic_that_nobody_announces_any_more_is_where_it_was() {
+    let to = nic(77, 1);
+    let topology = with_flow(to);
+    let named = named(&topology);
+    let mut heard = Heard::default();
+    heard.announce(3, nic(1, 1), 1, Esi::ZERO);
+    heard.announce(2, to, 0, Esi::ZERO);
+    let mut places = heard.places(&topology);
+    let changed = [heard.withdraw(3, nic(1, 1)), heard.withdraw(2, to)].concat();
+    for address in changed {
+        places.look(&topology, &named, &heard.claims, address);
+    }
+    let places = Places::of(&topology, &named, &heard.claims, &places);
+    assert_eq!(leaf_of(&topology, places.clone(), "leaf1:nic1"), "leaf3");
+    assert_eq!(
+        places.leaf_of_address((VNI, to)).map(SwitchName::as_str),
+        Some("leaf2")
+    );
+    // A job that ended takes its addresses along.
+    let ended = Places::of(&topology, &BTreeSet::new(), &heard.claims, &places);
+    assert_eq!(ended.leaf_of_address((VNI, to)), None);
+}
+
 proptest! {
     /// What follows from one change after the other is what follows from all of them.
     #[test]
@@ -218,7 +242,11 @@ proptest! {
             for address in changed {
                 places.look(&topology, &named, &heard.claims, address);
             }
-            prop_assert_eq!(&places, &heard.places(&topology));
+            let again = Places::of(&topology, &named, &heard.claims, &places);
+            prop_assert_eq!(&places, &again);
+            if [nic(1, 1), nic(2, 1), nic(77, 1)].iter().all(|ip| heard.claims.0.contains_key(&(VNI, *ip))) {
+                prop_assert_eq!(&places, &heard.places(&topology));
+            }
         }
     }
 }

@@ -136,6 +136,9 @@ fn moved(job: &Job, topology: &Topology) -> Vec<proto::MovedNic> {
 
 /// Adopted pins of a job over several paths that weights divide.
 fn undivided(job: &Job, plan: &PinPlan, pins: &Pins, flows: Option<&LeafFlows>) -> usize {
+    if job.declared.balance_mode() == proto::BalanceMode::Shadow {
+        return 0;
+    }
     let mut divided = Divided::new(&plan.topology, flows);
     let own = pins.after(first(job.name.as_str()));
     let own = own.take_while(|(name, _)| name.job == job.name);

@@ -45,6 +45,8 @@ pub(super) struct Loads {
     sends: Sends,
     /// The host ports of leaves with pins.
     ports: BTreeMap<SwitchName, Vec<Arc<HostPort>>>,
+    /// Leaves with a NIC of a job at a port that nobody knows: what it sends cannot be told.
+    placed: BTreeSet<SwitchName>,
 }
 
 /// What a leaf should carry over its uplinks now, in bits per second.
@@ -65,10 +67,14 @@ impl Loads {
         from: &Predicted<'_>,
         now: Duration,
     ) -> Vec<(JobName, OffPlan)> {
-        if !from.on.contains(leaf) || from.pins.is_empty() {
+        // Where weights follow demand, nobody says where the rest of what a leaf sends goes.
+        if !from.on.contains(leaf) || from.pins.is_empty() || from.plan.is_by_demand() {
             return Vec::new();
         }
         self.refresh(from);
+        if self.placed.contains(leaf) {
+            return Vec::new();
+        }
         let Some(expected) = self.expected(leaf, links, now) else {
             return Vec::new();
         };
@@ -104,6 +110,11 @@ impl Loads {
             self.sends = from
                 .pin_plan
                 .sends(from.pins, |leaf| from.on.contains(leaf));
+            let topology = &from.pin_plan.topology;
+            let sources = from.pins.iter().map(|(pin, _)| &pin.source);
+            let placed = sources.filter(|port| topology.is_placed(port));
+            let placed = placed.filter_map(|port| topology.host_port(port));
+            self.placed = placed.map(|port| port.switch.clone()).collect();
             self.ports.clear();
             let ports = from.pin_plan.topology.all_host_ports();
             for port in ports.filter(|port| from.on.contains(&port.switch)) {
