@@ -63,10 +63,18 @@ impl Programs {
     }
 }
 
-/// cargo, in the root of the workspace.
+/// cargo, in the root of the workspace, with the environment that a person has who calls it. What the cargo that runs this program
+/// says of its package is left out: build scripts look at it, and half of the workspace would be compiled again.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     cargo.current_dir(root());
+    let of_package =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(of_package) {
+            cargo.env_remove(name);
+        }
+    }
     cargo
 }
 
