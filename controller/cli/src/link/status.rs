@@ -136,12 +136,21 @@ mod tests {
             derating_cause: DeratingCause::Errors.into(),
             lldp: Some("as declared".to_owned()),
             a_to_b_bps: Some(1_500),
+            unheard_reasons: vec!["leaf1: connection refused".to_owned()],
             ..proto::LinkStatus::default()
         };
         let line = status.lines(None).remove(0);
         assert_eq!(
             line[1..],
-            ["up", "1.5 kb/s", "-", "50 % for errors", "as declared", "-"]
+            [
+                "up",
+                "1.5 kb/s",
+                "-",
+                "50 % for errors",
+                "as declared",
+                "leaf1: connection refused",
+                "-"
+            ]
         );
     }
 }

@@ -169,9 +169,9 @@ async fn a_job_is_deleted_by_name() {
 #[tokio::test]
 async fn pins_are_listed_of_all_jobs_or_of_one() {
     let expected = "\
-JOB     SOURCE      DESTINATION  SPINES
-train1  leaf1:eth3  leaf2:eth3   spine1*2, spine2*1
-train2  leaf1:eth3  leaf2:eth3   spine1*2, spine2*1
+JOB     SOURCE      DESTINATION  SPINES              UDP-PORTS
+train1  leaf1:eth3  leaf2:eth3   spine1*2, spine2*1  -
+train2  leaf1:eth3  leaf2:eth3   spine1*2, spine2*1  -
 ";
     assert_eq!(typed(&["pin", "list"]).await.0, expected);
     let (printed, _) = typed(&["pin", "list", "--job", "train2", "-o", "name"]).await;
