@@ -60,7 +60,7 @@ pub struct Plan {
     pub revision: u64,
     /// What the leaves that take weights should have. Two plans share what they have in common.
     pub routes: Arc<BTreeMap<SwitchName, Arc<Routes>>>,
-    /// The same by capacity alone: over which next hops a leaf reaches another one.
+    /// Routes of each leaf that takes weights, by the capacity of links alone: over which next hops it reaches other leaves.
     by_capacity: Arc<BTreeMap<SwitchName, Arc<Routes>>>,
     solved: Option<Arc<Solved>>,
     /// Weights for what jobs are known to send, where the routes are of these.

@@ -59,7 +59,7 @@ impl Gate {
 }
 
 impl Login {
-    /// It takes as long whichever octet is wrong, in the user or in the password.
+    /// Whether a call carries the user and the password. A wrong one takes as long as another, whichever octet is wrong.
     fn admits(&self, metadata: &MetadataMap) -> bool {
         let sent = |name| metadata.get(name).map_or(&[][..], |it| it.as_bytes());
         let user = sent("username").ct_eq(self.username.as_bytes());

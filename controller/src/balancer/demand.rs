@@ -39,7 +39,7 @@ impl Demand {
         *sum = sum.saturating_add(bps);
     }
 
-    /// The same in the numbers of a problem. What the problem does not have is left out.
+    /// The demand as a traffic matrix, in the numbers of a problem. What the problem does not have is left out.
     fn matrix(&self, solved: &Solved) -> Matrix {
         let numbers = |[a, b]: &[SwitchName; 2]| Some((solved.number(a)?, solved.number(b)?));
         let demands = self.between.iter().filter_map(|(ends, bps)| {

@@ -152,7 +152,7 @@ struct Posed<'a> {
     priorities: Vec<u32>,
     /// Phases of the flows: of each, when it is sent, if one job sends it, and not always.
     phases: Vec<Option<Phase>>,
-    /// Of each flow, which part of it switches get pins for; weights carry the rest.
+    /// The part of each flow, 0 to 1, that switches get pins for; weights carry the rest.
     installed: Vec<f64>,
     /// Bits per second of a sub-flow.
     unit_bps: u64,

@@ -90,7 +90,7 @@ impl Solved {
             .then_some(&self.trusting.problem)
     }
 
-    /// That of leaves which do not look themselves, if it is another one.
+    /// The problem of leaves that do not compare next hops with their own routing, if it differs from that of the others.
     fn strict_problem(&self) -> Option<&Problem> {
         let strict = self.strict.as_ref().map(|strict| &strict.problem);
         strict.filter(|strict| **strict != self.trusting.problem)

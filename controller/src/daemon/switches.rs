@@ -90,7 +90,7 @@ struct Switches {
     declared: Declared,
     /// What is declared with its jobs, as it was when it was complete last.
     running: Topology,
-    /// The same, for who follows where NICs are.
+    /// What is declared with its jobs, for the task that follows where NICs are.
     declared_with_jobs: watch::Sender<Topology>,
     /// Where NICs are that are not where they are declared; None: nobody knows yet.
     places: watch::Receiver<Option<Arc<Places>>>,

@@ -213,7 +213,7 @@ impl Topology {
         self.hosts.contains_key(name)
     }
 
-    /// The same facts, with NICs where type 2 routes say that they are.
+    /// This topology, with NICs at the leaves that type 2 routes announce them from.
     #[must_use]
     pub fn with_places(mut self, places: Arc<Places>) -> Self {
         self.places = places;

@@ -78,5 +78,5 @@ fn rule(lab: &Lab, word: &str) -> Result<(), Failure> {
 const LEAF: &str = "leaf1";
 /// The address of spine1 on its link with leaf1.
 const SPINE: &str = "10.0.1.0";
-/// Of nobody's.
+/// A routing table that neither FRR nor weft uses.
 const TABLE: &str = "99";
