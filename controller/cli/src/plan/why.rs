@@ -1,6 +1,7 @@
 //! `weft plan why`: why a weight or a pin is what it is, from the reasons that plans carry. Plans nothing by itself.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 
 use clap::Args;
 use serde_json::Value;
@@ -84,7 +85,9 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
     let ends = [from, to].map(|port| leaf(&plan, port));
     // What is not pinned goes as the leaf sends everything, unless it stays below the leaf.
     let entries = match pin {
-        None if ends[0] != ends[1] => Some(leaf_plan(ends[0], Some(ends[1]), dialog).await?),
+        None if ends[0] != ends[1] && ends.iter().all(|leaf| !leaf.is_empty()) => {
+            Some(leaf_plan(ends[0], Some(ends[1]), dialog).await?)
+        }
         Some(_) | None => None,
     };
     let object = object(&plan, pin, entries.as_ref());
@@ -114,6 +117,12 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
                     "  with {others} other flows of {leaf} to the same NIC: switches know flows by their destination"
                 )?;
             }
+        }
+        (None, None) if ends.contains(&"") => {
+            writeln!(
+                out,
+                "{job}, {from} to {to}: not pinned; no type 2 route that is known here says which leaves they are behind"
+            )?;
         }
         (None, None) => {
             let leaf = printable(ends[0]);
@@ -170,11 +179,19 @@ fn object(
         .collect()
 }
 
-/// The leaf that a NIC is behind.
+/// Whether a name is that of a NIC which no host port declares: `vni100:192.0.2.1`.
+fn is_undeclared(port: &str) -> bool {
+    let vni = port.strip_prefix("vni");
+    let parts = vni.and_then(|vni| vni.split_once(':'));
+    parts.is_some_and(|(vni, ip)| vni.parse::<u32>().is_ok() && ip.parse::<IpAddr>().is_ok())
+}
+
+/// The leaf that a NIC is behind; empty: of one that no host port declares, the plan does not say.
 fn leaf<'a>(plan: &'a proto::GetJobPlanResponse, port: &'a str) -> &'a str {
     let mut moved = plan.resource.iter().flat_map(|it| &it.moved_nics);
     match moved.find(|nic| nic.host_port_name == port) {
         Some(nic) => &nic.leaf_name,
+        None if is_undeclared(port) => "",
         None => port.split_once(':').map_or(port, |(leaf, _)| leaf),
     }
 }
