@@ -10,6 +10,8 @@
     reason = "a measurement that cannot be set up fails"
 )]
 
+mod agents;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -22,17 +24,14 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Endpoint, Server};
 use tower::service_fn;
-use weft_agent::agent::Config;
-use weft_agent::driver::Driver;
-use weft_agent::fib::Ids;
-use weft_agent::forwarding::Link;
-use weft_agent::forwarding::recorded::Recorded;
-use weft_agent::gribi::{commands, service};
+use weft_agent::gribi::service;
 use weft_controller::fabric::topology::SwitchName;
 use weft_controller::southbound::intent::{
     Flow, Flows, Members, Mode, NextHop, Routes, SwitchIntent,
 };
 use weft_controller::southbound::{AgentState, Connect, Election, Southbound};
+
+use agents::{VNI, agent, uplinks};
 
 type Doors = Arc<Mutex<BTreeMap<String, mpsc::UnboundedSender<tokio::io::DuplexStream>>>>;
 
@@ -100,34 +99,14 @@ fn print(line: &str) {
 }
 
 async fn start(leaf: u16, doors: &Doors) {
-    let link = |index: u32| Link {
-        index,
-        name: format!("eth{index}"),
-        up: true,
-        addresses: vec![format!("192.0.2.{}/31", 2 * index + 1).parse().unwrap()],
-        vxlan: index > u32::from(UPLINKS),
-        vni: (index > u32::from(UPLINKS)).then_some(VNI),
-        tx_octets: 0,
-        rx_octets: 0,
-    };
-    let plane = Recorded::new((1..=u32::from(UPLINKS) + 1).map(link).collect());
-    let config = Config {
-        network_instance: "DEFAULT".to_owned(),
-        ids: Ids::new(1 << 24).unwrap(),
-        prefixes: vec!["0.0.0.0/0".parse().unwrap()],
-        pins: true,
-        lease: Duration::from_secs(5),
-    };
-    let mut driver = Driver::start(config, plane).await.unwrap();
-    let (commands, queue) = commands();
-    let service = service(commands);
+    let links = uplinks(UPLINKS, &|uplink| IpAddr::from([192, 0, 2, 2 * uplink + 1]));
+    let (_plane, commands) = agent(links).await;
     let (door, arriving) = mpsc::unbounded_channel();
     let arriving = UnboundedReceiverStream::new(arriving).map(Ok::<_, std::io::Error>);
     doors.lock().unwrap().insert(address(leaf), door);
     let server = Server::builder()
-        .add_service(service)
+        .add_service(service(commands))
         .serve_with_incoming(arriving);
-    tokio::spawn(async move { driver.run(queue, std::future::pending()).await });
     tokio::spawn(server);
 }
 
@@ -227,4 +206,3 @@ async fn until_in_sync(southbound: &Southbound, revision: u64) {
 const UPLINKS: u8 = 16;
 const EVENTS: u16 = 400;
 const NICS: u16 = 1_024;
-const VNI: u32 = 100;

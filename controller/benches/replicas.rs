@@ -1,5 +1,6 @@
 //! Three weftd of this build, each with a directory of its own on this machine's disk.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -123,7 +124,33 @@ pub(crate) fn channel(api: u16) -> Channel {
     endpoint.connect_timeout(PATIENCE).connect_lazy()
 }
 
+/// The Raft id of the leader, once two replicas say the same.
+pub(crate) async fn leader(ports: &[u16]) -> Option<u64> {
+    let late = Instant::now() + ELECTION;
+    while Instant::now() < late {
+        let mut named = BTreeMap::<u64, usize>::new();
+        for port in ports {
+            let mut client = Client::new(channel(*port));
+            let asked = timeout(PATIENCE, client.get_fabric(GetFabricRequest {})).await;
+            let header = asked.ok().and_then(Result::ok);
+            let header = header.and_then(|answer| answer.into_inner().header);
+            if let Some(leader) = header.and_then(|header| header.leader_id) {
+                *named.entry(leader).or_default() += 1;
+            }
+        }
+        if let Some((leader, _)) = named.into_iter().find(|(_, times)| *times >= 2) {
+            return Some(leader);
+        }
+        sleep(AGAIN).await;
+    }
+    None
+}
+
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two attempts.
+const AGAIN: Duration = Duration::from_millis(20);
+/// Until replicas agree on a leader.
+const ELECTION: Duration = Duration::from_secs(60);
 /// Until a replica answers after its start.
 const STARTING: Duration = Duration::from_secs(60);
 /// Below what the kernel takes for the near ends of connections (32768 and above).

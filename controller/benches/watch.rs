@@ -20,7 +20,7 @@ use tonic::{Code, Status};
 use weft_proto::v1::watch_service_client::WatchServiceClient;
 use weft_proto::v1::{self as proto};
 
-use replicas::{Client, Replica, channel};
+use replicas::{Client, Replica, channel, leader};
 
 /// What the clients know of each other.
 #[derive(Default)]
@@ -225,28 +225,6 @@ async fn watch(ports: Vec<u16>, story: Arc<Story>) -> Heard {
         at = (at + 1) % ports.len();
         sleep(AGAIN).await;
     }
-}
-
-/// The Raft id of the leader, once two replicas say the same.
-async fn leader(ports: &[u16]) -> Option<u64> {
-    let late = Instant::now() + PATIENCE;
-    while Instant::now() < late {
-        let mut named = BTreeMap::<u64, usize>::new();
-        for port in ports {
-            let mut client = Client::new(channel(*port));
-            let asked = timeout(CALL, client.get_fabric(proto::GetFabricRequest {})).await;
-            let header = asked.ok().and_then(Result::ok);
-            let header = header.and_then(|answer| answer.into_inner().header);
-            if let Some(leader) = header.and_then(|header| header.leader_id) {
-                *named.entry(leader).or_default() += 1;
-            }
-        }
-        if let Some((leader, _)) = named.into_iter().find(|(_, times)| *times >= 2) {
-            return Some(leader);
-        }
-        sleep(AGAIN).await;
-    }
-    None
 }
 
 fn kills() -> usize {

@@ -162,12 +162,14 @@ impl Lone {
     fn page(&self) -> Result<String, Failure> {
         let ready = format!("http://{}/readyz", self.api);
         answered(|| command::answer(&["curl", "--silent", "--fail", &ready]))?;
-        let apply = format!("http://{}/v1/fabric:apply", self.api);
-        let kind = "content-type: application/json";
-        let ask = [
-            "curl", "--silent", "--fail", "--header", kind, "--data", FABRIC, &apply,
-        ];
-        command::answer(&ask)?;
+        for (path, data) in [("fabric:apply", FABRIC), ("leafBalances:set", ON)] {
+            let address = format!("http://{}/v1/{path}", self.api);
+            let kind = "content-type: application/json";
+            let ask = [
+                "curl", "--silent", "--fail", "--header", kind, "--data", data, &address,
+            ];
+            command::answer(&ask)?;
+        }
         let page = format!("http://{}/metrics", self.metrics);
         answered(|| {
             let text = command::answer(&["curl", "--silent", "--fail", &page])?;
@@ -214,6 +216,8 @@ const FABRIC: &str = r#"{"display_name": "lab", "switches": [
     {"name": "leaf1", "role": "SWITCH_ROLE_LEAF", "vtep_address": "192.0.2.1", "agent_address": "127.0.0.1:9"},
     {"name": "spine1", "role": "SWITCH_ROLE_SPINE"}
 ]}"#;
+/// In shadow, weft wants no session to it, and has no metric of one.
+const ON: &str = r#"{"all_leaves": true, "mode": "BALANCE_MODE_ON"}"#;
 /// Of each kind of metric one series, so that a page that lost some is noticed.
 const SERIES: [&str; 10] = [
     "weft_api_request_duration_seconds_bucket{",
