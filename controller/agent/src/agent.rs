@@ -30,7 +30,7 @@ use crate::election::{Acknowledge, Client, Election, ElectionId};
 use crate::entry::{self, Key, PolicyKey};
 use crate::fib::{Fib, Ids};
 use crate::forwarding::{Interface, Observed, Operation, Pin, Pins};
-use crate::marks::counted::Counted;
+use crate::marks::Counted;
 use crate::openconfig::Snapshot;
 use crate::refusal::Refusal;
 use crate::rib::Rib;

@@ -14,7 +14,8 @@
 //! }
 //! ```
 //!
-//! There are three more maps: of IPv6, and of both with protocol and source port, which are looked up last and so decide.
+//! There are three more maps: of IPv6, and of both with protocol and source port, which are looked up first: a pin's chain is
+//! gone to, so that what is found first decides.
 //!
 //! VXLAN caches its route to each VTEP for packets without a mark, so that weights would move
 //! nothing. And whatever becomes of the agent and of its guardian, the kernel itself ends the marking
@@ -22,8 +23,11 @@
 //!
 //! `nft` may be slow or hang, so that a task of its own talks to it. The task renews the marks when the
 //! agent asks for it and never by itself: an agent that hangs does not go on marking.
+//!
+//! Now and then the task has `nft` list the table, which counts packets of pins, and is compared with what was written: if another
+//! hand changed it, all of it is written anew in one transaction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -33,14 +37,14 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{interval, timeout};
 
-use self::counted::Counted;
+use self::listed::{Changed, Listed, Reading};
 use self::pinned::Pinned;
 use crate::forwarding::kernel::Numbers;
-use crate::forwarding::{Link, Pins, Slot};
+use crate::forwarding::{Link, Pin, Pins, Slot};
 
-pub mod counted;
+mod listed;
 mod pinned;
 
 /// The marks of one switch. One task.
@@ -52,6 +56,9 @@ pub struct Marks {
     counted: watch::Receiver<Counted>,
     task: JoinHandle<()>,
 }
+
+/// Packets by pin.
+pub type Counted = BTreeMap<Pin, u64>;
 
 /// What is to be marked.
 #[derive(Clone, Debug, Default)]
@@ -92,13 +99,20 @@ impl Marks {
         let (number, outcome) = (0, Ok(()));
         let (marked, pinned) = watch::channel(Pinning { number, outcome });
         let (counts, counted) = watch::channel(Counted::default());
-        tokio::spawn(counted::count(asked.clone(), counts));
         let table = Table {
             numbers,
             nft: None,
             pinned: Pinned::default(),
+            reading: Reading::default(),
+            changed: None,
+            restored: None,
         };
-        let task = tokio::spawn(keep(table, asked, outcomes, marked));
+        let told = Told {
+            reports: outcomes,
+            pinned: marked,
+            counted: counts,
+        };
+        let task = tokio::spawn(keep(table, asked, told));
         Self {
             wanted,
             reports,
@@ -167,19 +181,27 @@ impl Marks {
     }
 }
 
-/// Does what is wanted until nobody is left who wants something. Pins are written beside the renewals, which wait for nothing.
-async fn keep(
-    mut table: Table,
-    mut wanted: watch::Receiver<Wanted>,
-    reports: watch::Sender<Report>,
-    marked: watch::Sender<Pinning>,
-) {
+/// Does what is wanted until nobody is left who wants something. Pins are written, and the table is read, beside the renewals,
+/// which wait for nothing.
+async fn keep(mut table: Table, mut wanted: watch::Receiver<Wanted>, told: Told) {
     let mut pause = 0;
+    let mut read = interval(READ_EVERY);
     loop {
         tokio::select! {
             changed = wanted.changed() => if changed.is_err() { break },
             (number, outcome) = table.pinned.written() => {
-                marked.send_replace(Pinning { number, outcome });
+                let outcome = table.written(outcome);
+                told.pinned.send_replace(Pinning { number, outcome });
+            }
+            listed = table.reading.listed() => {
+                if let Some(listed) = listed {
+                    told.counted.send_replace(table.compare(&listed));
+                }
+                continue;
+            }
+            _ = read.tick() => {
+                table.reading.is_due();
+                continue;
             }
         }
         let Wanted {
@@ -187,7 +209,7 @@ async fn keep(
             pins,
             number,
         } = wanted.borrow_and_update().clone();
-        let report = match devices {
+        let report = match &devices {
             None => {
                 table.remove().await;
                 pause = 0;
@@ -197,26 +219,55 @@ async fn keep(
                 pause -= 1;
                 continue;
             }
-            Some(devices) => table.renew(&devices).await,
+            Some(devices) => table.renew(devices).await,
         };
         let outcome = match &report {
-            Report::Off if pins.is_empty() => Some(Ok(())),
+            Report::Off if pins.is_empty() => {
+                told.counts_nothing();
+                Some(Ok(()))
+            }
             Report::Off => Some(Err("nothing is marked".to_owned())),
             Report::Failed(why) => Some(Err(why.clone())),
-            Report::On | Report::Restored(_) => table.pinned.write(number, &pins, table.numbers),
+            Report::On | Report::Restored(_) => {
+                table.pin(number, &pins, &devices.unwrap_or_default())
+            }
         };
         if matches!(report, Report::Failed(_)) {
             pause = PAUSE;
         }
+        told.tell(report, number, outcome);
+    }
+    table.remove().await;
+}
+
+/// Who is told what became of what is wanted.
+struct Told {
+    reports: watch::Sender<Report>,
+    pinned: watch::Sender<Pinning>,
+    counted: watch::Sender<Counted>,
+}
+
+impl Told {
+    /// No packets of pins are counted any more.
+    fn counts_nothing(&self) {
+        self.counted.send_if_modified(|counted| {
+            let news = !counted.is_empty();
+            counted.clear();
+            news
+        });
+    }
+
+    /// Tells what is new.
+    fn tell(&self, report: Report, number: u64, outcome: Option<Result<(), String>>) {
         if let Some(outcome) = outcome {
             let attempted = matches!(report, Report::Failed(_));
-            marked.send_if_modified(|last| {
+            self.pinned.send_if_modified(|last| {
                 let changed = last.number != number || last.outcome != outcome;
                 *last = Pinning { number, outcome };
                 changed || attempted
             });
         }
-        reports.send_if_modified(|last| {
+        self.reports.send_if_modified(|last| {
             let same = match (&*last, &report) {
                 (Report::On | Report::Restored(_), Report::On) => true,
                 (last, report) => last == report && *report == Report::Off,
@@ -227,7 +278,6 @@ async fn keep(
             !same
         });
     }
-    table.remove().await;
 }
 
 /// The nftables table.
@@ -237,12 +287,18 @@ struct Table {
     nft: Option<Interactive>,
     /// Pins in the table.
     pinned: Pinned,
+    /// Reads the table while it is settled.
+    reading: Reading,
+    /// What another hand changed, until everything is written anew.
+    changed: Option<Changed>,
+    /// What another hand changed, after that and until it is told of.
+    restored: Option<String>,
 }
 
 impl Table {
     /// Renews the devices; puts the table first if it is not there, or is not there any more.
     async fn renew(&mut self, devices: &BTreeSet<String>) -> Report {
-        let mut refused = None;
+        let mut refused = self.restored.take();
         if let Some(nft) = &mut self.nft {
             if nft.renewed >= RENEWALS_MAX
                 && let Ok(another) = Interactive::start()
@@ -250,7 +306,7 @@ impl Table {
                 *nft = another;
             }
             match nft.renew(devices).await {
-                Ok(()) => return Report::On,
+                Ok(()) => return refused.map_or(Report::On, Report::Restored),
                 Err(why) => refused = Some(why),
             }
             self.nft = None;
@@ -269,11 +325,11 @@ impl Table {
     }
 
     async fn put(&mut self, devices: &BTreeSet<String>) -> Result<Interactive, String> {
-        self.pinned = Pinned::default();
-        // "add" first: what is not there cannot be deleted.
+        self.forget().await;
+        // "add" first: what is not there cannot be deleted. Without devices: nothing is marked before a renewal works.
         run(&format!(
             "add table bridge weft; delete table bridge weft; {}",
-            table(self.numbers)
+            table(&BTreeSet::new(), self.numbers)
         ))
         .await?;
         let mut nft = Interactive::start()?;
@@ -284,8 +340,65 @@ impl Table {
     /// Removes the table. One that is not there is removed already.
     async fn remove(&mut self) {
         self.nft = None;
-        self.pinned = Pinned::default();
+        self.restored = None;
+        self.forget().await;
         remove().await;
+    }
+
+    /// Ends what is on its way, for the table goes.
+    async fn forget(&mut self) {
+        self.reading.stop();
+        self.changed = None;
+        self.pinned.end().await;
+    }
+
+    /// Brings the maps to these pins, and reads the table if that is due, one after the other. As [`Pinned::write`] answers.
+    fn pin(
+        &mut self,
+        number: u64,
+        pins: &Arc<Pins>,
+        devices: &BTreeSet<String>,
+    ) -> Option<Result<(), String>> {
+        let outcome = self.pinned.write(number, pins, devices, self.numbers);
+        match self.pinned.is_settled() {
+            true => self.reading.begin(),
+            false => self.reading.stop(),
+        }
+        outcome
+    }
+
+    /// Compares what was written with what is there. Packets of each pin.
+    fn compare(&mut self, listed: &Listed) -> Counted {
+        self.changed = listed.changed(&self.pinned.expected(self.numbers));
+        if self.changed.is_some() {
+            self.pinned.distrust();
+        }
+        self.pinned.counted(listed)
+    }
+
+    /// Takes what became of a transaction. If it was to mend what another hand changed, that is told of with the next renewal; if it
+    /// failed and weights are not marked, that puts them without pins.
+    fn written(&mut self, outcome: Result<(), String>) -> Result<(), String> {
+        let Some(Changed { what, weights }) = self.changed.take() else {
+            return outcome;
+        };
+        match outcome {
+            Ok(()) => {
+                self.restored = Some(what);
+                Ok(())
+            }
+            Err(why) => {
+                let text = format!("{what}; {why}");
+                match weights {
+                    true => {
+                        self.restored = Some(what);
+                        self.nft = None;
+                    }
+                    false => self.changed = Some(Changed { what, weights }),
+                }
+                Err(text)
+            }
+        }
     }
 }
 
@@ -394,14 +507,18 @@ async fn run(commands: &str) -> Result<(), String> {
 /// Renewals of one `nft -i`, which keeps a history of all that it was told: some 40 minutes, 200 kB.
 const RENEWALS_MAX: u32 = 10_000;
 
-fn table(numbers: Numbers) -> String {
-    let table = format!(
+/// Commands that add the table, with these devices for a second.
+fn table(devices: &BTreeSet<String>, numbers: Numbers) -> String {
+    let mut table = format!(
         "add table bridge weft; \
          add set bridge weft vxlan {{ type ifname; flags timeout; }}; \
          add chain bridge weft postrouting {{ type filter hook postrouting priority 100; policy accept; }}; \
          add rule bridge weft postrouting oifname @vxlan counter {}",
         set_mark(numbers, Slot::WEIGHTS)
     );
+    if let Some(elements) = elements(devices) {
+        table += &format!("; {elements}");
+    }
     // nft wants the end of the line.
     table + "\n"
 }
@@ -415,18 +532,21 @@ fn set_mark(numbers: Numbers, slot: Slot) -> String {
 
 /// A transaction, and a request to list what it led to, which is the answer.
 fn renewal(devices: &BTreeSet<String>) -> String {
+    let mut line = "flush set bridge weft vxlan".to_owned();
+    if let Some(elements) = elements(devices) {
+        line += &format!("; {elements}");
+    }
+    line + "\nlist set bridge weft vxlan\n"
+}
+
+/// A command that adds devices for a second; None: there are none.
+fn elements(devices: &BTreeSet<String>) -> Option<String> {
     let elements: Vec<String> = devices
         .iter()
         .map(|name| format!("\"{name}\" timeout {TIMEOUT_MS}ms"))
         .collect();
-    let mut line = "flush set bridge weft vxlan".to_owned();
-    if !elements.is_empty() {
-        line += &format!(
-            "; add element bridge weft vxlan {{ {} }}",
-            elements.join(", ")
-        );
-    }
-    line + "\nlist set bridge weft vxlan\n"
+    let elements = elements.join(", ");
+    (!devices.is_empty()).then(|| format!("add element bridge weft vxlan {{ {elements} }}"))
 }
 
 /// VXLAN devices by name. Names that nftables cannot read are left out: nobody gives such.
@@ -448,6 +568,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// A renewal, a table that is put anew, its first renewal and the removal: each may take its time.
 const END_MAX: Duration = Duration::from_secs(8);
+
+/// How long what another hand changed may last, where no renewal finds it; a look costs an `nft`.
+const READ_EVERY: Duration = Duration::from_secs(5);
 
 /// Renewals that are left out after one that failed, four a second: the next one may fail in the same way.
 const PAUSE: u32 = 20;
@@ -496,13 +619,13 @@ mod tests {
 
     #[test]
     fn other_bits_of_a_mark_stay() {
-        let numbers = Numbers::default();
-        assert!(table(numbers).contains("meta mark set mark and 0xffff or 0x57000000"));
+        let (none, numbers) = (BTreeSet::new(), Numbers::default());
+        assert!(table(&none, numbers).contains("meta mark set mark and 0xffff or 0x57000000"));
         let tight = Numbers {
             mark: 0x57,
             mask: 0xff,
             ..numbers
         };
-        assert!(table(tight).ends_with("meta mark set mark and 0xffffff00 or 0x57\n"));
+        assert!(table(&none, tight).ends_with("meta mark set mark and 0xffffff00 or 0x57\n"));
     }
 }

@@ -1,11 +1,12 @@
 //! Pins that see no packets: the NIC sends to another address, in another VNI, or over another NIC than was declared; or not yet.
-//! Knows counters as they are read, which begin anew when the maps are put anew.
+//! Knows counters as they are read, which begin anew when the maps are put anew. A pin that another hand took away has none, and is
+//! counted on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::forwarding::Pin;
-use crate::marks::counted::Counted;
+use crate::marks::Counted;
 
 /// Pins as they were counted.
 #[derive(Debug, Default)]
@@ -85,5 +86,7 @@ mod tests {
         // The maps were put anew: packets that were seen stay seen. One that goes is forgotten.
         pins.count(&counted(&[(2, 0), (4, 0)]), Duration::from_secs(100));
         assert_eq!(idle(&pins, 200), ["192.0.2.4"]);
+        pins.count(&counted(&[(2, 0), (4, 1)]), Duration::from_secs(200));
+        assert_eq!(idle(&pins, 300), [""; 0]);
     }
 }

@@ -1,13 +1,14 @@
 //! The maps of pinned packets, and what leads from one state of them to another in a transaction. Knows no process.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use super::set_mark;
+use super::listed::{Listed, Written, hooked};
+use super::{Counted, set_mark, table};
 use crate::forwarding::kernel::Numbers;
 use crate::forwarding::{Pin, Pins, Slot};
 
@@ -19,7 +20,7 @@ pub(super) struct Pinned {
     chains: BTreeSet<Slot>,
     /// Whether the maps are there.
     maps: bool,
-    /// Whether it is known what the maps have.
+    /// Whether it is not known what the table has: everything is to be written anew.
     unknown: bool,
     writing: Option<Writing>,
     /// Renewals until the next attempt after one that failed.
@@ -31,15 +32,19 @@ pub(super) struct Pinned {
 struct Writing {
     number: u64,
     pins: Arc<Pins>,
+    /// Whether the whole table is written.
+    anew: bool,
     task: JoinHandle<Result<(), String>>,
 }
 
 impl Pinned {
-    /// Brings the maps to these pins, one transaction after the other. Ok: they are there. None: it is on its way, or waits.
+    /// Brings the maps to these pins, one transaction after the other. Ok: they are there. None: it is on its way, or waits. The
+    /// devices are those of the set, should the table be written anew.
     pub(super) fn write(
         &mut self,
         number: u64,
         pins: &Arc<Pins>,
+        devices: &BTreeSet<String>,
         numbers: Numbers,
     ) -> Option<Result<(), String>> {
         if self.writing.is_some() {
@@ -53,10 +58,19 @@ impl Pinned {
             self.pause -= 1;
             return None;
         }
-        let commands = self.towards(pins, numbers);
+        let anew = self.unknown;
+        let commands = match anew {
+            true => whole(pins, devices, numbers),
+            false => self.towards(pins, numbers),
+        };
         let pins = Arc::clone(pins);
         let task = tokio::spawn(async move { super::run(&commands).await });
-        self.writing = Some(Writing { number, pins, task });
+        self.writing = Some(Writing {
+            number,
+            pins,
+            anew,
+            task,
+        });
         None
     }
 
@@ -67,9 +81,9 @@ impl Pinned {
         };
         let ended = |error: tokio::task::JoinError| Err(error.to_string());
         let outcome = (&mut writing.task).await.unwrap_or_else(ended);
-        let Writing { number, pins, .. } = self.writing.take().expect("it was there");
+        let writing = self.writing.take().expect("it was there");
         match &outcome {
-            Ok(()) => self.set(&pins),
+            Ok(()) => self.set(&writing.pins, writing.anew),
             Err(_) => {
                 self.pause = super::PAUSE;
                 // A transaction that is refused changed nothing, but something is not as it was believed to be; one that was not
@@ -77,25 +91,64 @@ impl Pinned {
                 self.unknown = true;
             }
         }
-        (number, outcome)
+        (writing.number, outcome)
+    }
+
+    /// Whether the table has what was written last, and nothing is on its way to it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.writing.is_none() && !self.unknown
+    }
+
+    /// The table is not as it was written: the next transaction writes everything anew.
+    pub(super) fn distrust(&mut self) {
+        self.unknown = true;
+    }
+
+    /// Ends the transaction that is on its way, and forgets what the maps have, for the table goes.
+    pub(super) async fn end(&mut self) {
+        if let Some(Writing { task, .. }) = &mut self.writing {
+            task.abort();
+            // Its nft is killed when it has ended.
+            let _aborted = task.await;
+        }
+        *self = Self::default();
+    }
+
+    /// Packets of the pins that the maps have.
+    pub(super) fn counted(&self, listed: &Listed) -> Counted {
+        listed.counted(&self.pins)
+    }
+
+    /// The whole table as it was written.
+    pub(super) fn expected(&self, numbers: Numbers) -> Written<'_> {
+        let mark = |slot: Slot| numbers.mark_of(slot).0.to_string();
+        let weights = vec!["@vxlan".to_owned(), mark(Slot::WEIGHTS)];
+        let maps = if self.maps { &MAPS[..] } else { &[] };
+        let look_up = |map: &Map| vec!["@vxlan".to_owned(), format!("@{}", map.name)];
+        let base = [weights].into_iter().chain(maps.iter().map(look_up));
+        let mut rules = BTreeMap::from([("postrouting".to_owned(), base.collect())]);
+        let hook = hooked("filter", "postrouting", 100, "accept");
+        let mut objects =
+            BTreeSet::from(["set vxlan".to_owned(), format!("chain postrouting{hook}")]);
+        objects.extend(maps.iter().map(|map| format!("map {}", map.name)));
+        for slot in &self.chains {
+            objects.insert(format!("chain {}", chain(*slot)));
+            rules.insert(chain(*slot), vec![vec![mark(*slot)]]);
+        }
+        Written {
+            objects,
+            rules,
+            pins: &self.pins,
+        }
     }
 
     /// Commands that lead to these pins; empty if there is nothing to do.
     fn towards(&self, pins: &Pins, numbers: Numbers) -> String {
         let mut commands = String::new();
-        if !self.maps {
+        if !self.maps && !pins.is_empty() {
             commands += &maps();
         }
-        let nothing = Pins::new();
-        let before = match self.unknown {
-            true => {
-                for map in MAPS {
-                    commands += &format!("flush map bridge weft {}\n", map.name);
-                }
-                &nothing
-            }
-            false => &*self.pins,
-        };
+        let before = &self.pins;
         for slot in slots(pins).difference(&self.chains) {
             let (chain, set) = (chain(*slot), set_mark(numbers, *slot));
             commands += &format!(
@@ -117,12 +170,22 @@ impl Pinned {
         commands
     }
 
-    /// The maps have these pins now.
-    fn set(&mut self, pins: &Arc<Pins>) {
+    /// The maps have these pins now; if everything was written anew, the table has nothing else.
+    fn set(&mut self, pins: &Arc<Pins>, anew: bool) {
+        if anew {
+            *self = Self::default();
+        }
         self.chains.extend(slots(pins));
         self.pins = Arc::clone(pins);
-        self.maps = true;
-        self.unknown = false;
+        self.maps |= !pins.is_empty();
+    }
+
+    /// Maps that have these pins.
+    #[cfg(test)]
+    pub(super) fn with(pins: Pins) -> Self {
+        let mut pinned = Self::default();
+        pinned.set(&Arc::new(pins), true);
+        pinned
     }
 }
 
@@ -133,6 +196,16 @@ impl Drop for Pinned {
             writing.task.abort();
         }
     }
+}
+
+/// Commands that put a table with these pins in the place of the one that is there. Where there is none they are refused:
+/// who renews the devices puts it, if it is to be there.
+fn whole(pins: &Pins, devices: &BTreeSet<String>, numbers: Numbers) -> String {
+    let (table, pins) = (
+        table(devices, numbers),
+        Pinned::default().towards(pins, numbers),
+    );
+    format!("delete table bridge weft; {table}{pins}")
 }
 
 /// Commands that add the maps, and the rules that look packets up there. What is more precise comes first: whoever finds
@@ -186,7 +259,18 @@ fn slots(pins: &Pins) -> BTreeSet<Slot> {
     pins.values().copied().collect()
 }
 
-fn chain(slot: Slot) -> String {
+/// Whether there is a map of pins of this name.
+pub(super) fn is_map(name: &str) -> bool {
+    MAPS.iter().any(|map| map.name == name)
+}
+
+/// A pin, for a person.
+pub(super) fn name(pin: &Pin) -> String {
+    let map = MAPS.iter().find(|map| map.has(pin));
+    format!("{} in map {}", key(pin), map.map_or("", |map| map.name))
+}
+
+pub(super) fn chain(slot: Slot) -> String {
     format!("pin{}", slot.0)
 }
 
@@ -279,7 +363,7 @@ mod tests {
              \"vxlan100\" . 192.0.2.2 counter : goto pin1 }\n\
              add element bridge weft pins6 { \"vxlan100\" . 2001:db8::1 counter : goto pin2 }\n"
         );
-        pinned.set(&first);
+        pinned.set(&first, false);
         assert_eq!(pinned.towards(&first, numbers), "");
         let mut next = (*first).clone();
         next.insert(pin("192.0.2.2", None), Slot(2));
@@ -290,5 +374,27 @@ mod tests {
              delete element bridge weft pins4 { \"vxlan100\" . 192.0.2.2 }\n\
              add element bridge weft pins4 { \"vxlan100\" . 192.0.2.2 counter : goto pin2 }\n"
         );
+    }
+
+    #[test]
+    fn what_is_not_known_is_written_anew_in_one_transaction() {
+        let numbers = Numbers::default();
+        let devices = BTreeSet::from(["vxlan100".to_owned()]);
+        let nothing = whole(&Pins::new(), &devices, numbers);
+        assert!(nothing.starts_with("delete table bridge weft; add table bridge weft; "));
+        assert!(
+            nothing.ends_with("add element bridge weft vxlan { \"vxlan100\" timeout 1000ms }\n")
+        );
+        let pins = pins(&[(pin("192.0.2.1", None), 2)]);
+        let rest = Pinned::default().towards(&pins, numbers);
+        assert!(rest.starts_with(&maps()));
+        assert_eq!(whole(&pins, &devices, numbers), nothing + &rest);
+        // Chains that pins had before are gone then.
+        let mut pinned = Pinned::with(Pins::from([(pin("192.0.2.1", None), Slot(1))]));
+        pinned.distrust();
+        assert!(!pinned.is_settled());
+        pinned.set(&pins, true);
+        assert!(pinned.is_settled());
+        assert_eq!(pinned.chains, BTreeSet::from([Slot(2)]));
     }
 }

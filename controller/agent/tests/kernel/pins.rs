@@ -1,6 +1,9 @@
 //! Pins against a real kernel and a real nft: policy forwarding entries in, maps, rules and tables out.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::time::Instant;
 use weft_proto::gribi::aft_operation::Operation;
 
 use super::session::{Session, group, next_hop, pin, prefix};
@@ -195,6 +198,167 @@ fn pins_are_put_back_when_another_hand_removes_them() {
 }
 
 #[test]
+fn what_another_hand_takes_out_of_the_table_of_marks_is_put_back() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin(100, pin(2, "10.1.1.1/32", Some((17, 49152)), 2))
+            .await;
+        let whole = switch.marks();
+        let without_chain =
+            "flush chain bridge weft postrouting; delete chain bridge weft postrouting";
+        for (commands, named) in [
+            (
+                "flush map bridge weft pins4",
+                "\"vxlan100\" . 10.1.1.1 in map pins4",
+            ),
+            ("flush chain bridge weft pin1", "rule 1 of chain pin1"),
+            (
+                "flush chain bridge weft postrouting",
+                "rule 1 of chain postrouting",
+            ),
+            (without_chain, "chain postrouting"),
+            ("flush table bridge weft", "rule 1 of chain pin2"),
+            (
+                "flush chain bridge weft pin1; add rule bridge weft pin1 accept",
+                "rule 1 of chain pin1",
+            ),
+        ] {
+            let text = mended(switch, &daemon, commands, &whole).await;
+            assert!(text.contains(named), "{commands}: {text}");
+        }
+        // The renewal sees these itself.
+        for commands in [
+            &format!("{without_chain}; delete set bridge weft vxlan"),
+            "delete table bridge weft",
+        ] {
+            let text = mended(switch, &daemon, commands, &whole).await;
+            assert!(text.contains("No such file or directory"), "{text}");
+        }
+        switch.nft("flush set bridge weft vxlan");
+        switch.until(|switch| switch.marked()).await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn what_another_hand_puts_into_the_table_of_marks_goes() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        let whole = switch.marks();
+        for (commands, named) in [
+            (
+                "add element bridge weft pins4 { \"vxlan200\" . 10.1.1.2 : accept }",
+                "\"vxlan200\" . 10.1.1.2 in map pins4",
+            ),
+            (
+                "delete element bridge weft pins4 { \"vxlan100\" . 10.1.1.1 }; \
+                 add element bridge weft pins4 { \"vxlan100\" . 10.1.1.1 : drop }",
+                "\"vxlan100\" . 10.1.1.1 in map pins4",
+            ),
+            (
+                "insert rule bridge weft postrouting drop",
+                "rule 6 of chain postrouting",
+            ),
+            ("add rule bridge weft pin1 drop", "rule 2 of chain pin1"),
+            ("add chain bridge weft other", "chain other"),
+            (
+                "add chain bridge weft postrouting { policy drop; }",
+                "chain postrouting",
+            ),
+        ] {
+            let text = mended(switch, &daemon, commands, &whole).await;
+            assert!(text.contains(named), "{commands}: {text}");
+        }
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn weights_are_marked_again_when_another_hand_ends_that() {
+    on_switch(async |switch| {
+        let (daemon, _session) = programmed(switch, LONG_LEASE).await;
+        let whole = switch.marks();
+        for commands in [
+            "flush table bridge weft",
+            "flush chain bridge weft postrouting",
+        ] {
+            let text = mended(switch, &daemon, commands, &whole).await;
+            assert!(text.contains("rule 1 of chain postrouting"), "{text}");
+        }
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn what_another_hand_took_out_of_the_table_of_marks_is_missed_while_nft_refuses_it() {
+    on_switch(async |switch| {
+        add_vxlan(switch);
+        let nft = FakeNft::new("refuse-changes");
+        let (daemon, mut session) = programmed_with_path(switch, LONG_LEASE, nft.path()).await;
+        session.add(group(3, &[(2, 1)])).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        let whole = switch.marks();
+        nft.does("refuse-changes");
+        switch.nft("flush map bridge weft pins4");
+        let lost = || async {
+            let entries = Session::entries(daemon.channel()).await;
+            entries
+                .last()
+                .is_some_and(|entry| entry.ends_with("inactive"))
+        };
+        let wait = async {
+            while !lost().await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(10), wait).await;
+        waited.expect("said in time");
+        // Weights go on.
+        assert!(switch.marked());
+        assert_eq!(daemon.condition("MARKS_UNAVAILABLE").await, None);
+        nft.does("work");
+        switch.until(|switch| switch.marks() == whole).await;
+        let text = daemon.until_condition("MARKS_REMOVED").await;
+        assert!(text.contains("10.1.1.1 in map pins4"), "{text}");
+        assert!(!lost().await);
+
+        nft.does("refuse-changes");
+        switch.nft("flush chain bridge weft postrouting");
+        let text = daemon.until_condition("MARKS_UNAVAILABLE").await;
+        assert!(text.contains("Device or resource busy"), "{text}");
+        nft.does("work");
+        switch.until(|switch| switch.marks() == whole).await;
+        daemon.until_mended("MARKS_UNAVAILABLE").await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+/// Changes the table of marks by these commands, and waits until it is as before. What the agent says of it.
+async fn mended(
+    switch: &Switch,
+    daemon: &super::Daemon,
+    commands: &str,
+    whole: &[String],
+) -> String {
+    switch.nft(commands);
+    assert_ne!(switch.marks(), whole, "{commands}");
+    let begun = Instant::now();
+    switch.until(|switch| switch.marks() == whole).await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "{commands}: {took:?}");
+    // The text of the one before is there until this one is told of.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    daemon.until_condition("MARKS_REMOVED").await
+}
+
+#[test]
 fn a_pin_without_its_device_waits_for_it() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
@@ -229,7 +393,7 @@ fn an_nft_that_refuses_pins_is_told_to_the_client() {
         // Weights go on.
         for _ in 0..30 {
             assert!(switch.has_rule() && switch.marked());
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         nft.does("work");
         switch

@@ -272,6 +272,15 @@ impl Switch {
         self.nft("list tables").contains("bridge weft")
     }
 
+    /// The lines of the table of marks, without counters and devices.
+    pub(crate) fn marks(&self) -> Vec<String> {
+        let arguments = ["-s", "list", "table", "bridge", "weft"];
+        let output = Command::new("nft").args(arguments).output();
+        let listed = String::from_utf8(output.expect("nft runs").stdout).expect("text");
+        let lines = listed.lines().filter(|line| !line.contains("timeout 1s"));
+        lines.map(str::to_owned).collect()
+    }
+
     pub(crate) fn nft(&self, arguments: &str) -> String {
         let output = Command::new("nft").arg(arguments).output();
         String::from_utf8_lossy(&output.expect("nft runs").stdout).into_owned()
@@ -474,6 +483,7 @@ impl FakeNft {
              case $(/bin/cat {directory}/does) in\n\
              hang) exec /bin/sleep 60 ;;\n\
              refuse) echo 'Error: Could not process rule: Operation not supported' >&2; exit 1 ;;\n\
+             refuse-changes) case $1 in -f) echo 'Error: Device or resource busy' >&2; exit 1 ;; esac ;;\n\
              esac\n\
              exec {real} \"$@\"\n",
             directory = directory.display(),
@@ -487,7 +497,7 @@ impl FakeNft {
         fake
     }
 
-    /// From now on it does this: work, hang or refuse.
+    /// From now on it does this: work, hang, refuse, or refuse changes alone (`refuse-changes`).
     pub(crate) fn does(&self, what: &str) {
         fs::write(self.0.join("does"), what).expect("writable");
     }

@@ -1,0 +1,409 @@
+//! The table of marks as nft lists it, and in what it differs from what was written. A task of its own asks, so that an `nft`
+//! that is slow renews marks no later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::pinned::{chain, is_map, name};
+use super::{ANSWER_MAX, Counted};
+use crate::forwarding::{Pin, Pins};
+
+/// The table as it is.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Sets, maps and chains, each by what it is and its name.
+    objects: BTreeSet<String>,
+    /// Words and numbers of each rule, by chain.
+    rules: BTreeMap<String, Vec<BTreeSet<String>>>,
+    pins: BTreeMap<Pin, Element>,
+    /// Elements of the maps of pins that are none.
+    others: Vec<String>,
+}
+
+/// An element of a map of pins.
+#[derive(Debug)]
+struct Element {
+    /// The chain that packets go to.
+    target: Option<String>,
+    /// None where the kernel does not count.
+    packets: Option<u64>,
+}
+
+/// The table as it was written.
+#[derive(Debug)]
+pub(super) struct Written<'a> {
+    /// Sets, maps and chains, each by what it is and its name.
+    pub(super) objects: BTreeSet<String>,
+    /// Words and numbers that each rule has, by chain; those of the weights are the first of the base chain.
+    pub(super) rules: BTreeMap<String, Vec<Vec<String>>>,
+    pub(super) pins: &'a Pins,
+}
+
+/// In what the table differs from what was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// What is not as it was written, and what is there beside that.
+    pub(super) what: String,
+    /// Whether packets of the weights are not marked.
+    pub(super) weights: bool,
+}
+
+impl Listed {
+    /// Packets of these pins since the maps have them. One that another hand took away has none, and is not forgotten.
+    pub(super) fn counted(&self, pins: &Pins) -> Counted {
+        let packets = pins.keys().filter_map(|pin| {
+            let packets = self.pins.get(pin).map_or(Some(0), |it| it.packets)?;
+            Some((pin.clone(), packets))
+        });
+        packets.collect()
+    }
+
+    /// In what the table differs from what was written; None: in nothing.
+    pub(super) fn changed(&self, written: &Written) -> Option<Changed> {
+        let gone = written.objects.difference(&self.objects);
+        let mut lost: Vec<String> = gone.cloned().collect();
+        let new = self.objects.difference(&written.objects);
+        let mut foreign: Vec<String> = new.cloned().collect();
+        for (chain, rules) in &written.rules {
+            let listed = self.rules.get(chain).map_or(&[][..], Vec::as_slice);
+            let rule = |index: usize| format!("rule {} of chain {chain}", index + 1);
+            let is_lost = |index: &usize| !has(listed.get(*index), &rules[*index]);
+            lost.extend((0..rules.len()).filter(is_lost).map(rule));
+            foreign.extend((rules.len()..listed.len()).map(rule));
+        }
+        for (pin, slot) in written.pins {
+            let target = self.pins.get(pin).and_then(|it| it.target.as_deref());
+            if target != Some(chain(*slot).as_str()) {
+                lost.push(name(pin));
+            }
+        }
+        let new = self.pins.keys();
+        let new = new.filter(|pin| !written.pins.contains_key(*pin));
+        foreign.extend(new.map(name).chain(self.others.iter().cloned()));
+        let removed = some("removed or changed", &lost);
+        let added = some("added", &foreign);
+        let what: Vec<String> = removed.into_iter().chain(added).collect();
+        (!what.is_empty()).then(|| Changed {
+            what: format!("another hand {}", what.join(" and ")),
+            weights: lost.iter().any(|it| it == "rule 1 of chain postrouting"),
+        })
+    }
+}
+
+/// Whether a rule that is listed has these words.
+fn has(rule: Option<&BTreeSet<String>>, words: &[String]) -> bool {
+    rule.is_some_and(|rule| words.iter().all(|word| rule.contains(word)))
+}
+
+/// The first ones by name, after a verb; None: there are none.
+fn some(verb: &str, names: &[String]) -> Option<String> {
+    let named = names.get(..NAMED_MAX).unwrap_or(names).join(", ");
+    match names.len() {
+        0 => None,
+        1..=NAMED_MAX => Some(format!("{verb} {named}")),
+        more => Some(format!("{verb} {named} (and {} more)", more - NAMED_MAX)),
+    }
+}
+
+/// Asks nft for the table when that is due.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    due: bool,
+    task: Option<JoinHandle<Option<Listed>>>,
+}
+
+impl Reading {
+    /// Asks when [`begin`](Self::begin) is called next.
+    pub(super) fn is_due(&mut self) {
+        self.due = true;
+    }
+
+    /// Asks if that is due.
+    pub(super) fn begin(&mut self) {
+        if self.due && self.task.is_none() {
+            self.task = Some(tokio::spawn(read()));
+        }
+    }
+
+    /// Forgets what was asked, for the table is about to be another one. It is asked again.
+    pub(super) fn stop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
+    /// Returns the answer; None: there is no table, or no answer in time. Who renews the marks says why. May be dropped and
+    /// called again.
+    pub(super) async fn listed(&mut self) -> Option<Listed> {
+        let Some(task) = &mut self.task else {
+            return std::future::pending().await;
+        };
+        let listed = task.await.ok().flatten();
+        *self = Self::default();
+        listed
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn read() -> Option<Listed> {
+    let listed = Command::new("nft")
+        .args(["-j", "-n", "list", "table", "bridge", "weft"])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(ANSWER_MAX, listed).await.ok()?.ok()?;
+    output.status.success().then(|| parse(&output.stdout))?
+}
+
+/// Reads a table as `nft -j` lists it.
+fn parse(text: &[u8]) -> Option<Listed> {
+    let text: Value = serde_json::from_slice(text).ok()?;
+    let mut listed = Listed::default();
+    for object in text["nftables"].as_array()? {
+        let Some((kind, object)) = object.as_object().and_then(|it| it.iter().next()) else {
+            continue;
+        };
+        match kind.as_str() {
+            "metainfo" | "table" => {}
+            "rule" => {
+                let mut rule = BTreeSet::new();
+                words(&object["expr"], &mut rule);
+                let chain = object["chain"].as_str()?.to_owned();
+                listed.rules.entry(chain).or_default().push(rule);
+            }
+            _ => {
+                let name = object["name"].as_str()?;
+                let hook = base(object).unwrap_or_default();
+                listed.objects.insert(format!("{kind} {name}{hook}"));
+                if is_map(name) {
+                    elements(name, object, &mut listed);
+                }
+            }
+        }
+    }
+    Some(listed)
+}
+
+/// What makes a chain a base chain.
+fn base(chain: &Value) -> Option<String> {
+    let word = |key: &str| chain[key].as_str();
+    let (kind, hook, policy) = (word("type")?, word("hook")?, word("policy")?);
+    Some(hooked(kind, hook, chain["prio"].as_i64()?, policy))
+}
+
+/// What follows the name of a base chain.
+pub(super) fn hooked(kind: &str, hook: &str, priority: i64, policy: &str) -> String {
+    format!(" ({kind} hook {hook} priority {priority} policy {policy})")
+}
+
+/// Words and numbers, wherever they are.
+fn words(value: &Value, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| words(value, into)),
+        Value::Object(values) => values.values().for_each(|value| words(value, into)),
+        Value::String(word) => drop(into.insert(word.clone())),
+        Value::Number(number) => drop(into.insert(number.to_string())),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// Reads the elements of a map of pins.
+fn elements(map: &str, object: &Value, listed: &mut Listed) {
+    for element in object["elem"].as_array().into_iter().flatten() {
+        // Only one that has a counter is an object itself.
+        let counted = &element[0]["elem"];
+        let key = match &counted["val"] {
+            Value::Null => &element[0],
+            key => key,
+        };
+        match key["concat"].as_array().and_then(|key| pin(key)) {
+            Some(pin) => {
+                let target = element[1]["goto"]["target"].as_str().map(str::to_owned);
+                let packets = counted["counter"]["packets"].as_u64();
+                listed.pins.insert(pin, Element { target, packets });
+            }
+            None => listed.others.push(format!("{key} in map {map}")),
+        }
+    }
+}
+
+/// Device and destination; and protocol and source port in the maps that have them.
+fn pin(key: &[Value]) -> Option<Pin> {
+    let destination: IpAddr = key.get(1)?.as_str()?.parse().ok()?;
+    let number = |value: &Value| match value {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_u64(),
+    };
+    let port = match key.get(2..) {
+        Some([protocol, port]) => Some((
+            u8::try_from(number(protocol)?).ok()?,
+            u16::try_from(number(port)?).ok()?,
+        )),
+        _ => None,
+    };
+    Some(Pin {
+        device: key.first()?.as_str()?.to_owned(),
+        destination,
+        port,
+    })
+}
+
+/// As much as a person reads in a line of a log.
+const NAMED_MAX: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::forwarding::Slot;
+    use crate::forwarding::kernel::Numbers;
+    use crate::marks::pinned::Pinned;
+
+    fn pin(port: Option<(u8, u16)>) -> Pin {
+        Pin {
+            device: "vxlan100".to_owned(),
+            destination: [192, 0, 2, 3].into(),
+            port,
+        }
+    }
+
+    fn pinned() -> Pinned {
+        let pins = Pins::from([(pin(None), Slot(1)), (pin(Some((17, 49_152))), Slot(2))]);
+        Pinned::with(pins)
+    }
+
+    /// The table of these pins, as nft lists it.
+    fn table() -> Value {
+        let rule = |chain: &str, expr: Value| json!({"rule": {"chain": chain, "expr": expr}});
+        let looks_up = |map: &str| {
+            let vxlan = json!({"match": {"op": "==", "left": {"meta": {"key": "oifname"}}, "right": "@vxlan"}});
+            rule(
+                "postrouting",
+                json!([vxlan, {"vmap": {"key": {"concat": []}, "data": map}}]),
+            )
+        };
+        let sets = |mark: u32| json!({"mangle": {"value": {"|": [{"&": [{"meta": {"key": "mark"}}, 65_535]}, mark]}}});
+        let weights = json!([{"match": {"right": "@vxlan"}}, sets(0x5700_0000)]);
+        let element = |key: Value, packets: u64, chain: &str| {
+            let counter = json!({"packets": packets, "bytes": 0});
+            json!([{"elem": {"val": {"concat": key}, "counter": counter}}, {"goto": {"target": chain}}])
+        };
+        let pins4 = element(json!(["vxlan100", "192.0.2.3"]), 7, "pin1");
+        let ports4 = element(json!(["vxlan100", "192.0.2.3", 17, 49_152]), 0, "pin2");
+        json!({"nftables": [
+            {"metainfo": {"version": "1.0.6"}},
+            {"table": {"family": "bridge", "name": "weft"}},
+            {"set": {"name": "vxlan", "elem": [{"elem": {"val": "vxlan100", "timeout": 1}}]}},
+            {"map": {"name": "ports4", "elem": [ports4]}},
+            {"map": {"name": "ports6"}},
+            {"map": {"name": "pins4", "elem": [pins4]}},
+            {"map": {"name": "pins6"}},
+            {"chain": {"name": "postrouting", "type": "filter", "hook": "postrouting", "prio": 100, "policy": "accept"}},
+            {"chain": {"name": "pin1"}},
+            {"chain": {"name": "pin2"}},
+            rule("postrouting", weights),
+            looks_up("@ports4"),
+            looks_up("@ports6"),
+            looks_up("@pins4"),
+            looks_up("@pins6"),
+            rule("pin1", json!([sets(0x5701_0000)])),
+            rule("pin2", json!([sets(0x5702_0000)])),
+        ]})
+    }
+
+    fn read(table: &Value) -> Listed {
+        parse(table.to_string().as_bytes()).expect("a table")
+    }
+
+    fn changed(table: &Value) -> Option<(String, bool)> {
+        let pinned = pinned();
+        let changed = read(table).changed(&pinned.expected(Numbers::default()));
+        changed.map(|changed| (changed.what, changed.weights))
+    }
+
+    #[test]
+    fn packets_of_each_pin_are_read() {
+        let pinned = pinned();
+        let expected = Counted::from([(pin(None), 7), (pin(Some((17, 49_152))), 0)]);
+        assert_eq!(pinned.counted(&read(&table())), expected);
+        assert!(parse(b"Error").is_none());
+    }
+
+    #[test]
+    fn a_pin_that_another_hand_took_away_is_counted_on() {
+        let mut table = table();
+        table["nftables"][5]["map"]["elem"] = json!([]);
+        let expected = Counted::from([(pin(None), 0), (pin(Some((17, 49_152))), 0)]);
+        assert_eq!(pinned().counted(&read(&table)), expected);
+        // A kernel without counters in maps says nothing of it.
+        table["nftables"][5]["map"]["elem"] =
+            json!([[{"concat": ["vxlan100", "192.0.2.3"]}, {"goto": {"target": "pin1"}}]]);
+        assert_eq!(changed(&table), None);
+        let expected = Counted::from([(pin(Some((17, 49_152))), 0)]);
+        assert_eq!(pinned().counted(&read(&table)), expected);
+    }
+
+    #[test]
+    fn what_another_hand_changed_is_named() {
+        assert_eq!(changed(&table()), None);
+        let says = |change: &dyn Fn(&mut Vec<Value>)| {
+            let mut table = table();
+            change(table["nftables"].as_array_mut().expect("objects"));
+            changed(&table).expect("a change")
+        };
+        let lost =
+            |what: &str, weights| (format!("another hand removed or changed {what}"), weights);
+        assert_eq!(
+            says(&|objects| objects[5]["map"]["elem"] = json!([])),
+            lost("\"vxlan100\" . 192.0.2.3 in map pins4", false)
+        );
+        assert_eq!(
+            says(&|objects| objects[5]["map"]["elem"][0][1] = json!({"drop": null})),
+            lost("\"vxlan100\" . 192.0.2.3 in map pins4", false)
+        );
+        assert_eq!(
+            says(&|objects| drop(objects.remove(15))),
+            lost("rule 1 of chain pin1", false)
+        );
+        // What was ahead of it is where it was.
+        assert_eq!(
+            says(&|objects| drop(objects.remove(13))),
+            lost(
+                "rule 4 of chain postrouting, rule 5 of chain postrouting",
+                false
+            )
+        );
+        assert_eq!(
+            says(&|objects| objects.truncate(10)),
+            lost(
+                "rule 1 of chain pin1, rule 1 of chain pin2, rule 1 of chain postrouting (and 4 more)",
+                true
+            )
+        );
+        let added = |what: &str| (format!("another hand added {what}"), false);
+        assert_eq!(
+            says(&|objects| objects.push(json!({"map": {"name": "other"}}))),
+            added("map other")
+        );
+        assert_eq!(
+            says(&|objects| objects.push(json!({"rule": {"chain": "pin1", "expr": []}}))),
+            added("rule 2 of chain pin1")
+        );
+        assert_eq!(
+            says(&|objects| objects[6]["map"]["elem"] = json!([[{"concat": [1]}, {"drop": null}]])),
+            added("{\"concat\":[1]} in map pins6")
+        );
+    }
+}
