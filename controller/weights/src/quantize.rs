@@ -14,15 +14,18 @@ use std::ops::{Div, Rem};
 pub struct Limits {
     parts_max: u32,
     parts_per_member: u32,
+    /// However many members there are.
+    ceiling: u32,
 }
 
 impl Limits {
-    /// Groups of at most `parts_max` parts in all, 1 to [`PARTS_MAX`]; what is outside is brought inside. For a table
-    /// that spends an entry per part: a group of more members than that leaves some out.
+    /// Groups of at most `parts_max` parts in all, at least 1. For a table that spends an entry per part: a group of more members
+    /// than that leaves some out. More than [`PARTS_MAX`] are used only for [`PARTS_PER_MEMBER`] of each member.
     pub fn new(parts_max: u32) -> Self {
         Self {
             parts_max: parts_max.clamp(1, PARTS_MAX),
-            parts_per_member: 0,
+            parts_per_member: PARTS_PER_MEMBER,
+            ceiling: parts_max.max(1),
         }
     }
 
@@ -31,6 +34,7 @@ impl Limits {
         let members = u32::try_from(members).unwrap_or(u32::MAX);
         self.parts_max
             .max(self.parts_per_member.saturating_mul(members))
+            .min(self.ceiling)
     }
 }
 
@@ -41,6 +45,7 @@ impl Default for Limits {
         Self {
             parts_max: PARTS_DEFAULT,
             parts_per_member: PARTS_PER_MEMBER,
+            ceiling: u32::MAX,
         }
     }
 }
@@ -382,7 +387,7 @@ pub const PARTS_DEFAULT: u32 = 255;
 /// kernel bounds single weights, not their sum, and with as many parts for 256 members as for 64 those with the
 /// smallest shares would get none. Links of 100, 200 and 400 Gb/s in any mixture are exact with four each.
 pub const PARTS_PER_MEMBER: u32 = 4;
-/// The largest sum that can be asked for: that of a table that spends an entry per part.
+/// The largest sum of a group of few members: more would make nothing better that can be seen.
 pub const PARTS_MAX: u32 = 256;
 /// The largest weight: a Linux next-hop weight is 1 to 256 before Linux 6.12, and 256 wraps to 0 where SONiC keeps it in
 /// 8 bits. A member that should have more gets this and is underloaded.
@@ -457,6 +462,21 @@ mod tests {
         assert_eq!(rounding.parts, 255);
         assert!(weights[..255].iter().all(|weight| *weight == 1));
         assert!(weights[255..].iter().all(|weight| *weight == 0));
+    }
+
+    #[test]
+    fn a_wide_group_has_four_parts_for_each_member_where_there_is_room() {
+        let parts_max = |limit, members| Limits::new(limit).parts_max(members);
+        assert_eq!([2, 64, 256].map(|it| parts_max(8, it)), [8, 8, 8]);
+        assert_eq!([2, 64, 256].map(|it| parts_max(512, it)), [256, 256, 512]);
+        assert_eq!(
+            [2, 64, 256].map(|it| parts_max(65_535, it)),
+            [256, 256, 1_024]
+        );
+        assert_eq!(
+            [64, 256].map(|it| Limits::default().parts_max(it)),
+            [256, 1_024]
+        );
     }
 
     #[test]
