@@ -54,7 +54,7 @@ const brief = (groups) => html`<bdi>${groups.slice(0, BRIEF_MAX).map((it) => `${
 const certificate = (it) => html`<section aria-label="Certificate">
   <h2>Pins of all jobs</h2>
   <p>100 % is all that a link carries, while every NIC that sends most of its job sends at its rate. No placement of the same queue pairs is below the
-    lower bound. Pins are advice: no switch is programmed from them.</p>
+    lower bound. Leaves that are on get the pins of jobs that are on.</p>
   <div class="bars">${bar("Max load", it.max_load, undefined, load)}${bar("Lower bound", it.lower_bound, undefined, load)}</div>
   ${facts([
     ["Lower bound decided by", html`${BOUNDS[it.bound_kind] ?? word(it.bound_kind, "BOUND_KIND_")}${it.bound_leaf_names.length ? html`: ${several(it.bound_leaf_names, toSwitch)}` : nothing}`],

@@ -11,6 +11,8 @@ use crate::output::printable;
 use crate::progress::Progress;
 
 mod fabric;
+mod jobs;
+mod links;
 mod overlay;
 mod sessions;
 
@@ -25,10 +27,12 @@ pub(crate) async fn run(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     sessions::replicas(&mut report).await;
     sessions::config(&mut report).await;
     sessions::peers(&mut report).await;
-    let leaves = fabric::fabric(&mut report).await;
-    overlay::vteps(&leaves, &mut report).await;
+    let declared = fabric::fabric(&mut report).await;
+    links::links(&declared, &mut report).await;
+    overlay::vteps(&declared.leaves, &mut report).await;
     fabric::agents(&mut report).await;
     fabric::plans(&mut report).await;
+    jobs::jobs(&mut report).await;
     overlay::macs(&mut report).await;
     overlay::hosts(&mut report).await;
     let Report {

@@ -4,16 +4,17 @@
 //! NIC goes over the same spines, since switches know flows by their destination and not by their source. Pure. It refuses to
 //! know who adopts, and how a switch pins.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weft_proto::v1;
 use weft_weights::pin::{
     Fault, Flow, Flows, Infeasible, Level, Part, Phase, Placement, Plane, Recount,
     place_by_priority_in_phases, recount_in_phases,
 };
 
 pub use self::certificate::Certificate;
+use self::programmed::Unpinned;
 use self::sent::{Sent, SentOfJob, Unresolved};
 use super::Plan;
 use super::demand::Demand;
@@ -25,8 +26,10 @@ use crate::fabric::measured::{Measured, OffPlan};
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
 
+mod above;
 mod certificate;
 pub mod predict;
+pub mod programmed;
 pub mod sends;
 mod sent;
 
@@ -37,12 +40,25 @@ pub struct Inputs {
     pub topology: Topology,
     /// The pins that are adopted.
     pub pins: Pins,
+    /// Leaves that get no pins, as far as their modes and their servers say. Others with an agent get them.
+    pub unpinned: Arc<BTreeMap<SwitchName, Unpinned>>,
 }
 
 impl Inputs {
     /// Whether pins that follow from one follow from the other.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.topology.has_alike_jobs(&other.topology) && self.pins.is_same(&other.pins)
+        self.topology.has_alike_jobs(&other.topology)
+            && self.pins.is_same(&other.pins)
+            && self.unpinned == other.unpinned
+    }
+
+    /// Whether a switch gets the pin of what is sent: not of a job that is in shadow, of a NIC that no switch can tell, or at a
+    /// leaf that gets no pins.
+    fn is_installed(&self, (job, sent): &(&JobName, &Sent)) -> bool {
+        let (topology, leaf) = (&self.topology, &sent.from.switch);
+        !programmed::is_shadowed(topology, job)
+            && Unpinned::why(topology, &self.unpinned, leaf).is_none()
+            && flows_to(&sent.to).next().is_some()
     }
 }
 
@@ -59,6 +75,8 @@ pub struct PinPlan {
     pub pins: BTreeMap<PinName, Arc<[PinPath]>>,
     /// How good they are; None without any.
     pub certificate: Option<Certificate>,
+    /// Leaves that get none of them, as it was planned for.
+    unpinned: Arc<BTreeMap<SwitchName, Unpinned>>,
     /// What pins carry, and weights.
     demand: Arc<Demand>,
     /// What every job sends.
@@ -86,6 +104,21 @@ pub struct JobPlan {
     pub bundled: usize,
     /// Flows to NICs without a declared address or VNI, which no switch can tell apart.
     pub unaddressed: usize,
+    /// Why weights carry it; None: they do not.
+    pub weighted: Option<Weighted>,
+}
+
+/// Why weights carry a job that could be resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weighted {
+    /// An operator said so.
+    Off,
+    /// It has more flows than are pinned of any job.
+    Wide,
+    /// A leaf has no room for its pins, or there is too much to place.
+    OverLimits,
+    /// Measured load was off its plan.
+    OffPlan,
 }
 
 /// How far the plan of a job came.
@@ -95,7 +128,7 @@ pub enum State {
     NoFlows,
     /// Every flow has its spines.
     Placed,
-    /// There are too many flows, for this reason.
+    /// Weights carry it, for this reason.
     Weighted(String),
     /// The fabric does not have what the job names, or ranks make no communicator.
     Unresolved(String),
@@ -137,7 +170,7 @@ impl Planner {
         self.plan = Arc::new(PinPlan {
             topology: inputs.topology.clone(),
             sent: Arc::clone(&self.sent),
-            ..plan(solved, topology, &self.sent, &inputs.pins)
+            ..planned(solved, inputs, &self.sent)
         });
         Some(Arc::clone(&self.plan))
     }
@@ -158,15 +191,27 @@ struct Posed<'a> {
     unit_bps: u64,
 }
 
+/// A plan as if every leaf with an agent got its pins.
 fn plan(solved: &Solved, topology: &Topology, all: &SentByJobs, past: &Pins) -> PinPlan {
+    let inputs = Inputs {
+        topology: topology.clone(),
+        pins: past.clone(),
+        ..Inputs::default()
+    };
+    planned(solved, &inputs, all)
+}
+
+fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs) -> PinPlan {
+    let (topology, past) = (&inputs.topology, &inputs.pins);
     let mut made = PinPlan {
         adopted: past.revision(),
+        unpinned: Arc::clone(&inputs.unpinned),
         ..PinPlan::default()
     };
     let mut pinned = candidates(topology, all, solved.measured(), &mut made.jobs);
     let plane = Plane::new(solved.planes().problem());
     while !pinned.is_empty() {
-        let posed = pose(solved, topology, &plane, &pinned);
+        let posed = pose(solved, inputs, &plane, &pinned);
         let parts = posed.parts_of(solved, &plane, past);
         // A link that is not full delays nobody.
         let full = Level {
@@ -175,6 +220,7 @@ fn plan(solved: &Solved, topology: &Topology, all: &SentByJobs, past: &Pins) -> 
         };
         match posed.place(&plane, &parts, full) {
             Ok(placement) => {
+                let placement = posed.sparing(solved, &parts, full, placement);
                 posed.take(solved, &plane, &placement, &mut made);
                 break;
             }
@@ -182,25 +228,25 @@ fn plan(solved: &Solved, topology: &Topology, all: &SentByJobs, past: &Pins) -> 
             Err(infeasible) => posed.leave_out(&plane, solved, infeasible, &mut pinned, &mut made),
         }
     }
-    weighted(topology, all, &mut made);
+    weighted(inputs, all, &mut made);
     made
 }
 
 /// Adds what jobs are known to send that weights carry.
-fn weighted(topology: &Topology, all: &SentByJobs, made: &mut PinPlan) {
+fn weighted(inputs: &Inputs, all: &SentByJobs, made: &mut PinPlan) {
     let demand = Arc::make_mut(&mut made.demand);
     for (job, sent) in all {
         let plan = made.jobs.get(job);
         let is_placed = plan.is_some_and(|plan| plan.state == State::Placed);
         match sent {
             Ok(sent) => {
-                let by_weights = |it: &&Sent| !is_placed || !is_installed(topology, &(job, it));
+                let by_weights = |it: &&Sent| !is_placed || !inputs.is_installed(&(job, it));
                 for sent in sent.over.iter().filter(by_weights) {
                     demand.send(&sent.from.switch, &sent.to.switch, sent.bps);
                 }
             }
             Err(Unresolved::TooMany(_)) => {
-                for (from, to, bps) in sent::wide(topology, job) {
+                for (from, to, bps) in sent::wide(&inputs.topology, job) {
                     demand.send(&from, &to, bps);
                 }
             }
@@ -209,18 +255,8 @@ fn weighted(topology: &Topology, all: &SentByJobs, made: &mut PinPlan) {
     }
 }
 
-/// Whether a switch gets the pin of what is sent, as long as its leaf is on: not of a job that is shadowed, of a NIC that no switch can
-/// tell, or at a leaf without an agent.
-fn is_installed(topology: &Topology, (job, sent): &(&JobName, &Sent)) -> bool {
-    let shadow = topology.job(job);
-    let shadow = shadow.is_some_and(|it| it.declared.balance_mode() == v1::BalanceMode::Shadow);
-    let leaf = topology.switch(&sent.from.switch);
-    let has_agent = leaf.is_some_and(|leaf| leaf.agent.is_some());
-    !shadow && has_agent && flows_to(&sent.to).next().is_some()
-}
-
-/// The jobs that can be pinned: those that send something, as long as no leaf has too much to pin. Small ones first, so that one
-/// large job does not keep out many.
+/// The jobs that can be pinned: those that send something, as long as no leaf has too much to pin. Those of a higher priority first, and
+/// of these small ones, so that one large job does not keep out many.
 fn candidates<'a>(
     topology: &Topology,
     all: &'a SentByJobs,
@@ -259,35 +295,47 @@ fn candidates<'a>(
         let over = sent.iter().flat_map(|sent| &sent.over);
         let unaddressed = over.filter(unknown).count();
         let plan = JobPlan {
-            state,
             flows,
             bundled: 0,
             unaddressed,
+            weighted: cause(sent, &state),
+            state,
         };
         plans.insert(job.clone(), plan);
     }
-    sending.sort_unstable_by_key(|(flows, job, _)| (*flows, *job));
-    // The NICs that a leaf sends to: it has an entry for each.
-    let mut of_leaf: BTreeMap<&SwitchName, BTreeSet<&PortName>> = BTreeMap::new();
+    let priority = |job: &JobName| topology.job(job).map_or(0, |job| job.declared.priority);
+    sending.sort_unstable_by_key(|(flows, job, _)| (Reverse(priority(job)), *flows, *job));
+    with_room(topology, sending, plans)
+}
+
+/// Jobs in their order, as long as the leaves have room for their pins.
+fn with_room<'a>(
+    topology: &Topology,
+    sending: Vec<(usize, &'a JobName, &'a [Sent])>,
+    plans: &mut BTreeMap<JobName, JobPlan>,
+) -> BTreeMap<&'a JobName, &'a [Sent]> {
+    // The NICs that a leaf sends to: it has an entry for each of their addresses.
+    let mut of_leaf: BTreeMap<&SwitchName, BTreeMap<&PortName, usize>> = BTreeMap::new();
     let mut pinned = BTreeMap::new();
     for (_, job, sent) in sending {
-        let mut own: BTreeMap<&SwitchName, BTreeSet<&PortName>> = BTreeMap::new();
+        let mut own: BTreeMap<&SwitchName, BTreeMap<&PortName, usize>> = BTreeMap::new();
         for sent in sent {
             let of_leaf = of_leaf.get(&sent.from.switch);
-            if !of_leaf.is_some_and(|known| known.contains(&sent.to.name)) {
+            if !of_leaf.is_some_and(|known| known.contains_key(&sent.to.name)) {
                 let own = own.entry(&sent.from.switch).or_default();
-                own.insert(&sent.to.name);
+                own.insert(&sent.to.name, flows_to(&sent.to).count());
             }
         }
-        let count = |leaf: &SwitchName| of_leaf.get(leaf).map_or(0, BTreeSet::len);
+        let entries = |of: &BTreeMap<&PortName, usize>| of.values().sum::<usize>();
+        let count = |leaf: &SwitchName| of_leaf.get(leaf).map_or(0, entries);
         let full = own
             .iter()
-            .find(|(leaf, it)| count(leaf) + it.len() > pins_most(topology, leaf));
+            .find(|(leaf, it)| count(leaf) + entries(it) > pins_most(topology, leaf));
         if let Some((leaf, own)) = full {
-            let (count, most) = (count(leaf) + own.len(), pins_most(topology, leaf));
+            let (count, most) = (count(leaf) + entries(own), pins_most(topology, leaf));
             let why = format!("{leaf} would have {count} pins, at most {most}");
             let plan = plans.get_mut(job).expect("every job has a plan");
-            plan.state = State::Weighted(why);
+            (plan.state, plan.weighted) = (State::Weighted(why), Some(Weighted::OverLimits));
             continue;
         }
         own.into_iter()
@@ -295,6 +343,17 @@ fn candidates<'a>(
         pinned.insert(job, sent);
     }
     pinned
+}
+
+/// Why weights carry a job of which so much is known, and that came so far.
+fn cause(sent: &Result<SentOfJob, Unresolved>, state: &State) -> Option<Weighted> {
+    match (sent, state) {
+        (Err(Unresolved::Off), _) => Some(Weighted::Off),
+        (Err(Unresolved::TooMany(_)), _) => Some(Weighted::Wide),
+        (Err(Unresolved::TooLarge), _) => Some(Weighted::OverLimits),
+        (Ok(_), State::Weighted(_)) => Some(Weighted::OffPlan),
+        (Err(Unresolved::Unknown(_)) | Ok(_), _) => None,
+    }
 }
 
 /// Entries for pins that a leaf has room for.
@@ -313,7 +372,7 @@ fn off_plan<'a>(topology: &Topology, measured: &'a Measured, job: &JobName) -> O
 /// Puts what jobs send as flows of whole sub-flows. A sub-flow is a sixteenth of the slowest NIC's rate, unless NICs differ much.
 fn pose<'a>(
     solved: &Solved,
-    topology: &Topology,
+    inputs: &Inputs,
     plane: &Plane,
     pinned: &BTreeMap<&'a JobName, &'a [Sent]>,
 ) -> Posed<'a> {
@@ -349,6 +408,7 @@ fn pose<'a>(
         }
     });
     let flows = Flows::new(flows.collect());
+    let topology = &inputs.topology;
     let priority = |job: &JobName| topology.job(job).map_or(0, |job| job.declared.priority);
     let numbers: BTreeMap<&JobName, u32> = pinned.keys().copied().zip(0..).collect();
     let phase = |(job, sent): (&JobName, &Sent)| {
@@ -372,7 +432,7 @@ fn pose<'a>(
         let bps = |part: &mut dyn Iterator<Item = &(&JobName, &Sent)>| -> u128 {
             part.map(|(_, sent)| u128::from(sent.bps)).sum()
         };
-        let own = bundle.iter().filter(|it| is_installed(topology, it));
+        let own = bundle.iter().filter(|it| inputs.is_installed(it));
         bps(&mut own.into_iter()) as f64 / bps(&mut bundle.iter()).max(1) as f64
     };
     Posed {
@@ -480,7 +540,10 @@ impl Posed<'_> {
     /// Takes a placement, if an independent count of it agrees.
     fn take(&self, solved: &Solved, plane: &Plane, placement: &Placement, made: &mut PinPlan) {
         let parts = self.by_queue_pairs(&placement.parts);
-        let counted = match self.recount(solved, &parts) {
+        let recounts = self.recount(solved, &parts);
+        let recounts =
+            recounts.and_then(|leaves| Ok((leaves, self.recount_above(solved, &parts)?)));
+        let counted = match recounts {
             Ok(counted) => counted,
             Err(fault) => {
                 tracing::error!(%fault, "pins failed the check; weights carry all jobs");
@@ -580,6 +643,7 @@ impl Posed<'_> {
         pinned.remove(job);
         let plan = made.jobs.get_mut(job).expect("every job has a plan");
         plan.state = State::Weighted("with it there are too many flows to place".to_owned());
+        plan.weighted = Some(Weighted::OverLimits);
     }
 }
 

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use weft_weights::problem::{Link, Problem, Switch, SwitchId};
+use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 
 /// The planes of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,17 @@ pub(super) struct Planes {
     /// The spine of a plane in a pod; each pod has the number of the first of its leaves.
     spines: BTreeMap<(SwitchId, SwitchId), SwitchId>,
     mixed: Option<[SwitchId; 2]>,
+    above: Option<Above>,
+}
+
+/// What planes carry between pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Above {
+    /// Pods in place of leaves, planes in place of spines: between them what the spine of both has above it.
+    pub(super) problem: Problem,
+    /// The problem of leaves and planes, with less capacity below a spine that has less above it than another one of its pod, for what
+    /// its leaves send and take. None: all have as much.
+    pub(super) narrowed: Option<Problem>,
 }
 
 impl Planes {
@@ -62,16 +73,33 @@ impl Planes {
             ..*link
         });
         let planes: BTreeSet<SwitchId> = spines.keys().map(|(_, plane)| *plane).collect();
-        let planes = planes.into_iter().map(|id| Switch { id, tier: 1 });
-        let leaves = problem.leaves().map(|id| Switch { id, tier: 0 });
-        let projected = Problem::new(leaves.chain(planes).collect(), links.collect());
+        let leaves = problem.leaves().collect();
+        let projected = two_tiers(&leaves, &planes, links.collect());
+        let pods = pod_of.values().copied().collect();
+        let above = mixed.is_none().then(|| Onward::new(problem, &spines));
+        let above = above.filter(|onward| !onward.is_empty());
+        let above = above.map(|onward| Above {
+            problem: two_tiers(&pods, &planes, onward.links()),
+            narrowed: onward.narrowed(&projected, &pod_of),
+        });
         Self {
-            problem: projected.expect("its switches and links are those of a problem"),
+            problem: projected,
             plane_of,
             pod_of,
             spines,
             mixed,
+            above,
         }
+    }
+
+    /// What is above the spines; None: nothing, or no planes.
+    pub(super) fn above(&self) -> Option<&Above> {
+        self.above.as_ref()
+    }
+
+    /// The pod of a leaf: it has the number of its first leaf.
+    pub(super) fn pod(&self, leaf: SwitchId) -> Option<SwitchId> {
+        self.pod_of.get(&leaf).copied()
     }
 
     /// Two spines of one pod that lead to the same super-spines, if there are such. Then who sends cannot tell by which of them it
@@ -94,6 +122,88 @@ impl Planes {
     pub(super) fn spine(&self, leaf: SwitchId, plane: SwitchId) -> Option<SwitchId> {
         let pod = self.pod_of.get(&leaf)?;
         self.spines.get(&(*pod, plane)).copied()
+    }
+}
+
+/// Switches of two tiers with links between them.
+fn two_tiers(low: &BTreeSet<SwitchId>, high: &BTreeSet<SwitchId>, links: Vec<Link>) -> Problem {
+    let tier = |tier: u8| move |id: &SwitchId| Switch { id: *id, tier };
+    let switches = low.iter().map(tier(0)).chain(high.iter().map(tier(1)));
+    let problem = Problem::new(switches.collect(), links);
+    problem.expect("its switches and links are those of a problem")
+}
+
+/// The spine of each pod and plane, and what it has below it, whether that is up or not, and above it.
+struct Onward(BTreeMap<(SwitchId, SwitchId), [u64; 2]>);
+
+impl Onward {
+    fn new(problem: &Problem, spines: &BTreeMap<(SwitchId, SwitchId), SwitchId>) -> Self {
+        let mut of_spine: BTreeMap<SwitchId, [u64; 2]> = BTreeMap::new();
+        let mut add = |spine: SwitchId, side: usize, bps: u64| {
+            let known = &mut of_spine.entry(spine).or_default()[side];
+            *known = known.saturating_add(bps);
+        };
+        for (_, spine, link) in between(problem, [0, 1]) {
+            add(spine, 0, link.capacity_bps);
+        }
+        for (spine, _, link) in between(problem, [1, 2]) {
+            add(spine, 1, if link.alive { link.capacity_bps } else { 0 });
+        }
+        let known = |(at, spine): (&_, &SwitchId)| (*at, of_spine.get(spine).copied());
+        let known = spines.iter().map(known);
+        Self(known.filter_map(|(at, it)| Some((at, it?))).collect())
+    }
+
+    /// Nothing is above any spine.
+    fn is_empty(&self) -> bool {
+        self.0.values().all(|[_, above]| *above == 0)
+    }
+
+    /// A link between a pod and a plane for all that is above their spine.
+    fn links(&self) -> Vec<Link> {
+        let of = |(id, (ends, [_, above])): (u32, (&(SwitchId, SwitchId), &[u64; 2]))| Link {
+            id: LinkId(id),
+            ends: *ends,
+            capacity_bps: (*above).max(1),
+            alive: *above > 0,
+        };
+        (0..).zip(&self.0).map(of).collect()
+    }
+
+    /// The problem of leaves and planes, where a link counts as much as its spine has above it for what is below it, beside the
+    /// spine of its pod that has most.
+    fn narrowed(
+        &self,
+        projected: &Problem,
+        pod_of: &BTreeMap<SwitchId, SwitchId>,
+    ) -> Option<Problem> {
+        let share = |[below, above]: &[u64; 2]| *above as f64 / *below as f64;
+        let mut best: BTreeMap<SwitchId, f64> = BTreeMap::new();
+        for ((pod, _), it) in &self.0 {
+            let best = best.entry(*pod).or_default();
+            *best = best.max(share(it));
+        }
+        let part = |link: &Link| {
+            let (leaf, plane) = link.ends;
+            let pod = pod_of.get(&leaf)?;
+            let part = share(self.0.get(&(*pod, plane))?) / best.get(pod)?;
+            (part < 1.0).then_some(part)
+        };
+        let is_narrow = |link: &Link| link.alive && part(link).is_some();
+        projected.links().any(is_narrow).then(|| {
+            let links = projected.links().map(|link| {
+                let part = part(link).unwrap_or(1.0);
+                let capacity_bps = ((link.capacity_bps as f64 * part) as u64).max(1);
+                Link {
+                    capacity_bps,
+                    ..*link
+                }
+            });
+            let switches = projected.switches();
+            let switches = switches.map(|(id, tier)| Switch { id, tier });
+            Problem::new(switches.collect(), links.collect())
+                .expect("its switches and links are those of a problem")
+        })
     }
 }
 
@@ -171,8 +281,6 @@ fn cut_off(problem: &Problem, plane_of: &BTreeMap<SwitchId, SwitchId>) -> BTreeS
 
 #[cfg(test)]
 mod tests {
-    use weft_weights::problem::LinkId;
-
     use super::*;
 
     /// Two pods of two leaves (0 to 3), with a spine in each of two planes (4 to 7); two super-spines above each plane (8 to 11).
@@ -241,6 +349,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_spine_has_above_it_is_what_its_plane_carries_between_pods() {
+        let planes = Planes::new(&problem(&[]));
+        let above = planes.above().unwrap();
+        let ends = |link: &Link| (link.ends.0.0, link.ends.1.0, link.capacity_bps);
+        let carried: Vec<_> = above.problem.links().map(ends).collect();
+        assert_eq!(
+            carried,
+            [(0, 4, 200), (0, 5, 200), (2, 4, 200), (2, 5, 200)]
+        );
+        assert_eq!(above.narrowed, None, "planes are even");
+        // The spine of plane 1 in the second pod has half of that: what its leaves send over it counts half.
+        let planes = Planes::new(&problem(&[(6, 8)]));
+        let above = planes.above().unwrap();
+        let carried: Vec<_> = above.problem.links().map(ends).collect();
+        assert_eq!(
+            carried,
+            [(0, 4, 200), (0, 5, 200), (2, 4, 100), (2, 5, 200)]
+        );
+        let narrowed = above.narrowed.as_ref().unwrap();
+        let narrow = narrowed.links().filter(|link| link.capacity_bps < 100);
+        let narrow: Vec<_> = narrow.map(ends).collect();
+        assert_eq!(narrow, [(2, 4, 50), (3, 4, 50)]);
+    }
+
+    #[test]
     fn a_fabric_of_two_tiers_has_a_plane_for_each_spine() {
         let two = problem(&[]);
         let low = |(_, tier): &(SwitchId, u8)| *tier < 2;
@@ -252,6 +385,7 @@ mod tests {
         let two = Problem::new(switches.collect(), links.collect()).unwrap();
         let planes = Planes::new(&two);
         assert_eq!(*planes.problem(), two);
+        assert_eq!(planes.above(), None);
         let spines = (4..8).map(SwitchId);
         assert!(spines.clone().all(|it| planes.of_spine(it) == Some(it)));
     }
@@ -269,6 +403,7 @@ mod tests {
         let fabric = Problem::new(switches.collect(), links).unwrap();
         let planes = Planes::new(&fabric);
         assert_eq!(planes.mixed(), Some([4, 5].map(SwitchId)));
+        assert_eq!(planes.above(), None);
         // Within a pod there is no doubt.
         assert_eq!(planes.of_spine(SwitchId(5)), Some(SwitchId(5)));
         assert_eq!(alive(&planes)[..4], [(0, 4), (1, 4), (0, 5), (1, 5)]);

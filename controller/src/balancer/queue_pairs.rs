@@ -29,9 +29,12 @@ pub(super) fn of_job(topology: &Topology, job: &Job) -> PortsOf {
     }
     let mut known: BTreeMap<_, Option<Ports>> = BTreeMap::new();
     for (flow, [from, to]) in job.declared.flows.iter().zip(&nics.flows) {
+        // What it sends goes over the queue pairs that another flow of these NICs names, if one does.
+        if flow.pairs.is_empty() {
+            continue;
+        }
         let port = |pair| port(from.udp_port_formula, pair);
         let ports: Option<Ports> = flow.pairs.iter().map(port).collect();
-        let ports = ports.filter(|ports| !ports.is_empty());
         let ends = (from.name.clone(), to.name.clone());
         let all = known.entry(ends).or_insert_with(|| Some(Ports::new()));
         // One that is not known may have any port.

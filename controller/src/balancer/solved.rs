@@ -46,8 +46,18 @@ struct Question {
     problem: Problem,
     fabric: Fabric,
     checker: Checker,
-    /// Leaves whose weights are more than their tables hold, rounded again, all together: when the first of them is asked for.
+    /// Weights rounded again, those of all leaves together: when the first leaf is asked for that has no room for its own in its table, or
+    /// whose own are coarse.
     tabled: OnceLock<Result<BTreeMap<SwitchId, LeafSolution>, Rejected>>,
+}
+
+impl Question {
+    /// Whether rounding all leaves together takes little of the solver's thread.
+    fn is_quick(&self) -> bool {
+        let leaves = self.problem.leaves().count();
+        let others = self.problem.switches().len() - leaves;
+        leaves.saturating_mul(leaves).saturating_mul(others) <= TOGETHER_MAX
+    }
 }
 
 impl Solved {
@@ -205,6 +215,17 @@ impl Solved {
         names.filter_map(|link| self.names.links.get(link.0 as usize))
     }
 
+    /// Links of a spine to super-spines.
+    pub(super) fn links_above(&self, spine: SwitchId) -> impl Iterator<Item = &LinkName> {
+        let problem = &self.trusting.problem;
+        let leads_up = move |link: &&problem::Link| {
+            let (a, b) = link.ends;
+            (a == spine && problem.tier(b) == Some(2)) || (b == spine && problem.tier(a) == Some(2))
+        };
+        let links = problem.links().filter(leads_up);
+        links.filter_map(|link| self.names.links.get(link.id.0 as usize))
+    }
+
     /// Every leaf, in order of its name.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &SwitchName> {
         let leaves = self.topology.switches();
@@ -224,12 +245,16 @@ impl Solved {
         let question = self.question(leaf);
         let (limits, table) = self.table(source);
         let solution = question.fabric.leaf(source, limits)?;
-        if table.is_some_and(|table| entries(&solution) > u64::from(table.entries_max())) {
+        let is_small =
+            table.is_some_and(|table| entries(&solution) > u64::from(table.entries_max()));
+        if is_small || (is_coarse(&solution) && question.is_quick()) {
             let tabled = question.tabled.get_or_init(|| self.within_tables(question));
-            return match tabled {
-                Ok(tabled) => tabled.get(&source).cloned().map(Ok),
-                Err(rejected) => Some(Err(rejected.clone())),
-            };
+            match tabled {
+                Ok(tabled) => return tabled.get(&source).cloned().map(Ok),
+                Err(rejected) if is_small => return Some(Err(rejected.clone())),
+                // The table of another leaf is too small.
+                Err(_) => {}
+            }
         }
         let checked = question.checker.check_leaf(limits, &solution);
         Some(checked.map(|()| solution).map_err(Rejected::from))
@@ -266,10 +291,7 @@ impl Solved {
             }
         }
         let loss = links.loss * 100.0;
-        tracing::info!(
-            loss,
-            "weights rounded to fit into the tables of leaves, percent lost"
-        );
+        tracing::info!(loss, "weights of all leaves rounded together, percent lost");
         let leaves = tables.leaves.into_iter();
         Ok(leaves.map(|leaf| (leaf.source(), leaf)).collect())
     }
@@ -434,6 +456,19 @@ pub(super) fn entries(solution: &LeafSolution) -> u64 {
         .map(|group| solution.weights(group).parts);
     parts.map(u64::from).sum()
 }
+
+/// Whether rounding overloads some uplink by more than can be left.
+fn is_coarse(solution: &LeafSolution) -> bool {
+    let groups = 0..solution.groups();
+    groups
+        .into_iter()
+        .any(|group| solution.weights(group).delta_ppm > COARSE_PPM)
+}
+
+/// One percent.
+const COARSE_PPM: u64 = 1_010_000;
+/// Leaves times leaves times other switches: some 0.2 s of one thread.
+const TOGETHER_MAX: usize = 4 << 20;
 
 /// Switches and links by the numbers that the solver knows them by: their places in order of their names, so that ties
 /// break the same way on every replica.

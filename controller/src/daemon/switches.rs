@@ -25,7 +25,7 @@ use self::telemetry::{Predicted, Telemetry};
 use super::solver::{Ordered, Solver};
 use super::supervision::supervised;
 use crate::balancer::flows::{self, LeafFlows};
-use crate::balancer::pins;
+use crate::balancer::pins::{self, programmed::Unpinned};
 use crate::balancer::{Inputs, Plan};
 use crate::config::Config;
 use crate::consensus::Group;
@@ -423,9 +423,11 @@ impl Switches {
             measured: self.measured.clone(),
             topology,
         };
+        let unpinned = Unpinned::all(&self.running, &self.modes, &inputs.foreign);
         let pins = pins::Inputs {
             topology: self.running.clone(),
             pins: self.pins.clone(),
+            unpinned: Arc::new(unpinned),
         };
         let same = pins.is_same(&self.pin_inputs);
         // The newest, of which comparing is cheap: leases may have been renewed.

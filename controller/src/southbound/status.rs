@@ -29,7 +29,7 @@ pub struct AgentStatus {
     pub intended_revision: u64,
     /// The revision of the last plan that it acknowledged as a whole, or needed nothing for; 0 for none by this leader.
     pub installed_revision: u64,
-    /// Entries installed: next hops, groups and prefixes.
+    /// Entries installed: next hops, groups, prefixes, and those of policy forwarding.
     pub entries: usize,
     /// Operations not answered yet, or not sent because they wait for others.
     pub pending: usize,

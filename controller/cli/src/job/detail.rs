@@ -54,6 +54,7 @@ pub(super) fn print(
         ("expires", expires),
         ("mode", mode(job)),
         ("plan", planned(job_plan)),
+        ("traffic", ways(job_plan)),
         ("NICs elsewhere", moved(job_plan)),
     ];
     let certified = plan.certificate.as_ref().map(certified);
@@ -85,6 +86,13 @@ pub(crate) fn planned(plan: &proto::JobPlan) -> String {
         let (pinned, all) = (plan.pinned_flow_count, plan.flow_count);
         text = format!("{text}, {pinned} of {all} flows have their pins");
     }
+    if plan.pinned_flow_count > 0 && !plan.unprogrammed_reasons.is_empty() {
+        let programmed = match plan.programmed_flow_count {
+            0 => "none".to_owned(),
+            some => some.to_string(),
+        };
+        text = format!("{text}, of which switches get {programmed}");
+    }
     if plan.bundled_flow_count > 0 {
         let together = plan.bundled_flow_count;
         text = format!("{text}, {together} go together with others of their leaf to the same NIC");
@@ -98,9 +106,22 @@ pub(crate) fn planned(plan: &proto::JobPlan) -> String {
         text =
             format!("{text}, {undivided} are divided among spines by weights, not by queue pairs");
     }
-    match plan.reason.as_str() {
-        "" => text,
-        reason => format!("{text}: {reason}"),
+    let reasons = std::iter::once(&plan.reason).chain(&plan.unprogrammed_reasons);
+    let reasons = reasons.map(String::as_str).filter(|it| !it.is_empty());
+    match reasons.collect::<Vec<_>>().as_slice() {
+        [] => text,
+        reasons => format!("{text}: {}", reasons.join("; ")),
+    }
+}
+
+/// Which way the flows go; nothing where nobody knows.
+fn ways(plan: &proto::JobPlan) -> String {
+    let (pins, weights) = (plan.programmed_flow_count, plan.weighted_flow_count);
+    match plan.own_routing_flow_count {
+        0 if pins == 0 && weights == 0 => String::new(),
+        own => format!(
+            "{pins} flows by pins, {weights} by weights, {own} as the own routing of their leaves has it"
+        ),
     }
 }
 
@@ -284,6 +305,41 @@ GROUP      COLLECTIVE  ALGORITHM  RANKS     OCTETS      CHANNELS  QUEUE-PAIRS  O
 gradients  all-reduce  -          along dp  1073741824  -         4            -
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_plan_says_what_switches_have_of_it() {
+        let mut plan = proto::JobPlan {
+            state: proto::JobPlanState::Pinned.into(),
+            flow_count: 12,
+            pinned_flow_count: 12,
+            ..proto::JobPlan::default()
+        };
+        // An earlier release does not say which way flows go.
+        assert_eq!(planned(&plan), "pinned, 12 of 12 flows have their pins");
+        assert_eq!(ways(&plan), "");
+        plan.programmed_flow_count = 12;
+        assert_eq!(planned(&plan), "pinned, 12 of 12 flows have their pins");
+        let routed = ", 0 as the own routing of their leaves has it";
+        assert_eq!(
+            ways(&plan),
+            format!("12 flows by pins, 0 by weights{routed}")
+        );
+        (plan.programmed_flow_count, plan.own_routing_flow_count) = (9, 3);
+        plan.unprogrammed_reasons = vec!["leaf1, leaf2 are in shadow".to_owned()];
+        let text = "pinned, 12 of 12 flows have their pins, of which switches get 9: leaf1, leaf2 are in shadow";
+        assert_eq!(planned(&plan), text);
+        plan.programmed_flow_count = 0;
+        plan.unprogrammed_reasons
+            .insert(0, "the job is in shadow".to_owned());
+        let text = "pinned, 12 of 12 flows have their pins, of which switches get none: \
+                    the job is in shadow; leaf1, leaf2 are in shadow";
+        assert_eq!(planned(&plan), text);
+        plan.set_state(proto::JobPlanState::Weighted);
+        (plan.pinned_flow_count, plan.reason) = (0, "its mode is off".to_owned());
+        let text = "weighted, 0 of 12 flows have their pins: \
+                    its mode is off; the job is in shadow; leaf1, leaf2 are in shadow";
+        assert_eq!(planned(&plan), text);
     }
 
     #[test]

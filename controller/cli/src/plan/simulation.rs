@@ -12,7 +12,7 @@ use super::svg;
 use crate::completion;
 use crate::dialog::Dialog;
 use crate::failure::{self, Failure};
-use crate::output::{self, Format, Table, or_dash, printable};
+use crate::output::{self, Format, List, Table, or_dash, printable};
 use crate::words::word;
 use crate::{fabric, job};
 
@@ -48,9 +48,16 @@ struct Changes {
     /// A link that would carry nothing; may be given several times.
     #[arg(long, value_name = "LINK", add = completion::links())]
     fail_link: Vec<String>,
-    /// File of a job that would run too, as `weft job apply` reads it; may be given several times, and once as `-`.
+    /// File of a job that would run too, as `weft job apply` reads it; may be given several times, and once as `-`. A job with
+    /// the name of a declared one stands in its place.
+    ///
+    /// To rank placements of a declared job, write a file of it for each, with other hosts or ranks, and compare what
+    /// `weft plan what-if --replan --job a.yaml` and `weft plan what-if --replan --job b.yaml` print.
     #[arg(long, value_name = "FILE")]
     job: Vec<PathBuf>,
+    /// Print every pin there would be too, as `weft pin list` does; refused if they do not fit into an answer of 4 MiB.
+    #[arg(long)]
+    pins: bool,
     /// Draw a bar for each uplink into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -83,6 +90,7 @@ impl Changes {
             drained_switch_names: self.drain.clone(),
             failed_link_names: self.fail_link.clone(),
             jobs: jobs?,
+            with_pins: self.pins,
             ..proto::SimulatePlanRequest::default()
         })
     }
@@ -139,7 +147,7 @@ fn unmet(answer: &proto::SimulatePlanResponse) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// For people: jobs, what changes, how good it is, and the fullest links; all links with `-o wide`.
+/// For people: jobs, what changes, how good it is, the fullest links, and the pins if they are there; all links with `-o wide`.
 fn print(
     answer: &proto::SimulatePlanResponse,
     format: Format,
@@ -180,7 +188,13 @@ fn print(
             writeln!(out, "and {more} more")?;
         }
     }
-    Ok(())
+    if answer.pins.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let mut pins = List::new(out, format).headers(headers);
+    pins.add(&answer.pins, None)?;
+    pins.end()
 }
 
 fn summary(answer: &proto::SimulatePlanResponse) -> Vec<(&'static str, String)> {

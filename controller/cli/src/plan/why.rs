@@ -66,15 +66,40 @@ fn programmed(balance: &proto::LeafBalance) -> String {
     } else {
         "that of all leaves"
     };
-    match (&balance.agent_address, balance.mode()) {
-        (None, _) => format!("{leaf} has no agent: its own routing decides"),
-        (Some(_), proto::BalanceMode::On) => {
+    let ways = (&balance.agent_address, &balance.peer_address);
+    match (balance.mode(), ways) {
+        (_, (None, None)) => {
+            format!("{leaf} has no agent, and takes no weights over BGP: its own routing decides")
+        }
+        (proto::BalanceMode::On, (Some(_), _)) => {
             format!(
                 "{leaf} is on ({whose} mode): it gets these weights, and flows that are pinned go by their pins"
             )
         }
-        (Some(_), _) => format!("{leaf} is {mode} ({whose} mode): its own routing decides"),
+        (proto::BalanceMode::On, (None, Some(peer))) => {
+            let peer = printable(peer);
+            format!(
+                "{leaf} is on ({whose} mode): it is told these weights over BGP, on its sessions from {peer}, and no pins"
+            )
+        }
+        (_, _) => format!("{leaf} is {mode} ({whose} mode): its own routing decides"),
     }
+}
+
+/// Whether the leaf gets weights.
+fn has_weights(balance: &proto::LeafBalance) -> bool {
+    let has_way = balance.agent_address.is_some() || balance.peer_address.is_some();
+    has_way && balance.mode() == proto::BalanceMode::On
+}
+
+/// Why no switch gets the pins of a job at a leaf; None: its switch is to have them.
+fn unpinned(job: proto::BalanceMode, balance: Option<&proto::LeafBalance>) -> Option<String> {
+    if job == proto::BalanceMode::Shadow {
+        return Some("the job is in shadow".to_owned());
+    }
+    let balance = balance?;
+    let gets = has_weights(balance) && balance.agent_address.is_some();
+    (!gets).then(|| programmed(balance))
 }
 
 /// One flow of a job: where it goes, and why.
@@ -83,61 +108,52 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
     let pins = pins(job, to, dialog).await?;
     let pin = pins.iter().find(|pin| pin.source_host_port_name == from);
     let ends = [from, to].map(|port| leaf(&plan, port));
+    let crosses = ends[0] != ends[1] && ends.iter().all(|leaf| !leaf.is_empty());
     // What is not pinned goes as the leaf sends everything, unless it stays below the leaf.
     let entries = match pin {
-        None if ends[0] != ends[1] && ends.iter().all(|leaf| !leaf.is_empty()) => {
-            Some(leaf_plan(ends[0], Some(ends[1]), dialog).await?)
-        }
+        None if crosses => Some(leaf_plan(ends[0], Some(ends[1]), dialog).await?),
         Some(_) | None => None,
     };
-    let object = object(&plan, pin, entries.as_ref());
+    let balance = match crosses {
+        true => Some(leaf_balance(ends[0], dialog).await?),
+        false => None,
+    };
+    let mode = match pin {
+        Some(_) => job_mode(job, dialog).await?,
+        None => proto::BalanceMode::Unspecified,
+    };
+    let object = object(&plan, pin, entries.as_ref(), balance.as_ref());
     if dialog.object(&object)? {
         return Ok(());
     }
-    let (job, from, to) = (printable(job), printable(from), printable(to));
     let no_plan = proto::JobPlan::default();
     let job_plan = plan.resource.as_ref().unwrap_or(&no_plan);
     let out = &mut *dialog.out;
+    let [job, from, to] = [job, from, to].map(printable);
+    write!(out, "{job}, {from} to {to}: ")?;
     match (pin, entries) {
         (Some(pin), _) => {
-            writeln!(out, "{job}, {from} to {to}: pinned to {}", paths(pin))?;
-            let ports = pin::ports(pin);
-            if !ports.is_empty() {
-                writeln!(
-                    out,
-                    "  by the UDP source ports of queue pairs: {}",
-                    printable(&ports)
-                )?;
-            }
-            let others = together(&plan, pin, &pins);
-            if others > 0 {
-                let leaf = printable(ends[0]);
-                writeln!(
-                    out,
-                    "  with {others} other flows of {leaf} to the same NIC: switches know flows by their destination"
-                )?;
+            writeln!(out, "pinned to {}", paths(pin))?;
+            print_pin(pin, ends[0], together(&plan, pin, &pins), out)?;
+            if let Some(why) = unpinned(mode, balance.as_ref()) {
+                writeln!(out, "  no switch gets this pin: {why}")?;
             }
         }
         (None, None) if ends.contains(&"") => {
-            writeln!(
-                out,
-                "{job}, {from} to {to}: not pinned; no type 2 route that is known here says which leaves they are behind"
-            )?;
+            let why = "no type 2 route that is known here says which leaves they are behind";
+            writeln!(out, "not pinned; {why}")?;
         }
         (None, None) => {
             let leaf = printable(ends[0]);
-            writeln!(
-                out,
-                "{job}, {from} to {to}: not pinned; it stays below {leaf}"
-            )?;
+            writeln!(out, "not pinned; it stays below {leaf}")?;
         }
-        (None, Some(entries)) => {
-            writeln!(
-                out,
-                "{job}, {from} to {to}: not pinned; what is sent goes by weights"
-            )?;
-            print_entries(&entries, out)?;
-        }
+        (None, Some(entries)) => match balance.filter(|it| !has_weights(it)) {
+            Some(balance) => writeln!(out, "not pinned; {}", programmed(&balance))?,
+            None => {
+                writeln!(out, "not pinned; what is sent goes by weights")?;
+                print_entries(&entries, out)?;
+            }
+        },
     }
     writeln!(
         out,
@@ -150,10 +166,28 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
     Ok(())
 }
 
+/// What there is to say of a pin beside its spines; so many other flows of its leaf go with it.
+fn print_pin(pin: &proto::Pin, leaf: &str, others: usize, out: &mut dyn Write) -> io::Result<()> {
+    let ports = pin::ports(pin);
+    if !ports.is_empty() {
+        let ports = printable(&ports);
+        writeln!(out, "  by the UDP source ports of queue pairs: {ports}")?;
+    }
+    if others > 0 {
+        let leaf = printable(leaf);
+        writeln!(
+            out,
+            "  with {others} other flows of {leaf} to the same NIC: switches know flows by their destination"
+        )?;
+    }
+    Ok(())
+}
+
 fn object(
     plan: &proto::GetJobPlanResponse,
     pin: Option<&proto::Pin>,
     entries: Option<&proto::LeafPlan>,
+    balance: Option<&proto::LeafBalance>,
 ) -> Value {
     let job_plan = plan.resource.as_ref();
     let certificate = plan.certificate.as_ref();
@@ -170,6 +204,10 @@ fn object(
         (
             "leaf_plan",
             entries.map(|it| output::message("weft.v1.LeafPlan", it)),
+        ),
+        (
+            "leaf_balance",
+            balance.map(|it| output::message("weft.v1.LeafBalance", it)),
         ),
     ];
     // What is absent is not there, as in any message.
@@ -289,6 +327,19 @@ async fn leaf_balance(leaf: &str, dialog: &Dialog<'_>) -> Result<proto::LeafBala
     Ok(answer.resource.unwrap_or_default())
 }
 
+/// What weft does with a job.
+async fn job_mode(job: &str, dialog: &Dialog<'_>) -> Result<proto::BalanceMode, Failure> {
+    let connection = &dialog.connection;
+    let question = async || {
+        let mut client = connection.jobs().await?;
+        let name = job.to_owned();
+        let call = client.get_job(proto::GetJobRequest { name });
+        connection.answer(call).await
+    };
+    let answer = connection.read(question).await?;
+    Ok(answer.resource.unwrap_or_default().balance_mode())
+}
+
 async fn job_plan(job: &str, dialog: &Dialog<'_>) -> Result<proto::GetJobPlanResponse, Failure> {
     let connection = &dialog.connection;
     let question = async || {
@@ -317,4 +368,79 @@ async fn pins(job: &str, to: &str, dialog: &Dialog<'_>) -> Result<Vec<proto::Pin
         Ok(Page::new(page.header, pins, page.next_page_token))
     };
     connection.every(ask, |_| ()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn balance(
+        mode: proto::BalanceMode,
+        agent: Option<&str>,
+        peer: Option<&str>,
+    ) -> proto::LeafBalance {
+        proto::LeafBalance {
+            leaf_name: "leaf1".to_owned(),
+            mode: mode.into(),
+            has_own_mode: true,
+            agent_address: agent.map(str::to_owned),
+            peer_address: peer.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_weights_depends_on_the_mode_and_on_who_takes_them() {
+        use proto::BalanceMode::{On, Shadow};
+        let (agent, peer) = (Some("192.0.2.11:9340"), Some("192.0.2.11"));
+        let table = [
+            (
+                On,
+                agent,
+                None,
+                "on (its own mode): it gets these weights, and flows that are pinned go by their pins",
+            ),
+            (
+                On,
+                None,
+                peer,
+                "on (its own mode): it is told these weights over BGP, on its sessions from 192.0.2.11, and no pins",
+            ),
+            (
+                Shadow,
+                None,
+                peer,
+                "shadow (its own mode): its own routing decides",
+            ),
+            (
+                Shadow,
+                agent,
+                None,
+                "shadow (its own mode): its own routing decides",
+            ),
+        ];
+        for (mode, agent, peer, text) in table {
+            let balance = balance(mode, agent, peer);
+            assert_eq!(programmed(&balance), format!("leaf1 is {text}"));
+            assert_eq!(has_weights(&balance), mode == On);
+        }
+        let nobody = balance(On, None, None);
+        let text = "leaf1 has no agent, and takes no weights over BGP: its own routing decides";
+        assert_eq!(programmed(&nobody), text);
+        assert!(!has_weights(&nobody));
+    }
+
+    #[test]
+    fn a_pin_that_no_switch_gets_says_why() {
+        use proto::BalanceMode::{On, Shadow, Unspecified};
+        let (agent, peer) = (Some("192.0.2.11:9340"), Some("192.0.2.11"));
+        let on = balance(On, agent, None);
+        assert_eq!(unpinned(Unspecified, Some(&on)), None);
+        let why = unpinned(Shadow, Some(&on));
+        assert_eq!(why.as_deref(), Some("the job is in shadow"));
+        let shadow = balance(Shadow, agent, None);
+        let why = "leaf1 is shadow (its own mode): its own routing decides";
+        assert_eq!(unpinned(On, Some(&shadow)).as_deref(), Some(why));
+        let bgp = unpinned(On, Some(&balance(On, None, peer))).unwrap();
+        assert!(bgp.ends_with("and no pins"), "{bgp}");
+    }
 }

@@ -441,6 +441,7 @@ fn pods_without_nics_are_no_job_and_the_reason_is_said() {
             "NAME=VNI is needed",
         ),
         (PODS, Some(("WEFT_NETWORKS", "")), "no network is named"),
+        (PODS, Some(("WEFT_PODS", "3")), "2 of 3 pods are there"),
         (PODS, Some(("WEFT_TTL_SECS", "1h")), "ValueError"),
     ] {
         fs::write(programs.path("pods.json"), pods).unwrap();

@@ -76,6 +76,13 @@ lower bound:    50.00% of a link: what leaf1 sends over its uplinks
 tight links:    1: leaf1:eth1--spine1:eth1
 ";
     assert_eq!(typed(&["job", "show", "train1"]).await.0, expected);
+    let (printed, _) = typed(&["job", "show", "train2"]).await;
+    let expected = "\
+mode:           shadow
+plan:           pinned, 2 of 2 flows have their pins, of which switches get none: the job is in shadow
+traffic:        0 flows by pins, 2 by weights, 0 as the own routing of their leaves has it
+";
+    assert!(printed.contains(expected), "{printed}");
     let (printed, _) = typed(&["job", "show", "train1", "-o", "json"]).await;
     let shown: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(shown["job"]["name"], "train1");
@@ -83,6 +90,24 @@ tight links:    1: leaf1:eth1--spine1:eth1
     assert_eq!(shown["certificate"]["bound_kind"], "BOUND_KIND_LEAF_SENDS");
     let (said, code) = refused(&["job", "show", "x"]).await;
     assert_eq!((said.as_str(), code), ("name: no job is named \"x\"", 1));
+}
+
+#[tokio::test]
+async fn a_pin_that_no_switch_gets_is_said_to_be_none() {
+    let words = ["plan", "why", "--job", "train2", "leaf1:eth3", "leaf2:eth3"];
+    let (printed, result) = typed(&words).await;
+    result.unwrap();
+    let expected = "\
+train2, leaf1:eth3 to leaf2:eth3: pinned to spine1, 2 of 3 parts, and spine2, 1 of 3 parts
+  no switch gets this pin: the job is in shadow
+plan of the job: pinned, 2 of 2 flows have their pins, of which switches get none: the job is in shadow
+";
+    assert!(printed.starts_with(expected), "{printed}");
+    let (printed, _) = typed(&[&words[..], &["-o", "json"]].concat()).await;
+    let object: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(object["leaf_balance"]["leaf_name"], "leaf1");
+    let reasons = &object["job_plan"]["unprogrammed_reasons"];
+    assert_eq!(reasons[0], "the job is in shadow");
 }
 
 #[tokio::test]

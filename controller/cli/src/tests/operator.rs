@@ -294,9 +294,50 @@ async fn a_part_of_the_status_that_fails_is_said_to_be_so_and_the_others_go_on()
     assert_eq!(
         names,
         [
-            "replicas", "config", "peers", "fabric", "vteps", "agents", "plans", "macs", "hosts"
+            "replicas", "config", "peers", "fabric", "links", "vteps", "agents", "plans", "jobs",
+            "macs", "hosts"
         ]
     );
+}
+
+#[tokio::test]
+async fn links_jobs_and_pins_that_are_not_as_they_should_be_are_on_the_screen() {
+    let replica = Replica {
+        group: &[3],
+        faulty: true,
+        ..REPLICA
+    };
+    let replica = listening(replica).await;
+    let (printed, result) = typed_at(replica, &["status", "--timeout", "1"]).await;
+    assert_eq!(result.unwrap_err().exit_code(), 3);
+    let part = |what: &str| {
+        let lines = printed.lines().skip_while(|line| !line.starts_with(what));
+        let first = lines.clone().next().unwrap();
+        let below = lines.skip(1).take_while(|line| line.starts_with("  "));
+        let words: Vec<_> = first.split_whitespace().collect();
+        (words.join(" "), below.collect::<Vec<_>>().join("\n"))
+    };
+    let (links, below) = part("links");
+    assert_eq!(links, "links 1 of 2 carry traffic, 1 derated 3 wrong");
+    let expected = "  \
+  link leaf1:eth2--spine2:eth1 is down: leaf1: eth2 leads to spine1: eth9
+  link leaf1:eth1--spine1:eth1 is derated by 50 % for errors
+  no gNMI from spine2: connection refused";
+    assert_eq!(below, expected);
+    let (jobs, below) = part("jobs");
+    assert_eq!(
+        jobs,
+        "jobs 4, of which 1 are pinned, 3 go by weights 1 wrong"
+    );
+    let expected = "  \
+  job loose is weighted, 0 of 8 flows have their pins: the busiest uplink of leaf1 carried 40 % more than predicted
+  job off is weighted: its mode is off
+  job train2 is pinned, 2 of 2 flows have their pins, of which switches get none: the job is in shadow";
+    assert_eq!(below, expected);
+    let (agents, below) = part("agents");
+    assert_eq!(agents, "agents 1 switches are programmed 1 wrong");
+    let expected = "  no packet by pins of leaf1: 192.168.2.1 in VNI 100";
+    assert_eq!(below, expected);
 }
 
 #[tokio::test]

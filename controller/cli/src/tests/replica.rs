@@ -1,5 +1,6 @@
 //! A small replica that answers with fixed messages.
 
+mod faults;
 mod jobs;
 mod simulations;
 
@@ -31,6 +32,8 @@ pub(super) struct Replica {
     pub(super) hold_secs: &'static str,
     /// Two hosts have a NIC on each of two rails.
     pub(super) host_ports: bool,
+    /// Links, jobs and pins are not all as they should be.
+    pub(super) faulty: bool,
 }
 
 /// Replica 3, which answers everything but who the group is.
@@ -41,6 +44,7 @@ pub(super) const REPLICA: Replica = Replica {
     alone: false,
     hold_secs: "9",
     host_ports: false,
+    faulty: false,
 };
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -364,11 +368,24 @@ impl plan_server::PlanService for Replica {
         jobs::pins(request.into_inner()).map(Response::new)
     }
 
+    async fn list_job_plans(
+        &self,
+        _: Request<proto::ListJobPlansRequest>,
+    ) -> Answer<proto::ListJobPlansResponse> {
+        Ok(Response::new(match self.faulty {
+            true => jobs::plans(),
+            false => Default::default(),
+        }))
+    }
+
     async fn list_link_statuses(
         &self,
         _: Request<proto::ListLinkStatusesRequest>,
     ) -> Answer<proto::ListLinkStatusesResponse> {
-        Ok(Response::new(Default::default()))
+        Ok(Response::new(match self.faulty {
+            true => faults::link_statuses(),
+            false => Default::default(),
+        }))
     }
 
     async fn get_link_status(
@@ -388,7 +405,17 @@ impl plan_server::PlanService for Replica {
         &self,
         _: Request<proto::ListSwitchAgentsRequest>,
     ) -> Answer<proto::ListSwitchAgentsResponse> {
-        Ok(Response::new(Default::default()))
+        Ok(Response::new(match self.faulty {
+            true => faults::switch_agents(),
+            false => Default::default(),
+        }))
+    }
+
+    async fn get_switch_agent(
+        &self,
+        _: Request<proto::GetSwitchAgentRequest>,
+    ) -> Answer<proto::GetSwitchAgentResponse> {
+        Ok(Response::new(faults::switch_agent()))
     }
 
     async fn set_balance(

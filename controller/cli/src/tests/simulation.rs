@@ -31,8 +31,9 @@ lower bound:    50.00% of a link: what leaf1 sends over its uplinks
 tight links:    1: leaf1:eth1--spine1:eth1
 weights:        of 4 leaves, 3 change; rounding gives a next hop of leaf2 1.25% too much
 
-PLACEMENT      SLOWEST-FLOW  MEAN-FLOW  DRAWS
-enhanced-ecmp  33.3%         75.0%      16
+PLACEMENT         SLOWEST-FLOW  MEAN-FLOW  DRAWS
+enhanced-ecmp     33.3%         75.0%      16
+capacity-weights  50.0%         80.0%      16
 
 LINK                     FROM    TO      LOAD       SHARE
 leaf1:eth1--spine1:eth1  leaf1   spine1  50.0 Gb/s  50.0%
@@ -43,8 +44,38 @@ and 10 more
     let (printed, _) = typed(&["plan", "what-if", "--replan", "-o", "json"]).await;
     let answer: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(answer["pin_changes"]["moved_count"], 6);
+    assert_eq!(answer["pins"], serde_json::json!([]));
     let (printed, _) = typed(&["plan", "what-if", "--job", &job, "-o", "name"]).await;
     assert_eq!(printed, "train2\n");
+}
+
+#[tokio::test]
+async fn pins_are_printed_as_a_list_of_them_is() {
+    let (_kept, job) = file(JOB);
+    let (_kept, fabric) = file("name: lab\nhosts: [{name: h1}]\n");
+    let what_if = ["plan", "what-if", "--job", &job, "--pins"];
+    let simulate = ["plan", "simulate", "--fabric", &fabric, "--pins"];
+    let expected = "
+JOB     SOURCE      DESTINATION  SPINES     UDP-PORTS
+train2  leaf1:eth3  leaf2:eth3   spine1*16  -
+train2  leaf2:eth3  leaf1:eth3   spine1*16  -
+";
+    for words in [what_if, simulate] {
+        let (printed, result) = typed(&words).await;
+        result.unwrap();
+        assert!(
+            printed.ends_with(&format!("and 10 more\n{expected}")),
+            "{printed}"
+        );
+        let (printed, _) = typed(&[&words[..], &["-o", "json"]].concat()).await;
+        let answer: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let pins = answer["pins"].as_array().unwrap();
+        assert_eq!(pins.len(), 2);
+        assert_eq!(pins[0]["paths"][0]["spine_name"], "spine1");
+        assert_eq!(pins[1]["source_host_port_name"], "leaf2:eth3");
+    }
+    let (printed, _) = typed(&[&what_if[..], &["--no-headers"]].concat()).await;
+    assert!(!printed.contains("SOURCE"), "{printed}");
 }
 
 #[tokio::test]

@@ -69,6 +69,21 @@ fn weights(bench: &Bench) -> Vec<(String, u32)> {
 }
 
 #[test]
+fn ranks_that_share_a_nic_send_no_more_than_it() {
+    let demand = |job: v1::Job| {
+        let mut bench = bench(&[job]);
+        bench.adopt().0.demand().clone()
+    };
+    let mut shared = wide(4);
+    shared.ranks = shared
+        .ranks
+        .iter()
+        .flat_map(|it| [it.clone(), it.clone()])
+        .collect();
+    assert_eq!(demand(shared), demand(wide(4)));
+}
+
+#[test]
 fn what_is_not_pinned_goes_where_pins_leave_room() {
     let mut bench = bench(&[narrow(), wide(4)]);
     let (plan, _) = bench.adopt();

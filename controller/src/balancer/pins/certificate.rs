@@ -2,7 +2,7 @@
 
 use weft_weights::pin::{Level, Placement, Plane, Recount, Tight, lower_bound_by_duality};
 
-use super::Posed;
+use super::{Posed, above};
 use crate::balancer::solved::Solved;
 use crate::fabric::fact::{LinkName, SwitchName};
 
@@ -24,13 +24,13 @@ pub struct Certificate {
 }
 
 impl Posed<'_> {
-    /// What a placement comes to, by a recount of its own.
+    /// What a placement comes to, by recounts of the links of leaves, and of those above spines.
     pub(super) fn certificate(
         &self,
         solved: &Solved,
         plane: &Plane,
         placement: &Placement,
-        counted: &Recount,
+        (counted, counted_above): &(Recount, Option<Recount>),
     ) -> Certificate {
         let load =
             |level: Level| level.subflows as f64 * self.unit_bps as f64 / level.capacity as f64;
@@ -61,6 +61,15 @@ impl Posed<'_> {
             certificate.bound = None;
             certificate.leaves.clear();
         }
+        if let Some(above) = counted_above {
+            let load = above.load(self.unit_bps as f64);
+            if load > certificate.max_load {
+                let tight = above::tight(solved, above);
+                certificate.max_load = load;
+                certificate.tight_count = tight.len();
+                certificate.tight = tight.into_iter().take(TIGHT_NAMED).cloned().collect();
+            }
+        }
         certificate
     }
 
@@ -76,6 +85,8 @@ impl Posed<'_> {
     }
 }
 
+/// Links above spines that a certificate names at most.
+const TIGHT_NAMED: usize = 16;
 /// A plan that is so many times the bound or less is at the bound.
 const ABOVE: f64 = 1.000_001;
 /// Flows times spines: less than a tenth of a second of one thread, in which a link event waits.

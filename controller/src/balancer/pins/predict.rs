@@ -2,17 +2,19 @@
 //!
 //! Pure. Draws come from a fixed seed, so that equal plans give equal predictions. It refuses to know who asks, and packets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use weft_proto::v1;
 use weft_weights::pin::{Flow, Flows, Part, Plane};
 use weft_weights::simulate::{Switches, by_switches, rates};
 
 use super::sent;
-use super::{PinPlan, SentByJobs, name, plan, subflows, unit_bps};
+use super::{PinPlan, Sent, SentByJobs, name, plan, subflows, unit_bps};
 use crate::balancer::solved::Solved;
 use crate::fabric::fact::{JobName, LinkName, SwitchName};
+use crate::fabric::job::Nics;
 use crate::fabric::pin::{PinPath, Pins};
-use crate::fabric::topology::{Link, Topology};
+use crate::fabric::topology::{InvalidFabric, Job, Link, PortName, Topology};
 
 /// A plan of pins, and what it comes to.
 #[derive(Clone, Debug)]
@@ -53,6 +55,8 @@ pub enum Method {
     Ecmp,
     /// A hash of each queue pair.
     EnhancedEcmp,
+    /// A hash of each queue pair, by what spines carry end to end.
+    CapacityWeights,
     /// The least loaded uplink of the leaf.
     LeastLoadedUplink,
     /// All spines, in proportion to what they carry end to end.
@@ -140,6 +144,7 @@ impl Crowd {
             Some((u32::try_from(place).ok()?, u64::from(path.weight)))
         };
         let (mut known, mut stranded) = (Vec::new(), 0);
+        let mut queue_pairs = QueuePairs::new(topology);
         for (job, sent) in sending() {
             let ends = place(&sent.from.switch).zip(place(&sent.to.switch));
             let ways = ends.map(|(from, to)| ways(&plane, from, to));
@@ -151,7 +156,7 @@ impl Crowd {
             known.push(Known {
                 bps: sent.bps,
                 units: subflows(sent.bps.into(), unit_bps),
-                queue_pairs: queue_pairs(topology, job),
+                queue_pairs: queue_pairs.of(job, sent),
                 pinned: paths
                     .iter()
                     .flat_map(|it| it.iter())
@@ -288,6 +293,9 @@ impl Crowd {
         let enhanced = self.mean(draws, || {
             self.by_pieces(Switches::Hash, |it| it.queue_pairs, &mut random)
         });
+        let weights = self.mean(draws, || {
+            self.by_pieces(Switches::HashByCapacity, |it| it.queue_pairs, &mut random)
+        });
         let least = self.mean(draws, || {
             self.by_pieces(Switches::LeastLoaded, |it| it.units, &mut random)
         });
@@ -296,6 +304,7 @@ impl Crowd {
             (Method::Pins, pins),
             (Method::Ecmp, ecmp),
             (Method::EnhancedEcmp, enhanced),
+            (Method::CapacityWeights, weights),
             (Method::LeastLoadedUplink, least),
             (Method::Spray, spray),
         ]
@@ -386,14 +395,76 @@ fn divided(flow: u32, subflows: u32, shares: &[(u32, u64)]) -> Vec<Part> {
     parts
 }
 
-/// How many queue pairs a flow of a job has: the most that any of its groups or flows declares.
-fn queue_pairs(topology: &Topology, job: &JobName) -> u32 {
-    let declared = topology.job(job).map(|job| &job.declared);
-    let all = declared.into_iter().flat_map(|job| {
-        let groups = job.groups.iter().map(|group| group.queue_pairs);
-        groups.chain(job.flows.iter().map(|flow| flow.queue_pairs))
-    });
-    all.flatten().max().unwrap_or(1).max(1)
+/// How many queue pairs flows have, by the NIC that sends and the one that takes. Those that are missing have one.
+type PairCounts = BTreeMap<(PortName, PortName), u32>;
+
+/// How many queue pairs flows of jobs have, job by job as they are asked for.
+struct QueuePairs<'a> {
+    topology: &'a Topology,
+    jobs: BTreeMap<JobName, PairCounts>,
+}
+
+impl<'a> QueuePairs<'a> {
+    fn new(topology: &'a Topology) -> Self {
+        Self {
+            topology,
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    fn of(&mut self, job: &JobName, sent: &Sent) -> u32 {
+        let topology = self.topology;
+        let counts = self.jobs.entry(job.clone()).or_insert_with(|| {
+            let job = topology.job(job);
+            job.map(|job| pair_counts(topology, job))
+                .unwrap_or_default()
+        });
+        counts.get(&ends(sent)).copied().unwrap_or(1)
+    }
+}
+
+/// As many as flows from one NIC to the other name; where none names any, the most that a flow or group declares that sends there.
+/// Every NIC of the job is there.
+fn pair_counts(topology: &Topology, job: &Job) -> PairCounts {
+    let (mut counts, mut named) = (PairCounts::new(), PairCounts::new());
+    let declared = &job.declared;
+    let nics = Nics::find(topology, declared, "", &mut InvalidFabric::default());
+    for (flow, [from, to]) in declared.flows.iter().zip(&nics.flows) {
+        let ends = (from.name.clone(), to.name.clone());
+        if flow.pairs.is_empty() {
+            let most = counts.entry(ends).or_default();
+            *most = flow.queue_pairs.unwrap_or(1).max(*most);
+        } else {
+            let sum = named.entry(ends).or_default();
+            *sum = sum.saturating_add(flow.pairs.len() as u32);
+        }
+    }
+    let of_group = |group: &v1::CollectiveGroup| group.queue_pairs.unwrap_or(1);
+    let several: BTreeSet<u32> = declared.groups.iter().map(of_group).collect();
+    // All groups with as many at once: to find their NICs takes longest.
+    for own in several.into_iter().filter(|own| *own > 1) {
+        let groups = declared.groups.iter();
+        let groups = groups.filter(|group| of_group(group) == own).cloned();
+        let alone = Job {
+            name: job.name.clone(),
+            declared: v1::Job {
+                groups: groups.collect(),
+                flows: Vec::new(),
+                ..declared.clone()
+            },
+        };
+        let sent = sent::by(topology, &alone).unwrap_or_default();
+        for sent in &sent.over {
+            let most = counts.entry(ends(sent)).or_default();
+            *most = own.max(*most);
+        }
+    }
+    counts.extend(named);
+    counts
+}
+
+fn ends(sent: &Sent) -> (PortName, PortName) {
+    (sent.from.name.clone(), sent.to.name.clone())
 }
 
 /// Numbers that are always the same: Marsaglia's xorshift, of 64 bits.
@@ -423,9 +494,87 @@ const DRAWS_MAX: u64 = 16;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::balancer::{Balancer, Inputs};
+    use crate::fabric::fact::Fact;
+    use crate::fabric::topology::tests::with_nics;
+
+    fn nic(leaf: u8, host: u8) -> v1::Nic {
+        v1::Nic {
+            host_port_name: format!("leaf{leaf}:nic{host}"),
+            ..v1::Nic::default()
+        }
+    }
+
+    fn flow(from: v1::Nic, to: v1::Nic, pairs: usize) -> v1::JobFlow {
+        v1::JobFlow {
+            source: Some(from),
+            destination: Some(to),
+            octets: 1 << 30,
+            pairs: vec![v1::QueuePair::default(); pairs],
+            ..v1::JobFlow::default()
+        }
+    }
+
+    /// Queue pairs of each flow of a job at two leaves, in order of its NICs.
+    fn queue_pairs(job: &v1::Job) -> Vec<u32> {
+        let mut topology = with_nics(2, 2, 4);
+        topology.put(Fact::declared(job).unwrap());
+        let mut balancer = Balancer::default();
+        let inputs = Inputs {
+            topology: Arc::new(topology.clone()),
+            ..Inputs::default()
+        };
+        balancer.handle(&inputs, Duration::ZERO).unwrap();
+        let solved = balancer.plan().solved.clone().unwrap();
+        let job = topology.jobs().next().unwrap();
+        let all = SentByJobs::from([(job.name.clone(), sent::by(&topology, job))]);
+        let crowd = Crowd::new(&solved, &topology, &PinPlan::default(), &all);
+        crowd.known.iter().map(|it| it.queue_pairs).collect()
+    }
+
+    #[test]
+    fn each_flow_has_the_queue_pairs_of_its_own_group_or_those_that_it_names() {
+        let group = |name: &str, ranks: [u32; 2], queue_pairs| v1::CollectiveGroup {
+            name: name.to_owned(),
+            collective: v1::Collective::AllReduce.into(),
+            ranks: ranks.into(),
+            octets: 1 << 30,
+            queue_pairs,
+            ..v1::CollectiveGroup::default()
+        };
+        let ends = [(1, 1), (2, 1), (1, 2), (2, 2)];
+        let mut job = v1::Job {
+            name: "train".to_owned(),
+            ranks: ends.map(|(leaf, host)| nic(leaf, host)).into(),
+            groups: vec![group("few", [0, 1], None), group("many", [2, 3], Some(32))],
+            flows: vec![
+                flow(nic(1, 3), nic(2, 3), 5),
+                v1::JobFlow {
+                    queue_pairs: Some(7),
+                    ..flow(nic(2, 3), nic(1, 3), 0)
+                },
+                flow(nic(1, 4), nic(2, 4), 0),
+            ],
+            ..v1::Job::default()
+        };
+        assert_eq!(queue_pairs(&job), [1, 1, 32, 32, 5, 7, 1]);
+        // What is named is there, whatever is declared; two lists of one flow are one list.
+        job.flows = vec![
+            flow(nic(1, 1), nic(2, 1), 5),
+            flow(nic(1, 1), nic(2, 1), 0),
+            flow(nic(1, 1), nic(2, 1), 6),
+            flow(nic(1, 2), nic(2, 2), 5),
+        ];
+        assert_eq!(queue_pairs(&job), [11, 1, 5, 32]);
+        job.groups.push(group("more", [0, 1], Some(8)));
+        assert_eq!(queue_pairs(&job), [11, 8, 5, 32]);
+    }
 
     proptest! {
         #[test]

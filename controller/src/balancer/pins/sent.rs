@@ -256,14 +256,17 @@ pub(super) fn wide(topology: &Topology, job: &JobName) -> Vec<(SwitchName, Switc
         return Vec::new();
     }
     let slowest = topology.links().map(|link| link.capacity_bps).min();
+    // Several ranks may share a NIC.
+    let all: BTreeMap<&PortName, &Arc<HostPort>> =
+        nics.ranks.iter().map(|nic| (&nic.name, nic)).collect();
     // NICs, and the sum of their rates, by leaf.
     let mut leaves: BTreeMap<&SwitchName, (u128, u128)> = BTreeMap::new();
-    for nic in &nics.ranks {
+    for nic in all.values() {
         let rate = nic.capacity_bps.or(slowest).unwrap_or(1);
         let (count, bps) = leaves.entry(&nic.switch).or_default();
         (*count, *bps) = (*count + 1, *bps + u128::from(rate));
     }
-    let others = (nics.ranks.len() as u128).saturating_sub(1).max(1);
+    let others = (all.len() as u128).saturating_sub(1).max(1);
     let mut sent = Vec::new();
     for (from, (_, bps)) in &leaves {
         for (to, (count, _)) in leaves.iter().filter(|(to, _)| *to != from) {

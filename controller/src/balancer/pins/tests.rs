@@ -1,5 +1,6 @@
 //! Plans of pins for small fabrics, as the daemon makes them: one after the other, each from the pins that were adopted before.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use weft_proto::v1;
@@ -38,6 +39,7 @@ pub(crate) struct Bench {
     planner: Planner,
     pub(crate) pins: Pins,
     pub(crate) measured: Measured,
+    pub(crate) unpinned: Arc<BTreeMap<SwitchName, Unpinned>>,
 }
 
 impl Bench {
@@ -49,6 +51,7 @@ impl Bench {
             planner: Planner::default(),
             pins: Pins::default(),
             measured: Measured::default(),
+            unpinned: Arc::default(),
         };
         jobs.iter().for_each(|job| bench.put(job));
         bench
@@ -72,6 +75,7 @@ impl Bench {
         let inputs = Inputs {
             topology: self.topology.clone(),
             pins: self.pins.clone(),
+            unpinned: Arc::clone(&self.unpinned),
         };
         self.planner.handle(self.balancer.plan(), &inputs)
     }
@@ -233,6 +237,8 @@ fn what_has_too_many_flows_is_left_to_weights() {
     let (plan, _) = bench.adopt();
     let why = "it may have 5757600 flows, at most 524288 are pinned";
     assert_eq!(state(&plan, "wide"), State::Weighted(why.to_owned()));
+    let cause = plan.jobs[&JobName::from("wide")].weighted;
+    assert_eq!(cause, Some(Weighted::Wide));
 
     // Eleven jobs of a NIC at each leaf, which sends to 199 others.
     let some = (1..=11).map(|host| {
@@ -391,6 +397,58 @@ fn flows(name: &str, flows: &[(u8, &str)]) -> v1::Job {
 }
 
 #[test]
+fn pins_that_a_leaf_does_not_get_do_not_count_as_carried() {
+    let job = flows("train", &[(1, "")]);
+    let mut bench = Bench::new(with_nics(2, 2, 1), std::slice::from_ref(&job));
+    let (pinned, _) = bench.adopt();
+    let in_shadow = |leaf: &str| {
+        let leaf = SwitchName::from(leaf);
+        Arc::new(BTreeMap::from([(leaf, Unpinned::Shadow)]))
+    };
+    bench.unpinned = in_shadow("leaf1");
+    let (unpinned, moved) = bench.adopt();
+    assert_eq!(moved, [], "the pins stay as they are");
+    assert_ne!(unpinned.demand(), pinned.demand());
+    // As if the job were in shadow, whose flows go by weights.
+    let mut shadowed = job;
+    shadowed.set_balance_mode(v1::BalanceMode::Shadow);
+    let mut other = Bench::new(with_nics(2, 2, 1), &[shadowed]);
+    let (shadowed, _) = other.adopt();
+    assert_eq!(unpinned.demand(), shadowed.demand());
+    // A leaf that only takes has no say.
+    bench.unpinned = in_shadow("leaf2");
+    let (taking, _) = bench.adopt();
+    assert_eq!(taking.demand(), pinned.demand());
+}
+
+#[test]
+fn a_job_that_weights_carry_says_why() {
+    let weighted = |bench: &mut Bench| {
+        let (plan, _) = bench.adopt();
+        plan.jobs[&JobName::from("train")].weighted
+    };
+    let mut bench = Bench::new(with_nics(2, 2, 2), &[ring("train", 2, 1..=2)]);
+    assert_eq!(weighted(&mut bench), None);
+    let why = OffPlan {
+        leaf: "leaf1".into(),
+        percent: 50,
+        fingerprint: bench.topology.job(&"train".into()).unwrap().fingerprint(),
+    };
+    bench.measured.set_off_plan("train".into(), Some(why));
+    assert_eq!(weighted(&mut bench), Some(Weighted::OffPlan));
+    let mut off = ring("train", 2, 1..=2);
+    off.set_balance_mode(v1::BalanceMode::Off);
+    bench.put(&off);
+    assert_eq!(weighted(&mut bench), Some(Weighted::Off));
+    let mut leaf = bench.topology.switch(&"leaf1".into()).unwrap().clone();
+    leaf.limits.pins = Some(1);
+    bench.topology.put(Fact::Switch(Arc::new(leaf)));
+    bench.measured.set_off_plan("train".into(), None);
+    bench.put(&ring("train", 2, 1..=2));
+    assert_eq!(weighted(&mut bench), Some(Weighted::OverLimits));
+}
+
+#[test]
 fn phases_of_a_job_share_a_link_and_what_runs_together_does_not() {
     let load = |jobs: &[v1::Job]| {
         let mut bench = Bench::new(with_nics(2, 1, 2), jobs);
@@ -430,6 +488,41 @@ fn a_job_of_a_higher_priority_is_not_slowed_by_others() {
 }
 
 #[test]
+fn who_gets_the_pins_of_a_leaf_is_decided_by_priority_then_size_and_each_address_is_an_entry() {
+    let with_limit = |pins: u32, second_address: bool| {
+        let mut fabric = with_nics(2, 2, 4).declaration();
+        for switch in fabric.switches.iter_mut().take(2) {
+            switch.limits = Some(v1::SwitchLimits {
+                pins: Some(pins),
+                ..v1::SwitchLimits::default()
+            });
+        }
+        if second_address {
+            for (port, at) in fabric.host_ports.iter_mut().zip(1..) {
+                port.addresses.push(format!("2001:db8::{at}"));
+            }
+        }
+        Topology::new(&fabric).unwrap()
+    };
+    let small = flows("small", &[(1, "")]);
+    let large = |priority: u32| v1::Job {
+        priority,
+        ..flows("large", &[(2, ""), (3, "")])
+    };
+    let pinned = |pins: u32, second_address: bool, priority: u32| {
+        let jobs = [small.clone(), large(priority)];
+        let mut bench = Bench::new(with_limit(pins, second_address), &jobs);
+        let (plan, _) = bench.adopt();
+        ["small", "large"].map(|job| state(&plan, job) == State::Placed)
+    };
+    assert_eq!(pinned(2, false, 0), [true, false]);
+    assert_eq!(pinned(2, false, 1), [false, true]);
+    assert_eq!(pinned(3, false, 0), [true, true]);
+    assert_eq!(pinned(3, true, 0), [true, false]);
+    assert_eq!(pinned(6, true, 0), [true, true]);
+}
+
+#[test]
 fn what_is_divided_among_spines_is_divided_by_queue_pairs() {
     let mut job = flows("train", &[(1, ""), (2, ""), (3, "")]);
     for (at, flow) in (0..).zip(&mut job.flows) {
@@ -439,6 +532,10 @@ fn what_is_divided_among_spines_is_divided_by_queue_pairs() {
         };
         flow.pairs = (0..4).map(pair).collect();
     }
+    // What else is known of the same flows names no queue pairs.
+    let mut others = job.flows.clone();
+    others.iter_mut().for_each(|flow| flow.pairs.clear());
+    job.flows.extend(others);
     // Three flows at full rate over two spines: one is divided.
     let mut bench = Bench::new(with_nics(2, 2, 3), &[job]);
     let (plan, _) = bench.adopt();
@@ -527,6 +624,47 @@ fn pins_lead_to_another_pod_over_planes() {
         1,
         "one pod is cut off"
     );
+}
+
+#[test]
+fn pins_spare_a_plane_with_little_above_its_spines() {
+    let mut fabric = with_pods().declaration();
+    let slow = "core1:eth2--spine3:eth9";
+    let named = |link: &&mut v1::Link| {
+        let end = |end: &Option<v1::LinkEnd>| {
+            let end = end.clone().unwrap();
+            format!("{}:{}", end.switch_name, end.interface_name)
+        };
+        format!("{}--{}", end(&link.a), end(&link.b)) == slow
+    };
+    fabric.links.iter_mut().find(named).unwrap().capacity_bps = 50_000_000_000;
+    let topology = Topology::new(&fabric).unwrap();
+    let mut bench = Bench::new(topology, &[ring("train", 4, 1..=2)]);
+    let (plan, _) = bench.adopt();
+    assert_eq!(state(&plan, "train"), State::Placed);
+    // Two flows at 100 Gb/s go from pod to pod each way. One on each plane would be twice what the slow link has.
+    let certificate = plan.certificate.as_ref().unwrap();
+    assert!(certificate.max_load < 1.7, "{certificate:?}");
+    assert_eq!(certificate.lower_bound, 1.0, "of leaves alone");
+
+    // A link that an even plan has to overload is said to be overloaded.
+    bench.topology.put(Fact::Link(Arc::new({
+        let link = bench.topology.link(slow).unwrap();
+        let mut link = link.clone();
+        link.capacity_bps = 95_000_000_000;
+        link
+    })));
+    let past = std::mem::take(&mut bench.pins);
+    assert!(!past.is_empty());
+    let (plan, _) = bench.adopt();
+    let certificate = plan.certificate.as_ref().unwrap();
+    let load = 100.0 / 95.0;
+    assert!(
+        (certificate.max_load - load).abs() < 1e-9,
+        "{certificate:?}"
+    );
+    assert_eq!(certificate.tight, [slow.into()]);
+    assert_eq!(certificate.tight_count, 1);
 }
 
 #[test]

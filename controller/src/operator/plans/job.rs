@@ -1,5 +1,6 @@
 //! What is planned for jobs, as rows: how far each plan came, and where the flows go. Knows no call.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tonic::Status;
@@ -9,8 +10,9 @@ use weft_weights::pin::Tight;
 use super::super::page::{self, Page};
 use super::super::{look, refusal};
 use crate::balancer::flows::{Divided, LeafFlows, PinnedPort};
-use crate::balancer::pins::{Certificate, PinPlan, State};
-use crate::fabric::fact::{InvalidFabric, Job, PortName};
+use crate::balancer::pins::programmed::{Unpinned, Ways};
+use crate::balancer::pins::{Certificate, JobPlan, PinPlan, State, Weighted};
+use crate::fabric::fact::{InvalidFabric, Job, PortName, SwitchName};
 use crate::fabric::job::Nics;
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
@@ -84,6 +86,9 @@ pub(super) fn row(
     let pinned = planned.map_or(0, |_| pinned(job, plan, pins));
     let undivided = planned.map_or(0, |_| undivided(job, plan, pins, flows));
     let moved = planned.map_or_else(Vec::new, |it| moved(it, &plan.topology));
+    let ways = planned.and(flows);
+    let ways = ways.and_then(|flows| plan.ways(&job.name, pins, flows));
+    let ways = ways.unwrap_or_default();
     let flows = own.map_or(0, |own| own.flows);
     let (state, reason) = match own.map(|own| &own.state) {
         None => (
@@ -115,6 +120,51 @@ pub(super) fn row(
         undivided_flow_count: count(undivided),
         moved_nic_count: count(moved.len()),
         moved_nics: moved.into_iter().take(MOVED_MAX).collect(),
+        programmed_flow_count: count(ways.pinned),
+        weighted_flow_count: count(ways.weighted),
+        own_routing_flow_count: count(ways.own_routing),
+        unprogrammed_reasons: unprogrammed(&ways),
+        weighted_cause: weighted_cause(own).into(),
+    }
+}
+
+/// Why weights carry a job.
+fn weighted_cause(own: Option<&JobPlan>) -> proto::WeightedCause {
+    match own.and_then(|own| own.weighted) {
+        None => proto::WeightedCause::Unspecified,
+        Some(Weighted::Off) => proto::WeightedCause::Off,
+        Some(Weighted::Wide) => proto::WeightedCause::Wide,
+        Some(Weighted::OverLimits) => proto::WeightedCause::OverLimits,
+        Some(Weighted::OffPlan) => proto::WeightedCause::OffPlan,
+    }
+}
+
+/// Why switches do not get pins of a job, in words.
+fn unprogrammed(ways: &Ways) -> Vec<String> {
+    let shadowed = ways.is_shadowed.then(|| "the job is in shadow".to_owned());
+    let leaves = ways.unpinned.iter().map(|(why, leaves)| {
+        let one = leaves.len() == 1;
+        let leaves = names(leaves);
+        let (is, has) = if one { ("is", "has") } else { ("are", "have") };
+        match why {
+            Unpinned::Shadow => format!("{leaves} {is} in shadow"),
+            Unpinned::Off => format!("{leaves} {is} off"),
+            Unpinned::Bgp => format!("{leaves} {is} told weights over BGP, and no pins"),
+            Unpinned::Foreign => format!("{leaves} {has} no weft-agent that answers"),
+            Unpinned::NoAgent => format!("{leaves} {has} no agent"),
+        }
+    });
+    shadowed.into_iter().chain(leaves).collect()
+}
+
+/// `leaf1, leaf2 and 38 more`.
+fn names(leaves: &BTreeSet<SwitchName>) -> String {
+    let named = leaves.iter().take(LEAVES_MAX).map(SwitchName::as_str);
+    let named: Vec<&str> = named.collect();
+    let named = named.join(", ");
+    match leaves.len().saturating_sub(LEAVES_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 
@@ -252,7 +302,8 @@ fn place(text: &str) -> Option<PinName> {
     })
 }
 
-fn pin(name: &PinName, paths: &[PinPath], ports: Vec<PinnedPort>) -> proto::Pin {
+/// A row of the list of pins.
+pub(super) fn pin(name: &PinName, paths: &[PinPath], ports: Vec<PinnedPort>) -> proto::Pin {
     let paths = paths.iter().map(|path| proto::PinPath {
         spine_name: path.spine.to_string(),
         weight: path.weight,
@@ -278,3 +329,88 @@ fn port(pinned: &PinnedPort) -> proto::PinnedPort {
 pub(super) const JOB_PLANS: &str = "job_plans";
 /// NICs that a row names.
 const MOVED_MAX: usize = 16;
+/// Leaves that a reason names: so many fit into a line.
+const LEAVES_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::balancer::flows::of_leaves;
+    use crate::balancer::pins::tests::{Bench, ring};
+    use crate::fabric::topology::tests::with_nics;
+
+    fn planned(bench: &mut Bench) -> proto::JobPlan {
+        let (plan, _) = bench.adopt();
+        let flows = of_leaves(bench.balancer.plan(), &bench.topology, &bench.pins);
+        let job = bench.topology.job(&"train".into()).unwrap();
+        row(job, &plan, &bench.pins, Some(&flows))
+    }
+
+    fn bench(mode: proto::BalanceMode) -> Bench {
+        let mut job = ring("train", 4, 1..=2);
+        job.set_balance_mode(mode);
+        Bench::new(with_nics(4, 4, 2), &[job])
+    }
+
+    fn counts(row: &proto::JobPlan) -> [u32; 4] {
+        [
+            row.pinned_flow_count,
+            row.programmed_flow_count,
+            row.weighted_flow_count,
+            row.own_routing_flow_count,
+        ]
+    }
+
+    #[test]
+    fn a_job_whose_pins_no_switch_gets_says_why() {
+        let mut bench = bench(proto::BalanceMode::On);
+        let on = planned(&mut bench);
+        assert_eq!(on.state(), proto::JobPlanState::Pinned);
+        assert_eq!(counts(&on), [8, 8, 0, 0]);
+        assert!(on.unprogrammed_reasons.is_empty(), "{on:?}");
+
+        let leaves = [
+            ("leaf1", Unpinned::Shadow),
+            ("leaf2", Unpinned::Shadow),
+            ("leaf3", Unpinned::Off),
+            ("leaf4", Unpinned::Foreign),
+        ];
+        let leaves = leaves.map(|(leaf, why)| (SwitchName::from(leaf), why));
+        bench.unpinned = Arc::new(BTreeMap::from(leaves));
+        let none = planned(&mut bench);
+        assert_eq!(none.state(), proto::JobPlanState::Pinned);
+        assert_eq!(counts(&none), [8, 0, 2, 6]);
+        let why = [
+            "leaf1, leaf2 are in shadow",
+            "leaf3 is off",
+            "leaf4 has no weft-agent that answers",
+        ];
+        assert_eq!(none.unprogrammed_reasons, why);
+    }
+
+    #[test]
+    fn a_job_in_shadow_goes_by_weights() {
+        let shadowed = planned(&mut bench(proto::BalanceMode::Shadow));
+        assert_eq!(shadowed.state(), proto::JobPlanState::Pinned);
+        assert_eq!(counts(&shadowed), [8, 0, 8, 0]);
+        assert_eq!(shadowed.unprogrammed_reasons, ["the job is in shadow"]);
+    }
+
+    #[test]
+    fn a_job_that_is_off_is_carried_by_weights_as_it_is_wanted() {
+        let off = planned(&mut bench(proto::BalanceMode::Off));
+        assert_eq!(off.state(), proto::JobPlanState::Weighted);
+        assert_eq!(off.weighted_cause(), proto::WeightedCause::Off);
+        assert_eq!(counts(&off), [0; 4]);
+    }
+
+    #[test]
+    fn a_reason_names_the_first_leaves() {
+        let leaves = |count: u8| (1..=count).map(|it| SwitchName::from(&*format!("leaf{it}")));
+        assert_eq!(names(&leaves(2).collect()), "leaf1, leaf2");
+        let many = names(&leaves(9).collect());
+        assert!(many.ends_with("leaf8 and 1 more"), "{many}");
+    }
+}

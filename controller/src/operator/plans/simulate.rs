@@ -17,6 +17,7 @@ use super::super::leader::Way;
 use super::super::replicas::Addresses;
 use super::super::{Answer, header, off_the_runtime, refusal};
 use super::{job, leader};
+use crate::balancer::flows::Divided;
 use crate::balancer::pins::predict::{LinkLoad, Method, Prediction, Rates};
 use crate::balancer::simulation::{self, Simulation};
 use crate::balancer::{Plan, Rejected};
@@ -154,7 +155,7 @@ fn simulated(
         tracing::error!(%error, "no plan in a simulation");
         refusal::defect()
     })?;
-    let answer = answer(&topology, &simulation, &adopted);
+    let answer = answer(request, &topology, &simulation, &adopted)?;
     match answer.encoded_len() > ANSWER_OCTETS_MAX {
         true => Err(refusal::answer_too_large()),
         false => Ok(answer),
@@ -296,10 +297,11 @@ fn jobs(topology: &mut Topology, jobs: &[proto::Job], faults: &mut InvalidFabric
 }
 
 fn answer(
+    request: &proto::SimulatePlanRequest,
     topology: &Topology,
     simulation: &Simulation,
     adopted: &Pins,
-) -> proto::SimulatePlanResponse {
+) -> Result<proto::SimulatePlanResponse, Status> {
     let Prediction { plan, .. } = &simulation.prediction;
     let mut pins = Pins::default();
     for (name, paths) in &plan.pins {
@@ -313,7 +315,7 @@ fn answer(
         octets <= LOADS_OCTETS_MAX
     });
     let rates = simulation.prediction.rates.iter();
-    proto::SimulatePlanResponse {
+    Ok(proto::SimulatePlanResponse {
         header: None,
         job_plans: jobs.collect(),
         pin_certificate: plan.certificate.as_ref().map(job::certificate),
@@ -324,7 +326,27 @@ fn answer(
         flow_count: count(simulation.prediction.flows),
         stranded_flow_count: count(simulation.prediction.stranded),
         placement_rates: rates.map(|(method, rates)| rate(*method, *rates)).collect(),
+        pins: match request.with_pins {
+            true => pin_rows(topology, &pins)?,
+            false => Vec::new(),
+        },
+    })
+}
+
+/// Every pin, as if each leaf had room for all queue pairs.
+fn pin_rows(topology: &Topology, pins: &Pins) -> Result<Vec<proto::Pin>, Status> {
+    let mut divided = Divided::new(topology, None);
+    let (mut rows, mut octets) = (Vec::new(), 0);
+    for (name, paths) in pins.iter() {
+        let row = job::pin(name, paths, divided.of(name, paths));
+        octets += row.encoded_len();
+        // Who installs a part of a plan has none.
+        if octets > ANSWER_OCTETS_MAX {
+            return Err(refusal::answer_too_large());
+        }
+        rows.push(row);
     }
+    Ok(rows)
 }
 
 fn pin_changes(pins: &Pins, adopted: &Pins) -> proto::PinChanges {
@@ -380,6 +402,7 @@ fn rate(method: Method, rates: Rates) -> proto::PlacementRate {
         Method::Pins => proto::PlacementMethod::Pins,
         Method::Ecmp => proto::PlacementMethod::Ecmp,
         Method::EnhancedEcmp => proto::PlacementMethod::EnhancedEcmp,
+        Method::CapacityWeights => proto::PlacementMethod::CapacityWeights,
         Method::LeastLoadedUplink => proto::PlacementMethod::LeastLoadedUplink,
         Method::Spray => proto::PlacementMethod::Spray,
     };
@@ -404,7 +427,7 @@ const NAMES_MAX: usize = 10_000;
 /// NICs of each are compared with those of all others.
 const JOBS_MAX: usize = 100;
 const LOADS_MAX: usize = 10_000;
-/// Rows of loads; as many octets again are left for jobs.
+/// Rows of loads; as many octets again are left for jobs and pins.
 const LOADS_OCTETS_MAX: usize = 2 << 20;
 /// What a client of gRPC takes.
 const ANSWER_OCTETS_MAX: usize = 4 << 20;

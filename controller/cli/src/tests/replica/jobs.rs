@@ -25,8 +25,17 @@ fn job(name: &str) -> proto::Job {
         name: name.to_owned(),
         expire_time: at(3_601),
         host_names: vec!["h1".to_owned(), "h2".to_owned()],
+        balance_mode: mode(name).into(),
         etag: "1".to_owned(),
         ..proto::Job::default()
+    }
+}
+
+/// `train2` is in shadow.
+fn mode(name: &str) -> proto::BalanceMode {
+    match name {
+        "train2" => proto::BalanceMode::Shadow,
+        _ => proto::BalanceMode::Unspecified,
     }
 }
 
@@ -141,18 +150,52 @@ impl job_server::JobService for Replica {
     }
 }
 
+/// A job that is pinned: `train2` without a switch that gets its pins, of `train1` nobody says which way its flows go.
+fn pinned(job_name: String) -> proto::JobPlan {
+    let shadowed = mode(&job_name) == proto::BalanceMode::Shadow;
+    let reason = shadowed.then(|| "the job is in shadow".to_owned());
+    proto::JobPlan {
+        job_name,
+        state: proto::JobPlanState::Pinned.into(),
+        flow_count: 2,
+        pinned_flow_count: 2,
+        weighted_flow_count: if shadowed { 2 } else { 0 },
+        unprogrammed_reasons: reason.into_iter().collect(),
+        ..proto::JobPlan::default()
+    }
+}
+
+/// What is planned for all jobs, of which weights carry some.
+pub(super) fn plans() -> proto::ListJobPlansResponse {
+    let weighted =
+        |name: &str, reason: &str, cause: proto::WeightedCause, flow_count| proto::JobPlan {
+            job_name: name.to_owned(),
+            state: proto::JobPlanState::Weighted.into(),
+            reason: reason.to_owned(),
+            weighted_cause: cause.into(),
+            flow_count,
+            ..proto::JobPlan::default()
+        };
+    let off_plan = "the busiest uplink of leaf1 carried 40 % more than predicted";
+    use proto::WeightedCause::{Off, OffPlan, Wide};
+    proto::ListJobPlansResponse {
+        header: header(4),
+        job_plans: vec![
+            weighted("loose", off_plan, OffPlan, 8),
+            weighted("off", "its mode is off", Off, 0),
+            pinned("train2".to_owned()),
+            weighted("wide", "it may have too many flows", Wide, 600_000),
+        ],
+        ..proto::ListJobPlansResponse::default()
+    }
+}
+
 /// What is planned for a job.
 pub(super) fn plan(request: proto::GetJobPlanRequest) -> Result<proto::GetJobPlanResponse, Status> {
     known("job_name", &request.job_name)?;
     Ok(proto::GetJobPlanResponse {
         header: header(4),
-        resource: Some(proto::JobPlan {
-            job_name: request.job_name,
-            state: proto::JobPlanState::Pinned.into(),
-            flow_count: 2,
-            pinned_flow_count: 2,
-            ..proto::JobPlan::default()
-        }),
+        resource: Some(pinned(request.job_name)),
         certificate: Some(proto::PinCertificate {
             max_load: 0.5,
             lower_bound: 0.5,

@@ -71,10 +71,30 @@ impl simulation_server::SimulationService for Replica {
             pinned_flow_count: if cut { 0 } else { 8 },
             ..proto::JobPlan::default()
         };
-        Ok(Response::new(answer(
-            names.into_iter().map(job).collect(),
-            request.replan_pins,
-        )))
+        let pins = match request.with_pins {
+            true => vec![
+                pin("leaf1:eth3", "leaf2:eth3"),
+                pin("leaf2:eth3", "leaf1:eth3"),
+            ],
+            false => Vec::new(),
+        };
+        Ok(Response::new(proto::SimulatePlanResponse {
+            pins,
+            ..answer(names.into_iter().map(job).collect(), request.replan_pins)
+        }))
+    }
+}
+
+fn pin(from: &str, to: &str) -> proto::Pin {
+    proto::Pin {
+        job_name: "train2".to_owned(),
+        source_host_port_name: from.to_owned(),
+        destination_host_port_name: to.to_owned(),
+        paths: vec![proto::PinPath {
+            spine_name: "spine1".to_owned(),
+            weight: 16,
+        }],
+        ports: Vec::new(),
     }
 }
 
@@ -121,11 +141,23 @@ fn answer(job_plans: Vec<proto::JobPlan>, replanned: bool) -> proto::SimulatePla
         link_load_count: 12,
         flow_count: 8,
         stranded_flow_count: 0,
-        placement_rates: vec![proto::PlacementRate {
-            placement_method: proto::PlacementMethod::EnhancedEcmp.into(),
-            slowest_flow_share: 0.333,
-            mean_flow_share: 0.75,
-            draw_count: 16,
-        }],
+        placement_rates: vec![
+            rate(proto::PlacementMethod::EnhancedEcmp, 0.333, 0.75),
+            rate(proto::PlacementMethod::CapacityWeights, 0.5, 0.8),
+        ],
+        pins: Vec::new(),
+    }
+}
+
+fn rate(
+    method: proto::PlacementMethod,
+    slowest_flow_share: f64,
+    mean_flow_share: f64,
+) -> proto::PlacementRate {
+    proto::PlacementRate {
+        placement_method: method.into(),
+        slowest_flow_share,
+        mean_flow_share,
+        draw_count: 16,
     }
 }

@@ -5,6 +5,7 @@
 //! hashed, and nobody can say where it goes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,8 +82,8 @@ impl Loads {
         let Some(uplinks) = uplinks(leaf, links, from, &expected, now) else {
             return Vec::new();
         };
-        let plan = from.pins.revision().wrapping_add(from.plan.revision);
-        let Judgement::Off { by } = self.load.learn(&leaf.into(), plan, &uplinks, now) else {
+        let number = self.number(leaf, &uplinks);
+        let Judgement::Off { by } = self.load.learn(&leaf.into(), number, &uplinks, now) else {
             return Vec::new();
         };
         let pinned: f64 = expected.by_spine.values().sum();
@@ -98,6 +99,26 @@ impl Loads {
         };
         busy.filter_map(|(job, _)| why(&job).map(|why| (job, why)))
             .collect()
+    }
+
+    /// Another one if something else is predicted of a leaf. What changes at other leaves leaves it as it is.
+    fn number(&self, leaf: &SwitchName, uplinks: &BTreeMap<Arc<str>, Uplink>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for port in self.ports.get(leaf).into_iter().flatten() {
+            let Some(sends) = self.sends.get(&port.name) else {
+                continue;
+            };
+            port.name.hash(&mut hasher);
+            let by_spine = sends.by_spine.iter();
+            by_spine.for_each(|(spine, bps)| (spine, bps.to_bits()).hash(&mut hasher));
+            [sends.loose, sends.within]
+                .map(f64::to_bits)
+                .hash(&mut hasher);
+        }
+        for (interface, uplink) in uplinks {
+            (interface, uplink.capacity_bps.to_bits()).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Reads pins anew, if they changed.
@@ -219,11 +240,12 @@ mod tests {
     use super::*;
     use crate::balancer::pins::State;
     use crate::balancer::pins::tests::{Bench, ring, state};
+    use crate::fabric::fact::{Fact, Kind};
     use crate::fabric::topology::tests::with_nics;
 
-    /// Two leaves that serve gNMI, with a ring over two NICs of each.
+    /// Two leaves that serve gNMI, with a ring over two NICs of each; there are two more leaves.
     fn bench() -> Bench {
-        let mut fabric = with_nics(2, 2, 2).declaration();
+        let mut fabric = with_nics(4, 2, 2).declaration();
         for switch in &mut fabric.switches {
             switch.gnmi_address = format!("{}.example:9339", switch.name);
         }
@@ -307,7 +329,7 @@ mod tests {
     #[test]
     fn a_job_whose_pins_do_not_carry_what_its_nics_send_is_left_to_weights_until_it_is_changed() {
         let mut bench = bench();
-        let (plan, _) = bench.adopt();
+        let (mut plan, _) = bench.adopt();
         assert_eq!(state(&plan, "train"), State::Placed);
         let mut story = Story::new();
         // One NIC alone loads one uplink, and no other: so it is pinned.
@@ -332,8 +354,22 @@ mod tests {
         }
         // Both NICs send, and all of it goes over one uplink.
         let odd = [("nic1", 50), ("nic2", 50), ("eth1", 80), ("eth2", 20)];
-        // What was before fades from the means first.
-        let off = (0..200).find_map(|_| {
+        // What was before fades from the means first. A job of other leaves that comes and goes is nothing to this one.
+        let off = (0..200).find_map(|second| {
+            if second % 5 == 0 {
+                let mut other = ring("other", 4, 1..=2);
+                other.ranks.retain(|nic| {
+                    let leaves = ["leaf3:", "leaf4:"];
+                    leaves
+                        .iter()
+                        .any(|leaf| nic.host_port_name.starts_with(leaf))
+                });
+                match second % 10 {
+                    0 => bench.topology.put(Fact::declared(&other).unwrap()),
+                    _ => bench.topology.remove(Kind::Job, "other"),
+                }
+                plan = bench.adopt().0;
+            }
             let off = story.second(&bench, &plan, odd);
             (!off.is_empty()).then_some(off)
         });
@@ -353,9 +389,7 @@ mod tests {
         // It is another job then.
         let mut job = ring("train", 2, 1..=2);
         job.groups[0].octets += 1;
-        bench
-            .topology
-            .put(crate::fabric::fact::Fact::declared(&job).unwrap());
+        bench.topology.put(Fact::declared(&job).unwrap());
         let (plan, _) = bench.adopt();
         assert_eq!(state(&plan, "train"), State::Placed);
     }

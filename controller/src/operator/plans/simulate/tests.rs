@@ -10,6 +10,7 @@ use weft_proto::v1::simulation_service_server::SimulationService;
 use super::*;
 use crate::balancer::{Balancer, Inputs};
 use crate::consensus::tests::unheard;
+use crate::fabric::pin::PinName;
 use crate::fabric::topology::tests::with_nics;
 use crate::operator::lone::{Lone, fields, reason};
 use crate::speaker::peer::tests::shared_over;
@@ -241,10 +242,10 @@ fn pins_at_full_load_beat_every_hash_and_local_choice() {
     let base = base(4, &[ring("train", 4, 1..=4)]);
     let answer = simulated(&proto::SimulatePlanRequest::default(), &base).unwrap();
     let rates = rates(&answer);
-    assert_eq!(rates.len(), 5);
+    assert_eq!(rates.len(), 6);
     assert_eq!(rates["PINS"], (1.0, 1.0));
     assert!(rates["SPRAY"].0 > 0.99, "{rates:?}");
-    for hashed in ["ECMP", "ENHANCED_ECMP"] {
+    for hashed in ["ECMP", "ENHANCED_ECMP", "CAPACITY_WEIGHTS"] {
         assert!(rates[hashed].0 < 0.9, "{rates:?}");
     }
     assert!(rates["ECMP"].0 <= rates["ENHANCED_ECMP"].0, "{rates:?}");
@@ -332,6 +333,148 @@ fn a_job_takes_the_place_of_the_one_of_its_name() {
     let answer = simulated(&request, &base).unwrap();
     assert_eq!(answer.job_plans.len(), 1);
     assert_eq!(answer.flow_count, 12);
+}
+
+#[test]
+fn placements_of_a_job_are_compared_each_in_its_place() {
+    let declared = ring("train", 4, 1..=2);
+    let base = base(4, std::slice::from_ref(&declared));
+    // As a file has it that was printed from the declared one, with the ranks of a leaf one after the other.
+    let mut placed = declared.clone();
+    placed.etag = "of another time".to_owned();
+    let port = |rank: &proto::Nic| rank.host_port_name.clone();
+    placed.ranks.sort_by_key(port);
+    let ask = |job| {
+        let request = proto::SimulatePlanRequest {
+            jobs: vec![job],
+            with_pins: true,
+            ..proto::SimulatePlanRequest::default()
+        };
+        simulated(&request, &base).unwrap()
+    };
+    let (before, after) = (ask(declared), ask(placed));
+    assert_eq!((before.flow_count, after.flow_count), (8, 4));
+    assert_eq!((before.pins.len(), after.pins.len()), (8, 4));
+    assert_eq!((before.job_plans.len(), after.job_plans.len()), (1, 1));
+    assert_eq!(after.job_plans[0].state(), proto::JobPlanState::Pinned);
+    assert_eq!(changes(&before), (8, 0, 0, 0));
+    let (pins, _, added, removed) = changes(&after);
+    assert_eq!((pins, 8 + added - removed), (4, 4));
+}
+
+#[test]
+fn pins_are_answered_where_they_are_asked_for() {
+    let base = base(4, &[ring("train", 4, 1..=2)]);
+    let mut request = proto::SimulatePlanRequest::default();
+    assert_eq!(simulated(&request, &base).unwrap().pins, []);
+    request.with_pins = true;
+    let answer = simulated(&request, &base).unwrap();
+    assert_eq!(changes(&answer).0 as usize, answer.pins.len());
+    let adopted = base.pins.iter();
+    let adopted = adopted.map(|(name, paths)| job::pin(name, paths, Vec::new()));
+    assert_eq!(answer.pins, adopted.collect::<Vec<_>>());
+    let spine = answer.pins[0].paths[0].spine_name.clone();
+    request.drained_switch_names = vec![spine.clone()];
+    let answer = simulated(&request, &base).unwrap();
+    let mut paths = answer.pins.iter().flat_map(|pin| &pin.paths);
+    assert!(answer.pins.len() == 8 && paths.all(|path| path.spine_name != spine));
+}
+
+#[test]
+fn queue_pairs_that_divide_a_pin_stand_beside_it() {
+    // One NIC sends more than an uplink carries.
+    let base = base(2, &[]);
+    let mut fabric = own(2, 2);
+    let ports = fabric.host_ports.iter_mut();
+    ports.for_each(|port| port.capacity_bps = Some(200_000_000_000));
+    let seen = |at: u32| proto::QueuePair {
+        udp_source_port: Some(50_000 + at),
+        ..proto::QueuePair::default()
+    };
+    let mut job = ring("mine", 2, 1..=1);
+    job.flows = flows(&job, 0);
+    job.flows.truncate(1);
+    job.flows[0].pairs = (0..4).map(seen).collect();
+    job.groups.clear();
+    let request = proto::SimulatePlanRequest {
+        fabric: Some(fabric),
+        jobs: vec![job],
+        with_pins: true,
+        ..proto::SimulatePlanRequest::default()
+    };
+    let answer = simulated(&request, &base).unwrap();
+    let [pin] = answer.pins.as_slice() else {
+        panic!("{:?}", answer.pins);
+    };
+    assert_eq!(pin.paths.len(), 2);
+    let ports = pin.ports.iter().map(|it| it.udp_source_port);
+    assert_eq!(ports.collect::<Vec<_>>(), [50_000, 50_001, 50_002, 50_003]);
+}
+
+#[test]
+fn pins_that_fit_into_no_answer_are_refused_all_together() {
+    let mut pins = Pins::default();
+    let port = |of: &str, at: usize| format!("{of}{at:0100}");
+    for at in 0..ANSWER_OCTETS_MAX / 200 {
+        let name = PinName {
+            job: "train".into(),
+            source: port("from", at).as_str().into(),
+            destination: port("to", at).as_str().into(),
+        };
+        let spine = "spine1".into();
+        pins.put(name, Some(Arc::from([PinPath { spine, weight: 1 }])));
+    }
+    let refused = pin_rows(&Topology::default(), &pins).unwrap_err();
+    let expected = (Code::ResourceExhausted, "TOO_LARGE".to_owned());
+    assert_eq!(reason(&refused), expected);
+}
+
+/// What the NICs of a job send around a ring of its ranks, each flow with so many queue pairs.
+fn flows(job: &proto::Job, pairs: usize) -> Vec<proto::JobFlow> {
+    let next = job.ranks.iter().cycle().skip(1);
+    let flows = job.ranks.iter().zip(next);
+    let flows = flows.map(|(from, to)| proto::JobFlow {
+        source: Some(from.clone()),
+        destination: Some(to.clone()),
+        octets: 1 << 30,
+        pairs: vec![proto::QueuePair::default(); pairs],
+        ..proto::JobFlow::default()
+    });
+    flows.collect()
+}
+
+#[test]
+fn queue_pairs_that_a_flow_names_are_hashed_one_by_one() {
+    let mut job = ring("train", 4, 1..=4);
+    job.flows = flows(&job, 32);
+    job.groups.clear();
+    let base = base(4, &[job]);
+    let answer = simulated(&proto::SimulatePlanRequest::default(), &base).unwrap();
+    assert_eq!(answer.flow_count, 16);
+    let rates = rates(&answer);
+    let (whole, divided) = (rates["ECMP"].0, rates["ENHANCED_ECMP"].0);
+    assert!(divided > whole + 0.2, "{rates:?}");
+}
+
+#[test]
+fn weights_by_capacity_send_less_over_what_carries_less() {
+    let mut fabric = own(2, 2);
+    let at =
+        |end: &Option<proto::LinkEnd>| end.as_ref().is_some_and(|end| end.switch_name == "spine2");
+    let thin = fabric.links.iter_mut();
+    let thin = thin.filter(|link| at(&link.a) || at(&link.b));
+    thin.for_each(|link| link.capacity_bps = 25_000_000_000);
+    let mut job = ring("mine", 2, 1..=1);
+    job.groups[0].queue_pairs = Some(128);
+    let request = proto::SimulatePlanRequest {
+        fabric: Some(fabric),
+        jobs: vec![job],
+        ..proto::SimulatePlanRequest::default()
+    };
+    let answer = simulated(&request, &base(2, &[])).unwrap();
+    let rates = rates(&answer);
+    let (equal, weighted) = (rates["ENHANCED_ECMP"].0, rates["CAPACITY_WEIGHTS"].0);
+    assert!(weighted > equal + 0.2, "{rates:?}");
 }
 
 /// A fabric of a client's own.

@@ -1,0 +1,108 @@
+//! What pins put on links above the spines, where a fabric has three tiers. Which super-spine a flow takes is a hash's choice: what a
+//! spine has above it is counted as one.
+
+use std::collections::BTreeSet;
+
+use weft_weights::pin::{
+    Fault, Flow, Flows, Level, Part, Placement, Plane, Recount, recount_in_phases,
+};
+use weft_weights::problem::SwitchId;
+
+use super::Posed;
+use crate::balancer::solved::Solved;
+use crate::fabric::fact::LinkName;
+
+impl Posed<'_> {
+    /// A placement that spares spines with little above them, if it is better by a tenth where the worst link is; else the one that is
+    /// there. Its bound is that of the one that is there.
+    pub(super) fn sparing(
+        &self,
+        solved: &Solved,
+        past: &[Part],
+        full: Level,
+        placed: Placement,
+    ) -> Placement {
+        let above = solved.planes().above();
+        let Some(narrowed) = above.and_then(|above| above.narrowed.as_ref()) else {
+            return placed;
+        };
+        let Ok(other) = self.place(&Plane::new(narrowed), past, full) else {
+            return placed;
+        };
+        let worst = |placement: &Placement| {
+            let parts = self.by_queue_pairs(&placement.parts);
+            let leaves = self.recount(solved, &parts).ok()?;
+            let above = self.recount_above(solved, &parts).ok()?;
+            let loads = [Some(leaves), above].into_iter().flatten();
+            let loads = loads.map(|it| it.load(self.unit_bps as f64));
+            Some(loads.fold(0.0, f64::max))
+        };
+        match (worst(&placed), worst(&other)) {
+            (Some(before), Some(after)) if after < before * BETTER => Placement {
+                parts: other.parts,
+                ..placed
+            },
+            _ => placed,
+        }
+    }
+
+    /// Counts what is sent between pods, by what the spines of both have above them. None: there is no third tier.
+    pub(super) fn recount_above(
+        &self,
+        solved: &Solved,
+        parts: &[Part],
+    ) -> Result<Option<Recount>, Fault> {
+        let planes = solved.planes();
+        let Some(above) = planes.above() else {
+            return Ok(None);
+        };
+        let leaves: Vec<SwitchId> = planes.problem().leaves().collect();
+        let pods: Vec<SwitchId> = above.problem.leaves().collect();
+        let pod = |leaf: u32| {
+            let pod = planes.pod(*leaves.get(leaf as usize)?)?;
+            pods.binary_search(&pod).ok()
+        };
+        let (mut flows, mut phases) = (Vec::new(), Vec::new());
+        let mut numbers = vec![None; self.flows.all().len()];
+        for (number, flow) in self.flows.all().iter().enumerate() {
+            match (pod(flow.from), pod(flow.to)) {
+                (Some(from), Some(to)) if from != to => {
+                    numbers[number] = Some(flows.len() as u32);
+                    let (from, to) = (from as u32, to as u32);
+                    flows.push(Flow { from, to, ..*flow });
+                    phases.push(self.phases[number]);
+                }
+                _ => {}
+            }
+        }
+        let between = parts.iter().filter_map(|part| {
+            let flow = *numbers.get(part.flow as usize)?;
+            flow.map(|flow| Part { flow, ..*part })
+        });
+        let between: Vec<_> = between.collect();
+        recount_in_phases(&above.problem, &Flows::new(flows), &phases, &between).map(Some)
+    }
+}
+
+/// Links above the spines that a recount found to be loaded most.
+pub(super) fn tight<'a>(solved: &'a Solved, counted: &Recount) -> Vec<&'a LinkName> {
+    let planes = solved.planes();
+    let Some(above) = planes.above() else {
+        return Vec::new();
+    };
+    let pods: Vec<SwitchId> = above.problem.leaves().collect();
+    let of_tier = above.problem.switches().filter(|(_, tier)| *tier == 1);
+    let all: Vec<SwitchId> = of_tier.map(|(plane, _)| plane).collect();
+    let spines = counted.tight.iter().filter_map(|(pod, plane)| {
+        // A pod has the number of its first leaf.
+        planes.spine(pods[*pod as usize], all[*plane as usize])
+    });
+    let spines: BTreeSet<SwitchId> = spines.collect();
+    spines
+        .into_iter()
+        .flat_map(|spine| solved.links_above(spine))
+        .collect()
+}
+
+/// Part of the load that is there, from which on another placement is better.
+const BETTER: f64 = 0.9;
