@@ -107,7 +107,7 @@ fn divided(lab: &Lab, plan: &Plan, checks: &mut Checks) -> Result<(), Failure> {
     fabric::enter(lab, Balance::On, checks)?;
     fabric::run(lab, &pattern, checks)?;
     let flows = fabric::pinned(lab)?;
-    ways::follow(lab, plan, &pattern, &flows, checks)?;
+    ways::follow(lab, plan, (Condition::HalfRate, &pattern), &flows, checks)?;
     fabric::ended(lab, checks)
 }
 
@@ -134,9 +134,7 @@ fn compare(
             pins = pins.min(time()?);
         }
     }
-    if condition == Condition::Healthy {
-        ways::follow(lab, plan, pattern, &flows, checks)?;
-    }
+    ways::follow(lab, plan, (condition, pattern), &flows, checks)?;
     fabric::ended(lab, checks)?;
     let weights = time()?;
     fabric::enter(lab, Balance::Off, checks)?;

@@ -9,6 +9,7 @@
 #   WEFT_NAMESPACE  namespace of the pods; that of kubectl's context
 #   WEFT_NETWORKS   networks of its NICs by their names in the pods' network-status, in order of their rails, each with its VNI:
 #                   "fabric/rail0=100 fabric/rail1=101". REQUIRED to start
+#   WEFT_PODS       how many pods it has: it is not declared before all are there; unset: it has those that are there
 #   WEFT_RANKS      ranks of a pod; as many as it has NICs
 #   WEFT_ADDRESS    replicas, as in 10.255.1.1:7401,10.255.1.2:7401
 #   WEFT_TTL_SECS   when the job counts as ended if nobody renews it; 3600

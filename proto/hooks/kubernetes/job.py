@@ -73,6 +73,9 @@ def job(pods, environment):
     alive = [it for it in pods if it.get("status", {}).get("phase") not in ended]
     if not alive:
         raise Refused("no pod is there")
+    expected = int(environment.get("WEFT_PODS") or 0)
+    if len(alive) < expected:
+        raise Refused(f"{len(alive)} of {expected} pods are there")
     ranks = []
     for pod in sorted(alive, key=order):
         of_pod = nics(pod, wanted)

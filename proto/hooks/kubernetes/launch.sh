@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a job's launcher, and tells weft of the job beside it:
 #   launch.sh mpirun ... train.py
-# The launcher starts at once, and its exit code is that of this script. weft is told as soon as every pod has its NICs, again before
+# The launcher starts at once, and its exit code is that of this script. weft is told as soon as all WEFT_PODS have their NICs, again before
 # the ttl is over, and at the end. The environment is that of hook.sh, and
 #   WEFT_RETRY_SECS between two attempts to declare the job; 5
 #   WEFT_RENEW_SECS between two renewals; 900

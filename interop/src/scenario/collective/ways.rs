@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{
     Plan,
+    condition::Condition,
     fabric::{Flow, Pattern, address},
 };
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
 pub(super) fn follow(
     lab: &Lab,
     plan: &Plan,
-    pattern: &Pattern,
+    (condition, pattern): (Condition, &Pattern),
     flows: &[Flow],
     checks: &mut Checks,
 ) -> Result<(), Failure> {
@@ -60,7 +61,8 @@ pub(super) fn follow(
         astray.push("no flow is divided by its queue pairs".to_owned());
     }
     let name = format!(
-        "{}: every packet of a flow leaves by its pin",
+        "{} {}: every packet of a flow leaves by its pin",
+        condition.name(),
         pattern.name()
     );
     checks.record(
