@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -28,7 +29,7 @@ use crate::config::Credentials;
 use crate::daemon::supervision::supervised;
 use crate::fabric::topology::SwitchName;
 
-pub use self::observe::Heard;
+pub use self::observe::{Heard, Said};
 pub use self::status::{AgentState, AgentStatus};
 pub use weft_telemetry::{Connect, Connecting};
 
@@ -323,6 +324,7 @@ impl Southbound {
             wanted: wanted_in.clone(),
             latest,
             changes: self.changes.clone(),
+            prefixes_after: PREFIXES_APART * u32::try_from(self.intents.len()).unwrap_or(u32::MAX),
         };
         let touched = self.touched.contains(&agent);
         let device = Device::new(
@@ -352,3 +354,6 @@ impl Southbound {
 /// Switches that left and are not known to be empty: those of a whole fabric that is declared anew. One more, and the
 /// first of them is left with what it has.
 const LEAVING_MAX: usize = 1_024;
+/// Between two agents that say which prefixes they have, where all of them change at once: an event may change one of every
+/// leaf, and of 512 leaves they have 4 million next hops.
+const PREFIXES_APART: Duration = Duration::from_millis(50);

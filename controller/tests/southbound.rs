@@ -673,7 +673,7 @@ async fn what_the_agent_says_is_known_while_it_is_fresh() {
     let leaf = "leaf1".into();
     let mut changed = replica.southbound.changed();
     let heard = |replica: &Replica| match replica.southbound.observed(&leaf) {
-        Heard::Status(status) => Some(status.version.clone()),
+        Heard::Status(said) => Some(said.status.version.clone()),
         Heard::Silent | Heard::Foreign => None,
     };
     assert!(heard(&replica).is_none());

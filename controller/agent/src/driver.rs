@@ -51,7 +51,7 @@ pub enum Command {
         oneshot::Sender<Result<FlushResponse, Refusal>>,
     ),
     /// Somebody wants the status, with these prefixes, from now on.
-    Watch(BTreeSet<IpNet>, mpsc::Sender<Status>),
+    Watch(BTreeSet<IpNet>, Duration, mpsc::Sender<Status>),
     /// gNMI wants to know how the switch is, or why that cannot be read.
     Snapshot(oneshot::Sender<Result<Snapshot, String>>),
     /// A connection was closed at once.
@@ -227,8 +227,8 @@ impl<F: Forwarding> Driver<F> {
                 self.handle(Input::Flush(Ticket(self.flushed), request))
                     .await;
             }
-            Command::Watch(prefixes, statuses) => {
-                if self.watchers.add(prefixes, statuses) {
+            Command::Watch(prefixes, after, statuses) => {
+                if self.watchers.add(prefixes, after, statuses) {
                     self.tell();
                 }
             }
@@ -438,7 +438,8 @@ impl<F: Forwarding> Driver<F> {
             None => {}
             Some(marks::Report::On | marks::Report::Off) => {
                 self.agent.mend(ConditionType::MarksUnavailable);
-                self.watchers.changed();
+                self.watchers
+                    .changed(self.clock.instant(self.clock.uptime()));
             }
             Some(marks::Report::Restored(why)) => {
                 self.agent.mend(ConditionType::MarksUnavailable);
@@ -455,13 +456,14 @@ impl<F: Forwarding> Driver<F> {
 
     fn note(&mut self, kind: ConditionType, text: String) {
         self.agent.note(kind, text, self.clock.now());
-        self.watchers.changed();
+        self.watchers
+            .changed(self.clock.instant(self.clock.uptime()));
     }
 
     fn tell(&mut self) {
         let (agent, numbers, uptime) = (&self.agent, self.numbers, self.clock.uptime());
-        self.watchers.tell(self.clock.instant(uptime), |asked| {
-            crate::status::status(agent, numbers, asked, uptime)
+        self.watchers.tell(self.clock.instant(uptime), |told| {
+            crate::status::status(agent, numbers, told, uptime)
         });
         self.watchers.took(self.clock.uptime() - uptime);
     }
@@ -471,7 +473,8 @@ impl<F: Forwarding> Driver<F> {
         self.agent.handle(input, self.clock.now());
         self.drain().await;
         if tells {
-            self.watchers.changed();
+            self.watchers
+                .changed(self.clock.instant(self.clock.uptime()));
             self.changed();
         }
     }

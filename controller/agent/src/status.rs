@@ -42,7 +42,10 @@ impl AgentService for Service {
         &self,
         request: Request<WatchStatusRequest>,
     ) -> Result<Response<Self::WatchStatusStream>, Refused> {
-        let prefixes = request.into_inner().prefixes;
+        let WatchStatusRequest {
+            prefixes,
+            prefixes_after_ms,
+        } = request.into_inner();
         if prefixes.len() > PREFIXES_MAX {
             return Err(Refused::invalid_argument(format!(
                 "{} prefixes, at most {PREFIXES_MAX}",
@@ -57,24 +60,41 @@ impl AgentService for Service {
             })
             .collect();
         let (statuses, queue) = mpsc::channel(STATUSES_MAX);
-        let watch = Command::Watch(parsed?, statuses);
+        let after = Duration::from_millis(prefixes_after_ms.into());
+        let watch = Command::Watch(parsed?, after, statuses);
         let stopped = |_| Refused::unavailable("the agent is stopping");
         self.commands.send(watch).await.map_err(stopped)?;
         Ok(Response::new(Box::pin(ReceiverStream::new(queue).map(Ok))))
     }
 }
 
-/// The state of the agent and of its switch, with these prefixes beside those that are programmed.
+/// What a status says of prefixes.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// These, beside those that are programmed.
+    Prefixes(&'a BTreeSet<IpNet>),
+    /// They are left out: the last status that has them was this one.
+    LeftOut(&'a Status),
+}
+
+/// The state of the agent and of its switch.
 #[must_use]
-pub fn status(
-    agent: &Agent,
-    numbers: Numbers,
-    asked: &BTreeSet<IpNet>,
-    uptime: Duration,
-) -> Status {
+pub fn status(agent: &Agent, numbers: Numbers, told: Told<'_>, uptime: Duration) -> Status {
     let installed = agent.fib().installed();
-    let prefixes = prefixes(agent, asked);
-    let conditions = conditions(agent, &prefixes, uptime);
+    let (prefixes, follows) = match told {
+        Told::Prefixes(asked) => {
+            let prefixes = prefixes(agent, asked);
+            let follows = of_prefixes(&prefixes);
+            (prefixes, follows)
+        }
+        Told::LeftOut(before) => {
+            let follow = |it: &&Condition| OF_PREFIXES.contains(&it.condition_type());
+            let follows = before.conditions.iter().filter(follow);
+            (Vec::new(), follows.cloned().collect())
+        }
+    };
+    let mut conditions = conditions(agent, uptime);
+    conditions.extend(follows);
     let bypassed = conditions
         .iter()
         .any(|condition| condition.condition_type() == ConditionType::MarksUnavailable);
@@ -99,6 +119,7 @@ pub fn status(
         routes: count(installed.routes.len()),
         groups: count(installed.groups.len()),
         next_hops: count(installed.next_hops.len()),
+        prefixes_left_out: matches!(told, Told::LeftOut(_)),
     }
 }
 
@@ -128,22 +149,12 @@ fn interfaces(agent: &Agent) -> Vec<Interface> {
         .collect()
 }
 
-fn conditions(agent: &Agent, prefixes: &[Prefix], uptime: Duration) -> Vec<Condition> {
+fn conditions(agent: &Agent, uptime: Duration) -> Vec<Condition> {
     let mut conditions: Vec<(ConditionType, String)> = agent.conditions().shown(uptime).collect();
     for family in [Family::V4, Family::V6] {
         if agent.fib().has_foreign(family) {
             let text = format!("the table has {family:?} routes of somebody else");
             conditions.push((ConditionType::ForeignRoutes, text));
-        }
-    }
-    for (state, kind) in [
-        (PrefixState::Partial, ConditionType::NextHopsUnused),
-        (PrefixState::Bypassed, ConditionType::PrefixesBypassed),
-    ] {
-        let mut of_state = prefixes.iter().filter(|prefix| prefix.state() == state);
-        if let Some(first) = of_state.next() {
-            let text = format!("{}: {}", first.prefix, first.reason);
-            conditions.push((kind, and_more(text, of_state.count())));
         }
     }
     let mut idle = agent.idle_pins(uptime);
@@ -153,11 +164,27 @@ fn conditions(agent: &Agent, prefixes: &[Prefix], uptime: Duration) -> Vec<Condi
             format!("no packet was seen through {device} to {destination} since it was pinned");
         conditions.push((ConditionType::PinsIdle, and_more(text, idle.count())));
     }
-    let condition = |(kind, message): (ConditionType, String)| Condition {
+    conditions.into_iter().map(condition).collect()
+}
+
+/// Conditions that follow from the states of prefixes.
+fn of_prefixes(prefixes: &[Prefix]) -> Vec<Condition> {
+    let states = [PrefixState::Partial, PrefixState::Bypassed];
+    let conditions = states.into_iter().zip(OF_PREFIXES);
+    let conditions = conditions.filter_map(|(state, kind)| {
+        let mut of_state = prefixes.iter().filter(|prefix| prefix.state() == state);
+        let first = of_state.next()?;
+        let text = format!("{}: {}", first.prefix, first.reason);
+        Some((kind, and_more(text, of_state.count())))
+    });
+    conditions.map(condition).collect()
+}
+
+fn condition((kind, message): (ConditionType, String)) -> Condition {
+    Condition {
         condition_type: kind.into(),
         message,
-    };
-    conditions.into_iter().map(condition).collect()
+    }
 }
 
 fn and_more(text: String, others: usize) -> String {
@@ -243,6 +270,12 @@ fn own_hop(agent: &Agent, hop: &OwnHop) -> NextHop {
         in_use: true,
     }
 }
+
+/// Conditions of prefixes of which some next hops are used, and of those of which none is.
+const OF_PREFIXES: [ConditionType; 2] = [
+    ConditionType::NextHopsUnused,
+    ConditionType::PrefixesBypassed,
+];
 
 /// As many as the agent programs at most.
 const PREFIXES_MAX: usize = 65_536;

@@ -11,10 +11,9 @@ use weft_proto::v1;
 use super::measured::Sent;
 use super::plan::{Entry, LeafPlan};
 
-/// Compares the plan of a leaf with what its agent says.
-pub fn compare(plan: &LeafPlan, status: &agent::Status, sent: &Sent) -> v1::LeafPlanDiff {
-    let own: BTreeMap<&str, &agent::Prefix> = status
-        .prefixes
+/// Compares the plan of a leaf with the prefixes that its agent has.
+pub fn compare(plan: &LeafPlan, prefixes: &[agent::Prefix], sent: &Sent) -> v1::LeafPlanDiff {
+    let own: BTreeMap<&str, &agent::Prefix> = prefixes
         .iter()
         .map(|prefix| (prefix.prefix.as_str(), prefix))
         .collect();
@@ -178,7 +177,7 @@ mod tests {
         balancer.plan().leaf(&"leaf1".into()).unwrap().unwrap()
     }
 
-    fn status(weights: &[(&str, &str, u32)]) -> agent::Status {
+    fn prefixes(weights: &[(&str, &str, u32)]) -> [agent::Prefix; 1] {
         let own = weights
             .iter()
             .map(|(address, interface, weight)| agent::NextHop {
@@ -187,18 +186,15 @@ mod tests {
                 weight: *weight,
                 in_use: true,
             });
-        agent::Status {
-            prefixes: vec![agent::Prefix {
-                prefix: "198.51.100.2/32".to_owned(),
-                own: own.collect(),
-                ..agent::Prefix::default()
-            }],
-            ..agent::Status::default()
-        }
+        [agent::Prefix {
+            prefix: "198.51.100.2/32".to_owned(),
+            own: own.collect(),
+            ..agent::Prefix::default()
+        }]
     }
 
     fn differs(weights: &[(&str, &str, u32)]) -> bool {
-        compare(&plan(), &status(weights), &Sent::default()).prefixes[0].differs
+        compare(&plan(), &prefixes(weights), &Sent::default()).prefixes[0].differs
     }
 
     #[test]
@@ -220,7 +216,7 @@ mod tests {
     #[test]
     fn a_next_hop_is_the_planned_one_of_an_unnumbered_link_whatever_its_address() {
         let differs = |weights: &[(&str, &str, u32)]| {
-            let diff = compare(&unnumbered(), &status(weights), &Sent::default());
+            let diff = compare(&unnumbered(), &prefixes(weights), &Sent::default());
             diff.prefixes[0].differs
         };
         assert!(!differs(&[("fe80::1", "eth1", 1), ("fe80::2", "eth2", 3)]));
@@ -263,7 +259,7 @@ mod tests {
         let mut sent = Sent::default();
         sent.sample([("eth1", 0), ("eth2", 0), ("eth3", 0)]);
         sent.sample([("eth1", 300), ("eth2", 700), ("eth3", 1_000)]);
-        let diff = compare(&plan(), &status(&[]), &sent);
+        let diff = compare(&plan(), &prefixes(&[]), &sent);
         let shares: Vec<_> = diff
             .uplinks
             .iter()
@@ -274,7 +270,7 @@ mod tests {
             ("eth2", 750_000, Some(700_000)),
         ];
         assert_eq!(shares, expected);
-        let idle = compare(&plan(), &status(&[]), &Sent::default());
+        let idle = compare(&plan(), &prefixes(&[]), &Sent::default());
         assert_eq!(idle.uplinks[0].measured_ppm, None);
     }
 }

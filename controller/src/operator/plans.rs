@@ -197,7 +197,7 @@ impl plan_service_server::PlanService for Service {
         };
         let status = self.led.status(&name.as_str().into());
         let agent = proto::SwitchAgent {
-            agent_status: status.map(Arc::unwrap_or_clone),
+            agent_status: status.map(|said| said.whole()),
             ..agent.ok_or_else(missing)?
         };
         Ok(Response::new(proto::GetSwitchAgentResponse {

@@ -30,7 +30,36 @@ pub enum Heard {
     /// The server answers, and has no such service: it is not a weft-agent.
     Foreign,
     /// Its latest status.
-    Status(Arc<v1::Status>),
+    Status(Arc<Said>),
+}
+
+/// What a weft-agent said last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said {
+    /// Its status without the prefixes.
+    pub status: v1::Status,
+    /// The prefixes of the last status that had them. There are as many as other leaves, each with all its next hops.
+    pub prefixes: Arc<Vec<v1::Prefix>>,
+}
+
+impl Said {
+    /// Takes a status; one without prefixes has those that are known.
+    fn new(mut status: v1::Status, known: &Heard) -> Self {
+        let prefixes = match known {
+            Heard::Status(known) if status.prefixes_left_out => Arc::clone(&known.prefixes),
+            _ => Arc::new(std::mem::take(&mut status.prefixes)),
+        };
+        status.prefixes_left_out = false;
+        Self { status, prefixes }
+    }
+
+    /// The status with its prefixes.
+    pub fn whole(&self) -> v1::Status {
+        v1::Status {
+            prefixes: self.prefixes.to_vec(),
+            ..self.status.clone()
+        }
+    }
 }
 
 /// The task that watches the agent of one switch.
@@ -40,6 +69,8 @@ pub(super) struct Observer {
     pub(super) wanted: watch::Receiver<Wanted>,
     pub(super) latest: watch::Sender<Heard>,
     pub(super) changes: Changes,
+    /// From a change until the agent says which prefixes it has.
+    pub(super) prefixes_after: Duration,
 }
 
 /// Why a stream of statuses ended.
@@ -92,7 +123,10 @@ impl Observer {
         loop {
             tokio::select! {
                 status = timeout(SILENCE_MAX, stream.message()) => match status {
-                    Ok(Ok(Some(status))) => self.publish(Heard::Status(Arc::new(status))),
+                    Ok(Ok(Some(status))) => {
+                        let said = Said::new(status, &self.latest.borrow());
+                        self.publish(Heard::Status(Arc::new(said)));
+                    }
                     Ok(Err(status)) => return refused(&status),
                     Ok(Ok(None)) | Err(_) => return Ended::Lost,
                 },
@@ -113,6 +147,7 @@ impl Observer {
         let client = AgentServiceClient::new(line.map_err(|_| Ended::Lost)?);
         let request = v1::WatchStatusRequest {
             prefixes: prefixes.iter().map(IpNet::to_string).collect(),
+            prefixes_after_ms: u32::try_from(self.prefixes_after.as_millis()).unwrap_or(u32::MAX),
         };
         let mut client = client.max_decoding_message_size(MESSAGE_OCTETS_MAX);
         let stream = client.watch_status(request).await;
@@ -134,7 +169,7 @@ impl Observer {
         let after = self.latest.borrow();
         let same = match (&before, &*after) {
             (Heard::Status(before), Heard::Status(after)) => {
-                without_counters(before) == without_counters(after)
+                without_counters(&before.status) == without_counters(&after.status)
             }
             (Heard::Silent, Heard::Silent) | (Heard::Foreign, Heard::Foreign) => true,
             (Heard::Silent | Heard::Foreign | Heard::Status(_), _) => false,
@@ -174,3 +209,40 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A status has some 300 octets per prefix of 16 next hops: 50,000 prefixes.
 const MESSAGE_OCTETS_MAX: usize = 16 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_without_prefixes_has_those_of_the_last_one_that_has_them() {
+        let prefix = |name: &str| v1::Prefix {
+            prefix: name.to_owned(),
+            ..v1::Prefix::default()
+        };
+        let with = |names: &[&str]| v1::Status {
+            prefixes: names.iter().map(|name| prefix(name)).collect(),
+            ..v1::Status::default()
+        };
+        let without = v1::Status {
+            groups: 7,
+            prefixes_left_out: true,
+            ..v1::Status::default()
+        };
+        let heard =
+            |status: v1::Status, known: &Heard| Heard::Status(Arc::new(Said::new(status, known)));
+        let whole = |heard: &Heard| match heard {
+            Heard::Status(said) => said.whole(),
+            Heard::Silent | Heard::Foreign => panic!("it speaks"),
+        };
+        let first = heard(with(&["192.0.2.1/32"]), &Heard::Silent);
+        assert_eq!(whole(&first), with(&["192.0.2.1/32"]));
+        let second = heard(without.clone(), &first);
+        assert_eq!(whole(&second).groups, 7);
+        assert_eq!(whole(&second).prefixes, [prefix("192.0.2.1/32")]);
+        // An agent that was silent may have become another one.
+        assert_eq!(whole(&heard(without, &Heard::Silent)).prefixes, []);
+        let third = heard(with(&[]), &second);
+        assert_eq!(whole(&third), with(&[]));
+    }
+}

@@ -11,7 +11,7 @@ use super::led::Led;
 use crate::fabric::live::Interfaces;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
-use crate::southbound::Heard;
+use crate::southbound::{Heard, Said};
 
 /// What this replica knows of agents while it leads.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct Agents {
 
 /// What a switch's agent said.
 struct Observed {
-    status: Arc<agent::Status>,
+    said: Arc<Said>,
     /// Empty while the agent is silent: it has no say then.
     interfaces: Arc<Interfaces>,
     /// When its counters were sampled last.
@@ -56,8 +56,8 @@ impl Agents {
 
     /// Takes what was heard of the agent of a switch last.
     pub(super) fn observe(&mut self, switch: &SwitchName, heard: Heard, led: &Led, now: Instant) {
-        let (status, foreign) = match heard {
-            Heard::Status(status) => (Some(status), false),
+        let (said, foreign) = match heard {
+            Heard::Status(said) => (Some(said), false),
             Heard::Foreign => (None, true),
             Heard::Silent => (None, false),
         };
@@ -67,7 +67,7 @@ impl Agents {
             self.foreign.insert(switch.clone());
         }
         let before = self.observed.get_mut(switch);
-        let Some(status) = status else {
+        let Some(said) = said else {
             if let Some(before) = before.filter(|before| !before.interfaces.is_empty()) {
                 before.interfaces = Arc::default();
                 led.set_status(switch, None);
@@ -77,23 +77,23 @@ impl Agents {
         let mut sampled = None;
         let mut kept = None;
         if let Some(before) = before {
-            if Arc::ptr_eq(&before.status, &status) && !before.interfaces.is_empty() {
+            if Arc::ptr_eq(&before.said, &said) && !before.interfaces.is_empty() {
                 return;
             }
             sampled = Some(before.sampled);
             kept = Some(Arc::clone(&before.interfaces));
         }
-        let interfaces = Arc::new(interfaces(&status));
+        let interfaces = Arc::new(interfaces(&said.status));
         let interfaces = kept
             .filter(|kept| *kept == interfaces)
             .unwrap_or(interfaces);
         let fresh = sampled.filter(|at| now < *at + SAMPLE_EVERY);
         if fresh.is_none() {
-            led.sample(switch, &status);
+            led.sample(switch, &said.status);
         }
-        led.set_status(switch, Some(Arc::clone(&status)));
+        led.set_status(switch, Some(Arc::clone(&said)));
         let observed = Observed {
-            status,
+            said,
             interfaces,
             sampled: fresh.unwrap_or(now),
         };
@@ -158,7 +158,7 @@ mod tests {
     use crate::fabric::topology::tests::leaf_spine;
 
     fn status(up: bool, tx_octets: u64) -> Heard {
-        Heard::Status(Arc::new(agent::Status {
+        let status = agent::Status {
             interfaces: vec![agent::Interface {
                 name: "eth1".to_owned(),
                 up,
@@ -166,6 +166,10 @@ mod tests {
                 ..agent::Interface::default()
             }],
             ..agent::Status::default()
+        };
+        Heard::Status(Arc::new(Said {
+            status,
+            ..Said::default()
         }))
     }
 

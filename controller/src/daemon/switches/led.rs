@@ -16,8 +16,8 @@ use crate::balancer::pins::PinPlan;
 use crate::fabric::measured::Measured;
 use crate::fabric::mode::Modes;
 use crate::fabric::topology::{SwitchName, Topology};
-use crate::southbound::AgentStatus;
 use crate::southbound::answers::Answers;
+use crate::southbound::{AgentStatus, Said};
 
 /// What the task knows. Cheap to clone; all clones are one.
 #[derive(Clone, Default)]
@@ -33,7 +33,7 @@ struct Known {
     planned_at: Option<Instant>,
     modes: Modes,
     agents: Vec<AgentStatus>,
-    observed: BTreeMap<SwitchName, Arc<agent::Status>>,
+    observed: BTreeMap<SwitchName, Arc<Said>>,
     sent: BTreeMap<SwitchName, Sent>,
     answers: Answers,
     links: Links,
@@ -103,7 +103,7 @@ impl Led {
     }
 
     /// What a switch's weft-agent said last; None if it is silent.
-    pub fn status(&self, switch: &SwitchName) -> Option<Arc<agent::Status>> {
+    pub fn status(&self, switch: &SwitchName) -> Option<Arc<Said>> {
         self.lock().observed.get(switch).cloned()
     }
 
@@ -160,7 +160,7 @@ impl Led {
     }
 
     /// Keeps what an agent says now; None: it is silent, and its counters are worth nothing.
-    pub(super) fn set_status(&self, switch: &SwitchName, status: Option<Arc<agent::Status>>) {
+    pub(super) fn set_status(&self, switch: &SwitchName, status: Option<Arc<Said>>) {
         let mut known = self.lock();
         match status {
             Some(status) => drop(known.observed.insert(switch.clone(), status)),

@@ -184,7 +184,7 @@ pub(super) fn diff(led: &Led, leaf: &SwitchName) -> Result<proto::LeafPlanDiff, 
 fn diff_of(led: &Led, plan: &Plan, leaf: &SwitchName) -> Result<proto::LeafPlanDiff, Status> {
     let derived = derive(plan, leaf)?;
     let diff = match (&derived, led.status(leaf)) {
-        (Some(derived), Some(status)) => compare(derived, &status, &led.sent(leaf)),
+        (Some(derived), Some(said)) => compare(derived, &said.prefixes, &led.sent(leaf)),
         (Some(LeafPlan { agent: None, .. }), _) => unknown(NotComparedReason::NoAgent),
         (Some(_), None) => unknown(NotComparedReason::AgentSilent),
         (None, _) => unknown(NotComparedReason::NoPlan),
