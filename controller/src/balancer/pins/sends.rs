@@ -17,7 +17,7 @@ pub type Sends = BTreeMap<PortName, PortSends>;
 pub struct PortSends {
     /// Pinned, by spine.
     pub by_spine: BTreeMap<SwitchName, f64>,
-    /// Over spines, and not pinned.
+    /// Over spines, where a hash decides over which: it is not pinned, or divided by the hash between the spines of its pin.
     pub loose: f64,
     /// To NICs at the same leaf.
     pub within: f64,
@@ -51,7 +51,9 @@ impl PinPlan {
                 let paths = pins.get(&name(&(job, sent))).filter(|_| is_on);
                 let weights = || paths.into_iter().flat_map(|it| it.iter());
                 let total: f64 = weights().map(|path| f64::from(path.weight)).sum();
-                if total <= 0.0 {
+                // Queue pairs divide it as it is planned, a TCP connection goes one way.
+                let is_hashed = sent.ports.is_empty() && weights().nth(1).is_some();
+                if total <= 0.0 || is_hashed {
                     known.loose += sent.bps as f64;
                     continue;
                 }

@@ -245,12 +245,17 @@ mod tests {
 
     /// Two leaves that serve gNMI, with a ring over two NICs of each; there are two more leaves.
     fn bench() -> Bench {
-        let mut fabric = with_nics(4, 2, 2).declaration();
+        bench_with(2)
+    }
+
+    /// The same with so many NICs of each.
+    fn bench_with(nics: u8) -> Bench {
+        let mut fabric = with_nics(4, 2, nics).declaration();
         for switch in &mut fabric.switches {
             switch.gnmi_address = format!("{}.example:9339", switch.name);
         }
         let topology = Topology::new(&fabric).unwrap();
-        Bench::new(topology, &[ring("train", 2, 1..=2)])
+        Bench::new(topology, &[ring("train", 2, 1..=nics)])
     }
 
     /// Leaf 1 second by second.
@@ -272,11 +277,11 @@ mod tests {
         }
 
         /// A second in which NICs send, and uplinks carry, so many Gb/s.
-        fn second(
+        fn second<const COUNT: usize>(
             &mut self,
             bench: &Bench,
             pin_plan: &Arc<PinPlan>,
-            gbps: [(&'static str, u64); 4],
+            gbps: [(&'static str, u64); COUNT],
         ) -> Vec<(JobName, OffPlan)> {
             self.second += 1;
             let (received, unix_ns) = (Duration::from_secs(self.second), self.second as i64);
@@ -392,6 +397,24 @@ mod tests {
         bench.topology.put(Fact::declared(&job).unwrap());
         let (plan, _) = bench.adopt();
         assert_eq!(state(&plan, "train"), State::Placed);
+    }
+
+    #[test]
+    fn a_leaf_at_which_a_hash_divides_a_pinned_flow_is_not_judged() {
+        // Three flows at full rate over two spines: one has both.
+        let mut bench = bench_with(3);
+        let (plan, _) = bench.adopt();
+        let own = bench.pins.iter();
+        let own = own.filter(|(name, _)| name.source.as_str().starts_with("leaf1:"));
+        let mut several = own.filter(|(_, paths)| paths.len() > 1);
+        assert!(several.next().is_some());
+        let mut story = Story::new();
+        // It is one connection, and goes over one of them.
+        let nics = [("nic1", 50), ("nic2", 50), ("nic3", 50)];
+        let odd = [nics[0], nics[1], nics[2], ("eth1", 100), ("eth2", 50)];
+        for _ in 0..200 {
+            assert_eq!(story.second(&bench, &plan, odd), []);
+        }
     }
 
     #[test]
