@@ -50,7 +50,7 @@ async fn main() {
     let mut links = Vec::new();
     let (mut begins, mut ends, mut leases) = (Vec::new(), Vec::new(), Vec::new());
     let mut kills = Vec::new();
-    let events = leaves * 3 / 8;
+    let events = number("--events", 40).min(leaves * 3 / 8);
     for leaf in 0..events {
         links.push(fabric.link_down(leaf).await);
     }
