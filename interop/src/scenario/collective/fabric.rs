@@ -205,7 +205,12 @@ pub(super) fn run(lab: &Lab, pattern: &Pattern, checks: &mut Checks) -> Result<(
         fs::write(&path, pattern.job(vni).to_string()).context(|| path.display().to_string())?;
         client(lab)?.text(&["job", "apply", &path.display().to_string()])?;
     }
-    let name = format!("{}: every pin is in its leaf's kernel", pattern.name());
+    in_kernels(lab, pattern.name(), checks)
+}
+
+/// Waits until the adopted pins, and no others, are in the kernels of all leaves.
+pub(super) fn in_kernels(lab: &Lab, what: &str, checks: &mut Checks) -> Result<(), Failure> {
+    let name = format!("{what}: every pin is in its leaf's kernel");
     let all: Lines = ["all".to_owned()].into();
     checks.agree(&name, checks.patience(), &all, || {
         let planned = planned(lab)?;
