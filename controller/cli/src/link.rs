@@ -13,7 +13,7 @@ use crate::fabric::{rate, state};
 use crate::failure::Failure;
 use crate::output::{self, Row, or_dash, printable};
 
-mod status;
+pub(crate) mod status;
 
 /// What can be done with links.
 #[derive(Subcommand)]

@@ -113,7 +113,7 @@ pub struct JobPlan {
 pub enum Weighted {
     /// An operator said so.
     Off,
-    /// It has more flows than are pinned of any job.
+    /// The job has more flows than are pinned of one job.
     Wide,
     /// A leaf has no room for its pins, or there is too much to place.
     OverLimits,

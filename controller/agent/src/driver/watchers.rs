@@ -27,9 +27,9 @@ struct Watcher {
     to: mpsc::Sender<Status>,
     /// From a change until a status has the prefixes.
     after: Duration,
-    /// The last one that had them, with less of it.
+    /// The last status that had the prefixes, with these taken out.
     had: Option<Status>,
-    /// Since when prefixes may be others.
+    /// Time of the first change since prefixes were told; None: there was none.
     stale: Option<Instant>,
 }
 

@@ -29,7 +29,8 @@ pub(super) async fn show(link: Option<String>, dialog: &mut Dialog<'_>) -> Resul
     }
 }
 
-async fn page(
+/// A page of the list.
+pub(crate) async fn page(
     connection: &Connection,
     page_token: String,
 ) -> Result<Page<proto::LinkStatus>, Failure> {

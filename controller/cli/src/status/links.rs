@@ -6,9 +6,7 @@ use weft_proto::v1::{self as proto, DeratingCause, LinkState};
 
 use super::Report;
 use super::fabric::Declared;
-use crate::connection::{Connection, Page};
-use crate::dialog::PAGE_SIZE;
-use crate::failure::Failure;
+use crate::link;
 use crate::words;
 
 /// Whether plans use every link that no operator set down, and all of it.
@@ -18,7 +16,7 @@ pub(super) async fn links(declared: &Declared, report: &mut Report<'_>) {
         return report.part("links", summary, Vec::new());
     }
     let connection = report.connection;
-    let ask = async |token| page(connection, token).await;
+    let ask = async |token| link::status::page(connection, token).await;
     let links = match connection.every(ask, report.count("links")).await {
         Ok(links) => links,
         Err(failure) => return report.unknown("links", failure),
@@ -58,21 +56,6 @@ fn derated(link: &proto::LinkStatus) -> Option<String> {
     };
     let (name, percent) = (&link.link_name, link.derating_percent);
     Some(format!("link {name} is derated by {percent} % for {cause}"))
-}
-
-async fn page(
-    connection: &Connection,
-    page_token: String,
-) -> Result<Page<proto::LinkStatus>, Failure> {
-    let mut client = connection.plans().await?;
-    let request = proto::ListLinkStatusesRequest {
-        page_size: PAGE_SIZE,
-        page_token,
-    };
-    let call = client.list_link_statuses(request);
-    let page = connection.answer(call).await?;
-    let rows = page.link_statuses;
-    Ok(Page::new(page.header, rows, page.next_page_token))
 }
 
 #[cfg(test)]

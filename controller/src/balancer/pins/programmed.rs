@@ -21,11 +21,11 @@ pub enum Unpinned {
     Shadow,
     /// An operator has it off.
     Off,
-    /// It takes weights over BGP, which knows no pins.
+    /// The leaf takes weights over BGP, which knows no pins.
     Bgp,
     /// No weft-agent was heard there: its gRIBI server gets weights alone.
     Foreign,
-    /// It has no agent, and takes no weights over BGP.
+    /// The leaf has no agent, and takes no weights over BGP.
     NoAgent,
 }
 

@@ -248,7 +248,7 @@ mod tests {
         bench_with(2)
     }
 
-    /// The same with so many NICs of each.
+    /// Four leaves that serve gNMI, with a ring over so many NICs of each of the first two.
     fn bench_with(nics: u8) -> Bench {
         let mut fabric = with_nics(4, 2, nics).declaration();
         for switch in &mut fabric.switches {
