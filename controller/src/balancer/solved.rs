@@ -152,11 +152,10 @@ impl Solved {
         &self.topology
     }
 
-    /// What pins are placed in: links that somebody vouches for where some leaf does not look itself, else all that nobody calls
-    /// down.
+    /// What pins are placed in: links that nobody calls down. Leaves that do not look at their own routing get no pins.
     pub(super) fn planes(&self) -> &Planes {
-        let question = self.strict.as_ref().unwrap_or(&self.trusting);
-        self.planes.get_or_init(|| Planes::new(&question.problem))
+        self.planes
+            .get_or_init(|| Planes::new(&self.trusting.problem))
     }
 
     /// The plane of a spine.
@@ -181,10 +180,7 @@ impl Solved {
 
     /// Whether a link counts as one that carries what is pinned.
     pub(super) fn carries(&self, link: &Link) -> bool {
-        match self.strict {
-            Some(_) => self.live.unconfirmed(link).is_none(),
-            None => self.live.unusable(link).is_none(),
-        }
+        self.live.unusable(link).is_none()
     }
 
     /// Why a link does not carry traffic.

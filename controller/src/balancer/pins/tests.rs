@@ -40,6 +40,7 @@ pub(crate) struct Bench {
     pub(crate) pins: Pins,
     pub(crate) measured: Measured,
     pub(crate) unpinned: Arc<BTreeMap<SwitchName, Unpinned>>,
+    foreign: BTreeSet<SwitchName>,
 }
 
 impl Bench {
@@ -52,6 +53,7 @@ impl Bench {
             pins: Pins::default(),
             measured: Measured::default(),
             unpinned: Arc::default(),
+            foreign: BTreeSet::new(),
         };
         jobs.iter().for_each(|job| bench.put(job));
         bench
@@ -69,6 +71,7 @@ impl Bench {
         let inputs = balancer::Inputs {
             topology: Arc::clone(&self.network),
             measured: self.measured.clone(),
+            foreign: self.foreign.clone(),
             ..balancer::Inputs::default()
         };
         self.balancer.handle(&inputs, Duration::ZERO).unwrap();
@@ -114,6 +117,17 @@ fn a_ring_at_full_rate_loads_every_uplink_once() {
     assert_eq!((certificate.max_load, certificate.lower_bound), (1.0, 1.0));
     assert_eq!((certificate.tight.len(), certificate.tight_count), (16, 16));
     assert_eq!(certificate.leaves.len(), 1);
+}
+
+/// A leaf whose agent never answered gets weights alone, over ways that a spine announces: here none does.
+#[test]
+fn an_agent_that_never_answered_costs_no_leaf_its_pins() {
+    let mut bench = Bench::new(with_nics(4, 4, 4), &[ring("train", 4, 1..=4)]);
+    bench.foreign = ["leaf1".into()].into();
+    bench.unpinned = Arc::new([("leaf1".into(), Unpinned::Foreign)].into());
+    let (plan, _) = bench.adopt();
+    assert_eq!(state(&plan, "train"), State::Placed);
+    assert_eq!(plan.certificate.as_ref().unwrap().max_load, 1.0);
 }
 
 #[test]
