@@ -11,7 +11,6 @@
 )]
 
 mod agents;
-#[expect(dead_code, reason = "nobody's memory is looked at here")]
 mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,10 +50,20 @@ async fn main() {
     let (mut begins, mut ends, mut leases) = (Vec::new(), Vec::new(), Vec::new());
     let mut kills = Vec::new();
     let events = number("--events", 40).min(leaves * 3 / 8);
+    let before = fabric.cpu();
     for leaf in 0..events {
         links.push(fabric.link_down(leaf).await);
     }
     report(leaves, "links that go down", links);
+    let spent = fabric.cpu().zip(before);
+    if let Some(([leader, agents], before)) = spent {
+        let each = |spent: u64, before: u64| (spent - before) * 10 / u64::from(events.max(1));
+        say(&format!(
+            "{leaves} leaves, each such event with what goes on beside it: CPU of the leader {} ms, of all agents {} ms",
+            each(leader, before[0]),
+            each(agents, before[1])
+        ));
+    }
     for number in 0..JOBS {
         begins.push(fabric.job(number, None).await.0);
         ends.push(fabric.job_gone(number).await);
@@ -128,6 +137,19 @@ impl Fabric {
 
     fn channel(&self) -> Channel {
         channel(self.replicas[self.leads].api)
+    }
+
+    /// What the leader, and this process with all agents, have run on CPUs, in hundredths of a second; None: there is no /proc.
+    fn cpu(&self) -> Option<[u64; 2]> {
+        let of = |id: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+            // Behind the name, which may hold anything: proc(5), fields 14 and 15.
+            let (_, fields) = stat.rsplit_once(')')?;
+            let mut times = fields.split_whitespace().skip(11);
+            let mut time = || times.next()?.parse::<u64>().ok();
+            Some(time()? + time()?)
+        };
+        Some([of(self.replicas[self.leads].id())?, of(std::process::id())?])
     }
 
     async fn declare(&self) {

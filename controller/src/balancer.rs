@@ -290,7 +290,7 @@ pub enum Rejected {
     #[error("solution failed the check: {0}")]
     Check(#[from] check::Fault),
     /// The declared table of a leaf cannot hold weights to all others, however they are merged.
-    #[error("too many groups for the declared group_members: {0}")]
+    #[error("too many groups for the declared limits: {0}")]
     Table(#[from] TableTooSmall),
 }
 

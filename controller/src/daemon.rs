@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -78,7 +79,16 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
         .enable_all()
         .build()
         .map_err(DaemonError::Runtime)?;
-    runtime.block_on(serve(config, file))
+    // Heartbeats of Raft wait for no other task: a leader that has much to do stays the leader.
+    let raft = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("raft")
+        .worker_threads(RAFT_THREADS)
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Runtime)?;
+    let served = runtime.block_on(serve(config, file, raft.handle()));
+    raft.shutdown_background();
+    served
 }
 
 /// What the system tells a daemon: to read its file again, and to end. Taken before anything that takes time: until then a signal ends the process,
@@ -128,7 +138,7 @@ impl Listeners {
     }
 }
 
-async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
+async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(), DaemonError> {
     let (hangup, terminated) = signals()?;
     let listeners = Listeners::open(&config)?;
     let replica = open(&config)?;
@@ -151,7 +161,7 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     let led = Led::new();
     let (stop, stopped) = watch::channel(false);
     let mut tasks = Tasks::default();
-    dial(config.replica.id, routes, &consensus, &mut tasks);
+    dial(config.replica.id, routes, &consensus, raft, &mut tasks);
     serve_api(
         &reloader,
         &stopped,
@@ -161,9 +171,14 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
         counted.requests.clone(),
         &mut tasks,
     );
-    if let Some(raft) = listeners.raft {
-        serve_raft(&config, &stopped, raft, &shared, &led, &mut tasks);
-    }
+    serve_raft(
+        &config,
+        &stopped,
+        (listeners.raft, raft),
+        &shared,
+        &led,
+        &mut tasks,
+    );
     serve_metrics(
         &stopped,
         listeners.metrics,
@@ -174,12 +189,7 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     );
     tasks.spawn("reload", reload::at_hangup(hangup, reloader));
     follow(&shared, led, &mut tasks);
-    tracing::info!(
-        replica = config.replica.id,
-        replicas = config.replicas.len(),
-        asn = config.bgp.local.asn,
-        "weftd started"
-    );
+    say_started(&config);
     // What this replica held before it died is over; others must not wait for it.
     tokio::select! {
         () = disown(&consensus, config.replica.id, START_PATIENCE) => {}
@@ -197,6 +207,15 @@ async fn serve(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError>
     join(reflector_thread).await;
     tasks.shutdown().await;
     Ok(())
+}
+
+fn say_started(config: &Config) {
+    tracing::info!(
+        replica = config.replica.id,
+        replicas = config.replicas.len(),
+        asn = config.bgp.local.asn,
+        "weftd started"
+    );
 }
 
 /// One without facts. Moves of MAC addresses are counted as this replica sees them: what is reflected follows
@@ -306,12 +325,16 @@ async fn report_health(health: HealthReporter, mut group: watch::Receiver<Group>
     }
 }
 
-fn dial(own: u64, routes: Vec<transport::Route>, consensus: &Consensus, tasks: &mut Tasks) {
+fn dial(
+    own: u64,
+    routes: Vec<transport::Route>,
+    consensus: &Consensus,
+    raft: &Handle,
+    tasks: &mut Tasks,
+) {
     for route in routes {
-        tasks.spawn(
-            "raft dialer",
-            transport::dial(own, route, consensus.commands()),
-        );
+        let dialer = transport::dial(own, route, consensus.commands());
+        tasks.spawn_on("raft dialer", raft, dialer);
     }
 }
 
@@ -339,11 +362,14 @@ fn serve_metrics(
 fn serve_raft(
     config: &Config,
     stopped: &watch::Receiver<bool>,
-    raft: TcpListener,
+    (listener, raft): (Option<TcpListener>, &Handle),
     shared: &Arc<Shared>,
     led: &Led,
     tasks: &mut Tasks,
 ) {
+    let Some(listener) = listener else {
+        return;
+    };
     let members = shared.members.clone();
     let inbound = transport::Inbound::new(config.replica.id, members, shared.consensus.commands());
     let server = Server::builder()
@@ -354,11 +380,15 @@ fn serve_raft(
         .add_service(simulations_at_leader(shared, led))
         .add_service(replicas_at_leader(shared));
     let done = until(stopped.clone());
-    tasks.spawn("Raft listener", async move {
-        let served = server
-            .serve_with_incoming_shutdown(TcpListenerStream::new(raft), done)
-            .await;
-        if let Err(error) = served {
+    let served = async move {
+        // The runtime that serves it is the one that hears of its connections.
+        let listener = TcpListener::from_std(listener.into_std()?)?;
+        let incoming = TcpListenerStream::new(listener);
+        let served = server.serve_with_incoming_shutdown(incoming, done).await;
+        served.map_err(std::io::Error::other)
+    };
+    tasks.spawn_on("Raft listener", raft, async move {
+        if let Err(error) = served.await {
             tracing::error!(%error, "the Raft listener failed");
         }
     });
@@ -435,6 +465,8 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 /// The longest of JSON, a whole fabric: 30 s for its body, and a minute without a majority.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
 const RAFT_WINDOW: u32 = 4 << 20;
+/// One is free for Raft while another answers what other replicas ask of the leader.
+const RAFT_THREADS: usize = 2;
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@
 //! b name                                           what weft does with a leaf's routes; no name: with all others'
 //! d name                                           what a link is derated by, from what was measured
 //! w name                                           why weights carry a job
+//! k name                                           percent of its uplinks that a leaf keeps free of pins
 //! ```
 
 mod balance;
@@ -46,7 +47,8 @@ use crate::fabric::pin::PinName;
 pub use balance::{decode_mode, encode_mode};
 pub use declared::{Head, Request, RequestId};
 pub use freeze::{decode_holder, encode_holder};
-pub use measured::{decode_derating, decode_off_plan, encode_derating, encode_off_plan};
+pub use measured::{decode_derating, decode_kept_free, decode_off_plan};
+pub use measured::{encode_derating, encode_kept_free, encode_off_plan};
 pub use path::{FAMILIES, read_path, write_path};
 pub use pin::{decode_paths, encode_paths};
 pub use retention::{Phase, Retention};
@@ -89,6 +91,8 @@ pub enum FactKey<'a> {
     Derating(&'a str),
     /// Why weights carry a job that could be pinned.
     OffPlan(&'a str),
+    /// What a leaf keeps free, for what no job declares.
+    KeptFree(&'a str),
 }
 
 impl<'a> FactKey<'a> {
@@ -125,6 +129,7 @@ impl<'a> FactKey<'a> {
             b'b' => std::str::from_utf8(rest).ok().map(Self::Balance),
             b'd' => std::str::from_utf8(rest).ok().map(Self::Derating),
             b'w' => std::str::from_utf8(rest).ok().map(Self::OffPlan),
+            b'k' => std::str::from_utf8(rest).ok().map(Self::KeptFree),
             _ => None,
         }
     }
@@ -134,7 +139,10 @@ impl<'a> FactKey<'a> {
         // Those of routes are held by the hundred thousand, and room to spare with them.
         let mut key = BytesMut::with_capacity(match self {
             Self::Route(_, _, nlri) => ROUTE_PREFIX_LEN + nlri.len(),
-            Self::Balance(name) | Self::Derating(name) | Self::OffPlan(name) => 1 + name.len(),
+            Self::Balance(name)
+            | Self::Derating(name)
+            | Self::OffPlan(name)
+            | Self::KeptFree(name) => 1 + name.len(),
             Self::Declared(_, name) => 2 + name.len(),
             Self::Pin(name) => pin::key_len(name),
             _ => OTHERS_LEN_MAX,
@@ -190,6 +198,10 @@ impl<'a> FactKey<'a> {
             Self::OffPlan(job) => {
                 key.put_u8(b'w');
                 key.put_slice(job.as_bytes());
+            }
+            Self::KeptFree(leaf) => {
+                key.put_u8(b'k');
+                key.put_slice(leaf.as_bytes());
             }
         }
         key.freeze()
@@ -486,6 +498,7 @@ mod tests {
             FactKey::Balance("leaf1"),
             FactKey::Derating("leaf1:eth1--spine1:eth1"),
             FactKey::OffPlan("train"),
+            FactKey::KeptFree("leaf1"),
         ];
         for key in keys {
             assert_eq!(FactKey::decode(&key.encode()), Some(key));

@@ -40,6 +40,7 @@ use weft_store::{Applied, Change};
 use crate::fabric::declared::Changed;
 use crate::fabric::fact::Kind;
 use crate::fabric::mode::Modes;
+use crate::fabric::pin::{PinChanged, PinName, PinPath};
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
 pub use control::Control;
 use families::{FamilyState, GroupId, Image, LastValue};
@@ -77,6 +78,8 @@ pub struct Reflector {
     control_touched: bool,
     /// What became of declared facts since the last poll.
     changed: Vec<Changed>,
+    /// What became of adopted pins since then.
+    repinned: Vec<PinChanged>,
 }
 
 /// What is agreed about one peer.
@@ -96,6 +99,8 @@ pub enum Output {
     Control,
     /// Declared facts changed, in this order.
     Declared(Vec<Changed>),
+    /// Adopted pins changed, in this order.
+    Pinned(Vec<PinChanged>),
     /// Best paths changed, in this order.
     Selected(Selected),
     /// MAC addresses move too often.
@@ -127,6 +132,7 @@ impl Reflector {
             touched: HashSet::new(),
             control_touched: false,
             changed: Vec::new(),
+            repinned: Vec::new(),
         }
     }
 
@@ -187,6 +193,7 @@ impl Reflector {
         self.index = index;
         // Nobody knows when what is different became so.
         self.changed.clear();
+        self.repinned = Vec::new();
     }
 
     /// Keys of every fact held.
@@ -223,8 +230,10 @@ impl Reflector {
         let derated = derated.map(|(link, _)| FactKey::Derating(link.as_str()).encode());
         let off_plan = control.measured.all_off_plan();
         let off_plan = off_plan.map(|(job, _)| FactKey::OffPlan(job.as_str()).encode());
+        let kept_free = control.measured.all_kept_free();
+        let kept_free = kept_free.map(|(leaf, _)| FactKey::KeptFree(leaf.as_str()).encode());
         let single = single.chain(counted).chain(pinned);
-        let single = single.chain(derated).chain(off_plan);
+        let single = single.chain(derated).chain(off_plan).chain(kept_free);
         let routes = route_keys(&self.evpn)
             .chain(route_keys(&self.ipv4))
             .chain(route_keys(&self.ipv6))
@@ -266,7 +275,7 @@ impl Reflector {
                 Some(FactKey::Pin(name)) => {
                     // A flow whose pin is not understood has none.
                     let paths = ledger::decode_paths(value);
-                    self.control_mut().pins.put(name, paths);
+                    self.change_pin(name, paths);
                 }
                 Some(FactKey::Request(id)) => {
                     let request = Request::decode(value);
@@ -287,6 +296,7 @@ impl Reflector {
                 Some(FactKey::Balance(leaf)) => self.control_mut().put_mode(leaf, value),
                 Some(FactKey::Derating(link)) => self.control_mut().put_derating(link, value),
                 Some(FactKey::OffPlan(job)) => self.control_mut().put_off_plan(job, value),
+                Some(FactKey::KeptFree(leaf)) => self.control_mut().put_kept_free(leaf, value),
                 None => tracing::error!(?key, "a committed key is not understood"),
             }
             at += 1;
@@ -387,6 +397,20 @@ impl Reflector {
         }
     }
 
+    /// Takes where a flow goes, or forgets it.
+    fn change_pin(&mut self, name: PinName, paths: Option<Arc<[PinPath]>>) {
+        let pins = &mut self.control_mut().pins;
+        let before = pins.replace(name.clone(), paths.clone());
+        if before != paths {
+            self.repinned.push(PinChanged {
+                revision: self.index,
+                name,
+                before,
+                after: paths,
+            });
+        }
+    }
+
     /// The address is free, and its moves count anew, on every replica.
     fn thaw(&mut self, place: Place) {
         self.freezes.delete(place, &mut self.evpn.table);
@@ -427,7 +451,7 @@ impl Reflector {
             Some(FactKey::Declared(kind, name)) => self.change_declared(kind, name, None),
             Some(FactKey::Jobs) => self.control_mut().declared.set_jobs(0),
             Some(FactKey::Pins) => self.control_mut().pins.set_revision(0),
-            Some(FactKey::Pin(name)) => self.control_mut().pins.put(name, None),
+            Some(FactKey::Pin(name)) => self.change_pin(name, None),
             Some(FactKey::Request(id)) => self.control_mut().declared.put_request(id, None),
             Some(FactKey::RequestAt(at)) => self.control_mut().declared.put_request_at(at, None),
             Some(FactKey::Fabric) => self.control_mut().fabric = None,
@@ -437,6 +461,7 @@ impl Reflector {
             Some(FactKey::Balance(leaf)) => self.control_mut().modes.set(leaf, None),
             Some(FactKey::Derating(link)) => self.control_mut().put_derating(link, &[]),
             Some(FactKey::OffPlan(job)) => self.control_mut().put_off_plan(job, &[]),
+            Some(FactKey::KeptFree(leaf)) => self.control_mut().put_kept_free(leaf, &[]),
             None => {}
         }
     }
@@ -544,6 +569,9 @@ impl Reflector {
         }
         if !self.changed.is_empty() {
             out.push(Output::Declared(std::mem::take(&mut self.changed)));
+        }
+        if !self.repinned.is_empty() {
+            out.push(Output::Pinned(std::mem::take(&mut self.repinned)));
         }
         if let Some(view) = self.views.fabric() {
             out.push(Output::View(Arc::new(view)));
@@ -752,6 +780,60 @@ mod tests {
         };
         assert_eq!([put(1), put(513), put(2)], [1, 0, 1]);
     }
+
+    #[test]
+    fn a_pin_that_is_put_as_it_was_is_no_change() {
+        let mut reflector = Reflector::new(Local {
+            asn: 64_496,
+            router_id: RouterId(1),
+            cluster_id: ClusterId(2),
+        });
+        let name = PinName {
+            job: "train".into(),
+            source: "leaf1:eth1".into(),
+            destination: "leaf2:eth1".into(),
+        };
+        let key = FactKey::Pin(name.clone()).encode();
+        let paths = |weight| -> Arc<[PinPath]> {
+            let spine = "spine1".into();
+            Arc::from([PinPath { spine, weight }])
+        };
+        let put = |weight| Change::Put {
+            value: ledger::encode_paths(&paths(weight)),
+            keys: vec![key.clone()],
+        };
+        let delete = || Change::Delete {
+            keys: vec![key.clone()],
+        };
+        // The third one changes nothing.
+        let changes = [delete(), put(1), put(1), put(2), delete()];
+        for (index, change) in (1..).zip(changes) {
+            reflector.handle(&Applied {
+                index,
+                term: 1,
+                changes: vec![change],
+            });
+        }
+        let changed = |revision, before: Option<u32>, after: Option<u32>| PinChanged {
+            revision,
+            name: name.clone(),
+            before: before.map(paths),
+            after: after.map(paths),
+        };
+        let mut out = Vec::new();
+        reflector.poll(&mut out);
+        let pinned = out.into_iter().filter_map(|output| match output {
+            Output::Pinned(changes) => Some(changes),
+            _ => None,
+        });
+        let expected = [
+            changed(2, None, Some(1)),
+            changed(4, Some(1), Some(2)),
+            changed(5, Some(2), None),
+        ];
+        assert_eq!(pinned.flatten().collect::<Vec<_>>(), expected);
+    }
+
     #[test]
     fn ids_that_an_earlier_release_agreed_on_are_noticed_until_they_are_deleted() {
         let mut reflector = Reflector::new(Local {

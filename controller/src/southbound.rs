@@ -15,13 +15,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use weft_telemetry::connect_tcp;
 
-use self::access::Access;
+use self::access::{Access, Dialer};
 use self::answers::Answers;
+use self::counters::Reached;
 use self::gribi::{Counted, Device, Wanted};
 use self::intent::{Mode, SwitchIntent};
 use self::observe::{Changes, Observer};
@@ -35,6 +37,7 @@ pub use weft_telemetry::{Connect, Connecting};
 
 pub mod access;
 pub mod answers;
+pub mod counters;
 mod gribi;
 pub mod intent;
 pub mod link_bandwidth;
@@ -87,6 +90,7 @@ struct Leaving {
 struct Running {
     switch: SwitchName,
     access: Access,
+    dialer: Dialer,
     wanted: watch::Sender<Wanted>,
     status: watch::Receiver<AgentStatus>,
     observed: watch::Receiver<Heard>,
@@ -170,8 +174,17 @@ impl Southbound {
             tracing::info!(%election, "programming switches");
             self.running.clear();
             self.election = Some(election);
+            self.align();
+        } else if self.is_emptying() {
+            self.align();
         }
-        self.align();
+    }
+
+    /// Whether some switch is to be let go of once it is empty.
+    fn is_emptying(&self) -> bool {
+        let intents = self.intents.values();
+        let mut resting = intents.filter(|intent| intent.mode != Mode::On);
+        !self.leaving.is_empty() || resting.any(|intent| self.touched.contains(&intent.agent))
     }
 
     /// This replica does not lead any more: all streams are closed, nothing more is sent.
@@ -227,6 +240,21 @@ impl Southbound {
         let intent = self.intents.get(switch);
         let running = intent.and_then(|intent| self.running.get(&intent.agent));
         running.map_or(Heard::Silent, |running| running.observed.borrow().clone())
+    }
+
+    /// How the weft-agents of switches that are programmed are asked what they count; none while this replica does not lead.
+    pub fn reached(&self) -> BTreeMap<SwitchName, Reached> {
+        let Ok(runtime) = Handle::try_current() else {
+            return BTreeMap::new();
+        };
+        let intents = self.intents.iter();
+        let on = intents.filter(|(_, intent)| intent.mode == Mode::On);
+        let reached = on.filter_map(|(switch, intent)| {
+            let dialer = self.running.get(&intent.agent)?.dialer.clone();
+            let reached = Reached::new(intent.agent.clone(), dialer, runtime.clone());
+            Some((switch.clone(), reached))
+        });
+        reached.collect()
     }
 
     /// Changes whenever [`observed`](Self::observed) changes for a switch in more than counters.
@@ -329,7 +357,7 @@ impl Southbound {
         let touched = self.touched.contains(&agent);
         let device = Device::new(
             agent.clone(),
-            dialer,
+            dialer.clone(),
             election,
             wanted_in,
             status_out,
@@ -339,6 +367,7 @@ impl Southbound {
         let running = Running {
             switch,
             access,
+            dialer,
             wanted,
             status,
             observed,

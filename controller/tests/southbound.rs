@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -689,6 +689,35 @@ async fn what_the_agent_says_is_known_while_it_is_fresh() {
     foreign.fall_silent(true);
     changed.changed().await.unwrap();
     assert!(heard(&replica).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_agent_counts_of_pins_is_asked_for_by_whoever_programs_the_switch() {
+    let foreign = Foreign::start();
+    let mut replica = Replica::over(foreign.connect());
+    replica.intend(1, &[(1, EVEN)]);
+    assert!(replica.southbound.reached().is_empty());
+    replica.lead(1, 1);
+    let reached = replica.southbound.reached();
+    let reached = reached.values().next().unwrap();
+    let flow = |last: u8, udp_source_port| Flow {
+        vni: 100,
+        destination: [192, 168, 0, last].into(),
+        udp_source_port,
+    };
+    let (whole, of_port) = (flow(1, None), flow(1, Some(49_152)));
+    // One has no rate yet, and one is not there.
+    let wanted: BTreeSet<_> = [whole, of_port, flow(2, None), flow(4, None)].into();
+    let seen = reached.seen(wanted.clone()).await;
+    assert_eq!(seen, [(whole, 1_000), (of_port, 2_000)].into());
+
+    foreign.fall_silent(true);
+    let begin = Instant::now();
+    assert!(reached.seen(wanted).await.is_empty());
+    assert!(begin.elapsed() < Duration::from_millis(1_100));
+    replica.mode = Mode::Shadow;
+    replica.intend(2, &[(1, EVEN)]);
+    assert!(replica.southbound.reached().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

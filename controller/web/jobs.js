@@ -23,6 +23,12 @@ const BOUNDS = {
 const load = (share) => `${Number((share * 100).toFixed(1))} %`;
 const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const collective = (group) => word(group.collective, "COLLECTIVE_").replaceAll(" ", "-");
+/** Octets of a buffer; of an all-to-all-v those of all ranks together, without what a rank has for itself. */
+const octetsOf = (group) => {
+  const pairs = group.pair_octets ?? [];
+  const own = Math.sqrt(pairs.length) + 1;
+  return pairs.length ? pairs.reduce((sum, it, at) => at % own ? sum + Number(it) : sum, 0) : group.octets;
+};
 const more = (number, path) => number > 0 ? html`<p class="none">${number} more; GET ${path} has all.</p>` : nothing;
 const several = (all, shown, number = all.length) => html`${all.map((it, at) => html`${at ? ", " : ""}${shown(it)}`)}${number > all.length ? ` and ${number - all.length} more` : ""}`;
 
@@ -48,7 +54,7 @@ export function jobs(page) {
 
 const who = (it) => it.ranks.length ? count(it.ranks.length, "rank") : it.host_names.length ? count(it.host_names.length, "host") : "";
 
-const brief = (groups) => html`<bdi>${groups.slice(0, BRIEF_MAX).map((it) => `${it.name} ${collective(it)} ${size(it.octets)}`).join(", ")}${
+const brief = (groups) => html`<bdi>${groups.slice(0, BRIEF_MAX).map((it) => `${it.name} ${collective(it)} ${size(octetsOf(it))}`).join(", ")}${
   groups.length > BRIEF_MAX ? ` and ${groups.length - BRIEF_MAX} more` : ""}</bdi>`;
 
 const certificate = (it) => html`<section aria-label="Certificate">
@@ -80,6 +86,8 @@ export function job(page, name) {
     ${fault(known)}
     ${facts([
       ["Plan", state(plan)], ["Flows pinned", pinned(plan)], ["Why not", plan?.reason && foreign(plan.reason)],
+      ["Hashing", plan?.hashed_load && html`the busiest link, at ${toSwitch(plan.hashed_load.leaf_name)}, is full to ${load(plan.hashed_load.even_load)} if every link gets its share, and to
+        ${load(plan.hashed_load.most_load)} at most, but for one hash of a hundred`],
       ["Mode", it.balance_mode === "BALANCE_MODE_UNSPECIFIED" ? "" : word(it.balance_mode, "BALANCE_MODE_")],
       ["Expires", it.expire_time ? html`${ahead(it.expire_time, model.header)} <small>${it.expire_time}</small>` : "never: it ends when it is deleted"],
       ["Ranks", it.ranks.length ? `${it.ranks.length}` : "one of each NIC of its hosts"],
@@ -93,10 +101,16 @@ export function job(page, name) {
     ])))}
     <h2>Groups</h2>
     ${table(["Group", "Collective", "Ranks", "Octets", "Algorithm", "Channels", "Queue pairs", "Overlap set"], it.groups.slice(0, LINES_MAX).map((group) => [
-      foreign(group.name), collective(group), group.dimension ? html`along <bdi>${group.dimension}</bdi>` : group.ranks.length || "all", octets(group),
+      foreign(group.name), collective(group), group.dimension ? html`along <bdi>${group.dimension}</bdi>` : group.ranks.length || "all", octets({ octets: octetsOf(group) }),
       word(group.algorithm, "COLLECTIVE_ALGORITHM_").replace("unspecified", ""), group.channels ?? "", group.queue_pairs ?? "", foreign(group.overlap_set),
     ]))}
     ${more(it.groups.length - LINES_MAX, path)}
+    ${plan?.overlap_set_times?.length ? html`<h2>Overlap sets</h2>
+      <p>The ideal time is that of the busiest NIC at its rate; the predicted one is longer where pins put more on a link than it carries.</p>
+      ${table(["Overlap set", "Ideal time", "Predicted time"], plan.overlap_set_times.map((set) => [
+        set.overlap_set ? foreign(set.overlap_set) : "of those without one", set.ideal_duration, set.predicted_duration ?? "",
+      ]))}
+      ${plan.overlap_set_count > plan.overlap_set_times.length ? html`<p class="none">${plan.overlap_set_count - plan.overlap_set_times.length} more.</p>` : nothing}` : nothing}
     <h2>Pins</h2>
     ${pins(page, name)}`;
 }

@@ -345,6 +345,7 @@ impl Host {
                 }
                 Reflected::Control
                 | Reflected::Declared(_)
+                | Reflected::Pinned(_)
                 | Reflected::Selected(_)
                 | Reflected::View(_)
                 | Reflected::Alarm(_) => {}

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tokio::time::Instant;
 use tonic::Code;
 use weft_proto::agent::v1::ConditionType;
 use weft_proto::gribi::aft_result::Status;
@@ -25,6 +26,7 @@ use weft_proto::gribi::{
 use self::counters::Counters;
 use self::flush::Flushed;
 use self::idle::Idle;
+use self::rates::Rates;
 use crate::conditions::Conditions;
 use crate::election::{Acknowledge, Client, Election, ElectionId};
 use crate::entry::{self, Key, PolicyKey};
@@ -40,7 +42,10 @@ mod counters;
 mod flush;
 mod idle;
 mod pins;
+mod rates;
 mod stream;
+
+pub use self::rates::Rated;
 
 /// What the agent must know from the start.
 #[derive(Clone, Debug)]
@@ -93,7 +98,7 @@ pub enum Input {
     Acknowledged(Result<(), String>),
     /// The packets of [`Output::Mark`] with this number are marked for pins from now on, or why they are not.
     Marked(u64, Result<(), String>),
-    /// Packets that were marked for each pin since the maps have it.
+    /// Packets and octets that were marked for each pin since the maps have it.
     Counted(Counted),
 }
 
@@ -127,6 +132,7 @@ pub struct Agent {
     /// Operations on pins that wait for the marks, one of a client on an entry.
     unmarked: BTreeMap<(Client, PolicyKey), Unmarked>,
     idle: Idle,
+    rates: Rates,
     outputs: VecDeque<Output>,
     conditions: Conditions,
     counters: Counters,
@@ -187,6 +193,7 @@ impl Agent {
             results: Vec::new(),
             unmarked: BTreeMap::new(),
             idle: Idle::default(),
+            rates: Rates::default(),
             outputs: VecDeque::new(),
             conditions: Conditions::default(),
             counters: Counters::default(),
@@ -227,7 +234,10 @@ impl Agent {
             Input::Observed(observed) => self.observe(observed, now),
             Input::Acknowledged(outcome) => self.acknowledged(outcome, now),
             Input::Marked(number, outcome) => self.marked(number, outcome, now),
-            Input::Counted(counted) => self.idle.count(&counted, now.uptime),
+            Input::Counted(counted) => {
+                self.idle.count(&counted, now.uptime);
+                self.rates.count(&counted);
+            }
         }
         self.advance(now);
     }
@@ -268,6 +278,11 @@ impl Agent {
     /// Pins that no packet was seen of for a minute after they were marked.
     pub fn idle_pins(&self, uptime: Duration) -> impl Iterator<Item = &Pin> {
         self.idle.pins(uptime)
+    }
+
+    /// Every pin whose packets the kernel counts, as it was counted last.
+    pub fn counted_pins(&self, now: Instant) -> impl Iterator<Item = (&Pin, Rated)> {
+        self.rates.pins(now)
     }
 
     /// What is wrong, as noted.

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::Code;
-use weft_proto::agent::v1::{ConditionType, Status};
+use weft_proto::agent::v1::{ConditionType, PinCounter, Status};
 use weft_proto::gribi::{
     AftEntry, AftOperation, FlushRequest, FlushResponse, GetRequest, ModifyRequest, ModifyResponse,
 };
@@ -52,6 +52,8 @@ pub enum Command {
     ),
     /// Somebody wants the status, with these prefixes, from now on.
     Watch(BTreeSet<IpNet>, Duration, mpsc::Sender<Status>),
+    /// Somebody wants to know what was counted of each pin.
+    Pins(oneshot::Sender<Vec<PinCounter>>),
     /// gNMI wants to know how the switch is, or why that cannot be read.
     Snapshot(oneshot::Sender<Result<Snapshot, String>>),
     /// A connection was closed at once.
@@ -231,6 +233,10 @@ impl<F: Forwarding> Driver<F> {
                 if self.watchers.add(prefixes, after, statuses) {
                     self.tell();
                 }
+            }
+            Command::Pins(reply) => {
+                let now = self.clock.instant(self.clock.uptime());
+                drop(reply.send(crate::status::pins(&self.agent, now)));
             }
             // A caller that went away does not want the answer.
             Command::Snapshot(reply) => drop(reply.send(self.snapshot().await)),

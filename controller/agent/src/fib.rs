@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use self::order::Steps;
 use self::pins::Slots;
 use self::subset::Subsets;
-use self::usable::{Usable, absent};
+use self::usable::{Found, Usable, absent};
 use crate::entry::Key;
 use crate::forwarding::{Family, Installed, Link, Member, Observed, Operation, Own, Slot};
 use crate::rib::Rib;
@@ -51,6 +51,8 @@ pub struct Fib {
     revoked: BTreeSet<(Slot, IpNet)>,
     /// Rules that were refused: not tried again before the next look.
     refused: BTreeSet<(Slot, Family)>,
+    /// Something did not succeed since the last look: it is tried again then.
+    has_failed: bool,
 }
 
 impl Fib {
@@ -71,12 +73,18 @@ impl Fib {
             strays: Vec::new(),
             revoked: BTreeSet::new(),
             refused: BTreeSet::new(),
+            has_failed: false,
         }
     }
 
     /// Replaces what was believed by what was seen. Every entry, and every object of ours that has
-    /// no entry any more, is compared again at the next [`settle`](Self::settle).
+    /// no entry any more, is compared again at the next [`settle`](Self::settle); nothing if all is as it was believed to be.
     pub fn observe(&mut self, observed: Observed, rib: &Rib) {
+        if self.is_believed(&observed) {
+            self.links = observed.links; // with their counters
+            return;
+        }
+        self.has_failed = false;
         let addresses = observed.links.iter().flat_map(|link| &link.addresses);
         self.addresses = addresses.map(IpNet::addr).collect();
         self.links = observed.links;
@@ -116,6 +124,27 @@ impl Fib {
         }
     }
 
+    /// Whether what was seen is what was believed, and nothing is to be tried again.
+    fn is_believed(&self, observed: &Observed) -> bool {
+        let is_same = |(a, b): (&Link, &Link)| {
+            let counters = (b.tx_octets, b.rx_octets);
+            let (tx_octets, rx_octets) = counters;
+            *b == Link {
+                tx_octets,
+                rx_octets,
+                ..a.clone()
+            }
+        };
+        let links = self.links.iter().zip(&observed.links);
+        let foreign = observed.foreign.iter().copied().map(Family::of);
+        !self.has_failed
+            && self.expected == observed.installed
+            && self.own == observed.own
+            && self.links.len() == observed.links.len()
+            && links.into_iter().all(is_same)
+            && self.foreign == foreign.collect()
+    }
+
     /// An entry has changed: compare it again.
     pub fn touch(&mut self, key: Key) {
         self.touched.insert(key);
@@ -125,6 +154,7 @@ impl Fib {
     /// on without a next hop that was refused. A prefix whose route or group was refused is left to
     /// the switch's own routing: what it had before may not be right any more.
     pub fn failed(&mut self, operation: &Operation, rib: &Rib) {
+        self.has_failed = true;
         match operation {
             Operation::PutNextHop(id, _) => {
                 self.expected.next_hops.remove(id);
@@ -166,17 +196,23 @@ impl Fib {
     pub fn settle(&mut self, rib: &Rib) -> Vec<Operation> {
         let mut steps = Steps::default();
         let mut stale = Stale::default();
+        let mut found = Found::default();
         // Keys are ordered: next hops, groups, prefixes; users come after what they use.
         while let Some(key) = self.touched.pop_first() {
             let changed = match key {
-                Key::NextHop(index) => self.settle_next_hop(index, rib, &mut steps),
+                Key::NextHop(index) => {
+                    found = Found::default();
+                    self.settle_next_hop(index, rib, &mut steps)
+                }
                 Key::Group(group) => {
+                    found = Found::default();
                     stale.groups.insert(group);
                     self.settle_group(group, rib, &mut steps)
                 }
                 Key::Prefix(prefix) => {
                     stale.prefixes.insert(prefix);
-                    self.settle_prefix(prefix, rib, &mut steps);
+                    let usable = found.usable(self, prefix, rib);
+                    self.settle_route(Slot::WEIGHTS, prefix, usable.ok().as_ref(), &mut steps);
                     false
                 }
                 Key::Policy(policy) => {
@@ -347,11 +383,6 @@ impl Fib {
         }
     }
 
-    fn settle_prefix(&mut self, prefix: IpNet, rib: &Rib, steps: &mut Steps) {
-        let usable = self.usable(prefix, rib);
-        self.settle_route(Slot::WEIGHTS, prefix, usable.ok().as_ref(), steps);
-    }
-
     /// Brings a route to the part of a group that it may use; to nothing if there is none.
     fn settle_route(
         &mut self,
@@ -369,6 +400,8 @@ impl Fib {
             Some(usable) => {
                 let members = usable.members.clone();
                 let id = self.subsets.join(route, usable.group, members.clone());
+                // Where no id is left, one may be free at the next look.
+                self.has_failed |= id.is_none();
                 id.inspect(|id| self.put_group(*id, members, steps))
             }
             None => None,

@@ -26,6 +26,17 @@
 //!
 //! Now and then the task has `nft` list the table, which counts packets of pins, and is compared with what was written: if another
 //! hand changed it, all of it is written anew in one transaction.
+//!
+//! A table that is put anew has its pins from the first packet on: weights and pins are one transaction, so that no packet of a pin
+//! goes by the weights in between. A table is put
+//!
+//! - when packets are to be marked that were not: at the start, after a pause, and after a failure;
+//! - when a renewal is refused, because another hand deleted the table or its set, or flushed the ruleset;
+//! - when `nft -i` ends, or does not answer in time, though the table may be as it was;
+//! - when the table was to be written anew, since another hand ended the marking, and that failed.
+//!
+//! Only where `nft` does not take weights and pins together, the weights come alone, and the pins as soon as it takes them. An agent
+//! that is started knows no pins before a client programs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -39,6 +50,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
 
+pub use self::listed::Count;
 use self::listed::{Changed, Listed, Reading};
 use self::pinned::Pinned;
 use crate::forwarding::kernel::Numbers;
@@ -57,8 +69,8 @@ pub struct Marks {
     task: JoinHandle<()>,
 }
 
-/// Packets by pin.
-pub type Counted = BTreeMap<Pin, u64>;
+/// What was counted of each pin.
+pub type Counted = BTreeMap<Pin, Count>;
 
 /// What is to be marked.
 #[derive(Clone, Debug, Default)]
@@ -219,7 +231,7 @@ async fn keep(mut table: Table, mut wanted: watch::Receiver<Wanted>, told: Told)
                 pause -= 1;
                 continue;
             }
-            Some(devices) => table.renew(devices).await,
+            Some(devices) => table.renew(devices, &pins).await,
         };
         let outcome = match &report {
             Report::Off if pins.is_empty() => {
@@ -296,8 +308,8 @@ struct Table {
 }
 
 impl Table {
-    /// Renews the devices; puts the table first if it is not there, or is not there any more.
-    async fn renew(&mut self, devices: &BTreeSet<String>) -> Report {
+    /// Renews the devices; puts the table first, with these pins, if it is not there, or is not there any more.
+    async fn renew(&mut self, devices: &BTreeSet<String>, pins: &Arc<Pins>) -> Report {
         let mut refused = self.restored.take();
         if let Some(nft) = &mut self.nft {
             if nft.renewed >= RENEWALS_MAX
@@ -311,7 +323,8 @@ impl Table {
             }
             self.nft = None;
         }
-        match (self.put(devices).await, refused) {
+        let marked = refused.is_some();
+        match (self.put(devices, pins, marked).await, refused) {
             (Ok(nft), None) => {
                 self.nft = Some(nft);
                 Report::On
@@ -324,14 +337,18 @@ impl Table {
         }
     }
 
-    async fn put(&mut self, devices: &BTreeSet<String>) -> Result<Interactive, String> {
+    /// Puts the table with these pins. Where packets were marked until now, they are from the same moment on; elsewhere nothing is
+    /// marked before a renewal works.
+    async fn put(
+        &mut self,
+        devices: &BTreeSet<String>,
+        pins: &Arc<Pins>,
+        marked: bool,
+    ) -> Result<Interactive, String> {
         self.forget().await;
-        // "add" first: what is not there cannot be deleted. Without devices: nothing is marked before a renewal works.
-        run(&format!(
-            "add table bridge weft; delete table bridge weft; {}",
-            table(&BTreeSet::new(), self.numbers)
-        ))
-        .await?;
+        let none = BTreeSet::new();
+        let at_once = if marked { devices } else { &none };
+        self.pinned.put(pins, at_once, self.numbers).await?;
         let mut nft = Interactive::start()?;
         nft.renew(devices).await?;
         Ok(nft)
@@ -370,14 +387,15 @@ impl Table {
     /// Compares what was written with what is there. Packets of each pin.
     fn compare(&mut self, listed: &Listed) -> Counted {
         self.changed = listed.changed(&self.pinned.expected(self.numbers));
-        if self.changed.is_some() {
-            self.pinned.distrust();
+        match self.changed {
+            Some(_) => self.pinned.distrust(),
+            None => self.pinned.learn(listed),
         }
         self.pinned.counted(listed)
     }
 
     /// Takes what became of a transaction. If it was to mend what another hand changed, that is told of with the next renewal; if it
-    /// failed and weights are not marked, that puts them without pins.
+    /// failed and weights are not marked, that puts the table, without pins if need be.
     fn written(&mut self, outcome: Result<(), String>) -> Result<(), String> {
         let Some(Changed { what, weights }) = self.changed.take() else {
             return outcome;
@@ -566,8 +584,8 @@ const TIMEOUT_MS: u32 = 1_000;
 /// `nft` is a transaction with the kernel; on a busy switch it may have to wait.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// A renewal, a table that is put anew, its first renewal and the removal: each may take its time.
-const END_MAX: Duration = Duration::from_secs(8);
+/// A renewal, a table that is put with pins and then without them, its first renewal and the removal: each may take its time.
+const END_MAX: Duration = Duration::from_secs(10);
 
 /// How long what another hand changed may last, where no renewal finds it; a look costs an `nft`.
 const READ_EVERY: Duration = Duration::from_secs(5);

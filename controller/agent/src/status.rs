@@ -1,18 +1,19 @@
 //! What the agent says of itself and of its switch: `weft.agent.v1`. Reads, changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use ipnet::IpNet;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status as Refused};
 use weft_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
 use weft_proto::agent::v1::{
-    Condition, ConditionType, Interface, NextHop, Prefix, PrefixState, Primary, State, Status,
-    WatchStatusRequest,
+    Condition, ConditionType, Interface, ListPinsRequest, ListPinsResponse, NextHop, PinCounter,
+    Prefix, PrefixState, Primary, State, Status, WatchStatusRequest,
 };
 
 use crate::agent::Agent;
@@ -62,10 +63,24 @@ impl AgentService for Service {
         let (statuses, queue) = mpsc::channel(STATUSES_MAX);
         let after = Duration::from_millis(prefixes_after_ms.into());
         let watch = Command::Watch(parsed?, after, statuses);
-        let stopped = |_| Refused::unavailable("the agent is stopping");
-        self.commands.send(watch).await.map_err(stopped)?;
+        self.commands.send(watch).await.map_err(|_| stopped())?;
         Ok(Response::new(Box::pin(ReceiverStream::new(queue).map(Ok))))
     }
+
+    async fn list_pins(
+        &self,
+        _: Request<ListPinsRequest>,
+    ) -> Result<Response<ListPinsResponse>, Refused> {
+        let (reply, pins) = oneshot::channel();
+        let asked = self.commands.send(Command::Pins(reply)).await;
+        asked.map_err(|_| stopped())?;
+        let pins = pins.await.map_err(|_| stopped())?;
+        Ok(Response::new(ListPinsResponse { pins }))
+    }
+}
+
+fn stopped() -> Refused {
+    Refused::unavailable("the agent is stopping")
 }
 
 /// What a status says of prefixes.
@@ -121,6 +136,25 @@ pub fn status(agent: &Agent, numbers: Numbers, told: Told<'_>, uptime: Duration)
         next_hops: count(installed.next_hops.len()),
         prefixes_left_out: matches!(told, Told::LeftOut(_)),
     }
+}
+
+/// Every pin whose packets the kernel counts, as it was counted last.
+#[must_use]
+pub fn pins(agent: &Agent, now: Instant) -> Vec<PinCounter> {
+    let links = agent.fib().links().iter();
+    let vnis = links.filter_map(|link| Some((link.name.as_str(), link.vni?)));
+    let vnis: BTreeMap<&str, u32> = vnis.collect();
+    let pins = agent.counted_pins(now).map(|(pin, rated)| PinCounter {
+        device_name: pin.device.clone(),
+        vni: vnis.get(pin.device.as_str()).copied(),
+        destination: pin.destination.to_string(),
+        ip_protocol: pin.port.map(|(protocol, _)| protocol.into()),
+        source_port: pin.port.map(|(_, port)| port.into()),
+        packets: rated.count.packets,
+        octets: rated.count.octets,
+        bits_per_second: rated.bps,
+    });
+    pins.collect()
 }
 
 fn primary(agent: &Agent, uptime: Duration) -> Option<Primary> {

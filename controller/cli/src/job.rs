@@ -19,6 +19,7 @@ use crate::words;
 
 pub(crate) mod declared;
 pub(crate) mod detail;
+mod flows;
 mod import;
 
 /// What can be done with jobs.
@@ -31,6 +32,10 @@ pub(crate) enum Command {
         /// Its name.
         #[arg(add = completion::jobs())]
         job: String,
+        /// Each of its flows instead: the way that it goes, what is predicted and what is seen of it, and with which others it
+        /// goes together.
+        #[arg(long)]
+        flows: bool,
     },
     /// Declare a job, or make it what a file says; on an error nothing changes.
     Apply(Apply),
@@ -69,7 +74,8 @@ impl Command {
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         match self {
             Self::List => list(dialog).await,
-            Self::Show { job } => show(job, dialog).await,
+            Self::Show { job, flows: true } => flows::list(job, dialog).await,
+            Self::Show { job, flows: false } => show(job, dialog).await,
             Self::Apply(apply) => apply.run(dialog).await,
             Self::Import(import) => import.run(dialog).await,
             Self::Renew { job, ttl } => renew(job, ttl, dialog).await,

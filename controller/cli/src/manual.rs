@@ -196,6 +196,7 @@ const EXAMPLES: &[&str] = &[
     "weft balance list",
     "weft job list -o wide",
     "weft job show train1",
+    "weft job show train1 --flows",
     "weft job apply job.yaml --dry-run",
     "weft job import nccl-inspector nccl-inspector-4711 --name train1 --ttl 1h",
     "weft job import chakra train.0.et train.1.et --host h1,h2 --name train1",

@@ -72,6 +72,26 @@ pub(crate) fn secs(span: Option<&Duration>) -> u64 {
     span.map_or(0, |span| u64::try_from(span.seconds).unwrap_or(0))
 }
 
+/// A rate with a digit behind the point: 49.8 Mb/s.
+pub(crate) fn measured(bps: Option<u64>) -> String {
+    let Some(bps) = bps else {
+        return "-".to_owned();
+    };
+    let units = [
+        (1_000_000_000_000, "Tb/s"),
+        (1_000_000_000, "Gb/s"),
+        (1_000_000, "Mb/s"),
+        (1_000, "kb/s"),
+    ];
+    match units.into_iter().find(|(unit, _)| bps >= *unit) {
+        Some((unit, name)) => {
+            let tenths = bps / (unit / 10);
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        }
+        None => format!("{bps} b/s"),
+    }
+}
+
 /// A number, or what stands for one that is not known.
 pub(crate) fn or_dash(number: Option<impl ToString>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| number.to_string())
@@ -101,6 +121,21 @@ mod tests {
         assert_eq!(age(None, at(7, 0)), None);
         let wild = age(at(i64::MAX, i32::MAX), at(i64::MIN, i32::MIN));
         assert_eq!(wild.map(|age| age.as_secs()), Some(u64::MAX));
+    }
+
+    #[test]
+    fn a_measured_rate_is_short() {
+        let table = [
+            (None, "-"),
+            (Some(0), "0 b/s"),
+            (Some(999), "999 b/s"),
+            (Some(49_876_543), "49.8 Mb/s"),
+            (Some(400_000_000_000), "400.0 Gb/s"),
+            (Some(3_200_000_000_000), "3.2 Tb/s"),
+        ];
+        for (bps, text) in table {
+            assert_eq!(measured(bps), text);
+        }
     }
 
     #[test]

@@ -8,9 +8,10 @@ use weft_weights::check;
 use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::SwitchId;
 use weft_weights::quantize::Limits;
+use weft_weights::together::Table;
 use weft_weights::traffic::{self, Background, Grouping, Matrix, Utilization};
 
-use super::solved::Solved;
+use super::solved::{Solved, fits};
 use crate::fabric::fact::SwitchName;
 
 /// What is sent between leaves, in bits per second.
@@ -75,12 +76,12 @@ pub struct ByDemand {
 
 impl ByDemand {
     /// Weights for a demand, counted anew; None: those by capacity are as good, or it takes too long to find others. Within
-    /// `limits`, and in tables of `entries_max`.
+    /// `limits`, and in the tables that leaves have.
     pub(super) fn new(
         demand: &Demand,
         solved: &Solved,
         limits: Limits,
-        entries_max: impl Fn(SwitchId) -> Option<u32>,
+        table: impl Fn(SwitchId) -> Option<Table>,
     ) -> Option<Self> {
         let problem = solved.problem_of_all()?;
         let matrix = demand.matrix(solved);
@@ -111,10 +112,8 @@ impl ByDemand {
             );
             return None;
         }
-        let too_many = |leaf: &&LeafSolution| {
-            entries_max(leaf.source())
-                .is_some_and(|most| super::solved::entries(leaf) > most.into())
-        };
+        let too_many =
+            |leaf: &&LeafSolution| table(leaf.source()).is_some_and(|table| !fits(leaf, table));
         if let Some(leaf) = solution.leaves.iter().find(too_many) {
             let leaf = solved.name(leaf.source()).map(ToString::to_string);
             tracing::warn!(leaf, "its table has no room for weights by demand");

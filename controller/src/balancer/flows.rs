@@ -23,7 +23,7 @@ pub type LeafFlows = BTreeMap<SwitchName, Arc<Flows>>;
 
 /// The flows of every leaf with an agent, by a plan and the pins of jobs between host ports that are declared.
 pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
-    let Some(topology) = plan.topology() else {
+    let Some(topology) = plan.topology().filter(|_| !pins.is_empty()) else {
         return LeafFlows::new();
     };
     let spines = Spines::of(topology);

@@ -14,8 +14,10 @@ use weft_weights::pin::{
 };
 
 pub use self::certificate::Certificate;
+pub use self::hashed::Hashed;
 use self::programmed::Unpinned;
 use self::sent::{Sent, SentOfJob, Unresolved};
+pub use self::times::SetTime;
 use super::Plan;
 use super::demand::Demand;
 use super::flows::{PINS_OF_LEAF_MAX, flows_to};
@@ -28,10 +30,15 @@ use crate::fabric::topology::Topology;
 
 mod above;
 mod certificate;
+mod hashed;
+mod kept_free;
+mod owners;
 pub mod predict;
 pub mod programmed;
 pub mod sends;
 mod sent;
+mod times;
+pub mod ways;
 
 /// What pins follow from, beside the plan of weights, which knows the links.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +101,7 @@ impl PinPlan {
 type SentByJobs = BTreeMap<JobName, Result<SentOfJob, Unresolved>>;
 
 /// What became of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JobPlan {
     /// How far it came.
     pub state: State,
@@ -106,6 +113,12 @@ pub struct JobPlan {
     pub unaddressed: usize,
     /// Why weights carry it; None: they do not.
     pub weighted: Option<Weighted>,
+    /// What hashing may make of it, where weights carry it and somebody knows what it sends.
+    pub hashed: Option<Hashed>,
+    /// How long its overlap sets take, in order of their names; the first of them, and of a wide job none: see [`PinPlan::times`].
+    times: Vec<SetTime>,
+    /// How many overlap sets it sends in.
+    sets: usize,
 }
 
 /// Why weights carry a job that could be resolved.
@@ -163,7 +176,8 @@ impl Planner {
         }) {
             let sent = |job: &Arc<_>| sent::by(topology, job);
             let jobs = topology.jobs();
-            let all: SentByJobs = jobs.map(|job| (job.name.clone(), sent(job))).collect();
+            let mut all: SentByJobs = jobs.map(|job| (job.name.clone(), sent(job))).collect();
+            owners::settle(topology, &mut all);
             self.sent = Arc::new(all);
         }
         self.last = Some((Arc::clone(solved), inputs.clone()));
@@ -208,7 +222,11 @@ fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs) -> PinPlan {
         unpinned: Arc::clone(&inputs.unpinned),
         ..PinPlan::default()
     };
-    let mut pinned = candidates(topology, all, solved.measured(), &mut made.jobs);
+    let candidates = candidates(topology, all, solved.measured(), &mut made.jobs);
+    let mut pinned: Pinned = candidates
+        .into_iter()
+        .map(|(job, sent)| (job, sent.iter().collect()))
+        .collect();
     let plane = Plane::new(solved.planes().problem());
     while !pinned.is_empty() {
         let posed = pose(solved, inputs, &plane, &pinned);
@@ -220,34 +238,66 @@ fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs) -> PinPlan {
         };
         match posed.place(&plane, &parts, full) {
             Ok(placement) => {
-                let placement = posed.sparing(solved, &parts, full, placement);
-                posed.take(solved, &plane, &placement, &mut made);
+                let placement = posed.sparing(solved, solved.planes(), &parts, full, placement);
+                let placement = posed.staying(solved, &parts, full, placement);
+                if !posed.take(solved, &plane, &placement, &mut made) {
+                    keep(past, &pinned, &mut made);
+                }
                 break;
             }
-            // Each turn leaves a job fewer.
+            // Each turn leaves out what has no way, or a job.
             Err(infeasible) => posed.leave_out(&plane, solved, infeasible, &mut pinned, &mut made),
         }
     }
     weighted(inputs, all, &mut made);
+    // Only pins leave alone what leaves keep free.
+    let whole = solved.whole_planes();
+    let whole = whole.map_or(plane, |planes| Plane::new(planes.problem()));
+    for (job, plan) in &mut made.jobs {
+        if matches!(plan.state, State::Weighted(_)) {
+            plan.hashed = hashed::of_job(solved, &whole, &all[job]);
+        }
+    }
     made
+}
+
+/// What is to be pinned, job by job.
+type Pinned<'a> = BTreeMap<&'a JobName, Vec<&'a Sent>>;
+
+/// Keeps what is adopted for jobs whose placement failed the check. A leaf where a link of it is dead does without that pin.
+fn keep(past: &Pins, pinned: &Pinned<'_>, made: &mut PinPlan) {
+    for job in pinned.keys() {
+        let plan = made.jobs.get_mut(*job).expect("every job has a plan");
+        plan.state =
+            State::Infeasible("pins failed the check; those that are adopted stay".to_owned());
+    }
+    let kept = past
+        .iter()
+        .filter(|(name, _)| pinned.contains_key(&name.job));
+    made.pins
+        .extend(kept.map(|(name, paths)| (name.clone(), Arc::clone(paths))));
 }
 
 /// Adds what jobs are known to send that weights carry.
 fn weighted(inputs: &Inputs, all: &SentByJobs, made: &mut PinPlan) {
     let demand = Arc::make_mut(&mut made.demand);
     for (job, sent) in all {
-        let plan = made.jobs.get(job);
-        let is_placed = plan.is_some_and(|plan| plan.state == State::Placed);
         match sent {
             Ok(sent) => {
-                let by_weights = |it: &&Sent| !is_placed || !inputs.is_installed(&(job, it));
+                let (plan, pins) = (made.jobs.get(job), &made.pins);
+                // Every flow of it has a pin then: none is looked for among hundreds of thousands.
+                let is_placed = plan.is_some_and(|plan| plan.state == State::Placed);
+                let by_weights = |it: &&Sent| {
+                    let has_pin = is_placed || pins.contains_key(&name(&(job, it)));
+                    !has_pin || !inputs.is_installed(&(job, it))
+                };
                 for sent in sent.over.iter().filter(by_weights) {
                     demand.send(&sent.from.switch, &sent.to.switch, sent.bps);
                 }
             }
-            Err(Unresolved::TooMany(_)) => {
-                for (from, to, bps) in sent::wide(&inputs.topology, job) {
-                    demand.send(&from, &to, bps);
+            Err(Unresolved::TooMany { wide, .. }) => {
+                for (from, to, bps) in &wide.between {
+                    demand.send(from, to, *bps);
                 }
             }
             Err(_) => {}
@@ -275,7 +325,7 @@ fn candidates<'a>(
                 );
                 (State::Weighted(why), 0)
             }
-            Err(Unresolved::TooMany(flows)) => {
+            Err(Unresolved::TooMany { flows, .. }) => {
                 let why = format!(
                     "it may have {flows} flows, at most {} are pinned",
                     sent::MOST
@@ -294,12 +344,16 @@ fn candidates<'a>(
         let unknown = |sent: &&Sent| flows_to(&sent.to).next().is_none();
         let over = sent.iter().flat_map(|sent| &sent.over);
         let unaddressed = over.filter(unknown).count();
+        let known = sent.as_ref().ok();
         let plan = JobPlan {
             flows,
             bundled: 0,
             unaddressed,
             weighted: cause(sent, &state),
+            hashed: None,
             state,
+            times: known.map_or_else(Vec::new, |sent| sent.times.clone()),
+            sets: known.map_or(0, |sent| sent.sets),
         };
         plans.insert(job.clone(), plan);
     }
@@ -349,7 +403,7 @@ fn with_room<'a>(
 fn cause(sent: &Result<SentOfJob, Unresolved>, state: &State) -> Option<Weighted> {
     match (sent, state) {
         (Err(Unresolved::Off), _) => Some(Weighted::Off),
-        (Err(Unresolved::TooMany(_)), _) => Some(Weighted::Wide),
+        (Err(Unresolved::TooMany { .. }), _) => Some(Weighted::Wide),
         (Err(Unresolved::TooLarge), _) => Some(Weighted::OverLimits),
         (Ok(_), State::Weighted(_)) => Some(Weighted::OffPlan),
         (Err(Unresolved::Unknown(_)) | Ok(_), _) => None,
@@ -370,16 +424,11 @@ fn off_plan<'a>(topology: &Topology, measured: &'a Measured, job: &JobName) -> O
 }
 
 /// Puts what jobs send as flows of whole sub-flows. A sub-flow is a sixteenth of the slowest NIC's rate, unless NICs differ much.
-fn pose<'a>(
-    solved: &Solved,
-    inputs: &Inputs,
-    plane: &Plane,
-    pinned: &BTreeMap<&'a JobName, &'a [Sent]>,
-) -> Posed<'a> {
+fn pose<'a>(solved: &Solved, inputs: &Inputs, plane: &Plane, pinned: &Pinned<'a>) -> Posed<'a> {
     let all = || {
         pinned
             .iter()
-            .flat_map(|(job, sent)| sent.iter().map(|it| (*job, it)))
+            .flat_map(|(job, sent)| sent.iter().map(|it| (*job, *it)))
     };
     let slowest = all().map(|(_, sent)| sent.nic_bps).min().unwrap_or(1);
     let fastest = all().map(|(_, sent)| sent.nic_bps).max().unwrap_or(1);
@@ -537,8 +586,14 @@ impl Posed<'_> {
         parts
     }
 
-    /// Takes a placement, if an independent count of it agrees.
-    fn take(&self, solved: &Solved, plane: &Plane, placement: &Placement, made: &mut PinPlan) {
+    /// Takes a placement, if an independent count of it agrees; whether it does.
+    fn take(
+        &self,
+        solved: &Solved,
+        plane: &Plane,
+        placement: &Placement,
+        made: &mut PinPlan,
+    ) -> bool {
         let parts = self.by_queue_pairs(&placement.parts);
         let recounts = self.recount(solved, &parts);
         let recounts =
@@ -546,13 +601,8 @@ impl Posed<'_> {
         let counted = match recounts {
             Ok(counted) => counted,
             Err(fault) => {
-                tracing::error!(%fault, "pins failed the check; weights carry all jobs");
-                for plan in made.jobs.values_mut() {
-                    if plan.state == State::Placed {
-                        plan.state = State::Infeasible("pins failed the check".to_owned());
-                    }
-                }
-                return;
+                tracing::error!(%fault, "pins failed the check; those that are adopted stay");
+                return false;
             }
         };
         let spine = |leaf: u32, place: u32| {
@@ -589,53 +639,76 @@ impl Posed<'_> {
                 }
             }
         }
+        self.predict_times(plane, &parts, made);
         made.certificate = Some(self.certificate(solved, plane, placement, &counted));
+        true
     }
 
-    /// Leaves out the jobs that cannot be placed.
+    /// Leaves out what cannot be placed: flows without a way, or jobs.
     fn leave_out(
         &self,
         plane: &Plane,
         solved: &Solved,
         infeasible: Infeasible,
-        pinned: &mut BTreeMap<&JobName, &[Sent]>,
+        pinned: &mut Pinned<'_>,
         made: &mut PinPlan,
     ) {
-        let leaf = |place: usize| {
-            let name = plane.leaves().get(place).and_then(|it| solved.name(*it));
-            name.map_or_else(|| "a leaf".to_owned(), ToString::to_string)
-        };
-        let ends = |flow: &Flow| (flow.from as usize, flow.to as usize);
-        let (why, concerns): (String, Concerns) = match infeasible {
-            Infeasible::NoLink { leaf: place } => (
-                format!("{} has no link that carries traffic", leaf(place)),
-                Box::new(move |flow| ends(flow).0 == place || ends(flow).1 == place),
-            ),
-            Infeasible::NoWay { from, to } => (
-                no_way(solved, &leaf(from), &leaf(to)),
-                Box::new(move |flow| ends(flow) == (from, to)),
-            ),
+        match infeasible {
+            Infeasible::NoLink { .. } | Infeasible::NoWay { .. } => {
+                self.leave_out_cut(plane, solved, pinned, made);
+            }
             Infeasible::NoFlow { flow } => {
-                let wrong = self.flows.all()[flow];
-                let why = "a host port is at no leaf of the plan".to_owned();
-                (why, Box::new(move |flow| *flow == wrong))
+                let why = "a host port is at no leaf of the plan";
+                for (job, _) in &self.bundles[flow] {
+                    if pinned.remove(*job).is_some() {
+                        let plan = made.jobs.get_mut(*job).expect("every job has a plan");
+                        plan.state = State::Infeasible(why.to_owned());
+                    }
+                }
             }
-            Infeasible::TooMany => return self.leave_out_largest(pinned, made),
-        };
-        let flows = self.flows.all().iter().zip(&self.bundles);
-        let concerned = flows.filter(|(flow, _)| concerns(flow));
-        for (job, _) in concerned.flat_map(|(_, bundle)| bundle) {
-            if pinned.remove(*job).is_some() {
-                let plan = made.jobs.get_mut(*job).expect("every job has a plan");
-                plan.state = State::Infeasible(why.clone());
-            }
+            Infeasible::TooMany => self.leave_out_largest(pinned, made),
         }
     }
-}
 
-impl Posed<'_> {
+    /// Leaves out flows without a way. The others of their jobs stay as they are.
+    fn leave_out_cut(
+        &self,
+        plane: &Plane,
+        solved: &Solved,
+        pinned: &mut Pinned<'_>,
+        made: &mut PinPlan,
+    ) {
+        let mut cut: BTreeMap<(&SwitchName, &SwitchName), String> = BTreeMap::new();
+        for (flow, bundle) in self.flows.all().iter().zip(&self.bundles) {
+            let (_, sent) = bundle[0];
+            if let Some(why) = why_cut(plane, solved, *flow, sent) {
+                cut.insert(ends(sent), why);
+            }
+        }
+        // Whoever asks again leaves something out, whatever the solver means.
+        if cut.is_empty() {
+            return self.leave_out_largest(pinned, made);
+        }
+        pinned.retain(|job, sent| {
+            let first = sent.iter().find_map(|sent| cut.get(&ends(sent)));
+            let Some(why) = first else {
+                return true;
+            };
+            let all = sent.len();
+            sent.retain(|sent| !cut.contains_key(&ends(sent)));
+            let why = match all - sent.len() {
+                lost if lost == all => why.clone(),
+                1 => format!("{why}: 1 of {all} flows has no way, the others are pinned"),
+                lost => format!("{why}: {lost} of {all} flows have no way, the others are pinned"),
+            };
+            let plan = made.jobs.get_mut(*job).expect("every job has a plan");
+            plan.state = State::Infeasible(why);
+            !sent.is_empty()
+        });
+    }
+
     /// Leaves the job with most flows to weights: with it there is too much to place.
-    fn leave_out_largest(&self, pinned: &mut BTreeMap<&JobName, &[Sent]>, made: &mut PinPlan) {
+    fn leave_out_largest(&self, pinned: &mut Pinned<'_>, made: &mut PinPlan) {
         let largest = pinned.iter().max_by_key(|(_, sent)| sent.len());
         let Some(job) = largest.map(|(job, _)| *job) else {
             return;
@@ -645,6 +718,22 @@ impl Posed<'_> {
         plan.state = State::Weighted("with it there are too many flows to place".to_owned());
         plan.weighted = Some(Weighted::OverLimits);
     }
+}
+
+fn ends(sent: &Sent) -> (&SwitchName, &SwitchName) {
+    (&sent.from.switch, &sent.to.switch)
+}
+
+/// Why there is no way for what is sent from one leaf to another; None: there is one.
+fn why_cut(plane: &Plane, solved: &Solved, flow: Flow, sent: &Sent) -> Option<String> {
+    let places = [flow.from, flow.to].map(|leaf| leaf as usize);
+    let leaves = [&sent.from.switch, &sent.to.switch];
+    let dead = |(place, _): &(usize, &SwitchName)| plane.capacity(*place) == 0;
+    if let Some((_, leaf)) = places.into_iter().zip(leaves).find(dead) {
+        return Some(format!("{leaf} has no link that carries traffic"));
+    }
+    let [from, to] = leaves.map(SwitchName::as_str);
+    (!plane.share(places[0], places[1])).then(|| no_way(solved, from, to))
 }
 
 /// Why there is no way for pins from one leaf to another.
@@ -677,9 +766,6 @@ fn rounded(parts: &[Part], bps: &[u128]) -> Vec<Part> {
     });
     parts.filter(|part| part.subflows > 0).collect()
 }
-
-/// Which flows something is about.
-type Concerns = Box<dyn Fn(&Flow) -> bool>;
 
 /// Sub-flows of a NIC that sends at its rate: a flow can be divided into so many parts.
 const SUBFLOWS: u64 = 16;

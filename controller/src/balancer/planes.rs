@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 
+use crate::fabric::measured::left_bps;
+
 /// The planes of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Planes {
@@ -90,6 +92,34 @@ impl Planes {
             mixed,
             above,
         }
+    }
+
+    /// The same, where links of these leaves have so many percent less; None: none of them is there.
+    pub(super) fn without(&self, kept_free: &BTreeMap<SwitchId, u8>) -> Option<Self> {
+        let mut leaves = self.problem.leaves();
+        if !leaves.any(|leaf| kept_free.contains_key(&leaf)) {
+            return None;
+        }
+        let less = |problem: &Problem| {
+            let links = problem.links().map(|link| {
+                let (leaf, _) = link.ends;
+                let kept_free = kept_free.get(&leaf).copied().unwrap_or_default();
+                Link {
+                    capacity_bps: left_bps(link.capacity_bps, kept_free),
+                    ..*link
+                }
+            });
+            let switches = problem.switches();
+            let switches = switches.map(|(id, tier)| Switch { id, tier });
+            Problem::new(switches.collect(), links.collect())
+                .expect("its switches and links are those of a problem")
+        };
+        let mut planes = self.clone();
+        planes.problem = less(&self.problem);
+        if let Some(above) = &mut planes.above {
+            above.narrowed = above.narrowed.as_ref().map(less);
+        }
+        Some(planes)
     }
 
     /// What is above the spines; None: nothing, or no planes.
@@ -371,6 +401,28 @@ mod tests {
         let narrow = narrowed.links().filter(|link| link.capacity_bps < 100);
         let narrow: Vec<_> = narrow.map(ends).collect();
         assert_eq!(narrow, [(2, 4, 50), (3, 4, 50)]);
+    }
+
+    #[test]
+    fn what_a_leaf_keeps_free_is_left_out_of_its_links_and_of_no_others() {
+        let planes = Planes::new(&problem(&[(6, 8)]));
+        let kept_free = BTreeMap::from([(SwitchId(2), 30)]);
+        let left = planes.without(&kept_free).unwrap();
+        let capacity = |problem: &Problem, leaf: u32| -> Vec<u64> {
+            let links = problem.links();
+            let of_leaf = links.filter(|link| link.ends.0 == SwitchId(leaf));
+            of_leaf.map(|link| link.capacity_bps).collect()
+        };
+        assert_eq!(capacity(left.problem(), 2), [70, 70]);
+        assert_eq!(capacity(left.problem(), 3), [100, 100]);
+        assert_eq!(alive(&left), alive(&planes));
+        // Above the spines nothing is kept free, and a spine is as narrow as before.
+        let (above, before) = (left.above().unwrap(), planes.above().unwrap());
+        assert_eq!(above.problem, before.problem);
+        assert_eq!(capacity(above.narrowed.as_ref().unwrap(), 2), [35, 70]);
+        // One that is no leaf of it.
+        let nobody = BTreeMap::from([(SwitchId(5), 30), (SwitchId(99), 30)]);
+        assert_eq!(planes.without(&nobody), None);
     }
 
     #[test]

@@ -27,13 +27,15 @@ pub(super) fn of_job(topology: &Topology, job: &Job) -> PortsOf {
     if !faults.is_empty() {
         return PortsOf::new();
     }
+    let formulas = formulas(&nics);
     let mut known: BTreeMap<_, Option<Ports>> = BTreeMap::new();
     for (flow, [from, to]) in job.declared.flows.iter().zip(&nics.flows) {
         // What it sends goes over the queue pairs that another flow of these NICs names, if one does.
         if flow.pairs.is_empty() {
             continue;
         }
-        let port = |pair| port(from.udp_port_formula, pair);
+        let formula = formulas.get(&from.name).copied();
+        let port = |pair| port(formula, pair);
         let ports: Option<Ports> = flow.pairs.iter().map(port).collect();
         let ends = (from.name.clone(), to.name.clone());
         let all = known.entry(ends).or_insert_with(|| Some(Ports::new()));
@@ -49,6 +51,17 @@ pub(super) fn of_job(topology: &Topology, job: &Job) -> PortsOf {
         Some((ends, ports))
     });
     known.collect()
+}
+
+/// How NICs of a job make their ports, by their host ports: a NIC does not need to be told so wherever the job names it.
+fn formulas(nics: &Nics) -> BTreeMap<&PortName, UdpPortFormula> {
+    let mut known = BTreeMap::new();
+    for port in nics.ranks.iter().chain(nics.flows.iter().flatten()) {
+        if let Some(formula) = port.udp_port_formula {
+            known.entry(&port.name).or_insert(formula);
+        }
+    }
+    known
 }
 
 /// The UDP source port of a queue pair; None: nobody knows.
@@ -118,9 +131,14 @@ const EPHEMERAL: u16 = 0xc000;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fabric::fact::Fact;
+    use crate::fabric::topology::HostPort;
+    use crate::fabric::topology::tests::with_nics;
 
     fn pair(source: u32, destination: u32) -> v1::QueuePair {
         v1::QueuePair {
@@ -161,6 +179,60 @@ mod tests {
         };
         assert_eq!(port(None, &seen), Some(4_791));
         assert_eq!(port(None, &pair(1, 2)), None);
+    }
+
+    /// A flow of one queue pair from a NIC to the one behind leaf2:nic1, and what is known of its port.
+    fn of_flow(topology: &Topology, source: v1::Nic, ranks: &[v1::Nic]) -> Option<Ports> {
+        let message = v1::Job {
+            name: "train".to_owned(),
+            ranks: ranks.to_vec(),
+            flows: vec![v1::JobFlow {
+                source: Some(source),
+                destination: Some(v1::Nic {
+                    host_port_name: "leaf2:nic1".to_owned(),
+                    ..v1::Nic::default()
+                }),
+                octets: 1,
+                pairs: vec![pair(0x11, 0x12)],
+                ..v1::JobFlow::default()
+            }],
+            ..v1::Job::default()
+        };
+        let Fact::Job(job) = Fact::declared(&message).unwrap() else {
+            panic!("no job")
+        };
+        let mut ports = of_job(topology, &job).into_values();
+        let first = ports.next();
+        assert!(ports.next().is_none(), "one pair of NICs");
+        first
+    }
+
+    #[test]
+    fn a_nic_that_no_host_port_declares_has_the_formula_of_its_job() {
+        let topology = with_nics(2, 2, 2);
+        let nic = |vni: u32, formula: v1::UdpPortFormula| v1::Nic {
+            address: "192.168.1.1".to_owned(),
+            vni: Some(vni),
+            udp_port_formula: formula.into(),
+            ..v1::Nic::default()
+        };
+        let unknown = nic(7, v1::UdpPortFormula::Unspecified);
+        let kernel = nic(7, v1::UdpPortFormula::Kernel);
+        assert_eq!(of_flow(&topology, unknown.clone(), &[]), None);
+        let kernels = Some(vec![0xc000 | 0x132]);
+        assert_eq!(of_flow(&topology, kernel.clone(), &[]), kernels);
+        assert_eq!(of_flow(&topology, unknown, &[kernel]), kernels);
+        let xor = nic(100, v1::UdpPortFormula::Xor);
+        let xors = Some(vec![0xc000 | (0x11 ^ 0x12)]);
+        assert_eq!(of_flow(&topology, xor.clone(), &[]), xors);
+        // What the host port says counts.
+        let mut declared = topology;
+        let port = declared.host_port(&"leaf1:nic1".into()).unwrap();
+        declared.put(Fact::HostPort(Arc::new(HostPort {
+            udp_port_formula: Some(UdpPortFormula::Kernel),
+            ..HostPort::clone(&port)
+        })));
+        assert_eq!(of_flow(&declared, xor, &[]), kernels);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! somebody says that it is down; for others only if somebody says that it carries traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
@@ -21,7 +22,7 @@ use super::plan::{Entry, Excluded, LeafPlan, Member};
 use super::planes::Planes;
 use super::{Inputs, Rejected};
 use crate::fabric::live::{Live, Unusable};
-use crate::fabric::measured::Measured;
+use crate::fabric::measured::{Measured, left_bps};
 use crate::fabric::topology::{Link, LinkName, Role, Switch, SwitchName, Topology};
 use crate::southbound::intent::{Members, NextHop, Routes};
 
@@ -37,8 +38,10 @@ pub(super) struct Solved {
     trusting: Question,
     /// For those that do not; None without any.
     strict: Option<Question>,
-    /// What pins are placed in: when it is asked for.
-    planes: OnceLock<Planes>,
+    /// What pins are placed in, when it is asked for: as if all of a leaf's links were theirs.
+    whole: OnceLock<Planes>,
+    /// The same without what leaves keep free; None: none does.
+    left: OnceLock<Option<Planes>>,
 }
 
 /// A problem, indexed for its solver and its checker.
@@ -48,8 +51,11 @@ struct Question {
     checker: Checker,
     /// Weights rounded again, those of all leaves together: when the first leaf is asked for that has no room for its own in its table, or
     /// whose own are coarse.
-    tabled: OnceLock<Result<BTreeMap<SwitchId, LeafSolution>, Rejected>>,
+    tabled: OnceLock<Result<Tabled, Rejected>>,
 }
+
+/// Weights of all leaves that were rounded together, or why the table of a leaf has no room for them.
+type Tabled = BTreeMap<SwitchId, Result<LeafSolution, TableTooSmall>>;
 
 impl Question {
     /// Whether rounding all leaves together takes little of the solver's thread.
@@ -89,7 +95,8 @@ impl Solved {
             names,
             trusting,
             strict,
-            planes: OnceLock::new(),
+            whole: OnceLock::new(),
+            left: OnceLock::new(),
         })
     }
 
@@ -111,8 +118,7 @@ impl Solved {
         let leaves = self.leaves().filter_map(|leaf| self.topology.switch(leaf));
         let widths = leaves.filter_map(|leaf| leaf.limits.group_width);
         let limits = widths.min().map_or(self.limits, Limits::new);
-        let entries_max = |leaf| self.switch(leaf)?.limits.group_members;
-        ByDemand::new(demand, self, limits, entries_max)
+        ByDemand::new(demand, self, limits, |leaf| self.table(leaf).1)
     }
 
     /// The same view of links and leaves, of another topology.
@@ -152,9 +158,25 @@ impl Solved {
         &self.topology
     }
 
-    /// What pins are placed in: links that nobody calls down. Leaves that do not look at their own routing get no pins.
+    /// What pins are placed in: links that nobody calls down, without what their leaves keep free. Leaves that do not look at their own
+    /// routing get no pins.
     pub(super) fn planes(&self) -> &Planes {
-        self.planes
+        let left = self.left.get_or_init(|| {
+            let kept_free = self.measured.all_kept_free();
+            let kept = kept_free.filter_map(|(leaf, kept)| Some((self.number(leaf)?, kept)));
+            self.whole().without(&kept.collect())
+        });
+        left.as_ref().unwrap_or_else(|| self.whole())
+    }
+
+    /// What pins would be placed in if no leaf kept anything free; None: none does.
+    pub(super) fn whole_planes(&self) -> Option<&Planes> {
+        let is_whole = std::ptr::eq(self.planes(), self.whole());
+        (!is_whole).then(|| self.whole())
+    }
+
+    fn whole(&self) -> &Planes {
+        self.whole
             .get_or_init(|| Planes::new(&self.trusting.problem))
     }
 
@@ -193,9 +215,10 @@ impl Solved {
         &self.measured
     }
 
-    /// Bits per second of a link that are used.
+    /// Bits per second of a link that pins may use.
     pub(super) fn usable_bps(&self, link: &Link) -> u64 {
-        self.measured.usable_bps(link)
+        let kept_free = self.measured.kept_free_of(link);
+        left_bps(self.measured.usable_bps(link), kept_free)
     }
 
     /// Links of a leaf to its spine of a plane.
@@ -241,14 +264,17 @@ impl Solved {
         let question = self.question(leaf);
         let (limits, table) = self.table(source);
         let solution = question.fabric.leaf(source, limits)?;
-        let is_small =
-            table.is_some_and(|table| entries(&solution) > u64::from(table.entries_max()));
+        let is_small = table.is_some_and(|table| !fits(&solution, table));
         if is_small || (is_coarse(&solution) && question.is_quick()) {
             let tabled = question.tabled.get_or_init(|| self.within_tables(question));
             match tabled {
-                Ok(tabled) => return tabled.get(&source).cloned().map(Ok),
+                Ok(tabled) => match tabled.get(&source)? {
+                    Ok(solution) => return Some(Ok(solution.clone())),
+                    Err(too_small) if is_small => return Some(Err(Rejected::from(*too_small))),
+                    Err(_) => {}
+                },
                 Err(rejected) if is_small => return Some(Err(rejected.clone())),
-                // The table of another leaf is too small.
+                // Those of its own, which are coarse, are checked below.
                 Err(_) => {}
             }
         }
@@ -259,37 +285,46 @@ impl Solved {
     /// What the weights of a leaf must stay within; no table: nobody declared how large it is.
     fn table(&self, leaf: SwitchId) -> (Limits, Option<Table>) {
         let limits = self.switch(leaf).map(|it| it.limits).unwrap_or_default();
-        (
-            limits.group_width.map_or(self.limits, Limits::new),
-            limits.group_members.map(Table::new),
-        )
+        let (members, groups) = (limits.group_members, limits.groups);
+        let table = members.or(groups).map(|_| {
+            let table = Table::new(members.unwrap_or(u32::MAX));
+            table.with_groups(groups.unwrap_or(u32::MAX))
+        });
+        (limits.group_width.map_or(self.limits, Limits::new), table)
     }
 
     /// The weights of all leaves together within their tables, counted anew.
-    fn within_tables(
-        &self,
-        question: &Question,
-    ) -> Result<BTreeMap<SwitchId, LeafSolution>, Rejected> {
+    fn within_tables(&self, question: &Question) -> Result<Tabled, Rejected> {
         let within = |leaf| {
             let (limits, table) = self.table(leaf);
             (limits, table.unwrap_or_else(|| Table::new(u32::MAX)))
         };
-        let tables = question.fabric.together_within(&within)?;
+        let tables = question.fabric.together_within(&within);
         let links = check::links(&question.problem, &tables.leaves)?;
-        for (leaf, counted) in tables.leaves.iter().zip(&links.leaves) {
-            let entries_max = within(leaf.source()).1.entries_max();
-            if counted.entries > u64::from(entries_max) {
-                return Err(Rejected::Table(TableTooSmall {
-                    leaf: leaf.source(),
-                    groups: leaf.groups(),
-                    entries_max,
-                }));
-            }
-        }
         let loss = links.loss * 100.0;
         tracing::info!(loss, "weights of all leaves rounded together, percent lost");
-        let leaves = tables.leaves.into_iter();
-        Ok(leaves.map(|leaf| (leaf.source(), leaf)).collect())
+        let too_small = tables.too_small.iter();
+        let too_small: BTreeMap<_, _> = too_small.map(|it| (it.leaf, *it)).collect();
+        let counted = tables.leaves.into_iter().zip(&links.leaves);
+        let fitting = counted.map(|(leaf, counted)| {
+            let source = leaf.source();
+            let table = within(source).1;
+            let (entries_max, groups_max) = (table.entries_max(), table.groups_max());
+            let fits = counted.entries <= u64::from(entries_max)
+                && counted.groups <= u64::from(groups_max);
+            let own = match too_small.get(&source) {
+                Some(too_small) => Err(*too_small),
+                None if fits => Ok(leaf),
+                None => Err(TableTooSmall {
+                    leaf: source,
+                    groups: leaf.groups(),
+                    entries_max,
+                    groups_max,
+                }),
+            };
+            (source, own)
+        });
+        Ok(fitting.collect())
     }
 
     /// An uplink without an address of a leaf where no weft-agent finds the neighbour by the interface: the leaf gets no routes.
@@ -324,8 +359,8 @@ impl Solved {
         let groups: Vec<_> = (0..solution.groups()).map(members).collect();
         let prefixes = solution.destinations().filter_map(|(to, group)| {
             let members = groups.get(group).filter(|members| !members.is_empty())?;
-            let vtep = self.switch(to)?.vtep?;
-            Some((IpNet::from(vtep), Arc::clone(members)))
+            let vtep = *self.names.vteps.get(to.0 as usize)?;
+            Some((IpNet::from(vtep?), Arc::clone(members)))
         });
         Routes {
             prefixes: prefixes.collect(),
@@ -442,15 +477,15 @@ impl Solved {
     }
 }
 
-/// What the groups of a leaf take of its table.
-pub(super) fn entries(solution: &LeafSolution) -> u64 {
-    let mut groups: Vec<usize> = solution.destinations().map(|(_, group)| group).collect();
-    groups.sort_unstable();
-    groups.dedup();
-    let parts = groups
-        .into_iter()
-        .map(|group| solution.weights(group).parts);
-    parts.map(u64::from).sum()
+/// Whether a table has room for the groups of a leaf: for the members of all of them, and for so many groups of which no two
+/// are the same.
+pub(super) fn fits(solution: &LeafSolution, table: Table) -> bool {
+    let groups: BTreeSet<usize> = solution.destinations().map(|(_, group)| group).collect();
+    let groups = groups.into_iter().map(|group| solution.weights(group));
+    let groups: Vec<_> = groups.filter(|group| group.parts > 0).collect();
+    let entries: u64 = groups.iter().map(|group| u64::from(group.parts)).sum();
+    let apart: BTreeSet<&[u16]> = groups.iter().map(|group| group.weights).collect();
+    entries <= table.entries_max().into() && apart.len() <= table.groups_max() as usize
 }
 
 /// Whether rounding overloads some uplink by more than can be left.
@@ -470,6 +505,7 @@ const TOGETHER_MAX: usize = 4 << 20;
 /// break the same way on every replica.
 struct Names {
     switches: Vec<SwitchName>,
+    vteps: Vec<Option<IpAddr>>,
     numbers: BTreeMap<SwitchName, SwitchId>,
     links: Vec<LinkName>,
     /// Links from a spine to a leaf.
@@ -490,6 +526,7 @@ impl Names {
             between.entry((b, a)).or_default().push(number);
         }
         Self {
+            vteps: topology.switches().map(|it| it.vtep).collect(),
             switches,
             numbers,
             links: topology.links().map(|link| link.name.clone()).collect(),

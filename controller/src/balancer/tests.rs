@@ -295,9 +295,8 @@ fn a_link_that_is_derated_gets_what_is_left_of_it() {
     assert_eq!(weights(balancer.plan(), "leaf2", 1).len(), 2);
 }
 
-#[test]
-fn weights_fit_into_the_declared_table_of_a_leaf() {
-    // Each other leaf has one slow link, to another spine: three groups of 31 parts.
+/// Each leaf but the first has one slow link, to another spine: leaf 1 needs three groups of 31 parts.
+fn with_slow_links() -> crate::fabric::topology::Declaration {
     let mut fabric = declared(4, 4);
     for link in &mut fabric.links {
         let (Some(a), Some(b)) = (&link.a, &link.b) else {
@@ -312,6 +311,12 @@ fn weights_fit_into_the_declared_table_of_a_leaf() {
             link.capacity_bps = 10_000_000_000;
         }
     }
+    fabric
+}
+
+#[test]
+fn weights_fit_into_the_declared_table_of_a_leaf() {
+    let mut fabric = with_slow_links();
     let entries = |fabric: &crate::fabric::topology::Declaration| {
         let mut balancer = Balancer::new(Limits::default());
         balancer
@@ -341,6 +346,67 @@ fn weights_fit_into_the_declared_table_of_a_leaf() {
         ..weft_proto::v1::SwitchLimits::default()
     });
     assert!(entries(&fabric).0 <= 24);
+}
+
+#[test]
+fn a_leaf_has_no_more_groups_than_it_declares() {
+    let mut fabric = with_slow_links();
+    let groups = |fabric: &crate::fabric::topology::Declaration| {
+        let mut balancer = Balancer::new(Limits::default());
+        balancer
+            .handle(&inputs(Topology::new(fabric).unwrap()), Duration::ZERO)
+            .unwrap();
+        let of_leaf = |leaf: &str| {
+            let routes = &balancer.plan().routes[leaf].prefixes;
+            assert_eq!(routes.len(), 3);
+            let groups: BTreeSet<_> = routes.values().map(|it| (**it).clone()).collect();
+            groups.len()
+        };
+        (of_leaf("leaf1"), of_leaf("leaf2"))
+    };
+    let (all, others) = groups(&fabric);
+    assert_eq!(all, 3);
+    for most in [2, 1] {
+        let leaf1 = fabric.switches.iter_mut().find(|it| it.name == "leaf1");
+        leaf1.unwrap().limits = Some(weft_proto::v1::SwitchLimits {
+            groups: Some(most),
+            ..weft_proto::v1::SwitchLimits::default()
+        });
+        let (fitting, unlimited) = groups(&fabric);
+        assert!((1..=most as usize).contains(&fitting), "{fitting}");
+        assert_eq!(unlimited, others);
+    }
+}
+
+#[test]
+fn a_leaf_with_too_few_groups_for_its_paths_is_left_to_its_own_routing() {
+    let mut fabric = declared(3, 2);
+    // Leaf 2 is reached over spine 2 alone, and leaf 3 over spine 1 alone.
+    for link in &mut fabric.links {
+        let (Some(a), Some(b)) = (&link.a, &link.b) else {
+            continue;
+        };
+        let ends = (a.switch_name.as_str(), b.switch_name.as_str());
+        if [("leaf2", "spine1"), ("leaf3", "spine2")].contains(&ends) {
+            link.admin_state = weft_proto::v1::AdminState::Down.into();
+        }
+    }
+    fabric.switches[0].limits = Some(weft_proto::v1::SwitchLimits {
+        groups: Some(1),
+        ..weft_proto::v1::SwitchLimits::default()
+    });
+    let mut balancer = Balancer::new(Limits::default());
+    balancer
+        .handle(&inputs(Topology::new(&fabric).unwrap()), Duration::ZERO)
+        .unwrap();
+    let plan = balancer.plan();
+    assert!(plan.routes["leaf1"].prefixes.is_empty());
+    assert_eq!(plan.routes["leaf2"].prefixes.len(), 1);
+    let refused = plan.leaf(&"leaf1".into()).unwrap().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "too many groups for the declared limits: switch 0 needs 2 groups, and its table has room for 1"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 /// Runs a thread to its end; if it panics the process ends, with the name of the thread in the log.
@@ -46,6 +47,16 @@ impl Tasks {
         drive: impl Future<Output = ()> + Send + 'static,
     ) {
         self.0.spawn(supervised(task, drive));
+    }
+
+    /// Starts a supervised task on another runtime.
+    pub(crate) fn spawn_on(
+        &mut self,
+        task: &'static str,
+        runtime: &Handle,
+        drive: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.0.spawn_on(supervised(task, drive), runtime);
     }
 
     /// Ends all of them.

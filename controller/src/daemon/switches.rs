@@ -208,7 +208,10 @@ impl Switches {
                     return;
                 }
             }
+            let began = Instant::now();
             self.turn().await;
+            // A turn looks at every switch: where there are many, most of the time is left to what speaks to them.
+            let gather = (began.elapsed() * REST).clamp(GATHER, GATHER_MAX);
             tokio::select! {
                 changed = control.changed() => match changed {
                     Ok(()) => control.mark_changed(),
@@ -220,8 +223,8 @@ impl Switches {
                 Ok(()) = self.plans.changed() => {}
                 Ok(()) = self.pin_plans.changed() => {}
                 // Agents speak many times a second, each for itself.
-                Ok(()) = self.spoken.changed() => tokio::time::sleep(GATHER).await,
-                Ok(()) = telemetry.changed() => tokio::time::sleep(GATHER).await,
+                Ok(()) = self.spoken.changed() => tokio::time::sleep(gather).await,
+                Ok(()) = telemetry.changed() => tokio::time::sleep(gather).await,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
@@ -339,6 +342,7 @@ impl Switches {
             }
         }
         self.led.set_agents(agents);
+        self.led.set_reached(self.southbound.reached());
     }
 
     /// Reads the files that `[switches]` names, once after the configuration was read. What was good when it was checked and is
@@ -560,10 +564,16 @@ impl Switches {
 
     /// Makes facts of what follows from what was measured.
     async fn decide(&mut self) {
+        // Until then the decisions of the leader before are not taken over. A fabric that is not complete yet is declared too.
+        let is_declared = self.topology.borrow().is_some() || !self.declared.topology().is_empty();
+        if is_declared && !self.telemetry.is_listening() {
+            return;
+        }
         let deratings = self.led.links(|links| links.undecided(&self.measured));
+        let kept_free = self.telemetry.kept_free(&self.measured);
         let off_plan = self.telemetry.off_plan(&self.measured);
         let over = decisions::over(&self.measured, self.declared.topology());
-        if let Some(batch) = decisions::batch(&deratings, off_plan, &over) {
+        if let Some(batch) = decisions::batch(&deratings, &kept_free, off_plan, &over) {
             // What is not agreed on now is proposed again by the next turn.
             self.shared.consensus.propose(batch).await;
         }
@@ -664,6 +674,10 @@ const APPLYING_PATIENCE: Duration = Duration::from_secs(10);
 const UNGUIDED_FOR: Duration = Duration::from_secs(10);
 /// What many agents say at once is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
+/// However long a turn takes.
+const GATHER_MAX: Duration = Duration::from_millis(40);
+/// So many times the last turn they are waited for.
+const REST: u32 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use weft_proto::v1;
 pub(in crate::fabric) use fault::below;
 pub use fault::{FieldFault, InvalidFabric};
 pub use job::Job;
-pub(in crate::fabric) use job::RANKS_MAX;
+pub(in crate::fabric) use job::{RANKS_MAX, is_square};
 pub(crate) use limits::LABELS_MAX;
 
 mod fault;
@@ -198,6 +198,8 @@ pub struct SwitchLimits {
     pub group_width: Option<u32>,
     /// Flows that are matched; None: not declared.
     pub pins: Option<u32>,
+    /// Next-hop groups for weights; None: not limited.
+    pub groups: Option<u32>,
 }
 
 /// How a NIC makes the UDP source port of a queue pair.
@@ -207,6 +209,25 @@ pub enum UdpPortFormula {
     Kernel,
     /// The numbers XOR each other.
     Xor,
+}
+
+impl UdpPortFormula {
+    /// As a message has it; None: nobody knows.
+    pub(super) fn read(formula: v1::UdpPortFormula) -> Option<Self> {
+        match formula {
+            v1::UdpPortFormula::Unspecified => None,
+            v1::UdpPortFormula::Kernel => Some(Self::Kernel),
+            v1::UdpPortFormula::Xor => Some(Self::Xor),
+        }
+    }
+
+    /// The word of a fabric file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Xor => "xor",
+        }
+    }
 }
 
 /// One end of a link.
@@ -373,10 +394,15 @@ impl Fact {
 
     /// Names the content: equal for equal content, whoever asks which replica.
     pub fn etag(&self) -> String {
-        let mut hasher = fnv::FnvHasher::default();
-        hasher.write(&self.encode());
-        format!("{:016x}", hasher.finish())
+        etag(&self.encode())
     }
+}
+
+/// Names a content by its octets: equal for equal ones.
+pub fn etag(octets: &[u8]) -> String {
+    let mut hasher = fnv::FnvHasher::default();
+    hasher.write(octets);
+    format!("{:016x}", hasher.finish())
 }
 
 /// The message of a kind of fact.
@@ -568,6 +594,7 @@ impl SwitchLimits {
             group_members: self.group_members,
             group_width: self.group_width,
             pins: self.pins,
+            groups: self.groups,
         })
     }
 }

@@ -1,11 +1,11 @@
 //! What a job names, found in the fabric: the NIC of every rank, and who else has it. Pure. It refuses to know what NICs send.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weft_proto::v1;
 
-use super::fact::{RANKS_MAX, below};
+use super::fact::{RANKS_MAX, UdpPortFormula, below, is_square};
 use super::topology::{HostPort, InvalidFabric, Job, PortName, Topology};
 
 /// The NICs of a job.
@@ -85,6 +85,15 @@ impl Nics {
                     reason,
                 );
             }
+            let of_hosts = job.ranks.is_empty() && group.ranks.is_empty();
+            if group.collective() == v1::Collective::AllToAllV
+                && of_hosts
+                && group.dimension.is_empty()
+                && let Err(reason) = is_square(group, count)
+            {
+                let field = below(field, &format!("groups[{at}].pair_octets"));
+                faults.fault(field, reason);
+            }
         }
     }
 
@@ -133,6 +142,7 @@ fn of_ranks(
 /// Says which NICs of a job another one has.
 pub(super) fn conflicts(topology: &Topology, job: &Job, field: &str, faults: &mut InvalidFabric) {
     let nics = Nics::find(topology, &job.declared, field, faults);
+    formulas(topology, &job.declared, field, faults);
     let ports = nics.ports();
     let others = topology.jobs().filter(|other| other.name != job.name);
     for other in others {
@@ -141,6 +151,43 @@ pub(super) fn conflicts(topology: &Topology, job: &Job, field: &str, faults: &mu
         if let Some(port) = theirs.ports().intersection(&ports).next() {
             let reason = format!("job {} has the NIC at {port}", other.name);
             faults.fault(below(field, "ranks"), reason);
+        }
+    }
+}
+
+/// Says where a job has another formula of a NIC's UDP source ports than its host port, or than before.
+fn formulas(topology: &Topology, job: &v1::Job, field: &str, faults: &mut InvalidFabric) {
+    let ranks = job.ranks.iter().enumerate();
+    let ranks = ranks.map(|(at, nic)| ("ranks", at, "", nic));
+    let flows = job.flows.iter().enumerate().flat_map(|(at, flow)| {
+        let source = flow.source.iter().map(|nic| (".source", nic));
+        let destination = flow.destination.iter();
+        let destination = destination.map(|nic| (".destination", nic));
+        let ends = source.chain(destination);
+        ends.map(move |(part, nic)| ("flows", at, part, nic))
+    });
+    let mut before: BTreeMap<PortName, (UdpPortFormula, String)> = BTreeMap::new();
+    for (list, at, part, nic) in ranks.chain(flows) {
+        let Some(formula) = UdpPortFormula::read(nic.udp_port_formula()) else {
+            continue;
+        };
+        // One that is not found is a fault by itself.
+        let Ok(port) = topology.nic(nic) else {
+            continue;
+        };
+        let place = format!("{list}[{at}]{part}");
+        let declared = topology.host_port(&port.name);
+        let (other, who) = match declared.and_then(|port| port.udp_port_formula) {
+            Some(declared) => (declared, format!("host port {}", port.name)),
+            None => {
+                let first = before.entry(port.name.clone());
+                first.or_insert_with(|| (formula, place.clone())).clone()
+            }
+        };
+        if other != formula {
+            let reason = format!("{}, and {who} says {}", formula.as_str(), other.as_str());
+            let place = below(field, &place);
+            faults.fault(below(&place, "udp_port_formula"), reason);
         }
     }
 }
@@ -249,6 +296,44 @@ mod tests {
     }
 
     #[test]
+    fn a_formula_counts_where_no_host_port_says_another() {
+        let mut topology = with_nics(2, 2, 2);
+        let formula = |address: &str, vni, formula| {
+            let mut nic = at(address, Some(vni));
+            nic.set_udp_port_formula(formula);
+            nic
+        };
+        let (kernel, xor) = (v1::UdpPortFormula::Kernel, v1::UdpPortFormula::Xor);
+        let of = |topology: &Topology, nic: &v1::Nic| topology.nic(nic).unwrap().udp_port_formula;
+        let undeclared = formula("192.168.1.1", 7, kernel);
+        let declared = formula("192.168.1.1", 100, kernel);
+        assert_eq!(of(&topology, &undeclared), Some(UdpPortFormula::Kernel));
+        assert_eq!(of(&topology, &declared), Some(UdpPortFormula::Kernel));
+        let said = |topology: &Topology, ranks: &[v1::Nic]| {
+            let mut faults = InvalidFabric::default();
+            formulas(topology, &job("train", &[], ranks), "resource", &mut faults);
+            faults.to_string()
+        };
+        let again = formula("192.168.1.1", 7, xor);
+        let ranks = [declared.clone(), undeclared.clone(), again];
+        assert_eq!(said(&topology, &ranks[..2]), "");
+        assert_eq!(
+            said(&topology, &ranks),
+            "resource.ranks[2].udp_port_formula: xor, and ranks[1] says kernel"
+        );
+        let port = topology.nic(&named("leaf1:nic1")).unwrap();
+        topology.put(Fact::HostPort(Arc::new(HostPort {
+            udp_port_formula: Some(UdpPortFormula::Xor),
+            ..HostPort::clone(&port)
+        })));
+        assert_eq!(of(&topology, &declared), Some(UdpPortFormula::Xor));
+        assert_eq!(
+            said(&topology, &[declared]),
+            "resource.ranks[0].udp_port_formula: kernel, and host port leaf1:nic1 says xor"
+        );
+    }
+
+    #[test]
     fn ranks_of_a_group_exist_and_degrees_multiply_to_what_the_hosts_have() {
         let topology = with_nics(2, 2, 2);
         let mut job = job("train", &["h1-1", "h2-1"], &[]);
@@ -266,5 +351,26 @@ mod tests {
             "resource.layout: the degrees multiply to 3, and the hosts have 2 NICs; \
              resource.groups[0].ranks[1]: 2, and there are 2 ranks"
         );
+    }
+
+    #[test]
+    fn octets_of_each_pair_are_for_as_many_ranks_as_the_hosts_have() {
+        let topology = with_nics(2, 2, 2);
+        let mut job = job("train", &["h1-1", "h2-1"], &[]);
+        job.groups = vec![v1::CollectiveGroup {
+            collective: v1::Collective::AllToAllV.into(),
+            pair_octets: vec![1; 4],
+            ..v1::CollectiveGroup::default()
+        }];
+        assert_eq!(found(&topology, &job).1, "");
+        job.groups[0].pair_octets.push(1);
+        assert_eq!(
+            found(&topology, &job).1,
+            "resource.groups[0].pair_octets: 5 entries, and 2 ranks have 4 pairs"
+        );
+        // Of named ranks as many as are named.
+        job.groups[0].ranks = vec![1];
+        job.groups[0].pair_octets = vec![1];
+        assert_eq!(found(&topology, &job).1, "");
     }
 }

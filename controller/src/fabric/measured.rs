@@ -1,5 +1,5 @@
-//! What the leader decided from what it measured, as it is agreed: links that are derated, and jobs that are left to weights.
-//! A copy costs nothing. It refuses to know who measures, and how.
+//! What the leader decided from what it measured, as it is agreed: links that are derated, jobs that are left to weights, and what
+//! leaves keep free. A copy costs nothing. It refuses to know who measures, and how.
 
 use std::fmt;
 
@@ -9,11 +9,13 @@ use weft_telemetry::derating::Decision;
 use super::fact::{JobName, Link, LinkName};
 use super::topology::SwitchName;
 
-/// What is decided of links and jobs.
+/// What is decided of links, jobs and leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     deratings: OrdMap<LinkName, Decision>,
     off_plan: OrdMap<JobName, OffPlan>,
+    /// In percent; of those that keep some.
+    kept_free: OrdMap<SwitchName, u8>,
 }
 
 /// Why weights carry a job that could be pinned: what the uplinks of a leaf carried was not what its pins should have made of it.
@@ -79,5 +81,66 @@ impl Measured {
             Some(why) => drop(self.off_plan.insert(job, why)),
             None => drop(self.off_plan.remove(&job)),
         }
+    }
+
+    /// Percent of the uplinks of a leaf that pins leave alone, for what no job declares; 0: nothing.
+    pub fn kept_free(&self, leaf: &SwitchName) -> u8 {
+        self.kept_free.get(leaf).copied().unwrap_or_default()
+    }
+
+    /// Percent of a link that pins leave alone: what the leaf at its end keeps free.
+    pub fn kept_free_of(&self, link: &Link) -> u8 {
+        let [a, b] = [&link.a, &link.b].map(|end| self.kept_free(&end.switch));
+        a.max(b)
+    }
+
+    /// Every leaf that keeps something free, and how many percent.
+    pub fn all_kept_free(&self) -> impl Iterator<Item = (&SwitchName, u8)> + '_ {
+        self.kept_free
+            .iter()
+            .map(|(leaf, percent)| (leaf, *percent))
+    }
+
+    /// Takes what percent of its uplinks a leaf keeps free; 0: nothing.
+    pub fn keep_free(&mut self, leaf: SwitchName, percent: u8) {
+        match percent {
+            0 => drop(self.kept_free.remove(&leaf)),
+            _ => drop(self.kept_free.insert(leaf, percent)),
+        }
+    }
+}
+
+/// What is left of a capacity in bits per second where so many percent are kept free: never nothing.
+pub fn left_bps(capacity_bps: u64, kept_free_percent: u8) -> u64 {
+    let left = 100_u128.saturating_sub(kept_free_percent.into());
+    let left = u128::from(capacity_bps) * left / 100;
+    u64::try_from(left).unwrap_or(u64::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_never_nothing() {
+        let all = 400_000_000_000;
+        assert_eq!(left_bps(all, 0), all);
+        assert_eq!(left_bps(all, 30), 280_000_000_000);
+        assert_eq!(left_bps(u64::MAX, 0), u64::MAX);
+        for percent in [50, 100, u8::MAX] {
+            assert_eq!(left_bps(1, percent), 1);
+        }
+    }
+
+    #[test]
+    fn a_leaf_that_keeps_nothing_free_is_forgotten() {
+        let mut measured = Measured::default();
+        measured.keep_free("leaf1".into(), 20);
+        measured.keep_free("leaf2".into(), 10);
+        measured.keep_free("leaf1".into(), 0);
+        let left = SwitchName::from("leaf2");
+        let all: Vec<_> = measured.all_kept_free().collect();
+        assert_eq!(all, [(&left, 10)]);
+        assert_eq!(measured.kept_free(&"leaf1".into()), 0);
     }
 }

@@ -27,6 +27,34 @@ pub struct PinPath {
     pub weight: u32,
 }
 
+/// What became of one pin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinChanged {
+    /// Raft index of the change.
+    pub revision: u64,
+    /// Which flow it is of.
+    pub name: PinName,
+    /// Where the flow went; None if it had no pin.
+    pub before: Option<Arc<[PinPath]>>,
+    /// Where the flow goes; None if it has no pin any more.
+    pub after: Option<Arc<[PinPath]>>,
+}
+
+impl PinChanged {
+    /// Octets of memory that it takes, about.
+    pub fn octets(&self) -> usize {
+        let names = [
+            self.name.job.as_str(),
+            self.name.source.as_str(),
+            self.name.destination.as_str(),
+        ];
+        let names: usize = names.iter().map(|name| name.len()).sum();
+        let paths = [&self.before, &self.after].into_iter().flatten();
+        let paths: usize = paths.map(|paths| paths.len()).sum();
+        CHANGED_OCTETS + names + PATH_OCTETS * paths
+    }
+}
+
 /// All pins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pins {
@@ -47,9 +75,18 @@ impl Pins {
 
     /// Takes where a flow goes, or forgets it.
     pub fn put(&mut self, name: PinName, paths: Option<Arc<[PinPath]>>) {
+        drop(self.replace(name, paths));
+    }
+
+    /// Takes where a flow goes, or forgets it, and says where it went before.
+    pub fn replace(
+        &mut self,
+        name: PinName,
+        paths: Option<Arc<[PinPath]>>,
+    ) -> Option<Arc<[PinPath]>> {
         match paths {
-            Some(paths) => drop(self.all.insert(name, paths)),
-            None => drop(self.all.remove(&name)),
+            Some(paths) => self.all.insert(name, paths),
+            None => self.all.remove(&name),
         }
     }
 
@@ -84,3 +121,8 @@ impl Pins {
         self.revision == other.revision && self.all.ptr_eq(&other.all)
     }
 }
+
+/// What a change takes beside names and paths: pointers and the counts behind them.
+const CHANGED_OCTETS: usize = 192;
+/// What a path takes: the name of its spine with the counts behind it, and a weight.
+const PATH_OCTETS: usize = 64;

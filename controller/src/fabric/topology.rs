@@ -16,6 +16,7 @@ pub use super::fact::{
     LinkName, PortName, Resource, Role, Switch, SwitchName,
 };
 
+use super::fact::UdpPortFormula;
 use super::place::{self, Address, Places};
 
 mod check;
@@ -282,7 +283,7 @@ impl Topology {
     }
 
     /// The host port that a NIC is behind, or why it is not known. What stands for a NIC in a VNI that no host port declares is at
-    /// no leaf, unless a type 2 route says which.
+    /// no leaf, unless a type 2 route says which. What the NIC says of its UDP source ports counts where its host port says nothing.
     pub fn nic(&self, nic: &v1::Nic) -> Result<Arc<HostPort>, String> {
         let name = nic.host_port_name.as_str();
         if !name.is_empty() {
@@ -290,6 +291,16 @@ impl Topology {
             let port = port.ok_or_else(|| format!("no host port is named {name:?}"))?;
             return Ok(self.placed(port));
         }
+        let mut found = self.nic_of_address(nic)?;
+        if found.udp_port_formula.is_none()
+            && let Some(formula) = UdpPortFormula::read(nic.udp_port_formula())
+        {
+            Arc::make_mut(&mut found).udp_port_formula = Some(formula);
+        }
+        Ok(found)
+    }
+
+    fn nic_of_address(&self, nic: &v1::Nic) -> Result<Arc<HostPort>, String> {
         let ip = nic.address.parse::<IpAddr>();
         let ip = ip.map_err(|_| format!("{:?} is not an IP address", nic.address))?;
         if let Some(vni) = nic.vni {

@@ -1,8 +1,9 @@
 //! The octets of what the leader decided from what it measured. A derating: `version(1) percent(1) cause(1)`. Why weights carry
-//! a job: `version(1) percent(2) fingerprint(8) leaf`.
+//! a job: `version(1) percent(2) fingerprint(8) leaf`. What a leaf keeps free: `version(1) percent(1)`.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use weft_telemetry::derating::{Cause, Decision, PERCENT_MAX};
+use weft_telemetry::kept_free;
 
 use crate::fabric::measured::OffPlan;
 
@@ -59,6 +60,19 @@ pub fn decode_off_plan(value: &[u8]) -> Option<OffPlan> {
     })
 }
 
+/// The octets of what a leaf keeps free, in percent.
+pub fn encode_kept_free(percent: u8) -> Bytes {
+    Bytes::copy_from_slice(&[VERSION, percent])
+}
+
+/// Reads what a leaf keeps free, in percent; `None` if no version of weft that this one knows wrote it.
+pub fn decode_kept_free(value: &[u8]) -> Option<u8> {
+    let [VERSION, percent] = *value else {
+        return None;
+    };
+    (percent <= kept_free::PERCENT_MAX).then_some(percent)
+}
+
 const VERSION: u8 = 1;
 
 #[cfg(test)]
@@ -82,6 +96,9 @@ mod tests {
             fingerprint: 0x0123_4567_89ab_cdef,
         };
         assert_eq!(decode_off_plan(&encode_off_plan(&why)), Some(why));
+        for percent in [0, 10, kept_free::PERCENT_MAX] {
+            assert_eq!(decode_kept_free(&encode_kept_free(percent)), Some(percent));
+        }
     }
 
     #[test]
@@ -99,6 +116,9 @@ mod tests {
         let long = [&[1; 11][..], &[0xff]].concat();
         for octets in [&[][..], &[1, 0], &[2; 12], &[1; 10], &long] {
             assert_eq!(decode_off_plan(octets), None);
+        }
+        for octets in [&[][..], &[1], &[1, 51], &[1, 255], &[2, 10], &[1, 10, 0]] {
+            assert_eq!(decode_kept_free(octets), None);
         }
     }
 }

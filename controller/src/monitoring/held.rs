@@ -85,7 +85,8 @@ fn family(key: &[u8]) -> Option<Family> {
         | FactKey::Freeze(_)
         | FactKey::Balance(_)
         | FactKey::Derating(_)
-        | FactKey::OffPlan(_) => None,
+        | FactKey::OffPlan(_)
+        | FactKey::KeptFree(_) => None,
     }
 }
 

@@ -19,7 +19,8 @@ use crate::fabric::topology::SwitchName;
 use crate::speaker::Shared;
 
 mod balance;
-mod job;
+mod flows;
+pub(super) mod job;
 mod leader;
 mod leaf;
 mod link;
@@ -293,6 +294,32 @@ impl plan_service_server::PlanService for Service {
             job_plans,
             next_page_token,
             certificate,
+        }))
+    }
+
+    async fn list_job_flows(
+        &self,
+        request: Request<proto::ListJobFlowsRequest>,
+    ) -> Answer<proto::ListJobFlowsResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let request = request.into_inner();
+        let asked = flows::Asked::read(&request)?;
+        if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
+            && let Some(answer) = leader::if_there(leader.list_job_flows(request).await)
+        {
+            return answer;
+        }
+        let agreed = job::Agreed::look(&self.shared).await?;
+        let index = agreed.index;
+        let (plan, of_leaves) = (self.led.pin_plan(), self.led.flows());
+        let page = move || asked.page(&agreed, &plan, &of_leaves);
+        let mut listed = off_the_runtime(page).await??;
+        listed.see(&self.led).await;
+        Ok(Response::new(proto::ListJobFlowsResponse {
+            header: Some(header::of(&self.shared, index)),
+            flows: listed.rows,
+            next_page_token: listed.next,
+            unlisted_reason: listed.unlisted_reason,
         }))
     }
 

@@ -197,6 +197,14 @@ async fn what_no_fabric_and_no_file_has_is_refused_with_a_reason() {
         )
         .unwrap_err(),
         ask!(
+            plans,
+            list_job_flows,
+            ListJobFlowsRequest {
+                job_name: "nothing".to_owned()
+            }
+        )
+        .unwrap_err(),
+        ask!(
             config,
             list_config_values,
             ListConfigValuesRequest { subject: some() }

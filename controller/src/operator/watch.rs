@@ -3,6 +3,7 @@
 
 mod filter;
 mod peers;
+mod pins;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use super::{Answer, header, look, refusal};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
 use crate::fabric::fact::{InvalidFabric, Kind};
+use crate::fabric::pin::{PinChanged, Pins};
 use crate::reflector::history::{Compacted, History};
 use crate::reflector::news::News;
 use crate::speaker::Shared;
@@ -38,7 +40,7 @@ pub struct Service {
     places: Arc<Semaphore>,
     boards: Boards,
     /// Rung by the reflector's bells, and now and then only.
-    bells: OnceLock<[watch::Sender<()>; 2]>,
+    bells: OnceLock<[watch::Sender<()>; 3]>,
 }
 
 impl Service {
@@ -53,11 +55,16 @@ impl Service {
         }
     }
 
-    /// The bells of what is declared and of routes. The reflector wakes one task each, however many watch.
-    fn bells(&self) -> [watch::Receiver<()>; 2] {
+    /// The bells of what is declared, of routes and of adopted pins. The reflector wakes one task each, however many watch.
+    fn bells(&self) -> [watch::Receiver<()>; 3] {
         let bells = self.bells.get_or_init(|| {
             let reflection = &self.shared.reflection;
-            [reflection.history().bell(), reflection.news().bell()].map(gathered)
+            let bells = [
+                reflection.history().bell(),
+                reflection.news().bell(),
+                reflection.pins().bell(),
+            ];
+            bells.map(gathered)
         });
         bells.each_ref().map(watch::Sender::subscribe)
     }
@@ -73,16 +80,53 @@ impl Service {
         matches!(timeout(REACHED, reached).await, Ok(Ok(_)))
     }
 
-    /// What is declared, up to where, and up to where a majority is at least.
-    async fn declared(&self) -> Result<(Declared, u64, u64), Status> {
+    /// Whether everything is known that changed after a revision, of adopted pins too.
+    fn remembers(&self, revision: u64, pins: bool) -> Result<(), Compacted> {
+        let reflection = &self.shared.reflection;
+        reflection.history().after(revision, 0)?;
+        if pins {
+            reflection.pins().between(revision, revision)?;
+        }
+        Ok(())
+    }
+
+    /// What exists, up to where, and up to where a majority is at least.
+    async fn existing(&self) -> Result<(Existing, u64, u64), Status> {
         let agreed = self.shared.consensus.read_index().await;
         let agreed = agreed.ok_or_else(refusal::no_majority)?;
         let look = look::at(&self.shared, agreed, |reflector| {
-            (reflector.control().declared.clone(), reflector.index())
+            let control = reflector.control();
+            let existing = Existing {
+                declared: control.declared.clone(),
+                pins: control.pins.clone(),
+            };
+            (existing, reflector.index())
         });
-        let (declared, index) = look.await?;
-        Ok((declared, index, agreed))
+        let (existing, index) = look.await?;
+        Ok((existing, index, agreed))
     }
+}
+
+/// What exists when a stream begins.
+struct Existing {
+    declared: Declared,
+    pins: Pins,
+}
+
+/// Whether a client may hear what it asks for.
+fn permitted(request: &Request<proto::WatchRequest>) -> Result<(), Status> {
+    permit(request, Permission::ReadFabric)?;
+    let wanted = request.get_ref();
+    if wanted.routes.is_some() {
+        permit(request, Permission::ReadRoutes)?;
+    }
+    if wanted.peers.is_some() {
+        permit(request, Permission::ReadPeers)?;
+    }
+    if wanted.pins.is_some() {
+        permit(request, Permission::ReadPlans)?;
+    }
+    Ok(())
 }
 
 #[tonic::async_trait]
@@ -91,17 +135,12 @@ impl watch_service_server::WatchService for Service {
         &self,
         request: Request<proto::WatchRequest>,
     ) -> Answer<BoxStream<proto::WatchResponse>> {
-        permit(&request, Permission::ReadFabric)?;
-        if request.get_ref().routes.is_some() {
-            permit(&request, Permission::ReadRoutes)?;
-        }
-        if request.get_ref().peers.is_some() {
-            permit(&request, Permission::ReadPeers)?;
-        }
+        permitted(&request)?;
         let mut request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let filter = Filter::read(&request, &mut faults);
         let mut routes = Routes::read(request.routes.take(), &mut faults);
+        let pins = pins::Wanted::read(request.pins.take(), &mut faults);
         let progress = progress(request.progress_interval, &mut faults);
         if let Some(peers) = &request.peers {
             peers::check(peers, &mut faults);
@@ -113,15 +152,14 @@ impl watch_service_server::WatchService for Service {
             Some(wanted) => Some(self.boards.follow(&self.shared, wanted).await?),
             None => None,
         };
-        let (declared, index, agreed) = self.declared().await?;
-        let history = Arc::clone(self.shared.reflection.history());
+        let (existing, index, agreed) = self.existing().await?;
         let (revision, snapshot) = match request.after_revision {
-            None => (index, Some(declared)),
+            None => (index, Some(existing)),
             Some(revision) if !self.is_reached(revision, agreed.max(index)).await => {
                 return Err(refusal::revision_in_future(agreed.max(index)));
             }
             Some(revision) => {
-                let known = history.after(revision, 0);
+                let known = self.remembers(revision, pins.is_some());
                 known.map_err(|it| refusal::revision_compacted(it.oldest))?;
                 (revision, None)
             }
@@ -134,20 +172,22 @@ impl watch_service_server::WatchService for Service {
             }
         }
         let (answers, heard) = mpsc::channel(ANSWERS_MAX + 1);
-        let [declared_bell, routes_bell] = self.bells();
+        let [declared_bell, routes_bell, pins_bell] = self.bells();
         let watcher = Watcher {
             shared: Arc::clone(&self.shared),
             tables: Arc::clone(&self.tables),
             bells: Bells {
                 declared: declared_bell,
                 routes: routes.as_ref().map(|_| routes_bell),
+                pins: pins.as_ref().map(|_| pins_bell),
                 peers: peers.as_ref().map(Peers::bell),
             },
             _place: place,
             group: self.shared.consensus.group(),
-            history,
+            history: Arc::clone(self.shared.reflection.history()),
             filter,
             routes,
+            pins,
             peers,
             progress,
             revision,
@@ -170,6 +210,7 @@ struct Watcher {
     history: Arc<History>,
     filter: Filter,
     routes: Option<Routes>,
+    pins: Option<pins::Wanted>,
     peers: Option<Peers>,
     progress: Duration,
     /// Everything up to it was streamed.
@@ -186,13 +227,13 @@ enum End {
 }
 
 impl Watcher {
-    async fn run(mut self, snapshot: Option<Declared>) {
+    async fn run(mut self, snapshot: Option<Existing>) {
         // A place for the last word, whatever waits for the client.
         let Ok(last) = self.answers.clone().reserve_owned().await else {
             return;
         };
         let streamed = match snapshot {
-            Some(declared) => self.exists(&declared).await,
+            Some(existing) => self.exists(&existing).await,
             None => Ok(()),
         };
         let streamed = match streamed {
@@ -205,13 +246,14 @@ impl Watcher {
     }
 
     /// Streams what exists, the last part with the header.
-    async fn exists(&self, declared: &Declared) -> Result<(), End> {
+    async fn exists(&self, existing: &Existing) -> Result<(), End> {
+        let only_declared = self.routes.is_none() && self.pins.is_none();
         let mut kinds = Kind::ALL.into_iter().peekable();
         while let Some(kind) = kinds.next() {
             let mut after = Some(String::new());
             while let Some(name) = after {
-                let (changes, next) = self.part(declared, kind, &name);
-                let last = next.is_none() && kinds.peek().is_none() && self.routes.is_none();
+                let (changes, next) = self.part(&existing.declared, kind, &name);
+                let last = next.is_none() && kinds.peek().is_none() && only_declared;
                 if last || !changes.is_empty() {
                     let header = last.then(|| self.header());
                     self.send(proto::WatchResponse {
@@ -225,9 +267,40 @@ impl Watcher {
                 after = next;
             }
         }
-        match &self.routes {
-            Some(routes) => self.existing_routes(routes).await,
-            None => Ok(()),
+        if only_declared {
+            return Ok(());
+        }
+        if let Some(wanted) = &self.pins {
+            self.existing_pins(wanted, &existing.pins).await?;
+        }
+        if let Some(routes) = &self.routes {
+            self.existing_routes(routes).await?;
+        }
+        self.send(proto::WatchResponse {
+            header: Some(self.header()),
+            snapshot: true,
+            ..proto::WatchResponse::default()
+        })
+        .await
+    }
+
+    /// The same of adopted pins, without the header.
+    async fn existing_pins(&self, wanted: &pins::Wanted, pins: &Pins) -> Result<(), End> {
+        let mut behind = None;
+        loop {
+            let (pin_changes, next) = wanted.existing(pins, behind);
+            if !pin_changes.is_empty() {
+                self.send(proto::WatchResponse {
+                    pin_changes,
+                    snapshot: true,
+                    ..proto::WatchResponse::default()
+                })
+                .await?;
+            }
+            if next.is_none() {
+                return Ok(());
+            }
+            behind = next;
         }
     }
 
@@ -247,12 +320,7 @@ impl Watcher {
             }
             place = next;
         }
-        self.send(proto::WatchResponse {
-            header: Some(self.header()),
-            snapshot: true,
-            ..proto::WatchResponse::default()
-        })
-        .await
+        Ok(())
     }
 
     /// What exists of a kind behind a name, as much as fits into an answer; and the name to go on behind.
@@ -283,10 +351,11 @@ impl Watcher {
         tokio::pin!(leaderless);
         loop {
             self.bells.mark();
-            let (mut answer, more) = self.news_since().map_err(|it| {
+            let (mut answer, repinned, more) = self.news_since().map_err(|it| {
                 let oldest = it.oldest;
                 End::Refused(refusal::revision_compacted(oldest))
             })?;
+            answer.pin_changes = self.pin_parts(repinned).await?;
             // Routes of one look may be many, and so may peers.
             let mut routes = parts(std::mem::take(&mut answer.route_changes));
             answer.route_changes = routes.pop().unwrap_or_default();
@@ -307,11 +376,7 @@ impl Watcher {
                 })
                 .await?;
             }
-            let is_news = answer.peer_snapshot
-                || !(answer.changes.is_empty()
-                    && answer.route_changes.is_empty()
-                    && answer.peer_changes.is_empty());
-            if is_news || Instant::now() >= due {
+            if is_news(&answer) || Instant::now() >= due {
                 answer.header = Some(self.header());
                 self.send(answer).await?;
                 due = Instant::now() + self.progress;
@@ -328,11 +393,44 @@ impl Watcher {
         }
     }
 
-    /// What happened since it was asked for last, and whether there is more.
-    fn news_since(&mut self) -> Result<(proto::WatchResponse, bool), Compacted> {
+    /// Streams adopted pins that changed, without the last part of them: that goes with the header.
+    async fn pin_parts(
+        &self,
+        repinned: Vec<Arc<PinChanged>>,
+    ) -> Result<Vec<proto::PinChange>, End> {
+        let (mut pin_changes, mut octets) = (Vec::new(), 0);
+        for changed in repinned {
+            let Some(change) = pins::change(&changed) else {
+                continue;
+            };
+            if octets > PART_OCTETS {
+                octets = 0;
+                self.send(proto::WatchResponse {
+                    pin_changes: std::mem::take(&mut pin_changes),
+                    ..proto::WatchResponse::default()
+                })
+                .await?;
+            }
+            octets += prost::Message::encoded_len(&change);
+            pin_changes.push(change);
+        }
+        Ok(pin_changes)
+    }
+
+    /// What happened since it was asked for last, adopted pins that changed apart, and whether there is more.
+    fn news_since(
+        &mut self,
+    ) -> Result<(proto::WatchResponse, Vec<Arc<PinChanged>>, bool), Compacted> {
         let part = self.history.after(self.revision, CHANGES_MAX)?;
         let changes = part.changes.iter();
         let changes = changes.filter_map(|it| self.filter.change(it)).collect();
+        let repinned = match &self.pins {
+            Some(wanted) => {
+                let history = self.shared.reflection.pins();
+                wanted.of(history.between(self.revision, part.revision)?)
+            }
+            None => Vec::new(),
+        };
         // After the revision was read: every route up to it is among them.
         let news = Arc::clone(self.news());
         let route_changes = match &mut self.routes {
@@ -351,7 +449,7 @@ impl Watcher {
             peer_snapshot,
             ..proto::WatchResponse::default()
         };
-        Ok((answer, part.more))
+        Ok((answer, repinned, part.more))
     }
 
     async fn send(&self, answer: proto::WatchResponse) -> Result<(), End> {
@@ -376,6 +474,7 @@ impl Watcher {
 struct Bells {
     declared: watch::Receiver<()>,
     routes: Option<watch::Receiver<()>>,
+    pins: Option<watch::Receiver<()>>,
     peers: Option<watch::Receiver<()>>,
 }
 
@@ -383,7 +482,7 @@ impl Bells {
     /// Everything that has rung so far is looked at now.
     fn mark(&mut self) {
         self.declared.borrow_and_update();
-        let others = [&mut self.routes, &mut self.peers];
+        let others = [&mut self.routes, &mut self.pins, &mut self.peers];
         others.into_iter().flatten().for_each(|bell| {
             bell.borrow_and_update();
         });
@@ -400,6 +499,7 @@ impl Bells {
         let rung = tokio::select! {
             rung = self.declared.changed() => rung,
             rung = other(&mut self.routes) => rung,
+            rung = other(&mut self.pins) => rung,
             rung = other(&mut self.peers) => rung,
         };
         rung.map_err(|_| End::Gone)
@@ -433,6 +533,15 @@ fn parts<T: prost::Message>(changes: Vec<T>) -> Vec<Vec<T>> {
         }
     }
     parts
+}
+
+/// Whether an answer says more than up to where it is.
+fn is_news(answer: &proto::WatchResponse) -> bool {
+    let nothing = answer.changes.is_empty()
+        && answer.route_changes.is_empty()
+        && answer.peer_changes.is_empty()
+        && answer.pin_changes.is_empty();
+    answer.peer_snapshot || !nothing
 }
 
 /// Ends when nobody has led for a while, as far as this replica knows: it hears of no changes then.

@@ -50,4 +50,10 @@ impl Control {
         let why = ledger::decode_off_plan(value);
         self.measured.set_off_plan(job.into(), why);
     }
+
+    /// Takes what a leaf keeps free. What is not understood is nothing.
+    pub(super) fn put_kept_free(&mut self, leaf: &str, value: &[u8]) {
+        let percent = ledger::decode_kept_free(value).unwrap_or_default();
+        self.measured.keep_free(leaf.into(), percent);
+    }
 }

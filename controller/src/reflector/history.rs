@@ -1,5 +1,5 @@
-//! What became of declared facts lately, for those who follow it: written by the reflector's thread, read by each watcher
-//! from its own revision. Knows neither who watches nor what a fact says.
+//! What became of declared facts, or of adopted pins, lately, for those who follow it: written by the reflector's thread, read by
+//! each watcher from its own revision. Knows neither who watches nor what a fact says.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,30 +8,65 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::fabric::declared::Changed;
+use crate::fabric::pin::PinChanged;
+
+/// A change that a history remembers.
+pub trait Dated {
+    /// What is remembered of changes of this kind, in octets.
+    const OCTETS_MAX: usize;
+
+    /// Raft index of the change.
+    fn revision(&self) -> u64;
+    /// Octets of memory that it takes, about.
+    fn octets(&self) -> usize;
+}
+
+impl Dated for Changed {
+    const OCTETS_MAX: usize = OCTETS_MAX;
+
+    fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn octets(&self) -> usize {
+        self.octets
+    }
+}
+
+impl Dated for PinChanged {
+    const OCTETS_MAX: usize = PIN_OCTETS_MAX;
+
+    fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn octets(&self) -> usize {
+        self.octets()
+    }
+}
 
 /// The last changes and the revision up to which nothing is missing. The lock is held to copy pointers.
-pub struct History {
-    kept: Mutex<Kept>,
+pub struct History<T = Changed> {
+    kept: Mutex<Kept<T>>,
     /// Everything up to it is kept, or was.
     revision: AtomicU64,
     /// Rings when something changed.
     bell: watch::Sender<()>,
 }
 
-#[derive(Default)]
-struct Kept {
+struct Kept<T> {
     /// Nothing is missing after this revision.
     after: u64,
     /// In order of their revisions.
-    changes: VecDeque<Arc<Changed>>,
+    changes: VecDeque<Arc<T>>,
     octets: usize,
 }
 
 /// What a watcher hears at a time.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Part<T = Changed> {
     /// What changed, in order.
-    pub changes: Vec<Arc<Changed>>,
+    pub changes: Vec<Arc<T>>,
     /// Nothing up to this revision is missing.
     pub revision: u64,
     /// There is more.
@@ -45,11 +80,15 @@ pub struct Compacted {
     pub oldest: u64,
 }
 
-impl History {
+impl<T: Dated> History<T> {
     /// One that begins with the first `reset`.
     pub fn new() -> Self {
         Self {
-            kept: Mutex::default(),
+            kept: Mutex::new(Kept {
+                after: 0,
+                changes: VecDeque::new(),
+                octets: 0,
+            }),
             revision: AtomicU64::new(0),
             bell: watch::Sender::new(()),
         }
@@ -77,43 +116,55 @@ impl History {
     }
 
     /// Takes what changed up to a revision, and nothing up to it comes later.
-    pub(super) fn publish(&self, changed: Vec<Changed>, revision: u64) {
+    pub(super) fn publish(&self, changed: Vec<T>, revision: u64) {
+        // Who hears the bell finds what it rings for.
+        if self.keep(changed, revision) {
+            self.ring();
+        }
+    }
+
+    /// Takes what changed up to a revision, before anybody hears that this is complete. True: the bell is to be rung then.
+    pub(super) fn keep(&self, changed: Vec<T>, revision: u64) -> bool {
         let news = !changed.is_empty();
         if news {
+            let octets: usize = changed.iter().map(Dated::octets).sum();
+            let changed: Vec<_> = changed.into_iter().map(Arc::new).collect();
             let mut kept = self.kept();
-            kept.octets += changed.iter().map(|it| it.octets).sum::<usize>();
-            kept.changes.extend(changed.into_iter().map(Arc::new));
-            while kept.octets > OCTETS_MAX {
+            kept.octets += octets;
+            kept.changes.extend(changed);
+            while kept.octets > T::OCTETS_MAX {
                 let Some(oldest) = kept.changes.pop_front() else {
                     break;
                 };
-                kept.octets -= oldest.octets;
-                kept.after = oldest.revision;
+                kept.octets -= oldest.octets();
+                kept.after = oldest.revision();
             }
         }
         self.revision.fetch_max(revision, Ordering::Release);
-        // Who hears the bell finds what it rings for.
-        if news {
-            self.bell.send_replace(());
-        }
+        news
+    }
+
+    /// What was kept can be found.
+    pub(super) fn ring(&self) {
+        self.bell.send_replace(());
     }
 
     /// What changed after `revision`: whole revisions, and no more of them than it takes for `most` changes.
     ///
     /// # Errors
     /// Something after it is forgotten.
-    pub fn after(&self, revision: u64, most: usize) -> Result<Part, Compacted> {
+    pub fn after(&self, revision: u64, most: usize) -> Result<Part<T>, Compacted> {
         let reached = self.revision();
         let kept = self.kept();
         if revision < kept.after {
             return Err(Compacted { oldest: kept.after });
         }
-        let from = kept.changes.partition_point(|it| it.revision <= revision);
-        let until = kept.changes.partition_point(|it| it.revision <= reached);
+        let from = kept.behind(revision);
+        let until = kept.behind(reached);
         let mut end = until.min(from.saturating_add(most));
         let mut octets = 0;
         let fits = kept.changes.range(from..end.max(from)).take_while(|it| {
-            octets += it.octets;
+            octets += it.octets();
             octets <= PART_OCTETS
         });
         // One revision goes by itself, whatever it has.
@@ -125,13 +176,13 @@ impl History {
         // A revision is not divided.
         while end > from
             && end < until
-            && kept.changes[end].revision == kept.changes[end - 1].revision
+            && kept.changes[end].revision() == kept.changes[end - 1].revision()
         {
             end += 1;
         }
         let changes: Vec<_> = kept.changes.range(from..end.max(from)).cloned().collect();
         let more = end < until;
-        let last = changes.last().map_or(revision, |it| it.revision);
+        let last = changes.last().map_or(revision, |it| it.revision());
         Ok(Part {
             revision: if more { last } else { reached.max(revision) },
             changes,
@@ -139,12 +190,33 @@ impl History {
         })
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    /// Everything that changed after one revision, up to another.
+    ///
+    /// # Errors
+    /// Something of it is forgotten.
+    pub fn between(&self, after: u64, until: u64) -> Result<Vec<Arc<T>>, Compacted> {
+        let kept = self.kept();
+        if after < kept.after {
+            return Err(Compacted { oldest: kept.after });
+        }
+        let from = kept.behind(after);
+        let end = kept.behind(until).max(from);
+        Ok(kept.changes.range(from..end).cloned().collect())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept<T>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Default for History {
+impl<T: Dated> Kept<T> {
+    /// The place of the first change behind a revision.
+    fn behind(&self, revision: u64) -> usize {
+        self.changes.partition_point(|it| it.revision() <= revision)
+    }
+}
+
+impl<T: Dated> Default for History<T> {
     fn default() -> Self {
         Self::new()
     }
@@ -154,6 +226,8 @@ impl Default for History {
 const PART_OCTETS: usize = 1 << 20;
 /// What is remembered: 100,000 changes of links, some minutes of the busiest orchestrator.
 const OCTETS_MAX: usize = 128 << 20;
+/// The same of pins: some 150,000 changes. A watcher that lags behind more of them begins anew.
+const PIN_OCTETS_MAX: usize = 48 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -186,6 +260,50 @@ mod tests {
         // But a revision is not divided.
         assert_eq!(part(1), (vec![2, 2], 2, true));
         assert_eq!(part(2), (vec![3], 3, false));
+    }
+
+    #[test]
+    fn what_changed_between_two_revisions_is_all_of_it() {
+        let history = History::new();
+        history.reset(3);
+        history.publish([4, 5, 5, 5, 8].map(changed).to_vec(), 9);
+        let between = |after, until| -> Result<Vec<u64>, Compacted> {
+            let found = history.between(after, until)?;
+            Ok(found.iter().map(|it| it.revision).collect())
+        };
+        assert_eq!(between(3, 5), Ok(vec![4, 5, 5, 5]));
+        assert_eq!(between(5, 8), Ok(vec![8]));
+        assert_eq!(between(5, 7), Ok(vec![]));
+        assert_eq!(between(9, 5), Ok(vec![]));
+        assert_eq!(between(2, 5), Err(Compacted { oldest: 3 }));
+    }
+
+    #[test]
+    fn as_many_changes_of_pins_are_remembered_as_fit() {
+        use crate::fabric::pin::{PinName, PinPath};
+        let pinned = |revision| PinChanged {
+            revision,
+            name: PinName {
+                job: "train".into(),
+                source: "leaf1:eth1".into(),
+                destination: "leaf2:eth1".into(),
+            },
+            before: None,
+            after: Some(Arc::from([PinPath {
+                spine: "spine1".into(),
+                weight: 1,
+            }])),
+        };
+        let history = History::new();
+        history.reset(0);
+        let fit = PIN_OCTETS_MAX / pinned(0).octets();
+        assert!(fit > 100_000, "{fit}");
+        assert!(history.keep(vec![pinned(1); fit], 1));
+        assert_eq!(history.between(0, 1).unwrap().len(), fit);
+        assert!(history.keep(vec![pinned(2)], 2));
+        assert_eq!(history.between(0, 2), Err(Compacted { oldest: 1 }));
+        assert_eq!(history.between(1, 2).unwrap().len(), 1);
+        assert!(!history.keep(Vec::new(), 3));
     }
 
     fn revisions(part: &Part) -> Vec<u64> {

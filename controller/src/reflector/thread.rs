@@ -26,6 +26,7 @@ use super::learn::sanity::FabricView;
 use super::news::News;
 use super::owner::Agreed;
 use super::{Output, Reflector};
+use crate::fabric::pin::PinChanged;
 use crate::speaker::feed::Feed;
 use crate::speaker::gate::{Gate, Held};
 
@@ -116,6 +117,7 @@ pub struct Reflection {
     control: watch::Receiver<u64>,
     view: watch::Receiver<Arc<FabricView>>,
     history: Arc<History>,
+    pins: Arc<History<PinChanged>>,
     news: Arc<News>,
     latency: Arc<Latency>,
 }
@@ -196,6 +198,11 @@ impl Reflection {
         &self.history
     }
 
+    /// What became of adopted pins lately: complete up to the revision of [`Self::history`].
+    pub fn pins(&self) -> &Arc<History<PinChanged>> {
+        &self.pins
+    }
+
     /// Which best paths changed lately.
     pub fn news(&self) -> &Arc<News> {
         &self.news
@@ -218,6 +225,7 @@ pub fn channel() -> (Reflection, Inbox) {
     let (publish, control) = watch::channel(0);
     let (show, view) = watch::channel(Arc::default());
     let history = Arc::new(History::new());
+    let pins = Arc::new(History::new());
     let news = Arc::new(News::new());
     let latency = Arc::<Latency>::default();
     let reflection = Reflection {
@@ -225,6 +233,7 @@ pub fn channel() -> (Reflection, Inbox) {
         control,
         view,
         history: Arc::clone(&history),
+        pins: Arc::clone(&pins),
         news: Arc::clone(&news),
         latency: Arc::clone(&latency),
     };
@@ -233,6 +242,7 @@ pub fn channel() -> (Reflection, Inbox) {
         publish,
         show,
         history,
+        pins,
         news,
         latency,
     };
@@ -245,6 +255,7 @@ pub struct Inbox {
     publish: watch::Sender<u64>,
     show: watch::Sender<Arc<FabricView>>,
     history: Arc<History>,
+    pins: Arc<History<PinChanged>>,
     news: Arc<News>,
     latency: Arc<Latency>,
 }
@@ -393,6 +404,7 @@ impl Edge {
                 self.reflector.reset(index, facts);
                 self.polled = index;
                 self.inbox.news.reset(index);
+                self.inbox.pins.reset(index);
                 self.inbox.history.reset(index);
             }
             Err(error) => panic!("the committed state cannot be read: {error}"),
@@ -401,7 +413,8 @@ impl Edge {
 
     fn poll(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
-        let (mut changed, mut rings, mut advertised) = (Vec::new(), false, false);
+        let (mut changed, mut repinned) = (Vec::new(), Vec::new());
+        let (mut rings, mut advertised) = (false, false);
         let now = self.started.elapsed();
         self.reflector.set_now(now);
         self.reflector.poll(&mut outputs);
@@ -424,6 +437,7 @@ impl Edge {
                 Output::Alarm(alarm) => self.alarms.say(&alarm, now),
                 Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
                 Output::Declared(mut news) => changed.append(&mut news),
+                Output::Pinned(news) => repinned = news,
                 Output::Selected(selected) => {
                     let index = self.reflector.index();
                     self.inbox.news.publish(selected, self.polled, index);
@@ -435,7 +449,12 @@ impl Edge {
         self.measure(advertised);
         let index = self.reflector.index();
         self.polled = index;
+        // Who hears that changes up to an index are complete finds those of pins.
+        let pins_ring = self.inbox.pins.keep(repinned, index);
         self.inbox.history.publish(changed, index);
+        if pins_ring {
+            self.inbox.pins.ring();
+        }
         if rings {
             self.inbox.news.ring();
         }

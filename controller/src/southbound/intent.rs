@@ -121,16 +121,24 @@ pub struct Routes {
 impl Routes {
     /// Targets with equal members, which share a next-hop group, in a fixed order.
     pub(super) fn classes<'a>(&'a self, flows: &'a Flows) -> BTreeMap<&'a Members, Vec<Target>> {
-        let mut classes: BTreeMap<&Members, Vec<Target>> = BTreeMap::new();
         let prefixes = self.prefixes.iter();
         let prefixes = prefixes.map(|(prefix, members)| (Target::Prefix(*prefix), members));
         let flows = flows.iter();
         let flows = flows.map(|(flow, members)| (Target::Flow(*flow), members));
-        for (target, members) in prefixes.chain(flows) {
-            if !members.is_empty() {
-                classes.entry(members).or_default().push(target);
-            }
+        // Most targets share their members with many: each such set is compared once.
+        let mut shared: BTreeMap<*const Members, (&Members, Vec<Target>)> = BTreeMap::new();
+        for (target, members) in prefixes.chain(flows).filter(|(_, it)| !it.is_empty()) {
+            let same = shared.entry(Arc::as_ptr(members));
+            same.or_insert_with(|| (members, Vec::new())).1.push(target);
         }
+        let mut classes: BTreeMap<&Members, Vec<Target>> = BTreeMap::new();
+        for (members, targets) in shared.into_values() {
+            classes.entry(members).or_default().extend(targets);
+        }
+        // Where they lie in memory decides nothing.
+        classes
+            .values_mut()
+            .for_each(|targets| targets.sort_unstable());
         classes
     }
 }
@@ -187,6 +195,15 @@ impl Tables {
             Key::NextHop(_) | Key::Group(_) => None,
             Key::Prefix(prefix) => Some(Target::Prefix(prefix)),
             Key::Policy(key) => self.policies.get(&key).map(|(flow, _)| Target::Flow(*flow)),
+        }
+    }
+
+    /// The group of a prefix or a flow.
+    pub(super) fn group_of(&self, key: Key) -> Option<u64> {
+        match key {
+            Key::NextHop(_) | Key::Group(_) => None,
+            Key::Prefix(prefix) => self.prefixes.get(&prefix).copied(),
+            Key::Policy(key) => self.policies.get(&key).map(|(_, group)| *group),
         }
     }
 
@@ -397,18 +414,15 @@ impl Installed {
     }
 
     /// Keys of everything that the switch accepted or may forward by: next hops, groups, prefixes, policy forwarding entries.
-    pub(super) fn keys(&self) -> BTreeSet<Key> {
-        self.tables
-            .keys()
-            .chain(self.held.keys().copied())
-            .collect()
-    }
-
-    /// Numbers that an entry refers to, as accepted or as forwarded by.
-    pub(super) fn references(&self, key: Key) -> BTreeSet<u64> {
-        let mut references = self.tables.references(key);
-        references.extend(self.held.get(&key).into_iter().flatten());
-        references
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = self.tables.keys().collect();
+        let own = keys.len();
+        let held = self.held.keys().copied();
+        keys.extend(held.filter(|key| !self.tables.contains(*key)));
+        if keys.len() > own {
+            keys.sort_unstable();
+        }
+        keys
     }
 }
 

@@ -77,8 +77,9 @@ impl fmt::Display for Change {
 /// meant; else a new one. So the next leader finds the objects of the one before by what is in them. An operation
 /// depends on earlier ones of the list only. What is wanted and held back by the switch is written again.
 pub fn reconcile(wanted: &Routes, flows: &Flows, installed: &Installed) -> Vec<Operation> {
-    let target = assign(wanted, flows, installed);
-    let mut sequence = Sequence::new(&target, installed);
+    let users = Users::of(installed);
+    let target = assign(wanted, flows, installed, &users);
+    let mut sequence = Sequence::new(&target, installed, users);
     sequence.add_next_hops();
     sequence.put_groups(false);
     sequence.delete_targets();
@@ -96,16 +97,21 @@ struct Sequence<'a> {
     installed: &'a Installed,
     /// What refers to an entry now.
     users: Users,
+    /// Installed groups that get other members.
+    changing: BTreeSet<u64>,
     operations: Vec<Operation>,
     positions: BTreeMap<Key, usize>,
 }
 
 impl<'a> Sequence<'a> {
-    fn new(target: &'a Tables, installed: &'a Installed) -> Self {
+    fn new(target: &'a Tables, installed: &'a Installed, users: Users) -> Self {
+        let groups = installed.tables.groups.iter();
+        let changing = groups.filter(|(id, members)| target.groups.get(id) != Some(members));
         Self {
             target,
             installed,
-            users: Users::of(installed),
+            users,
+            changing: changing.map(|(id, _)| *id).collect(),
             operations: Vec::new(),
             positions: BTreeMap::new(),
         }
@@ -120,7 +126,7 @@ impl<'a> Sequence<'a> {
     /// Groups that change in place, or all others.
     fn put_groups(&mut self, changing: bool) {
         for (id, members) in &self.target.groups {
-            if self.is_changing(*id) != changing {
+            if self.changing.contains(id) != changing {
                 continue;
             }
             let mut after = self.new_next_hops(members);
@@ -139,11 +145,10 @@ impl<'a> Sequence<'a> {
         let policies =
             policies.map(|(key, (flow, group))| (Entry::Policy(key.index, *flow, *group), *group));
         for (entry, group) in prefixes.chain(policies) {
-            if self.is_changing(group) != changing {
+            if self.changing.contains(&group) != changing {
                 continue;
             }
-            let before = self.installed.tables.references(entry.key());
-            let moves = !before.contains(&group);
+            let moves = self.installed.tables.group_of(entry.key()) != Some(group);
             let settled = moves.then(|| self.after(Key::Group(group), Until::Programmed));
             let after = settled.flatten().into_iter().collect();
             self.put(entry, after);
@@ -160,12 +165,6 @@ impl<'a> Sequence<'a> {
 
     fn delete_next_hops(&mut self) {
         self.delete(|key| matches!(key, Key::NextHop(_)));
-    }
-
-    /// Whether an installed group gets other members.
-    fn is_changing(&self, group: u64) -> bool {
-        let installed = self.installed.tables.groups.get(&group);
-        installed.is_some_and(|members| self.target.groups.get(&group) != Some(members))
     }
 
     /// The additions of next hops that a group needs.
@@ -229,8 +228,8 @@ impl<'a> Sequence<'a> {
 
 /// What refers to a next hop or a group at a switch, as accepted or as forwarded by.
 struct Users {
-    /// Prefixes and policy forwarding entries, by group.
-    targets: BTreeMap<u64, BTreeSet<Key>>,
+    /// Prefixes and policy forwarding entries, in order, by group.
+    targets: BTreeMap<u64, Vec<Key>>,
     groups: BTreeMap<u64, BTreeSet<u64>>,
 }
 
@@ -240,16 +239,33 @@ impl Users {
             targets: BTreeMap::new(),
             groups: BTreeMap::new(),
         };
-        for key in installed.keys() {
-            for used in installed.references(key) {
+        let tables = &installed.tables;
+        for (id, members) in &tables.groups {
+            for index in members.keys() {
+                users.groups.entry(*index).or_default().insert(*id);
+            }
+        }
+        let prefixes = tables.prefixes.iter();
+        let prefixes = prefixes.map(|(prefix, group)| (Key::Prefix(*prefix), *group));
+        let policies = tables.policies.iter();
+        let policies = policies.map(|(key, (_, group))| (Key::Policy(*key), *group));
+        for (key, group) in prefixes.chain(policies) {
+            users.targets.entry(group).or_default().push(key);
+        }
+        for (key, used) in &installed.held {
+            for used in used {
                 match key {
                     Key::NextHop(_) => {}
-                    Key::Group(id) => users.groups.entry(used).or_default().extend([id]),
+                    Key::Group(id) => drop(users.groups.entry(*used).or_default().insert(*id)),
                     Key::Prefix(_) | Key::Policy(_) => {
-                        users.targets.entry(used).or_default().insert(key);
+                        users.targets.entry(*used).or_default().push(*key);
                     }
                 }
             }
+        }
+        for targets in users.targets.values_mut() {
+            targets.sort_unstable();
+            targets.dedup();
         }
         users
     }

@@ -8,6 +8,7 @@
 //!     rates:     counters -> units per second            <-----------+
 //!                   |
 //!     derating:  errors, discards, pause of a link       -> percent of its capacity to leave alone
+//!     kept_free: what no job declares, of the uplinks    -> percent of them that pins leave alone
 //!     load:      measured against predicted shares       -> Fine, Off, Held
 //! ```
 //!
@@ -22,6 +23,7 @@ pub use self::sample::{Counter, Counters, Interface, Neighbor, Sample};
 pub mod client;
 pub mod connection;
 pub mod derating;
+pub mod kept_free;
 pub mod lldp;
 pub mod load;
 mod mirror;

@@ -162,4 +162,38 @@ impl AgentService for Foreign {
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(queue))))
     }
+
+    /// Counts the packets of two pins, unless it is silent.
+    async fn list_pins(
+        &self,
+        _: Request<v1::ListPinsRequest>,
+    ) -> Result<Response<v1::ListPinsResponse>, Status> {
+        let is_silent = self.state().is_silent;
+        if is_silent {
+            std::future::pending::<()>().await;
+        }
+        let pin = |last: u8, port: Option<u32>, bps| v1::PinCounter {
+            device_name: "vxlan100".to_owned(),
+            vni: Some(100),
+            destination: format!("192.168.0.{last}"),
+            ip_protocol: port.map(|_| 17),
+            source_port: port,
+            bits_per_second: bps,
+            ..v1::PinCounter::default()
+        };
+        let no_address = v1::PinCounter {
+            destination: "leaf1".to_owned(),
+            ..pin(1, None, Some(1))
+        };
+        Ok(Response::new(v1::ListPinsResponse {
+            pins: vec![
+                no_address,
+                pin(1, None, Some(1_000)),
+                pin(1, Some(49_152), Some(2_000)),
+                pin(1, Some(1 << 16), Some(3_000)),
+                pin(2, None, None),
+                pin(3, None, Some(4_000)),
+            ],
+        }))
+    }
 }

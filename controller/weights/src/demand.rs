@@ -1,8 +1,9 @@
 //! What a collective sends over the fabric: from which NIC to which, how many octets.
 //!
 //! NCCL's algorithms as they are by default: rings enter and leave a node over one NIC per channel, double binary trees are between
-//! nodes, and an all-to-all goes rail by rail (PXN). What stays within a node is not sent. Times are those that nccl-tests calls
-//! ideal: octets times a factor, by the bandwidth of a node's NICs. It refuses to know links.
+//! nodes, and what ranks send to each other in pairs goes rail by rail (PXN): first over NVLink to the NIC on the rail of the rank that
+//! takes it. What stays within a node is not sent. Times are those that nccl-tests calls ideal: octets times a factor, by the
+//! bandwidth of a node's NICs. It refuses to know links.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +17,15 @@ pub struct Nic(pub u32);
 pub struct Communicator {
     nodes: Vec<Vec<Nic>>,
     ranks_per_node: usize,
+    /// Where each rank is.
+    places: Vec<Place>,
+}
+
+/// Where a rank is: its node, and its NIC among those of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    node: usize,
+    rail: usize,
 }
 
 impl Communicator {
@@ -25,15 +35,15 @@ impl Communicator {
     /// There is no rank; nodes differ in their ranks or NICs; a NIC is in two nodes.
     pub fn new(ranks: &[(u32, Nic)]) -> Result<Self, CommunicatorError> {
         let mut nodes: Vec<(u32, Vec<Nic>)> = Vec::new();
-        let mut places = BTreeMap::new();
+        let mut numbers = BTreeMap::new();
         let mut owners = BTreeMap::new();
         for (rank, (node, nic)) in ranks.iter().enumerate() {
             let owner = *owners.entry(*nic).or_insert(*node);
             if owner != *node {
                 return Err(CommunicatorError::SharedNic { nic: *nic, rank });
             }
-            let place = *places.entry(*node).or_insert(nodes.len());
-            match nodes.get_mut(place) {
+            let number = *numbers.entry(*node).or_insert(nodes.len());
+            match nodes.get_mut(number) {
                 Some((_, nics)) => nics.push(*nic),
                 None => nodes.push((*node, vec![*nic])),
             }
@@ -55,7 +65,15 @@ impl Communicator {
             }
             all.push(nics);
         }
+        // No NIC is in two nodes.
+        let rails = all.iter().flat_map(|nics| nics.iter().copied().zip(0..));
+        let rails: BTreeMap<Nic, usize> = rails.collect();
+        let place = |(node, nic): &(u32, Nic)| Place {
+            node: numbers[node],
+            rail: rails[nic],
+        };
         Ok(Self {
+            places: ranks.iter().map(place).collect(),
             nodes: all,
             ranks_per_node,
         })
@@ -115,7 +133,7 @@ impl std::error::Error for CommunicatorError {}
 
 /// What a communicator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Collective {
+pub enum Collective<'a> {
     /// Around a ring of nodes, twice.
     AllReduceRing,
     /// Up and down two binary trees of nodes, half of the octets in each.
@@ -128,6 +146,11 @@ pub enum Collective {
     ReduceScatter,
     /// From each rank to each, rail by rail.
     AllToAll,
+    /// From each rank to each, rail by rail, as many octets as are here: row by row, an entry for each rank that takes. With another
+    /// number of entries than ranks by ranks nothing is sent, and no rank sends to itself. The `octets` of a call are not looked at.
+    AllToAllV(&'a [u64]),
+    /// From each rank to the next one, by the rail of that one; the last one sends nothing. `octets` are what a rank sends.
+    SendReceive,
     /// Along a ring, from the first rank on.
     Broadcast,
     /// Along a ring, from the second rank on to the first one.
@@ -138,9 +161,10 @@ pub enum Collective {
     Scatter,
 }
 
-impl Collective {
+impl Collective<'_> {
     /// What nccl-tests divides octets by time with, for a bandwidth that does not depend on the number of ranks: that of a node's NICs
-    /// for rings and trees, and that of a rank for the others, where what stays within a node counts too.
+    /// for rings and trees, and that of a rank for the others, where what stays within a node counts too. It has no all-to-all-v: of
+    /// that, octets are the most that a rank sends to others, or takes of them.
     pub fn factor(self, ranks: usize) -> f64 {
         let ranks = ranks as f64;
         match self {
@@ -152,7 +176,7 @@ impl Collective {
             | Self::AllToAll
             | Self::Gather
             | Self::Scatter => (ranks - 1.0) / ranks,
-            Self::Broadcast | Self::Reduce => 1.0,
+            Self::Broadcast | Self::Reduce | Self::AllToAllV(_) | Self::SendReceive => 1.0,
         }
     }
 
@@ -189,8 +213,28 @@ pub fn pairs(communicator: &Communicator, collective: Collective, channels: u32)
         Collective::AllReduceHierarchical | Collective::Gather | Collective::Scatter => {
             nodes * rails
         }
-        Collective::AllToAll => nodes.saturating_mul(nodes - 1).saturating_mul(rails),
+        Collective::AllToAll => all_pairs(nodes, rails),
+        Collective::AllToAllV(octets) => {
+            let sent = octets.iter().filter(|octets| **octets > 0).count();
+            sent.min(all_pairs(nodes, rails))
+        }
+        Collective::SendReceive => communicator.ranks() - 1,
     }
+}
+
+/// Pairs of NICs of different nodes on one rail.
+fn all_pairs(nodes: usize, rails: usize) -> usize {
+    nodes.saturating_mul(nodes - 1).saturating_mul(rails)
+}
+
+/// Octets that each NIC sends, and takes, in an all-to-all of a buffer of `octets`, rounded up: known without a look at each pair.
+pub fn all_to_all_of_nic(communicator: &Communicator, octets: u64) -> u64 {
+    let (ranks, per_node) = (communicator.ranks() as u128, communicator.ranks_per_node);
+    let elsewhere = ranks - per_node as u128;
+    // Ranks of a NIC, each of which sends to all that are elsewhere.
+    let of_nic = (per_node / communicator.rails().max(1)) as u128;
+    let octets = (u128::from(octets) * elsewhere * of_nic).div_ceil(ranks);
+    u64::try_from(octets).unwrap_or(u64::MAX)
 }
 
 /// What a collective of a buffer of `octets` sends between nodes, with so many channels, by NIC and NIC; each pair once.
@@ -255,6 +299,8 @@ pub fn demands(
                 }
             }
         }
+        Collective::AllToAllV(octets) => return between_ranks(communicator, octets),
+        Collective::SendReceive => sums.line(),
         Collective::Gather => {
             // To one rank: by its rail.
             let per_node = communicator.ranks_per_node as u64;
@@ -268,6 +314,34 @@ pub fn demands(
         }
     }
     sums.demands()
+}
+
+/// What a matrix of octets has from rank to rank, by NIC and NIC: what a node sends to a rank leaves over the NIC on that rank's rail.
+fn between_ranks(communicator: &Communicator, octets: &[u64]) -> Vec<Demand> {
+    let (nodes, rails) = (communicator.nodes.len(), communicator.rails());
+    let ranks = &communicator.places;
+    if octets.len() != ranks.len() * ranks.len() {
+        return Vec::new();
+    }
+    // By nodes and rail: no more than there are octets.
+    let mut sums = vec![0_u64; nodes * nodes * rails];
+    for (from, row) in ranks.iter().zip(octets.chunks(ranks.len())) {
+        for (to, octets) in ranks.iter().zip(row) {
+            if from.node != to.node {
+                let sum = &mut sums[(from.node * nodes + to.node) * rails + to.rail];
+                *sum = sum.saturating_add(*octets);
+            }
+        }
+    }
+    let sums = sums.into_iter().enumerate();
+    let sent = sums.filter(|(_, octets)| *octets > 0);
+    let nic = |node: usize, rail: usize| communicator.nodes[node][rail];
+    let demand = |(at, octets): (usize, u64)| Demand {
+        from: nic(at / rails / nodes, at % rails),
+        to: nic(at / rails % nodes, at % rails),
+        octets,
+    };
+    sent.map(demand).collect()
 }
 
 /// Parts of the octets that NICs send, over their common denominator where it is the same.
@@ -290,6 +364,17 @@ impl Sums<'_> {
     fn ring(&mut self, rail: usize, parts: u64, of: u64) {
         let nodes = self.communicator.nodes.len();
         (0..nodes).for_each(|node| self.add(node, (node + 1) % nodes, rail, parts, of));
+    }
+
+    /// Adds the octets from each rank to the next one, by the rail of that one.
+    fn line(&mut self) {
+        let communicator = self.communicator;
+        for ends in communicator.places.windows(2) {
+            let (from, to) = (ends[0], ends[1]);
+            if from.node != to.node {
+                self.add(from.node, to.node, to.rail, 1, 1);
+            }
+        }
     }
 
     fn demands(self) -> Vec<Demand> {
@@ -432,19 +517,26 @@ mod tests {
                 Collective::Gather,
                 Collective::Scatter,
             ];
-            let lines = [Collective::Broadcast, Collective::Reduce];
+            let lines = [
+                Collective::Broadcast,
+                Collective::Reduce,
+                Collective::SendReceive,
+            ];
+            let matrix = vec![1_u64; communicator.ranks() * communicator.ranks()];
+            let lines = lines.into_iter().chain([Collective::AllToAllV(&matrix)]);
             for collective in RINGS.into_iter().chain(trees).chain(stars).chain(lines) {
                 let demands = demands(&communicator, collective, 1 << 20, channels);
                 let pairs = pairs(&communicator, collective, channels);
                 let exact = collective != Collective::AllReduceDoubleTree
-                    && collective != Collective::Gather;
+                    && collective != Collective::Gather
+                    && collective != Collective::SendReceive;
                 assert!(demands.len() <= pairs, "{collective:?}");
                 assert!(!exact || 2 * demands.len() >= pairs, "{collective:?}");
             }
         }
     }
 
-    const RINGS: [Collective; 4] = [
+    const RINGS: [Collective<'static>; 4] = [
         Collective::AllReduceRing,
         Collective::AllGather,
         Collective::ReduceScatter,
@@ -474,6 +566,24 @@ mod tests {
                     prop_assert!(sent == taken && near(time(sent), ideal), "{collective:?}");
                 }
             }
+            // From node to node one rank sends, over one NIC.
+            let (sent, taken) = busiest(&demands(&communicator, Collective::SendReceive, octets, rails));
+            let ideal = Collective::SendReceive.ideal_seconds(ranks, octets, nic_bps);
+            prop_assert!(sent == taken && near(time(sent), ideal), "{sent} {taken} {octets}");
+        }
+
+        #[test]
+        fn an_even_matrix_is_an_all_to_all(nodes in 1..12_u32, rails in 1..9_u32, octets in 1..1000_u64) {
+            let communicator = communicator(nodes, rails);
+            let ranks = communicator.ranks();
+            let matrix = vec![octets; ranks * ranks];
+            let whole = octets * ranks as u64;
+            let even = demands(&communicator, Collective::AllToAll, whole, 1);
+            let mut own = demands(&communicator, Collective::AllToAllV(&matrix), 0, 1);
+            own.sort_unstable();
+            prop_assert_eq!(&own, &even);
+            let of_nic = all_to_all_of_nic(&communicator, whole);
+            prop_assert_eq!(busiest(&own), (of_nic, of_nic));
         }
 
         #[test]
@@ -569,6 +679,58 @@ mod tests {
         assert_eq!(sent, 400);
     }
 
+    fn demand(from: u32, to: u32, octets: u64) -> Demand {
+        let (from, to) = (Nic(from), Nic(to));
+        Demand { from, to, octets }
+    }
+
+    #[test]
+    fn a_matrix_goes_over_the_rail_of_the_rank_that_takes() {
+        let communicator = communicator(2, 2);
+        #[rustfmt::skip]
+        let matrix = [
+            9, 9, 10, 20,
+            9, 9, 1, 2,
+            3, 0, 9, 9,
+            4, 0, 9, 9,
+        ];
+        let collective = Collective::AllToAllV(&matrix);
+        let sent = demands(&communicator, collective, 0, 1);
+        let expected = [
+            demand(0, 2, 10 + 1),
+            demand(1, 3, 20 + 2),
+            demand(2, 0, 3 + 4),
+        ];
+        assert_eq!(sent, expected);
+        assert_eq!(pairs(&communicator, collective, 1), 4);
+        // The busiest NIC sends 22 octets at 8 bits per second.
+        assert_eq!(collective.ideal_seconds(4, 22, 8.0), 22.0);
+        let most = demands(&communicator, Collective::AllToAllV(&[u64::MAX; 16]), 0, 1);
+        assert!(most.len() == 4 && most.iter().all(|it| it.octets == u64::MAX));
+        for wrong in [&matrix[..15], &[], &[1; 17]] {
+            let collective = Collective::AllToAllV(wrong);
+            assert_eq!(demands(&communicator, collective, 0, 1), []);
+        }
+    }
+
+    #[test]
+    fn each_rank_sends_to_the_next_one_and_the_last_to_nobody() {
+        // Of six ranks on three nodes two have the next one on another node, on its first rail.
+        let sent = demands(&communicator(3, 2), Collective::SendReceive, 100, 1);
+        assert_eq!(sent, [demand(0, 2, 100), demand(2, 4, 100)]);
+        // Ranks on two nodes in turn: the third one has the second rail of the first node.
+        let ranks = [(0, Nic(0)), (1, Nic(2)), (0, Nic(1)), (1, Nic(3))];
+        let turns = Communicator::new(&ranks).unwrap();
+        let sent = demands(&turns, Collective::SendReceive, 100, 1);
+        let expected = [demand(0, 2, 100), demand(1, 3, 100), demand(3, 1, 100)];
+        assert_eq!(sent, expected);
+        // Ranks that share a NIC send one after the other.
+        let ranks = [(0, Nic(0)), (1, Nic(1)), (0, Nic(0)), (1, Nic(1))];
+        let shared = Communicator::new(&ranks).unwrap();
+        let sent = demands(&shared, Collective::SendReceive, 100, 1);
+        assert_eq!(sent, [demand(0, 1, 200), demand(1, 0, 100)]);
+    }
+
     #[test]
     fn a_single_node_sends_nothing() {
         let ranks = [(0, Nic(0)), (0, Nic(1))];
@@ -577,5 +739,10 @@ mod tests {
             demands(&communicator, Collective::AllReduceRing, 100, 2),
             []
         );
+        for collective in [Collective::AllToAllV(&[1; 4]), Collective::SendReceive] {
+            assert_eq!(demands(&communicator, collective, 100, 2), []);
+            assert_eq!(pairs(&communicator, collective, 2), 0);
+        }
+        assert_eq!(all_to_all_of_nic(&communicator, 100), 0);
     }
 }

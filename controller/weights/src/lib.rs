@@ -93,6 +93,7 @@ pub mod demand;
 pub mod explain;
 pub mod fabric;
 mod fluid;
+pub mod hashing;
 pub mod leaf;
 pub mod pin;
 pub mod problem;

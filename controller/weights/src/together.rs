@@ -23,24 +23,41 @@ use loads::{LOSS_NONE, Loads};
 use plan::Plan;
 use steer::Steering;
 
-/// What a leaf has for the members of all its groups.
+/// What a leaf has for its groups, and for the members of all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
     entries_max: u32,
+    groups_max: u32,
 }
 
 impl Table {
     /// A table of so many entries, at least 1. A member takes as many as its weight, as in a switch that repeats a
     /// next hop to give it more; in a switch that keeps a weight beside each member less is in use than is counted here.
+    /// Groups are limited by the entries alone, as each has a member.
     pub fn new(entries_max: u32) -> Self {
         Self {
             entries_max: entries_max.max(1),
+            groups_max: u32::MAX,
+        }
+    }
+
+    /// The same table with room for so many groups, at least 1.
+    #[must_use]
+    pub fn with_groups(self, groups_max: u32) -> Self {
+        Self {
+            groups_max: groups_max.max(1),
+            ..self
         }
     }
 
     /// How many members all groups of the leaf can have, each counted as often as it weighs.
     pub fn entries_max(self) -> u32 {
         self.entries_max
+    }
+
+    /// How many groups with a member the leaf can have. Destinations with equal weights share one.
+    pub fn groups_max(self) -> u32 {
+        self.groups_max
     }
 }
 
@@ -55,6 +72,8 @@ pub struct Tables {
     pub loss: f64,
     /// False where each group rounded alone leaves the worst link with less, which is then the answer.
     pub together: bool,
+    /// Leaves whose tables have no room for their groups, in order: their weights are more than that, and those of others fit beside them.
+    pub too_small: Vec<TableTooSmall>,
 }
 
 /// What the groups of a leaf take of its table.
@@ -66,7 +85,7 @@ pub struct Used {
     pub entries: u32,
     /// Groups with a member.
     pub groups: u32,
-    /// Groups that were merged into others, as there are more than entries.
+    /// Groups that were merged into others, as there are more than the table has room for.
     pub merged: u32,
     /// Pairs of a destination and an uplink that leads there and has no part: those of [`Fabric::left_out`].
     pub left_out: u64,
@@ -80,21 +99,20 @@ impl Fabric {
     /// A group that fits exactly is exact; of the others each has a part of the table by the number of its destinations.
     ///
     /// # Errors
-    /// A leaf has more groups than its table has entries, and no two that could be merged: every two of them would leave
+    /// A leaf has more groups than its table has room for, and no two that could be merged: every two of them would leave
     /// a destination without a live member.
     pub fn together(&self, limits: Limits, table: Table) -> Result<Tables, TableTooSmall> {
-        self.together_within(&|_| (limits, table))
+        let tables = self.together_within(&|_| (limits, table));
+        match tables.too_small.first() {
+            Some(too_small) => Err(*too_small),
+            None => Ok(tables),
+        }
     }
 
-    /// As [`Self::together`], with limits and a table for each leaf.
-    ///
-    /// # Errors
-    /// As [`Self::together`].
-    pub fn together_within(
-        &self,
-        of: &dyn Fn(SwitchId) -> (Limits, Table),
-    ) -> Result<Tables, TableTooSmall> {
-        let plans = self.plans(of)?;
+    /// As [`Self::together`], with limits and a table for each leaf: leaves whose tables are too small are told in the answer, and cost
+    /// others nothing.
+    pub fn together_within(&self, of: &dyn Fn(SwitchId) -> (Limits, Table)) -> Tables {
+        let plans = self.plans(of);
         let exact = Loads::exact(self, &plans);
         let mut steering = Steering::new(self, &plans, &exact);
         let mut loss = f64::INFINITY;
@@ -110,10 +128,10 @@ impl Fabric {
             true => self.alone_if_better(&plans, &exact, loss),
             false => None,
         };
-        Ok(match alone {
+        match alone {
             Some((weights, loss)) => self.tables(plans, weights, loss, false),
             None => self.tables(plans, weights, loss, true),
-        })
+        }
     }
 
     /// Rounds each group alone, with the part of the table that [`Self::together`] gives it: to compare with.
@@ -121,7 +139,10 @@ impl Fabric {
     /// # Errors
     /// As [`Self::together`].
     pub fn alone(&self, limits: Limits, table: Table) -> Result<Tables, TableTooSmall> {
-        let plans = self.plans(&|_| (limits, table))?;
+        let plans = self.plans(&|_| (limits, table));
+        if let Some(too_small) = plans.iter().find_map(|plan| plan.too_small) {
+            return Err(too_small);
+        }
         let exact = Loads::exact(self, &plans);
         let mut quantizer = Quantizer::default();
         let alone = |plan: &Plan<'_>| plan.alone(self, &mut quantizer);
@@ -150,10 +171,7 @@ impl Fabric {
         })
     }
 
-    fn plans(
-        &self,
-        of: &dyn Fn(SwitchId) -> (Limits, Table),
-    ) -> Result<Vec<Plan<'_>>, TableTooSmall> {
+    fn plans(&self, of: &dyn Fn(SwitchId) -> (Limits, Table)) -> Vec<Plan<'_>> {
         let leaves = self.leaves.iter().enumerate();
         let plan = |(place, leaf): (usize, &SwitchId)| {
             let (limits, table) = of(*leaf);
@@ -216,6 +234,7 @@ impl Fabric {
             used,
             loss,
             together,
+            too_small: plans.iter().filter_map(|plan| plan.too_small).collect(),
         }
     }
 }
@@ -224,7 +243,7 @@ fn count<'a>(roundings: impl Iterator<Item = &'a Rounding>) -> u32 {
     u32::try_from(roundings.count()).unwrap_or(u32::MAX)
 }
 
-/// A leaf has more groups than its table has entries, and none that could be merged.
+/// A leaf has more groups than its table has room for, and none that could be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableTooSmall {
     /// The leaf.
@@ -233,14 +252,27 @@ pub struct TableTooSmall {
     pub groups: usize,
     /// The entries of its table.
     pub entries_max: u32,
+    /// The groups that its table has room for.
+    pub groups_max: u32,
 }
 
 impl fmt::Display for TableTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            leaf: SwitchId(leaf),
+            groups,
+            entries_max,
+            groups_max,
+        } = *self;
+        if groups_max < entries_max {
+            return write!(
+                f,
+                "switch {leaf} needs {groups} groups, and its table has room for {groups_max}"
+            );
+        }
         write!(
             f,
-            "switch {} needs {} groups of at least a member each, and its table has {} entries",
-            self.leaf.0, self.groups, self.entries_max
+            "switch {leaf} needs {groups} groups of at least a member each, and its table has {entries_max} entries"
         )
     }
 }

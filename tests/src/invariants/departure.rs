@@ -28,6 +28,7 @@ pub(crate) fn dead(switch: &Switch, facts: &Facts, sessions: &[&Session]) -> Ver
                 | FactKey::Freeze(_)
                 | FactKey::Balance(_)
                 | FactKey::Derating(_)
+                | FactKey::KeptFree(_)
                 | FactKey::OffPlan(_),
             )
             | None => continue,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::forwarding::Pin;
-use crate::marks::Counted;
+use crate::marks::{Count, Counted};
 
 /// Pins as they were counted.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ impl Idle {
     /// Takes packets of all pins that there are.
     pub(super) fn count(&mut self, counted: &Counted, uptime: Duration) {
         let before = std::mem::take(&mut self.pins);
-        let seen = |(pin, packets): (&Pin, &u64)| {
-            let seen = match (packets, before.get(pin)) {
+        let seen = |(pin, count): (&Pin, &Count)| {
+            let seen = match (count.packets, before.get(pin)) {
                 (0, Some(before)) => *before,
                 (0, None) => Seen::NoneSince(uptime),
                 (_, _) => Seen::Some,
@@ -54,16 +54,24 @@ const IDLE_AFTER: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
 
     fn counted(of: &[(u8, u64)]) -> Counted {
+        let at = Instant::now();
         let pin = |last: u8| Pin {
             device: "vxlan100".to_owned(),
             destination: [192, 0, 2, last].into(),
             port: None,
         };
+        let count = |packets: u64| Count {
+            packets,
+            octets: 0,
+            at,
+        };
         of.iter()
-            .map(|(last, packets)| (pin(*last), *packets))
+            .map(|(last, packets)| (pin(*last), count(*packets)))
             .collect()
     }
 

@@ -1,7 +1,7 @@
 //! Which next hops, groups and prefixes of the RIB the kernel can have now, and why not the others.
 //! Reads what was observed and changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::Fib;
 use super::ids::{HALF, QUARTER};
 use crate::entry::{Key, NextHop};
-use crate::forwarding::{Family, Link, Member, OwnRoute, Path, WEIGHT_MAX};
+use crate::forwarding::{Family, Link, Member, OwnHop, OwnRoute, Path, WEIGHT_MAX};
 use crate::rib::Rib;
 
 /// Why an entry is in the RIB and not in the kernel.
@@ -159,11 +159,16 @@ impl Fib {
         let members = rib.group(group).ok_or_else(|| absent(Key::Group(group)))?;
         let members = members.members.iter().map(|(index, _)| *index);
         // A next hop whose link is down stays: the link says so by itself, for all prefixes.
-        let allowed = |index: u64| match (own, self.next_hop(index, rib)) {
-            (Some(own), Ok((_, path))) => own.uses(path.gateway, path.interface),
-            (None, _) | (_, Err(_)) => true,
+        let denied: BTreeSet<u64> = match own {
+            Some(own) => {
+                let denied = |index: &u64| match self.next_hop(*index, rib) {
+                    Ok((_, path)) => !own.uses(path.gateway, path.interface),
+                    Err(_) => false,
+                };
+                members.filter(denied).collect()
+            }
+            None => BTreeSet::new(),
         };
-        let denied: BTreeSet<u64> = members.filter(|index| !allowed(*index)).collect();
         let whole = denied.is_empty();
         usable.retain(|member| match self.ids.key(member.next_hop) {
             Some(Key::NextHop(index)) => !denied.contains(&index),
@@ -182,7 +187,37 @@ impl Fib {
     }
 }
 
+/// Which parts of groups prefixes use, as it was found for the last prefix of each group: most prefixes of a group have the same
+/// route of the switch's own routing. It holds as long as no next hop and no group changes.
+#[derive(Default)]
+pub(super) struct Found(BTreeMap<u64, (Vec<OwnHop>, Result<Usable, Unusable>)>);
+
+impl Found {
+    /// As [`Fib::usable`].
+    pub(super) fn usable(
+        &mut self,
+        fib: &Fib,
+        prefix: IpNet,
+        rib: &Rib,
+    ) -> Result<Usable, Unusable> {
+        let entry = rib.prefix(prefix);
+        let group = entry.ok_or_else(|| absent(Key::Prefix(prefix)))?.group;
+        // Without a routing of its own there is no route for any prefix.
+        let own = fib.own_route(prefix)?;
+        let hops = own.map_or(&[][..], |own| &own.hops);
+        match self.0.get(&group) {
+            Some((of, usable)) if of == hops => usable.clone(),
+            Some(_) | None => {
+                let usable = fib.usable_by(group, own, rib);
+                self.0.insert(group, (hops.to_vec(), usable.clone()));
+                usable
+            }
+        }
+    }
+}
+
 /// The part of a group that a prefix may use.
+#[derive(Clone)]
 pub(super) struct Usable {
     /// The prefix's group, or the backup of that.
     pub(super) group: u64,

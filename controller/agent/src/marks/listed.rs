@@ -8,19 +8,34 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::process::Command;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::pinned::{chain, is_map, name};
 use super::{ANSWER_MAX, Counted};
 use crate::forwarding::{Pin, Pins};
 
+/// Packets of a pin since the maps have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// How many.
+    pub packets: u64,
+    /// Octets of their frames, as they are before they are encapsulated.
+    pub octets: u64,
+    /// Time of the reading.
+    pub at: Instant,
+}
+
 /// The table as it is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Listed {
+    /// Time at which nft had answered.
+    at: Instant,
     /// Sets, maps and chains, each by what it is and its name.
     objects: BTreeSet<String>,
     /// Words and numbers of each rule, by chain.
     rules: BTreeMap<String, Vec<BTreeSet<String>>>,
+    /// The same rules in full, but for what they counted.
+    texts: BTreeMap<String, Vec<String>>,
     pins: BTreeMap<Pin, Element>,
     /// Elements of the maps of pins that are none.
     others: Vec<String>,
@@ -31,8 +46,8 @@ pub(super) struct Listed {
 struct Element {
     /// The chain that packets go to.
     target: Option<String>,
-    /// None where the kernel does not count.
-    packets: Option<u64>,
+    /// Packets and octets; None where the kernel does not count.
+    counted: Option<(u64, u64)>,
 }
 
 /// The table as it was written.
@@ -42,6 +57,9 @@ pub(super) struct Written<'a> {
     pub(super) objects: BTreeSet<String>,
     /// Words and numbers that each rule has, by chain; those of the weights are the first of the base chain.
     pub(super) rules: BTreeMap<String, Vec<Vec<String>>>,
+    /// Rules in full, as [`Listed::texts`] had them before. How a rule is shown depends on nft and on the kernel, so that it cannot
+    /// be known from what was written; what was not listed yet is compared by its words alone.
+    pub(super) known: &'a BTreeMap<String, Vec<String>>,
     pub(super) pins: &'a Pins,
 }
 
@@ -57,11 +75,29 @@ pub(super) struct Changed {
 impl Listed {
     /// Packets of these pins since the maps have them. One that another hand took away has none, and is not forgotten.
     pub(super) fn counted(&self, pins: &Pins) -> Counted {
-        let packets = pins.keys().filter_map(|pin| {
-            let packets = self.pins.get(pin).map_or(Some(0), |it| it.packets)?;
-            Some((pin.clone(), packets))
+        let at = self.at;
+        let counts = pins.keys().filter_map(|pin| {
+            let counted = self.pins.get(pin).map_or(Some((0, 0)), |it| it.counted);
+            let (packets, octets) = counted?;
+            let count = Count {
+                packets,
+                octets,
+                at,
+            };
+            Some((pin.clone(), count))
         });
-        packets.collect()
+        counts.collect()
+    }
+
+    /// The rules in full by chain, but for what they counted.
+    pub(super) fn texts(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.texts
+    }
+
+    /// Whether a rule is shown otherwise than it was.
+    fn is_another(&self, written: &Written, chain: &str, index: usize) -> bool {
+        let text = |of: &BTreeMap<String, Vec<String>>| of.get(chain)?.get(index).cloned();
+        text(written.known).is_some_and(|known| text(&self.texts) != Some(known))
     }
 
     /// In what the table differs from what was written; None: in nothing.
@@ -73,7 +109,9 @@ impl Listed {
         for (chain, rules) in &written.rules {
             let listed = self.rules.get(chain).map_or(&[][..], Vec::as_slice);
             let rule = |index: usize| format!("rule {} of chain {chain}", index + 1);
-            let is_lost = |index: &usize| !has(listed.get(*index), &rules[*index]);
+            let is_lost = |index: &usize| {
+                !has(listed.get(*index), &rules[*index]) || self.is_another(written, chain, *index)
+            };
             lost.extend((0..rules.len()).filter(is_lost).map(rule));
             foreign.extend((rules.len()..listed.len()).map(rule));
         }
@@ -163,13 +201,21 @@ async fn read() -> Option<Listed> {
         .kill_on_drop(true)
         .output();
     let output = timeout(ANSWER_MAX, listed).await.ok()?.ok()?;
-    output.status.success().then(|| parse(&output.stdout))?
+    let at = Instant::now();
+    output.status.success().then(|| parse(&output.stdout, at))?
 }
 
-/// Reads a table as `nft -j` lists it.
-fn parse(text: &[u8]) -> Option<Listed> {
+/// Reads a table as `nft -j` listed it at this time.
+fn parse(text: &[u8], at: Instant) -> Option<Listed> {
     let text: Value = serde_json::from_slice(text).ok()?;
-    let mut listed = Listed::default();
+    let mut listed = Listed {
+        at,
+        objects: BTreeSet::new(),
+        rules: BTreeMap::new(),
+        texts: BTreeMap::new(),
+        pins: BTreeMap::new(),
+        others: Vec::new(),
+    };
     for object in text["nftables"].as_array()? {
         let Some((kind, object)) = object.as_object().and_then(|it| it.iter().next()) else {
             continue;
@@ -180,6 +226,8 @@ fn parse(text: &[u8]) -> Option<Listed> {
                 let mut rule = BTreeSet::new();
                 words(&object["expr"], &mut rule);
                 let chain = object["chain"].as_str()?.to_owned();
+                let texts = listed.texts.entry(chain.clone()).or_default();
+                texts.push(uncounted(&object["expr"]));
                 listed.rules.entry(chain).or_default().push(rule);
             }
             _ => {
@@ -207,6 +255,16 @@ pub(super) fn hooked(kind: &str, hook: &str, priority: i64, policy: &str) -> Str
     format!(" ({kind} hook {hook} priority {priority} policy {policy})")
 }
 
+/// A rule in full, but for what it counted.
+fn uncounted(rule: &Value) -> String {
+    let statements = rule.as_array().into_iter().flatten();
+    let texts = statements.map(|statement| match statement.get("counter") {
+        Some(_) => "counter".to_owned(),
+        None => statement.to_string(),
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
+
 /// Words and numbers, wherever they are.
 fn words(value: &Value, into: &mut BTreeSet<String>) {
     match value {
@@ -230,8 +288,9 @@ fn elements(map: &str, object: &Value, listed: &mut Listed) {
         match key["concat"].as_array().and_then(|key| pin(key)) {
             Some(pin) => {
                 let target = element[1]["goto"]["target"].as_str().map(str::to_owned);
-                let packets = counted["counter"]["packets"].as_u64();
-                listed.pins.insert(pin, Element { target, packets });
+                let counter = |what: &str| counted["counter"][what].as_u64();
+                let counted = counter("packets").zip(counter("bytes"));
+                listed.pins.insert(pin, Element { target, counted });
             }
             None => listed.others.push(format!("{key} in map {map}")),
         }
@@ -297,7 +356,7 @@ mod tests {
         let sets = |mark: u32| json!({"mangle": {"value": {"|": [{"&": [{"meta": {"key": "mark"}}, 65_535]}, mark]}}});
         let weights = json!([{"match": {"right": "@vxlan"}}, sets(0x5700_0000)]);
         let element = |key: Value, packets: u64, chain: &str| {
-            let counter = json!({"packets": packets, "bytes": 0});
+            let counter = json!({"packets": packets, "bytes": 100 * packets});
             json!([{"elem": {"val": {"concat": key}, "counter": counter}}, {"goto": {"target": chain}}])
         };
         let pins4 = element(json!(["vxlan100", "192.0.2.3"]), 7, "pin1");
@@ -324,7 +383,18 @@ mod tests {
     }
 
     fn read(table: &Value) -> Listed {
-        parse(table.to_string().as_bytes()).expect("a table")
+        parse(table.to_string().as_bytes(), Instant::now()).expect("a table")
+    }
+
+    /// Packets and octets of these pins.
+    fn counted(pinned: &Pinned, table: &Value) -> Vec<(Pin, u64, u64)> {
+        let listed = read(table);
+        let counted = pinned.counted(&listed).into_iter();
+        let counted = counted.map(|(pin, count)| {
+            assert_eq!(count.at, listed.at);
+            (pin, count.packets, count.octets)
+        });
+        counted.collect()
     }
 
     fn changed(table: &Value) -> Option<(String, bool)> {
@@ -334,25 +404,56 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_each_pin_are_read() {
-        let pinned = pinned();
-        let expected = Counted::from([(pin(None), 7), (pin(Some((17, 49_152))), 0)]);
-        assert_eq!(pinned.counted(&read(&table())), expected);
-        assert!(parse(b"Error").is_none());
+    fn packets_and_octets_of_each_pin_are_read() {
+        let expected = [(pin(None), 7, 700), (pin(Some((17, 49_152))), 0, 0)];
+        assert_eq!(counted(&pinned(), &table()), expected);
+        assert!(parse(b"Error", Instant::now()).is_none());
     }
 
     #[test]
     fn a_pin_that_another_hand_took_away_is_counted_on() {
         let mut table = table();
         table["nftables"][5]["map"]["elem"] = json!([]);
-        let expected = Counted::from([(pin(None), 0), (pin(Some((17, 49_152))), 0)]);
-        assert_eq!(pinned().counted(&read(&table)), expected);
+        let expected = [(pin(None), 0, 0), (pin(Some((17, 49_152))), 0, 0)];
+        assert_eq!(counted(&pinned(), &table), expected);
         // A kernel without counters in maps says nothing of it.
         table["nftables"][5]["map"]["elem"] =
             json!([[{"concat": ["vxlan100", "192.0.2.3"]}, {"goto": {"target": "pin1"}}]]);
         assert_eq!(changed(&table), None);
-        let expected = Counted::from([(pin(Some((17, 49_152))), 0)]);
-        assert_eq!(pinned().counted(&read(&table)), expected);
+        let expected = [(pin(Some((17, 49_152))), 0, 0)];
+        assert_eq!(counted(&pinned(), &table), expected);
+    }
+
+    #[test]
+    fn a_rule_that_says_more_than_was_written_is_another_once_it_was_listed() {
+        let with = |index: usize, statement: Value| {
+            let mut table = table();
+            let rule = &mut table["nftables"][index]["rule"]["expr"];
+            rule.as_array_mut().expect("a rule").insert(0, statement);
+            table
+        };
+        let counted = |packets: u64| with(10, json!({"counter": {"packets": packets, "bytes": 0}}));
+        let mut pinned = pinned();
+        // As nft shows it for the first time: the words of the rule are all there.
+        let narrow = json!({"match": {"op": "==", "left": {"payload": {"field": "daddr"}}, "right": "192.0.2.9"}});
+        assert_eq!(changed(&with(15, narrow.clone())), None);
+        pinned.learn(&read(&counted(0)));
+        let changed = |table: &Value| {
+            let changed = read(table).changed(&pinned.expected(Numbers::default()));
+            changed.map(|changed| (changed.what, changed.weights))
+        };
+        assert_eq!(changed(&counted(7)), None);
+        let lost = |rule: &str, weights| {
+            let what = format!("another hand removed or changed {rule}");
+            Some((what, weights))
+        };
+        // The counter of the weights is gone.
+        assert_eq!(changed(&table()), lost("rule 1 of chain postrouting", true));
+        let mut narrowed = with(15, narrow);
+        narrowed["nftables"][10] = counted(7)["nftables"][10].clone();
+        assert_eq!(changed(&narrowed), lost("rule 1 of chain pin1", false));
+        narrowed["nftables"][15]["rule"]["expr"][0] = json!({"accept": null});
+        assert_eq!(changed(&narrowed), lost("rule 1 of chain pin1", false));
     }
 
     #[test]

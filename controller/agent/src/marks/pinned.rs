@@ -18,6 +18,8 @@ pub(super) struct Pinned {
     pins: Arc<Pins>,
     /// Slots with a chain that sets their mark.
     chains: BTreeSet<Slot>,
+    /// The rules by chain, as nft listed them last while they were as they were written.
+    known: BTreeMap<String, Vec<String>>,
     /// Whether the maps are there.
     maps: bool,
     /// Whether it is not known what the table has: everything is to be written anew.
@@ -38,6 +40,28 @@ struct Writing {
 }
 
 impl Pinned {
+    /// Puts a table with these pins in the place of what is there, in one transaction. Should that fail, it has the weights alone,
+    /// and the next [`write`](Self::write) adds the pins. Nothing is on its way meanwhile.
+    pub(super) async fn put(
+        &mut self,
+        pins: &Arc<Pins>,
+        devices: &BTreeSet<String>,
+        numbers: Numbers,
+    ) -> Result<(), String> {
+        if !pins.is_empty() {
+            match super::run(&first(pins, devices, numbers)).await {
+                Ok(()) => {
+                    self.set(pins, true);
+                    return Ok(());
+                }
+                Err(why) => {
+                    tracing::warn!(error = %why, "the table of marks is put without pins");
+                }
+            }
+        }
+        super::run(&first(&Pins::new(), devices, numbers)).await
+    }
+
     /// Brings the maps to these pins, one transaction after the other. Ok: they are there. None: it is on its way, or waits. The
     /// devices are those of the set, should the table be written anew.
     pub(super) fn write(
@@ -114,6 +138,11 @@ impl Pinned {
         *self = Self::default();
     }
 
+    /// Takes from a list how nft shows the rules, which are as they were written.
+    pub(super) fn learn(&mut self, listed: &Listed) {
+        self.known.clone_from(listed.texts());
+    }
+
     /// Packets of the pins that the maps have.
     pub(super) fn counted(&self, listed: &Listed) -> Counted {
         listed.counted(&self.pins)
@@ -138,6 +167,7 @@ impl Pinned {
         Written {
             objects,
             rules,
+            known: &self.known,
             pins: &self.pins,
         }
     }
@@ -206,6 +236,12 @@ fn whole(pins: &Pins, devices: &BTreeSet<String>, numbers: Numbers) -> String {
         Pinned::default().towards(pins, numbers),
     );
     format!("delete table bridge weft; {table}{pins}")
+}
+
+/// Commands that put a table with these pins, whether there is one or not: what is not there cannot be deleted.
+fn first(pins: &Pins, devices: &BTreeSet<String>, numbers: Numbers) -> String {
+    let whole = whole(pins, devices, numbers);
+    format!("add table bridge weft; {whole}")
 }
 
 /// Commands that add the maps, and the rules that look packets up there. What is more precise comes first: whoever finds
@@ -389,6 +425,10 @@ mod tests {
         let rest = Pinned::default().towards(&pins, numbers);
         assert!(rest.starts_with(&maps()));
         assert_eq!(whole(&pins, &devices, numbers), nothing + &rest);
+        // Where there may be no table, one is added before it is deleted.
+        let fresh = first(&pins, &devices, numbers);
+        let whole = whole(&pins, &devices, numbers);
+        assert_eq!(fresh.strip_prefix("add table bridge weft; "), Some(&*whole));
         // Chains that pins had before are gone then.
         let mut pinned = Pinned::with(Pins::from([(pin("192.0.2.1", None), Slot(1))]));
         pinned.distrust();
@@ -396,5 +436,32 @@ mod tests {
         pinned.set(&pins, true);
         assert!(pinned.is_settled());
         assert_eq!(pinned.chains, BTreeSet::from([Slot(2)]));
+    }
+
+    #[test]
+    fn a_table_that_is_put_has_its_weights_and_all_its_pins_in_one_transaction() {
+        let numbers = Numbers::default();
+        let devices = BTreeSet::from(["vxlan100".to_owned()]);
+        let pins: Pins = (0..2_048_u16)
+            .map(|port| (pin("192.0.2.1", Some((17, port))), Slot(1)))
+            .collect();
+        let commands = first(&pins, &devices, numbers);
+        let place = |text: &str| commands.find(text).expect("it is there");
+        // One table is deleted, and what follows is the new one.
+        assert_eq!(commands.matches("delete ").count(), 1);
+        let after = [
+            "delete table bridge weft",
+            "oifname @vxlan counter meta mark set mark and 0xffff or 0x57000000",
+            "\"vxlan100\" timeout 1000ms",
+            "add map bridge weft ports4",
+            "add rule bridge weft pin1",
+            "add element bridge weft ports4",
+        ];
+        assert!(after.map(place).is_sorted());
+        assert_eq!(commands.matches(" counter : goto pin1").count(), 2_048);
+        // Pins that are in the table are not written once more.
+        assert_eq!(Pinned::with(pins.clone()).towards(&pins, numbers), "");
+        // Without pins it has no maps, which not every kernel takes.
+        assert!(!first(&Pins::new(), &devices, numbers).contains("map"));
     }
 }

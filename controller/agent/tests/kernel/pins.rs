@@ -340,6 +340,123 @@ fn what_another_hand_took_out_of_the_table_of_marks_is_missed_while_nft_refuses_
     });
 }
 
+/// A table that is put anew has its pins from the first packet on, as many as they are.
+#[test]
+fn weights_and_pins_are_put_back_in_one_transaction() {
+    on_switch(async |switch| {
+        add_vxlan(switch);
+        let nft = FakeNft::new("record");
+        let (daemon, mut session) = programmed_with_path(switch, LONG_LEASE, nft.path()).await;
+        session.add(group(3, &[(2, 1)])).await;
+        let mut operations = Vec::new();
+        for index in 0..MANY {
+            let destination = format!("10.1.{}.{}/32", index >> 8, index & 0xff);
+            let entry = pin(index + 1, &destination, None, 3);
+            let mut operation = session.operation(Operation::Add, entry);
+            operation.network_instance = "vni-100".to_owned();
+            operations.push(operation);
+        }
+        session.batch(operations).await;
+        let count = usize::try_from(MANY).expect("few");
+        let there = |switch: &Switch| switch.marked() && switch.pins("pins4").len() == count;
+        switch.until(there).await;
+        // What is on its way to the table is a transaction too.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        nft.does("record");
+        let causes: [&dyn Fn(); 3] = [
+            &|| drop(switch.nft("delete table bridge weft")),
+            &|| drop(switch.nft("flush ruleset")),
+            // The table is as it was, and packets are marked all the time.
+            &|| {
+                let running = daemon.started("-i").expect("started");
+                nix::sys::signal::kill(running, nix::sys::signal::Signal::SIGKILL).expect("alive");
+            },
+        ];
+        for (before, cause) in causes.iter().enumerate() {
+            cause();
+            switch
+                .until(|switch| nft.told().len() > before && there(switch))
+                .await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let told = nft.told();
+            assert_eq!(told.len(), before + 1, "one transaction");
+            let told = told.last().expect("one");
+            for part in [
+                "meta mark set mark and 0xffff or 0x57000000",
+                "add element bridge weft vxlan { \"vxlan100\" timeout 1000ms }",
+                "add map bridge weft pins4",
+            ] {
+                assert!(told.contains(part), "{part}");
+            }
+            assert_eq!(told.matches(" counter : goto pin1").count(), count);
+        }
+        let lost = Session::entries(daemon.channel()).await;
+        assert!(!lost.iter().any(|entry| entry.ends_with("inactive")));
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+/// Pins of one leaf in a large fabric.
+const MANY: u64 = 2_048;
+
+#[test]
+fn weights_are_put_back_alone_while_nft_refuses_pins() {
+    on_switch(async |switch| {
+        add_vxlan(switch);
+        let nft = FakeNft::new("refuse-pins");
+        let (daemon, mut session) = programmed_with_path(switch, LONG_LEASE, nft.path()).await;
+        session.add(group(3, &[(2, 1)])).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        let whole = switch.marks();
+        nft.does("refuse-pins");
+        switch.nft("delete table bridge weft");
+        switch.until(|switch| switch.marked()).await;
+        assert_eq!(switch.pins("pins4"), [""; 0]);
+        let lost = async || {
+            let entries = Session::entries(daemon.channel()).await;
+            entries
+                .last()
+                .is_some_and(|entry| entry.ends_with("inactive"))
+        };
+        let wait = async {
+            while !lost().await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(10), wait).await;
+        waited.expect("said in time");
+        assert_eq!(daemon.condition("MARKS_UNAVAILABLE").await, None);
+        nft.does("work");
+        switch.until(|switch| switch.marks() == whole).await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
+fn a_rule_that_another_hand_narrows_is_put_back() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        let whole = switch.marks();
+        let sets = "meta mark set mark and 0xffff or 0x57010000";
+        for rule in [
+            format!("ip daddr 10.9.9.9 {sets}"),
+            format!("{sets} accept"),
+        ] {
+            // The agent lists the table every five seconds, and knows then how this nft shows its rules.
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            let commands =
+                format!("flush chain bridge weft pin1; add rule bridge weft pin1 {rule}");
+            let text = mended(switch, &daemon, &commands, &whole).await;
+            assert!(text.contains("rule 1 of chain pin1"), "{commands}: {text}");
+        }
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
 /// Changes the table of marks by these commands, and waits until it is as before. What the agent says of it.
 async fn mended(
     switch: &Switch,

@@ -484,7 +484,15 @@ impl FakeNft {
              hang) exec /bin/sleep 60 ;;\n\
              refuse) echo 'Error: Could not process rule: Operation not supported' >&2; exit 1 ;;\n\
              refuse-changes) case $1 in -f) echo 'Error: Device or resource busy' >&2; exit 1 ;; esac ;;\n\
+             record) case $1 in -f) told=$(/bin/cat) ;; esac ;;\n\
+             refuse-pins) case $1 in -f) told=$(/bin/cat)\n\
+             case $told in *'add map'*) echo 'Error: Operation not supported' >&2; exit 1 ;; esac ;; esac ;;\n\
              esac\n\
+             if [ -n \"$told\" ]; then\n\
+             printf '%s\\n{TOLD}' \"$told\" >> {directory}/told\n\
+             printf '%s\\n' \"$told\" | {real} \"$@\"\n\
+             exit\n\
+             fi\n\
              exec {real} \"$@\"\n",
             directory = directory.display(),
             real = real.display(),
@@ -497,9 +505,19 @@ impl FakeNft {
         fake
     }
 
-    /// From now on it does this: work, hang, refuse, or refuse changes alone (`refuse-changes`).
+    /// From now on it does this: work, hang, refuse, refuse changes alone (`refuse-changes`) or tables with pins (`refuse-pins`), or
+    /// remember what it is told (`record`).
     pub(crate) fn does(&self, what: &str) {
         fs::write(self.0.join("does"), what).expect("writable");
+    }
+
+    /// The transactions that it remembers, but for those of `nft -i`.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.0.join("told")).unwrap_or_default();
+        let mut told: Vec<String> = text.split(TOLD).map(str::to_owned).collect();
+        // What follows the last mark is not whole yet.
+        told.pop();
+        told
     }
 
     /// Where it is.
@@ -514,6 +532,9 @@ impl Drop for FakeNft {
         let _left = fs::remove_dir_all(&self.0);
     }
 }
+
+/// What follows a transaction that an `nft` remembers.
+const TOLD: &str = "====\n";
 
 /// Where the binary serves.
 pub(crate) const LISTEN: &str = "127.0.0.1:9340";

@@ -94,6 +94,9 @@ pub(super) struct SwitchLimits {
     /// Flows that are matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pins: Option<u32>,
+    /// Next-hop groups for weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) groups: Option<u32>,
 }
 
 /// `weft.v1.SwitchRole`.
@@ -296,6 +299,7 @@ impl From<Switch> for proto::Switch {
                 group_members: limits.group_members,
                 group_width: limits.group_width,
                 pins: limits.pins,
+                groups: limits.groups,
             }),
         }
     }
@@ -317,6 +321,7 @@ impl From<proto::Switch> for Switch {
                 group_members: limits.group_members,
                 group_width: limits.group_width,
                 pins: limits.pins,
+                groups: limits.groups,
             }),
             vtep_address: switch.vtep_address,
             agent_address: switch.agent_address,
@@ -493,7 +498,7 @@ mod tests {
 name: a
 switches:
 - {name: spine1, role: spine, down: true}
-- {name: leaf1, role: leaf, vtep_address: 192.0.2.1, limits: {group_members: 4096, group_width: 64, pins: 100}}
+- {name: leaf1, role: leaf, vtep_address: 192.0.2.1, limits: {group_members: 4096, group_width: 64, pins: 100, groups: 64}}
 links: [{a: {switch: leaf1, interface: i, address: 192.0.2.2}, b: {switch: spine1, interface: i, address: 192.0.2.3}, capacity_bps: 1, derating_percent: 25}]
 host_ports: [{switch: leaf1, interface: j, udp_port_formula: kernel}]";
         let fabric = Fabric::parse(text).unwrap();

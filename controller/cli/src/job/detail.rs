@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use prost_types::Duration;
 use serde_json::Value;
-use weft_proto::v1::{self as proto, BoundKind, CollectiveAlgorithm};
+use weft_proto::v1::{self as proto, BoundKind, Collective, CollectiveAlgorithm};
 
 use super::{expires_in, labels, layout};
 use crate::balance;
@@ -55,6 +56,7 @@ pub(super) fn print(
         ("mode", mode(job)),
         ("plan", planned(job_plan)),
         ("traffic", ways(job_plan)),
+        ("hashing", hashed(job_plan)),
         ("NICs elsewhere", moved(job_plan)),
     ];
     let certified = plan.certificate.as_ref().map(certified);
@@ -63,12 +65,49 @@ pub(super) fn print(
             writeln!(out, "{:15} {}", format!("{name}:"), printable(&text))?;
         }
     }
-    if job.groups.is_empty() {
+    if !job.groups.is_empty() {
+        let rows: Vec<_> = job.groups.iter().map(group).collect();
+        writeln!(out)?;
+        Table::print(out, GROUPS, &rows, headers)?;
+    }
+    set_times(job_plan, headers, out)
+}
+
+/// How long overlap sets take, where that is known.
+fn set_times(plan: &proto::JobPlan, headers: bool, out: &mut dyn Write) -> io::Result<()> {
+    let times = &plan.overlap_set_times;
+    if times.is_empty() {
         return Ok(());
     }
-    let rows: Vec<_> = job.groups.iter().map(group).collect();
+    let row = |time: &proto::OverlapSetTime| {
+        let times = [time.ideal_duration, time.predicted_duration];
+        let [ideal, predicted] = times.map(|time| time.map_or_else(|| "-".to_owned(), span));
+        vec![or_dash(&time.overlap_set), ideal, predicted]
+    };
+    let rows: Vec<_> = times.iter().map(row).collect();
     writeln!(out)?;
-    Table::print(out, GROUPS, &rows, headers)
+    Table::print(out, SET_TIMES, &rows, headers)?;
+    let count = usize::try_from(plan.overlap_set_count).unwrap_or(usize::MAX);
+    match count.saturating_sub(times.len()) {
+        0 => Ok(()),
+        1 => writeln!(out, "and 1 more overlap set"),
+        more => writeln!(out, "and {more} more overlap sets"),
+    }
+}
+
+/// A time in the unit that fits: `2.4 s`, `150.324 ms`, `12 us`.
+fn span(time: Duration) -> String {
+    let nanos = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    let nanos = nanos.max(0);
+    let (unit, name) = match nanos {
+        1_000_000_000.. => (1_000_000_000, "s"),
+        1_000_000.. => (1_000_000, "ms"),
+        _ => (1_000, "us"),
+    };
+    let thousandths = (nanos * 1_000 + unit / 2) / unit;
+    let text = format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} {name}")
 }
 
 /// What weft does with it, where that is not the usual.
@@ -123,6 +162,18 @@ fn ways(plan: &proto::JobPlan) -> String {
             "{pins} flows by pins, {weights} by weights, {own} as the own routing of their leaves has it"
         ),
     }
+}
+
+/// What hashing may make of what weights carry.
+fn hashed(plan: &proto::JobPlan) -> String {
+    let Some(of) = &plan.hashed_load else {
+        return String::new();
+    };
+    let [even, most] = [of.even_load, of.most_load].map(|share| share * 100.0);
+    format!(
+        "the busiest link, at {}, is full to {even:.0}% if every link gets its share, and to {most:.0}% at most, but for one hash of a hundred",
+        of.leaf_name
+    )
 }
 
 /// NICs that are not where their host ports are.
@@ -189,11 +240,24 @@ fn group(group: &proto::CollectiveGroup) -> Vec<String> {
         word(group.collective().as_str_name(), "COLLECTIVE_"),
         algorithm,
         ranks,
-        group.octets.to_string(),
+        octets(group),
         words::or_dash(group.channels),
         words::or_dash(group.queue_pairs),
         or_dash(&group.overlap_set),
     ]
+}
+
+/// Octets of a buffer; of an all-to-all-v those of all ranks together.
+fn octets(group: &proto::CollectiveGroup) -> String {
+    if group.collective() != Collective::AllToAllV {
+        return group.octets.to_string();
+    }
+    // A rank sends itself nothing.
+    let ranks = group.pair_octets.len().isqrt();
+    let others = (0..).zip(&group.pair_octets);
+    let others = others.filter(|(at, _)| at % (ranks + 1) != 0);
+    let sum: u128 = others.map(|(_, octets)| u128::from(*octets)).sum();
+    format!("{sum} in all")
 }
 
 /// A count; nothing is not counted.
@@ -220,6 +284,8 @@ fn some(names: &[String], count: usize) -> String {
 /// A job may have thousands of hosts; these say which they are like.
 const NAMES_MAX: usize = 8;
 
+const SET_TIMES: &[&str] = &["OVERLAP-SET", "IDEAL", "PREDICTED"];
+
 const GROUPS: &[&str] = &[
     "GROUP",
     "COLLECTIVE",
@@ -237,11 +303,26 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_job_that_weights_carry_says_what_hashing_may_add() {
+        let mut plan = proto::JobPlan::default();
+        assert_eq!(hashed(&plan), "");
+        plan.hashed_load = Some(proto::HashedLoad {
+            even_load: 0.98,
+            most_load: 1.174,
+            leaf_name: "leaf7".to_owned(),
+        });
+        assert_eq!(
+            hashed(&plan),
+            "the busiest link, at leaf7, is full to 98% if every link gets its share, and to 117% at most, but for one hash of a hundred"
+        );
+    }
+
     fn job() -> proto::GetJobResponse {
         let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
         let gradients = proto::CollectiveGroup {
             name: "gradients".to_owned(),
-            collective: proto::Collective::AllReduce.into(),
+            collective: Collective::AllReduce.into(),
             dimension: "dp".to_owned(),
             octets: 1 << 30,
             queue_pairs: Some(4),
@@ -305,6 +386,68 @@ GROUP      COLLECTIVE  ALGORITHM  RANKS     OCTETS      CHANNELS  QUEUE-PAIRS  O
 gradients  all-reduce  -          along dp  1073741824  -         4            -
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_job_says_how_long_its_overlap_sets_take() {
+        let duration = |seconds, nanos| Some(Duration { seconds, nanos });
+        let time = |overlap_set: &str, ideal, predicted| proto::OverlapSetTime {
+            overlap_set: overlap_set.to_owned(),
+            ideal_duration: ideal,
+            predicted_duration: predicted,
+        };
+        let plan = proto::JobPlan {
+            overlap_set_times: vec![
+                time("", duration(0, 150_323_855), duration(2, 400_000_000)),
+                time("experts", duration(0, 12_000), None),
+            ],
+            overlap_set_count: 3,
+            ..proto::JobPlan::default()
+        };
+        let mut out = Vec::new();
+        set_times(&plan, true, &mut out).unwrap();
+        let expected = "
+OVERLAP-SET  IDEAL       PREDICTED
+-            150.324 ms  2.4 s
+experts      12 us       -
+and 1 more overlap set
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let none = proto::JobPlan::default();
+        let mut out = Vec::new();
+        set_times(&none, true, &mut out).unwrap();
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn times_have_a_unit_that_fits() {
+        for (seconds, nanos, text) in [
+            (0, 0, "0 us"),
+            (0, 1, "0.001 us"),
+            (0, 999_999, "999.999 us"),
+            (0, 1_000_000, "1 ms"),
+            (10, 0, "10 s"),
+            (100, 500_000, "100.001 s"),
+            (-1, 0, "0 us"),
+            (i64::MAX, 0, "9223372036854775807 s"),
+        ] {
+            assert_eq!(span(Duration { seconds, nanos }), text);
+        }
+    }
+
+    #[test]
+    fn an_all_to_all_v_says_what_all_ranks_send() {
+        let experts = proto::CollectiveGroup {
+            name: "experts".to_owned(),
+            collective: Collective::AllToAllV.into(),
+            pair_octets: vec![9, 1, 2, 3, 9, 4, 5, 6, 9],
+            ..proto::CollectiveGroup::default()
+        };
+        let row = group(&experts);
+        assert_eq!(
+            (row[1].as_str(), row[4].as_str()),
+            ("all-to-all-v", "21 in all")
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Row, or_dash};
-use crate::words;
+use crate::words::{self, measured};
 
 /// Shows one link, or all.
 pub(super) async fn show(link: Option<String>, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
@@ -51,7 +51,15 @@ pub(crate) async fn page(
 
 impl Row for proto::LinkStatus {
     const HEADER: &'static [&'static str] = &[
-        "LINK", "STATE", "A-TO-B", "B-TO-A", "DERATED", "LLDP", "GNMI", "REASON",
+        "LINK",
+        "STATE",
+        "A-TO-B",
+        "B-TO-A",
+        "DERATED",
+        "KEPT-FREE",
+        "LLDP",
+        "GNMI",
+        "REASON",
     ];
     const PASSING: &'static [&'static str] = &["A-TO-B", "B-TO-A"];
 
@@ -78,6 +86,7 @@ impl Row for proto::LinkStatus {
             measured(self.a_to_b_bps),
             measured(self.b_to_a_bps),
             derated,
+            format!("{} %", self.kept_free_percent),
             or_dash(self.lldp()),
             or_dash(&self.unheard_reasons.join("; ")),
             or_dash(&self.reason),
@@ -89,44 +98,9 @@ impl Row for proto::LinkStatus {
     }
 }
 
-/// A rate with three digits: 49.8 Mb/s.
-fn measured(bps: Option<u64>) -> String {
-    let Some(bps) = bps else {
-        return "-".to_owned();
-    };
-    let units = [
-        (1_000_000_000_000, "Tb/s"),
-        (1_000_000_000, "Gb/s"),
-        (1_000_000, "Mb/s"),
-        (1_000, "kb/s"),
-    ];
-    match units.into_iter().find(|(unit, _)| bps >= *unit) {
-        Some((unit, name)) => {
-            let tenths = bps / (unit / 10);
-            format!("{}.{} {name}", tenths / 10, tenths % 10)
-        }
-        None => format!("{bps} b/s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_measured_rate_is_short() {
-        let table = [
-            (None, "-"),
-            (Some(0), "0 b/s"),
-            (Some(999), "999 b/s"),
-            (Some(49_876_543), "49.8 Mb/s"),
-            (Some(400_000_000_000), "400.0 Gb/s"),
-            (Some(3_200_000_000_000), "3.2 Tb/s"),
-        ];
-        for (bps, text) in table {
-            assert_eq!(measured(bps), text);
-        }
-    }
 
     #[test]
     fn a_link_that_is_derated_says_what_for() {
@@ -135,6 +109,7 @@ mod tests {
             state: LinkState::Up.into(),
             derating_percent: 50,
             derating_cause: DeratingCause::Errors.into(),
+            kept_free_percent: 20,
             lldp: Some("as declared".to_owned()),
             a_to_b_bps: Some(1_500),
             unheard_reasons: vec!["leaf1: connection refused".to_owned()],
@@ -148,6 +123,7 @@ mod tests {
                 "1.5 kb/s",
                 "-",
                 "50 % for errors",
+                "20 %",
                 "as declared",
                 "leaf1: connection refused",
                 "-"

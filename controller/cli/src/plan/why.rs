@@ -62,9 +62,9 @@ fn programmed(balance: &proto::LeafBalance) -> String {
     let leaf = printable(&balance.leaf_name);
     let mode = balance::name(balance.mode());
     let whose = if balance.has_own_mode {
-        "its own"
+        "its own mode"
     } else {
-        "that of all leaves"
+        "the mode of all leaves"
     };
     let ways = (&balance.agent_address, &balance.peer_address);
     match (balance.mode(), ways) {
@@ -73,16 +73,16 @@ fn programmed(balance: &proto::LeafBalance) -> String {
         }
         (proto::BalanceMode::On, (Some(_), _)) => {
             format!(
-                "{leaf} is on ({whose} mode): it gets these weights, and flows that are pinned go by their pins"
+                "{leaf} is on ({whose}): it gets these weights, and flows that are pinned go by their pins"
             )
         }
         (proto::BalanceMode::On, (None, Some(peer))) => {
             let peer = printable(peer);
             format!(
-                "{leaf} is on ({whose} mode): it is told these weights over BGP, on its sessions from {peer}, and no pins"
+                "{leaf} is on ({whose}): it is told these weights over BGP, on its sessions from {peer}, and no pins"
             )
         }
-        (_, _) => format!("{leaf} is {mode} ({whose} mode): its own routing decides"),
+        (_, _) => format!("{leaf} is {mode} ({whose}): its own routing decides"),
     }
 }
 
@@ -392,6 +392,14 @@ mod tests {
     fn what_becomes_of_weights_depends_on_the_mode_and_on_who_takes_them() {
         use proto::BalanceMode::{On, Shadow};
         let (agent, peer) = (Some("192.0.2.11:9340"), Some("192.0.2.11"));
+        let of_all = proto::LeafBalance {
+            has_own_mode: false,
+            ..balance(Shadow, agent, None)
+        };
+        assert_eq!(
+            programmed(&of_all),
+            "leaf1 is shadow (the mode of all leaves): its own routing decides"
+        );
         let table = [
             (
                 On,

@@ -65,6 +65,35 @@ async fn jobs_that_are_watched_change_and_go() {
 }
 
 #[tokio::test]
+async fn pins_that_are_watched_change_and_go() {
+    let dying = Replica {
+        dies: true,
+        ..REPLICA
+    };
+    let both = format!("{},{}", listening(dying).await, listening(REPLICA).await);
+    let printed = watched(&both, &["pin", "list", "-w", "--no-headers"]).await;
+    let lines = printed
+        .lines()
+        .map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
+    let expected = [
+        "train1 leaf1:eth3 leaf2:eth3 spine1*1 -",
+        "train2 leaf1:eth3 leaf2:eth3 spine1*1 -",
+        "train2 leaf1:eth3 leaf2:eth3 is gone",
+        "train1 leaf1:eth3 leaf2:eth3 spine2*1 -",
+    ];
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
+    let words = ["pin", "list", "-w", "--job", "train2", "-o", "json"];
+    let printed = watched(&both, &words).await;
+    let rows: Vec<serde_json::Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(rows.len(), 2, "{printed}");
+    assert_eq!(rows[0]["paths"][0]["spine_name"], "spine1");
+    assert_eq!(rows[1]["gone"], "train2 leaf1:eth3 leaf2:eth3");
+}
+
+#[tokio::test]
 async fn a_job_is_shown_with_its_plan() {
     let expected = "\
 job:            train1
@@ -90,6 +119,78 @@ traffic:        0 flows by pins, 2 by weights, 0 as the own routing of their lea
     assert_eq!(shown["certificate"]["bound_kind"], "BOUND_KIND_LEAF_SENDS");
     let (said, code) = refused(&["job", "show", "x"]).await;
     assert_eq!((said.as_str(), code), ("name: no job is named \"x\"", 1));
+}
+
+#[tokio::test]
+async fn the_flows_of_a_job_are_listed_page_by_page() {
+    let words = ["job", "show", "train1", "--flows"];
+    let (printed, result) = typed(&words).await;
+    result.unwrap();
+    let cells: Vec<Vec<&str>> = printed
+        .lines()
+        .map(|line| {
+            let cells = line.split("  ").map(str::trim);
+            cells.filter(|it| !it.is_empty()).collect()
+        })
+        .collect();
+    let header = [
+        "SOURCE",
+        "DESTINATION",
+        "WAY",
+        "OVER",
+        "PREDICTED",
+        "SEEN",
+        "TOGETHER-WITH",
+        "REASON",
+    ];
+    assert_eq!(cells[0], header);
+    let pinned = [
+        "leaf1:eth3",
+        "leaf2:eth3",
+        "pins",
+        "spine1*16",
+        "50.0 Gb/s of 100.0 Gb/s",
+        "99.0 Gb/s together",
+        "leaf1:eth4",
+        "-",
+    ];
+    assert_eq!(cells[1], pinned);
+    let weighted = [
+        "leaf1:eth5",
+        "leaf2:eth3",
+        "weights",
+        "-",
+        "50.0 Gb/s",
+        "-",
+        "-",
+        "leaf1 has no weft-agent that answers",
+    ];
+    assert_eq!(cells[2], weighted);
+    assert_eq!(cells.len(), 3, "{printed}");
+    let (printed, _) = typed(&[&words[..], &["-o", "json"]].concat()).await;
+    let flows: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(flows[0]["way"], "FLOW_WAY_PINS");
+    assert_eq!(flows[0]["bundled_source_names"][0], "leaf1:eth4");
+    assert!(flows[1].get("seen_bps").is_none(), "{printed}");
+    let (printed, _) = typed(&[&words[..], &["-o", "name"]].concat()).await;
+    assert_eq!(printed, "leaf1:eth3 leaf2:eth3\nleaf1:eth5 leaf2:eth3\n");
+}
+
+#[tokio::test]
+async fn a_job_without_flows_to_list_says_why() {
+    let words = ["job", "show", "train2", "--flows"];
+    let (printed, result) = typed(&[&words[..], &["--no-headers"]].concat()).await;
+    result.unwrap();
+    let expected =
+        "no flow of job train2 is listed: it may have 600000 flows, at most 524288 are pinned\n";
+    assert_eq!(printed, expected);
+    assert_eq!(
+        typed(&[&words[..], &["-o", "json"]].concat()).await.0,
+        "[]\n"
+    );
+    let (said, code) = refused(&["job", "show", "x", "--flows"]).await;
+    let expected = "job_name: no job is named \"x\"";
+    assert_eq!((said.as_str(), code), (expected, 1));
 }
 
 #[tokio::test]

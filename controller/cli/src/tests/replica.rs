@@ -119,7 +119,7 @@ impl peer_server::PeerService for Replica {
 
 #[tonic::async_trait]
 impl watch_server::WatchService for Replica {
-    /// Two peers, two jobs, or a link that is changed after the revision of the snapshot.
+    /// Two peers, two jobs, two pins, or a link that is changed after the revision of the snapshot.
     async fn watch(
         &self,
         request: Request<proto::WatchRequest>,
@@ -154,6 +154,9 @@ impl watch_server::WatchService for Replica {
         match request.after_revision {
             after if request.kinds == [i32::from(proto::ResourceKind::Job)] => {
                 answer = jobs::changes(after);
+            }
+            after if request.pins.is_some() => {
+                answer = jobs::pin_changes(&request.pins.unwrap(), after);
             }
             _ if request.peers.is_some() => {
                 answer.peer_snapshot = true;
@@ -366,6 +369,13 @@ impl plan_server::PlanService for Replica {
         request: Request<proto::ListPinsRequest>,
     ) -> Answer<proto::ListPinsResponse> {
         jobs::pins(request.into_inner()).map(Response::new)
+    }
+
+    async fn list_job_flows(
+        &self,
+        request: Request<proto::ListJobFlowsRequest>,
+    ) -> Answer<proto::ListJobFlowsResponse> {
+        jobs::flows(request.into_inner()).map(Response::new)
     }
 
     async fn list_job_plans(

@@ -1,5 +1,6 @@
 //! Weights beside pins, in small fabrics.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weft_proto::v1;
@@ -48,10 +49,16 @@ fn narrow() -> v1::Job {
 
 /// Leaves that have room for one pin each.
 fn bench(jobs: &[v1::Job]) -> Bench {
+    bench_within(jobs, None)
+}
+
+/// Leaves that have room for one pin each, and for so many groups.
+fn bench_within(jobs: &[v1::Job], groups: Option<u32>) -> Bench {
     let mut fabric = with_nics(4, 2, 2).declaration();
     for switch in fabric.switches.iter_mut().take(4) {
         switch.limits = Some(v1::SwitchLimits {
             pins: Some(1),
+            groups,
             ..v1::SwitchLimits::default()
         });
     }
@@ -123,6 +130,21 @@ fn what_is_not_pinned_goes_where_pins_leave_room() {
         ),
         "{reason}"
     );
+}
+
+#[test]
+fn weights_by_demand_need_room_for_their_groups() {
+    for groups in [None, Some(3), Some(2), Some(1)] {
+        let mut bench = bench_within(&[narrow(), wide(4)], groups);
+        let (plan, _) = bench.adopt();
+        let changed = bench.balancer.weigh(plan.demand());
+        assert!(changed || groups.is_some());
+        for (leaf, routes) in bench.balancer.plan().routes.iter() {
+            let apart: BTreeSet<_> = routes.prefixes.values().collect();
+            let fits = groups.is_none_or(|most| apart.len() <= most as usize);
+            assert!(fits && !apart.is_empty(), "{leaf}: {apart:?}");
+        }
+    }
 }
 
 #[test]

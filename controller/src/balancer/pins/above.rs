@@ -9,26 +9,38 @@ use weft_weights::pin::{
 use weft_weights::problem::SwitchId;
 
 use super::Posed;
+use crate::balancer::planes::Planes;
 use crate::balancer::solved::Solved;
 use crate::fabric::fact::LinkName;
 
 impl Posed<'_> {
     /// A placement that spares spines with little above them, if it is better by a tenth where the worst link is; else the one that is
-    /// there. Its bound is that of the one that is there.
+    /// there. Its bound is that of the one that is there, which was placed in these planes.
     pub(super) fn sparing(
         &self,
         solved: &Solved,
+        planes: &Planes,
         past: &[Part],
         full: Level,
         placed: Placement,
     ) -> Placement {
-        let above = solved.planes().above();
-        let Some(narrowed) = above.and_then(|above| above.narrowed.as_ref()) else {
+        let Some(narrowed) = planes.above().and_then(|above| above.narrowed.as_ref()) else {
             return placed;
         };
         let Ok(other) = self.place(&Plane::new(narrowed), past, full) else {
             return placed;
         };
+        match self.is_better(solved, &other, &placed) {
+            true => Placement {
+                parts: other.parts,
+                ..placed
+            },
+            false => placed,
+        }
+    }
+
+    /// Whether a placement is better than another one by a tenth where the worst link is.
+    pub(super) fn is_better(&self, solved: &Solved, one: &Placement, other: &Placement) -> bool {
         let worst = |placement: &Placement| {
             let parts = self.by_queue_pairs(&placement.parts);
             let leaves = self.recount(solved, &parts).ok()?;
@@ -37,13 +49,8 @@ impl Posed<'_> {
             let loads = loads.map(|it| it.load(self.unit_bps as f64));
             Some(loads.fold(0.0, f64::max))
         };
-        match (worst(&placed), worst(&other)) {
-            (Some(before), Some(after)) if after < before * BETTER => Placement {
-                parts: other.parts,
-                ..placed
-            },
-            _ => placed,
-        }
+        let loads = worst(one).zip(worst(other));
+        loads.is_some_and(|(after, before)| after < before * BETTER)
     }
 
     /// Counts what is sent between pods, by what the spines of both have above them. None: there is no third tier.

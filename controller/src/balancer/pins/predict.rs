@@ -8,8 +8,7 @@ use weft_proto::v1;
 use weft_weights::pin::{Flow, Flows, Part, Plane};
 use weft_weights::simulate::{Switches, by_switches, rates};
 
-use super::sent;
-use super::{PinPlan, Sent, SentByJobs, name, plan, subflows, unit_bps};
+use super::{PinPlan, Sent, SentByJobs, name, owners, plan, sent, subflows, unit_bps};
 use crate::balancer::solved::Solved;
 use crate::fabric::fact::{JobName, LinkName, SwitchName};
 use crate::fabric::job::Nics;
@@ -80,10 +79,11 @@ pub(in crate::balancer) fn predict(
     topology: &Topology,
     past: &Pins,
 ) -> Prediction {
-    let all: SentByJobs = topology
+    let mut all: SentByJobs = topology
         .jobs()
         .map(|job| (job.name.clone(), sent::by(topology, job)))
         .collect();
+    owners::settle(topology, &mut all);
     let plan = PinPlan {
         topology: topology.clone(),
         ..plan(solved, topology, &all, past)

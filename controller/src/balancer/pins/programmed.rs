@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weft_proto::v1;
 
-use super::sent::Unresolved;
+use super::sent::{Sent, Unresolved};
 use super::{PinPlan, name};
 use crate::balancer::flows::{LeafFlows, flows_to};
 use crate::fabric::fact::{HostPort, InvalidFabric, JobName, SwitchName};
@@ -77,6 +77,44 @@ impl Unpinned {
     }
 }
 
+/// The way that a flow goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By a pin that its leaf is to have.
+    Pins,
+    /// By the weights of its leaf.
+    Weights,
+    /// As the own routing of its leaf has it.
+    OwnRouting,
+}
+
+/// Why a flow does not go by its pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loose {
+    /// Its leaf gets no pins.
+    Leaf(Unpinned),
+    /// Its job is in shadow.
+    Shadowed,
+    /// No pin of it is adopted.
+    NoPin,
+    /// Nobody declared the address or the VNI of the NIC that takes it.
+    Unaddressed,
+    /// Its leaf has no next hop that leads over the spines of its pin, or too many ways to divide flows.
+    NoNextHop,
+}
+
+impl Loose {
+    /// The way that the flow goes instead.
+    pub fn way(self) -> Way {
+        match self {
+            Self::Leaf(why) if !why.has_weights() => Way::OwnRouting,
+            Self::Leaf(_) | Self::Shadowed | Self::NoPin | Self::Unaddressed | Self::NoNextHop => {
+                Way::Weights
+            }
+        }
+    }
+}
+
 /// Whether the pins of a job are planned, and no switch gets them.
 pub(super) fn is_shadowed(topology: &Topology, job: &JobName) -> bool {
     let job = topology.job(job);
@@ -112,7 +150,7 @@ impl PinPlan {
     pub fn ways(&self, job: &JobName, pins: &Pins, flows: &LeafFlows) -> Option<Ways> {
         let sent = match self.sent.get(job)? {
             Ok(sent) => sent,
-            Err(Unresolved::TooMany(count)) => return self.wide(job, *count),
+            Err(Unresolved::TooMany { flows, .. }) => return self.wide(job, *flows),
             Err(Unresolved::Unknown(_) | Unresolved::TooLarge | Unresolved::Off) => return None,
         };
         let mut ways = Ways {
@@ -125,16 +163,33 @@ impl PinPlan {
             if let Some(why) = why {
                 ways.leave(leaf, why);
             }
-            let is_pinned = !ways.is_shadowed
-                && pins.get(&name(&(job, sent))).is_some()
-                && has(flows, leaf, &sent.to);
-            match why {
-                None if is_pinned => ways.pinned += 1,
-                Some(why) if !why.has_weights() => ways.own_routing += 1,
-                None | Some(_) => ways.weighted += 1,
+            let loose = match (why, ways.is_shadowed) {
+                (Some(why), _) => Some(Loose::Leaf(why)),
+                (None, true) => Some(Loose::Shadowed),
+                (None, false) => loose((job, sent), pins, flows),
+            };
+            match loose.map_or(Way::Pins, Loose::way) {
+                Way::Pins => ways.pinned += 1,
+                Way::Weights => ways.weighted += 1,
+                Way::OwnRouting => ways.own_routing += 1,
             }
         }
         Some(ways)
+    }
+
+    /// Why a flow of a job does not go by its pin; None: it does.
+    pub(super) fn loose(
+        &self,
+        (job, sent): (&JobName, &Sent),
+        pins: &Pins,
+        flows: &LeafFlows,
+    ) -> Option<Loose> {
+        let why = Unpinned::why(&self.topology, &self.unpinned, &sent.from.switch);
+        match why {
+            Some(why) => Some(Loose::Leaf(why)),
+            None if is_shadowed(&self.topology, job) => Some(Loose::Shadowed),
+            None => loose((job, sent), pins, flows),
+        }
     }
 
     /// Which way so many flows go that nobody looks at one by one. None is counted where leaves that have weights send some of
@@ -164,6 +219,17 @@ impl PinPlan {
         }
         Some(ways)
     }
+}
+
+/// Why a flow does not go by its pin, where its leaf gets pins and its job is on.
+fn loose((job, sent): (&JobName, &Sent), pins: &Pins, flows: &LeafFlows) -> Option<Loose> {
+    if pins.get(&name(&(job, sent))).is_none() {
+        return Some(Loose::NoPin);
+    }
+    if flows_to(&sent.to).next().is_none() {
+        return Some(Loose::Unaddressed);
+    }
+    (!has(flows, &sent.from.switch, &sent.to)).then_some(Loose::NoNextHop)
 }
 
 /// Whether a leaf is to have the flow to a NIC, over next hops of its own.

@@ -1,11 +1,12 @@
 //! What the NICs of a job send to each other over spines, as a share of their rate. Knows collectives; refuses to know links.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weft_proto::v1;
 use weft_weights::demand::{self, Collective, Communicator, Nic};
 
+use super::times::{SETS_NAMED, SetTime};
 use crate::balancer::queue_pairs::{self, PortsOf};
 use crate::fabric::job::Nics;
 use crate::fabric::place;
@@ -37,6 +38,10 @@ pub(super) struct SentOfJob {
     pub(super) over: Vec<Sent>,
     /// To NICs at the same leaf: bits per second by the NIC that sends.
     pub(super) within: BTreeMap<PortName, u64>,
+    /// How long its overlap sets take at best, in order of their names: the first [`SETS_NAMED`], by the numbers that `over` has.
+    pub(super) times: Vec<SetTime>,
+    /// How many overlap sets it sends in.
+    pub(super) sets: usize,
 }
 
 /// Why it is not known what a job sends.
@@ -44,12 +49,28 @@ pub(super) struct SentOfJob {
 pub(super) enum Unresolved {
     /// What it names is not there, or makes no sense.
     Unknown(String),
-    /// There may be so many flows.
-    TooMany(usize),
+    /// There are too many flows to look at one by one.
+    TooMany {
+        /// So many there may be.
+        flows: usize,
+        /// What somebody knows of them all the same.
+        wide: Wide,
+    },
     /// Its groups have more ranks than anybody counts.
     TooLarge,
     /// Its mode is off.
     Off,
+}
+
+/// What all NICs of a job send to each other, if all that it does is one all-to-all of all of them, or several: each as much to every
+/// other. Nothing: it does something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wide {
+    /// From leaf to leaf, in bits per second.
+    pub(super) between: Vec<(SwitchName, SwitchName, u64)>,
+    /// Bits per second of the largest flow: as every NIC sends to one NIC of every other host, as NCCL does (PXN), or to more in smaller
+    /// flows.
+    pub(super) largest_bps: u64,
 }
 
 /// Octets by the places of two NICs.
@@ -70,6 +91,16 @@ struct Sums<'a> {
 
 /// What a job sends.
 pub(super) fn by(topology: &Topology, job: &Job) -> Result<SentOfJob, Unresolved> {
+    one_by_one(topology, job).map_err(|why| match why {
+        Unresolved::TooMany { flows, .. } => {
+            let wide = Wide::of(topology, &job.name);
+            Unresolved::TooMany { flows, wide }
+        }
+        other => other,
+    })
+}
+
+fn one_by_one(topology: &Topology, job: &Job) -> Result<SentOfJob, Unresolved> {
     if job.declared.balance_mode() == v1::BalanceMode::Off {
         return Err(Unresolved::Off);
     }
@@ -136,6 +167,13 @@ impl<'a> Sums<'a> {
         };
         let collective = collective(group);
         for ranks in sets {
+            // A fabric that changed since has other ranks.
+            if let Collective::AllToAllV(octets) = collective
+                && octets.len() != ranks.len() * ranks.len()
+            {
+                let (count, ranks) = (octets.len(), ranks.len());
+                return Err(wrong(format!("{count} pair_octets, and {ranks} ranks")));
+            }
             let communicator = self.communicator(&ranks);
             let communicator = communicator.map_err(wrong)?;
             let rails = communicator.rails() as u32;
@@ -175,7 +213,10 @@ impl<'a> Sums<'a> {
     fn reserve(&mut self, pairs: usize) -> Result<(), Unresolved> {
         self.pairs = self.pairs.saturating_add(pairs);
         match self.pairs > MOST {
-            true => Err(Unresolved::TooMany(self.pairs)),
+            true => Err(Unresolved::TooMany {
+                flows: self.pairs,
+                wide: Wide::default(),
+            }),
             false => Ok(()),
         }
     }
@@ -191,9 +232,17 @@ impl<'a> Sums<'a> {
         let slowest = topology.links().map(|link| link.capacity_bps).min();
         let rate = |port: &HostPort| port.capacity_bps.or(slowest).unwrap_or(1);
         let mut most: BTreeMap<(u32, u32), (u64, Option<u32>)> = BTreeMap::new();
+        let mut all = SentOfJob {
+            sets: self.sets.len(),
+            ..SentOfJob::default()
+        };
         let phases = self.sets.len() > 1;
-        for (set, octets) in (0..).zip(self.sets.values()) {
+        for (set, (name, octets)) in (0..).zip(&self.sets) {
             let busiest = busiest(octets, |nic| rate(&self.ports[nic as usize]));
+            if all.times.len() < SETS_NAMED {
+                all.times
+                    .push(SetTime::ideal(name, busiest.octets, busiest.bps));
+            }
             for ((from, to), octets) in octets {
                 let bps = busiest.bps_of(*octets);
                 let first = (bps, phases.then_some(set));
@@ -202,7 +251,6 @@ impl<'a> Sums<'a> {
                     .or_insert(first);
             }
         }
-        let mut all = SentOfJob::default();
         for ((from, to), (bps, phase)) in most {
             let [from, to] = [from, to].map(|nic| &self.ports[nic as usize]);
             if let Some(nowhere) = [from, to]
@@ -236,45 +284,80 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// From leaf to leaf, what a job sends that has too many flows to look at one by one, if all of it is one all-to-all of all its NICs:
-/// each sends as much to every other.
-pub(super) fn wide(topology: &Topology, job: &JobName) -> Vec<(SwitchName, SwitchName, u64)> {
-    let Some(job) = topology.job(job) else {
-        return Vec::new();
+impl Wide {
+    fn of(topology: &Topology, job: &JobName) -> Self {
+        let Some((_, nics)) = all_to_all(topology, job) else {
+            return Self::default();
+        };
+        let slowest = topology.links().map(|link| link.capacity_bps).min();
+        let rate = |nic: &HostPort| nic.capacity_bps.or(slowest).unwrap_or(1);
+        // Several ranks may share a NIC.
+        let all: BTreeMap<&PortName, &Arc<HostPort>> =
+            nics.ranks.iter().map(|nic| (&nic.name, nic)).collect();
+        // NICs, and the sum of their rates, by leaf.
+        let mut leaves: BTreeMap<&SwitchName, (u128, u128)> = BTreeMap::new();
+        for nic in all.values() {
+            let (count, bps) = leaves.entry(&nic.switch).or_default();
+            (*count, *bps) = (*count + 1, *bps + u128::from(rate(nic)));
+        }
+        let others = (all.len() as u128).saturating_sub(1).max(1);
+        let mut between = Vec::new();
+        for (from, (_, bps)) in &leaves {
+            for (to, (count, _)) in leaves.iter().filter(|(to, _)| *to != from) {
+                let bps = u64::try_from(bps * count / others).unwrap_or(u64::MAX);
+                between.push(((*from).clone(), (*to).clone(), bps));
+            }
+        }
+        let alone = all.values().filter(|nic| nic.host.is_none()).count();
+        let hosts: BTreeSet<_> = all.values().filter_map(|nic| nic.host.as_ref()).collect();
+        let hosts = (hosts.len() + alone).saturating_sub(1).max(1);
+        let fastest = all.values().map(|nic| rate(nic)).max().unwrap_or(0);
+        Self {
+            between,
+            largest_bps: fastest / hosts as u64,
+        }
+    }
+}
+
+/// How long overlap sets of a job that [`Wide`] knows take at best: the first [`SETS_NAMED`], in order of their names; and how many there
+/// are.
+pub(super) fn wide_times(topology: &Topology, job: &JobName) -> (Vec<SetTime>, usize) {
+    let Some((job, nics)) = all_to_all(topology, job) else {
+        return (Vec::new(), 0);
     };
+    let all: Vec<usize> = (0..nics.ranks.len()).collect();
+    let Ok(communicator) = Sums::new(&job.declared, &nics).communicator(&all) else {
+        return (Vec::new(), 0);
+    };
+    let slowest = topology.links().map(|link| link.capacity_bps).min();
+    let rates = nics.ranks.iter();
+    let rates = rates.map(|nic| nic.capacity_bps.or(slowest).unwrap_or(1));
+    // Each NIC sends as much as any other: the slowest one needs longest.
+    let bps = rates.min().unwrap_or(1);
+    let mut sets: BTreeMap<&str, u128> = BTreeMap::new();
+    for group in &job.declared.groups {
+        let octets = demand::all_to_all_of_nic(&communicator, group.octets);
+        *sets.entry(&group.overlap_set).or_default() += u128::from(octets);
+    }
+    let named = sets.iter().take(SETS_NAMED);
+    let times = named.map(|(name, octets)| SetTime::ideal(name, *octets, bps));
+    (times.collect(), sets.len())
+}
+
+/// A job and its NICs, if all that it does is one all-to-all of all of them, or several.
+fn all_to_all<'a>(topology: &'a Topology, job: &JobName) -> Option<(&'a Job, Nics)> {
+    let job = topology.job(job)?;
     let all = |group: &v1::CollectiveGroup| {
         group.collective() == v1::Collective::AllToAll
             && group.ranks.is_empty()
             && group.dimension.is_empty()
     };
     if !job.declared.flows.is_empty() || !job.declared.groups.iter().all(all) {
-        return Vec::new();
+        return None;
     }
     let mut faults = InvalidFabric::default();
     let nics = Nics::find(topology, &job.declared, "", &mut faults);
-    if !faults.is_empty() {
-        return Vec::new();
-    }
-    let slowest = topology.links().map(|link| link.capacity_bps).min();
-    // Several ranks may share a NIC.
-    let all: BTreeMap<&PortName, &Arc<HostPort>> =
-        nics.ranks.iter().map(|nic| (&nic.name, nic)).collect();
-    // NICs, and the sum of their rates, by leaf.
-    let mut leaves: BTreeMap<&SwitchName, (u128, u128)> = BTreeMap::new();
-    for nic in all.values() {
-        let rate = nic.capacity_bps.or(slowest).unwrap_or(1);
-        let (count, bps) = leaves.entry(&nic.switch).or_default();
-        (*count, *bps) = (*count + 1, *bps + u128::from(rate));
-    }
-    let others = (all.len() as u128).saturating_sub(1).max(1);
-    let mut sent = Vec::new();
-    for (from, (_, bps)) in &leaves {
-        for (to, (count, _)) in leaves.iter().filter(|(to, _)| *to != from) {
-            let bps = u64::try_from(bps * count / others).unwrap_or(u64::MAX);
-            sent.push(((*from).clone(), (*to).clone(), bps));
-        }
-    }
-    sent
+    faults.is_empty().then_some((job.as_ref(), nics))
 }
 
 /// Why it is not known where a NIC is.
@@ -322,7 +405,7 @@ fn busiest(octets: &Octets, rate: impl Fn(u32) -> u64) -> Busiest {
     .unwrap_or(none)
 }
 
-fn collective(group: &v1::CollectiveGroup) -> Collective {
+fn collective(group: &v1::CollectiveGroup) -> Collective<'_> {
     match (group.collective(), group.algorithm()) {
         (v1::Collective::AllReduce, v1::CollectiveAlgorithm::DoubleTree) => {
             Collective::AllReduceDoubleTree
@@ -335,6 +418,8 @@ fn collective(group: &v1::CollectiveGroup) -> Collective {
         (v1::Collective::AllGather, _) => Collective::AllGather,
         (v1::Collective::ReduceScatter, _) => Collective::ReduceScatter,
         (v1::Collective::AllToAll, _) => Collective::AllToAll,
+        (v1::Collective::AllToAllV, _) => Collective::AllToAllV(&group.pair_octets),
+        (v1::Collective::SendReceive, _) => Collective::SendReceive,
         (v1::Collective::Broadcast, _) => Collective::Broadcast,
         (v1::Collective::Reduce, _) => Collective::Reduce,
         (v1::Collective::Gather, _) => Collective::Gather,

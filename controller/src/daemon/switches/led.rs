@@ -17,6 +17,7 @@ use crate::fabric::measured::Measured;
 use crate::fabric::mode::Modes;
 use crate::fabric::topology::{SwitchName, Topology};
 use crate::southbound::answers::Answers;
+use crate::southbound::counters::Reached;
 use crate::southbound::{AgentStatus, Said};
 
 /// What the task knows. Cheap to clone; all clones are one.
@@ -33,6 +34,7 @@ struct Known {
     planned_at: Option<Instant>,
     modes: Modes,
     agents: Vec<AgentStatus>,
+    reached: BTreeMap<SwitchName, Reached>,
     observed: BTreeMap<SwitchName, Arc<Said>>,
     sent: BTreeMap<SwitchName, Sent>,
     answers: Answers,
@@ -107,6 +109,13 @@ impl Led {
         self.lock().observed.get(switch).cloned()
     }
 
+    /// How a switch's weft-agent is asked what it counts; None if it is silent, or the switch is not programmed by this replica.
+    pub fn reached(&self, switch: &SwitchName) -> Option<Reached> {
+        let known = self.lock();
+        known.observed.get(switch)?;
+        known.reached.get(switch).cloned()
+    }
+
     /// What a switch's interfaces sent lately.
     pub fn sent(&self, switch: &SwitchName) -> Sent {
         self.lock().sent.get(switch).cloned().unwrap_or_default()
@@ -153,6 +162,10 @@ impl Led {
 
     pub(super) fn set_agents(&self, agents: Vec<AgentStatus>) {
         self.lock().agents = agents;
+    }
+
+    pub(super) fn set_reached(&self, reached: BTreeMap<SwitchName, Reached>) {
+        self.lock().reached = reached;
     }
 
     pub(super) fn set_answers(&self, answers: Answers) {

@@ -1,4 +1,5 @@
-//! Listens to the gNMI servers of switches, at the leader. What follows from what they say is [`links`]'s.
+//! Listens to the gNMI servers of switches, at the leader. What follows from what they say is [`links`]'s, and of leaves `loads`'s and
+//! `undeclared`'s.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +18,12 @@ use crate::southbound::access::Access;
 
 pub mod links;
 mod loads;
+mod undeclared;
 
 use self::links::Links;
 use self::loads::Loads;
 pub(super) use self::loads::Predicted;
+use self::undeclared::Undeclared;
 
 /// The clients of all switches with a gNMI server.
 pub(super) struct Telemetry {
@@ -32,6 +35,7 @@ pub(super) struct Telemetry {
     loads: Loads,
     /// Jobs that are to be left to weights.
     off_plan: Vec<(JobName, OffPlan)>,
+    undeclared: Undeclared,
     /// None: this replica does not lead, as far as is confirmed.
     clients: Option<BTreeMap<SwitchName, Listening>>,
     /// Grows whenever a switch says something new.
@@ -65,6 +69,7 @@ impl Telemetry {
             clock: Arc::new(move || begin.elapsed()),
             loads: Loads::default(),
             off_plan: Vec::new(),
+            undeclared: Undeclared::default(),
             clients: None,
             spoken: watch::Sender::new(0),
         }
@@ -86,7 +91,18 @@ impl Telemetry {
             led.links(|links| *links = Links::default());
             self.loads = Loads::default();
             self.off_plan.clear();
+            self.undeclared = Undeclared::default();
         }
+    }
+
+    /// Whether switches were looked at since this replica leads.
+    pub(super) fn is_listening(&self) -> bool {
+        self.clients.is_some()
+    }
+
+    /// The leaves that should keep another percent of their uplinks free than is agreed, with what it should be.
+    pub(super) fn kept_free(&self, agreed: &Measured) -> Vec<(SwitchName, u8)> {
+        self.undeclared.undecided(agreed)
     }
 
     /// Jobs that are to be left to weights, as far as this replica found since it leads; those that are agreed on are forgotten.
@@ -118,10 +134,11 @@ impl Telemetry {
             let spoken = heard.iter().filter(|(_, sample)| sample.is_ok());
             let spoken: Vec<_> = spoken.map(|(switch, _)| switch.clone()).collect();
             links.learn(heard, now);
-            for leaf in spoken {
-                let off = self.loads.judge(&leaf, links, from, now);
+            for leaf in &spoken {
+                let off = self.loads.judge(leaf, links, from, now);
                 self.off_plan.extend(off);
             }
+            self.undeclared.look(&spoken, links, from, now);
         });
         self.clients = Some(clients);
     }

@@ -162,6 +162,15 @@ fn nic(nic: &v1::Nic, field: &str, faults: &mut InvalidFabric) {
             _ => faults.fault(field, "only of a NIC that an address and a VNI name"),
         }
     }
+    match v1::UdpPortFormula::try_from(nic.udp_port_formula) {
+        Ok(v1::UdpPortFormula::Unspecified) => {}
+        Ok(_) if nic.host_port_name.is_empty() => {}
+        Ok(_) => faults.fault(
+            below(field, "udp_port_formula"),
+            "only of a NIC that an address names: its host port says it",
+        ),
+        Err(_) => faults.fault(below(field, "udp_port_formula"), "not a formula"),
+    }
     match (nic.host_port_name.as_str(), nic.address.as_str()) {
         ("", "") => faults.fault(field, "neither host_port_name nor address"),
         ("", address) if address.parse::<IpAddr>().is_err() => {
@@ -221,9 +230,7 @@ fn check_group(
         Ok(_) => faults.fault(below(field, "algorithm"), "only an all-reduce has a choice"),
         Err(_) => faults.fault(below(field, "algorithm"), "not an algorithm"),
     }
-    if group.octets == 0 {
-        faults.fault(below(field, "octets"), "missing, or 0");
-    }
+    check_octets(job, group, field, faults);
     within(group.channels, "channels", CHANNELS_MAX, field, faults);
     within(
         group.queue_pairs,
@@ -247,6 +254,80 @@ fn check_group(
             let reason = format!("{rank} stands there twice");
             faults.fault(below(field, &format!("ranks[{at}]")), reason);
         }
+    }
+}
+
+/// Octets of a buffer, or of each two ranks.
+fn check_octets(
+    job: &v1::Job,
+    group: &v1::CollectiveGroup,
+    field: &str,
+    faults: &mut InvalidFabric,
+) {
+    let pairs = &group.pair_octets;
+    if group.collective() != v1::Collective::AllToAllV {
+        if group.octets == 0 {
+            faults.fault(below(field, "octets"), "missing, or 0");
+        }
+        if !pairs.is_empty() {
+            faults.fault(below(field, "pair_octets"), "only an all-to-all-v has them");
+        }
+        return;
+    }
+    if group.octets > 0 {
+        let reason = "pair_octets says how many an all-to-all-v sends";
+        faults.fault(below(field, "octets"), reason);
+    }
+    let field = below(field, "pair_octets");
+    if pairs.is_empty() {
+        faults.fault(field, "missing");
+        return;
+    }
+    if pairs.len() > PAIR_OCTETS_MAX {
+        let reason = format!("{} entries, at most {PAIR_OCTETS_MAX}", pairs.len());
+        faults.fault(field, reason);
+        return;
+    }
+    // Without ranks of the job only the fabric says how many a group of all has.
+    let all = Some(job.ranks.len()).filter(|ranks| *ranks > 0);
+    let Some(ranks) = ranks_of(job, group, all) else {
+        return;
+    };
+    if let Err(reason) = is_square(group, ranks) {
+        faults.fault(field, reason);
+        return;
+    }
+    let is_other = |at: usize| at / ranks != at % ranks;
+    let mut others = (0..).zip(pairs).filter(|(at, _)| is_other(*at));
+    if others.all(|(_, octets)| *octets == 0) {
+        faults.fault(field, "0 between any two ranks");
+    }
+}
+
+/// How many ranks each group of a group has, where the job has so many; None: that is not known, or there is no such dimension.
+fn ranks_of(job: &v1::Job, group: &v1::CollectiveGroup, all: Option<usize>) -> Option<usize> {
+    if !group.dimension.is_empty() {
+        let found = job.layout.iter().find(|it| it.name == group.dimension);
+        return found.map(|dimension| dimension.degree as usize);
+    }
+    match group.ranks.len() {
+        0 => all,
+        ranks => Some(ranks),
+    }
+}
+
+/// Whether there are octets for each two of so many ranks, or why not.
+pub(in crate::fabric) fn is_square(
+    group: &v1::CollectiveGroup,
+    ranks: usize,
+) -> Result<(), String> {
+    let count = group.pair_octets.len();
+    match ranks.checked_mul(ranks) {
+        Some(square) if square == count => Ok(()),
+        Some(square) => Err(format!(
+            "{count} entries, and {ranks} ranks have {square} pairs"
+        )),
+        None => Err(format!("{count} entries, and there are {ranks} ranks")),
     }
 }
 
@@ -321,6 +402,8 @@ const SECONDS_MAX: i64 = 253_402_300_799;
 pub(in crate::fabric) const RANKS_MAX: usize = 65_536;
 /// One for each kind of parallelism and size is some dozen.
 const GROUPS_MAX: usize = 1_000;
+/// As 256 ranks have, which is more than experts of one layer are divided among; they take most of the octets that a job may have.
+const PAIR_OCTETS_MAX: usize = 65_536;
 /// As many as ranks: more are a collective.
 const FLOWS_MAX: usize = 65_536;
 /// As Kubernetes' priorities of a class of pods, of which there are few.
@@ -379,6 +462,13 @@ mod tests {
         faults.faults.iter().map(ToString::to_string).collect()
     }
 
+    /// Makes the group an all-to-all-v with so many entries.
+    fn pairs(job: &mut v1::Job, entries: usize) {
+        let group = &mut job.groups[0];
+        group.set_collective(v1::Collective::AllToAllV);
+        (group.octets, group.pair_octets) = (0, vec![1; entries]);
+    }
+
     type Edit = fn(&mut v1::Job);
 
     const TABLE: &[(Edit, &str)] = &[
@@ -414,6 +504,14 @@ mod tests {
         (
             |job| job.flows[0].destination.as_mut().unwrap().address = "nic".to_owned(),
             "flows[0].destination.address: \"nic\" is not an IP address",
+        ),
+        (
+            |job| job.ranks[2].set_udp_port_formula(v1::UdpPortFormula::Xor),
+            "ranks[2].udp_port_formula: only of a NIC that an address names: its host port says it",
+        ),
+        (
+            |job| job.flows[0].destination.as_mut().unwrap().udp_port_formula = 9,
+            "flows[0].destination.udp_port_formula: not a formula",
         ),
         (|job| job.flows[0].source = None, "flows[0].source: missing"),
         (
@@ -503,6 +601,62 @@ mod tests {
             "groups[0].octets: missing, or 0",
         ),
         (
+            |job| job.groups[0].pair_octets = vec![1; 4],
+            "groups[0].pair_octets: only an all-to-all-v has them",
+        ),
+        (
+            |job| {
+                pairs(job, 4);
+                job.groups[0].octets = 1;
+            },
+            "groups[0].octets: pair_octets says how many an all-to-all-v sends",
+        ),
+        (|job| pairs(job, 0), "groups[0].pair_octets: missing"),
+        (
+            |job| pairs(job, 65_537),
+            "groups[0].pair_octets: 65537 entries, at most 65536",
+        ),
+        (
+            |job| pairs(job, 16),
+            "groups[0].pair_octets: 16 entries, and 2 ranks have 4 pairs",
+        ),
+        (
+            |job| {
+                pairs(job, 4);
+                job.groups[0].dimension.clear();
+            },
+            "groups[0].pair_octets: 4 entries, and 4 ranks have 16 pairs",
+        ),
+        (
+            |job| {
+                pairs(job, 4);
+                job.groups[0].dimension.clear();
+                job.groups[0].ranks = vec![0, 1, 3];
+            },
+            "groups[0].pair_octets: 4 entries, and 3 ranks have 9 pairs",
+        ),
+        (
+            |job| {
+                pairs(job, 4);
+                job.groups[0].pair_octets = vec![1, 0, 0, 1];
+            },
+            "groups[0].pair_octets: 0 between any two ranks",
+        ),
+        (
+            |job| {
+                pairs(job, 4);
+                job.layout[1].degree = 0;
+            },
+            "layout[1].degree: missing, or 0",
+        ),
+        (
+            |job| {
+                job.groups[0].collective = v1::Collective::SendReceive.into();
+                job.groups[0].octets = 0;
+            },
+            "groups[0].octets: missing, or 0",
+        ),
+        (
             |job| job.groups[0].channels = Some(65),
             "groups[0].channels: 65 is not 1 to 64",
         ),
@@ -519,6 +673,14 @@ mod tests {
     #[test]
     fn each_fault_names_the_field_and_the_reason() {
         assert_eq!(faults(|_| ()), Vec::<String>::new());
+        // An all-to-all-v of the two ranks along a dimension; of as many as the hosts have, the fabric says whether they fit.
+        assert_eq!(faults(|job| pairs(job, 4)), Vec::<String>::new());
+        let of_hosts = faults(|job| {
+            pairs(job, 9);
+            job.ranks.clear();
+            job.groups[0].dimension.clear();
+        });
+        assert_eq!(of_hosts, Vec::<String>::new());
         for (edit, fault) in TABLE {
             assert_eq!(faults(*edit)[0], *fault);
         }

@@ -51,6 +51,7 @@ fn tables(limits: &v1::SwitchLimits, field: &str, faults: &mut InvalidFabric) {
         ("group_members", limits.group_members, 2..=GROUP_MEMBERS_MAX),
         ("group_width", limits.group_width, 2..=GROUP_WIDTH_MAX),
         ("pins", limits.pins, 0..=PINS_MAX),
+        ("groups", limits.groups, 1..=GROUPS_MAX),
     ];
     for (part, value, range) in parts {
         if let Some(value) = value
@@ -291,6 +292,8 @@ const DERATING_MAX: u32 = 99;
 const GROUP_MEMBERS_MAX: u32 = 1 << 20;
 /// What weights of 16 bits come to.
 const GROUP_WIDTH_MAX: u32 = 65_535;
+/// More than any switch chip has.
+const GROUPS_MAX: u32 = 65_536;
 /// More than any switch chip matches exactly.
 const PINS_MAX: u32 = 65_536;
 /// RFC 7348 §5: 24 bits.

@@ -29,6 +29,7 @@ pub(super) fn switch(switch: &v1::Switch, field: &str, faults: &mut InvalidFabri
             group_members: limits.group_members,
             group_width: limits.group_width,
             pins: limits.pins,
+            groups: limits.groups,
         },
         name: switch.name.as_str().into(),
         role,
@@ -108,9 +109,7 @@ pub(super) fn host_port(port: &v1::HostPort, field: &str, faults: &mut InvalidFa
     });
     let addresses = addresses.collect();
     let udp_port_formula = match v1::UdpPortFormula::try_from(port.udp_port_formula) {
-        Ok(v1::UdpPortFormula::Unspecified) => None,
-        Ok(v1::UdpPortFormula::Kernel) => Some(UdpPortFormula::Kernel),
-        Ok(v1::UdpPortFormula::Xor) => Some(UdpPortFormula::Xor),
+        Ok(formula) => UdpPortFormula::read(formula),
         Err(_) => {
             faults.fault(below(field, "udp_port_formula"), "not a formula");
             None

@@ -109,7 +109,7 @@ pub(super) fn change(
                 faults.fault("name", format_args!("host port {port} is one of it"));
             }
         }
-        // A job whose host port goes is told so by its plan.
+        // A job whose host port goes is told so by its plan; so is one of two that come to name one NIC by a host port that changes.
         Change::Delete(Kind::Link | Kind::HostPort | Kind::Job, _) => {}
     }
 }
@@ -656,6 +656,15 @@ mod tests {
                 })
             },
             "switches[0].limits.pins: 1048576 is not 0 to 65536",
+        ),
+        (
+            |f| {
+                f.switches[0].limits = Some(v1::SwitchLimits {
+                    groups: Some(0),
+                    ..v1::SwitchLimits::default()
+                })
+            },
+            "switches[0].limits.groups: 0 is not 1 to 65536",
         ),
         (
             |f| f.host_ports[0].udp_port_formula = 9,

@@ -22,6 +22,11 @@ pub(super) fn register(registry: &mut Registry, led: &Led) {
             measured.deratings().count(),
         ),
         (
+            "fabric_leaves_kept_free",
+            "Leaves of whose uplinks pins leave a part alone for what no job declares, such as storage",
+            measured.all_kept_free().count(),
+        ),
+        (
             "jobs_off_plan",
             "Jobs that weights carry because uplinks carried other loads than their pins predict",
             measured.all_off_plan().count(),

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use prost::Message;
 use tonic::Status;
 use weft_proto::v1 as proto;
 use weft_weights::pin::Tight;
 
 use super::super::page::{self, Page};
-use super::super::{look, refusal};
+use super::super::{header, look, refusal};
 use crate::balancer::flows::{Divided, LeafFlows, PinnedPort};
 use crate::balancer::pins::programmed::{Unpinned, Ways};
-use crate::balancer::pins::{Certificate, JobPlan, PinPlan, State, Weighted};
-use crate::fabric::fact::{InvalidFabric, Job, PortName, SwitchName};
+use crate::balancer::pins::{Certificate, Hashed, JobPlan, PinPlan, SetTime, State, Weighted};
+use crate::fabric::fact::{InvalidFabric, Job, PortName, SwitchName, etag};
 use crate::fabric::job::Nics;
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
@@ -89,16 +90,11 @@ pub(super) fn row(
     let ways = planned.and(flows);
     let ways = ways.and_then(|flows| plan.ways(&job.name, pins, flows));
     let ways = ways.unwrap_or_default();
+    let (times, sets) = own.map_or_else(Default::default, |_| plan.times(&job.name));
     let flows = own.map_or(0, |own| own.flows);
     let (state, reason) = match own.map(|own| &own.state) {
-        None => (
-            proto::JobPlanState::Pending,
-            "it is not planned yet".to_owned(),
-        ),
-        Some(State::NoFlows) => {
-            let why = "nothing that it sends crosses a spine, as far as anybody said".to_owned();
-            (proto::JobPlanState::NoFlows, why)
-        }
+        None => (proto::JobPlanState::Pending, NOT_PLANNED.to_owned()),
+        Some(State::NoFlows) => (proto::JobPlanState::NoFlows, NO_FLOWS.to_owned()),
         Some(State::Placed) if pinned == flows => (proto::JobPlanState::Pinned, String::new()),
         Some(State::Placed) => {
             let why = format!("{pinned} of {flows} flows have the pins that are planned");
@@ -109,7 +105,7 @@ pub(super) fn row(
         Some(State::Infeasible(why)) => (proto::JobPlanState::Infeasible, why.clone()),
     };
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    proto::JobPlan {
+    let mut row = proto::JobPlan {
         job_name: job.name.to_string(),
         state: state.into(),
         reason,
@@ -125,7 +121,13 @@ pub(super) fn row(
         own_routing_flow_count: count(ways.own_routing),
         unprogrammed_reasons: unprogrammed(&ways),
         weighted_cause: weighted_cause(own).into(),
-    }
+        overlap_set_times: times.iter().map(set_time).collect(),
+        overlap_set_count: count(sets),
+        hashed_load: own.and_then(|own| own.hashed.as_ref()).map(hashed),
+        etag: String::new(),
+    };
+    row.etag = etag(&row.encode_to_vec());
+    row
 }
 
 /// Why weights carry a job.
@@ -139,22 +141,40 @@ fn weighted_cause(own: Option<&JobPlan>) -> proto::WeightedCause {
     }
 }
 
+fn set_time(of: &SetTime) -> proto::OverlapSetTime {
+    proto::OverlapSetTime {
+        overlap_set: of.overlap_set.to_string(),
+        ideal_duration: Some(header::duration(of.ideal)),
+        predicted_duration: of.predicted.map(header::duration),
+    }
+}
+
+fn hashed(of: &Hashed) -> proto::HashedLoad {
+    proto::HashedLoad {
+        even_load: of.even,
+        most_load: of.most,
+        leaf_name: of.leaf.to_string(),
+    }
+}
+
 /// Why switches do not get pins of a job, in words.
 fn unprogrammed(ways: &Ways) -> Vec<String> {
-    let shadowed = ways.is_shadowed.then(|| "the job is in shadow".to_owned());
-    let leaves = ways.unpinned.iter().map(|(why, leaves)| {
-        let one = leaves.len() == 1;
-        let leaves = names(leaves);
-        let (is, has) = if one { ("is", "has") } else { ("are", "have") };
-        match why {
-            Unpinned::Shadow => format!("{leaves} {is} in shadow"),
-            Unpinned::Off => format!("{leaves} {is} off"),
-            Unpinned::Bgp => format!("{leaves} {is} told weights over BGP, and no pins"),
-            Unpinned::Foreign => format!("{leaves} {has} no weft-agent that answers"),
-            Unpinned::NoAgent => format!("{leaves} {has} no agent"),
-        }
-    });
+    let shadowed = ways.is_shadowed.then(|| SHADOWED.to_owned());
+    let leaves = ways.unpinned.iter();
+    let leaves = leaves.map(|(why, leaves)| unpinned(*why, &names(leaves), leaves.len() == 1));
     shadowed.into_iter().chain(leaves).collect()
+}
+
+/// Why a leaf of this name, or leaves of these, get no pins, in words.
+pub(super) fn unpinned(why: Unpinned, leaves: &str, one: bool) -> String {
+    let (is, has) = if one { ("is", "has") } else { ("are", "have") };
+    match why {
+        Unpinned::Shadow => format!("{leaves} {is} in shadow"),
+        Unpinned::Off => format!("{leaves} {is} off"),
+        Unpinned::Bgp => format!("{leaves} {is} told weights over BGP, and no pins"),
+        Unpinned::Foreign => format!("{leaves} {has} no weft-agent that answers"),
+        Unpinned::NoAgent => format!("{leaves} {has} no agent"),
+    }
 }
 
 /// `leaf1, leaf2 and 38 more`.
@@ -207,7 +227,7 @@ fn pinned(job: &Job, plan: &PinPlan, pins: &Pins) -> usize {
 }
 
 /// Comes before every pin of a job.
-fn first(job: &str) -> PinName {
+pub(in crate::operator) fn first(job: &str) -> PinName {
     PinName {
         job: job.into(),
         source: "".into(),
@@ -303,18 +323,25 @@ fn place(text: &str) -> Option<PinName> {
 }
 
 /// A row of the list of pins.
-pub(super) fn pin(name: &PinName, paths: &[PinPath], ports: Vec<PinnedPort>) -> proto::Pin {
+pub(in crate::operator) fn pin(
+    name: &PinName,
+    paths: &[PinPath],
+    ports: Vec<PinnedPort>,
+) -> proto::Pin {
     let paths = paths.iter().map(|path| proto::PinPath {
         spine_name: path.spine.to_string(),
         weight: path.weight,
     });
-    proto::Pin {
+    let mut row = proto::Pin {
         job_name: name.job.to_string(),
         source_host_port_name: name.source.to_string(),
         destination_host_port_name: name.destination.to_string(),
         paths: paths.collect(),
         ports: ports.iter().map(port).collect(),
-    }
+        etag: String::new(),
+    };
+    row.etag = etag(&row.encode_to_vec());
+    row
 }
 
 fn port(pinned: &PinnedPort) -> proto::PinnedPort {
@@ -325,6 +352,12 @@ fn port(pinned: &PinnedPort) -> proto::PinnedPort {
     }
 }
 
+/// Why nothing is known of a job yet.
+pub(super) const NOT_PLANNED: &str = "it is not planned yet";
+/// Why there is nothing to pin of a job.
+pub(super) const NO_FLOWS: &str = "nothing that it sends crosses a spine, as far as anybody said";
+/// Why no switch gets pins of a job.
+pub(super) const SHADOWED: &str = "the job is in shadow";
 /// The list of plans of jobs.
 pub(super) const JOB_PLANS: &str = "job_plans";
 /// NICs that a row names.
@@ -388,6 +421,49 @@ mod tests {
             "leaf4 has no weft-agent that answers",
         ];
         assert_eq!(none.unprogrammed_reasons, why);
+    }
+
+    #[test]
+    fn a_row_keeps_its_etag_while_it_is_the_same() {
+        let mut bench = bench(proto::BalanceMode::On);
+        let on = planned(&mut bench);
+        assert_eq!(on.etag.len(), 16);
+        let unnamed = proto::JobPlan {
+            etag: String::new(),
+            ..on.clone()
+        };
+        assert_eq!(etag(&unnamed.encode_to_vec()), on.etag);
+        let off = [(SwitchName::from("leaf1"), Unpinned::Off)];
+        bench.unpinned = Arc::new(BTreeMap::from(off));
+        assert_ne!(planned(&mut bench).etag, on.etag);
+        let (name, paths) = bench.pins.iter().next().unwrap();
+        let port = PinnedPort {
+            port: 49_152,
+            spine: paths[0].spine.clone(),
+            queue_pairs: 1,
+        };
+        let [alone, again] = [(); 2].map(|()| pin(name, paths, Vec::new()).etag);
+        assert_eq!(alone, again);
+        assert_ne!(pin(name, paths, vec![port]).etag, alone);
+    }
+
+    #[test]
+    fn a_row_says_how_long_overlap_sets_take() {
+        let on = planned(&mut bench(proto::BalanceMode::On));
+        // 2 * 7 / 8 of 1 GiB at 100 Gb/s, and no link is above its capacity.
+        let nanos = 150_323_855;
+        let time = Some(prost_types::Duration { seconds: 0, nanos });
+        let expected = proto::OverlapSetTime {
+            overlap_set: String::new(),
+            ideal_duration: time,
+            predicted_duration: time,
+        };
+        assert_eq!(
+            (on.overlap_set_times, on.overlap_set_count),
+            (vec![expected], 1)
+        );
+        let off = planned(&mut bench(proto::BalanceMode::Off));
+        assert_eq!((off.overlap_set_times, off.overlap_set_count), (vec![], 0));
     }
 
     #[test]

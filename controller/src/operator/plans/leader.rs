@@ -152,4 +152,12 @@ impl PlanService for AtLeader {
         self.leads()?;
         self.0.list_job_plans(request).await
     }
+
+    async fn list_job_flows(
+        &self,
+        request: Request<proto::ListJobFlowsRequest>,
+    ) -> Answer<proto::ListJobFlowsResponse> {
+        self.leads()?;
+        self.0.list_job_flows(request).await
+    }
 }

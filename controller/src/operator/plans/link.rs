@@ -1,5 +1,6 @@
 //! What is seen of links, as messages.
 
+use prost::Message;
 use tonic::Status;
 use weft_proto::v1 as proto;
 use weft_telemetry::derating::Cause;
@@ -9,7 +10,7 @@ use super::super::refusal;
 use crate::balancer::Plan;
 use crate::daemon::switches::led::Led;
 use crate::daemon::switches::telemetry::links::Links;
-use crate::fabric::fact::Link;
+use crate::fabric::fact::{Link, etag};
 use crate::fabric::measured::Measured;
 use crate::fabric::topology::Topology;
 
@@ -52,19 +53,52 @@ fn status(link: &Link, plan: &Plan, measured: &Measured, links: &Links) -> proto
         Some(Cause::Discards) => proto::DeratingCause::Discards,
         Some(Cause::Pause) => proto::DeratingCause::Pause,
     };
-    let [a_to_b_bps, b_to_a_bps] = links.bps(link);
-    proto::LinkStatus {
+    let seen = proto::LinkStatus {
         link_name: link.name.to_string(),
         state: state.into(),
         reason: unusable.map(|why| why.to_string()).unwrap_or_default(),
         lldp: links.lldp(link),
         derating_percent: link.derating_percent.max(decided.derating_percent.into()),
         derating_cause: cause.into(),
+        unheard_reasons: links.unheard(link),
+        kept_free_percent: measured.kept_free_of(link).into(),
+        ..proto::LinkStatus::default()
+    };
+    with_rates(seen, links.bps(link))
+}
+
+/// What is seen of a link, with its rates: those change all the time, so its etag is one without them.
+fn with_rates(
+    seen: proto::LinkStatus,
+    [a_to_b_bps, b_to_a_bps]: [Option<u64>; 2],
+) -> proto::LinkStatus {
+    proto::LinkStatus {
+        etag: etag(&seen.encode_to_vec()),
         a_to_b_bps,
         b_to_a_bps,
-        unheard_reasons: links.unheard(link),
+        ..seen
     }
 }
 
 /// Pages of these.
 pub(super) const STATUSES: &str = "link_statuses";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_no_part_of_an_etag_and_all_else_is() {
+        let seen = |derating_percent| proto::LinkStatus {
+            link_name: "leaf1:eth1--spine1:eth1".to_owned(),
+            derating_percent,
+            ..proto::LinkStatus::default()
+        };
+        let quiet = with_rates(seen(0), [None, None]);
+        let busy = with_rates(seen(0), [Some(1), Some(2)]);
+        assert_eq!((busy.a_to_b_bps, busy.b_to_a_bps), (Some(1), Some(2)));
+        assert_eq!((quiet.etag.len(), &quiet.etag), (16, &busy.etag));
+        let derated = with_rates(seen(50), [None, None]);
+        assert_ne!(derated.etag, quiet.etag);
+    }
+}

@@ -39,8 +39,9 @@ impl Filter {
         if request.names.len() > NAMES_MAX {
             faults.fault("names", format_args!("more than {NAMES_MAX}"));
         }
+        let beside = request.routes.is_some() || request.peers.is_some() || request.pins.is_some();
         Self {
-            declared: !kinds.is_empty() || (request.routes.is_none() && request.peers.is_none()),
+            declared: !kinds.is_empty() || !beside,
             kinds,
             names: request.names.iter().cloned().collect(),
         }

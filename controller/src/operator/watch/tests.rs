@@ -3,9 +3,12 @@
 use prost_types::FieldMask;
 use tonic::{Code, Streaming};
 use weft_proto::v1::resource_change::Resource as Written;
+use weft_store::{Batch, Op, Outcome};
 
 use super::*;
+use crate::fabric::pin::{PinName, PinPath};
 use crate::fabric::topology::tests::declared;
+use crate::ledger::{self, FactKey};
 use crate::operator::lone::{Lone, fields, host, reason};
 
 const ID: &str = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
@@ -214,6 +217,9 @@ async fn a_revision_that_is_not_there_is_refused() {
         peers: Some(proto::PeerFilter {
             names: vec![String::new(); NAMES],
         }),
+        pins: Some(proto::PinFilter {
+            job_name: Some(String::new()),
+        }),
         progress_interval: Some(prost_types::Duration {
             seconds: -1,
             nanos: 0,
@@ -225,6 +231,7 @@ async fn a_revision_that_is_not_there_is_refused() {
         "kinds[0]",
         "routes.family",
         "routes.vni",
+        "pins.job_name",
         "progress_interval",
         "peers.names",
     ];
@@ -280,5 +287,143 @@ async fn routes_and_peers_are_streamed_beside_or_without_what_is_declared() {
     };
     let mut stream = watch(&mut lone, request).await.unwrap();
     assert_eq!(snapshot(&mut stream).await.0.len(), 1);
+    lone.stop().await;
+}
+
+/// Commits that flows of a job go over a spine; None: that they have no pin any more.
+async fn pin(lone: &Lone, job: &str, destinations: std::ops::Range<usize>, spine: Option<&str>) {
+    let name = |destination: usize| PinName {
+        job: job.into(),
+        source: "leaf1:eth1".into(),
+        destination: format!("leaf2:eth{destination:05}").as_str().into(),
+    };
+    let keys = destinations.map(|it| FactKey::Pin(name(it)).encode());
+    let keys = keys.collect();
+    let op = match spine {
+        Some(spine) => Op::Put {
+            value: ledger::encode_paths(&[PinPath {
+                spine: spine.into(),
+                weight: 16,
+            }]),
+            keys,
+        },
+        None => Op::Delete { keys },
+    };
+    let batch = Batch {
+        conditions: Vec::new(),
+        ops: vec![op],
+    };
+    let made = lone.consensus.propose(batch).await;
+    assert!(matches!(made, Outcome::Applied { .. }), "{made:?}");
+}
+
+/// Pins that changed until an answer has a revision; that; and how many answers it took.
+async fn pins_until(
+    stream: &mut Streaming<proto::WatchResponse>,
+) -> (Vec<proto::PinChange>, u64, usize) {
+    let (mut changes, mut answers) = (Vec::new(), 0);
+    loop {
+        let answer = stream.message().await.unwrap().unwrap();
+        assert!(answer.changes.is_empty());
+        answers += 1;
+        changes.extend(answer.pin_changes);
+        if let Some(header) = answer.header {
+            return (changes, header.revision, answers);
+        }
+    }
+}
+
+fn pins_of(job: &str, after_revision: Option<u64>) -> proto::WatchRequest {
+    proto::WatchRequest {
+        pins: Some(proto::PinFilter {
+            job_name: Some(job.to_owned()),
+        }),
+        after_revision,
+        // What changes is heard of by itself.
+        progress_interval: Some(prost_types::Duration {
+            seconds: 3600,
+            nanos: 0,
+        }),
+        ..Default::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn adopted_pins_are_streamed_as_they_change() {
+    let mut lone = Lone::start().await;
+    lone.create("h1", "").await.unwrap();
+    pin(&lone, "a", 0..2, Some("spine1")).await;
+    pin(&lone, "b", 0..1, Some("spine1")).await;
+    let mut stream = watch(&mut lone, pins_of("a", None)).await.unwrap();
+    let (existing, begun, _) = pins_until(&mut stream).await;
+    assert_eq!(existing.len(), 2);
+    for change in &existing {
+        assert_eq!(change.change_type(), proto::ChangeType::Created);
+        assert_eq!(change.revision, None);
+        let seen = change.pin.as_ref().unwrap();
+        assert_eq!(
+            (seen.job_name.as_str(), seen.paths[0].weight, &seen.ports),
+            ("a", 16, &Vec::new())
+        );
+    }
+    pin(&lone, "b", 0..1, Some("spine2")).await;
+    // As it was: no change.
+    pin(&lone, "a", 1..2, Some("spine1")).await;
+    pin(&lone, "a", 0..1, Some("spine2")).await;
+    pin(&lone, "a", 1..2, None).await;
+    use proto::ChangeType::{Deleted, Updated};
+    let expected = [
+        (Updated, "leaf2:eth00000".to_owned(), "spine2".to_owned()),
+        (Deleted, "leaf2:eth00001".to_owned(), "spine1".to_owned()),
+    ];
+    // Another client goes on from the revision of the first one.
+    let mut other = watch(&mut lone, pins_of("a", Some(begun))).await.unwrap();
+    for stream in [&mut stream, &mut other] {
+        let (mut heard, mut last) = (Vec::new(), begun);
+        while heard.len() < expected.len() {
+            let (changes, reached, _) = pins_until(stream).await;
+            for change in changes {
+                let at = change.revision.unwrap();
+                assert!(last < at && at <= reached, "{last} {at} {reached}");
+                last = at;
+                let (kind, pin) = (change.change_type(), change.pin.unwrap());
+                let spine = pin.paths[0].spine_name.clone();
+                heard.push((kind, pin.destination_host_port_name, spine));
+            }
+        }
+        assert_eq!(heard, expected);
+    }
+    drop((stream, other));
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pins_that_change_at_once_come_in_parts_and_are_forgotten_at_last() {
+    const PINS: usize = 10_000;
+    let mut lone = Lone::start().await;
+    let mut stream = watch(&mut lone, pins_of("a", None)).await.unwrap();
+    let (existing, begun, _) = pins_until(&mut stream).await;
+    assert!(existing.is_empty());
+    pin(&lone, "a", 0..PINS, Some("spine1")).await;
+    let (changes, reached, answers) = pins_until(&mut stream).await;
+    assert!(answers > 1, "{answers}");
+    assert_eq!(changes.len(), PINS);
+    let name = |it: &proto::PinChange| it.pin.clone().unwrap().destination_host_port_name;
+    assert!(changes.is_sorted_by_key(name));
+    let revision = changes[0].revision.unwrap();
+    assert!(begun < revision && revision <= reached);
+    assert!(changes.iter().all(|it| it.revision == Some(revision)));
+    drop(stream);
+    lone.forget().await;
+    let refused = watch(&mut lone, pins_of("a", Some(begun))).await;
+    assert_eq!(
+        reason(&refused.unwrap_err()),
+        (Code::OutOfRange, "REVISION_COMPACTED".to_owned())
+    );
+    let mut stream = watch(&mut lone, pins_of("a", None)).await.unwrap();
+    let (existing, _, answers) = pins_until(&mut stream).await;
+    assert_eq!(existing.len(), PINS);
+    assert!(answers > 2, "{answers}");
+    drop(stream);
     lone.stop().await;
 }

@@ -11,14 +11,20 @@ use crate::southbound::intent::{
 };
 
 /// The tables that the switch should have, by number. The answer depends on nothing but the arguments.
-pub(super) fn assign(wanted: &Routes, flows: &Flows, installed: &Installed) -> Tables {
+pub(super) fn assign(
+    wanted: &Routes,
+    flows: &Flows,
+    installed: &Installed,
+    users: &Users,
+) -> Tables {
     let classes: Vec<(&Members, Vec<Target>)> = wanted.classes(flows).into_iter().collect();
-    let claimed = claim(&classes, installed);
+    let claimed = claim(&classes, installed, users);
     let (indexes, ids) = numbers(installed);
     let mut ids = Free::beside(ids);
     let mut next_hops = NextHops::new(installed, Free::beside(indexes));
     let mut policies = Policies::new(installed);
     let mut target = Tables::default();
+    let mut prefixes = Vec::with_capacity(wanted.prefixes.len());
     for ((members, targets), claimed) in classes.into_iter().zip(claimed) {
         let (id, weights) = match claimed {
             Some(Claim::AsIs(id)) => (id, installed.tables.groups[&id].clone()),
@@ -33,7 +39,7 @@ pub(super) fn assign(wanted: &Routes, flows: &Flows, installed: &Installed) -> T
         target.groups.insert(id, weights);
         for it in targets {
             match it {
-                Target::Prefix(prefix) => drop(target.prefixes.insert(prefix, id)),
+                Target::Prefix(prefix) => prefixes.push((prefix, id)),
                 Target::Flow(flow) => {
                     let key = policies.key(flow);
                     target.policies.insert(key, (flow, id));
@@ -41,6 +47,7 @@ pub(super) fn assign(wanted: &Routes, flows: &Flows, installed: &Installed) -> T
             }
         }
     }
+    target.prefixes = prefixes.into_iter().collect();
     target
 }
 
@@ -54,13 +61,19 @@ enum Claim {
 }
 
 /// The installed group of each class, if one serves.
-fn claim(classes: &[(&Members, Vec<Target>)], installed: &Installed) -> Vec<Option<Claim>> {
-    let users = users(installed);
+fn claim(
+    classes: &[(&Members, Vec<Target>)],
+    installed: &Installed,
+    users: &Users,
+) -> Vec<Option<Claim>> {
+    let users = targets(users, installed);
     let common = |class: usize, id: u64| {
         let users = users.get(&id);
         let targets = classes[class].1.iter();
         users.map_or(0, |users| {
-            targets.filter(|target| users.contains(target)).count()
+            targets
+                .filter(|target| users.binary_search(target).is_ok())
+                .count()
         })
     };
     let mut contents: BTreeMap<BTreeMap<&NextHop, u64>, Vec<u64>> = BTreeMap::new();
@@ -102,22 +115,27 @@ fn claim(classes: &[(&Members, Vec<Target>)], installed: &Installed) -> Vec<Opti
 /// Groups whose users, as far as they stay, are all of one class, with that class.
 fn of_one_class(
     classes: &[(&Members, Vec<Target>)],
-    users: &BTreeMap<u64, BTreeSet<Target>>,
+    users: &BTreeMap<u64, Vec<Target>>,
 ) -> Vec<(usize, u64)> {
-    let mut class_of = BTreeMap::new();
+    let mut classed = Vec::new();
     for (class, (_, targets)) in classes.iter().enumerate() {
-        class_of.extend(targets.iter().map(|target| (*target, class)));
+        classed.extend(targets.iter().map(|target| (*target, class)));
     }
-    let one_class = |users: &BTreeSet<Target>| {
+    classed.sort_unstable();
+    let class_of = |target: &Target| {
+        let place = classed.binary_search_by_key(target, |(target, _)| *target);
+        place.ok().map(|place| classed[place].1)
+    };
+    let one_class = |users: &Vec<Target>| {
         // Weights do not wait until a flow that leaves is unmarked.
         let leaves =
-            |target: &Target| matches!(target, Target::Flow(_)) && !class_of.contains_key(target);
+            |target: &Target| matches!(target, Target::Flow(_)) && class_of(target).is_none();
         if users.iter().any(leaves) {
             return None;
         }
-        let mut staying = users.iter().filter_map(|target| class_of.get(target));
-        let first = *staying.next()?;
-        staying.all(|class| *class == first).then_some(first)
+        let mut staying = users.iter().filter_map(class_of);
+        let first = staying.next()?;
+        staying.all(|class| class == first).then_some(first)
     };
     let groups = users.iter();
     groups
@@ -125,14 +143,15 @@ fn of_one_class(
         .collect()
 }
 
-/// What uses each group.
-fn users(installed: &Installed) -> BTreeMap<u64, BTreeSet<Target>> {
-    let targets = Users::of(installed).targets.into_iter();
-    let of_keys = |keys: BTreeSet<Key>| {
-        let keys = keys.into_iter();
-        keys.filter_map(|key| installed.target(key)).collect()
+/// What uses each group, in order.
+fn targets(users: &Users, installed: &Installed) -> BTreeMap<u64, Vec<Target>> {
+    let of_group = |(id, keys): (&u64, &Vec<Key>)| {
+        let targets = keys.iter().filter_map(|key| installed.target(*key));
+        let mut targets: Vec<Target> = targets.collect();
+        targets.sort_unstable();
+        (*id, targets)
     };
-    targets.map(|(id, keys)| (id, of_keys(keys))).collect()
+    users.targets.iter().map(of_group).collect()
 }
 
 /// Keys of policy forwarding entries by flow: the first installed one, that of one that is going, or a free one.
@@ -207,15 +226,20 @@ impl NextHops {
 
 /// Indexes of next hops and ids of groups that something at the switch is called by or refers to.
 fn numbers(installed: &Installed) -> (BTreeSet<u64>, BTreeSet<u64>) {
-    let (mut indexes, mut ids) = (BTreeSet::new(), BTreeSet::new());
-    for key in installed.keys() {
+    let tables = &installed.tables;
+    let members = tables.groups.values().flat_map(BTreeMap::keys);
+    let mut indexes: BTreeSet<u64> = tables.next_hops.keys().chain(members).copied().collect();
+    let of_policies = tables.policies.values().map(|(_, group)| group);
+    let used = tables.prefixes.values().chain(of_policies);
+    let mut ids: BTreeSet<u64> = tables.groups.keys().chain(used).copied().collect();
+    for (key, used) in &installed.held {
         match key {
-            Key::NextHop(index) => indexes.extend([index]),
+            Key::NextHop(index) => drop(indexes.insert(*index)),
             Key::Group(id) => {
-                ids.insert(id);
-                indexes.extend(installed.references(key));
+                ids.insert(*id);
+                indexes.extend(used);
             }
-            Key::Prefix(_) | Key::Policy(_) => ids.extend(installed.references(key)),
+            Key::Prefix(_) | Key::Policy(_) => ids.extend(used),
         }
     }
     (indexes, ids)

@@ -30,6 +30,8 @@ pub struct Links {
 pub struct Counted {
     /// Sum of all weights; a group counts once.
     pub entries: u64,
+    /// Groups with a member; those with equal weights are one, as a switch has them once.
+    pub groups: u64,
     /// Pairs of a destination and an uplink that leads there and has no part.
     pub left_out: u64,
 }
@@ -61,6 +63,7 @@ pub fn links(problem: &Problem, solutions: &[LeafSolution]) -> Result<Links, Fau
         let uplinks = follow.uplinks(place);
         let mut up = vec![(0.0, 0.0); uplinks.len()];
         let mut groups = BTreeSet::new();
+        let mut apart: BTreeSet<&[u16]> = BTreeSet::new();
         let mut leaf = Counted::default();
         for (to, destination) in leaves.iter().enumerate().filter(|(to, _)| *to != place) {
             let fault = |wrong| fault(*destination, wrong);
@@ -72,6 +75,7 @@ pub fn links(problem: &Problem, solutions: &[LeafSolution]) -> Result<Links, Fau
             let parts = weights.parts;
             if groups.insert(group) {
                 leaf.entries += u64::from(parts);
+                leaf.groups += u64::from(parts > 0 && apart.insert(weights.weights));
             }
             for ((at, uplink), weight) in uplinks.iter().enumerate().zip(weights.weights) {
                 if wanted[at] > 0.0 {

@@ -215,7 +215,7 @@ impl Plane {
     }
 
     /// Whether two leaves have links to one spine.
-    pub(super) fn share(&self, a: usize, b: usize) -> bool {
+    pub fn share(&self, a: usize, b: usize) -> bool {
         let has = |leaf: usize, spine: usize| !self.links(leaf, spine).is_empty();
         (0..self.spines.len()).any(|spine| has(a, spine) && has(b, spine))
     }

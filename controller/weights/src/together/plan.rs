@@ -29,6 +29,8 @@ pub(super) struct Plan<'a> {
     pub(super) groups: Vec<Shared>,
     /// How many groups were merged into others.
     pub(super) merged: u32,
+    /// The table has no room for what is left after that.
+    pub(super) too_small: Option<TableTooSmall>,
 }
 
 /// Destinations that share a group.
@@ -55,12 +57,7 @@ pub(super) struct Merged {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(
-        fabric: &'a Fabric,
-        place: usize,
-        limits: Limits,
-        table: Table,
-    ) -> Result<Self, TableTooSmall> {
+    pub(super) fn new(fabric: &'a Fabric, place: usize, limits: Limits, table: Table) -> Self {
         let source = &fabric.sources[place];
         let columns = source.ports.iter().map(|port| {
             let column = source.ways[port.way].column;
@@ -78,20 +75,22 @@ impl<'a> Plan<'a> {
             destinations: Vec::with_capacity(fabric.leaves.len()),
             groups: Vec::new(),
             merged: 0,
+            too_small: None,
         };
         plan.gather(fabric, limits);
-        let entries_max = table.entries_max();
-        merge::until(&mut plan, fabric, limits, entries_max as usize);
+        let (entries_max, groups_max) = (table.entries_max(), table.groups_max());
+        // Each group has a member.
+        let most = entries_max.min(groups_max) as usize;
+        merge::until(&mut plan, fabric, limits, most);
         let groups = plan.live();
-        if groups > entries_max as usize {
-            return Err(TableTooSmall {
-                leaf: fabric.leaves[place],
-                groups,
-                entries_max,
-            });
-        }
+        plan.too_small = (groups > most).then(|| TableTooSmall {
+            leaf: fabric.leaves[place],
+            groups,
+            entries_max,
+            groups_max,
+        });
         plan.divide(entries_max);
-        Ok(plan)
+        plan
     }
 
     /// Groups that have a member.

@@ -38,11 +38,17 @@ fn tables(problem: &Problem, limits: Limits, entries: u32) -> Tables {
 }
 
 fn counted(problem: &Problem, tables: &Tables, entries: u32) {
+    counted_in(problem, tables, Table::new(entries));
+}
+
+fn counted_in(problem: &Problem, tables: &Tables, table: Table) {
     let fabric = Fabric::new(problem);
     let links = check::links(problem, &tables.leaves).unwrap();
     assert!((links.loss - tables.loss).abs() <= 1e-6 * (1.0 + links.loss));
     for ((leaf, used), counted) in tables.leaves.iter().zip(&tables.used).zip(&links.leaves) {
-        assert!(counted.entries <= u64::from(entries));
+        assert!(counted.entries <= u64::from(table.entries_max()));
+        assert!(counted.groups <= u64::from(table.groups_max()));
+        assert!(counted.groups <= u64::from(used.groups));
         assert_eq!(counted.entries, u64::from(used.entries));
         assert_eq!(counted.left_out, used.left_out);
         assert_eq!(counted.left_out, fabric.left_out(leaf).count() as u64);
@@ -131,6 +137,86 @@ fn a_table_that_cannot_hold_a_group_for_each_destination_is_refused() {
 }
 
 #[test]
+fn few_groups_use_what_all_their_destinations_have() {
+    // Every leaf but the first two has lost another link: leaf 0 needs a group for each destination.
+    let dead: Vec<u32> = (2..10).map(|leaf| 100 * leaf + leaf - 2).collect();
+    let (switches, links) = mesh(10, 8, &dead);
+    let problem = Problem::new(switches, links).unwrap();
+    let together = |groups: u32| {
+        let table = Table::new(u32::MAX).with_groups(groups);
+        let tables = Fabric::new(&problem).together(Limits::default(), table);
+        let tables = tables.unwrap();
+        counted_in(&problem, &tables, table);
+        tables
+    };
+    let any = tables(&problem, Limits::default(), u32::MAX);
+    assert_eq!((any.used[0].groups, any.used[0].merged), (9, 0));
+    let counted = check::links(&problem, &any.leaves).unwrap();
+    assert_eq!(counted.leaves[0].groups, 9);
+    assert_eq!(together(9), any, "as many as are needed");
+    let few = together(4);
+    let used = few.used[0];
+    assert_eq!((used.groups, used.merged), (4, 5));
+    assert!(used.left_out > 0 && few.loss < 0.5, "{}", few.loss);
+}
+
+#[test]
+fn very_many_groups_are_merged_with_those_next_to_them() {
+    // Every leaf but the first has a slow link, each of another speed.
+    let (switches, mut links) = mesh(141, 4, &[]);
+    for leaf in 1..141_u32 {
+        let slow = LinkId(100 * leaf + leaf % 4);
+        let slow = links.iter_mut().find(|link| link.id == slow);
+        slow.unwrap().capacity_bps = 50_000_000_000 + 250_000_000 * u64::from(leaf);
+    }
+    let problem = Problem::new(switches, links).unwrap();
+    let table = Table::new(u32::MAX).with_groups(8);
+    let tables = Fabric::new(&problem).together(Limits::default(), table);
+    let tables = tables.unwrap();
+    counted_in(&problem, &tables, table);
+    let used = tables.used[0];
+    assert_eq!((used.groups, used.merged, used.left_out), (8, 132, 0));
+    assert!(tables.loss < 0.5, "{}", tables.loss);
+}
+
+#[test]
+fn groups_without_an_uplink_in_common_are_refused_where_there_is_room_for_one() {
+    let (switches, links) = mesh(3, 2, &[101, 200]);
+    let problem = Problem::new(switches, links).unwrap();
+    let table = Table::new(64).with_groups(1);
+    let refused = Fabric::new(&problem).together(Limits::default(), table);
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "switch 0 needs 2 groups, and its table has room for 1"
+    );
+}
+
+#[test]
+fn a_table_that_is_too_small_costs_no_other_leaf_its_weights() {
+    // Leaf 0 reaches leaf 1 over spine 2 alone and leaf 2 over spine 3 alone. Leaf 3 reaches leaf 0 over spines 0 and 1, and leaf 4
+    // over spine 1.
+    let (switches, links) = mesh(5, 4, &[100, 101, 103, 200, 201, 202, 302, 303, 400]);
+    let problem = Problem::new(switches, links).unwrap();
+    let tables = Fabric::new(&problem).together_within(&|leaf| {
+        let any = Table::new(u32::MAX);
+        let table = match leaf {
+            SwitchId(0 | 3) => any.with_groups(1),
+            _ => any,
+        };
+        (Limits::default(), table)
+    });
+    let [too_small] = tables.too_small[..] else {
+        panic!("{:?}", tables.too_small)
+    };
+    assert_eq!(too_small.leaf, SwitchId(0));
+    let used = tables.used[3];
+    assert_eq!((used.groups, used.merged), (1, 1));
+    let counted = check::links(&problem, &tables.leaves).unwrap();
+    assert_eq!(counted.leaves[3].groups, 1);
+    assert_eq!(parts(&tables.leaves[3], 0), parts(&tables.leaves[3], 4));
+}
+
+#[test]
 fn the_count_refuses_what_is_not_of_the_problem() {
     let (switches, links) = mesh(3, 2, &[]);
     let problem = Problem::new(switches.clone(), links).unwrap();
@@ -209,10 +295,33 @@ proptest! {
     }
 
     #[test]
+    fn few_groups_lose_a_bounded_part_and_use_no_dead_path(
+        (switches, links) in mesh_with_dead(3..12, 2..9),
+        entries in 11_u32..400,
+        groups in 1_u32..6,
+    ) {
+        let spines = switches.iter().filter(|switch| switch.tier == 1).count();
+        let problem = Problem::new(switches, links).unwrap();
+        let fabric = Fabric::new(&problem);
+        let table = Table::new(entries).with_groups(groups);
+        match fabric.together(Limits::default(), table) {
+            Ok(tables) => {
+                counted_in(&problem, &tables, table);
+                // At the worst a link carries all to a destination, of which each spine should carry a part.
+                prop_assert!(tables.loss <= spines as f64 - 1.0 + 1e-6);
+                let alone = fabric.alone(Limits::default(), table).unwrap();
+                prop_assert!(tables.loss <= alone.loss);
+            }
+            Err(refused) => prop_assert!(refused.groups > groups as usize),
+        }
+    }
+
+    #[test]
     fn tables_do_not_depend_on_the_order_of_the_problem(
         (mut switches, mut links) in fabric(ordinary()),
         turn in any::<Index>(),
         entries in 4_u32..100,
+        groups in 1_u32..8,
     ) {
         let one = Problem::new(switches.clone(), links.clone()).unwrap();
         switches.reverse();
@@ -220,8 +329,10 @@ proptest! {
         links.rotate_left(middle);
         links.iter_mut().for_each(|link| link.ends = (link.ends.1, link.ends.0));
         let other = Problem::new(switches, links).unwrap();
-        let solve = |problem: &Problem| Fabric::new(problem).together(Limits::default(), Table::new(entries));
-        prop_assert_eq!(solve(&one), solve(&other));
+        for table in [Table::new(entries), Table::new(entries).with_groups(groups)] {
+            let solve = |problem: &Problem| Fabric::new(problem).together(Limits::default(), table);
+            prop_assert_eq!(solve(&one), solve(&other));
+        }
     }
 }
 

@@ -1,9 +1,10 @@
-//! A leaf that sends packets elsewhere than their pins say: weft measures that, and leaves its jobs to weights.
+//! Flows at the rate of their NICs, which weft sees; and a leaf that sends packets elsewhere than their pins say: weft measures that,
+//! and leaves its jobs to weights.
 
 use serde_json::Value;
 
 use super::{
-    fabric::{self, Balance, Flow, Pattern, client},
+    fabric::{self, Balance, Flow, Pattern, client, host},
     transfer::Running,
 };
 use crate::{check::Checks, expect::Lines, failure::Failure, lab::Lab, weft::field};
@@ -18,6 +19,16 @@ pub(super) fn check(lab: &Lab, ring: &[u8], checks: &mut Checks) -> Result<(), F
         .filter(|flow| flow.from_leaf == LEAF)
         .collect();
     let traffic = Running::endless(lab, &of_leaf)?;
+    let seen: Lines = of_leaf
+        .iter()
+        .map(|flow| format!("{} {} by its pin", flow.from, flow.to))
+        .collect();
+    checks.agree(
+        "weft sees each flow of leaf1 at the rate of its NIC",
+        checks.patience(),
+        &seen,
+        || fast(lab),
+    )?;
     rule(lab, "add")?;
     let weighted: Lines = ["vni-100 weighted", "vni-200 weighted"]
         .map(str::to_owned)
@@ -31,6 +42,31 @@ pub(super) fn check(lab: &Lab, ring: &[u8], checks: &mut Checks) -> Result<(), F
     drop(traffic);
     rule(lab, "del")?;
     fabric::ended(lab, checks)
+}
+
+/// Flows of the leaf that are seen at the rate of a NIC, or so, and the way that they go.
+fn fast(lab: &Lab) -> Result<Lines, Failure> {
+    let mut lines = Lines::new();
+    for job in ["vni-100", "vni-200"] {
+        for flow in client(lab)?.list(&["job", "show", job, "--flows"])? {
+            let seen = &flow["seen_bps"];
+            let text = seen.as_str().and_then(|text| text.parse().ok());
+            let seen_bps: Option<u64> = text.or_else(|| seen.as_u64());
+            let ends = ["source_host_port_name", "destination_host_port_name"];
+            let [Some((from, _)), Some((to, _))] = ends.map(|end| host(&field(&flow, end))) else {
+                continue;
+            };
+            if field(&flow, "source_leaf_name") != LEAF {
+                continue;
+            }
+            let way = match (field(&flow, "way").as_str(), seen_bps) {
+                ("FLOW_WAY_PINS", Some(bps)) if NIC_BPS.contains(&bps) => "by its pin".to_owned(),
+                (way, bps) => format!("{way}, at {bps:?}"),
+            };
+            lines.insert(format!("{from} {to} {way}"));
+        }
+    }
+    Ok(lines)
 }
 
 /// The jobs that are left to weights for what is measured at the leaf.
@@ -76,6 +112,8 @@ fn rule(lab: &Lab, word: &str) -> Result<(), Failure> {
 }
 
 const LEAF: &str = "leaf1";
+/// What a NIC of 50 Mb/s sends, as frames within VXLAN: uplinks have headers beside them.
+const NIC_BPS: std::ops::Range<u64> = 35_000_000..55_000_000;
 /// The address of spine1 on its link with leaf1.
 const SPINE: &str = "10.0.1.0";
 /// A routing table that neither FRR nor weft uses.

@@ -312,7 +312,7 @@ pub(super) fn pinned(lab: &Lab) -> Result<Vec<Flow>, Failure> {
 }
 
 /// The host behind a port as fabric.yaml has it, `a3` behind `leaf2:eth5`, and its leaf.
-fn host(port: &str) -> Option<(String, String)> {
+pub(super) fn host(port: &str) -> Option<(String, String)> {
     let (leaf, interface) = port.split_once(":eth")?;
     let number: u8 = leaf.strip_prefix("leaf")?.parse().ok()?;
     let (vni, second) = match interface {

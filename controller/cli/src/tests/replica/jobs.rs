@@ -216,21 +216,104 @@ pub(super) fn pins(request: proto::ListPinsRequest) -> Result<proto::ListPinsRes
         }
         None => vec!["train1".to_owned(), "train2".to_owned()],
     };
-    let path = |spine: &str, weight| proto::PinPath {
-        spine_name: spine.to_owned(),
-        weight,
-    };
-    let pin = |job_name| proto::Pin {
-        job_name,
-        source_host_port_name: "leaf1:eth3".to_owned(),
-        destination_host_port_name: "leaf2:eth3".to_owned(),
-        paths: vec![path("spine1", 2), path("spine2", 1)],
-        ports: Vec::new(),
-    };
+    let pin = |job_name| pin(job_name, &[("spine1", 2), ("spine2", 1)]);
     Ok(proto::ListPinsResponse {
         header: header(4),
         pins: names.into_iter().map(pin).collect(),
         ..proto::ListPinsResponse::default()
+    })
+}
+
+fn pin(job_name: String, paths: &[(&str, u32)]) -> proto::Pin {
+    let paths = paths.iter().map(|(spine, weight)| proto::PinPath {
+        spine_name: (*spine).to_owned(),
+        weight: *weight,
+    });
+    proto::Pin {
+        job_name,
+        source_host_port_name: "leaf1:eth3".to_owned(),
+        destination_host_port_name: "leaf2:eth3".to_owned(),
+        paths: paths.collect(),
+        ..proto::Pin::default()
+    }
+}
+
+/// What a watcher of pins hears: one of each job, or from their revision on that one goes elsewhere and the other went; of one job
+/// its own alone.
+pub(super) fn pin_changes(
+    wanted: &proto::PinFilter,
+    after_revision: Option<u64>,
+) -> proto::WatchResponse {
+    use proto::ChangeType::{Created, Deleted, Updated};
+    let change = |change_type: proto::ChangeType, revision, job: &str, spine| proto::PinChange {
+        change_type: change_type.into(),
+        revision,
+        pin: Some(pin(job.to_owned(), &[(spine, 1)])),
+    };
+    let (at, snapshot, changes) = match after_revision {
+        None => (7, true, [(Created, None, "spine1"); 2]),
+        Some(_) => (
+            9,
+            false,
+            [(Updated, Some(8), "spine2"), (Deleted, Some(9), "spine1")],
+        ),
+    };
+    let changes = changes.into_iter().zip(["train1", "train2"]);
+    let own = changes.filter(|(_, job)| wanted.job_name.as_deref().is_none_or(|it| it == *job));
+    let own = own.map(|((kind, revision, spine), job)| change(kind, revision, job, spine));
+    proto::WatchResponse {
+        header: header(at),
+        snapshot,
+        pin_changes: own.collect(),
+        ..proto::WatchResponse::default()
+    }
+}
+
+/// The flows of `train1` on two pages: one goes by its pin with another, one by weights. Those of `train2` nobody knows.
+pub(super) fn flows(
+    request: proto::ListJobFlowsRequest,
+) -> Result<proto::ListJobFlowsResponse, Status> {
+    known("job_name", &request.job_name)?;
+    if request.job_name == "train2" {
+        return Ok(proto::ListJobFlowsResponse {
+            header: header(4),
+            unlisted_reason: "it may have 600000 flows, at most 524288 are pinned".to_owned(),
+            ..proto::ListJobFlowsResponse::default()
+        });
+    }
+    let flow = |source: &str, way: proto::FlowWay| proto::PlannedFlow {
+        source_host_port_name: source.to_owned(),
+        destination_host_port_name: "leaf2:eth3".to_owned(),
+        source_leaf_name: "leaf1".to_owned(),
+        destination_leaf_name: "leaf2".to_owned(),
+        way: way.into(),
+        predicted_bps: 50_000_000_000,
+        ..proto::PlannedFlow::default()
+    };
+    let pinned = proto::PlannedFlow {
+        paths: vec![proto::PinPath {
+            spine_name: "spine1".to_owned(),
+            weight: 16,
+        }],
+        bundled_source_names: vec!["leaf1:eth4".to_owned()],
+        bundled_source_count: 1,
+        bundle_predicted_bps: 100_000_000_000,
+        seen_bps: Some(99_000_000_000),
+        ..flow("leaf1:eth3", proto::FlowWay::Pins)
+    };
+    let weighted = proto::PlannedFlow {
+        unpinned_reason: "leaf1 has no weft-agent that answers".to_owned(),
+        ..flow("leaf1:eth5", proto::FlowWay::Weights)
+    };
+    let (flow, next) = match request.page_token.as_str() {
+        "" => (pinned, "second"),
+        _ => (weighted, ""),
+    };
+    Ok(proto::ListJobFlowsResponse {
+        header: header(4),
+        flows: vec![flow],
+        next_page_token: next.to_owned(),
+        ..proto::ListJobFlowsResponse::default()
     })
 }
 

@@ -94,7 +94,7 @@ fn pin(from: &str, to: &str) -> proto::Pin {
             spine_name: "spine1".to_owned(),
             weight: 16,
         }],
-        ports: Vec::new(),
+        ..proto::Pin::default()
     }
 }
 

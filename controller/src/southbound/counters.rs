@@ -1,0 +1,126 @@
+//! What weft-agents count of pins: asked for when somebody wants to know. It refuses to know whose flows these are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use weft_proto::agent::v1;
+use weft_proto::agent::v1::agent_service_client::AgentServiceClient;
+
+use super::access::Dialer;
+use super::intent::Flow;
+
+/// The weft-agent of a switch, and how it is reached.
+#[derive(Clone)]
+pub struct Reached {
+    agent: Arc<str>,
+    dialer: Dialer,
+    /// Where it is asked: not where another replica's question came in, which is Raft's.
+    runtime: Handle,
+}
+
+impl Reached {
+    pub(super) fn new(agent: Arc<str>, dialer: Dialer, runtime: Handle) -> Self {
+        Self {
+            agent,
+            dialer,
+            runtime,
+        }
+    }
+
+    /// Bits per second of those of these flows that the agent counts, a mean over some seconds; none, if it does not answer within a
+    /// second.
+    pub async fn seen(&self, wanted: BTreeSet<Flow>) -> BTreeMap<Flow, u64> {
+        let asked = self.clone();
+        let seen = self
+            .runtime
+            .spawn(async move { asked.seen_of(&wanted).await });
+        seen.await.unwrap_or_default()
+    }
+
+    async fn seen_of(&self, wanted: &BTreeSet<Flow>) -> BTreeMap<Flow, u64> {
+        let answer = timeout(ANSWER_MAX, self.ask()).await;
+        let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+        let pins = answer.unwrap_or_else(|error| {
+            tracing::debug!(agent = %self.agent, %error, "packets of pins are not counted");
+            Vec::new()
+        });
+        let seen = pins
+            .iter()
+            .filter_map(|pin| Some((flow(pin)?, pin.bits_per_second?)));
+        seen.filter(|(flow, _)| wanted.contains(flow)).collect()
+    }
+
+    async fn ask(&self) -> Result<Vec<v1::PinCounter>, String> {
+        let line = self.dialer.open(self.agent.clone()).await?;
+        let client = AgentServiceClient::new(line);
+        let mut client = client.max_decoding_message_size(MESSAGE_OCTETS_MAX);
+        let answer = client.list_pins(v1::ListPinsRequest {}).await;
+        let answer = answer.map_err(|status| status.message().to_owned())?;
+        Ok(answer.into_inner().pins)
+    }
+}
+
+/// The flow that a pin is of; None: weft has no such flows.
+fn flow(pin: &v1::PinCounter) -> Option<Flow> {
+    let udp_source_port = match (pin.ip_protocol, pin.source_port) {
+        (None, None) => None,
+        (Some(UDP), Some(port)) => Some(u16::try_from(port).ok()?),
+        (_, _) => return None,
+    };
+    Some(Flow {
+        vni: pin.vni?,
+        destination: pin.destination.parse().ok()?,
+        udp_source_port,
+    })
+}
+
+/// IANA's number of UDP.
+const UDP: u32 = 17;
+/// An agent that speaks every second answers a call as fast.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// An agent has 65,536 pins at most, each of some 60 octets.
+const MESSAGE_OCTETS_MAX: usize = 16 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pin(vni: Option<u32>, destination: &str, port: Option<(u32, u32)>) -> v1::PinCounter {
+        v1::PinCounter {
+            vni,
+            destination: destination.to_owned(),
+            ip_protocol: port.map(|(protocol, _)| protocol),
+            source_port: port.map(|(_, port)| port),
+            ..v1::PinCounter::default()
+        }
+    }
+
+    #[test]
+    fn a_pin_is_of_a_flow_or_of_none_that_weft_has() {
+        let whole = Flow {
+            vni: 100,
+            destination: [192, 168, 0, 1].into(),
+            udp_source_port: None,
+        };
+        let of_port = Flow {
+            udp_source_port: Some(49_152),
+            ..whole
+        };
+        let address = "192.168.0.1";
+        assert_eq!(flow(&pin(Some(100), address, None)), Some(whole));
+        let with_port = pin(Some(100), address, Some((17, 49_152)));
+        assert_eq!(flow(&with_port), Some(of_port));
+        for none in [
+            pin(None, address, None),
+            pin(Some(100), "leaf1", None),
+            pin(Some(100), "", None),
+            pin(Some(100), address, Some((6, 49_152))),
+            pin(Some(100), address, Some((17, 1 << 16))),
+        ] {
+            assert_eq!(flow(&none), None, "{none:?}");
+        }
+    }
+}
