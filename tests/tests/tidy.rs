@@ -74,6 +74,7 @@ const PURE: &[&str] = &[
     "controller/src/southbound/link_bandwidth",
     "controller/src/southbound/reconcile",
     "controller/telemetry/src/derating",
+    "controller/telemetry/src/kept_free",
     "controller/telemetry/src/lldp.rs",
     "controller/telemetry/src/load",
     "controller/telemetry/src/mirror",

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tokio::time::Instant;
 use tonic::Code;
 use weft_proto::agent::v1::ConditionType;
 use weft_proto::gribi::aft_result::Status;
@@ -236,7 +235,7 @@ impl Agent {
             Input::Marked(number, outcome) => self.marked(number, outcome, now),
             Input::Counted(counted) => {
                 self.idle.count(&counted, now.uptime);
-                self.rates.count(&counted);
+                self.rates.count(&counted, now.uptime);
             }
         }
         self.advance(now);
@@ -281,8 +280,8 @@ impl Agent {
     }
 
     /// Every pin whose packets the kernel counts, as it was counted last.
-    pub fn counted_pins(&self, now: Instant) -> impl Iterator<Item = (&Pin, Rated)> {
-        self.rates.pins(now)
+    pub fn counted_pins(&self, uptime: Duration) -> impl Iterator<Item = (&Pin, Rated)> {
+        self.rates.pins(uptime)
     }
 
     /// What is wrong, as noted.

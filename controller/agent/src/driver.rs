@@ -235,8 +235,8 @@ impl<F: Forwarding> Driver<F> {
                 }
             }
             Command::Pins(reply) => {
-                let now = self.clock.instant(self.clock.uptime());
-                drop(reply.send(crate::status::pins(&self.agent, now)));
+                let uptime = self.clock.uptime();
+                drop(reply.send(crate::status::pins(&self.agent, uptime)));
             }
             // A caller that went away does not want the answer.
             Command::Snapshot(reply) => drop(reply.send(self.snapshot().await)),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::{Stream, StreamExt};
 use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status as Refused};
 use weft_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
@@ -140,11 +139,11 @@ pub fn status(agent: &Agent, numbers: Numbers, told: Told<'_>, uptime: Duration)
 
 /// Every pin whose packets the kernel counts, as it was counted last.
 #[must_use]
-pub fn pins(agent: &Agent, now: Instant) -> Vec<PinCounter> {
+pub fn pins(agent: &Agent, uptime: Duration) -> Vec<PinCounter> {
     let links = agent.fib().links().iter();
     let vnis = links.filter_map(|link| Some((link.name.as_str(), link.vni?)));
     let vnis: BTreeMap<&str, u32> = vnis.collect();
-    let pins = agent.counted_pins(now).map(|(pin, rated)| PinCounter {
+    let pins = agent.counted_pins(uptime).map(|(pin, rated)| PinCounter {
         device_name: pin.device.clone(),
         vni: vnis.get(pin.device.as_str()).copied(),
         destination: pin.destination.to_string(),

@@ -54,22 +54,15 @@ const IDLE_AFTER: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
     fn counted(of: &[(u8, u64)]) -> Counted {
-        let at = Instant::now();
         let pin = |last: u8| Pin {
             device: "vxlan100".to_owned(),
             destination: [192, 0, 2, last].into(),
             port: None,
         };
-        let count = |packets: u64| Count {
-            packets,
-            octets: 0,
-            at,
-        };
+        let count = |packets: u64| Count { packets, octets: 0 };
         of.iter()
             .map(|(last, packets)| (pin(*last), count(*packets)))
             .collect()

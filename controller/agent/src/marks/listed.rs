@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::process::Command;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::pinned::{chain, is_map, name};
 use super::{ANSWER_MAX, Counted};
@@ -21,15 +21,11 @@ pub struct Count {
     pub packets: u64,
     /// Octets of their frames, as they are before they are encapsulated.
     pub octets: u64,
-    /// Time of the reading.
-    pub at: Instant,
 }
 
 /// The table as it is.
 #[derive(Debug)]
 pub(super) struct Listed {
-    /// Time at which nft had answered.
-    at: Instant,
     /// Sets, maps and chains, each by what it is and its name.
     objects: BTreeSet<String>,
     /// Words and numbers of each rule, by chain.
@@ -75,15 +71,10 @@ pub(super) struct Changed {
 impl Listed {
     /// Packets of these pins since the maps have them. One that another hand took away has none, and is not forgotten.
     pub(super) fn counted(&self, pins: &Pins) -> Counted {
-        let at = self.at;
         let counts = pins.keys().filter_map(|pin| {
             let counted = self.pins.get(pin).map_or(Some((0, 0)), |it| it.counted);
             let (packets, octets) = counted?;
-            let count = Count {
-                packets,
-                octets,
-                at,
-            };
+            let count = Count { packets, octets };
             Some((pin.clone(), count))
         });
         counts.collect()
@@ -201,15 +192,13 @@ async fn read() -> Option<Listed> {
         .kill_on_drop(true)
         .output();
     let output = timeout(ANSWER_MAX, listed).await.ok()?.ok()?;
-    let at = Instant::now();
-    output.status.success().then(|| parse(&output.stdout, at))?
+    output.status.success().then(|| parse(&output.stdout))?
 }
 
-/// Reads a table as `nft -j` listed it at this time.
-fn parse(text: &[u8], at: Instant) -> Option<Listed> {
+/// Reads a table as `nft -j` lists it.
+fn parse(text: &[u8]) -> Option<Listed> {
     let text: Value = serde_json::from_slice(text).ok()?;
     let mut listed = Listed {
-        at,
         objects: BTreeSet::new(),
         rules: BTreeMap::new(),
         texts: BTreeMap::new(),
@@ -383,17 +372,14 @@ mod tests {
     }
 
     fn read(table: &Value) -> Listed {
-        parse(table.to_string().as_bytes(), Instant::now()).expect("a table")
+        parse(table.to_string().as_bytes()).expect("a table")
     }
 
     /// Packets and octets of these pins.
     fn counted(pinned: &Pinned, table: &Value) -> Vec<(Pin, u64, u64)> {
         let listed = read(table);
         let counted = pinned.counted(&listed).into_iter();
-        let counted = counted.map(|(pin, count)| {
-            assert_eq!(count.at, listed.at);
-            (pin, count.packets, count.octets)
-        });
+        let counted = counted.map(|(pin, count)| (pin, count.packets, count.octets));
         counted.collect()
     }
 
@@ -407,7 +393,7 @@ mod tests {
     fn packets_and_octets_of_each_pin_are_read() {
         let expected = [(pin(None), 7, 700), (pin(Some((17, 49_152))), 0, 0)];
         assert_eq!(counted(&pinned(), &table()), expected);
-        assert!(parse(b"Error", Instant::now()).is_none());
+        assert!(parse(b"Error").is_none());
     }
 
     #[test]
