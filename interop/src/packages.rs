@@ -49,6 +49,12 @@ const NFTABLES: Need = Need {
     found: || command::exists("nft"),
 };
 
+/// Echoes.
+const PING: Need = Need {
+    package: "iputils-ping",
+    found: || command::exists("ping"),
+};
+
 /// Neighbours by LLDP.
 const LLDPD: Need = Need {
     package: "lldpd",
@@ -59,10 +65,11 @@ const LLDPD: Need = Need {
 pub(crate) const AGENT: [Need; 2] = [IPROUTE, NFTABLES];
 
 /// To run tests beside the labs: readers and speakers of other authors, and a switch in a namespace.
-pub(crate) const TEST: [Need; 8] = [
+pub(crate) const TEST: [Need; 9] = [
     IPROUTE,
     NFTABLES,
     LLDPD,
+    PING,
     FRR,
     PMACCT,
     BGPDUMP,
@@ -78,10 +85,7 @@ pub(crate) const LAB: [Need; 15] = [
     IPROUTE,
     NFTABLES,
     LLDPD,
-    Need {
-        package: "iputils-ping",
-        found: || command::exists("ping"),
-    },
+    PING,
     Need {
         package: "procps",
         found: || command::exists("sysctl"),

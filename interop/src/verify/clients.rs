@@ -36,6 +36,7 @@ pub(super) fn clients(arguments: &Arguments) -> Result<(), Failure> {
         println!("     left out: pygnmi, whose switch is a network namespace");
         return Ok(());
     }
+    packages::install(&[&packages::TEST])?;
     let pygnmi = root().join("controller/agent/pygnmi/check.sh");
     pass(Command::new(pygnmi).arg(programs.path("weft-agent")?))
 }
