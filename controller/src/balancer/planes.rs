@@ -94,7 +94,8 @@ impl Planes {
         }
     }
 
-    /// The same, where links of these leaves have so many percent less; None: none of them is there.
+    /// These planes with the capacity of each link of a leaf reduced by the percent that the leaf keeps free; None: no such leaf is in
+    /// them.
     pub(super) fn without(&self, kept_free: &BTreeMap<SwitchId, u8>) -> Option<Self> {
         let mut leaves = self.problem.leaves();
         if !leaves.any(|leaf| kept_free.contains_key(&leaf)) {

@@ -38,9 +38,9 @@ pub(super) struct Solved {
     trusting: Question,
     /// For those that do not; None without any.
     strict: Option<Question>,
-    /// What pins are placed in, when it is asked for: as if all of a leaf's links were theirs.
+    /// Planes for pins with the whole capacity of all links, when it is asked for.
     whole: OnceLock<Planes>,
-    /// The same without what leaves keep free; None: none does.
+    /// Planes for pins without the capacity that leaves keep free, when it is asked for; None: no leaf keeps any free.
     left: OnceLock<Option<Planes>>,
 }
 

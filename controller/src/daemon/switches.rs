@@ -674,9 +674,9 @@ const APPLYING_PATIENCE: Duration = Duration::from_secs(10);
 const UNGUIDED_FOR: Duration = Duration::from_secs(10);
 /// What many agents say at once is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
-/// However long a turn takes.
+/// The longest time that statuses are gathered.
 const GATHER_MAX: Duration = Duration::from_millis(40);
-/// So many times the last turn they are waited for.
+/// Statuses are gathered for so many times as long as the last turn took.
 const REST: u32 = 4;
 
 #[cfg(test)]

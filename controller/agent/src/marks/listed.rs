@@ -30,7 +30,7 @@ pub(super) struct Listed {
     objects: BTreeSet<String>,
     /// Words and numbers of each rule, by chain.
     rules: BTreeMap<String, Vec<BTreeSet<String>>>,
-    /// The same rules in full, but for what they counted.
+    /// Each rule of a chain in full, without its counter, by chain.
     texts: BTreeMap<String, Vec<String>>,
     pins: BTreeMap<Pin, Element>,
     /// Elements of the maps of pins that are none.

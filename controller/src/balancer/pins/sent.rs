@@ -51,9 +51,9 @@ pub(super) enum Unresolved {
     Unknown(String),
     /// There are too many flows to look at one by one.
     TooMany {
-        /// So many there may be.
+        /// Flows that there may be, at most.
         flows: usize,
-        /// What somebody knows of them all the same.
+        /// What all flows of the job come to between leaves.
         wide: Wide,
     },
     /// Its groups have more ranks than anybody counts.

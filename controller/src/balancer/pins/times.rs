@@ -23,7 +23,7 @@ pub struct SetTime {
 }
 
 impl SetTime {
-    /// Of a set whose busiest NIC has so many octets, and sends so many bits per second.
+    /// The least time of an overlap set: that of its busiest NIC, which has `octets` to send or to take at `bps` bits per second.
     pub(super) fn ideal(overlap_set: &str, octets: u128, bps: u64) -> Self {
         let nanos = octets.saturating_mul(8 * GIGA) / u128::from(bps.max(1));
         let secs = u64::try_from(nanos / GIGA).unwrap_or(u64::MAX);
@@ -63,9 +63,9 @@ impl PinPlan {
 
 /// What links between leaves and spines carry, in bits per second, by their place.
 struct Carried<'a> {
-    /// Of what is sent always, and of each job the most that it sends in any of its sets.
+    /// Load of each link by what is sent always, and by each job in the overlap set in which it sends most there.
     all: Vec<f64>,
-    /// Of what a job sends in one of its sets alone: by link and job, then by set.
+    /// Load of a link by a job in one overlap set: by link and job, then by set.
     apart: BTreeMap<(usize, &'a JobName), BTreeMap<u32, f64>>,
 }
 
