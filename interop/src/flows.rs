@@ -147,8 +147,8 @@ pub(crate) fn senders(from: &Namespace, ports: &[u16]) -> Result<Vec<UdpSocket>,
 }
 
 /// The socket that counts: what waits in it while this machine is busy must fit, or it
-/// would count as lost.
-fn receiver(route: &Route) -> Result<UdpSocket, Failure> {
+/// would count as lost. Reading ends with an error where nothing comes for a moment.
+pub(crate) fn receiver(route: &Route) -> Result<UdpSocket, Failure> {
     let made = route.to.inside(|| -> io::Result<UdpSocket> {
         let socket = UdpSocket::bind(SocketAddrV4::new(route.address, PORT))?;
         setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_OCTETS)?;

@@ -4,6 +4,7 @@
 mod astray;
 mod condition;
 mod fabric;
+mod kept_free;
 mod transfer;
 mod ways;
 
@@ -76,6 +77,8 @@ impl Plan {
 pub(super) fn check(lab: &mut Lab, plan: &Plan) -> Result<Checks, Failure> {
     let mut checks = Checks::default();
     fabric::introduce(lab, &mut checks)?;
+    // First, while nothing is kept free for what other parts of the lab send without a job.
+    kept_free::check(lab, plan, &mut checks)?;
     for condition in Condition::ALL {
         condition.begin(lab, &mut checks)?;
         for pattern in plan.patterns() {

@@ -3,6 +3,7 @@
 
 mod compare;
 mod fault;
+mod groups;
 mod mode;
 mod paths;
 mod silence;
@@ -89,6 +90,9 @@ pub(super) fn check(
     if sabotage != Some(Break::FarLinkBlind) {
         weights::declare(lab, faults, &mut checks)?;
         weights::hold(lab, faults, sabotage, &mut checks)?;
+        if sabotage.is_none() {
+            groups::check(lab, faults, &mut checks)?;
+        }
         silence::agent_killed(lab, faults, sabotage, &mut checks)?;
         silence::replicas_silent(lab, faults, &mut checks)?;
     }

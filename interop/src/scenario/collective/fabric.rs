@@ -86,21 +86,28 @@ pub(super) fn client(lab: &Lab) -> Result<Client<'_>, Failure> {
 pub(super) fn introduce(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
     all_ways(lab, checks)?;
     declare(lab, "fabric.yaml", checks)?;
-    let reached: Lines = pairs().map(|(from, to)| format!("{from} {to}")).collect();
-    checks.agree(
-        "hosts reach those of their VNI",
-        checks.patience(),
-        &reached,
-        || {
-            let reaches = |(from, to): &(String, String)| {
-                let address = address(to);
-                lab.run(from, &["ping", "-q", "-c", "1", "-W", "1", &address])
-                    .is_ok()
-            };
-            let reached = pairs().filter(reaches);
-            Ok(reached.map(|(from, to)| format!("{from} {to}")).collect())
-        },
-    )?;
+    let pairs: Vec<(String, String)> = pairs().collect();
+    reach(lab, "hosts reach those of their VNI", &pairs, checks)
+}
+
+/// Waits until the second host of each pair answers pings of the first: leaves know where both are then.
+pub(super) fn reach(
+    lab: &Lab,
+    name: &str,
+    pairs: &[(String, String)],
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    let line = |(from, to): &(String, String)| format!("{from} {to}");
+    let reached: Lines = pairs.iter().map(line).collect();
+    checks.agree(name, checks.patience(), &reached, || {
+        let reaches = |(from, to): &&(String, String)| {
+            let address = address(to);
+            lab.run(from, &["ping", "-q", "-c", "1", "-W", "1", &address])
+                .is_ok()
+        };
+        let reached = pairs.iter().filter(reaches);
+        Ok(reached.map(line).collect())
+    })?;
     Ok(())
 }
 
@@ -200,9 +207,19 @@ fn states(lab: &Lab) -> Result<Lines, Failure> {
 
 /// Declares the jobs of a pattern, and waits until their pins are in the kernels of all leaves.
 pub(super) fn run(lab: &Lab, pattern: &Pattern, checks: &mut Checks) -> Result<(), Failure> {
-    for vni in VNIS {
+    run_in(lab, &VNIS, pattern, checks)
+}
+
+/// Declares the jobs of a pattern in some VNIs, and waits until their pins are in the kernels of all leaves.
+pub(super) fn run_in(
+    lab: &Lab,
+    vnis: &[u32],
+    pattern: &Pattern,
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    for vni in vnis {
         let path = lab.folder().join(format!("{}-{vni}.json", pattern.name()));
-        fs::write(&path, pattern.job(vni).to_string()).context(|| path.display().to_string())?;
+        fs::write(&path, pattern.job(*vni).to_string()).context(|| path.display().to_string())?;
         client(lab)?.text(&["job", "apply", &path.display().to_string()])?;
     }
     in_kernels(lab, pattern.name(), checks)
@@ -229,7 +246,12 @@ pub(super) fn in_kernels(lab: &Lab, what: &str, checks: &mut Checks) -> Result<(
 
 /// Says that all jobs have ended, and waits until no leaf has a pin.
 pub(super) fn ended(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
-    for vni in VNIS {
+    ended_in(lab, &VNIS, checks)
+}
+
+/// Says that the jobs of some VNIs have ended, where there are no others, and waits until no leaf has a pin.
+pub(super) fn ended_in(lab: &Lab, vnis: &[u32], checks: &mut Checks) -> Result<(), Failure> {
+    for vni in vnis {
         client(lab)?.text(&["job", "delete", &format!("vni-{vni}")])?;
     }
     checks.agree(

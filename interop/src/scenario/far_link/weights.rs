@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddrV4},
+    net::Ipv4Addr,
+    ops::Range,
     time::{Duration, Instant},
 };
 
@@ -14,7 +15,7 @@ use crate::{
     failure::{Context, Failure},
     flows,
     lab::Lab,
-    namespace::Sent,
+    namespace::{Namespace, Sent},
     sabotage::{self, Break},
 };
 
@@ -47,43 +48,47 @@ pub(super) fn hold(
     }
     let start = Instant::now();
     let before = lab.namespace(leaf)?.sent()?;
-    send(lab, faults)?;
+    let hosts = 2..=LEAVES.len();
+    let hosts = hosts.map(|host| u8::try_from(host).expect("there are four leaves"));
+    let hosts: Vec<Ipv4Addr> = hosts.map(|host| Ipv4Addr::new(192, 0, 2, host)).collect();
+    let from = lab.namespace(&faults.traffic.from)?;
+    send(from, &hosts, FIRST_PORT..LAST_PORT)?;
     clock::pause(ARRIVED)?;
     let after = lab.namespace(leaf)?.sent()?;
-    let octets: BTreeMap<&str, u64> = faults
-        .traffic
-        .uplinks
-        .iter()
-        .map(|uplink| {
-            let of = |sent: &BTreeMap<String, Sent>| sent.get(uplink).map_or(0, |sent| sent.octets);
-            (uplink.as_str(), of(&after).saturating_sub(of(&before)))
-        })
-        .collect();
+    let octets = octets(&faults.traffic.uplinks, &before, &after);
     checks.record(
         "octets through VXLAN are within 5 % of 1 to 3",
         start,
-        verdict(&octets.into_values().collect::<Vec<_>>()),
+        verdict(&octets),
     );
     let file = lab.files.join(SPREAD).display().to_string();
     lab.run(leaf, &["nft", "-f", &file]).map(drop)
 }
 
-/// One packet of each flow, 64 source ports after another, to the host of each other leaf.
-fn send(lab: &Lab, faults: &Faults) -> Result<(), Failure> {
-    let from = lab.namespace(&faults.traffic.from)?;
-    let mut port = FIRST_PORT;
-    while port < LAST_PORT {
+/// Octets that each uplink sent between two readings.
+pub(super) fn octets(
+    uplinks: &[String],
+    before: &BTreeMap<String, Sent>,
+    after: &BTreeMap<String, Sent>,
+) -> Vec<u64> {
+    let of = |sent: &BTreeMap<String, Sent>, uplink: &String| {
+        sent.get(uplink).map_or(0, |sent| sent.octets)
+    };
+    let sent = |uplink: &String| of(after, uplink).saturating_sub(of(before, uplink));
+    uplinks.iter().map(sent).collect()
+}
+
+/// One packet of each flow, 64 source ports after another, to each host. How many ports there are is a multiple of 64.
+pub(super) fn send(from: &Namespace, hosts: &[Ipv4Addr], ports: Range<u16>) -> Result<(), Failure> {
+    for port in ports.step_by(usize::from(AT_ONCE)) {
         let ports: Vec<u16> = (port..port + AT_ONCE).collect();
         for socket in flows::senders(from, &ports)? {
-            for host in 2..=LEAVES.len() {
-                let host = u8::try_from(host).expect("there are four leaves");
-                let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, host), flows::PORT);
+            for host in hosts {
                 socket
-                    .send_to(&[0; OCTETS], to)
-                    .context(|| format!("packet to {to}"))?;
+                    .send_to(&[0; OCTETS], (*host, flows::PORT))
+                    .context(|| format!("packet to {host}"))?;
             }
         }
-        port += AT_ONCE;
         clock::pause(BETWEEN)?;
     }
     Ok(())
@@ -116,7 +121,8 @@ const OCTETS: usize = 200;
 /// 64 x 3 packets every few milliseconds: no queue of a veth pair overflows.
 const BETWEEN: Duration = Duration::from_millis(5);
 
-const ARRIVED: Duration = Duration::from_millis(200);
+/// Time for the last packets to arrive.
+pub(super) const ARRIVED: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
