@@ -17,7 +17,7 @@ use weft_weights::together::TableTooSmall;
 use self::demand::{ByDemand, Demand};
 use self::solved::Solved;
 use crate::fabric::fact::{Link, LinkName};
-use crate::fabric::hold::Hold;
+use crate::fabric::hold::{CameUp, Hold};
 use crate::fabric::live::{Announced, Interfaces, Live, Unusable};
 use crate::fabric::measured::Measured;
 use crate::fabric::topology::{SwitchName, Topology};
@@ -35,6 +35,7 @@ mod planes;
 mod queue_pairs;
 pub mod simulation;
 mod solved;
+pub mod unweighted;
 
 /// What a plan follows from.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -45,6 +46,8 @@ pub struct Inputs {
     pub announced: Arc<Announced>,
     /// What switches say of their interfaces.
     pub interfaces: BTreeMap<SwitchName, Arc<Interfaces>>,
+    /// Interfaces of switches that came up less than [`crate::fabric::hold::UP_FOR`] ago.
+    pub came_up: BTreeMap<SwitchName, CameUp>,
     /// Leaves that do not compare next hops with their own routing: they get ways that somebody confirms, and no others.
     pub foreign: BTreeSet<SwitchName>,
     /// Links that lead to another switch or port than declared, and what LLDP says of them.
@@ -62,6 +65,8 @@ pub struct Plan {
     pub routes: Arc<BTreeMap<SwitchName, Arc<Routes>>>,
     /// Routes of each leaf that takes weights, by the capacity of links alone: over which next hops it reaches other leaves.
     by_capacity: Arc<BTreeMap<SwitchName, Arc<Routes>>>,
+    /// Leaves without routes as there is no room for their weights.
+    without_room: Arc<BTreeSet<SwitchName>>,
     solved: Option<Arc<Solved>>,
     /// Weights for what jobs are known to send, where the routes are of these.
     by_demand: Option<Arc<ByDemand>>,
@@ -160,6 +165,8 @@ impl Balancer {
         for (link, said) in &*inputs.miswired {
             live.miswire(link, said);
         }
+        self.hold
+            .follow(topology, &inputs.interfaces, &inputs.came_up, now);
         self.due = self.hold.look(topology, &mut live, now);
         let old = self.plan.solved.as_ref();
         if old.is_some_and(|old| old.is_for(inputs, &live)) {
@@ -167,7 +174,11 @@ impl Balancer {
         }
         let solved = Solved::new(inputs, live, self.limits)?;
         let named_same = old.is_some_and(|old| old.is_named_as(&solved));
-        let (routes, solutions) = self.routes(&solved, named_same)?;
+        let Made {
+            routes,
+            solutions,
+            without_room,
+        } = self.routes(&solved, named_same)?;
         let same_problem = old.is_some_and(|old| old.is_same_problem(&solved));
         let solved = Arc::new(solved);
         if !same_problem || routes != *self.plan.by_capacity {
@@ -183,6 +194,7 @@ impl Balancer {
             *before = Arc::clone(&solved);
         }
         self.solutions = solutions;
+        self.plan.without_room = Arc::new(without_room);
         self.plan.solved = Some(solved);
         Ok(true)
     }
@@ -223,46 +235,52 @@ impl Balancer {
 
     /// What every leaf that takes weights should have, and the weights that it comes from. Leaves whose weights and names stay
     /// share the routes that they have.
-    fn routes(
-        &self,
-        solved: &Solved,
-        named_same: bool,
-    ) -> Result<(LeafRoutes, BTreeMap<SwitchName, LeafSolution>), Rejected> {
-        let (mut all, mut solutions) = (LeafRoutes::new(), BTreeMap::new());
+    fn routes(&self, solved: &Solved, named_same: bool) -> Result<Made, Rejected> {
+        let mut made = Made::default();
         let mut members = 0;
         for leaf in solved.leaves().filter(|leaf| solved.takes_weights(leaf)) {
             let solution = match solved.solution(leaf) {
                 Some(Err(too_small @ Rejected::Table(_))) => {
                     tracing::error!(%leaf, %too_small, "its own routing decides");
-                    all.insert(leaf.clone(), Arc::default());
+                    made.routes.insert(leaf.clone(), Arc::default());
+                    made.without_room.insert(leaf.clone());
                     continue;
                 }
                 Some(solution) => solution?,
                 None => continue,
             };
             members += solution.groups() * solution.uplinks().len();
-            let kept = self.plan.by_capacity.get(leaf).filter(|_| {
-                named_same
-                    && self.solutions.get(leaf).is_some_and(|old| *old == solution)
-                    && self.unresolved(leaf) == solved.unresolved(leaf)
-            });
-            let routes = match kept {
-                Some(routes) => Arc::clone(routes),
-                None if members > MEMBERS_MAX => {
+            let before = self.before(leaf, solved).filter(|_| named_same);
+            let routes = match before {
+                Some((old, routes)) if *old == solution => {
+                    let known = self.plan.without_room.get(leaf);
+                    made.without_room.extend(known.cloned());
+                    Arc::clone(routes)
+                }
+                _ if members > MEMBERS_MAX => {
                     tracing::error!(%leaf, "too many weights to hold; its own routing decides");
+                    made.without_room.insert(leaf.clone());
                     Arc::default()
+                }
+                Some((old, routes)) => {
+                    let after = solved.routes_after((old, routes), leaf, &solution);
+                    self.shared(&self.plan.by_capacity, leaf, after)
                 }
                 None => self.shared(&self.plan.by_capacity, leaf, solved.routes(leaf, &solution)),
             };
-            all.insert(leaf.clone(), routes);
-            solutions.insert(leaf.clone(), solution);
+            made.routes.insert(leaf.clone(), routes);
+            made.solutions.insert(leaf.clone(), solution);
         }
-        Ok((all, solutions))
+        Ok(made)
     }
 
-    /// As the plan in force has it.
-    fn unresolved(&self, leaf: &SwitchName) -> Option<&LinkName> {
-        self.plan.solved.as_ref()?.unresolved(leaf)
+    /// The weights that the routes of a leaf in force were made from, and these routes; None: there are none, or other links of the
+    /// leaf lack an address now.
+    fn before(&self, leaf: &SwitchName, solved: &Solved) -> Option<(&LeafSolution, &Arc<Routes>)> {
+        let in_force = self.plan.solved.as_ref()?;
+        let routes = self.plan.by_capacity.get(leaf)?;
+        let solution = self.solutions.get(leaf)?;
+        (in_force.unresolved(leaf) == solved.unresolved(leaf)).then_some((solution, routes))
     }
 
     /// Routes that the leaf has already are those.
@@ -271,6 +289,16 @@ impl Balancer {
         let same = old.filter(|old| ***old == routes);
         same.map_or_else(|| Arc::new(routes), Arc::clone)
     }
+}
+
+/// What leaves that take weights should have, by the capacity of links alone.
+#[derive(Default)]
+struct Made {
+    routes: LeafRoutes,
+    /// The weights that the routes are made from.
+    solutions: BTreeMap<SwitchName, LeafSolution>,
+    /// Leaves whose routes are empty, as there is no room for their weights.
+    without_room: BTreeSet<SwitchName>,
 }
 
 /// What each leaf that takes weights should have.

@@ -2,6 +2,7 @@
 //!
 //! Pure. It refuses to know what is done with them: weights, plans, streams.
 
+pub mod decision;
 pub mod declared;
 pub mod fact;
 pub mod hold;

@@ -37,6 +37,7 @@ use weft_evpn::moves::{self, Moves, Place};
 use weft_evpn::vtep::Vteps;
 use weft_store::{Applied, Change};
 
+use crate::fabric::decision::{DecisionChanged, Subject};
 use crate::fabric::declared::Changed;
 use crate::fabric::fact::Kind;
 use crate::fabric::mode::Modes;
@@ -80,6 +81,8 @@ pub struct Reflector {
     changed: Vec<Changed>,
     /// What became of adopted pins since then.
     repinned: Vec<PinChanged>,
+    /// Changes of the leader's decisions since the last poll.
+    decided: Vec<DecisionChanged>,
 }
 
 /// What is agreed about one peer.
@@ -101,6 +104,8 @@ pub enum Output {
     Declared(Vec<Changed>),
     /// Adopted pins changed, in this order.
     Pinned(Vec<PinChanged>),
+    /// Decisions of the leader changed, in this order.
+    Decided(Vec<DecisionChanged>),
     /// Best paths changed, in this order.
     Selected(Selected),
     /// MAC addresses move too often.
@@ -133,6 +138,7 @@ impl Reflector {
             control_touched: false,
             changed: Vec::new(),
             repinned: Vec::new(),
+            decided: Vec::new(),
         }
     }
 
@@ -194,6 +200,7 @@ impl Reflector {
         // Nobody knows when what is different became so.
         self.changed.clear();
         self.repinned = Vec::new();
+        self.decided = Vec::new();
     }
 
     /// Keys of every fact held.
@@ -294,9 +301,9 @@ impl Reflector {
                 }
                 Some(FactKey::Freeze(place)) => self.put_freeze(place, value),
                 Some(FactKey::Balance(leaf)) => self.control_mut().put_mode(leaf, value),
-                Some(FactKey::Derating(link)) => self.control_mut().put_derating(link, value),
-                Some(FactKey::OffPlan(job)) => self.control_mut().put_off_plan(job, value),
-                Some(FactKey::KeptFree(leaf)) => self.control_mut().put_kept_free(leaf, value),
+                Some(FactKey::Derating(link)) => self.decide(&Subject::Link(link.into()), value),
+                Some(FactKey::OffPlan(job)) => self.decide(&Subject::Job(job.into()), value),
+                Some(FactKey::KeptFree(leaf)) => self.decide(&Subject::Leaf(leaf.into()), value),
                 None => tracing::error!(?key, "a committed key is not understood"),
             }
             at += 1;
@@ -411,6 +418,22 @@ impl Reflector {
         }
     }
 
+    /// Takes a decision of the leader of a link, a job or a leaf, as it is stored. An empty value is none: it was deleted.
+    fn decide(&mut self, of: &Subject, value: &[u8]) {
+        let revision = self.index;
+        let control = self.control_mut();
+        let before = control.measured.decided(of);
+        control.put_decision(of, value);
+        let after = control.measured.decided(of);
+        if before != after {
+            self.decided.push(DecisionChanged {
+                revision,
+                before,
+                after,
+            });
+        }
+    }
+
     /// The address is free, and its moves count anew, on every replica.
     fn thaw(&mut self, place: Place) {
         self.freezes.delete(place, &mut self.evpn.table);
@@ -459,9 +482,9 @@ impl Reflector {
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
             Some(FactKey::Freeze(place)) => self.thaw(place),
             Some(FactKey::Balance(leaf)) => self.control_mut().modes.set(leaf, None),
-            Some(FactKey::Derating(link)) => self.control_mut().put_derating(link, &[]),
-            Some(FactKey::OffPlan(job)) => self.control_mut().put_off_plan(job, &[]),
-            Some(FactKey::KeptFree(leaf)) => self.control_mut().put_kept_free(leaf, &[]),
+            Some(FactKey::Derating(link)) => self.decide(&Subject::Link(link.into()), &[]),
+            Some(FactKey::OffPlan(job)) => self.decide(&Subject::Job(job.into()), &[]),
+            Some(FactKey::KeptFree(leaf)) => self.decide(&Subject::Leaf(leaf.into()), &[]),
             None => {}
         }
     }
@@ -572,6 +595,9 @@ impl Reflector {
         }
         if !self.repinned.is_empty() {
             out.push(Output::Pinned(std::mem::take(&mut self.repinned)));
+        }
+        if !self.decided.is_empty() {
+            out.push(Output::Decided(std::mem::take(&mut self.decided)));
         }
         if let Some(view) = self.views.fabric() {
             out.push(Output::View(Arc::new(view)));
@@ -832,6 +858,70 @@ mod tests {
             changed(5, Some(2), None),
         ];
         assert_eq!(pinned.flatten().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_decision_that_is_made_again_is_no_change() {
+        use weft_telemetry::derating::{Cause, Decision};
+
+        use crate::fabric::decision::Decided;
+
+        let mut reflector = Reflector::new(Local {
+            asn: 64_496,
+            router_id: RouterId(1),
+            cluster_id: ClusterId(2),
+        });
+        let decision = |derating_percent| Decision {
+            derating_percent,
+            cause: Some(Cause::Errors),
+        };
+        let put = |key: &FactKey<'_>, value: Bytes| Change::Put {
+            value,
+            keys: vec![key.encode()],
+        };
+        let delete = |key: &FactKey<'_>| Change::Delete {
+            keys: vec![key.encode()],
+        };
+        let (link, leaf) = (FactKey::Derating("link1"), FactKey::KeptFree("leaf1"));
+        let derate = |percent| put(&link, ledger::encode_derating(decision(percent)));
+        let keep_free = || put(&leaf, ledger::encode_kept_free(10));
+        // The third batch changes nothing; what is not understood is no decision.
+        let batches = [
+            vec![delete(&link)],
+            vec![derate(25), keep_free()],
+            vec![derate(25)],
+            vec![derate(50)],
+            vec![put(&leaf, Bytes::from_static(b"?"))],
+            vec![delete(&link), delete(&leaf)],
+        ];
+        for (index, changes) in (1..).zip(batches) {
+            reflector.handle(&Applied {
+                index,
+                term: 1,
+                changes,
+            });
+        }
+        let derated = |percent| Some(Decided::Derated("link1".into(), decision(percent)));
+        let kept_free = Some(Decided::KeptFree("leaf1".into(), 10));
+        let expected = [
+            (2, None, derated(25)),
+            (2, None, kept_free.clone()),
+            (4, derated(25), derated(50)),
+            (5, kept_free, None),
+            (6, derated(50), None),
+        ]
+        .map(|(revision, before, after)| DecisionChanged {
+            revision,
+            before,
+            after,
+        });
+        let mut out = Vec::new();
+        reflector.poll(&mut out);
+        let decided = out.into_iter().filter_map(|output| match output {
+            Output::Decided(changes) => Some(changes),
+            _ => None,
+        });
+        assert_eq!(decided.flatten().collect::<Vec<_>>(), expected);
     }
 
     #[test]

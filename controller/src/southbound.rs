@@ -346,13 +346,20 @@ impl Southbound {
         };
         let access = Access::new(tls, &self.credentials);
         let dialer = access.dialer(&self.connect);
+        // An event may change the prefixes of all agents, and a new leader asks all at once: each gets a delay of its own.
+        let apart = |agents: usize| PREFIXES_APART * u32::try_from(agents).unwrap_or(u32::MAX);
+        let (all, own) = (apart(self.intents.len()), apart(self.running.len()));
         let observer = Observer {
             agent: agent.clone(),
             dialer: dialer.clone(),
             wanted: wanted_in.clone(),
             latest,
             changes: self.changes.clone(),
-            prefixes_after: PREFIXES_APART * u32::try_from(self.intents.len()).unwrap_or(u32::MAX),
+            prefixes_after: all + own,
+            first_prefixes_after: match all <= FIRST_PREFIXES {
+                true => Duration::ZERO,
+                false => FIRST_PREFIXES + own,
+            },
         };
         let touched = self.touched.contains(&agent);
         let device = Device::new(
@@ -386,3 +393,6 @@ const LEAVING_MAX: usize = 1_024;
 /// Between two agents that say which prefixes they have, where all of them change at once: an event may change one of every
 /// leaf, and of 512 leaves they have 4 million next hops.
 const PREFIXES_APART: Duration = Duration::from_millis(50);
+/// Where all agents together need longer than this for their prefixes, they send the first ones only so long after a new leader
+/// asks.
+const FIRST_PREFIXES: Duration = Duration::from_secs(2);

@@ -346,6 +346,7 @@ impl Host {
                 Reflected::Control
                 | Reflected::Declared(_)
                 | Reflected::Pinned(_)
+                | Reflected::Decided(_)
                 | Reflected::Selected(_)
                 | Reflected::View(_)
                 | Reflected::Alarm(_) => {}

@@ -25,6 +25,7 @@ use weft_proto::gribi::{
 use self::counters::Counters;
 use self::flush::Flushed;
 use self::idle::Idle;
+use self::last_change::LastChanges;
 use self::rates::Rates;
 use crate::conditions::Conditions;
 use crate::election::{Acknowledge, Client, Election, ElectionId};
@@ -40,6 +41,7 @@ mod answer;
 mod counters;
 mod flush;
 mod idle;
+mod last_change;
 mod pins;
 mod rates;
 mod stream;
@@ -130,6 +132,7 @@ pub struct Agent {
     results: Vec<(Client, AftResult)>,
     /// Operations on pins that wait for the marks, one of a client on an entry.
     unmarked: BTreeMap<(Client, PolicyKey), Unmarked>,
+    last_changes: LastChanges,
     idle: Idle,
     rates: Rates,
     outputs: VecDeque<Output>,
@@ -181,6 +184,7 @@ impl Agent {
     pub fn new(config: Config, observed: Observed) -> Self {
         let rib = Rib::default();
         let mut fib = Fib::new(config.ids, config.pins);
+        let last_changes = LastChanges::new(&observed.links);
         fib.observe(observed, &rib);
         let mut agent = Self {
             election: Election::new(config.lease),
@@ -191,6 +195,7 @@ impl Agent {
             current: None,
             results: Vec::new(),
             unmarked: BTreeMap::new(),
+            last_changes,
             idle: Idle::default(),
             rates: Rates::default(),
             outputs: VecDeque::new(),
@@ -296,14 +301,24 @@ impl Agent {
         &self.config.network_instance
     }
 
+    /// How long an interface has been up; None: it is down, or it was up already when the agent started.
+    #[must_use]
+    pub fn up_for(&self, interface: &str, uptime: Duration) -> Option<Duration> {
+        let since = self.last_changes.up_since(interface)?;
+        Some(uptime.saturating_sub(since))
+    }
+
     /// How the switch is, with interfaces that were read at this time.
     #[must_use]
-    pub fn snapshot(&self, unix_ns: i64, interfaces: Vec<Interface>) -> Snapshot {
+    pub fn snapshot(&mut self, interfaces: Vec<Interface>, now: Now) -> Snapshot {
+        // An interface that changed since the last look has its status and the time of it in one snapshot.
+        self.last_changes.interfaces(&interfaces, now);
         let installed = self.fib.installed();
         Snapshot {
-            unix_ns,
+            unix_ns: now.unix_ns,
             network_instance: self.config.network_instance.clone(),
             interfaces,
+            last_changes: self.last_changes.unix_ns(),
             ids: self.config.ids,
             next_hops: installed.next_hops.clone(),
             groups: installed.groups.clone(),
@@ -320,6 +335,7 @@ impl Agent {
         if let Some(text) = self.counters.observe(&observed.links) {
             self.note(ConditionType::CountersWentBack, text, now);
         }
+        self.last_changes.links(&observed.links, now);
         self.conditions.mend(ConditionType::KernelRefused);
         self.fib.observe(observed, &self.rib);
         self.jobs.push_back(Job::Settle);

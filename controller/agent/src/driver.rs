@@ -26,6 +26,7 @@ use crate::listener::Refused;
 use crate::marks::{self, Marks};
 use crate::openconfig::Snapshot;
 use crate::refusal::{Detail, Refusal};
+use crate::status::PrefixesAfter;
 
 pub mod clock;
 mod watchers;
@@ -51,7 +52,7 @@ pub enum Command {
         oneshot::Sender<Result<FlushResponse, Refusal>>,
     ),
     /// Somebody wants the status, with these prefixes, from now on.
-    Watch(BTreeSet<IpNet>, Duration, mpsc::Sender<Status>),
+    Watch(BTreeSet<IpNet>, PrefixesAfter, mpsc::Sender<Status>),
     /// Somebody wants to know what was counted of each pin.
     Pins(oneshot::Sender<Vec<PinCounter>>),
     /// gNMI wants to know how the switch is, or why that cannot be read.
@@ -230,7 +231,8 @@ impl<F: Forwarding> Driver<F> {
                     .await;
             }
             Command::Watch(prefixes, after, statuses) => {
-                if self.watchers.add(prefixes, after, statuses) {
+                let now = self.clock.instant(self.clock.uptime());
+                if self.watchers.add(prefixes, after, statuses, now) {
                     self.tell();
                 }
             }
@@ -324,8 +326,7 @@ impl<F: Forwarding> Driver<F> {
 
     async fn snapshot(&mut self) -> Result<Snapshot, String> {
         let interfaces = self.forwarding.interfaces().await?;
-        let unix_ns = self.clock.now().unix_ns;
-        Ok(self.agent.snapshot(unix_ns, interfaces))
+        Ok(self.agent.snapshot(interfaces, self.clock.now()))
     }
 
     async fn look(&mut self) -> Result<(), String> {

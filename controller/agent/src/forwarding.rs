@@ -206,6 +206,8 @@ pub struct Interface {
     pub name: String,
     /// Whether somebody set it up.
     pub admin_up: bool,
+    /// Administratively up, and with carrier: the same as [`Link::up`].
+    pub up: bool,
     /// Whether it works.
     pub oper: OperStatus,
     /// Octets of the largest packet.

@@ -20,7 +20,7 @@ use crate::driver::Command;
 use crate::entry::Key;
 use crate::fib::Unusable;
 use crate::forwarding::kernel::Numbers;
-use crate::forwarding::{Family, OwnHop};
+use crate::forwarding::{Family, Link, OwnHop};
 
 /// The service; clones share the driver.
 #[derive(Clone, Debug)]
@@ -45,6 +45,7 @@ impl AgentService for Service {
         let WatchStatusRequest {
             prefixes,
             prefixes_after_ms,
+            first_prefixes_after_ms,
         } = request.into_inner();
         if prefixes.len() > PREFIXES_MAX {
             return Err(Refused::invalid_argument(format!(
@@ -60,7 +61,11 @@ impl AgentService for Service {
             })
             .collect();
         let (statuses, queue) = mpsc::channel(STATUSES_MAX);
-        let after = Duration::from_millis(prefixes_after_ms.into());
+        let after = |ms: u32| Duration::from_millis(ms.into());
+        let after = PrefixesAfter {
+            first: after(first_prefixes_after_ms),
+            change: after(prefixes_after_ms),
+        };
         let watch = Command::Watch(parsed?, after, statuses);
         self.commands.send(watch).await.map_err(|_| stopped())?;
         Ok(Response::new(Box::pin(ReceiverStream::new(queue).map(Ok))))
@@ -87,8 +92,18 @@ fn stopped() -> Refused {
 pub enum Told<'a> {
     /// These, beside those that are programmed.
     Prefixes(&'a BTreeSet<IpNet>),
-    /// They are left out: the last status that has them was this one.
-    LeftOut(&'a Status),
+    /// They are left out. The last status that had them; None: there was none yet.
+    LeftOut(Option<&'a Status>),
+}
+
+/// Delays of the prefixes in a watched status: a switch has one for each leaf, and many agents would send theirs at the same
+/// moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PrefixesAfter {
+    /// From the first status to the first one that has the prefixes.
+    pub first: Duration,
+    /// From a change to the status that has the prefixes.
+    pub change: Duration,
 }
 
 /// The state of the agent and of its switch.
@@ -103,8 +118,8 @@ pub fn status(agent: &Agent, numbers: Numbers, told: Told<'_>, uptime: Duration)
         }
         Told::LeftOut(before) => {
             let follow = |it: &&Condition| OF_PREFIXES.contains(&it.condition_type());
-            let follows = before.conditions.iter().filter(follow);
-            (Vec::new(), follows.cloned().collect())
+            let before = before.into_iter().flat_map(|before| &before.conditions);
+            (Vec::new(), before.filter(follow).cloned().collect())
         }
     };
     let mut conditions = conditions(agent, uptime);
@@ -128,7 +143,7 @@ pub fn status(agent: &Agent, numbers: Numbers, told: Told<'_>, uptime: Duration)
         mark: numbers.mark,
         mark_mask: numbers.mask,
         primary: primary(agent, uptime),
-        interfaces: interfaces(agent),
+        interfaces: interfaces(agent, uptime),
         prefixes,
         routes: count(installed.routes.len()),
         groups: count(installed.groups.len()),
@@ -169,7 +184,13 @@ fn primary(agent: &Agent, uptime: Duration) -> Option<Primary> {
     })
 }
 
-fn interfaces(agent: &Agent) -> Vec<Interface> {
+/// Interfaces, each with how long it has been up: with a duration, controllers need no clock of day that agrees with the switch's.
+/// It grows from status to status, and like counters it is no reason to send one.
+fn interfaces(agent: &Agent, uptime: Duration) -> Vec<Interface> {
+    let up_for = |link: &Link| {
+        let up_for = agent.up_for(&link.name, uptime).filter(|_| link.up)?;
+        Some(u32::try_from(up_for.as_millis()).unwrap_or(u32::MAX))
+    };
     let links = agent.fib().links().iter();
     links
         .map(|link| Interface {
@@ -178,6 +199,7 @@ fn interfaces(agent: &Agent) -> Vec<Interface> {
             tx_octets: link.tx_octets,
             rx_octets: link.rx_octets,
             addresses: link.addresses.iter().map(IpNet::to_string).collect(),
+            up_for_ms: up_for(link),
         })
         .collect()
 }
@@ -315,3 +337,67 @@ const PREFIXES_MAX: usize = 65_536;
 
 /// Statuses that a slow reader has not taken. It gets the next one when it has room.
 const STATUSES_MAX: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{Config, Input, Now};
+    use crate::fib::Ids;
+    use crate::forwarding::{Observed, Own};
+
+    fn observed(up: [bool; 2]) -> Observed {
+        let links = ["up1", "up2"].into_iter().zip(1..).zip(up);
+        let links = links.map(|((name, index), up)| Link {
+            index,
+            name: name.into(),
+            up,
+            addresses: Vec::new(),
+            vxlan: false,
+            vni: None,
+            tx_octets: 0,
+            rx_octets: 0,
+        });
+        Observed {
+            links: links.collect(),
+            own: Own::Everything,
+            ..Observed::default()
+        }
+    }
+
+    #[test]
+    fn a_status_says_how_long_an_interface_is_up_that_was_seen_to_come_up() {
+        let config = Config {
+            network_instance: "DEFAULT".into(),
+            ids: Ids::new(0x5700_0000).expect("a range"),
+            prefixes: Vec::new(),
+            pins: false,
+            lease: Duration::from_secs(5),
+        };
+        let mut agent = Agent::new(config, observed([true, false]));
+        let mut look = |up, looked_ms, told_ms| {
+            let now = Now {
+                unix_ns: 0,
+                uptime: Duration::from_millis(looked_ms),
+            };
+            agent.handle(Input::Observed(observed(up)), now);
+            let asked = BTreeSet::new();
+            let told = Told::Prefixes(&asked);
+            let told_at = Duration::from_millis(told_ms);
+            let status = status(&agent, Numbers::default(), told, told_at);
+            let all = status.interfaces.into_iter();
+            all.map(|it| (it.up, it.up_for_ms)).collect::<Vec<_>>()
+        };
+        let (before, down) = ((true, None), (false, None));
+        assert_eq!(look([true, false], 1_000, 1_000), [before, down]);
+        assert_eq!(look([true, true], 2_000, 2_000), [before, (true, Some(0))]);
+        assert_eq!(
+            look([true, true], 3_000, 5_500),
+            [before, (true, Some(3_500))]
+        );
+        assert_eq!(
+            look([false, true], 6_000, 6_000),
+            [down, (true, Some(4_000))]
+        );
+        assert_eq!(look([true, false], 7_000, 7_001), [(true, Some(1)), down]);
+    }
+}

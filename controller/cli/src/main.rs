@@ -20,6 +20,7 @@ mod completion;
 mod config;
 mod connection;
 mod context;
+mod decision;
 mod dialog;
 mod fabric;
 mod failure;
@@ -145,6 +146,9 @@ enum Noun {
     /// Which spines the flows of jobs are to go over.
     #[command(subcommand)]
     Pin(pin::Command),
+    /// What the leader decided from what it measured.
+    #[command(subcommand)]
+    Decision(decision::Command),
     /// The configuration of a replica; each has its own file.
     #[command(subcommand)]
     Config(config::Command),
@@ -188,6 +192,7 @@ impl Noun {
                 | Self::Link(link::Command::List)
                 | Self::Job(job::Command::List)
                 | Self::Pin(pin::Command::List(_))
+                | Self::Decision(decision::Command::List(_))
                 | Self::Config(config::Command::Show(_))
                 | Self::Agent(agent::Command::List)
         )
@@ -298,6 +303,7 @@ async fn ask(
         Noun::Balance(command) => command.run(&mut dialog).await,
         Noun::Job(command) => command.run(&mut dialog).await,
         Noun::Pin(command) => command.run(&mut dialog).await,
+        Noun::Decision(command) => command.run(&mut dialog).await,
         Noun::Config(command) => command.run(&mut dialog).await,
         Noun::Agent(command) => command.run(&mut dialog).await,
     }

@@ -96,7 +96,7 @@ fn write_page(command: &clap::Command, path: &str, directory: &Path) -> io::Resu
 }
 
 /// When what the pages say changed last: a page must have a date, and that of a build would differ from build to build.
-const DATE: &str = "2026-11-25";
+const DATE: &str = "2026-11-26";
 /// What the pages belong to.
 const SOURCE: &str = concat!("weft ", env!("CARGO_PKG_VERSION"));
 
@@ -205,6 +205,7 @@ const EXAMPLES: &[&str] = &[
     "weft job renew train1 --ttl 1h",
     "weft job delete train1",
     "weft pin list --job train1",
+    "weft decision list --kind derated-link",
     "weft config show peer 192.0.2.1",
     "weft config diff --replicas",
     "weft config reload --all --dry-run",

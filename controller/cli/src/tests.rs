@@ -1,5 +1,6 @@
 //! The commands as they are typed, against a small replica in this process.
 
+mod decision;
 mod hooks;
 mod import;
 mod job;

@@ -227,7 +227,7 @@ fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs) -> PinPlan {
         .into_iter()
         .map(|(job, sent)| (job, sent.iter().collect()))
         .collect();
-    let plane = Plane::new(solved.planes().problem());
+    let plane = solved.planes().plane();
     while !pinned.is_empty() {
         let posed = pose(solved, inputs, &plane, &pinned);
         let parts = posed.parts_of(solved, &plane, past);
@@ -238,7 +238,6 @@ fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs) -> PinPlan {
         };
         match posed.place(&plane, &parts, full) {
             Ok(placement) => {
-                let placement = posed.sparing(solved, solved.planes(), &parts, full, placement);
                 let placement = posed.staying(solved, &parts, full, placement);
                 if !posed.take(solved, &plane, &placement, &mut made) {
                     keep(past, &pinned, &mut made);

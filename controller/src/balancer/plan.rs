@@ -68,6 +68,31 @@ pub struct Excluded {
     pub seen: Option<Unusable>,
 }
 
+impl Excluded {
+    /// Whether nobody says that it leads to the destination, and nobody that it does not.
+    fn is_unconfirmed(&self) -> bool {
+        self.seen.as_ref().is_some_and(Unusable::is_unconfirmed)
+    }
+
+    /// Why it carries no part, in words.
+    fn why(&self) -> String {
+        let why = self.reason;
+        let Some(seen) = &self.seen else {
+            return why.to_string();
+        };
+        match why {
+            // Nobody says that it is down.
+            Exclusion::LinkDown if self.is_unconfirmed() => format!("not used: {seen}"),
+            Exclusion::NoWayOn if self.is_unconfirmed() => format!(
+                "not used: the next switch has no confirmed link towards the destination ({seen})"
+            ),
+            Exclusion::LinkDown | Exclusion::NoWayOn | Exclusion::TooSmall { .. } => {
+                format!("{why} ({seen})")
+            }
+        }
+    }
+}
+
 impl LeafPlan {
     /// As the API shows it.
     pub fn to_messages(&self) -> impl Iterator<Item = v1::PlanEntry> {
@@ -86,7 +111,11 @@ impl Entry {
                  the switch's own routing decides"
             )
         } else if self.members.is_empty() {
-            format!("no live way over {uplinks} uplinks: the switch's own routing decides")
+            let kind = match self.excluded.iter().any(Excluded::is_unconfirmed) {
+                true => "confirmed",
+                false => "live",
+            };
+            format!("no {kind} way over {uplinks} uplinks: the switch's own routing decides")
         } else {
             format!(
                 "{} over {} of {uplinks} uplinks",
@@ -111,16 +140,12 @@ impl Entry {
             );
         }
         for excluded in &self.excluded {
-            match excluded.reason {
-                Exclusion::TooSmall { .. } if self.utilization.is_some() => {
-                    reason += &format!("; {}: no part, others have more room", excluded.link);
-                    continue;
-                }
-                why => reason += &format!("; {}: {why}", excluded.link),
-            }
-            if let Some(seen) = &excluded.seen {
-                reason += &format!(" ({seen})");
-            }
+            let is_small = matches!(excluded.reason, Exclusion::TooSmall { .. });
+            let why = match is_small && self.utilization.is_some() {
+                true => "no part, others have more room".to_owned(),
+                false => excluded.why(),
+            };
+            reason += &format!("; {}: {why}", excluded.link);
         }
         reason
     }

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use weft_weights::pin::Plane;
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 
 use crate::fabric::measured::left_bps;
@@ -23,17 +24,8 @@ pub(super) struct Planes {
     /// The spine of a plane in a pod; each pod has the number of the first of its leaves.
     spines: BTreeMap<(SwitchId, SwitchId), SwitchId>,
     mixed: Option<[SwitchId; 2]>,
-    above: Option<Above>,
-}
-
-/// What planes carry between pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Above {
-    /// Pods in place of leaves, planes in place of spines: between them what the spine of both has above it.
-    pub(super) problem: Problem,
-    /// The problem of leaves and planes, with less capacity below a spine that has less above it than another one of its pod, for what
-    /// its leaves send and take. None: all have as much.
-    pub(super) narrowed: Option<Problem>,
+    /// Pods in place of leaves, planes in place of spines, and between a pod and a plane the links above their spine.
+    above: Option<Problem>,
 }
 
 impl Planes {
@@ -77,13 +69,12 @@ impl Planes {
         let planes: BTreeSet<SwitchId> = spines.keys().map(|(_, plane)| *plane).collect();
         let leaves = problem.leaves().collect();
         let projected = two_tiers(&leaves, &planes, links.collect());
-        let pods = pod_of.values().copied().collect();
-        let above = mixed.is_none().then(|| Onward::new(problem, &spines));
-        let above = above.filter(|onward| !onward.is_empty());
-        let above = above.map(|onward| Above {
-            problem: two_tiers(&pods, &planes, onward.links()),
-            narrowed: onward.narrowed(&projected, &pod_of),
-        });
+        // A spine below which no leaf is has a pod of its own, from which nothing is sent.
+        let pods = leaves.iter().filter_map(|leaf| pod_of.get(leaf).copied());
+        let pods: BTreeSet<SwitchId> = pods.collect();
+        let above = mixed.is_none().then(|| onward(problem, &spines, &pods));
+        let above = above.filter(|links| links.iter().any(|link| link.alive));
+        let above = above.map(|links| two_tiers(&pods, &planes, links));
         Self {
             problem: projected,
             plane_of,
@@ -101,30 +92,35 @@ impl Planes {
         if !leaves.any(|leaf| kept_free.contains_key(&leaf)) {
             return None;
         }
-        let less = |problem: &Problem| {
-            let links = problem.links().map(|link| {
-                let (leaf, _) = link.ends;
-                let kept_free = kept_free.get(&leaf).copied().unwrap_or_default();
-                Link {
-                    capacity_bps: left_bps(link.capacity_bps, kept_free),
-                    ..*link
-                }
-            });
-            let switches = problem.switches();
-            let switches = switches.map(|(id, tier)| Switch { id, tier });
-            Problem::new(switches.collect(), links.collect())
-                .expect("its switches and links are those of a problem")
-        };
-        let mut planes = self.clone();
-        planes.problem = less(&self.problem);
-        if let Some(above) = &mut planes.above {
-            above.narrowed = above.narrowed.as_ref().map(less);
+        let links = self.problem.links().map(|link| {
+            let (leaf, _) = link.ends;
+            let kept_free = kept_free.get(&leaf).copied().unwrap_or_default();
+            Link {
+                capacity_bps: left_bps(link.capacity_bps, kept_free),
+                ..*link
+            }
+        });
+        let switches = self.problem.switches();
+        let switches = switches.map(|(id, tier)| Switch { id, tier });
+        let problem = Problem::new(switches.collect(), links.collect());
+        Some(Self {
+            problem: problem.expect("its switches and links are those of a problem"),
+            ..self.clone()
+        })
+    }
+
+    /// What pins are placed in: leaves and planes, and what planes carry between pods.
+    pub(super) fn plane(&self) -> Plane {
+        let plane = Plane::new(&self.problem);
+        let above = self.above.as_ref();
+        match above.filter(|above| above.leaves().nth(1).is_some()) {
+            Some(above) => plane.with_pods(above, |leaf| self.pod(leaf)),
+            None => plane,
         }
-        Some(planes)
     }
 
     /// What is above the spines; None: nothing, or no planes.
-    pub(super) fn above(&self) -> Option<&Above> {
+    pub(super) fn above(&self) -> Option<&Problem> {
         self.above.as_ref()
     }
 
@@ -164,78 +160,28 @@ fn two_tiers(low: &BTreeSet<SwitchId>, high: &BTreeSet<SwitchId>, links: Vec<Lin
     problem.expect("its switches and links are those of a problem")
 }
 
-/// The spine of each pod and plane, and what it has below it, whether that is up or not, and above it.
-struct Onward(BTreeMap<(SwitchId, SwitchId), [u64; 2]>);
-
-impl Onward {
-    fn new(problem: &Problem, spines: &BTreeMap<(SwitchId, SwitchId), SwitchId>) -> Self {
-        let mut of_spine: BTreeMap<SwitchId, [u64; 2]> = BTreeMap::new();
-        let mut add = |spine: SwitchId, side: usize, bps: u64| {
-            let known = &mut of_spine.entry(spine).or_default()[side];
-            *known = known.saturating_add(bps);
-        };
-        for (_, spine, link) in between(problem, [0, 1]) {
-            add(spine, 0, link.capacity_bps);
-        }
-        for (spine, _, link) in between(problem, [1, 2]) {
-            add(spine, 1, if link.alive { link.capacity_bps } else { 0 });
-        }
-        let known = |(at, spine): (&_, &SwitchId)| (*at, of_spine.get(spine).copied());
-        let known = spines.iter().map(known);
-        Self(known.filter_map(|(at, it)| Some((at, it?))).collect())
+/// A link between a pod and a plane for all that is above their spine, of these pods.
+fn onward(
+    problem: &Problem,
+    spines: &BTreeMap<(SwitchId, SwitchId), SwitchId>,
+    pods: &BTreeSet<SwitchId>,
+) -> Vec<Link> {
+    let mut above: BTreeMap<SwitchId, u64> = BTreeMap::new();
+    for (spine, _, link) in between(problem, [1, 2]).filter(|(_, _, link)| link.alive) {
+        let known = above.entry(spine).or_default();
+        *known = known.saturating_add(link.capacity_bps);
     }
-
-    /// Nothing is above any spine.
-    fn is_empty(&self) -> bool {
-        self.0.values().all(|[_, above]| *above == 0)
-    }
-
-    /// A link between a pod and a plane for all that is above their spine.
-    fn links(&self) -> Vec<Link> {
-        let of = |(id, (ends, [_, above])): (u32, (&(SwitchId, SwitchId), &[u64; 2]))| Link {
+    let of_pods = spines.iter().filter(|((pod, _), _)| pods.contains(pod));
+    let links = of_pods.zip(0..).map(|((ends, spine), id)| {
+        let above = above.get(spine).copied().unwrap_or_default();
+        Link {
             id: LinkId(id),
             ends: *ends,
-            capacity_bps: (*above).max(1),
-            alive: *above > 0,
-        };
-        (0..).zip(&self.0).map(of).collect()
-    }
-
-    /// The problem of leaves and planes, where a link counts as much as its spine has above it for what is below it, beside the
-    /// spine of its pod that has most.
-    fn narrowed(
-        &self,
-        projected: &Problem,
-        pod_of: &BTreeMap<SwitchId, SwitchId>,
-    ) -> Option<Problem> {
-        let share = |[below, above]: &[u64; 2]| *above as f64 / *below as f64;
-        let mut best: BTreeMap<SwitchId, f64> = BTreeMap::new();
-        for ((pod, _), it) in &self.0 {
-            let best = best.entry(*pod).or_default();
-            *best = best.max(share(it));
+            capacity_bps: above.max(1),
+            alive: above > 0,
         }
-        let part = |link: &Link| {
-            let (leaf, plane) = link.ends;
-            let pod = pod_of.get(&leaf)?;
-            let part = share(self.0.get(&(*pod, plane))?) / best.get(pod)?;
-            (part < 1.0).then_some(part)
-        };
-        let is_narrow = |link: &Link| link.alive && part(link).is_some();
-        projected.links().any(is_narrow).then(|| {
-            let links = projected.links().map(|link| {
-                let part = part(link).unwrap_or(1.0);
-                let capacity_bps = ((link.capacity_bps as f64 * part) as u64).max(1);
-                Link {
-                    capacity_bps,
-                    ..*link
-                }
-            });
-            let switches = projected.switches();
-            let switches = switches.map(|(id, tier)| Switch { id, tier });
-            Problem::new(switches.collect(), links.collect())
-                .expect("its switches and links are those of a problem")
-        })
-    }
+    });
+    links.collect()
 }
 
 /// Links between two tiers: the lower end, the upper end, and the link.
@@ -384,24 +330,35 @@ mod tests {
         let planes = Planes::new(&problem(&[]));
         let above = planes.above().unwrap();
         let ends = |link: &Link| (link.ends.0.0, link.ends.1.0, link.capacity_bps);
-        let carried: Vec<_> = above.problem.links().map(ends).collect();
+        let carried: Vec<_> = above.links().map(ends).collect();
         assert_eq!(
             carried,
             [(0, 4, 200), (0, 5, 200), (2, 4, 200), (2, 5, 200)]
         );
-        assert_eq!(above.narrowed, None, "planes are even");
-        // The spine of plane 1 in the second pod has half of that: what its leaves send over it counts half.
+        // The spine of plane 1 in the second pod has half of that.
         let planes = Planes::new(&problem(&[(6, 8)]));
         let above = planes.above().unwrap();
-        let carried: Vec<_> = above.problem.links().map(ends).collect();
+        let carried: Vec<_> = above.links().map(ends).collect();
         assert_eq!(
             carried,
             [(0, 4, 200), (0, 5, 200), (2, 4, 100), (2, 5, 200)]
         );
-        let narrowed = above.narrowed.as_ref().unwrap();
-        let narrow = narrowed.links().filter(|link| link.capacity_bps < 100);
-        let narrow: Vec<_> = narrow.map(ends).collect();
-        assert_eq!(narrow, [(2, 4, 50), (3, 4, 50)]);
+        assert_ne!(planes.plane(), Plane::new(planes.problem()));
+    }
+
+    #[test]
+    fn a_spine_without_leaves_is_no_pod() {
+        let fabric = problem(&[]);
+        let switches = fabric.switches().map(|(id, tier)| Switch { id, tier });
+        // Spine 4 is the first of its plane, and no leaf is below it.
+        let links = fabric.links().filter(|link| link.ends.1 != SwitchId(4));
+        let fabric = Problem::new(switches.collect(), links.copied().collect()).unwrap();
+        let planes = Planes::new(&fabric);
+        let above = planes.above().unwrap();
+        assert_eq!(above.leaves().collect::<Vec<_>>(), [0, 2].map(SwitchId));
+        let ends = |link: &Link| (link.ends.0.0, link.ends.1.0);
+        let carried: Vec<_> = above.links().map(ends).collect();
+        assert_eq!(carried, [(0, 5), (2, 4), (2, 5)]);
     }
 
     #[test]
@@ -417,10 +374,8 @@ mod tests {
         assert_eq!(capacity(left.problem(), 2), [70, 70]);
         assert_eq!(capacity(left.problem(), 3), [100, 100]);
         assert_eq!(alive(&left), alive(&planes));
-        // Above the spines nothing is kept free, and a spine is as narrow as before.
-        let (above, before) = (left.above().unwrap(), planes.above().unwrap());
-        assert_eq!(above.problem, before.problem);
-        assert_eq!(capacity(above.narrowed.as_ref().unwrap(), 2), [35, 70]);
+        // Above the spines nothing is kept free.
+        assert_eq!(left.above(), planes.above());
         // One that is no leaf of it.
         let nobody = BTreeMap::from([(SwitchId(5), 30), (SwitchId(99), 30)]);
         assert_eq!(planes.without(&nobody), None);
@@ -439,6 +394,7 @@ mod tests {
         let planes = Planes::new(&two);
         assert_eq!(*planes.problem(), two);
         assert_eq!(planes.above(), None);
+        assert_eq!(planes.plane(), Plane::new(&two));
         let spines = (4..8).map(SwitchId);
         assert!(spines.clone().all(|it| planes.of_spine(it) == Some(it)));
     }

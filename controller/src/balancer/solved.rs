@@ -3,7 +3,7 @@
 //! There are two problems of one topology: for leaves that compare next hops with their own routing a link counts unless
 //! somebody says that it is down; for others only if somebody says that it carries traffic.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +23,7 @@ use super::planes::Planes;
 use super::{Inputs, Rejected};
 use crate::fabric::live::{Live, Unusable};
 use crate::fabric::measured::{Measured, left_bps};
-use crate::fabric::topology::{Link, LinkName, Role, Switch, SwitchName, Topology};
+use crate::fabric::topology::{Link, LinkEnd, LinkName, Role, Switch, SwitchName, Topology};
 use crate::southbound::intent::{Members, NextHop, Routes};
 
 /// A topology at one moment, ready to answer for each leaf.
@@ -146,12 +146,15 @@ impl Solved {
 
     /// Whether equal weights are equal routes: switches and links are the same, whatever the links carry.
     pub(super) fn is_named_as(&self, other: &Self) -> bool {
-        let switches = self.topology.switches().eq(other.topology.switches());
-        let ends = |topology: &Arc<Topology>| {
-            let ends = |link: &Link| (link.a.clone(), link.b.clone());
-            topology.links().map(ends).collect::<Vec<_>>()
+        fn ends(link: &Link) -> (&LinkEnd, &LinkEnd) {
+            (&link.a, &link.b)
+        }
+        let (one, other) = (&self.topology, &other.topology);
+        let same = || {
+            let links = one.links().map(ends);
+            one.switches().eq(other.switches()) && links.eq(other.links().map(ends))
         };
-        switches && ends(&self.topology) == ends(&other.topology)
+        Arc::ptr_eq(one, other) || same()
     }
 
     pub(super) fn topology(&self) -> &Arc<Topology> {
@@ -327,6 +330,11 @@ impl Solved {
         Ok(fitting.collect())
     }
 
+    /// Whether a leaf gets only ways that somebody confirms, as it does not compare next hops with its own routing.
+    pub(super) fn is_foreign(&self, leaf: &SwitchName) -> bool {
+        self.foreign.contains(leaf)
+    }
+
     /// An uplink without an address of a leaf where no weft-agent finds the neighbour by the interface: the leaf gets no routes.
     pub(super) fn unresolved(&self, leaf: &SwitchName) -> Option<&LinkName> {
         if !self.foreign.contains(leaf) {
@@ -341,30 +349,63 @@ impl Solved {
         if self.unresolved(leaf).is_some() {
             return Routes::default();
         }
-        let next_hops: Vec<Option<NextHop>> = solution
-            .uplinks()
-            .iter()
-            .map(|uplink| self.next_hop(leaf, uplink.link))
-            .collect();
-        let members = |group| -> Arc<Members> {
-            let weights = solution.weights(group).weights.iter();
-            let weighted = next_hops
-                .iter()
-                .zip(weights)
-                .filter(|(_, weight)| **weight > 0);
-            let members = weighted
-                .filter_map(|(next_hop, weight)| Some((next_hop.clone()?, u32::from(*weight))));
-            Arc::new(members.collect())
-        };
-        let groups: Vec<_> = (0..solution.groups()).map(members).collect();
+        let next_hops = self.next_hops(leaf, solution);
+        let groups = 0..solution.groups();
+        let groups: Vec<_> = groups.map(|it| members(&next_hops, solution, it)).collect();
         let prefixes = solution.destinations().filter_map(|(to, group)| {
             let members = groups.get(group).filter(|members| !members.is_empty())?;
-            let vtep = *self.names.vteps.get(to.0 as usize)?;
-            Some((IpNet::from(vtep?), Arc::clone(members)))
+            Some((self.prefix(to)?, Arc::clone(members)))
         });
         Routes {
             prefixes: prefixes.collect(),
         }
+    }
+
+    /// Routes of a leaf, made from those of the solution before, of the same names: a link event changes few entries of most
+    /// leaves.
+    pub(super) fn routes_after(
+        &self,
+        (old, routes): (&LeafSolution, &Routes),
+        leaf: &SwitchName,
+        solution: &LeafSolution,
+    ) -> Routes {
+        let links = |of: &LeafSolution| of.uplinks().iter().map(|it| it.link).collect::<Vec<_>>();
+        let same_places = old.destinations().map(|(to, _)| to);
+        let same_places = same_places.eq(solution.destinations().map(|(to, _)| to));
+        if routes.prefixes.is_empty() || !same_places || links(old) != links(solution) {
+            return self.routes(leaf, solution);
+        }
+        let mut prefixes = routes.prefixes.clone();
+        let next_hops = self.next_hops(leaf, solution);
+        let mut changed: HashMap<(usize, usize), Option<Arc<Members>>> = HashMap::new();
+        let mut groups: HashMap<usize, Arc<Members>> = HashMap::new();
+        for ((to, group), (_, before)) in solution.destinations().zip(old.destinations()) {
+            let change = changed.entry((group, before)).or_insert_with(|| {
+                let same = solution.weights(group).weights == old.weights(before).weights;
+                let new = || members(&next_hops, solution, group);
+                (!same).then(|| Arc::clone(groups.entry(group).or_insert_with(new)))
+            });
+            let (Some(members), Some(prefix)) = (change, self.prefix(to)) else {
+                continue;
+            };
+            match members.is_empty() {
+                true => drop(prefixes.remove(&prefix)),
+                false => drop(prefixes.insert(prefix, Arc::clone(members))),
+            }
+        }
+        Routes { prefixes }
+    }
+
+    /// The next hop of each uplink of a leaf, in the order of the solution.
+    fn next_hops(&self, leaf: &SwitchName, solution: &LeafSolution) -> Vec<Option<NextHop>> {
+        let uplinks = solution.uplinks().iter();
+        uplinks.map(|it| self.next_hop(leaf, it.link)).collect()
+    }
+
+    /// The prefix of the VTEP of a leaf.
+    fn prefix(&self, leaf: SwitchId) -> Option<IpNet> {
+        let vtep = *self.names.vteps.get(leaf.0 as usize)?;
+        vtep.map(IpNet::from)
     }
 
     /// How one leaf spreads what it sends, and why, by demand where that is given; None if there is no such leaf.
@@ -465,7 +506,10 @@ impl Solved {
                 let (_, far) = link.ends_from(&leaf.name)?;
                 let between = (far.switch.clone(), to.name.clone());
                 let onward = self.names.between.get(&between)?;
-                onward.iter().find_map(|link| unusable(self.link(*link)?))
+                let onward = onward.iter();
+                let seen = onward.filter_map(|link| unusable(self.link(*link)?));
+                // While one of several links is not down, the way on is not down.
+                seen.min_by_key(|why| !why.is_unconfirmed())
             }
             Exclusion::TooSmall { .. } => None,
         }
@@ -559,4 +603,16 @@ impl Names {
         });
         Problem::new(switches.collect(), links.collect())
     }
+}
+
+/// The members of a group, where its uplinks have these next hops.
+fn members(next_hops: &[Option<NextHop>], solution: &LeafSolution, group: usize) -> Arc<Members> {
+    let weights = solution.weights(group).weights.iter();
+    let weighted = next_hops
+        .iter()
+        .zip(weights)
+        .filter(|(_, weight)| **weight > 0);
+    let members =
+        weighted.filter_map(|(next_hop, weight)| Some((next_hop.clone()?, u32::from(*weight))));
+    Arc::new(members.collect())
 }

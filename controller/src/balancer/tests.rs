@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use proptest::prelude::*;
 
 use super::*;
 use crate::fabric::live::SpineRoutes;
@@ -142,6 +143,67 @@ fn a_foreign_switch_gets_ways_that_somebody_confirms_and_no_others() {
         [("192.0.1.2".to_owned(), 1)]
     );
     assert_eq!(weights(balancer.plan(), "leaf2", 1).len(), 2);
+}
+
+#[test]
+fn a_link_that_nobody_vouches_for_is_not_called_down() {
+    let mut inputs = inputs(leaf_spine(3, 2));
+    inputs.foreign = ["leaf1".into()].into();
+    let said = |inputs: &Inputs| {
+        let mut balancer = Balancer::new(Limits::default());
+        balancer.handle(inputs, Duration::ZERO).unwrap();
+        let (plan, links) = (balancer.plan(), inputs.topology.links());
+        let down = links.filter(|link| plan.unusable(link).is_some());
+        (reason(plan, "leaf1", 2), down.count())
+    };
+    let none = "no confirmed way over 2 uplinks: the switch's own routing decides; \
+                leaf1:eth1--spine1:eth1: not used: nobody announces the way; \
+                leaf1:eth2--spine2:eth1: not used: nobody announces the way";
+    assert_eq!(said(&inputs), (none.to_owned(), 0));
+    // The session of spine 1 began a moment ago.
+    let spine1 = SpineRoutes::Beginning([vtep(1)].into());
+    let spine2 = SpineRoutes::NoSession;
+    let announced: Announced = [("spine1".into(), spine1), ("spine2".into(), spine2)].into();
+    inputs.announced = Arc::new(announced);
+    let begun = "no confirmed way over 2 uplinks: the switch's own routing decides; \
+                 leaf1:eth1--spine1:eth1: not used: the next switch has no confirmed link towards the destination \
+                 (nobody announces the way); \
+                 leaf1:eth2--spine2:eth1: not used: spine2 has no BGP session to weft";
+    assert_eq!(said(&inputs), (begun.to_owned(), 0));
+    let mut topology = leaf_spine(3, 2);
+    topology.set_down("leaf1:eth2--spine2:eth1", true);
+    inputs.topology = Arc::new(topology);
+    let (set_down, count) = said(&inputs);
+    let expected = "; leaf1:eth2--spine2:eth1: no part: the link is down (an operator set it down)";
+    assert!(set_down.ends_with(expected), "{set_down}");
+    assert_eq!(count, 1);
+}
+
+/// Two links from spine 1 to leaf 2: one is down, and of the other nobody speaks.
+#[test]
+fn a_way_on_is_not_called_down_for_one_of_its_links() {
+    let mut fabric = declared(2, 1);
+    let mut second = fabric.links[1].clone();
+    let ends = [&mut second.a, &mut second.b].into_iter().flatten();
+    for (end, address) in ends.zip(["192.0.9.101", "192.0.9.1"]) {
+        (end.interface_name, end.address) = ("eth9".to_owned(), address.to_owned());
+    }
+    fabric.links.push(second);
+    let mut topology = Topology::new(&fabric).unwrap();
+    topology.set_down(FAR, true);
+    let mut inputs = inputs(topology);
+    inputs.foreign = ["leaf1".into()].into();
+    let spine1 = SpineRoutes::Beginning([vtep(1)].into());
+    let announced: Announced = [("spine1".into(), spine1)].into();
+    inputs.announced = Arc::new(announced);
+    let mut balancer = Balancer::new(Limits::default());
+    balancer.handle(&inputs, Duration::ZERO).unwrap();
+    assert_eq!(
+        reason(balancer.plan(), "leaf1", 2),
+        "no confirmed way over 1 uplinks: the switch's own routing decides; \
+         leaf1:eth1--spine1:eth1: not used: the next switch has no confirmed link towards the destination \
+         (nobody announces the way)"
+    );
 }
 
 /// weft-agent finds a neighbour by its interface; another gRIBI server needs its address.
@@ -437,4 +499,56 @@ fn a_link_that_flaps_moves_what_it_carried_once() {
     assert_eq!((balancer.plan().revision, ways(&balancer)), (lost, 1));
     assert_eq!(balancer.handle(&seen(true), at(18)), Ok(true));
     assert_eq!((balancer.due(), ways(&balancer)), (None, 2));
+}
+
+#[test]
+fn a_link_that_flaps_while_the_leader_changes_moves_what_it_carried_once() {
+    let topology = leaf_spine(3, 2);
+    // What the leaf says: whether its first uplink is up, and for how many seconds.
+    let said = |is_up: bool, up_for: Option<u64>| {
+        let leaf2: Interfaces = [("eth1".to_owned(), is_up), ("eth2".to_owned(), true)].into();
+        let came_up = up_for.map(|secs| ("eth1".to_owned(), Duration::from_secs(secs)));
+        let came_up: CameUp = came_up.into_iter().collect();
+        let mut said = inputs(topology.clone());
+        said.interfaces = [("leaf2".into(), Arc::new(leaf2))].into();
+        said.came_up = [("leaf2".into(), came_up)].into();
+        said
+    };
+    let at = Duration::from_secs;
+    let ways = |balancer: &Balancer| weights(balancer.plan(), "leaf1", 2).len();
+    let [mut leader, mut next] = [(); 2].map(|()| Balancer::new(Limits::default()));
+    leader.handle(&said(true, None), at(0)).unwrap();
+    next.handle(&inputs(topology.clone()), at(0)).unwrap();
+    leader.handle(&said(false, None), at(1)).unwrap();
+    leader.handle(&said(true, Some(0)), at(2)).unwrap();
+    assert_eq!((ways(&leader), leader.due()), (1, Some(at(12))));
+    // The leader is killed. The next one has not seen that the link was down, and hears of the leaf.
+    next.handle(&said(true, Some(3)), at(5)).unwrap();
+    assert_eq!((ways(&next), next.due()), (1, Some(at(12))));
+    assert!(reason(next.plan(), "leaf2", 1).contains("it came up less than 10 s ago"));
+    let lost = next.plan().revision;
+    next.handle(&said(false, None), at(7)).unwrap();
+    next.handle(&said(true, Some(0)), at(8)).unwrap();
+    assert_eq!((next.plan().revision, ways(&next)), (lost, 1));
+    next.handle(&said(true, None), at(18)).unwrap();
+    assert_eq!((next.due(), ways(&next)), (None, 2));
+}
+
+proptest! {
+    /// Most of what a leaf should have is taken over from one link event to the next.
+    #[test]
+    fn after_any_links_the_routes_are_those_of_a_fabric_that_begins_so(
+        links in prop::collection::vec((1..=5_u8, 1..=3_u8, any::<bool>()), 1..30),
+    ) {
+        let mut balancer = Balancer::new(Limits::default());
+        let mut topology = leaf_spine(5, 3);
+        for (leaf, spine, down) in links {
+            topology.set_down(&format!("leaf{leaf}:eth{spine}--spine{spine}:eth{leaf}"), down);
+            let inputs = inputs(topology.clone());
+            balancer.handle(&inputs, Duration::ZERO).unwrap();
+            let mut anew = Balancer::new(Limits::default());
+            anew.handle(&inputs, Duration::ZERO).unwrap();
+            prop_assert_eq!(&balancer.plan().routes, &anew.plan().routes);
+        }
+    }
 }

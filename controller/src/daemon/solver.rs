@@ -20,6 +20,7 @@ pub(super) struct Solver {
     inbox: Arc<Inbox>,
     plans: watch::Receiver<Plan>,
     pin_plans: watch::Receiver<Ordered>,
+    solved: watch::Receiver<u64>,
 }
 
 /// At most one order waits: a newer one replaces it.
@@ -67,15 +68,21 @@ impl Solver {
         let inbox = Arc::new(Inbox::default());
         let (publish, plans) = watch::channel(Plan::default());
         let (publish_pins, pin_plans) = watch::channel(Ordered::default());
+        let (finish, solved) = watch::channel(0);
         let orders = Arc::clone(&inbox);
         std::thread::Builder::new()
             .name("balancer".to_owned())
-            .spawn(move || or_abort("balancer", || drive(&orders, &publish, &publish_pins)))
+            .spawn(move || {
+                or_abort("balancer", || {
+                    drive(&orders, &publish, &publish_pins, &finish)
+                })
+            })
             .expect("the system can start a thread at startup");
         Self {
             inbox,
             plans,
             pin_plans,
+            solved,
         }
     }
 
@@ -91,6 +98,11 @@ impl Solver {
         self.plans.clone()
     }
 
+    /// Number of the last order that the plan in force was made for.
+    pub(super) fn solved(&self) -> watch::Receiver<u64> {
+        self.solved.clone()
+    }
+
     /// The plan of pins, likewise. It comes after the plan of weights that it is made for.
     pub(super) fn pin_plans(&self) -> watch::Receiver<Ordered> {
         self.pin_plans.clone()
@@ -103,7 +115,12 @@ impl Drop for Solver {
     }
 }
 
-fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sender<Ordered>) {
+fn drive(
+    inbox: &Inbox,
+    publish: &watch::Sender<Plan>,
+    publish_pins: &watch::Sender<Ordered>,
+    finish: &watch::Sender<u64>,
+) {
     let mut balancer = Balancer::new(Limits::default());
     let mut planner = Planner::default();
     let mut orders: Option<(Box<(Inputs, pins::Inputs)>, u64)> = None;
@@ -129,6 +146,7 @@ fn drive(inbox: &Inbox, publish: &watch::Sender<Plan>, publish_pins: &watch::Sen
                 publish.send_replace(balancer.plan().clone());
             }
         }
+        finish.send_replace(*order);
         let plan = planner.handle(balancer.plan(), pins);
         let demand = plan.as_ref().map(|plan| Arc::clone(plan.demand()));
         publish_pins.send_modify(|(last, published)| {

@@ -82,6 +82,8 @@ struct Switches {
     solver: Solver,
     plans: watch::Receiver<Plan>,
     pin_plans: watch::Receiver<Ordered>,
+    /// Number of the last order to the solver that the plan in force was made for.
+    solved: watch::Receiver<u64>,
     southbound: Southbound,
     /// Grows whenever an agent says something new.
     spoken: watch::Receiver<u64>,
@@ -118,6 +120,8 @@ struct Switches {
     pin_inputs: pins::Inputs,
     /// How often it was given something.
     ordered: u64,
+    /// Leaves that were heard after the plan in force was made, each with the number of the first order that has what it said.
+    heard: BTreeMap<SwitchName, u64>,
     /// What the intents were made from last.
     intended: Option<Intended>,
     /// The flows of leaves that follow from that.
@@ -166,6 +170,7 @@ impl Switches {
             led,
             plans: solver.plans(),
             pin_plans: solver.pin_plans(),
+            solved: solver.solved(),
             solver,
             spoken: southbound.changed(),
             southbound,
@@ -189,6 +194,7 @@ impl Switches {
             inputs: Inputs::default(),
             pin_inputs: pins::Inputs::default(),
             ordered: 0,
+            heard: BTreeMap::new(),
             intended: None,
             flows: Arc::default(),
             confirmed: None,
@@ -380,7 +386,10 @@ impl Switches {
         if self.confirmed == Some(group.status.term) {
             self.listen(&topology);
         }
-        self.agents.watch(&topology, &self.modes, now);
+        // A replica asks agents only while it leads: before, that all are silent says nothing of them.
+        if self.southbound.election().is_some() {
+            self.agents.watch(&topology, &self.modes, now);
+        }
         for switch in topology.switches().filter(|switch| switch.agent.is_some()) {
             let heard = self.southbound.observed(&switch.name);
             self.agents.observe(&switch.name, heard, &self.led, now);
@@ -412,16 +421,22 @@ impl Switches {
         let mut foreign = self.agents.foreign(now);
         foreign.extend(weighed(&topology).map(|leaf| leaf.name.clone()));
         let mut interfaces = self.agents.interfaces();
+        let mut came_up = self.agents.came_up();
         let miswired = self.led.links(|links| {
             for (switch, own) in links.interfaces() {
                 let known = interfaces.entry(switch.clone());
                 known.or_insert_with(|| Arc::clone(own));
+            }
+            for (switch, own) in links.came_up() {
+                let known = came_up.entry(switch.clone());
+                known.or_insert_with(|| own.clone());
             }
             links.miswired()
         });
         let inputs = Inputs {
             announced,
             interfaces,
+            came_up,
             foreign,
             miswired,
             measured: self.measured.clone(),
@@ -445,21 +460,23 @@ impl Switches {
 
     /// Says what every switch should have. False: that did not change, and nothing was built.
     fn intend(&mut self, now: Instant) -> bool {
+        // Read before the plan, which may be of a later order.
+        let solved = *self.solved.borrow();
         let plan = self.plans.borrow_and_update().clone();
         let Some(topology) = plan.topology() else {
             return false;
         };
         // What was declared since, and is the same network, is in the plan too.
         let planned = topology.generation();
-        let network = self.topology.borrow();
-        let network = network.as_ref().map(|it| it.generation());
+        let network = self.topology.borrow().as_ref().map(|it| it.generation());
         let covers = match network == Some(planned) {
             true => self.taken,
             false => planned,
         };
         // Reasons may be new where routes are not.
         self.led.set_plan(&plan, covers);
-        let unheard = self.agents.unheard(topology, now);
+        let unheard = self.agents.unheard(topology, &self.modes, now);
+        let unheard = self.held(unheard, solved);
         let pins = self.pin_inputs.clone();
         let intended = self.intended.as_mut();
         let same_pins = intended.as_ref().is_some_and(|it| it.pins.is_same(&pins));
@@ -487,6 +504,21 @@ impl Switches {
             pins,
         });
         true
+    }
+
+    /// Leaves that get nothing yet: those of which it is not known whether they have a weft-agent, and those that were heard since
+    /// the plan in force was made. The first plan of a new leader knows of no interface.
+    fn held(&mut self, mut unheard: BTreeSet<SwitchName>, solved: u64) -> BTreeSet<SwitchName> {
+        let before = self.intended.iter().flat_map(|it| &it.unheard);
+        for leaf in before.filter(|leaf| !unheard.contains(*leaf)) {
+            if !self.heard.contains_key(leaf) {
+                self.heard.insert(leaf.clone(), self.ordered);
+            }
+        }
+        self.heard
+            .retain(|leaf, order| solved < *order && !unheard.contains(leaf));
+        unheard.extend(self.heard.keys().cloned());
+        unheard
     }
 
     /// Says what the leaves that take weights over BGP should be told in the sessions of this replica. Nothing while nobody
@@ -739,6 +771,33 @@ mod tests {
         .map(|(name, intent)| (name.to_string(), intent.mode))
         .collect();
         assert_eq!(held, [("leaf1".to_owned(), Mode::On)]);
+    }
+
+    #[tokio::test]
+    async fn a_leaf_that_was_heard_gets_nothing_before_what_it_said_is_planned_from() {
+        let dir = tempfile::tempdir().unwrap();
+        let (consensus, _proposed) = unheard(&dir);
+        let (_publish, spines) = watch::channel(announced(&[]));
+        let (fabric, _declared) = watch::channel(Some(Arc::new(leaf_spine(2, 2))));
+        let nobody = Southbound::over(Arc::new(|_| Box::pin(std::future::pending())));
+        let shared = Arc::new(shared_over(consensus));
+        let mut switches = Switches::new(shared, Led::new(), fabric, spines, nobody);
+        let [one, two] = ["leaf1", "leaf2"].map(SwitchName::from);
+        let both = BTreeSet::from([one, two.clone()]);
+        switches.intended = Some(Intended {
+            plan: Plan::default(),
+            modes: Modes::default(),
+            unheard: both.clone(),
+            foreign: BTreeSet::new(),
+            pins: pins::Inputs::default(),
+        });
+        let only_two = BTreeSet::from([two]);
+        switches.ordered = 7;
+        assert_eq!(switches.held(only_two.clone(), 6), both);
+        switches.ordered = 8;
+        assert_eq!(switches.held(only_two.clone(), 6), both);
+        assert_eq!(switches.held(only_two.clone(), 7), only_two);
+        assert!(switches.heard.is_empty());
     }
 
     /// What two spines announce, but for what the first one lost.

@@ -57,6 +57,22 @@ pub enum Unusable {
     Miswired(Arc<str>),
 }
 
+impl Unusable {
+    /// Whether nobody says that the link carries traffic, and nobody that it is down.
+    pub fn is_unconfirmed(&self) -> bool {
+        match self {
+            Self::SpineSilent(_) | Self::Unconfirmed => true,
+            Self::SetDown
+            | Self::SwitchSetDown(_)
+            | Self::InterfaceDown(..)
+            | Self::InterfaceMissing(..)
+            | Self::NotAnnounced(..)
+            | Self::CameUp
+            | Self::Miswired(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

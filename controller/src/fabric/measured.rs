@@ -6,6 +6,7 @@ use std::fmt;
 use imbl::OrdMap;
 use weft_telemetry::derating::Decision;
 
+use super::decision::{Decided, Subject};
 use super::fact::{JobName, Link, LinkName};
 use super::topology::SwitchName;
 
@@ -108,6 +109,46 @@ impl Measured {
             _ => drop(self.kept_free.insert(leaf, percent)),
         }
     }
+
+    /// What is decided of one link, job or leaf; None: nothing.
+    pub fn decided(&self, of: &Subject) -> Option<Decided> {
+        match of {
+            Subject::Link(link) => {
+                let decision = self.deratings.get(link)?;
+                Some(Decided::Derated(link.clone(), *decision))
+            }
+            Subject::Job(job) => {
+                let why = self.off_plan.get(job)?;
+                Some(Decided::OffPlan(job.clone(), why.clone()))
+            }
+            Subject::Leaf(leaf) => {
+                let percent = self.kept_free.get(leaf)?;
+                Some(Decided::KeptFree(leaf.clone(), *percent))
+            }
+        }
+    }
+
+    /// Decisions after a subject, whose own may be gone, or all of them if none is named; by kind and name.
+    pub fn after(&self, behind: Option<Subject>) -> impl Iterator<Item = Decided> + '_ {
+        use std::ops::Bound::{Excluded, Unbounded};
+        // Where links, jobs and leaves begin; None: they all come before.
+        let (links, jobs, leaves) = match behind {
+            None => (Some(Unbounded), Some(Unbounded), Some(Unbounded)),
+            Some(Subject::Link(link)) => (Some(Excluded(link)), Some(Unbounded), Some(Unbounded)),
+            Some(Subject::Job(job)) => (None, Some(Excluded(job)), Some(Unbounded)),
+            Some(Subject::Leaf(leaf)) => (None, None, Some(Excluded(leaf))),
+        };
+        let links = links.into_iter();
+        let links = links.flat_map(move |from| self.deratings.range((from, Unbounded)));
+        let links = links.map(|(link, it)| Decided::Derated(link.clone(), *it));
+        let jobs = jobs.into_iter();
+        let jobs = jobs.flat_map(move |from| self.off_plan.range((from, Unbounded)));
+        let jobs = jobs.map(|(job, why)| Decided::OffPlan(job.clone(), why.clone()));
+        let leaves = leaves.into_iter();
+        let leaves = leaves.flat_map(move |from| self.kept_free.range((from, Unbounded)));
+        let leaves = leaves.map(|(leaf, percent)| Decided::KeptFree(leaf.clone(), *percent));
+        links.chain(jobs).chain(leaves)
+    }
 }
 
 /// What is left of a capacity in bits per second where so many percent are kept free: never nothing.
@@ -142,5 +183,50 @@ mod tests {
         let all: Vec<_> = measured.all_kept_free().collect();
         assert_eq!(all, [(&left, 10)]);
         assert_eq!(measured.kept_free(&"leaf1".into()), 0);
+    }
+
+    #[test]
+    fn decisions_are_in_order_of_kinds_and_names_behind_each_of_them() {
+        let mut measured = Measured::default();
+        for leaf in ["leaf2", "leaf1"] {
+            measured.keep_free(leaf.into(), 10);
+        }
+        let why = OffPlan {
+            leaf: "leaf1".into(),
+            percent: 40,
+            fingerprint: 7,
+        };
+        measured.set_off_plan("train".into(), Some(why));
+        for link in ["link2", "link1"] {
+            let decision = Decision {
+                derating_percent: 25,
+                cause: None,
+            };
+            measured.derate(link.into(), decision);
+        }
+        let subjects = |behind| -> Vec<Subject> {
+            let rest = measured.after(behind);
+            rest.map(|it| it.subject()).collect()
+        };
+        let all = [
+            Subject::Link("link1".into()),
+            Subject::Link("link2".into()),
+            Subject::Job("train".into()),
+            Subject::Leaf("leaf1".into()),
+            Subject::Leaf("leaf2".into()),
+        ];
+        assert_eq!(subjects(None), all);
+        assert!(all.is_sorted());
+        for (at, subject) in all.iter().enumerate() {
+            assert_eq!(subjects(Some(subject.clone())), all[at + 1..]);
+            let decided = measured.decided(subject).unwrap();
+            assert_eq!(decided.subject(), *subject);
+        }
+        // A subject without a decision has a place in the list too.
+        let gone = Subject::Job("a".into());
+        assert_eq!(measured.decided(&gone), None);
+        assert_eq!(subjects(Some(gone)), all[2..]);
+        let none = Subject::Leaf("leaf3".into());
+        assert!(subjects(Some(none)).is_empty());
     }
 }

@@ -12,6 +12,7 @@ use super::leader::Way;
 use super::page::{self, Page};
 use super::replicas::Addresses;
 use super::{Answer, agreed, header, look, off_the_runtime, refusal};
+use crate::balancer::pins::programmed::Programmed;
 use crate::daemon::switches::led::Led;
 use crate::fabric::fact::InvalidFabric;
 use crate::fabric::mode;
@@ -19,6 +20,7 @@ use crate::fabric::topology::SwitchName;
 use crate::speaker::Shared;
 
 mod balance;
+pub(super) mod decision;
 mod flows;
 pub(super) mod job;
 mod leader;
@@ -255,11 +257,18 @@ impl plan_service_server::PlanService for Service {
             return answer;
         }
         let agreed = job::Agreed::look(&self.shared).await?;
-        let (plan, flows) = (self.led.pin_plan(), self.led.flows());
+        let (plan, weights) = (self.led.pin_plan(), self.led.plan());
+        let flows = self.led.flows();
         let job = Arc::clone(agreed.job(&request.job_name)?);
         let certificate = plan.certificate.as_ref().map(job::certificate);
         let index = agreed.index;
-        let row = move || job::row(&job, &plan, &agreed.pins, Some(&flows));
+        let row = move || {
+            let programmed = Programmed {
+                plan: &weights,
+                flows: &flows,
+            };
+            job::row(&job, &plan, &agreed.pins, Some(programmed))
+        };
         Ok(Response::new(proto::GetJobPlanResponse {
             resource: Some(off_the_runtime(row).await?),
             header: Some(header::of(&self.shared, index)),
@@ -286,8 +295,14 @@ impl plan_service_server::PlanService for Service {
         let agreed = job::Agreed::look(&self.shared).await?;
         let (plan, index) = (self.led.pin_plan(), agreed.index);
         let certificate = plan.certificate.as_ref().map(job::certificate);
-        let flows = self.led.flows();
-        let page = move || job::page(&agreed, (&plan, &flows), after.as_deref(), size);
+        let (weights, flows) = (self.led.plan(), self.led.flows());
+        let page = move || {
+            let programmed = Programmed {
+                plan: &weights,
+                flows: &flows,
+            };
+            job::page(&agreed, (&plan, programmed), after.as_deref(), size)
+        };
         let (job_plans, next_page_token) = off_the_runtime(page).await?;
         Ok(Response::new(proto::ListJobPlansResponse {
             header: Some(header::of(&self.shared, index)),
@@ -311,8 +326,15 @@ impl plan_service_server::PlanService for Service {
         }
         let agreed = job::Agreed::look(&self.shared).await?;
         let index = agreed.index;
-        let (plan, of_leaves) = (self.led.pin_plan(), self.led.flows());
-        let page = move || asked.page(&agreed, &plan, &of_leaves);
+        let (plan, weights) = (self.led.pin_plan(), self.led.plan());
+        let flows = self.led.flows();
+        let page = move || {
+            let programmed = Programmed {
+                plan: &weights,
+                flows: &flows,
+            };
+            asked.page(&agreed, &plan, programmed)
+        };
         let mut listed = off_the_runtime(page).await??;
         listed.see(&self.led).await;
         Ok(Response::new(proto::ListJobFlowsResponse {
@@ -376,6 +398,21 @@ impl plan_service_server::PlanService for Service {
         Ok(Response::new(proto::ListPinsResponse {
             header: Some(header::of(&self.shared, index)),
             pins,
+            next_page_token,
+        }))
+    }
+
+    async fn list_decisions(
+        &self,
+        request: Request<proto::ListDecisionsRequest>,
+    ) -> Answer<proto::ListDecisionsResponse> {
+        permit(&request, Permission::ReadPlans)?;
+        let asked = decision::Asked::read(request.get_ref())?;
+        let (measured, index) = asked.look(&self.shared).await?;
+        let (decisions, next_page_token) = off_the_runtime(move || asked.page(&measured)).await?;
+        Ok(Response::new(proto::ListDecisionsResponse {
+            header: Some(header::of(&self.shared, index)),
+            decisions,
             next_page_token,
         }))
     }

@@ -91,6 +91,7 @@ impl Clients {
             list!(plans, list_leaf_plan_diffs, ListLeafPlanDiffsRequest, page),
             list!(plans, list_switch_agents, ListSwitchAgentsRequest, page),
             list!(plans, list_link_statuses, ListLinkStatusesRequest, page),
+            list!(plans, list_decisions, ListDecisionsRequest, page),
             list!(
                 self.config,
                 list_config_values,

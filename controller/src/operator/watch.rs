@@ -1,6 +1,7 @@
 //! The watch service: streams what becomes of declared facts, each client from a revision of its own. Knows when a stream
 //! begins and ends; what changed is the reflector's to say.
 
+mod decisions;
 mod filter;
 mod peers;
 mod pins;
@@ -28,6 +29,7 @@ use super::{Answer, header, look, refusal};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
 use crate::fabric::fact::{InvalidFabric, Kind};
+use crate::fabric::measured::Measured;
 use crate::fabric::pin::{PinChanged, Pins};
 use crate::reflector::history::{Compacted, History};
 use crate::reflector::news::News;
@@ -40,7 +42,7 @@ pub struct Service {
     places: Arc<Semaphore>,
     boards: Boards,
     /// Rung by the reflector's bells, and now and then only.
-    bells: OnceLock<[watch::Sender<()>; 3]>,
+    bells: OnceLock<[watch::Sender<()>; 4]>,
 }
 
 impl Service {
@@ -55,14 +57,16 @@ impl Service {
         }
     }
 
-    /// The bells of what is declared, of routes and of adopted pins. The reflector wakes one task each, however many watch.
-    fn bells(&self) -> [watch::Receiver<()>; 3] {
+    /// What wakes watchers: of what is declared, of routes, of adopted pins and of decisions. The reflector wakes one task for each
+    /// of them, however many clients watch.
+    fn bells(&self) -> [watch::Receiver<()>; 4] {
         let bells = self.bells.get_or_init(|| {
             let reflection = &self.shared.reflection;
             let bells = [
                 reflection.history().bell(),
                 reflection.news().bell(),
                 reflection.pins().bell(),
+                reflection.decisions().bell(),
             ];
             bells.map(gathered)
         });
@@ -80,12 +84,15 @@ impl Service {
         matches!(timeout(REACHED, reached).await, Ok(Ok(_)))
     }
 
-    /// Whether everything is known that changed after a revision, of adopted pins too.
-    fn remembers(&self, revision: u64, pins: bool) -> Result<(), Compacted> {
+    /// Whether all changes after a revision are remembered; those of adopted pins and of decisions, if they are asked for.
+    fn remembers(&self, revision: u64, pins: bool, decisions: bool) -> Result<(), Compacted> {
         let reflection = &self.shared.reflection;
         reflection.history().after(revision, 0)?;
         if pins {
             reflection.pins().between(revision, revision)?;
+        }
+        if decisions {
+            reflection.decisions().between(revision, revision)?;
         }
         Ok(())
     }
@@ -99,6 +106,7 @@ impl Service {
             let existing = Existing {
                 declared: control.declared.clone(),
                 pins: control.pins.clone(),
+                measured: control.measured.clone(),
             };
             (existing, reflector.index())
         });
@@ -111,6 +119,7 @@ impl Service {
 struct Existing {
     declared: Declared,
     pins: Pins,
+    measured: Measured,
 }
 
 /// Whether a client may hear what it asks for.
@@ -123,7 +132,7 @@ fn permitted(request: &Request<proto::WatchRequest>) -> Result<(), Status> {
     if wanted.peers.is_some() {
         permit(request, Permission::ReadPeers)?;
     }
-    if wanted.pins.is_some() {
+    if wanted.pins.is_some() || wanted.decisions.is_some() {
         permit(request, Permission::ReadPlans)?;
     }
     Ok(())
@@ -141,6 +150,7 @@ impl watch_service_server::WatchService for Service {
         let filter = Filter::read(&request, &mut faults);
         let mut routes = Routes::read(request.routes.take(), &mut faults);
         let pins = pins::Wanted::read(request.pins.take(), &mut faults);
+        let decisions = decisions::Wanted::read(request.decisions.take(), &mut faults);
         let progress = progress(request.progress_interval, &mut faults);
         if let Some(peers) = &request.peers {
             peers::check(peers, &mut faults);
@@ -159,7 +169,7 @@ impl watch_service_server::WatchService for Service {
                 return Err(refusal::revision_in_future(agreed.max(index)));
             }
             Some(revision) => {
-                let known = self.remembers(revision, pins.is_some());
+                let known = self.remembers(revision, pins.is_some(), decisions.is_some());
                 known.map_err(|it| refusal::revision_compacted(it.oldest))?;
                 (revision, None)
             }
@@ -172,7 +182,7 @@ impl watch_service_server::WatchService for Service {
             }
         }
         let (answers, heard) = mpsc::channel(ANSWERS_MAX + 1);
-        let [declared_bell, routes_bell, pins_bell] = self.bells();
+        let [declared_bell, routes_bell, pins_bell, decisions_bell] = self.bells();
         let watcher = Watcher {
             shared: Arc::clone(&self.shared),
             tables: Arc::clone(&self.tables),
@@ -180,6 +190,7 @@ impl watch_service_server::WatchService for Service {
                 declared: declared_bell,
                 routes: routes.as_ref().map(|_| routes_bell),
                 pins: pins.as_ref().map(|_| pins_bell),
+                decisions: decisions.as_ref().map(|_| decisions_bell),
                 peers: peers.as_ref().map(Peers::bell),
             },
             _place: place,
@@ -188,6 +199,7 @@ impl watch_service_server::WatchService for Service {
             filter,
             routes,
             pins,
+            decisions,
             peers,
             progress,
             revision,
@@ -211,6 +223,7 @@ struct Watcher {
     filter: Filter,
     routes: Option<Routes>,
     pins: Option<pins::Wanted>,
+    decisions: Option<decisions::Wanted>,
     peers: Option<Peers>,
     progress: Duration,
     /// Everything up to it was streamed.
@@ -247,7 +260,8 @@ impl Watcher {
 
     /// Streams what exists, the last part with the header.
     async fn exists(&self, existing: &Existing) -> Result<(), End> {
-        let only_declared = self.routes.is_none() && self.pins.is_none();
+        let only_declared =
+            self.routes.is_none() && self.pins.is_none() && self.decisions.is_none();
         let mut kinds = Kind::ALL.into_iter().peekable();
         while let Some(kind) = kinds.next() {
             let mut after = Some(String::new());
@@ -273,6 +287,9 @@ impl Watcher {
         if let Some(wanted) = &self.pins {
             self.existing_pins(wanted, &existing.pins).await?;
         }
+        if let Some(wanted) = &self.decisions {
+            self.existing_decisions(wanted, &existing.measured).await?;
+        }
         if let Some(routes) = &self.routes {
             self.existing_routes(routes).await?;
         }
@@ -292,6 +309,30 @@ impl Watcher {
             if !pin_changes.is_empty() {
                 self.send(proto::WatchResponse {
                     pin_changes,
+                    snapshot: true,
+                    ..proto::WatchResponse::default()
+                })
+                .await?;
+            }
+            if next.is_none() {
+                return Ok(());
+            }
+            behind = next;
+        }
+    }
+
+    /// Streams the decisions of the leader that exist.
+    async fn existing_decisions(
+        &self,
+        wanted: &decisions::Wanted,
+        measured: &Measured,
+    ) -> Result<(), End> {
+        let mut behind = None;
+        loop {
+            let (decision_changes, next) = wanted.existing(measured, behind);
+            if !decision_changes.is_empty() {
+                self.send(proto::WatchResponse {
+                    decision_changes,
                     snapshot: true,
                     ..proto::WatchResponse::default()
                 })
@@ -356,7 +397,7 @@ impl Watcher {
                 End::Refused(refusal::revision_compacted(oldest))
             })?;
             answer.pin_changes = self.pin_parts(repinned).await?;
-            // Routes of one look may be many, and so may peers.
+            // Routes of one look may be many, and so may peers and decisions.
             let mut routes = parts(std::mem::take(&mut answer.route_changes));
             answer.route_changes = routes.pop().unwrap_or_default();
             for route_changes in routes {
@@ -372,6 +413,15 @@ impl Watcher {
                 self.send(proto::WatchResponse {
                     peer_changes,
                     peer_snapshot: answer.peer_snapshot,
+                    ..proto::WatchResponse::default()
+                })
+                .await?;
+            }
+            let mut decisions = parts(std::mem::take(&mut answer.decision_changes));
+            answer.decision_changes = decisions.pop().unwrap_or_default();
+            for decision_changes in decisions {
+                self.send(proto::WatchResponse {
+                    decision_changes,
                     ..proto::WatchResponse::default()
                 })
                 .await?;
@@ -431,6 +481,13 @@ impl Watcher {
             }
             None => Vec::new(),
         };
+        let decision_changes = match &self.decisions {
+            Some(wanted) => {
+                let history = self.shared.reflection.decisions();
+                wanted.of(&history.between(self.revision, part.revision)?)
+            }
+            None => Vec::new(),
+        };
         // After the revision was read: every route up to it is among them.
         let news = Arc::clone(self.news());
         let route_changes = match &mut self.routes {
@@ -447,6 +504,7 @@ impl Watcher {
             route_changes,
             peer_changes,
             peer_snapshot,
+            decision_changes,
             ..proto::WatchResponse::default()
         };
         Ok((answer, repinned, part.more))
@@ -475,6 +533,7 @@ struct Bells {
     declared: watch::Receiver<()>,
     routes: Option<watch::Receiver<()>>,
     pins: Option<watch::Receiver<()>>,
+    decisions: Option<watch::Receiver<()>>,
     peers: Option<watch::Receiver<()>>,
 }
 
@@ -482,7 +541,12 @@ impl Bells {
     /// Everything that has rung so far is looked at now.
     fn mark(&mut self) {
         self.declared.borrow_and_update();
-        let others = [&mut self.routes, &mut self.pins, &mut self.peers];
+        let others = [
+            &mut self.routes,
+            &mut self.pins,
+            &mut self.decisions,
+            &mut self.peers,
+        ];
         others.into_iter().flatten().for_each(|bell| {
             bell.borrow_and_update();
         });
@@ -500,6 +564,7 @@ impl Bells {
             rung = self.declared.changed() => rung,
             rung = other(&mut self.routes) => rung,
             rung = other(&mut self.pins) => rung,
+            rung = other(&mut self.decisions) => rung,
             rung = other(&mut self.peers) => rung,
         };
         rung.map_err(|_| End::Gone)
@@ -540,7 +605,8 @@ fn is_news(answer: &proto::WatchResponse) -> bool {
     let nothing = answer.changes.is_empty()
         && answer.route_changes.is_empty()
         && answer.peer_changes.is_empty()
-        && answer.pin_changes.is_empty();
+        && answer.pin_changes.is_empty()
+        && answer.decision_changes.is_empty();
     answer.peer_snapshot || !nothing
 }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::fabric::decision::Subject;
 use crate::fabric::declared::Declared;
 use crate::fabric::measured::Measured;
 use crate::fabric::mode::{Mode, Modes};
@@ -39,21 +40,20 @@ impl Control {
         }
     }
 
-    /// Takes what the leader derated a link by. One that is not understood is as it is declared.
-    pub(super) fn put_derating(&mut self, link: &str, value: &[u8]) {
-        let decision = ledger::decode_derating(value).unwrap_or_default();
-        self.measured.derate(link.into(), decision);
-    }
-
-    /// Takes why weights carry a job.
-    pub(super) fn put_off_plan(&mut self, job: &str, value: &[u8]) {
-        let why = ledger::decode_off_plan(value);
-        self.measured.set_off_plan(job.into(), why);
-    }
-
-    /// Takes what a leaf keeps free. What is not understood is nothing.
-    pub(super) fn put_kept_free(&mut self, leaf: &str, value: &[u8]) {
-        let percent = ledger::decode_kept_free(value).unwrap_or_default();
-        self.measured.keep_free(leaf.into(), percent);
+    /// Takes what the leader decided of a link, a job or a leaf. What is not understood is no decision: the link is as it is
+    /// declared, pins carry the job, the leaf keeps nothing free.
+    pub(super) fn put_decision(&mut self, of: &Subject, value: &[u8]) {
+        let measured = &mut self.measured;
+        match of {
+            Subject::Link(link) => {
+                let decision = ledger::decode_derating(value).unwrap_or_default();
+                measured.derate(link.clone(), decision);
+            }
+            Subject::Job(job) => measured.set_off_plan(job.clone(), ledger::decode_off_plan(value)),
+            Subject::Leaf(leaf) => {
+                let percent = ledger::decode_kept_free(value).unwrap_or_default();
+                measured.keep_free(leaf.clone(), percent);
+            }
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! What became of declared facts, or of adopted pins, lately, for those who follow it: written by the reflector's thread, read by
-//! each watcher from its own revision. Knows neither who watches nor what a fact says.
+//! What became of declared facts, of adopted pins, or of the leader's decisions, lately, for those who follow it: written by the
+//! reflector's thread, read by each watcher from its own revision. Knows neither who watches nor what a fact says.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::fabric::decision::DecisionChanged;
 use crate::fabric::declared::Changed;
 use crate::fabric::pin::PinChanged;
 
@@ -35,6 +36,18 @@ impl Dated for Changed {
 
 impl Dated for PinChanged {
     const OCTETS_MAX: usize = PIN_OCTETS_MAX;
+
+    fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn octets(&self) -> usize {
+        self.octets()
+    }
+}
+
+impl Dated for DecisionChanged {
+    const OCTETS_MAX: usize = DECISION_OCTETS_MAX;
 
     fn revision(&self) -> u64 {
         self.revision
@@ -228,6 +241,8 @@ const PART_OCTETS: usize = 1 << 20;
 const OCTETS_MAX: usize = 128 << 20;
 /// The same of pins: some 150,000 changes. A watcher that lags behind more of them begins anew.
 const PIN_OCTETS_MAX: usize = 48 << 20;
+/// Octets of decisions that are remembered: some 30,000 changes. A derating of a link changes every few seconds at most.
+const DECISION_OCTETS_MAX: usize = 8 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -304,6 +319,24 @@ mod tests {
         assert_eq!(history.between(0, 2), Err(Compacted { oldest: 1 }));
         assert_eq!(history.between(1, 2).unwrap().len(), 1);
         assert!(!history.keep(Vec::new(), 3));
+    }
+
+    #[test]
+    fn as_many_changes_of_decisions_are_remembered_as_fit() {
+        use crate::fabric::decision::Decided;
+        let changed = |revision| DecisionChanged {
+            revision,
+            before: Some(Decided::KeptFree("leaf1".into(), 10)),
+            after: Some(Decided::KeptFree("leaf1".into(), 20)),
+        };
+        let history = History::new();
+        history.reset(0);
+        let fit = DECISION_OCTETS_MAX / changed(0).octets();
+        assert!(fit > 30_000, "{fit}");
+        assert!(history.keep(vec![changed(1); fit], 1));
+        assert_eq!(history.between(0, 1).unwrap().len(), fit);
+        assert!(history.keep(vec![changed(2)], 2));
+        assert_eq!(history.between(0, 2), Err(Compacted { oldest: 1 }));
     }
 
     fn revisions(part: &Part) -> Vec<u64> {

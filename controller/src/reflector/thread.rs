@@ -26,6 +26,7 @@ use super::learn::sanity::FabricView;
 use super::news::News;
 use super::owner::Agreed;
 use super::{Output, Reflector};
+use crate::fabric::decision::DecisionChanged;
 use crate::fabric::pin::PinChanged;
 use crate::speaker::feed::Feed;
 use crate::speaker::gate::{Gate, Held};
@@ -118,6 +119,7 @@ pub struct Reflection {
     view: watch::Receiver<Arc<FabricView>>,
     history: Arc<History>,
     pins: Arc<History<PinChanged>>,
+    decisions: Arc<History<DecisionChanged>>,
     news: Arc<News>,
     latency: Arc<Latency>,
 }
@@ -203,6 +205,11 @@ impl Reflection {
         &self.pins
     }
 
+    /// What became of the leader's decisions lately: complete up to the revision of [`Self::history`].
+    pub fn decisions(&self) -> &Arc<History<DecisionChanged>> {
+        &self.decisions
+    }
+
     /// Which best paths changed lately.
     pub fn news(&self) -> &Arc<News> {
         &self.news
@@ -226,6 +233,7 @@ pub fn channel() -> (Reflection, Inbox) {
     let (show, view) = watch::channel(Arc::default());
     let history = Arc::new(History::new());
     let pins = Arc::new(History::new());
+    let decisions = Arc::new(History::new());
     let news = Arc::new(News::new());
     let latency = Arc::<Latency>::default();
     let reflection = Reflection {
@@ -234,6 +242,7 @@ pub fn channel() -> (Reflection, Inbox) {
         view,
         history: Arc::clone(&history),
         pins: Arc::clone(&pins),
+        decisions: Arc::clone(&decisions),
         news: Arc::clone(&news),
         latency: Arc::clone(&latency),
     };
@@ -243,6 +252,7 @@ pub fn channel() -> (Reflection, Inbox) {
         show,
         history,
         pins,
+        decisions,
         news,
         latency,
     };
@@ -256,6 +266,7 @@ pub struct Inbox {
     show: watch::Sender<Arc<FabricView>>,
     history: Arc<History>,
     pins: Arc<History<PinChanged>>,
+    decisions: Arc<History<DecisionChanged>>,
     news: Arc<News>,
     latency: Arc<Latency>,
 }
@@ -405,6 +416,7 @@ impl Edge {
                 self.polled = index;
                 self.inbox.news.reset(index);
                 self.inbox.pins.reset(index);
+                self.inbox.decisions.reset(index);
                 self.inbox.history.reset(index);
             }
             Err(error) => panic!("the committed state cannot be read: {error}"),
@@ -413,7 +425,7 @@ impl Edge {
 
     fn poll(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
-        let (mut changed, mut repinned) = (Vec::new(), Vec::new());
+        let (mut changed, mut repinned, mut decided) = (Vec::new(), Vec::new(), Vec::new());
         let (mut rings, mut advertised) = (false, false);
         let now = self.started.elapsed();
         self.reflector.set_now(now);
@@ -438,6 +450,7 @@ impl Edge {
                 Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
                 Output::Declared(mut news) => changed.append(&mut news),
                 Output::Pinned(news) => repinned = news,
+                Output::Decided(news) => decided = news,
                 Output::Selected(selected) => {
                     let index = self.reflector.index();
                     self.inbox.news.publish(selected, self.polled, index);
@@ -449,11 +462,15 @@ impl Edge {
         self.measure(advertised);
         let index = self.reflector.index();
         self.polled = index;
-        // Who hears that changes up to an index are complete finds those of pins.
+        // Pins and decisions come first: who reads that changes up to an index are complete finds theirs.
         let pins_ring = self.inbox.pins.keep(repinned, index);
+        let decisions_ring = self.inbox.decisions.keep(decided, index);
         self.inbox.history.publish(changed, index);
         if pins_ring {
             self.inbox.pins.ring();
+        }
+        if decisions_ring {
+            self.inbox.decisions.ring();
         }
         if rings {
             self.inbox.news.ring();

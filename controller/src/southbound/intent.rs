@@ -119,28 +119,38 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Targets with equal members, which share a next-hop group, in a fixed order.
-    pub(super) fn classes<'a>(&'a self, flows: &'a Flows) -> BTreeMap<&'a Members, Vec<Target>> {
+    /// The prefixes and these flows, each with its next hops.
+    #[cfg(test)]
+    pub(super) fn targets<'a>(
+        &'a self,
+        flows: &'a Flows,
+    ) -> impl Iterator<Item = (Target, &'a Arc<Members>)> {
         let prefixes = self.prefixes.iter();
         let prefixes = prefixes.map(|(prefix, members)| (Target::Prefix(*prefix), members));
         let flows = flows.iter();
-        let flows = flows.map(|(flow, members)| (Target::Flow(*flow), members));
-        // Most targets share their members with many: each such set is compared once.
-        let mut shared: BTreeMap<*const Members, (&Members, Vec<Target>)> = BTreeMap::new();
-        for (target, members) in prefixes.chain(flows).filter(|(_, it)| !it.is_empty()) {
-            let same = shared.entry(Arc::as_ptr(members));
-            same.or_insert_with(|| (members, Vec::new())).1.push(target);
-        }
-        let mut classes: BTreeMap<&Members, Vec<Target>> = BTreeMap::new();
-        for (members, targets) in shared.into_values() {
-            classes.entry(members).or_default().extend(targets);
-        }
-        // Where they lie in memory decides nothing.
-        classes
-            .values_mut()
-            .for_each(|targets| targets.sort_unstable());
-        classes
+        prefixes.chain(flows.map(|(flow, members)| (Target::Flow(*flow), members)))
     }
+}
+
+/// Targets with equal members, which share a next-hop group, in a fixed order. Those without a member are left out.
+pub(super) fn classes<'a>(
+    targets: impl Iterator<Item = (Target, &'a Arc<Members>)>,
+) -> BTreeMap<&'a Members, Vec<Target>> {
+    // Most targets share their members with many: each such set is compared once.
+    let mut shared: BTreeMap<*const Members, (&Members, Vec<Target>)> = BTreeMap::new();
+    for (target, members) in targets.filter(|(_, it)| !it.is_empty()) {
+        let same = shared.entry(Arc::as_ptr(members));
+        same.or_insert_with(|| (members, Vec::new())).1.push(target);
+    }
+    let mut classes: BTreeMap<&Members, Vec<Target>> = BTreeMap::new();
+    for (members, targets) in shared.into_values() {
+        classes.entry(members).or_default().extend(targets);
+    }
+    // The order does not depend on addresses in memory.
+    classes
+        .values_mut()
+        .for_each(|targets| targets.sort_unstable());
+    classes
 }
 
 /// gRIBI tables: of the default network instance, and policy forwarding entries of those of VNIs.
@@ -413,16 +423,22 @@ impl Installed {
         self.tables.is_empty() && self.held.is_empty()
     }
 
-    /// Keys of everything that the switch accepted or may forward by: next hops, groups, prefixes, policy forwarding entries.
-    pub(super) fn keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.tables.keys().collect();
-        let own = keys.len();
+    /// Keys of next hops and groups that the switch accepted or may forward by.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = Key> {
+        let next_hops = self.tables.next_hops.keys();
+        let groups = self.tables.groups.keys();
+        let accepted = next_hops.map(|index| Key::NextHop(*index));
+        let accepted = accepted.chain(groups.map(|id| Key::Group(*id)));
+        accepted.chain(
+            self.going()
+                .filter(|key| matches!(key, Key::NextHop(_) | Key::Group(_))),
+        )
+    }
+
+    /// Keys of what is to go and may still be forwarded by.
+    pub(super) fn going(&self) -> impl Iterator<Item = Key> {
         let held = self.held.keys().copied();
-        keys.extend(held.filter(|key| !self.tables.contains(*key)));
-        if keys.len() > own {
-            keys.sort_unstable();
-        }
-        keys
+        held.filter(|key| !self.tables.contains(*key))
     }
 }
 
@@ -455,7 +471,7 @@ mod tests {
             udp_source_port: None,
         };
         let flows = Flows::from([(flow, Arc::new(even.clone()))]);
-        let classes = routes.classes(&flows);
+        let classes = classes(routes.targets(&flows));
         assert_eq!(classes.len(), 2);
         assert_eq!(
             classes[&even],

@@ -38,25 +38,27 @@ pub enum Heard {
 pub struct Said {
     /// Its status without the prefixes.
     pub status: v1::Status,
-    /// The prefixes of the last status that had them. There are as many as other leaves, each with all its next hops.
-    pub prefixes: Arc<Vec<v1::Prefix>>,
+    /// The prefixes of the last status that had them; None: there was none yet. There are as many as other leaves, each with all
+    /// its next hops.
+    pub prefixes: Option<Arc<Vec<v1::Prefix>>>,
 }
 
 impl Said {
     /// Takes a status; one without prefixes has those that are known.
     fn new(mut status: v1::Status, known: &Heard) -> Self {
-        let prefixes = match known {
-            Heard::Status(known) if status.prefixes_left_out => Arc::clone(&known.prefixes),
-            _ => Arc::new(std::mem::take(&mut status.prefixes)),
+        let prefixes = match (known, status.prefixes_left_out) {
+            (Heard::Status(known), true) => known.prefixes.clone(),
+            (Heard::Silent | Heard::Foreign, true) => None,
+            (_, false) => Some(Arc::new(std::mem::take(&mut status.prefixes))),
         };
-        status.prefixes_left_out = false;
+        status.prefixes_left_out = prefixes.is_none();
         Self { status, prefixes }
     }
 
     /// The status with its prefixes.
     pub fn whole(&self) -> v1::Status {
         v1::Status {
-            prefixes: self.prefixes.to_vec(),
+            prefixes: self.prefixes.iter().flat_map(|it| it.to_vec()).collect(),
             ..self.status.clone()
         }
     }
@@ -71,6 +73,8 @@ pub(super) struct Observer {
     pub(super) changes: Changes,
     /// From a change until the agent says which prefixes it has.
     pub(super) prefixes_after: Duration,
+    /// From the first status of the agent until it says which prefixes it has.
+    pub(super) first_prefixes_after: Duration,
 }
 
 /// Why a stream of statuses ended.
@@ -147,7 +151,8 @@ impl Observer {
         let client = AgentServiceClient::new(line.map_err(|_| Ended::Lost)?);
         let request = v1::WatchStatusRequest {
             prefixes: prefixes.iter().map(IpNet::to_string).collect(),
-            prefixes_after_ms: u32::try_from(self.prefixes_after.as_millis()).unwrap_or(u32::MAX),
+            prefixes_after_ms: ms(self.prefixes_after),
+            first_prefixes_after_ms: ms(self.first_prefixes_after),
         };
         let mut client = client.max_decoding_message_size(MESSAGE_OCTETS_MAX);
         let stream = client.watch_status(request).await;
@@ -181,6 +186,10 @@ impl Observer {
     }
 }
 
+fn ms(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
 fn refused(status: &tonic::Status) -> Ended {
     match status.code() {
         Code::Unimplemented => Ended::Unimplemented,
@@ -193,6 +202,7 @@ fn without_counters(status: &v1::Status) -> v1::Status {
     let mut status = status.clone();
     for interface in &mut status.interfaces {
         (interface.tx_octets, interface.rx_octets) = (0, 0);
+        interface.up_for_ms = None;
     }
     if let Some(primary) = &mut status.primary {
         primary.lease_remaining_ms = 0;
@@ -241,8 +251,24 @@ mod tests {
         assert_eq!(whole(&second).groups, 7);
         assert_eq!(whole(&second).prefixes, [prefix("192.0.2.1/32")]);
         // An agent that was silent may have become another one.
-        assert_eq!(whole(&heard(without, &Heard::Silent)).prefixes, []);
+        assert_eq!(whole(&heard(without.clone(), &Heard::Silent)), without);
         let third = heard(with(&[]), &second);
         assert_eq!(whole(&third), with(&[]));
+    }
+
+    #[test]
+    fn that_an_interface_stays_up_is_no_news() {
+        let status = |up: bool, up_for_ms: Option<u32>| v1::Status {
+            interfaces: vec![v1::Interface {
+                name: "eth1".to_owned(),
+                up,
+                up_for_ms,
+                ..v1::Interface::default()
+            }],
+            ..v1::Status::default()
+        };
+        let told = |up, up_for_ms| without_counters(&status(up, up_for_ms));
+        assert_eq!(told(true, Some(0)), told(true, Some(1_000)));
+        assert_ne!(told(true, Some(0)), told(false, None));
     }
 }

@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use self::assign::assign;
+use self::rest::Rest;
 use super::intent::{Entry, Flows, Installed, Key, Routes, Tables};
 
 mod assign;
+mod rest;
 
 /// One change of one entry, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +79,13 @@ impl fmt::Display for Change {
 /// meant; else a new one. So the next leader finds the objects of the one before by what is in them. An operation
 /// depends on earlier ones of the list only. What is wanted and held back by the switch is written again.
 pub fn reconcile(wanted: &Routes, flows: &Flows, installed: &Installed) -> Vec<Operation> {
-    let users = Users::of(installed);
-    let target = assign(wanted, flows, installed, &users);
-    let mut sequence = Sequence::new(&target, installed, users);
+    operations(&Rest::of(wanted, flows, installed), installed)
+}
+
+fn operations(rest: &Rest<'_>, installed: &Installed) -> Vec<Operation> {
+    let users = Users::of(&rest.installed, installed);
+    let target = assign(rest, installed, &users);
+    let mut sequence = Sequence::new(&target, rest, installed, users);
     sequence.add_next_hops();
     sequence.put_groups(false);
     sequence.delete_targets();
@@ -93,10 +99,12 @@ pub fn reconcile(wanted: &Routes, flows: &Flows, installed: &Installed) -> Vec<O
 
 /// The list while it grows.
 struct Sequence<'a> {
+    /// What the switch should have, without the prefixes and flows that are installed as wanted.
     target: &'a Tables,
+    rest: &'a Rest<'a>,
     installed: &'a Installed,
-    /// What refers to an entry now.
-    users: Users,
+    /// What refers to each entry now, of what may change.
+    users: Users<'a>,
     /// Installed groups that get other members.
     changing: BTreeSet<u64>,
     operations: Vec<Operation>,
@@ -104,11 +112,17 @@ struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    fn new(target: &'a Tables, installed: &'a Installed, users: Users) -> Self {
+    fn new(
+        target: &'a Tables,
+        rest: &'a Rest<'a>,
+        installed: &'a Installed,
+        users: Users<'a>,
+    ) -> Self {
         let groups = installed.tables.groups.iter();
         let changing = groups.filter(|(id, members)| target.groups.get(id) != Some(members));
         Self {
             target,
+            rest,
             installed,
             users,
             changing: changing.map(|(id, _)| *id).collect(),
@@ -156,15 +170,17 @@ impl<'a> Sequence<'a> {
     }
 
     fn delete_targets(&mut self) {
-        self.delete(|key| matches!(key, Key::Prefix(_) | Key::Policy(_)));
+        self.delete(self.rest.installed.iter().copied());
     }
 
     fn delete_groups(&mut self) {
-        self.delete(|key| matches!(key, Key::Group(_)));
+        let keys = self.installed.numbered();
+        self.delete(keys.filter(|key| matches!(key, Key::Group(_))));
     }
 
     fn delete_next_hops(&mut self) {
-        self.delete(|key| matches!(key, Key::NextHop(_)));
+        let keys = self.installed.numbered();
+        self.delete(keys.filter(|key| matches!(key, Key::NextHop(_))));
     }
 
     /// The additions of next hops that a group needs.
@@ -203,13 +219,12 @@ impl<'a> Sequence<'a> {
         self.push(Operation { change, after });
     }
 
-    /// Deletes what is there of a kind and not intended, once nothing refers to it.
-    fn delete(&mut self, kind: impl Fn(&Key) -> bool) {
-        let (target, installed) = (self.target, self.installed);
-        for key in installed.keys() {
-            if !kind(&key) || target.contains(key) {
-                continue;
-            }
+    /// Deletes what is there and not intended, once nothing refers to it.
+    fn delete(&mut self, keys: impl Iterator<Item = Key>) {
+        for key in keys
+            .filter(|key| !self.target.contains(*key))
+            .collect::<Vec<_>>()
+        {
             let users = self.users.of_key(key).into_iter();
             let after = users
                 .filter_map(|user| self.after(user, Until::Programmed))
@@ -227,47 +242,33 @@ impl<'a> Sequence<'a> {
 }
 
 /// What refers to a next hop or a group at a switch, as accepted or as forwarded by.
-struct Users {
+struct Users<'a> {
+    installed: &'a Installed,
     /// Prefixes and policy forwarding entries, in order, by group.
     targets: BTreeMap<u64, Vec<Key>>,
-    groups: BTreeMap<u64, BTreeSet<u64>>,
 }
 
-impl Users {
-    fn of(installed: &Installed) -> Self {
-        let mut users = Self {
-            targets: BTreeMap::new(),
-            groups: BTreeMap::new(),
-        };
-        let tables = &installed.tables;
-        for (id, members) in &tables.groups {
-            for index in members.keys() {
-                users.groups.entry(*index).or_default().insert(*id);
+impl<'a> Users<'a> {
+    /// Finds what refers to each entry. Of prefixes and policy forwarding entries only these count.
+    fn of(keys: &[Key], installed: &'a Installed) -> Self {
+        let mut targets: BTreeMap<u64, Vec<Key>> = BTreeMap::new();
+        for key in keys {
+            if let Some(group) = installed.tables.group_of(*key) {
+                targets.entry(group).or_default().push(*key);
             }
         }
-        let prefixes = tables.prefixes.iter();
-        let prefixes = prefixes.map(|(prefix, group)| (Key::Prefix(*prefix), *group));
-        let policies = tables.policies.iter();
-        let policies = policies.map(|(key, (_, group))| (Key::Policy(*key), *group));
-        for (key, group) in prefixes.chain(policies) {
-            users.targets.entry(group).or_default().push(key);
-        }
         for (key, used) in &installed.held {
-            for used in used {
-                match key {
-                    Key::NextHop(_) => {}
-                    Key::Group(id) => drop(users.groups.entry(*used).or_default().insert(*id)),
-                    Key::Prefix(_) | Key::Policy(_) => {
-                        users.targets.entry(*used).or_default().push(*key);
-                    }
+            if let Key::Prefix(_) | Key::Policy(_) = key {
+                for group in used {
+                    targets.entry(*group).or_default().push(*key);
                 }
             }
         }
-        for targets in users.targets.values_mut() {
+        for targets in targets.values_mut() {
             targets.sort_unstable();
             targets.dedup();
         }
-        users
+        Self { installed, targets }
     }
 
     fn of_group(&self, group: u64) -> impl Iterator<Item = &Key> {
@@ -276,13 +277,20 @@ impl Users {
 
     fn of_key(&self, key: Key) -> Vec<Key> {
         match key {
-            Key::NextHop(index) => {
-                let groups = self.groups.get(&index).into_iter().flatten();
-                groups.map(|id| Key::Group(*id)).collect()
-            }
+            Key::NextHop(index) => self.of_next_hop(index),
             Key::Group(id) => self.of_group(id).copied().collect(),
             Key::Prefix(_) | Key::Policy(_) => Vec::new(),
         }
+    }
+
+    fn of_next_hop(&self, index: u64) -> Vec<Key> {
+        let groups = self.installed.tables.groups.iter();
+        let accepted = groups.filter(|(_, members)| members.contains_key(&index));
+        let accepted = accepted.map(|(id, _)| Key::Group(*id));
+        let held = self.installed.held.iter();
+        let held = held.filter(|(key, used)| matches!(key, Key::Group(_)) && used.contains(&index));
+        let users: BTreeSet<Key> = accepted.chain(held.map(|(key, _)| *key)).collect();
+        users.into_iter().collect()
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Mirror {
 /// What a notification changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// An oper-status, a speed or a neighbour.
+    /// An oper-status, a last change, a speed or a neighbour.
     pub state: bool,
     /// A counter was read.
     pub counters: bool,
@@ -40,6 +40,7 @@ pub struct Changed {
 struct Known {
     interface: Interface,
     status_ns: i64,
+    change_ns: i64,
     port_speed_bps: Option<u64>,
     negotiated_speed_bps: Option<u64>,
 }
@@ -55,6 +56,7 @@ struct When {
 #[derive(Clone, Copy, Debug)]
 enum Reading {
     OperUp(Option<bool>),
+    LastChange(u64),
     PortSpeed(Option<u64>),
     NegotiatedSpeed(Option<u64>),
     Counter(InterfaceLeaf, u64),
@@ -243,6 +245,10 @@ impl Reading {
             InterfaceLeaf::OperStatus => oper_up(text?).map(Self::OperUp),
             InterfaceLeaf::PortSpeed => speed_bps(text?).map(Self::PortSpeed),
             InterfaceLeaf::NegotiatedPortSpeed => speed_bps(text?).map(Self::NegotiatedSpeed),
+            InterfaceLeaf::LastChange => {
+                let unix_ns = scalar.number().ok_or(Odd::Value)?;
+                Ok(Self::LastChange(unix_ns))
+            }
             counter => {
                 let value = scalar.number().ok_or(Odd::Value)?;
                 Ok(Self::Counter(counter, value))
@@ -253,10 +259,17 @@ impl Reading {
 
 impl Known {
     fn learn(&mut self, reading: Reading, when: When, changed: &mut Changed) -> Result<(), Odd> {
-        let before = (self.interface.up, self.interface.speed_bps);
+        let before = self.state();
         match reading {
             Reading::OperUp(_) if is_late(when.unix_ns, self.status_ns) => return Err(Odd::Late),
             Reading::OperUp(up) => (self.interface.up, self.status_ns) = (up, when.unix_ns),
+            Reading::LastChange(_) if is_late(when.unix_ns, self.change_ns) => {
+                return Err(Odd::Late);
+            }
+            Reading::LastChange(unix_ns) => {
+                self.interface.last_change_unix_ns = Some(unix_ns);
+                self.change_ns = when.unix_ns;
+            }
             Reading::PortSpeed(bps) => self.port_speed_bps = bps,
             Reading::NegotiatedSpeed(bps) => self.negotiated_speed_bps = bps,
             Reading::Counter(leaf, value) => {
@@ -274,13 +287,20 @@ impl Known {
             }
         }
         self.interface.speed_bps = self.negotiated_speed_bps.or(self.port_speed_bps);
-        changed.state |= before != (self.interface.up, self.interface.speed_bps);
+        changed.state |= before != self.state();
         Ok(())
+    }
+
+    /// What is no counter: oper-status, last change and speed.
+    fn state(&self) -> (Option<bool>, [Option<u64>; 2]) {
+        let interface = &self.interface;
+        let numbers = [interface.last_change_unix_ns, interface.speed_bps];
+        (interface.up, numbers)
     }
 
     /// Forgets what is in a region. True if that changed more than counters.
     fn forget(&mut self, region: &Region<'_>) -> bool {
-        let before = (self.interface.up, self.interface.speed_bps);
+        let before = self.state();
         let neighbors = self.interface.neighbors.len();
         let mut texts = false;
         match region {
@@ -308,8 +328,7 @@ impl Known {
                     .retain(|_, neighbor| *neighbor != empty);
             }
         }
-        let after = (self.interface.up, self.interface.speed_bps);
-        texts || before != after || neighbors != self.interface.neighbors.len()
+        texts || before != self.state() || neighbors != self.interface.neighbors.len()
     }
 
     fn forget_leaves(&mut self, tail: &[&str]) {
@@ -321,6 +340,7 @@ impl Known {
                 Some(counter) => *counter = None,
                 None => match leaf {
                     InterfaceLeaf::OperStatus => self.interface.up = None,
+                    InterfaceLeaf::LastChange => self.interface.last_change_unix_ns = None,
                     InterfaceLeaf::PortSpeed => self.port_speed_bps = None,
                     _ => self.negotiated_speed_bps = None,
                 },

@@ -44,6 +44,7 @@ pub(crate) enum Region<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InterfaceLeaf {
     OperStatus,
+    LastChange,
     PortSpeed,
     NegotiatedPortSpeed,
     InOctets,
@@ -66,8 +67,9 @@ pub(crate) enum NeighborLeaf {
 }
 
 /// Below `/interfaces/interface`.
-pub(crate) const INTERFACE_LEAVES: [(InterfaceLeaf, &[&str]); 11] = [
+pub(crate) const INTERFACE_LEAVES: [(InterfaceLeaf, &[&str]); 12] = [
     (InterfaceLeaf::OperStatus, &["state", "oper-status"]),
+    (InterfaceLeaf::LastChange, &["state", "last-change"]),
     (
         InterfaceLeaf::PortSpeed,
         &["ethernet", "state", "port-speed"],
@@ -119,7 +121,9 @@ impl InterfaceLeaf {
     /// The counter that the leaf is; None: it is none.
     pub(crate) fn counter(self, counters: &mut Counters) -> Option<&mut Option<Counter>> {
         Some(match self {
-            Self::OperStatus | Self::PortSpeed | Self::NegotiatedPortSpeed => return None,
+            Self::OperStatus | Self::LastChange | Self::PortSpeed | Self::NegotiatedPortSpeed => {
+                return None;
+            }
             Self::InOctets => &mut counters.in_octets,
             Self::OutOctets => &mut counters.out_octets,
             Self::InErrors => &mut counters.in_errors,

@@ -29,6 +29,18 @@ impl Sample {
             .filter_map(|(name, interface)| Some((name.to_string(), interface.up?)))
             .collect()
     }
+
+    /// How long each interface has been up, at a time of the reader's clock of day in nanoseconds since the Unix epoch. Left out are
+    /// those that are not up, whose `last-change` the switch does not tell, and whose `last-change` is later than that: the clock of
+    /// the switch is ahead.
+    pub fn up_for(&self, unix_ns: u64) -> impl Iterator<Item = (&str, Duration)> {
+        self.interfaces.iter().filter_map(move |(name, interface)| {
+            let since = interface.last_change_unix_ns;
+            let since = since.filter(|_| interface.up == Some(true))?;
+            let up_for = unix_ns.checked_sub(since)?;
+            Some((&**name, Duration::from_nanos(up_for)))
+        })
+    }
 }
 
 /// One interface.
@@ -36,6 +48,8 @@ impl Sample {
 pub struct Interface {
     /// Whether `oper-status` is UP. None: not told, or UNKNOWN.
     pub up: Option<bool>,
+    /// `last-change`: when it came up or went down last, in nanoseconds since the Unix epoch by the switch's clock. None: not told.
+    pub last_change_unix_ns: Option<u64>,
     /// `negotiated-port-speed` in bits per second, else `port-speed`. None: not told.
     pub speed_bps: Option<u64>,
     /// The counters that the switch has.
@@ -94,4 +108,38 @@ pub struct Neighbor {
     pub port_id: Option<Arc<str>>,
     /// `port-description`.
     pub port_description: Option<Arc<str>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_up_since_its_last_change_if_both_clocks_say_so() {
+        const NOW: u64 = 1_700_000_000_000_000_000;
+        let second = 1_000_000_000;
+        let table = [
+            ("not told", Some(true), None, None),
+            ("up", Some(true), Some(NOW - 3 * second), Some(3)),
+            ("now", Some(true), Some(NOW), Some(0)),
+            ("down", Some(false), Some(NOW - 3 * second), None),
+            ("unknown", None, Some(NOW - 3 * second), None),
+            ("a clock that is ahead", Some(true), Some(NOW + 1), None),
+            ("never", Some(true), Some(0), Some(1_700_000_000)),
+        ];
+        for (case, up, last_change_unix_ns, expected) in table {
+            let interface = Interface {
+                up,
+                last_change_unix_ns,
+                ..Interface::default()
+            };
+            let sample = Sample {
+                interfaces: [("eth1".into(), interface)].into(),
+                ..Sample::default()
+            };
+            let found: Vec<_> = sample.up_for(NOW).collect();
+            let expected = expected.map(|secs| ("eth1", Duration::from_secs(secs)));
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{case}");
+        }
+    }
 }

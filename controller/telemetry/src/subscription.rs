@@ -1,5 +1,5 @@
-//! What is asked of a gNMI server, and what else is tried when it refuses: another encoding, no origin, no ON_CHANGE, a
-//! longer interval, no LLDP. It refuses to know streams and statuses.
+//! What is asked of a gNMI server, and what else is tried when it refuses: another encoding, no origin, no `last-change`, no
+//! ON_CHANGE, a longer interval, no LLDP. It refuses to know streams and statuses.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,8 +42,10 @@ struct Dialect {
 
 /// What is asked for.
 struct Extent {
-    /// ON_CHANGE for oper-status and neighbours; else SAMPLE.
+    /// ON_CHANGE for oper-status, last changes and neighbours; else SAMPLE.
     on_change: bool,
+    /// When interfaces came up or went down last.
+    last_change: bool,
     /// Speeds and pause frames.
     ethernet: bool,
     lldp: bool,
@@ -168,6 +170,7 @@ impl Extent {
         let slowly = (state, self.interval.max(NEIGHBORS_EVERY));
         let rows = [
             (true, OPER_STATUS, (state, self.interval)),
+            (self.last_change, LAST_CHANGE, (state, self.interval)),
             (true, COUNTERS, sampled),
             (self.ethernet, ETHERNET, sampled),
             (self.lldp, NEIGHBORS, slowly),
@@ -178,6 +181,7 @@ impl Extent {
 }
 
 const OPER_STATUS: &str = "interfaces/interface/state/oper-status";
+const LAST_CHANGE: &str = "interfaces/interface/state/last-change";
 const COUNTERS: &str = "interfaces/interface/state/counters";
 /// Speeds, and below it the counters of pause frames.
 const ETHERNET: &str = "interfaces/interface/ethernet/state";
@@ -193,16 +197,18 @@ const DIALECTS: [Dialect; 5] = [
     Dialect { encoding: Encoding::Json, origin: "" },
 ];
 
-/// From the best to the least.
+/// From the best to the least. A link that goes down is heard of at once by ON_CHANGE: that is worth more than `last-change`.
 #[rustfmt::skip]
-const EXTENTS: [Extent; 7] = [
-    Extent { on_change: true, ethernet: true, lldp: true, interval: EVERY },
-    Extent { on_change: false, ethernet: true, lldp: true, interval: EVERY },
-    Extent { on_change: true, ethernet: false, lldp: true, interval: EVERY },
-    Extent { on_change: true, ethernet: true, lldp: false, interval: EVERY },
-    Extent { on_change: false, ethernet: false, lldp: false, interval: EVERY },
-    Extent { on_change: false, ethernet: true, lldp: true, interval: SELDOM },
-    Extent { on_change: false, ethernet: false, lldp: false, interval: SELDOM },
+const EXTENTS: [Extent; 9] = [
+    Extent { on_change: true, last_change: true, ethernet: true, lldp: true, interval: EVERY },
+    Extent { on_change: true, last_change: false, ethernet: true, lldp: true, interval: EVERY },
+    Extent { on_change: false, last_change: true, ethernet: true, lldp: true, interval: EVERY },
+    Extent { on_change: false, last_change: false, ethernet: true, lldp: true, interval: EVERY },
+    Extent { on_change: true, last_change: false, ethernet: false, lldp: true, interval: EVERY },
+    Extent { on_change: true, last_change: false, ethernet: true, lldp: false, interval: EVERY },
+    Extent { on_change: false, last_change: false, ethernet: false, lldp: false, interval: EVERY },
+    Extent { on_change: false, last_change: false, ethernet: true, lldp: true, interval: SELDOM },
+    Extent { on_change: false, last_change: false, ethernet: false, lldp: false, interval: SELDOM },
 ];
 
 /// Between two samples of counters.
@@ -245,13 +251,15 @@ mod tests {
         assert!(ladder.refused(Refusal::Unimplemented));
         let list = ladder.asking().list("");
         assert_eq!(list.encoding(), Encoding::Proto);
-        assert_eq!(list.subscription.len(), 4);
+        assert_eq!(list.subscription.len(), 5);
         assert_eq!(list.prefix, None);
     }
 
     #[test]
     fn a_mode_that_is_refused_does_not_cost_the_encoding() {
         let mut ladder = Ladder::default();
+        // The first time it may have been for the sake of `last-change`.
+        assert!(ladder.refused(Refusal::Other));
         assert!(ladder.refused(Refusal::Other));
         let list = ladder.asking().list("leaf1");
         assert_eq!(list.encoding(), Encoding::JsonIetf);
@@ -259,11 +267,28 @@ mod tests {
             .subscription
             .iter()
             .map(|subscription| subscription.mode());
-        assert!(modes.eq([SubscriptionMode::Sample; 4]));
+        assert!(modes.eq([SubscriptionMode::Sample; 5]));
         assert_eq!(
             list.prefix.map(|prefix| prefix.target),
             Some("leaf1".into())
         );
+    }
+
+    #[test]
+    fn a_server_without_last_change_is_asked_for_the_rest_as_before() {
+        let mut ladder = Ladder::default();
+        let paths = |ladder: &Ladder| -> Vec<String> {
+            let list = ladder.asking().list("");
+            let paths = list.subscription.into_iter().filter_map(|it| it.path);
+            let last = paths.filter_map(|mut path| path.elem.pop());
+            last.map(|elem| elem.name).collect()
+        };
+        let rest = ["oper-status", "counters", "state", "state"];
+        assert!(paths(&ladder).contains(&"last-change".to_owned()));
+        assert!(ladder.refused(Refusal::Other));
+        assert_eq!(paths(&ladder), rest);
+        let list = ladder.asking().list("");
+        assert_eq!(list.subscription[0].mode(), SubscriptionMode::OnChange);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How near pins come to the bound, how many there are, and what they cost, on one core.
 //!
-//! `cargo bench-pins`, or with `--cases N` for each row of failures; 1,000 are what the README has. `--only churn`, `--only jobs` and
-//! `--only times` print one table. A placement counts only if the recount agrees with it.
+//! `cargo bench-pins`, or with `--cases N` for each row of failures; 1,000 are what the README has. `--only churn`, `--only jobs`,
+//! `--only pods` and `--only times` print one table. A placement counts only if the recount agrees with it.
 #![expect(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -22,6 +22,8 @@ use weft_weights::simulate::{Switches, by_switches, rates};
 mod churn;
 #[path = "pins/jobs.rs"]
 mod jobs;
+#[path = "pins/oversubscribed.rs"]
+mod oversubscribed;
 #[path = "shared/random.rs"]
 mod random;
 
@@ -39,6 +41,7 @@ fn main() {
     {
         Some("churn") => return churn(),
         Some("jobs") => return jobs(cases.min(20)),
+        Some("pods") => return pods(cases.min(20)),
         Some("times") => return times(),
         Some(_) | None => {}
     }
@@ -54,6 +57,7 @@ fn main() {
             three_tiers(pods, switches, dead_per_mille, cases.min(100));
         }
     }
+    pods(cases.min(20));
     println!("\nfull load, 128 x 64, any NIC to any      mean NIC   slowest NIC   max load");
     beside();
     println!(
@@ -78,6 +82,17 @@ fn main() {
     times();
     churn();
     jobs(cases.min(20));
+}
+
+fn pods(cases: u64) {
+    println!(
+        "\njobs over three tiers, half of it within pods   max load / bound, worst   busiest link below and above spines   pins a leaf   time"
+    );
+    for (pods, width) in [(2, 8), (8, 16), (32, 32)] {
+        for (oversubscription, dead_per_mille) in [(1, 0), (2, 0), (2, 10), (4, 10)] {
+            oversubscribed::beside(pods, width, oversubscription, dead_per_mille, cases);
+        }
+    }
 }
 
 fn times() {

@@ -95,6 +95,9 @@ impl Checker {
             return Err(fault(source, Wrong::Links));
         }
         let mut answered = solution.destinations();
+        // By group, what uplinks carry to the destination that was checked last: another one to which they carry as much needs no
+        // check of its own.
+        let mut checked: Vec<Option<&[f64]>> = vec![None; solution.groups()];
         for (to, destination) in self
             .follow
             .leaves()
@@ -106,10 +109,15 @@ impl Checker {
                 Some((leaf, group)) if leaf == destination => group,
                 _ => return Err(fault(Wrong::Missing)),
             };
+            let carried_bps = self.follow.carried_bps(to);
+            let last = checked[group].replace(carried_bps);
+            if last.is_some_and(|last| last == carried_bps) {
+                continue;
+            }
             let group = solution.weights(group);
             let pair = Pair {
                 uplinks,
-                carried_bps: self.follow.carried_bps(to),
+                carried_bps,
             };
             pair.proportions(limits, group.weights, group.parts, group.delta_ppm)
                 .map_err(fault)?;

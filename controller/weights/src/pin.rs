@@ -2,7 +2,8 @@
 //!
 //! Flows go whole first; only what does not fit is divided into sub-flows of equal size. With as much capacity up as down and
 //! nothing dead every flow stays whole and every link carries its share exactly: edges of a bipartite graph, coloured with spines
-//! (König 1916). It refuses to know jobs, addresses and how a switch pins.
+//! (König 1916). A plane may have pods: what goes from one to another then needs room above spines too, in the same search. It refuses to
+//! know jobs, addresses and how a switch pins.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,6 +13,7 @@ mod beside;
 mod bound;
 mod colouring;
 mod duality;
+mod onward;
 mod phase;
 mod plane;
 mod pods;
@@ -98,13 +100,20 @@ impl Flows {
         }
     }
 
+    /// Whether there are too few slots up and down for what leaves, pairs of leaves and pods have to send or take.
+    fn exceed(&self, plane: &Plane, slots: [&[u32]; 2]) -> bool {
+        let is_short = || plane.onward().is_some_and(|it| it.is_short(self, slots));
+        self.demands.unmet(plane, slots).is_some() || is_short()
+    }
+
     /// Whether a flow is as large as any: those are placed whole as far as they fit.
     fn is_full(&self, flow: u32) -> bool {
         self.all[flow as usize].subflows == self.size
     }
 }
 
-/// Sub-flows of a flow that go over one spine. Where several links lead there, each takes the link that it loads least.
+/// Sub-flows of a flow that go over one spine. Where several links lead there, each takes the link that it loads least. From one pod to
+/// another they come down from the spine of that pod which has the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part {
     /// The flow, by its place.
@@ -186,8 +195,9 @@ pub fn place(plane: &Plane, flows: &Flows) -> Result<Placement, Infeasible> {
 /// # Errors
 /// A flow has no way at all.
 pub fn place_after(plane: &Plane, flows: &Flows, past: &[Part]) -> Result<Placement, Infeasible> {
-    let bound = bounded(plane, flows)?;
-    lowest(plane, flows, past, bound, None)
+    over_pods(plane, flows, |plane, bound| {
+        lowest(plane, flows, past, bound, None)
+    })
 }
 
 /// Places flows after a change like [`place_after`], but divides none, and moves none, for a level below `enough`: where links have
@@ -201,21 +211,22 @@ pub fn place_within(
     past: &[Part],
     enough: Level,
 ) -> Result<Placement, Infeasible> {
-    let bound = bounded(plane, flows)?;
-    if past.is_empty() {
-        let whole = |parts: &Vec<Part>| parts.len() == flows.all.len();
-        for level in plane.steps(bound.level, flows.size, enough) {
-            let found = at_level(plane, flows, level, Pieces::Whole, None, past)?;
-            if let Some(parts) = found.filter(whole) {
-                return Ok(Placement {
-                    parts,
-                    level,
-                    bound,
-                });
+    over_pods(plane, flows, |plane, bound| {
+        if past.is_empty() {
+            let whole = |parts: &Vec<Part>| parts.len() == flows.all.len();
+            for level in plane.steps(bound.level, flows.size, enough) {
+                let found = at_level(plane, flows, level, Pieces::Whole, None, past)?;
+                if let Some(parts) = found.filter(whole) {
+                    return Ok(Placement {
+                        parts,
+                        level,
+                        bound,
+                    });
+                }
             }
         }
-    }
-    lowest(plane, flows, past, bound, Some(enough))
+        lowest(plane, flows, past, bound, Some(enough))
+    })
 }
 
 /// Places flows after a change like [`place_within`], at the lowest level that is found, however many have to move for that: for when
@@ -229,20 +240,51 @@ pub fn place_lower(
     past: &[Part],
     enough: Level,
 ) -> Result<Placement, Infeasible> {
-    let bound = bounded(plane, flows)?;
-    let least = bound.level.max(enough);
-    let (parts, level) = match kept(plane, flows, past, [least, least]) {
-        Some(kept) => kept,
-        None => searched_or_same(plane, flows, past, least, Some(enough))?,
-    };
-    Ok(Placement {
-        parts,
-        level,
-        bound,
+    over_pods(plane, flows, |plane, bound| {
+        let least = bound.level.max(enough);
+        let (parts, level) = match kept(plane, flows, past, [least, least]) {
+            Some(kept) => kept,
+            None => searched_or_same(plane, flows, past, least, Some(enough))?,
+        };
+        Ok(Placement {
+            parts,
+            level,
+            bound,
+        })
     })
 }
 
+/// Places flows at a level from the bound of leaves on, while links above spines may fill up to the bound of pods at any level:
+/// where those need a high level, links of leaves stay as even as without pods.
+fn over_pods(
+    plane: &Plane,
+    flows: &Flows,
+    place: impl FnOnce(&Plane, Bound) -> Result<Placement, Infeasible>,
+) -> Result<Placement, Infeasible> {
+    let below = bounded_below(plane, flows)?;
+    let Some(onward) = plane.onward() else {
+        return place(plane, below);
+    };
+    let above = onward.bound(plane, flows)?;
+    let placement = place(&plane.filled_to(above.level), below)?;
+    Ok(Placement {
+        level: placement.level.max(above.level),
+        bound: below.or_higher(above),
+        ..placement
+    })
+}
+
+/// The bound of flows, of leaves or of pods.
 fn bounded(plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
+    let below = bounded_below(plane, flows)?;
+    Ok(match plane.onward() {
+        Some(onward) => below.or_higher(onward.bound(plane, flows)?),
+        None => below,
+    })
+}
+
+/// The bound of flows, of leaves alone.
+fn bounded_below(plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
     flows.check(plane.leaves().len())?;
     bound::bound(plane, flows)
 }
@@ -300,8 +342,32 @@ fn searched_or_same(
     })
 }
 
-/// Parts at the lowest level that is found from one on; `past` is where a flow is tried first.
+/// Parts at the lowest level that is found from one on; `past` is where a flow is tried first. No level is higher than that of the
+/// placement without pods, if all spines of that lead on.
 fn searched(
+    plane: &Plane,
+    flows: &Flows,
+    past: &[Part],
+    level: Level,
+    enough: Option<Level>,
+) -> Result<(Vec<Part>, Level), Infeasible> {
+    let found = climbed(plane, flows, past, level, enough);
+    // The search may end too high, or fail as slots above spines are too many: a placement without pods may be lower.
+    let reached = found.as_ref().ok().map(|found| found.1);
+    if plane.onward().is_none() || reached.is_some_and(|it| it <= level) {
+        return found;
+    }
+    let (parts, _) = climbed(&plane.without_pods(), flows, past, level, enough)?;
+    let without = level.max(repair::level(plane, flows, &parts));
+    let is_lower = reached.is_none_or(|it| without < it);
+    match is_lower && repair::leads(plane, flows, &parts) {
+        true => Ok((parts, without)),
+        false => found,
+    }
+}
+
+/// Parts at the first level that will do, from one on.
+fn climbed(
     plane: &Plane,
     flows: &Flows,
     past: &[Part],
@@ -323,7 +389,8 @@ fn searched(
             (Some(mut parts), _) => {
                 // Levels became farther apart: one between the last two may do.
                 let mut least = failed.holds(level.capacity);
-                while tried > plane::TRIED && least + 1 < level.subflows {
+                let is_wide = tried > plane::TRIED || plane.onward().is_some();
+                while is_wide && least + 1 < level.subflows {
                     let between = Level {
                         subflows: least.midpoint(level.subflows),
                         ..level
@@ -413,8 +480,8 @@ enum Pieces {
     Small,
 }
 
-/// A placement at a level, if one is found. `caps` are slots up and down, by leaf, then by spine, where there are fewer than links
-/// hold.
+/// A placement at a level, if one is found. `caps` are slots up and down, by leaf, then by spine, and after them by pod, where there are
+/// fewer than links hold.
 fn at_level(
     plane: &Plane,
     flows: &Flows,
@@ -425,9 +492,6 @@ fn at_level(
 ) -> Result<Option<Vec<Part>>, Infeasible> {
     let slots = plane.slots(level, flows.most());
     let total: u64 = slots.iter().map(|slots| u64::from(*slots)).sum();
-    if total > SLOTS_MAX {
-        return Err(Infeasible::TooMany);
-    }
     let capped = |caps: &Vec<u32>| {
         let slots = slots.iter().zip(caps);
         slots.map(|(slots, cap)| *slots.min(cap)).collect()
@@ -436,6 +500,21 @@ fn at_level(
         Some([up, down]) => [capped(up), capped(down)],
         None => [slots.clone(), slots],
     };
+    if plane.onward().is_some() {
+        // A placement without pods most often fits above spines too; and where there is none without pods, there is none with them.
+        let found = at_level(&plane.without_pods(), flows, level, pieces, caps, past)?;
+        let fits = |parts: &Vec<Part>| repair::fits(plane, flows, slots.clone(), parts);
+        if found.as_ref().is_none_or(fits) {
+            return Ok(found);
+        }
+        // Too many slots to search at this level; but if the spine of every part leads on, these parts fit at a higher level.
+        if total > SLOTS_MAX && found.is_some_and(|it| repair::leads(plane, flows, &it)) {
+            return Ok(None);
+        }
+    }
+    if total > SLOTS_MAX {
+        return Err(Infeasible::TooMany);
+    }
     let whole = plane.whole(level, flows.size, flows.most());
     let whole = slots.each_ref().map(|slots| {
         let fit = slots.iter().zip(&whole);
@@ -544,15 +623,11 @@ impl Room<'_> {
     /// How many flows of a size fit whole into slots that are left. Where several links lead to a spine nobody knows which of them
     /// have room.
     fn fit(&self, rest: &[u32], size: u32) -> Vec<u32> {
-        let spines = self.plane.spines().len().max(1);
         let cells = rest.iter().enumerate();
-        let fit =
-            cells.map(
-                |(cell, slots)| match self.plane.links(cell / spines, cell % spines).len() {
-                    1 => slots / size,
-                    _ => 0,
-                },
-            );
+        let fit = cells.map(|(cell, slots)| match self.plane.links_at(cell).len() {
+            1 => slots / size,
+            _ => 0,
+        });
         fit.collect()
     }
 
@@ -594,20 +669,19 @@ impl Room<'_> {
         }
     }
 
-    /// Flows that have to be divided because a leaf has more of them than fit whole on its links, by flow: those first that were
-    /// divided before, and then those of which both leaves have too many.
+    /// Flows that have to be divided because a leaf, or a pod, has more of them than fit whole on its links, by flow: those first that
+    /// were divided before, and then those of which both ends have too many.
     fn surplus(&self, past: &[Part]) -> Vec<u32> {
         let spines = self.plane.spines().len();
-        let leaves = self.plane.leaves().len();
+        let rows = self.plane.rows();
         let mut over = self.whole.each_ref().map(|whole| {
-            let fit = |leaf: usize| whole[leaf * spines..][..spines].iter();
-            let fit = |leaf: usize| fit(leaf).map(|it| i64::from(*it)).sum::<i64>();
-            (0..leaves).map(|leaf| -fit(leaf)).collect::<Vec<_>>()
+            let fit = |row: usize| whole[row * spines..][..spines].iter();
+            let fit = |row: usize| fit(row).map(|it| i64::from(*it)).sum::<i64>();
+            (0..rows).map(|row| -fit(row)).collect::<Vec<_>>()
         });
         for flow in (0..self.flows.all.len() as u32).filter(|flow| self.flows.is_full(*flow)) {
-            let Flow { from, to, .. } = self.flows.all[flow as usize];
-            over[0][from as usize] += 1;
-            over[1][to as usize] += 1;
+            let flow = self.flows.all[flow as usize];
+            self.plane.each_row(flow, |side, row| over[side][row] += 1);
         }
         let (mut surplus, mut taken) = (Vec::new(), vec![false; self.flows.all.len()]);
         let was_divided = |flow: u32| {
@@ -620,12 +694,14 @@ impl Room<'_> {
         let order: Vec<u32> = self.order(|flow| self.flows.is_full(flow)).collect();
         let mut take = |wanted: &dyn Fn(u32, bool, bool) -> bool, surplus: &mut Vec<u32>| {
             for flow in &order {
-                let Flow { from, to, .. } = self.flows.all[*flow as usize];
-                let (sends, takes) = (over[0][from as usize] > 0, over[1][to as usize] > 0);
+                let known = self.flows.all[*flow as usize];
+                let mut is_over = [false; 2];
+                self.plane
+                    .each_row(known, |side, row| is_over[side] |= over[side][row] > 0);
+                let [sends, takes] = is_over;
                 if wanted(*flow, sends, takes) && !taken[*flow as usize] {
                     taken[*flow as usize] = true;
-                    over[0][from as usize] -= 1;
-                    over[1][to as usize] -= 1;
+                    self.plane.each_row(known, |side, row| over[side][row] -= 1);
                     surplus.push(*flow);
                 }
             }
@@ -660,20 +736,19 @@ impl Room<'_> {
         (turned(from), turned(to), Reverse(subflows), flow)
     }
 
-    fn colouring(&self, [up, down]: &[Vec<u32>; 2]) -> Colouring {
+    fn colouring(&self, [up, down]: &[Vec<u32>; 2]) -> Colouring<'_> {
         let spines = self.plane.spines().len();
-        Colouring::new(spines, [up, down], self.attempt.seed)
+        Colouring::new(spines, [up, down], self.attempt.seed, self.plane.onward())
     }
 
     /// The slots that whole flows leave, up and down.
     fn rest(&self, parts: &[Part]) -> [Vec<u32>; 2] {
-        let spines = self.plane.spines().len();
         let mut rest = self.slots.clone();
         for part in parts {
-            let Flow { from, to, .. } = self.flows.all[part.flow as usize];
-            for (slots, leaf) in rest.iter_mut().zip([from, to]) {
-                slots[leaf as usize * spines + part.spine as usize] -= part.subflows;
-            }
+            let flow = self.flows.all[part.flow as usize];
+            self.plane.each_cell(flow, part.spine, |side, cell| {
+                rest[side][cell] -= part.subflows;
+            });
         }
         rest
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weft_proto::agent::v1::Status;
 
-use crate::status::Told;
+use crate::status::{PrefixesAfter, Told};
 
 /// Everybody who watches.
 #[derive(Debug, Default)]
@@ -25,21 +25,20 @@ pub(super) struct Watchers {
 struct Watcher {
     asked: BTreeSet<IpNet>,
     to: mpsc::Sender<Status>,
-    /// From a change until a status has the prefixes.
-    after: Duration,
+    after: PrefixesAfter,
     /// The last status that had the prefixes, with these taken out.
     had: Option<Status>,
-    /// Time of the first change since prefixes were told; None: there was none.
-    stale: Option<Instant>,
+    /// When a status is to have the prefixes; None: they have not changed since the last one that had them.
+    due: Option<Instant>,
 }
 
 impl Watcher {
     /// What the next one says of prefixes.
     fn told(&self, now: Instant) -> Told<'_> {
-        let is_due = self.stale.is_some_and(|since| now >= since + self.after);
-        match &self.had {
-            Some(had) if !self.after.is_zero() && !is_due => Told::LeftOut(had),
-            Some(_) | None => Told::Prefixes(&self.asked),
+        let always = self.after.change.is_zero() && self.had.is_some();
+        match always || self.due.is_some_and(|due| now >= due) {
+            true => Told::Prefixes(&self.asked),
+            false => Told::LeftOut(self.had.as_ref()),
         }
     }
 }
@@ -49,8 +48,9 @@ impl Watchers {
     pub(super) fn add(
         &mut self,
         asked: BTreeSet<IpNet>,
-        after: Duration,
+        after: PrefixesAfter,
         to: mpsc::Sender<Status>,
+        now: Instant,
     ) -> bool {
         self.all.retain(|it| !it.to.is_closed());
         let room = self.all.len() < WATCHERS_MAX;
@@ -60,7 +60,7 @@ impl Watchers {
                 to,
                 after,
                 had: None,
-                stale: None,
+                due: Some(now + after.first),
             });
         }
         room
@@ -70,15 +70,24 @@ impl Watchers {
     pub(super) fn changed(&mut self, now: Instant) {
         self.changed = true;
         for watcher in &mut self.all {
-            watcher.stale.get_or_insert(now);
+            watcher.due.get_or_insert(now + watcher.after.change);
         }
     }
 
     /// When they are to be told next; None while nobody watches.
     pub(super) fn next(&self) -> Option<Instant> {
         let told = self.told.filter(|_| !self.all.is_empty())?;
-        let every = if self.changed { NEWS_EVERY } else { TOLD_EVERY };
-        Some(told + every.max((self.cost * REST).min(TOLD_EVERY)))
+        let least = (self.cost * REST).min(TOLD_EVERY);
+        let news = told + NEWS_EVERY.max(least);
+        let next = if self.changed {
+            news
+        } else {
+            told + TOLD_EVERY
+        };
+        // Prefixes go out when they are due, not with the next counters: agents whose times differ do not send at once.
+        let ready = self.all.iter().filter(|it| it.to.capacity() > 0);
+        let due = ready.filter_map(|it| it.due).min();
+        Some(due.map_or(next, |due| next.min(due.max(news))))
     }
 
     /// Tells everybody. Who has not taken the last ones gets the next one instead of this. Those who ask
@@ -99,7 +108,7 @@ impl Watchers {
                         prefixes: Vec::new(),
                         ..told.clone()
                     });
-                    watcher.stale = None;
+                    watcher.due = None;
                     told
                 }
                 left_out @ Told::LeftOut(_) => status(left_out),
@@ -142,7 +151,8 @@ mod tests {
         for asked in ["198.51.100.1/32", "198.51.100.1/32", "198.51.100.2/32"] {
             let (to, queue) = mpsc::channel(1);
             let asked = asked.parse().expect("a prefix");
-            assert!(watchers.add(BTreeSet::from([asked]), Duration::ZERO, to));
+            let asked = BTreeSet::from([asked]);
+            assert!(watchers.add(asked, PrefixesAfter::default(), to, Instant::now()));
             queues.push(queue);
         }
         let made = Cell::new(0);
@@ -170,9 +180,12 @@ mod tests {
     fn prefixes_are_told_a_while_after_they_changed_and_not_before() {
         let (to, mut queue) = mpsc::channel(1);
         let mut watchers = Watchers::default();
-        let after = Duration::from_secs(10);
-        assert!(watchers.add(BTreeSet::new(), after, to));
+        let after = PrefixesAfter {
+            first: Duration::from_secs(3),
+            change: Duration::from_secs(10),
+        };
         let start = Instant::now();
+        assert!(watchers.add(BTreeSet::new(), after, to, start));
         let mut has_prefixes = |second: u64, changes: bool| {
             let now = start + Duration::from_secs(second);
             if changes {
@@ -184,7 +197,9 @@ mod tests {
             });
             !queue.try_recv().expect("told").prefixes_left_out
         };
-        assert!(has_prefixes(0, false), "the first one");
+        assert!(!has_prefixes(0, false));
+        assert!(!has_prefixes(2, true));
+        assert!(has_prefixes(3, false), "the first one that has them");
         assert!(!has_prefixes(100, false), "they are the same");
         assert!(!has_prefixes(200, true));
         assert!(!has_prefixes(209, true));
@@ -193,11 +208,41 @@ mod tests {
     }
 
     #[test]
+    fn prefixes_are_told_when_they_are_due_and_not_with_the_next_counters() {
+        let (to, mut queue) = mpsc::channel(1);
+        let mut watchers = Watchers::default();
+        let after = PrefixesAfter {
+            first: Duration::from_millis(1_300),
+            change: Duration::from_millis(2_100),
+        };
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert!(watchers.add(BTreeSet::new(), after, to, start));
+        let mut next = |ms: u64, changes: bool, reads: bool| {
+            if changes {
+                watchers.changed(at(ms));
+            }
+            watchers.tell(at(ms), |_| Status::default());
+            if reads {
+                queue.try_recv().expect("told");
+            }
+            watchers.next()
+        };
+        assert_eq!(next(0, false, true), Some(at(1_000)));
+        assert_eq!(next(1_000, false, true), Some(at(1_300)));
+        assert_eq!(next(1_300, false, true), Some(at(2_300)));
+        assert_eq!(next(2_300, true, true), Some(at(3_300)));
+        // A watcher that does not read brings no status forward.
+        assert_eq!(next(4_380, false, false), Some(at(5_380)));
+        assert_eq!(next(5_380, false, true), Some(at(5_430)));
+    }
+
+    #[test]
     fn what_takes_long_is_told_less_often() {
         let (to, _queue) = mpsc::channel(1);
         let mut watchers = Watchers::default();
-        assert!(watchers.add(BTreeSet::new(), Duration::ZERO, to));
         let now = Instant::now();
+        assert!(watchers.add(BTreeSet::new(), PrefixesAfter::default(), to, now));
         watchers.tell(now, |_| Status::default());
         watchers.took(Duration::from_millis(1));
         assert_eq!(watchers.next(), Some(now + TOLD_EVERY));

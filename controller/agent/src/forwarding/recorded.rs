@@ -204,6 +204,7 @@ fn interface(link: &Link) -> Interface {
         index: link.index,
         name: link.name.clone(),
         admin_up: true,
+        up: link.up,
         oper: if link.up {
             OperStatus::Up
         } else {

@@ -28,6 +28,7 @@ fn interface(index: u32, name: &str) -> Interface {
         index,
         name: name.into(),
         admin_up: true,
+        up: true,
         oper: OperStatus::Up,
         mtu: 9000,
         counters: Counters {
@@ -50,6 +51,7 @@ fn snapshot() -> Snapshot {
         unix_ns: 1_700_000_000_000_000_001,
         network_instance: "DEFAULT".into(),
         interfaces: vec![interface(1, "up1"), interface(2, "up2")],
+        last_changes: BTreeMap::new(),
         ids: Ids::new(BASE).expect("a range"),
         next_hops: BTreeMap::from([(BASE + 1, hop(1, 1)), (BASE + 2, hop(2, 2))]),
         groups: BTreeMap::from([(GROUPS + 7, vec![member(BASE + 1, 3), member(BASE + 2, 1)])]),
@@ -225,6 +227,25 @@ fn pause_frames_are_there_where_they_are_counted_and_only_there() {
     let sent = "/interfaces/interface[name=up1]/ethernet/state/counters/out-mac-pause-frames";
     let refused = got(sent, Encoding::Json).expect_err("not counted");
     assert_eq!(refused.0, Code::NotFound);
+}
+
+#[test]
+fn a_last_change_is_there_where_it_was_seen_and_is_a_number_of_64_bits() {
+    let mut changed = snapshot();
+    changed.last_changes = BTreeMap::from([(2, 1_700_000_000_000_000_000)]);
+    let tree = Tree::new(&changed, &Beside::default());
+    let all = pattern("/interfaces/interface/state/last-change");
+    let places: Vec<_> = all.select(&tree).map(|(place, _)| written(place)).collect();
+    let at = "/interfaces/interface[name=up2]/state/last-change";
+    assert_eq!(places, [at]);
+    for (encoding, value) in [
+        (Encoding::JsonIetf, json!("1700000000000000000")),
+        (Encoding::Proto, json!(1_700_000_000_000_000_000_u64)),
+    ] {
+        let writer = Writer::new(encoding.into(), None).expect("supported");
+        let node = writer.node(&tree, &pattern(at)).expect("there");
+        assert_eq!(updates(&node), [(at.to_owned(), value)]);
+    }
 }
 
 #[test]

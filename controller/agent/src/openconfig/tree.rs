@@ -19,6 +19,9 @@ pub struct Snapshot {
     pub network_instance: String,
     /// The interfaces.
     pub interfaces: Vec<Interface>,
+    /// Time at which each interface last came up or went down, by its index, in nanoseconds since the Unix epoch. An interface that
+    /// has not changed since the agent started is left out.
+    pub last_changes: BTreeMap<u32, i64>,
     /// Which kernel's id is which client's.
     pub ids: Ids,
     /// The agent's next hops in the kernel, by id.
@@ -94,7 +97,7 @@ impl Tree {
             leaves: BTreeMap::new(),
         };
         for interface in &snapshot.interfaces {
-            tree.interface(interface, beside);
+            tree.interface(interface, snapshot, beside);
         }
         tree.afts(snapshot);
         for neighbor in &beside.neighbors {
@@ -127,7 +130,7 @@ impl Tree {
         self.leaves.insert(Place { leaf, keys }, value);
     }
 
-    fn interface(&mut self, interface: &Interface, beside: &Beside) {
+    fn interface(&mut self, interface: &Interface, snapshot: &Snapshot, beside: &Beside) {
         let name: Arc<str> = interface.name.as_str().into();
         let keys = [&name];
         let text = |text: &Arc<str>| Value::Text(Arc::clone(text));
@@ -138,6 +141,10 @@ impl Tree {
         self.put(Leaf::AdminStatus, &keys, Value::Text(admin.into()));
         let oper = oper_status(interface.oper);
         self.put(Leaf::OperStatus, &keys, Value::Text(oper.into()));
+        let last_change = snapshot.last_changes.get(&interface.index);
+        if let Some(unix_ns) = last_change.and_then(|unix_ns| u64::try_from(*unix_ns).ok()) {
+            self.put(Leaf::LastChange, &keys, Value::Long(unix_ns));
+        }
         // The model has 16 bits for it; the loopback interface has more than that.
         if interface.mtu <= u32::from(u16::MAX) {
             self.put(Leaf::Mtu, &keys, Value::Number(interface.mtu));

@@ -154,6 +154,12 @@ fn gnmi_shows_the_interfaces_as_ip_does() {
         });
         assert_eq!(seen.collect::<BTreeSet<_>>(), wanted);
         assert!(wanted.iter().any(|(_, _, oper)| oper != "UP"), "{wanted:?}");
+        // The agent saw one of them go down.
+        let changed = |name: &str| {
+            let mut all = list(&interfaces, "interface");
+            all.any(|it| it["name"] == name && it["state"]["last-change"].is_u64())
+        };
+        assert!(changed("up2") && !changed("up1"), "{interfaces}");
     });
 }
 

@@ -74,6 +74,9 @@ fn print_status(status: &agent::Status, out: &mut dyn Write) -> io::Result<()> {
         status.routes, status.groups, status.next_hops
     );
     line("kernel", &kernel)?;
+    if status.prefixes_left_out {
+        return line("prefixes", "the agent has not told them to this leader yet");
+    }
     writeln!(out)?;
     let rows: Vec<_> = status.prefixes.iter().map(row).collect();
     let header = ["PREFIX", "STATE", "WANTED", "OWN", "REASON"];

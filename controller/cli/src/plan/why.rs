@@ -53,12 +53,12 @@ async fn weights(leaf: &str, to: Option<&str>, dialog: &mut Dialog<'_>) -> Resul
         return Ok(());
     }
     print_entries(&plan, dialog.out)?;
-    writeln!(dialog.out, "{}", programmed(&balance))?;
+    writeln!(dialog.out, "{}", programmed(&balance, Some(&plan)))?;
     Ok(())
 }
 
-/// What becomes of the weights at the leaf.
-fn programmed(balance: &proto::LeafBalance) -> String {
+/// What the leaf does with its weights: those of a plan, if one is given.
+fn programmed(balance: &proto::LeafBalance, plan: Option<&proto::LeafPlan>) -> String {
     let leaf = printable(&balance.leaf_name);
     let mode = balance::name(balance.mode());
     let whose = if balance.has_own_mode {
@@ -67,39 +67,73 @@ fn programmed(balance: &proto::LeafBalance) -> String {
         "the mode of all leaves"
     };
     let ways = (&balance.agent_address, &balance.peer_address);
+    let to = plan.map(unweighted).unwrap_or_default();
+    // The plan has weights to some leaves, and none to these.
+    let but = match to.as_str() {
+        "" => String::new(),
+        to => format!("; it gets none{to}, where its own routing decides"),
+    };
     match (balance.mode(), ways) {
         (_, (None, None)) => {
             format!("{leaf} has no agent, and takes no weights over BGP: its own routing decides")
         }
+        (proto::BalanceMode::On, _) if plan.is_some_and(is_unweighted) => {
+            format!("{leaf} is on ({whose}), and gets no weights{to}: its own routing decides")
+        }
         (proto::BalanceMode::On, (Some(_), _)) => {
             format!(
-                "{leaf} is on ({whose}): it gets these weights, and flows that are pinned go by their pins"
+                "{leaf} is on ({whose}): it gets these weights, and flows that are pinned go by their pins{but}"
             )
         }
         (proto::BalanceMode::On, (None, Some(peer))) => {
             let peer = printable(peer);
             format!(
-                "{leaf} is on ({whose}): it is told these weights over BGP, on its sessions from {peer}, and no pins"
+                "{leaf} is on ({whose}): it is told these weights over BGP, on its sessions from {peer}, and no pins{but}"
             )
         }
         (_, _) => format!("{leaf} is {mode} ({whose}): its own routing decides"),
     }
 }
 
-/// Whether the leaf gets weights.
-fn has_weights(balance: &proto::LeafBalance) -> bool {
-    let has_way = balance.agent_address.is_some() || balance.peer_address.is_some();
-    has_way && balance.mode() == proto::BalanceMode::On
+/// Whether no entry of a plan has weights.
+fn is_unweighted(plan: &proto::LeafPlan) -> bool {
+    plan.entries.iter().all(|entry| entry.members.is_empty())
 }
 
-/// Why no switch gets the pins of a job at a leaf; None: its switch is to have them.
-fn unpinned(job: proto::BalanceMode, balance: Option<&proto::LeafBalance>) -> Option<String> {
+/// The leaves that a plan has no weights to: ` to leaf2, leaf3 and 4 more`; empty: it has some to all leaves.
+fn unweighted(plan: &proto::LeafPlan) -> String {
+    let without = plan.entries.iter().filter(|it| it.members.is_empty());
+    let named = without.clone().take(NAMES_MAX);
+    let named: Vec<String> = named
+        .map(|it| printable(&it.destination_switch_name))
+        .collect();
+    let named = named.join(", ");
+    match without.count() {
+        0 => String::new(),
+        all if all > NAMES_MAX => format!(" to {named} and {} more", all - NAMES_MAX),
+        _ => format!(" to {named}"),
+    }
+}
+
+/// Whether the leaf gets weights: some of those of a plan, if one is given.
+fn has_weights(balance: &proto::LeafBalance, plan: Option<&proto::LeafPlan>) -> bool {
+    let has_way = balance.agent_address.is_some() || balance.peer_address.is_some();
+    has_way && balance.mode() == proto::BalanceMode::On && !plan.is_some_and(is_unweighted)
+}
+
+/// Why no switch gets the pin of a flow; None: its leaf is to have it. A plan, if one is given, says whether the leaf has weights
+/// there, over whose next hops a pin goes.
+fn unpinned(
+    job: proto::BalanceMode,
+    balance: Option<&proto::LeafBalance>,
+    plan: Option<&proto::LeafPlan>,
+) -> Option<String> {
     if job == proto::BalanceMode::Shadow {
         return Some("the job is in shadow".to_owned());
     }
     let balance = balance?;
-    let gets = has_weights(balance) && balance.agent_address.is_some();
-    (!gets).then(|| programmed(balance))
+    let gets = has_weights(balance, plan) && balance.agent_address.is_some();
+    (!gets).then(|| programmed(balance, plan))
 }
 
 /// One flow of a job: where it goes, and why.
@@ -126,6 +160,12 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
     if dialog.object(&object)? {
         return Ok(());
     }
+    let mut unpinned_by = unpinned(mode, balance.as_ref(), None);
+    // A pin goes over next hops that have weights.
+    if pin.is_some() && crosses && unpinned_by.is_none() {
+        let weights = entries_to(ends[0], Some(ends[1]), dialog).await?;
+        unpinned_by = unpinned(mode, balance.as_ref(), Some(&weights));
+    }
     let no_plan = proto::JobPlan::default();
     let job_plan = plan.resource.as_ref().unwrap_or(&no_plan);
     let out = &mut *dialog.out;
@@ -135,7 +175,7 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
         (Some(pin), _) => {
             writeln!(out, "pinned to {}", paths(pin))?;
             print_pin(pin, ends[0], together(&plan, pin, &pins), out)?;
-            if let Some(why) = unpinned(mode, balance.as_ref()) {
+            if let Some(why) = unpinned_by {
                 writeln!(out, "  no switch gets this pin: {why}")?;
             }
         }
@@ -147,13 +187,7 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
             let leaf = printable(ends[0]);
             writeln!(out, "not pinned; it stays below {leaf}")?;
         }
-        (None, Some(entries)) => match balance.filter(|it| !has_weights(it)) {
-            Some(balance) => writeln!(out, "not pinned; {}", programmed(&balance))?,
-            None => {
-                writeln!(out, "not pinned; what is sent goes by weights")?;
-                print_entries(&entries, out)?;
-            }
-        },
+        (None, Some(entries)) => print_unpinned(&entries, balance.as_ref(), out)?,
     }
     writeln!(
         out,
@@ -164,6 +198,24 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
         writeln!(out, "{name}: {}", printable(&text))?;
     }
     Ok(())
+}
+
+/// How a leaf sends what is not pinned.
+fn print_unpinned(
+    plan: &proto::LeafPlan,
+    balance: Option<&proto::LeafBalance>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match balance {
+        Some(balance) if !has_weights(balance, None) => {
+            return writeln!(out, "not pinned; {}", programmed(balance, None));
+        }
+        Some(balance) if is_unweighted(plan) => {
+            writeln!(out, "not pinned; {}", programmed(balance, Some(plan)))?;
+        }
+        Some(_) | None => writeln!(out, "not pinned; what is sent goes by weights")?,
+    }
+    print_entries(plan, out)
 }
 
 /// What there is to say of a pin beside its spines; so many other flows of its leaf go with it.
@@ -276,8 +328,25 @@ fn print_entries(plan: &proto::LeafPlan, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// The plan of one leaf, of which only entries to one destination are kept if that is named.
+/// The plan of one leaf, of which only entries to one destination are kept if that is named; some there have to be then.
 async fn leaf_plan(
+    leaf: &str,
+    to: Option<&str>,
+    dialog: &Dialog<'_>,
+) -> Result<proto::LeafPlan, Failure> {
+    let plan = entries_to(leaf, to, dialog).await?;
+    match to {
+        Some(to) if plan.entries.is_empty() => Err(Failure::Refused(format!(
+            "{} has no plan for what it sends to {:?}",
+            printable(leaf),
+            to
+        ))),
+        Some(_) | None => Ok(plan),
+    }
+}
+
+/// The plan of one leaf, of which only entries to one destination are kept if that is named.
+async fn entries_to(
     leaf: &str,
     to: Option<&str>,
     dialog: &Dialog<'_>,
@@ -305,14 +374,7 @@ async fn leaf_plan(
         Some(to) => [&entry.destination_switch_name, &entry.prefix].contains(&&to.to_owned()),
     };
     plan.entries = entries.filter(wanted).collect();
-    match to {
-        Some(to) if plan.entries.is_empty() => Err(Failure::Refused(format!(
-            "{} has no plan for what it sends to {:?}",
-            printable(leaf),
-            to
-        ))),
-        Some(_) | None => Ok(plan),
-    }
+    Ok(plan)
 }
 
 async fn leaf_balance(leaf: &str, dialog: &Dialog<'_>) -> Result<proto::LeafBalance, Failure> {
@@ -370,6 +432,9 @@ async fn pins(job: &str, to: &str, dialog: &Dialog<'_>) -> Result<Vec<proto::Pin
     connection.every(ask, |_| ()).await
 }
 
+/// Leaves that a line names; --output json has all.
+const NAMES_MAX: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -397,7 +462,7 @@ mod tests {
             ..balance(Shadow, agent, None)
         };
         assert_eq!(
-            programmed(&of_all),
+            programmed(&of_all, None),
             "leaf1 is shadow (the mode of all leaves): its own routing decides"
         );
         let table = [
@@ -428,13 +493,76 @@ mod tests {
         ];
         for (mode, agent, peer, text) in table {
             let balance = balance(mode, agent, peer);
-            assert_eq!(programmed(&balance), format!("leaf1 is {text}"));
-            assert_eq!(has_weights(&balance), mode == On);
+            assert_eq!(programmed(&balance, None), format!("leaf1 is {text}"));
+            assert_eq!(has_weights(&balance, None), mode == On);
         }
         let nobody = balance(On, None, None);
         let text = "leaf1 has no agent, and takes no weights over BGP: its own routing decides";
-        assert_eq!(programmed(&nobody), text);
-        assert!(!has_weights(&nobody));
+        assert_eq!(programmed(&nobody, None), text);
+        assert!(!has_weights(&nobody, None));
+    }
+
+    /// What leaf 1 sends to these leaves: whether it has weights there.
+    fn planned(entries: impl IntoIterator<Item = (String, bool)>) -> proto::LeafPlan {
+        let entry = |(to, weighted): (String, bool)| proto::PlanEntry {
+            destination_switch_name: to,
+            members: vec![proto::PlanMember::default(); usize::from(weighted)],
+            ..proto::PlanEntry::default()
+        };
+        proto::LeafPlan {
+            leaf_name: "leaf1".to_owned(),
+            entries: entries.into_iter().map(entry).collect(),
+            ..proto::LeafPlan::default()
+        }
+    }
+
+    #[test]
+    fn a_leaf_without_weights_is_not_said_to_get_them() {
+        use proto::BalanceMode::{On, Shadow};
+        let (agent, peer) = (Some("192.0.2.11:9340"), Some("192.0.2.11"));
+        let to = |leaf: u8, weighted| (format!("leaf{leaf}"), weighted);
+        let gets = "leaf1 is on (its own mode): it gets these weights, and flows that are pinned go by their pins";
+        let told = "leaf1 is on (its own mode): it is told these weights over BGP, on its sessions from 192.0.2.11, and no pins";
+        let none = |to: &str| {
+            format!("leaf1 is on (its own mode), and gets no weights{to}: its own routing decides")
+        };
+        let but = |to: &str| format!("; it gets none to {to}, where its own routing decides");
+        let many = " to leaf2, leaf3, leaf4, leaf5, leaf6, leaf7, leaf8, leaf9 and 2 more";
+        let all = planned([to(2, true), to(3, true)]);
+        let some = planned([to(2, true), to(3, false), to(4, false)]);
+        let unweighted = planned([to(2, false)]);
+        let large = planned((2..=11).map(|leaf| to(leaf, false)));
+        let table = [
+            (agent, None, &all, gets.to_owned(), true),
+            (None, peer, &all, told.to_owned(), true),
+            (
+                agent,
+                None,
+                &some,
+                format!("{gets}{}", but("leaf3, leaf4")),
+                true,
+            ),
+            (
+                None,
+                peer,
+                &some,
+                format!("{told}{}", but("leaf3, leaf4")),
+                true,
+            ),
+            (agent, None, &unweighted, none(" to leaf2"), false),
+            (None, peer, &unweighted, none(" to leaf2"), false),
+            (agent, None, &large, none(many), false),
+            // Nothing is planned yet.
+            (agent, None, &planned([]), none(""), false),
+        ];
+        for (agent, peer, plan, text, has) in table {
+            let balance = balance(On, agent, peer);
+            assert_eq!(programmed(&balance, Some(plan)), text);
+            assert_eq!(has_weights(&balance, Some(plan)), has);
+        }
+        let shadow = balance(Shadow, agent, None);
+        let text = "leaf1 is shadow (its own mode): its own routing decides";
+        assert_eq!(programmed(&shadow, Some(&unweighted)), text);
     }
 
     #[test]
@@ -442,13 +570,20 @@ mod tests {
         use proto::BalanceMode::{On, Shadow, Unspecified};
         let (agent, peer) = (Some("192.0.2.11:9340"), Some("192.0.2.11"));
         let on = balance(On, agent, None);
-        assert_eq!(unpinned(Unspecified, Some(&on)), None);
-        let why = unpinned(Shadow, Some(&on));
+        assert_eq!(unpinned(Unspecified, Some(&on), None), None);
+        let why = unpinned(Shadow, Some(&on), None);
         assert_eq!(why.as_deref(), Some("the job is in shadow"));
         let shadow = balance(Shadow, agent, None);
         let why = "leaf1 is shadow (its own mode): its own routing decides";
-        assert_eq!(unpinned(On, Some(&shadow)).as_deref(), Some(why));
-        let bgp = unpinned(On, Some(&balance(On, None, peer))).unwrap();
+        assert_eq!(unpinned(On, Some(&shadow), None).as_deref(), Some(why));
+        let bgp = unpinned(On, Some(&balance(On, None, peer)), None).unwrap();
         assert!(bgp.ends_with("and no pins"), "{bgp}");
+        let weighted = planned([("leaf2".to_owned(), true)]);
+        assert_eq!(unpinned(On, Some(&on), Some(&weighted)), None);
+        let unweighted = planned([("leaf2".to_owned(), false)]);
+        let why =
+            "leaf1 is on (its own mode), and gets no weights to leaf2: its own routing decides";
+        let said = unpinned(On, Some(&on), Some(&unweighted));
+        assert_eq!(said.as_deref(), Some(why));
     }
 }

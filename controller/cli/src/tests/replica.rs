@@ -1,5 +1,6 @@
 //! A small replica that answers with fixed messages.
 
+mod decisions;
 mod faults;
 mod jobs;
 mod simulations;
@@ -119,7 +120,7 @@ impl peer_server::PeerService for Replica {
 
 #[tonic::async_trait]
 impl watch_server::WatchService for Replica {
-    /// Two peers, two jobs, two pins, or a link that is changed after the revision of the snapshot.
+    /// Two peers, two jobs, two pins, two decisions, or a link that is changed after the revision of the snapshot.
     async fn watch(
         &self,
         request: Request<proto::WatchRequest>,
@@ -157,6 +158,9 @@ impl watch_server::WatchService for Replica {
             }
             after if request.pins.is_some() => {
                 answer = jobs::pin_changes(&request.pins.unwrap(), after);
+            }
+            after if request.decisions.is_some() => {
+                answer = decisions::changes(&request.decisions.unwrap(), after);
             }
             _ if request.peers.is_some() => {
                 answer.peer_snapshot = true;
@@ -315,8 +319,10 @@ impl plan_server::PlanService for Replica {
         request: Request<proto::ListLeafPlansRequest>,
     ) -> Answer<proto::ListLeafPlansResponse> {
         let leaf = request.into_inner().leaf_name.unwrap_or_default();
-        if leaf == "leaf1" {
-            return Ok(Response::new(simulations::leaf_plans()));
+        match leaf.as_str() {
+            "leaf1" => return Ok(Response::new(simulations::leaf_plans())),
+            "leaf4" => return Ok(Response::new(simulations::unweighted())),
+            _ => {}
         }
         let reason = format!("leaf_name: no leaf is named {leaf:?}");
         Err(Status::not_found(reason))
@@ -369,6 +375,13 @@ impl plan_server::PlanService for Replica {
         request: Request<proto::ListPinsRequest>,
     ) -> Answer<proto::ListPinsResponse> {
         jobs::pins(request.into_inner()).map(Response::new)
+    }
+
+    async fn list_decisions(
+        &self,
+        request: Request<proto::ListDecisionsRequest>,
+    ) -> Answer<proto::ListDecisionsResponse> {
+        Ok(Response::new(decisions::list(request.get_ref())))
     }
 
     async fn list_job_flows(

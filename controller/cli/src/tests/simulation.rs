@@ -153,6 +153,24 @@ leaf1 is on (its own mode): it gets these weights, and flows that are pinned go 
 }
 
 #[tokio::test]
+async fn what_a_leaf_has_no_weights_for_goes_as_it_routes_it() {
+    let entry = "\
+leaf4 to leaf1 (192.0.2.11/32): no confirmed way over 1 uplinks: the switch's own routing decides
+  leaf4:eth1--spine1:eth4: not used: nobody announces the way
+";
+    let said =
+        "leaf4 is on (its own mode), and gets no weights to leaf1: its own routing decides\n";
+    let (printed, result) = typed(&["plan", "why", "leaf4", "leaf1"]).await;
+    result.unwrap();
+    assert_eq!(printed, format!("{entry}{said}"));
+    let words = ["plan", "why", "--job", "train1", "leaf4:eth4", "leaf1:eth4"];
+    let (printed, result) = typed(&words).await;
+    result.unwrap();
+    let first = format!("train1, leaf4:eth4 to leaf1:eth4: not pinned; {said}{entry}");
+    assert!(printed.starts_with(&first), "{printed}");
+}
+
+#[tokio::test]
 async fn a_flow_is_explained_by_its_pin_or_by_weights() {
     let words = ["plan", "why", "--job", "train1", "leaf1:eth3", "leaf2:eth3"];
     let expected = "\

@@ -3,42 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use weft_weights::pin::{
-    Fault, Flow, Flows, Level, Part, Placement, Plane, Recount, recount_in_phases,
-};
+use weft_weights::pin::{Fault, Flow, Flows, Part, Placement, Recount, recount_in_phases};
 use weft_weights::problem::SwitchId;
 
 use super::Posed;
-use crate::balancer::planes::Planes;
 use crate::balancer::solved::Solved;
-use crate::fabric::fact::LinkName;
+use crate::fabric::fact::{LinkName, SwitchName};
 
 impl Posed<'_> {
-    /// A placement that spares spines with little above them, if it is better by a tenth where the worst link is; else the one that is
-    /// there. Its bound is that of the one that is there, which was placed in these planes.
-    pub(super) fn sparing(
-        &self,
-        solved: &Solved,
-        planes: &Planes,
-        past: &[Part],
-        full: Level,
-        placed: Placement,
-    ) -> Placement {
-        let Some(narrowed) = planes.above().and_then(|above| above.narrowed.as_ref()) else {
-            return placed;
-        };
-        let Ok(other) = self.place(&Plane::new(narrowed), past, full) else {
-            return placed;
-        };
-        match self.is_better(solved, &other, &placed) {
-            true => Placement {
-                parts: other.parts,
-                ..placed
-            },
-            false => placed,
-        }
-    }
-
     /// Whether a placement is better than another one by a tenth where the worst link is.
     pub(super) fn is_better(&self, solved: &Solved, one: &Placement, other: &Placement) -> bool {
         let worst = |placement: &Placement| {
@@ -64,7 +36,7 @@ impl Posed<'_> {
             return Ok(None);
         };
         let leaves: Vec<SwitchId> = planes.problem().leaves().collect();
-        let pods: Vec<SwitchId> = above.problem.leaves().collect();
+        let pods: Vec<SwitchId> = above.leaves().collect();
         let pod = |leaf: u32| {
             let pod = planes.pod(*leaves.get(leaf as usize)?)?;
             pods.binary_search(&pod).ok()
@@ -87,7 +59,7 @@ impl Posed<'_> {
             flow.map(|flow| Part { flow, ..*part })
         });
         let between: Vec<_> = between.collect();
-        recount_in_phases(&above.problem, &Flows::new(flows), &phases, &between).map(Some)
+        recount_in_phases(above, &Flows::new(flows), &phases, &between).map(Some)
     }
 }
 
@@ -97,8 +69,8 @@ pub(super) fn tight<'a>(solved: &'a Solved, counted: &Recount) -> Vec<&'a LinkNa
     let Some(above) = planes.above() else {
         return Vec::new();
     };
-    let pods: Vec<SwitchId> = above.problem.leaves().collect();
-    let of_tier = above.problem.switches().filter(|(_, tier)| *tier == 1);
+    let pods: Vec<SwitchId> = above.leaves().collect();
+    let of_tier = above.switches().filter(|(_, tier)| *tier == 1);
     let all: Vec<SwitchId> = of_tier.map(|(plane, _)| plane).collect();
     let spines = counted.tight.iter().filter_map(|(pod, plane)| {
         // A pod has the number of its first leaf.
@@ -111,5 +83,17 @@ pub(super) fn tight<'a>(solved: &'a Solved, counted: &Recount) -> Vec<&'a LinkNa
         .collect()
 }
 
+/// Leaves of a pod, which is named by its place.
+pub(super) fn leaves(solved: &Solved, pod: usize) -> Vec<&SwitchName> {
+    let planes = solved.planes();
+    let pod = planes.above().and_then(|above| above.leaves().nth(pod));
+    let leaves = planes.problem().leaves();
+    let of_pod = leaves.filter(|leaf| pod.is_some() && planes.pod(*leaf) == pod);
+    of_pod.filter_map(|leaf| solved.name(leaf)).collect()
+}
+
 /// Part of the load that is there, from which on another placement is better.
 const BETTER: f64 = 0.9;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! How good pins are, beside what no placement can do without. It refuses to know how they were placed.
 
-use weft_weights::pin::{Level, Placement, Plane, Recount, Tight, lower_bound_by_duality};
+use weft_weights::pin::{Bound, Level, Placement, Plane, Recount, Tight, lower_bound_by_duality};
 
 use super::{Posed, above};
 use crate::balancer::solved::Solved;
@@ -13,9 +13,9 @@ pub struct Certificate {
     pub max_load: f64,
     /// Share of its capacity that some link carries in any placement.
     pub lower_bound: f64,
-    /// What decides the bound: one leaf, or two; None: all flows together.
+    /// What decides the bound: one leaf, or two; None: all flows together, or those between pods.
     pub bound: Option<Tight>,
-    /// The leaves that decide it.
+    /// The leaves that decide it, with all leaves of a pod that does.
     pub leaves: Vec<SwitchName>,
     /// Links that are loaded most, some of them.
     pub tight: Vec<LinkName>,
@@ -34,12 +34,16 @@ impl Posed<'_> {
     ) -> Certificate {
         let load =
             |level: Level| level.subflows as f64 * self.unit_bps as f64 / level.capacity as f64;
-        let leaf = |place: usize| solved.name(plane.leaves()[place]).cloned();
-        let leaves = match placement.bound.tight {
+        let Bound { tight, of_pods, .. } = placement.bound;
+        let places = match tight {
             Tight::Nothing => Vec::new(),
-            Tight::Sends(one) | Tight::Takes(one) => vec![leaf(one)],
-            Tight::Pair(from, to) => vec![leaf(from), leaf(to)],
+            Tight::Sends(one) | Tight::Takes(one) => vec![one],
+            Tight::Pair(from, to) => vec![from, to],
         };
+        let leaves = places.into_iter().flat_map(|place| match of_pods {
+            true => above::leaves(solved, place),
+            false => solved.name(plane.leaves()[place]).into_iter().collect(),
+        });
         let links = counted.tight.iter().flat_map(|(leaf, spine)| {
             let ends = (
                 plane.leaves()[*leaf as usize],
@@ -50,8 +54,8 @@ impl Posed<'_> {
         let mut certificate = Certificate {
             max_load: counted.load(self.unit_bps as f64),
             lower_bound: load(placement.bound.level),
-            bound: Some(placement.bound.tight),
-            leaves: leaves.into_iter().flatten().collect(),
+            bound: (!of_pods).then_some(tight),
+            leaves: leaves.cloned().collect(),
             tight: links.cloned().collect(),
             tight_count: counted.tight_count,
         };

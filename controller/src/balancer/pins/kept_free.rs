@@ -1,7 +1,7 @@
 //! Pins where leaves keep a part of their uplinks free, for what no job declares. How much that is changes while jobs run: it must be
 //! worth it to move what is pinned, or to divide a flow.
 
-use weft_weights::pin::{Level, Part, Placement, Plane};
+use weft_weights::pin::{Level, Part, Placement};
 
 use super::Posed;
 use crate::balancer::solved::Solved;
@@ -28,10 +28,9 @@ impl Posed<'_> {
         if moves(&placed) == 0 && (divides_none || placed.parts.len() == past.len()) {
             return placed;
         }
-        let Ok(other) = self.place(&Plane::new(whole.problem()), past, full) else {
+        let Ok(other) = self.place(&whole.plane(), past, full) else {
             return placed;
         };
-        let other = self.sparing(solved, whole, past, full, other);
         let divides_more = placed.parts.len() > other.parts.len();
         let moves_more = || moves(&placed) > moves(&other);
         match divides_more || moves_more() && !self.is_better(solved, &placed, &other) {

@@ -7,7 +7,9 @@ use weft_proto::v1;
 
 use super::sent::{Sent, Unresolved};
 use super::{PinPlan, name};
+use crate::balancer::Plan;
 use crate::balancer::flows::{LeafFlows, flows_to};
+use crate::balancer::unweighted::Unweighted;
 use crate::fabric::fact::{HostPort, InvalidFabric, JobName, SwitchName};
 use crate::fabric::job::Nics;
 use crate::fabric::mode::{Mode, Modes};
@@ -68,8 +70,8 @@ impl Unpinned {
         }
     }
 
-    /// Whether the leaf gets weights nevertheless.
-    fn has_weights(self) -> bool {
+    /// Whether the leaf gets weights nevertheless, as far as the plan has some for it.
+    fn takes_weights(self) -> bool {
         match self {
             Self::Bgp | Self::Foreign => true,
             Self::Shadow | Self::Off | Self::NoAgent => false,
@@ -104,13 +106,40 @@ pub enum Loose {
 }
 
 impl Loose {
-    /// The way that the flow goes instead.
-    pub fn way(self) -> Way {
+    /// The way that the flow goes instead, by why its leaf has no weights for it; None: it has some.
+    pub(super) fn way(self, unweighted: Option<Unweighted>) -> Way {
+        match self.takes_weights() && unweighted.is_none() {
+            true => Way::Weights,
+            false => Way::OwnRouting,
+        }
+    }
+
+    /// Whether the flow goes by weights, as far as its leaf has some for it.
+    fn takes_weights(self) -> bool {
         match self {
-            Self::Leaf(why) if !why.has_weights() => Way::OwnRouting,
-            Self::Leaf(_) | Self::Shadowed | Self::NoPin | Self::Unaddressed | Self::NoNextHop => {
-                Way::Weights
+            Self::Leaf(why) => why.takes_weights(),
+            Self::Shadowed | Self::NoPin | Self::Unaddressed | Self::NoNextHop => true,
+        }
+    }
+}
+
+/// What leaves are to have.
+#[derive(Clone, Copy)]
+pub struct Programmed<'a> {
+    /// The plan in force, with the weights.
+    pub plan: &'a Plan,
+    /// The flows of each leaf that go over next hops of their own.
+    pub flows: &'a LeafFlows,
+}
+
+impl Programmed<'_> {
+    /// Why a leaf has no weights for a flow that would go by them; None: it has some, or the flow goes another way.
+    pub(super) fn unweighted(self, loose: Option<Loose>, sent: &Sent) -> Option<Unweighted> {
+        match loose {
+            Some(loose) if loose.takes_weights() => {
+                self.plan.unweighted(&sent.from.switch, &sent.to.switch)
             }
+            Some(_) | None => None,
         }
     }
 }
@@ -134,23 +163,33 @@ pub struct Ways {
     pub is_shadowed: bool,
     /// The leaves that it sends from and that get no pins.
     pub unpinned: BTreeMap<Unpinned, BTreeSet<SwitchName>>,
+    /// The leaves that take weights, and have none to some leaf that the job sends to.
+    pub unweighted: BTreeMap<Unweighted, BTreeSet<SwitchName>>,
 }
 
-impl Ways {
-    fn leave(&mut self, leaf: &SwitchName, why: Unpinned) {
-        let leaves = self.unpinned.entry(why).or_default();
-        if !leaves.contains(leaf) {
-            leaves.insert(leaf.clone());
-        }
+/// Adds a leaf to those of a reason.
+fn add<Why: Ord>(
+    leaves: &mut BTreeMap<Why, BTreeSet<SwitchName>>,
+    why: Option<Why>,
+    leaf: &SwitchName,
+) {
+    let Some(why) = why else {
+        return;
+    };
+    let leaves = leaves.entry(why).or_default();
+    if !leaves.contains(leaf) {
+        leaves.insert(leaf.clone());
     }
 }
 
 impl PinPlan {
-    /// Which way the flows of a job go by the adopted pins, where leaves are to have these flows. None: nobody knows its flows.
-    pub fn ways(&self, job: &JobName, pins: &Pins, flows: &LeafFlows) -> Option<Ways> {
+    /// Which way the flows of a job go by the adopted pins and by what leaves are to have. None: nobody knows its flows.
+    pub fn ways(&self, job: &JobName, pins: &Pins, programmed: Programmed<'_>) -> Option<Ways> {
         let sent = match self.sent.get(job)? {
             Ok(sent) => sent,
-            Err(Unresolved::TooMany { flows, .. }) => return self.wide(job, *flows),
+            Err(Unresolved::TooMany { flows, .. }) => {
+                return self.wide(job, *flows, programmed.plan);
+            }
             Err(Unresolved::Unknown(_) | Unresolved::TooLarge | Unresolved::Off) => return None,
         };
         let mut ways = Ways {
@@ -160,15 +199,15 @@ impl PinPlan {
         for sent in &sent.over {
             let leaf = &sent.from.switch;
             let why = Unpinned::why(&self.topology, &self.unpinned, leaf);
-            if let Some(why) = why {
-                ways.leave(leaf, why);
-            }
+            add(&mut ways.unpinned, why, leaf);
             let loose = match (why, ways.is_shadowed) {
                 (Some(why), _) => Some(Loose::Leaf(why)),
                 (None, true) => Some(Loose::Shadowed),
-                (None, false) => loose((job, sent), pins, flows),
+                (None, false) => loose((job, sent), pins, programmed.flows),
             };
-            match loose.map_or(Way::Pins, Loose::way) {
+            let unweighted = programmed.unweighted(loose, sent);
+            add(&mut ways.unweighted, unweighted, leaf);
+            match loose.map_or(Way::Pins, |loose| loose.way(unweighted)) {
                 Way::Pins => ways.pinned += 1,
                 Way::Weights => ways.weighted += 1,
                 Way::OwnRouting => ways.own_routing += 1,
@@ -192,9 +231,9 @@ impl PinPlan {
         }
     }
 
-    /// Which way so many flows go that nobody looks at one by one. None is counted where leaves that have weights send some of
-    /// them, and leaves without weights others.
-    fn wide(&self, job: &JobName, count: usize) -> Option<Ways> {
+    /// Which way the flows of a job go that are too many to look at one by one: as if every leaf of the job sent to every other. If
+    /// some pairs of leaves have weights and others have none, no flow is counted.
+    fn wide(&self, job: &JobName, count: usize, plan: &Plan) -> Option<Ways> {
         let declared = &self.topology.job(job)?.declared;
         let mut faults = InvalidFabric::default();
         let nics = Nics::find(&self.topology, declared, "", &mut faults);
@@ -205,17 +244,27 @@ impl PinPlan {
             is_shadowed: is_shadowed(&self.topology, job),
             ..Ways::default()
         };
-        let mut own_routing = 0;
+        let (mut weighted, mut own_routing) = (0_usize, 0_usize);
         for leaf in &leaves {
-            if let Some(why) = Unpinned::why(&self.topology, &self.unpinned, leaf) {
-                ways.leave(leaf, why);
-                own_routing += usize::from(!why.has_weights());
+            let why = Unpinned::why(&self.topology, &self.unpinned, leaf);
+            add(&mut ways.unpinned, why, leaf);
+            if why.is_some_and(|why| !why.takes_weights()) {
+                own_routing += 1;
+                continue;
+            }
+            for to in leaves.iter().filter(|to| *to != leaf) {
+                let unweighted = plan.unweighted(leaf, to);
+                add(&mut ways.unweighted, unweighted, leaf);
+                match unweighted {
+                    None => weighted += 1,
+                    Some(_) => own_routing += 1,
+                }
             }
         }
-        match own_routing {
-            0 => ways.weighted = count,
-            all if all == leaves.len() => ways.own_routing = count,
-            _ => {}
+        match (weighted, own_routing) {
+            (_, 0) => ways.weighted = count,
+            (0, _) => ways.own_routing = count,
+            (_, _) => {}
         }
         Some(ways)
     }
@@ -258,8 +307,12 @@ mod tests {
 
     fn ways(bench: &mut Bench) -> Ways {
         let (plan, _) = bench.adopt();
-        let flows = of_leaves(bench.balancer.plan(), &bench.topology, &bench.pins);
-        let ways = plan.ways(&"train".into(), &bench.pins, &flows);
+        let weights = bench.balancer.plan();
+        let programmed = Programmed {
+            plan: weights,
+            flows: &of_leaves(weights, &bench.topology, &bench.pins),
+        };
+        let ways = plan.ways(&"train".into(), &bench.pins, programmed);
         ways.unwrap()
     }
 
@@ -300,6 +353,26 @@ mod tests {
         assert_eq!((counts(&none), none.is_shadowed), ((0, 6, 2), true));
     }
 
+    /// No weft-agent answers at leaf 1, and no spine announces a way.
+    #[test]
+    fn flows_of_a_leaf_that_gets_no_weights_go_as_it_routes_them() {
+        let mut bench = Bench::new(with_nics(4, 4, 2), &[ring("train", 4, 1..=2)]);
+        let leaf1 = BTreeSet::from([SwitchName::from("leaf1")]);
+        bench.foreign.clone_from(&leaf1);
+        bench.unpinned = unpinned(&[("leaf1", Unpinned::Foreign)]);
+        let of_foreign = ways(&mut bench);
+        assert_eq!(counts(&of_foreign), (6, 0, 2));
+        let unweighted = BTreeMap::from([(Unweighted::Unannounced, leaf1)]);
+        assert_eq!(of_foreign.unweighted, unweighted);
+        assert_eq!(of_foreign.unpinned.len(), 1);
+
+        // It has none of them by its mode already.
+        bench.unpinned = unpinned(&[("leaf1", Unpinned::Shadow)]);
+        let of_shadow = ways(&mut bench);
+        assert_eq!(counts(&of_shadow), (6, 0, 2));
+        assert!(of_shadow.unweighted.is_empty());
+    }
+
     #[test]
     fn a_leaf_without_an_agent_routes_by_itself() {
         let mut bench = Bench::new(with_nics(4, 4, 2), &[ring("train", 4, 1..=2)]);
@@ -318,12 +391,31 @@ mod tests {
         let mut wide = |leaves: &[(&str, Unpinned)]| {
             bench.unpinned = unpinned(leaves);
             let (plan, _) = bench.adopt();
-            counts(&plan.wide(&"train".into(), 100).unwrap())
+            let ways = plan.wide(&"train".into(), 100, bench.balancer.plan());
+            counts(&ways.unwrap())
         };
         let off = |leaf| (leaf, Unpinned::Off);
         assert_eq!(wide(&[]), (0, 100, 0));
         assert_eq!(wide(&[("leaf1", Unpinned::Bgp)]), (0, 100, 0));
         assert_eq!(wide(&[off("leaf1"), off("leaf2")]), (0, 0, 100));
         assert_eq!(wide(&[off("leaf1")]), (0, 0, 0));
+    }
+
+    #[test]
+    fn flows_that_nobody_looks_at_go_by_weights_only_where_leaves_have_some() {
+        let mut bench = Bench::new(with_nics(2, 2, 2), &[ring("train", 2, 1..=2)]);
+        let mut wide = |foreign: &[&str]| {
+            bench.foreign = foreign.iter().map(|leaf| SwitchName::from(*leaf)).collect();
+            let known = foreign.iter().map(|leaf| (*leaf, Unpinned::Foreign));
+            bench.unpinned = unpinned(&known.collect::<Vec<_>>());
+            let (plan, _) = bench.adopt();
+            let ways = plan.wide(&"train".into(), 100, bench.balancer.plan());
+            let ways = ways.unwrap();
+            let unweighted: usize = ways.unweighted.values().map(BTreeSet::len).sum();
+            (counts(&ways), unweighted)
+        };
+        assert_eq!(wide(&[]), ((0, 100, 0), 0));
+        assert_eq!(wide(&["leaf1"]), ((0, 0, 0), 1));
+        assert_eq!(wide(&["leaf1", "leaf2"]), ((0, 0, 100), 2));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Bench {
     pub(crate) pins: Pins,
     pub(crate) measured: Measured,
     pub(crate) unpinned: Arc<BTreeMap<SwitchName, Unpinned>>,
-    foreign: BTreeSet<SwitchName>,
+    pub(crate) foreign: BTreeSet<SwitchName>,
 }
 
 impl Bench {

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::programmed::{Loose, Way, is_shadowed};
+use super::programmed::{Loose, Programmed, Way, is_shadowed};
 use super::sent::Sent;
 use super::{PinPlan, name};
-use crate::balancer::flows::{LeafFlows, flows_to};
+use crate::balancer::flows::flows_to;
+use crate::balancer::unweighted::Unweighted;
 use crate::fabric::fact::{HostPort, JobName, PortName, SwitchName};
 use crate::fabric::pin::{PinPath, Pins};
 use crate::southbound::intent::{Flow, Flows};
@@ -21,6 +22,8 @@ pub struct PlannedFlow {
     pub to: Arc<HostPort>,
     /// Why it does not go by its pin; None: it does.
     pub loose: Option<Loose>,
+    /// Why its leaf has no weights for it, if it would go by them; None: it has some, or the flow goes another way.
+    pub unweighted: Option<Unweighted>,
     /// The adopted pin; empty: there is none.
     pub paths: Arc<[PinPath]>,
     /// Bits per second, while the busiest NIC of the job sends or takes at its rate.
@@ -34,7 +37,8 @@ pub struct PlannedFlow {
 impl PlannedFlow {
     /// The way that it goes.
     pub fn way(&self) -> Way {
-        self.loose.map_or(Way::Pins, Loose::way)
+        let instead = |loose: Loose| loose.way(self.unweighted);
+        self.loose.map_or(Way::Pins, instead)
     }
 }
 
@@ -51,15 +55,16 @@ pub struct Bundle {
 type Bundles<'a> = BTreeMap<(&'a SwitchName, &'a PortName), Bundle>;
 
 impl PinPlan {
-    /// The first flows of a job behind one of them, in order of the names of their ends, where these pins are adopted and leaves are to
-    /// have these flows. None: nobody knows its flows one by one.
+    /// The first flows of a job behind one of them, in order of the names of their ends, by the adopted pins and by what leaves are to
+    /// have. None: nobody knows its flows one by one.
     pub fn job_flows(
         &self,
         job: &JobName,
         after: Option<&(PortName, PortName)>,
         most: usize,
-        (pins, flows): (&Pins, &LeafFlows),
+        (pins, programmed): (&Pins, Programmed<'_>),
     ) -> Option<Vec<PlannedFlow>> {
+        let flows = programmed.flows;
         let sent = self.sent.get(job)?.as_ref().ok()?;
         let after = after.map(|(from, to)| (from, to));
         let behind = |sent: &&Sent| after.is_none_or(|after| ends(sent) > after);
@@ -88,6 +93,7 @@ impl PinPlan {
             PlannedFlow {
                 from: Arc::clone(&sent.from),
                 to: Arc::clone(&sent.to),
+                unweighted: programmed.unweighted(loose, sent),
                 loose,
                 paths: pins
                     .get(&name(&(job, sent)))
@@ -165,7 +171,7 @@ mod tests {
     use weft_proto::v1;
 
     use super::*;
-    use crate::balancer::flows::of_leaves;
+    use crate::balancer::flows::{LeafFlows, of_leaves};
     use crate::balancer::pins::programmed::Unpinned;
     use crate::balancer::pins::tests::{Bench, ring};
     use crate::fabric::topology::tests::with_nics;
@@ -194,9 +200,13 @@ mod tests {
 
     fn listed(bench: &mut Bench, after: Option<(&str, &str)>, most: usize) -> Vec<PlannedFlow> {
         let (plan, _) = bench.adopt();
-        let flows = of_leaves(bench.balancer.plan(), &bench.topology, &bench.pins);
+        let weights = bench.balancer.plan();
+        let programmed = Programmed {
+            plan: weights,
+            flows: &of_leaves(weights, &bench.topology, &bench.pins),
+        };
         let after = after.map(|(from, to)| (PortName::from(from), PortName::from(to)));
-        let agreed = (&bench.pins, &flows);
+        let agreed = (&bench.pins, programmed);
         plan.job_flows(&"train".into(), after.as_ref(), most, agreed)
             .unwrap()
     }
@@ -281,16 +291,40 @@ mod tests {
     fn without_an_adopted_pin_or_a_next_hop_weights_carry_a_flow() {
         let mut bench = Bench::new(with_nics(2, 2, 1), &[ring("train", 2, 1..=1)]);
         let (plan, _) = bench.adopt();
+        let weights = bench.balancer.plan();
         let why = |pins: &Pins, flows: &LeafFlows| {
-            let all = plan.job_flows(&"train".into(), None, 1, (pins, flows));
+            let programmed = Programmed {
+                plan: weights,
+                flows,
+            };
+            let all = plan.job_flows(&"train".into(), None, 1, (pins, programmed));
             let first = all.unwrap().remove(0);
-            (first.loose, first.paths.is_empty())
+            (first.loose, first.way(), first.paths.is_empty())
         };
-        let flows = of_leaves(bench.balancer.plan(), &bench.topology, &bench.pins);
-        assert_eq!(why(&bench.pins, &flows), (None, false));
-        assert_eq!(why(&Pins::default(), &flows), (Some(Loose::NoPin), true));
-        let none = LeafFlows::new();
-        assert_eq!(why(&bench.pins, &none), (Some(Loose::NoNextHop), false));
+        let flows = of_leaves(weights, &bench.topology, &bench.pins);
+        assert_eq!(why(&bench.pins, &flows), (None, Way::Pins, false));
+        let no_pin = (Some(Loose::NoPin), Way::Weights, true);
+        assert_eq!(why(&Pins::default(), &flows), no_pin);
+        let no_next_hop = (Some(Loose::NoNextHop), Way::Weights, false);
+        assert_eq!(why(&bench.pins, &LeafFlows::new()), no_next_hop);
+    }
+
+    /// No weft-agent answers at leaf 1, and no spine announces a way.
+    #[test]
+    fn a_flow_without_a_pin_and_without_weights_goes_as_its_leaf_routes_it() {
+        let mut bench = Bench::new(with_nics(4, 4, 2), &[ring("train", 4, 1..=2)]);
+        bench.foreign = ["leaf1".into()].into();
+        bench.unpinned = Arc::new([("leaf1".into(), Unpinned::Foreign)].into());
+        let flows = listed(&mut bench, None, 100);
+        let of_leaf1 = flows.iter().filter(|it| it.from.switch.as_str() == "leaf1");
+        for flow in of_leaf1.clone() {
+            assert_eq!(flow.loose, Some(Loose::Leaf(Unpinned::Foreign)));
+            assert_eq!(flow.unweighted, Some(Unweighted::Unannounced));
+            assert_eq!(flow.way(), Way::OwnRouting);
+        }
+        assert_eq!(of_leaf1.count(), 2);
+        let pinned = flows.iter().filter(|it| it.way() == Way::Pins);
+        assert_eq!(pinned.count(), 6);
     }
 
     #[test]

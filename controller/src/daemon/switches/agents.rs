@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use weft_proto::agent::v1 as agent;
 
 use super::led::Led;
+use crate::fabric::hold::{self, CameUp};
 use crate::fabric::live::Interfaces;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::topology::{Role, Switch, SwitchName, Topology};
@@ -18,6 +19,8 @@ use crate::southbound::{Heard, Said};
 pub(super) struct Agents {
     /// Time at which this replica began to watch each leaf that has an agent.
     watched: BTreeMap<SwitchName, Instant>,
+    /// When the first leaf was watched.
+    began: Option<Instant>,
     observed: BTreeMap<SwitchName, Observed>,
     /// Switches whose gRIBI server says that it is not a weft-agent.
     foreign: BTreeSet<SwitchName>,
@@ -28,6 +31,8 @@ struct Observed {
     said: Arc<Said>,
     /// Empty while the agent is silent: it has no say then.
     interfaces: Arc<Interfaces>,
+    /// Interfaces that came up less than [`hold::UP_FOR`] ago.
+    came_up: CameUp,
     /// When its counters were sampled last.
     sampled: Instant,
 }
@@ -35,7 +40,7 @@ struct Observed {
 impl Agents {
     /// Forgets everything: this replica does not lead.
     pub(super) fn forget(&mut self, led: &Led) {
-        if !self.watched.is_empty() || !self.observed.is_empty() {
+        if self.began.is_some() || !self.observed.is_empty() {
             *self = Self::default();
             led.forget_agents();
         }
@@ -50,6 +55,7 @@ impl Agents {
         for leaf in watched {
             if !self.watched.contains_key(leaf) {
                 self.watched.insert(leaf.clone(), now);
+                self.began.get_or_insert(now);
             }
         }
     }
@@ -70,18 +76,21 @@ impl Agents {
         let Some(said) = said else {
             if let Some(before) = before.filter(|before| !before.interfaces.is_empty()) {
                 before.interfaces = Arc::default();
+                before.came_up.clear();
                 led.set_status(switch, None);
             }
             return;
         };
         let mut sampled = None;
         let mut kept = None;
+        let mut came_up = CameUp::new();
         if let Some(before) = before {
             if Arc::ptr_eq(&before.said, &said) && !before.interfaces.is_empty() {
                 return;
             }
             sampled = Some(before.sampled);
             kept = Some(Arc::clone(&before.interfaces));
+            came_up = std::mem::take(&mut before.came_up);
         }
         let interfaces = Arc::new(interfaces(&said.status));
         let interfaces = kept
@@ -93,6 +102,7 @@ impl Agents {
         }
         led.set_status(switch, Some(Arc::clone(&said)));
         let observed = Observed {
+            came_up: hold::came_up(up_for(&said.status), &came_up),
             said,
             interfaces,
             sampled: fresh.unwrap_or(now),
@@ -109,6 +119,15 @@ impl Agents {
             .collect()
     }
 
+    /// Interfaces that came up less than [`hold::UP_FOR`] ago, of switches whose agent speaks.
+    pub(super) fn came_up(&self) -> BTreeMap<SwitchName, CameUp> {
+        let observed = self.observed.iter();
+        let recent = observed.filter(|(_, observed)| !observed.came_up.is_empty());
+        recent
+            .map(|(switch, observed)| (switch.clone(), observed.came_up.clone()))
+            .collect()
+    }
+
     /// Leaves whose gRIBI server is not a weft-agent: it says so, or nobody has heard of it within a time that every
     /// weft-agent keeps. One that was heard and is silent stays what it was.
     pub(super) fn foreign(&self, now: Instant) -> BTreeSet<SwitchName> {
@@ -120,18 +139,28 @@ impl Agents {
         foreign.map(|(leaf, _)| leaf.clone()).collect()
     }
 
-    /// Leaves of which nobody knows yet whether their gRIBI server is a weft-agent.
-    pub(super) fn unheard(&self, topology: &Topology, now: Instant) -> BTreeSet<SwitchName> {
+    /// Leaves that are not off, and of which it is not known yet whether their gRIBI server is a weft-agent. In the first second of
+    /// a leader, while there is one such leaf, all leaves that are not off: a new leader learns that a link is down from the switch
+    /// at its end, and until then leaves have the right weights from the leader before.
+    pub(super) fn unheard(
+        &self,
+        topology: &Topology,
+        modes: &Modes,
+        now: Instant,
+    ) -> BTreeSet<SwitchName> {
+        let is_off = |leaf: &SwitchName| modes.of(leaf.as_str()) == Mode::Off;
         let young = |leaf: &SwitchName| {
             let since = self.watched.get(leaf);
             since.is_none_or(|since| now < *since + ANSWERED_WITHIN)
         };
         let known =
             |leaf: &SwitchName| self.observed.contains_key(leaf) || self.foreign.contains(leaf);
-        programmed(topology)
-            .filter(|leaf| young(leaf) && !known(leaf))
-            .cloned()
-            .collect()
+        let is_unheard = |leaf: &&SwitchName| young(leaf) && !known(leaf);
+        let watched = || programmed(topology).filter(|leaf| !is_off(leaf));
+        let begins = self.began.is_some_and(|at| now < at + ALL_WITHIN);
+        let waits_for_all = begins && watched().any(|leaf| is_unheard(&leaf));
+        let unheard = watched().filter(|leaf| waits_for_all || is_unheard(leaf));
+        unheard.cloned().collect()
     }
 }
 
@@ -146,11 +175,22 @@ fn interfaces(status: &agent::Status) -> Interfaces {
     interfaces.map(|it| (it.name.clone(), it.up)).collect()
 }
 
+/// How long each interface has been up, of those that the agent saw come up.
+fn up_for(status: &agent::Status) -> impl Iterator<Item = (&str, Duration)> {
+    let up = status.interfaces.iter().filter(|it| it.up);
+    up.filter_map(|it| {
+        let up_for = Duration::from_millis(it.up_for_ms?.into());
+        Some((it.name.as_str(), up_for))
+    })
+}
+
 /// Counters are compared over seconds; shorter differences are noise.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// A switch that neither has a weft-agent that speaks nor says that it has none within this time gets what other gRIBI
 /// servers get: ways that somebody confirms.
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+/// So long a new leader waits for all agents before it programs any leaf.
+const ALL_WITHIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -174,19 +214,59 @@ mod tests {
     }
 
     #[test]
+    fn what_came_up_a_moment_ago_is_known_until_it_is_up_for_long_enough() {
+        let (led, leaf) = (Led::new(), SwitchName::from("leaf1"));
+        let (mut agents, start) = (Agents::default(), Instant::now());
+        let mut came_up = |second, heard: Heard| {
+            let now = start + Duration::from_secs(second);
+            agents.observe(&leaf, heard, &led, now);
+            let all = agents.came_up();
+            let eth1 = all.get(&leaf).and_then(|it| it.get("eth1").copied());
+            eth1.map(|up_for| up_for.as_millis())
+        };
+        let up_for = |ms: Option<u32>| {
+            let interface = agent::Interface {
+                name: "eth1".to_owned(),
+                up: true,
+                up_for_ms: ms,
+                ..agent::Interface::default()
+            };
+            let status = agent::Status {
+                interfaces: vec![interface],
+                ..agent::Status::default()
+            };
+            Heard::Status(Arc::new(Said {
+                status,
+                ..Said::default()
+            }))
+        };
+        // What was said first stays, so that nothing is planned anew.
+        assert_eq!(came_up(0, up_for(Some(3_000))), Some(3_000));
+        assert_eq!(came_up(1, up_for(Some(4_000))), Some(3_000));
+        assert_eq!(came_up(2, Heard::Silent), None);
+        assert_eq!(came_up(3, up_for(Some(6_000))), Some(6_000));
+        assert_eq!(came_up(7, up_for(Some(10_000))), None);
+        // The agent was restarted while the interface was up.
+        assert_eq!(came_up(8, up_for(None)), None);
+        assert_eq!(came_up(9, up_for(Some(0))), Some(0));
+        assert_eq!(came_up(10, status(false, 0)), None);
+    }
+
+    #[test]
     fn a_switch_is_foreign_once_its_server_says_so() {
         let (topology, led) = (leaf_spine(2, 1), Led::new());
         let (mut agents, start) = (Agents::default(), Instant::now());
         let [one, two] = ["leaf1", "leaf2"].map(SwitchName::from);
-        agents.watch(&topology, &Modes::default(), start);
+        let modes = Modes::default();
+        let unheard = |agents: &Agents, now| agents.unheard(&topology, &modes, now);
+        agents.watch(&topology, &modes, start);
         agents.observe(&one, status(true, 0), &led, start);
-        assert_eq!(agents.unheard(&topology, start), [two.clone()].into());
         // An agent that needs a while to answer is no other server.
         let later = start + Duration::from_secs(2);
-        assert_eq!(agents.unheard(&topology, later), [two.clone()].into());
+        assert_eq!(unheard(&agents, later), [two.clone()].into());
         assert!(agents.foreign(later).is_empty());
         agents.observe(&two, Heard::Foreign, &led, later);
-        assert!(agents.unheard(&topology, later).is_empty());
+        assert!(unheard(&agents, later).is_empty());
         assert_eq!(agents.foreign(later), [two.clone()].into());
         agents.observe(&two, status(true, 0), &led, later);
         assert!(agents.foreign(later).is_empty());
@@ -204,8 +284,33 @@ mod tests {
         let mut agents = Agents::default();
         agents.watch(&topology, &Modes::default(), start);
         let later = start + ANSWERED_WITHIN;
-        assert!(agents.unheard(&topology, later).is_empty());
+        let modes = Modes::default();
+        assert!(agents.unheard(&topology, &modes, later).is_empty());
         assert_eq!(agents.foreign(later), ["leaf1".into()].into());
+    }
+
+    #[test]
+    fn a_new_leader_programs_nobody_before_it_heard_all_or_waited_a_second() {
+        let (topology, led) = (leaf_spine(3, 1), Led::new());
+        let (mut agents, start) = (Agents::default(), Instant::now());
+        let [one, two, three] = ["leaf1", "leaf2", "leaf3"].map(SwitchName::from);
+        let mut modes = Modes::default();
+        modes.set("leaf3", Some(Mode::Off));
+        agents.watch(&topology, &modes, start);
+        agents.observe(&one, status(true, 0), &led, start);
+        let both: BTreeSet<SwitchName> = [one.clone(), two.clone()].into();
+        assert_eq!(agents.unheard(&topology, &modes, start), both);
+        let waited = start + ALL_WITHIN;
+        assert_eq!(
+            agents.unheard(&topology, &modes, waited),
+            [two.clone()].into()
+        );
+        agents.observe(&two, status(false, 0), &led, start);
+        assert!(agents.unheard(&topology, &modes, start).is_empty());
+        // A leaf that is set on later does not hold up the others.
+        modes.set("leaf3", Some(Mode::On));
+        agents.watch(&topology, &modes, waited);
+        assert_eq!(agents.unheard(&topology, &modes, waited), [three].into());
     }
 
     #[test]
@@ -216,9 +321,11 @@ mod tests {
         agents.watch(&topology, &modes, start);
         let later = start + ANSWERED_WITHIN;
         assert!(agents.foreign(later).is_empty());
+        assert!(agents.unheard(&topology, &modes, start).is_empty());
         modes.set("leaf1", Some(Mode::On));
         agents.watch(&topology, &modes, later);
-        assert_eq!(agents.unheard(&topology, later), ["leaf1".into()].into());
+        let unheard = agents.unheard(&topology, &modes, later);
+        assert_eq!(unheard, ["leaf1".into()].into());
     }
 
     #[test]

@@ -134,6 +134,7 @@ impl Telemetry {
             let spoken = heard.iter().filter(|(_, sample)| sample.is_ok());
             let spoken: Vec<_> = spoken.map(|(switch, _)| switch.clone()).collect();
             links.learn(heard, now);
+            links.find_came_up(&spoken, unix_ns());
             for leaf in &spoken {
                 let off = self.loads.judge(leaf, links, from, now);
                 self.off_plan.extend(off);
@@ -194,4 +195,15 @@ impl Telemetry {
             tasks: [client.abort_handle(), tell.abort_handle()],
         }
     }
+}
+
+/// The time of day, in nanoseconds since the Unix epoch.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "switches say at which time of day an interface came up"
+)]
+fn unix_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let since = since.map_or(0, |since| since.as_nanos());
+    u64::try_from(since).unwrap_or(u64::MAX)
 }

@@ -475,7 +475,10 @@ GET /v1/routes?page_token=hosts/h1 - INVALID_FIELDS page_token
 GET /v1/hosts?page_size=-1 - INVALID_FIELDS page_size
 GET /v1/watch?routes.colour=red - INVALID_FIELDS routes.colour
 GET /v1/watch?kinds=99 - INVALID_FIELDS kinds[0]
+GET /v1/watch?decisions.kind=99 - INVALID_FIELDS decisions.kind
 GET /v1/watch?after_revision=18446744073709551615 - REVISION_IN_FUTURE
+GET /v1/decisions?kind=99 - INVALID_FIELDS kind
+GET /v1/decisions?page_token=pins/a - INVALID_FIELDS page_token
 POST /v1/hosts {"name":"h1","colour":"red"} INVALID_FIELDS resource.colour
 POST /v1/hosts {"name":""} INVALID_FIELDS resource.name
 PATCH /v1/links/leaf1:eth1--spine1:eth1?update_mask=colour {} INVALID_FIELDS update_mask

@@ -11,8 +11,7 @@ use weft_proto::v1 as proto;
 use super::super::page::{self, Page};
 use super::super::refusal;
 use super::job::{self, Agreed};
-use crate::balancer::flows::LeafFlows;
-use crate::balancer::pins::programmed::{Loose, Way};
+use crate::balancer::pins::programmed::{Loose, Programmed, Way};
 use crate::balancer::pins::ways::PlannedFlow;
 use crate::balancer::pins::{JobPlan, PinPlan, State};
 use crate::daemon::switches::led::Led;
@@ -60,7 +59,7 @@ impl Asked {
         &self,
         agreed: &Agreed,
         plan: &PinPlan,
-        flows: &LeafFlows,
+        programmed: Programmed<'_>,
     ) -> Result<Listed, Status> {
         let job = agreed.job(&self.job)?;
         // A plan of what the job was before says nothing of it.
@@ -71,7 +70,7 @@ impl Asked {
         // One more than fits says that there is another page.
         let most = self.size.saturating_add(1);
         let found = own.and_then(|_| {
-            let adopted = (&agreed.pins, flows);
+            let adopted = (&agreed.pins, programmed);
             plan.job_flows(&job.name, after, most, adopted)
         });
         let found = found.unwrap_or_default();
@@ -161,13 +160,25 @@ fn row(flow: &PlannedFlow, own: Option<&JobPlan>) -> proto::PlannedFlow {
         source_leaf_name: flow.from.switch.to_string(),
         destination_leaf_name: flow.to.switch.to_string(),
         way: way.into(),
-        unpinned_reason: loose(flow, own),
+        unpinned_reason: reason(flow, own),
         paths: paths.collect(),
         predicted_bps: flow.bps,
         bundled_source_count: count(others.clone().count()),
         bundled_source_names: others.take(NAMED_MAX).map(ToString::to_string).collect(),
         bundle_predicted_bps: flow.bundle.bps,
         seen_bps: None,
+    }
+}
+
+/// Why a flow of a job that came so far does not go by its pin, and why not by weights instead, in words; empty: it goes by its pin.
+fn reason(flow: &PlannedFlow, own: Option<&JobPlan>) -> String {
+    let loose = loose(flow, own);
+    let (leaf, to) = (&flow.from.switch, &flow.to.switch);
+    match flow.unweighted.map(job::unweighted_because) {
+        None => loose,
+        Some(why) => {
+            format!("{loose}; {leaf} has no weights to {to}, its own routing decides: {why}")
+        }
     }
 }
 
@@ -216,7 +227,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::balancer::flows::of_leaves;
+    use crate::balancer::Plan;
+    use crate::balancer::flows::{LeafFlows, of_leaves};
     use crate::balancer::pins::programmed::Unpinned;
     use crate::balancer::pins::tests::{Bench, ring};
     use crate::fabric::topology::tests::with_nics;
@@ -237,7 +249,11 @@ mod tests {
 
     fn listed(bench: &mut Bench, size: i32, token: &str) -> Listed {
         let (plan, _) = bench.adopt();
-        let flows = of_leaves(bench.balancer.plan(), &bench.topology, &bench.pins);
+        let weights = bench.balancer.plan();
+        let programmed = Programmed {
+            plan: weights,
+            flows: &of_leaves(weights, &bench.topology, &bench.pins),
+        };
         let agreed = Agreed {
             topology: bench.topology.clone(),
             pins: bench.pins.clone(),
@@ -245,7 +261,7 @@ mod tests {
             index: 7,
         };
         let asked = asked("train", size, token).unwrap();
-        asked.page(&agreed, &plan, &flows).unwrap()
+        asked.page(&agreed, &plan, programmed).unwrap()
     }
 
     #[test]
@@ -307,6 +323,26 @@ mod tests {
         }
     }
 
+    /// No weft-agent answers at leaf 1, and no spine announces a way.
+    #[test]
+    fn a_flow_that_own_routing_carries_says_why_no_weights_do() {
+        let mut bench = bench(proto::BalanceMode::On);
+        let leaf1 = SwitchName::from("leaf1");
+        bench.foreign = [leaf1.clone()].into();
+        bench.unpinned = Arc::new([(leaf1, Unpinned::Foreign)].into());
+        let rows = listed(&mut bench, 0, "").rows;
+        let own = rows.iter().filter(|row| row.source_leaf_name == "leaf1");
+        for row in own.clone() {
+            assert_eq!(row.way(), proto::FlowWay::OwnRouting);
+            let expected = "leaf1 has no weft-agent that answers; \
+                            leaf1 has no weights to leaf2, its own routing decides: no spine announces a way that is up";
+            assert_eq!(row.unpinned_reason, expected);
+        }
+        assert_eq!(own.count(), 2);
+        let pinned = rows.iter().filter(|row| row.way() == proto::FlowWay::Pins);
+        assert_eq!(pinned.count(), 6);
+    }
+
     #[test]
     fn a_job_whose_flows_nobody_knows_says_why_there_are_none() {
         let off = listed(&mut bench(proto::BalanceMode::Off), 0, "");
@@ -322,8 +358,12 @@ mod tests {
             index: 7,
         };
         let page = |job: &str| {
-            let none = (PinPlan::default(), LeafFlows::new());
-            asked(job, 0, "").unwrap().page(&agreed, &none.0, &none.1)
+            let none = Programmed {
+                plan: &Plan::default(),
+                flows: &LeafFlows::new(),
+            };
+            let asked = asked(job, 0, "").unwrap();
+            asked.page(&agreed, &PinPlan::default(), none)
         };
         let unplanned = page("train").unwrap();
         assert_eq!(unplanned.unlisted_reason, "it is not planned yet");

@@ -11,8 +11,9 @@ use weft_weights::pin::Tight;
 use super::super::page::{self, Page};
 use super::super::{header, look, refusal};
 use crate::balancer::flows::{Divided, LeafFlows, PinnedPort};
-use crate::balancer::pins::programmed::{Unpinned, Ways};
+use crate::balancer::pins::programmed::{Programmed, Unpinned, Ways};
 use crate::balancer::pins::{Certificate, Hashed, JobPlan, PinPlan, SetTime, State, Weighted};
+use crate::balancer::unweighted::Unweighted;
 use crate::fabric::fact::{InvalidFabric, Job, PortName, SwitchName, etag};
 use crate::fabric::job::Nics;
 use crate::fabric::pin::{PinName, PinPath, Pins};
@@ -59,7 +60,7 @@ impl Agreed {
 /// Jobs behind one of them, with their plans.
 pub(super) fn page(
     agreed: &Agreed,
-    (plan, flows): (&PinPlan, &LeafFlows),
+    (plan, programmed): (&PinPlan, Programmed<'_>),
     after: Option<&str>,
     size: usize,
 ) -> (Vec<proto::JobPlan>, String) {
@@ -67,28 +68,29 @@ pub(super) fn page(
     let jobs = agreed.topology.jobs().filter(behind);
     let page = Page::of(
         size,
-        jobs.map(|job| row(job, plan, &agreed.pins, Some(flows))),
+        jobs.map(|job| row(job, plan, &agreed.pins, Some(programmed))),
     );
     let next = page.next(JOB_PLANS, |last| last.job_name.clone());
     (page.rows, next)
 }
 
-/// How far the plan of a job came, and where its flows are among those that leaves are to have; None: every leaf has room.
+/// How far the plan of a job came, and which way its flows go by what leaves are to have; None: every leaf has room.
 pub(super) fn row(
     job: &Arc<Job>,
     plan: &PinPlan,
     pins: &Pins,
-    flows: Option<&LeafFlows>,
+    programmed: Option<Programmed<'_>>,
 ) -> proto::JobPlan {
     // A plan of what the job was before says nothing of it.
     let planned = plan.topology.job(&job.name);
     let planned = planned.filter(|it| it.names_same(job));
     let own = planned.and_then(|_| plan.jobs.get(&job.name));
     let pinned = planned.map_or(0, |_| pinned(job, plan, pins));
+    let flows = programmed.map(|it| it.flows);
     let undivided = planned.map_or(0, |_| undivided(job, plan, pins, flows));
     let moved = planned.map_or_else(Vec::new, |it| moved(it, &plan.topology));
-    let ways = planned.and(flows);
-    let ways = ways.and_then(|flows| plan.ways(&job.name, pins, flows));
+    let ways = planned.and(programmed);
+    let ways = ways.and_then(|programmed| plan.ways(&job.name, pins, programmed));
     let ways = ways.unwrap_or_default();
     let (times, sets) = own.map_or_else(Default::default, |_| plan.times(&job.name));
     let flows = own.map_or(0, |own| own.flows);
@@ -157,12 +159,37 @@ fn hashed(of: &Hashed) -> proto::HashedLoad {
     }
 }
 
-/// Why switches do not get pins of a job, in words.
+/// Why switches do not get pins of a job, and why they have no weights instead, in words.
 fn unprogrammed(ways: &Ways) -> Vec<String> {
     let shadowed = ways.is_shadowed.then(|| SHADOWED.to_owned());
     let leaves = ways.unpinned.iter();
     let leaves = leaves.map(|(why, leaves)| unpinned(*why, &names(leaves), leaves.len() == 1));
-    shadowed.into_iter().chain(leaves).collect()
+    let unweighted = ways.unweighted.iter();
+    let unweighted = unweighted.map(|(why, leaves)| {
+        let (have, their) = match leaves.len() {
+            1 => ("has", "its"),
+            _ => ("have", "their"),
+        };
+        let (leaves, why) = (names(leaves), unweighted_because(*why));
+        format!(
+            "{leaves} {have} no weights to leaves of the job, {their} own routing decides: {why}"
+        )
+    });
+    let all = shadowed.into_iter().chain(leaves).chain(unweighted);
+    all.collect()
+}
+
+/// Why a leaf has no weights to another one, in words.
+pub(super) fn unweighted_because(why: Unweighted) -> &'static str {
+    match why {
+        Unweighted::Unplanned => "no plan in force has both",
+        Unweighted::NoRoom => "there is no room for them",
+        Unweighted::Unnumbered => {
+            "a link has no address, and no weft-agent answers that would find the neighbour by the interface"
+        }
+        Unweighted::Unannounced => "no spine announces a way that is up",
+        Unweighted::NoWay => "there is no live way",
+    }
 }
 
 /// Why a leaf of this name, or leaves of these, get no pins, in words.
@@ -376,9 +403,13 @@ mod tests {
 
     fn planned(bench: &mut Bench) -> proto::JobPlan {
         let (plan, _) = bench.adopt();
-        let flows = of_leaves(bench.balancer.plan(), &bench.topology, &bench.pins);
+        let weights = bench.balancer.plan();
+        let programmed = Programmed {
+            plan: weights,
+            flows: &of_leaves(weights, &bench.topology, &bench.pins),
+        };
         let job = bench.topology.job(&"train".into()).unwrap();
-        row(job, &plan, &bench.pins, Some(&flows))
+        row(job, &plan, &bench.pins, Some(programmed))
     }
 
     fn bench(mode: proto::BalanceMode) -> Bench {
@@ -421,6 +452,30 @@ mod tests {
             "leaf4 has no weft-agent that answers",
         ];
         assert_eq!(none.unprogrammed_reasons, why);
+    }
+
+    /// No spine announces a way, and no weft-agent answers at these leaves.
+    #[test]
+    fn a_job_that_own_routing_carries_says_why_no_weights_do() {
+        let mut bench = bench(proto::BalanceMode::On);
+        let mut without = |leaves: &[&str]| {
+            bench.foreign = leaves.iter().map(|leaf| SwitchName::from(*leaf)).collect();
+            let foreign = bench.foreign.iter().cloned();
+            let foreign = foreign.map(|leaf| (leaf, Unpinned::Foreign));
+            bench.unpinned = Arc::new(foreign.collect());
+            planned(&mut bench)
+        };
+        let one = without(&["leaf4"]);
+        assert_eq!(counts(&one), [8, 6, 0, 2]);
+        let why = [
+            "leaf4 has no weft-agent that answers",
+            "leaf4 has no weights to leaves of the job, its own routing decides: no spine announces a way that is up",
+        ];
+        assert_eq!(one.unprogrammed_reasons, why);
+        let two = without(&["leaf1", "leaf4"]);
+        assert_eq!(counts(&two), [8, 4, 0, 4]);
+        let why = "leaf1, leaf4 have no weights to leaves of the job, their own routing decides: no spine announces a way that is up";
+        assert_eq!(two.unprogrammed_reasons[1], why);
     }
 
     #[test]

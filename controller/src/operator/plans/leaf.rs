@@ -183,8 +183,9 @@ pub(super) fn diff(led: &Led, leaf: &SwitchName) -> Result<proto::LeafPlanDiff, 
 
 fn diff_of(led: &Led, plan: &Plan, leaf: &SwitchName) -> Result<proto::LeafPlanDiff, Status> {
     let derived = derive(plan, leaf)?;
-    let diff = match (&derived, led.status(leaf)) {
-        (Some(derived), Some(said)) => compare(derived, &said.prefixes, &led.sent(leaf)),
+    let said = led.status(leaf).and_then(|said| said.prefixes.clone());
+    let diff = match (&derived, said) {
+        (Some(derived), Some(prefixes)) => compare(derived, &prefixes, &led.sent(leaf)),
         (Some(LeafPlan { agent: None, .. }), _) => unknown(NotComparedReason::NoAgent),
         (Some(_), None) => unknown(NotComparedReason::AgentSilent),
         (None, _) => unknown(NotComparedReason::NoPlan),

@@ -47,24 +47,28 @@ fn status(link: &Link, plan: &Plan, measured: &Measured, links: &Links) -> proto
         None => proto::LinkState::Up,
     };
     let decided = measured.derating(&link.name);
-    let cause = match decided.cause {
-        None => proto::DeratingCause::Unspecified,
-        Some(Cause::Errors) => proto::DeratingCause::Errors,
-        Some(Cause::Discards) => proto::DeratingCause::Discards,
-        Some(Cause::Pause) => proto::DeratingCause::Pause,
-    };
     let seen = proto::LinkStatus {
         link_name: link.name.to_string(),
         state: state.into(),
         reason: unusable.map(|why| why.to_string()).unwrap_or_default(),
         lldp: links.lldp(link),
         derating_percent: link.derating_percent.max(decided.derating_percent.into()),
-        derating_cause: cause.into(),
+        derating_cause: cause(decided.cause).into(),
         unheard_reasons: links.unheard(link),
         kept_free_percent: measured.kept_free_of(link).into(),
         ..proto::LinkStatus::default()
     };
     with_rates(seen, links.bps(link))
+}
+
+/// What a link is derated for, as the API writes it.
+pub(super) fn cause(cause: Option<Cause>) -> proto::DeratingCause {
+    match cause {
+        None => proto::DeratingCause::Unspecified,
+        Some(Cause::Errors) => proto::DeratingCause::Errors,
+        Some(Cause::Discards) => proto::DeratingCause::Discards,
+        Some(Cause::Pause) => proto::DeratingCause::Pause,
+    }
 }
 
 /// What is seen of a link, with its rates: those change all the time, so its etag is one without them.

@@ -39,7 +39,10 @@ impl Filter {
         if request.names.len() > NAMES_MAX {
             faults.fault("names", format_args!("more than {NAMES_MAX}"));
         }
-        let beside = request.routes.is_some() || request.peers.is_some() || request.pins.is_some();
+        let beside = request.routes.is_some()
+            || request.peers.is_some()
+            || request.pins.is_some()
+            || request.decisions.is_some();
         Self {
             declared: !kinds.is_empty() || !beside,
             kinds,

@@ -1,11 +1,16 @@
 //! The service as a client meets it.
 
+use bytes::Bytes;
 use prost_types::FieldMask;
 use tonic::{Code, Streaming};
+use weft_proto::v1::decision::Subject;
+use weft_proto::v1::plan_service_client::PlanServiceClient;
 use weft_proto::v1::resource_change::Resource as Written;
 use weft_store::{Batch, Op, Outcome};
+use weft_telemetry::derating::{Cause, Decision};
 
 use super::*;
+use crate::fabric::measured::OffPlan;
 use crate::fabric::pin::{PinName, PinPath};
 use crate::fabric::topology::tests::declared;
 use crate::ledger::{self, FactKey};
@@ -220,6 +225,7 @@ async fn a_revision_that_is_not_there_is_refused() {
         pins: Some(proto::PinFilter {
             job_name: Some(String::new()),
         }),
+        decisions: Some(proto::DecisionFilter { kind: 77 }),
         progress_interval: Some(prost_types::Duration {
             seconds: -1,
             nanos: 0,
@@ -232,6 +238,7 @@ async fn a_revision_that_is_not_there_is_refused() {
         "routes.family",
         "routes.vni",
         "pins.job_name",
+        "decisions.kind",
         "progress_interval",
         "peers.names",
     ];
@@ -424,6 +431,179 @@ async fn pins_that_change_at_once_come_in_parts_and_are_forgotten_at_last() {
     let (existing, _, answers) = pins_until(&mut stream).await;
     assert_eq!(existing.len(), PINS);
     assert!(answers > 2, "{answers}");
+    drop(stream);
+    lone.stop().await;
+}
+
+const LINK: &str = "leaf1:eth1--spine1:eth1";
+
+/// A fact that the leader decides on; None: it is deleted.
+type Decided<'a> = (FactKey<'a>, Option<Bytes>);
+
+/// By how many percent a link is derated for errors; 0: it is not.
+fn derated(derating_percent: u8) -> Decided<'static> {
+    let decision = Decision {
+        derating_percent,
+        cause: Some(Cause::Errors),
+    };
+    let value = (derating_percent > 0).then(|| ledger::encode_derating(decision));
+    (FactKey::Derating(LINK), value)
+}
+
+fn off_plan(job: &str) -> Decided<'_> {
+    let why = OffPlan {
+        leaf: "leaf1".into(),
+        percent: 40,
+        fingerprint: 7,
+    };
+    (FactKey::OffPlan(job), Some(ledger::encode_off_plan(&why)))
+}
+
+fn kept_free(leaf: &str) -> Decided<'_> {
+    (FactKey::KeptFree(leaf), Some(ledger::encode_kept_free(10)))
+}
+
+/// Commits decisions in one batch.
+async fn decide(lone: &Lone, decided: &[Decided<'_>]) {
+    let ops = decided.iter().map(|(key, value)| match value {
+        Some(value) => ledger::put(key, value.clone()),
+        None => ledger::delete(key),
+    });
+    let batch = Batch {
+        conditions: Vec::new(),
+        ops: ops.collect(),
+    };
+    let made = lone.consensus.propose(batch).await;
+    assert!(matches!(made, Outcome::Applied { .. }), "{made:?}");
+}
+
+/// Decisions that changed until an answer has a revision, and that.
+async fn decisions_until(
+    stream: &mut Streaming<proto::WatchResponse>,
+) -> (Vec<proto::DecisionChange>, u64) {
+    let mut changes = Vec::new();
+    loop {
+        let answer = stream.message().await.unwrap().unwrap();
+        assert!(answer.changes.is_empty() && answer.pin_changes.is_empty());
+        changes.extend(answer.decision_changes);
+        if let Some(header) = answer.header {
+            return (changes, header.revision);
+        }
+    }
+}
+
+fn decisions_of(kind: proto::DecisionKind, after_revision: Option<u64>) -> proto::WatchRequest {
+    proto::WatchRequest {
+        decisions: Some(proto::DecisionFilter { kind: kind.into() }),
+        after_revision,
+        // What changes is heard of by itself.
+        progress_interval: Some(prost_types::Duration {
+            seconds: 3600,
+            nanos: 0,
+        }),
+        ..Default::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_derating_is_streamed_as_it_is_made_changed_and_taken_back() {
+    use proto::ChangeType::{Created, Deleted, Updated};
+    use proto::DecisionKind::DeratedLink;
+    let mut lone = Lone::start().await;
+    lone.create("h1", "").await.unwrap();
+    decide(&lone, &[kept_free("leaf1")]).await;
+    let request = decisions_of(DeratedLink, None);
+    let mut stream = watch(&mut lone, request).await.unwrap();
+    let (existing, begun) = decisions_until(&mut stream).await;
+    assert!(existing.is_empty());
+    decide(&lone, &[derated(25)]).await;
+    // As it was: no change.
+    decide(&lone, &[derated(25)]).await;
+    decide(&lone, &[kept_free("leaf2")]).await;
+    decide(&lone, &[derated(50)]).await;
+    decide(&lone, &[derated(0)]).await;
+    let expected = [(Created, 25), (Updated, 50), (Deleted, 50)];
+    let mut after = begun;
+    // Then other clients go on: after what the first one began with, and after each change.
+    for at in 0..=expected.len() {
+        let rest = &expected[at.saturating_sub(1)..];
+        if at > 0 {
+            let request = decisions_of(DeratedLink, Some(after));
+            stream = watch(&mut lone, request).await.unwrap();
+        }
+        let (mut heard, mut last, mut first) = (Vec::new(), after, None);
+        while heard.len() < rest.len() {
+            let (changes, reached) = decisions_until(&mut stream).await;
+            for change in changes {
+                let revision = change.revision.unwrap();
+                assert!(last < revision && revision <= reached, "{last} {reached}");
+                last = revision;
+                first.get_or_insert(revision);
+                let kind = change.change_type();
+                let Some(Subject::DeratedLink(link)) = change.decision.unwrap().subject else {
+                    panic!("{kind:?} of something else");
+                };
+                assert_eq!(link.link_name, LINK);
+                assert_eq!(link.derating_cause(), proto::DeratingCause::Errors);
+                heard.push((kind, link.derating_percent));
+            }
+        }
+        assert_eq!(heard, rest);
+        if at > 0 {
+            after = first.unwrap();
+        }
+    }
+    drop(stream);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn decisions_of_one_revision_come_together_and_are_listed_as_they_are_streamed() {
+    let mut lone = Lone::start().await;
+    let all = proto::DecisionKind::Unspecified;
+    let mut stream = watch(&mut lone, decisions_of(all, None)).await.unwrap();
+    let (existing, begun) = decisions_until(&mut stream).await;
+    assert!(existing.is_empty());
+    let decided = [kept_free("leaf1"), off_plan("train"), derated(25)];
+    decide(&lone, &decided).await;
+    let (mut changes, reached) = decisions_until(&mut stream).await;
+    assert_eq!(changes.len(), 3);
+    let revision = changes[0].revision.unwrap();
+    assert!(begun < revision && revision <= reached);
+    assert!(changes.iter().all(|it| it.revision == Some(revision)));
+    // What exists comes in the order of the list, whatever was made first.
+    changes.reverse();
+    let rows = |changes: Vec<proto::DecisionChange>| -> Vec<proto::Decision> {
+        changes.into_iter().filter_map(|it| it.decision).collect()
+    };
+    let expected = rows(changes);
+    let mut plans = PlanServiceClient::new(lone.channel.clone());
+    for consistency in [
+        proto::Consistency::Linearizable,
+        proto::Consistency::Serializable,
+    ] {
+        let request = proto::ListDecisionsRequest {
+            consistency: consistency.into(),
+            ..Default::default()
+        };
+        let listed = plans.list_decisions(request).await.unwrap().into_inner();
+        assert_eq!(listed.decisions, expected);
+        assert!(listed.header.unwrap().revision >= revision);
+    }
+    drop(stream);
+    lone.forget().await;
+    let refused = watch(&mut lone, decisions_of(all, Some(begun))).await;
+    assert_eq!(
+        reason(&refused.unwrap_err()),
+        (Code::OutOfRange, "REVISION_COMPACTED".to_owned())
+    );
+    let mut stream = watch(&mut lone, decisions_of(all, None)).await.unwrap();
+    let (existing, _) = decisions_until(&mut stream).await;
+    for change in &existing {
+        assert_eq!(change.change_type(), proto::ChangeType::Created);
+        assert_eq!(change.revision, None);
+    }
+    assert_eq!(rows(existing), expected);
     drop(stream);
     lone.stop().await;
 }

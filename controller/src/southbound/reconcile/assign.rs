@@ -6,25 +6,23 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Users;
+use super::rest::Rest;
 use crate::southbound::intent::{
-    Flow, Flows, Installed, Key, Members, NextHop, PolicyKey, Routes, Tables, Target,
+    Flow, Installed, Key, Members, NextHop, PolicyKey, Tables, Target, classes,
 };
 
-/// The tables that the switch should have, by number. The answer depends on nothing but the arguments.
-pub(super) fn assign(
-    wanted: &Routes,
-    flows: &Flows,
-    installed: &Installed,
-    users: &Users,
-) -> Tables {
-    let classes: Vec<(&Members, Vec<Target>)> = wanted.classes(flows).into_iter().collect();
-    let claimed = claim(&classes, installed, users);
-    let (indexes, ids) = numbers(installed);
+/// The tables that the switch should have, by number, without the prefixes and flows that are installed as wanted. The answer
+/// depends on nothing but the arguments.
+pub(super) fn assign(rest: &Rest<'_>, installed: &Installed, users: &Users<'_>) -> Tables {
+    let classes: Vec<(&Members, Vec<Target>)> =
+        classes(rest.wanted.iter().copied()).into_iter().collect();
+    let claimed = claim(&classes, rest, installed, users);
+    let (indexes, ids) = numbers(rest, installed);
     let mut ids = Free::beside(ids);
     let mut next_hops = NextHops::new(installed, Free::beside(indexes));
-    let mut policies = Policies::new(installed);
-    let mut target = Tables::default();
-    let mut prefixes = Vec::with_capacity(wanted.prefixes.len());
+    let mut policies = None;
+    let mut target = kept(rest, installed);
+    let mut prefixes = Vec::with_capacity(rest.wanted.len());
     for ((members, targets), claimed) in classes.into_iter().zip(claimed) {
         let (id, weights) = match claimed {
             Some(Claim::AsIs(id)) => (id, installed.tables.groups[&id].clone()),
@@ -41,6 +39,7 @@ pub(super) fn assign(
             match it {
                 Target::Prefix(prefix) => prefixes.push((prefix, id)),
                 Target::Flow(flow) => {
+                    let policies = policies.get_or_insert_with(|| Policies::new(installed));
                     let key = policies.key(flow);
                     target.policies.insert(key, (flow, id));
                 }
@@ -49,6 +48,22 @@ pub(super) fn assign(
     }
     target.prefixes = prefixes.into_iter().collect();
     target
+}
+
+/// The groups that are kept, with their next hops.
+fn kept(rest: &Rest<'_>, installed: &Installed) -> Tables {
+    let (groups, next_hops) = (&installed.tables.groups, &installed.tables.next_hops);
+    let groups = rest.kept.iter().map(|id| (*id, groups[id].clone()));
+    let groups: BTreeMap<u64, BTreeMap<u64, u64>> = groups.collect();
+    let indexes: BTreeSet<u64> = groups.values().flat_map(BTreeMap::keys).copied().collect();
+    let next_hops = indexes
+        .iter()
+        .map(|index| (*index, next_hops[index].clone()));
+    Tables {
+        next_hops: next_hops.collect(),
+        groups,
+        ..Tables::default()
+    }
 }
 
 /// How a class of prefixes and flows goes on with an installed group.
@@ -63,8 +78,9 @@ enum Claim {
 /// The installed group of each class, if one serves.
 fn claim(
     classes: &[(&Members, Vec<Target>)],
+    rest: &Rest<'_>,
     installed: &Installed,
-    users: &Users,
+    users: &Users<'_>,
 ) -> Vec<Option<Claim>> {
     let users = targets(users, installed);
     let common = |class: usize, id: u64| {
@@ -76,23 +92,11 @@ fn claim(
                 .count()
         })
     };
-    let mut contents: BTreeMap<BTreeMap<&NextHop, u64>, Vec<u64>> = BTreeMap::new();
-    for id in installed.tables.groups.keys() {
-        if let Some(content) = installed.tables.content(*id) {
-            contents.entry(content).or_default().push(*id);
-        }
-    }
     let mut claims = Vec::with_capacity(classes.len());
-    let mut taken: BTreeSet<u64> = BTreeSet::new();
+    let mut taken = rest.kept.clone();
     for (class, (members, _)) in classes.iter().enumerate() {
-        let content = members
-            .iter()
-            .map(|(next_hop, weight)| (next_hop, u64::from(*weight)));
-        let equal = contents.get(&content.collect::<BTreeMap<_, _>>());
-        let best = equal.and_then(|ids| {
-            ids.iter()
-                .max_by_key(|id| (common(class, **id), Reverse(**id)))
-        });
+        let equal = rest.with(members).iter();
+        let best = equal.max_by_key(|id| (common(class, **id), Reverse(**id)));
         taken.extend(best);
         claims.push(best.map(|id| Claim::AsIs(*id)));
     }
@@ -144,7 +148,7 @@ fn of_one_class(
 }
 
 /// What uses each group, in order.
-fn targets(users: &Users, installed: &Installed) -> BTreeMap<u64, Vec<Target>> {
+fn targets(users: &Users<'_>, installed: &Installed) -> BTreeMap<u64, Vec<Target>> {
     let of_group = |(id, keys): (&u64, &Vec<Key>)| {
         let targets = keys.iter().filter_map(|key| installed.target(*key));
         let mut targets: Vec<Target> = targets.collect();
@@ -162,10 +166,12 @@ struct Policies {
 
 impl Policies {
     fn new(installed: &Installed) -> Self {
-        let used = installed.keys().into_iter().filter_map(|key| match key {
-            Key::Policy(key) => Some(key.index),
+        let accepted = installed.tables.policies.keys().copied();
+        let going = installed.going().filter_map(|key| match key {
+            Key::Policy(key) => Some(key),
             Key::NextHop(_) | Key::Group(_) | Key::Prefix(_) => None,
         });
+        let used = accepted.chain(going).map(|key| key.index);
         let mut keys = BTreeMap::new();
         for (key, (flow, _)) in &installed.tables.policies {
             keys.entry(*flow).or_insert(*key);
@@ -225,13 +231,16 @@ impl NextHops {
 }
 
 /// Indexes of next hops and ids of groups that something at the switch is called by or refers to.
-fn numbers(installed: &Installed) -> (BTreeSet<u64>, BTreeSet<u64>) {
+fn numbers(rest: &Rest<'_>, installed: &Installed) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let tables = &installed.tables;
     let members = tables.groups.values().flat_map(BTreeMap::keys);
     let mut indexes: BTreeSet<u64> = tables.next_hops.keys().chain(members).copied().collect();
-    let of_policies = tables.policies.values().map(|(_, group)| group);
-    let used = tables.prefixes.values().chain(of_policies);
-    let mut ids: BTreeSet<u64> = tables.groups.keys().chain(used).copied().collect();
+    // Groups that are kept are among the installed ones.
+    let used = rest
+        .installed
+        .iter()
+        .filter_map(|key| tables.group_of(*key));
+    let mut ids: BTreeSet<u64> = tables.groups.keys().copied().chain(used).collect();
     for (key, used) in &installed.held {
         match key {
             Key::NextHop(index) => drop(indexes.insert(*index)),

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::southbound::intent::{Flow, Members, NextHop, PolicyKey, Target};
+use crate::southbound::intent::{Flow, Members, NextHop, PolicyKey, Target, classes};
 
 fn next_hop(last: u8) -> NextHop {
     NextHop {
@@ -68,14 +68,30 @@ fn wanted(rows: &[(u8, Vec<(u8, u32)>)]) -> BTreeMap<Target, Content> {
             .collect()
     };
     let (routes, flows) = (routes(rows), flows(rows));
-    let classes = routes.classes(&flows).into_iter();
+    let classes = classes(routes.targets(&flows)).into_iter();
     classes
         .flat_map(|(members, targets)| targets.into_iter().map(|it| (it, content(members))))
         .collect()
 }
 
 fn operations(rows: &[(u8, Vec<(u8, u32)>)], installed: &Installed) -> Vec<Operation> {
-    reconcile(&routes(rows), &flows(rows), installed)
+    let (routes, flows) = (routes(rows), flows(rows));
+    let made = reconcile(&routes, &flows, installed);
+    // The operations are the same if everything is looked at one by one.
+    let keys = installed.tables.keys().chain(installed.going());
+    let mut keys: Vec<Key> = keys
+        .filter(|key| matches!(key, Key::Prefix(_) | Key::Policy(_)))
+        .collect();
+    keys.sort_unstable();
+    let targets = routes.targets(&flows);
+    let all = Rest {
+        wanted: targets.filter(|(_, it)| !it.is_empty()).collect(),
+        installed: keys,
+        kept: BTreeSet::new(),
+        contents: Rest::of(&routes, &flows, installed).contents,
+    };
+    assert_eq!(made, super::operations(&all, installed));
+    made
 }
 
 fn installed(tables: Tables) -> Installed {

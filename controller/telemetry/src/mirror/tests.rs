@@ -63,6 +63,7 @@ fn full() -> Mirror {
         let octets = Typed::UintVal(5);
         let updates = vec![
             text(&format!("{own}/state/oper-status"), "UP"),
+            update(&format!("{own}/state/last-change"), Typed::UintVal(7)),
             update(&format!("{own}/state/counters/in-octets"), octets),
             text(&format!("{own}/ethernet/state/port-speed"), "SPEED_100GB"),
             text(&format!("{far}/system-name"), "spine1"),
@@ -89,6 +90,7 @@ fn an_interface_is_put_together() {
     };
     let expected = Interface {
         up: Some(true),
+        last_change_unix_ns: Some(7),
         speed_bps: Some(100_000_000_000),
         counters: crate::Counters {
             in_octets: Some(Counter {
@@ -108,14 +110,20 @@ type Holds = fn(&Interface) -> bool;
 #[test]
 fn deletes_take_away_what_they_name() {
     let eth1 = |mirror: &Mirror| mirror.interfaces().get("eth1").cloned().unwrap_or_default();
-    let table: [(&str, &str, Holds); 9] = [
+    let table: [(&str, &str, Holds); 10] = [
         (
             "a leaf",
             "/interfaces/interface[eth1]/state/oper-status",
             |it| it.up.is_none() && it.speed_bps.is_some() && it.counters.in_octets.is_some(),
         ),
+        (
+            "a last change",
+            "/interfaces/interface[eth1]/state/last-change",
+            |it| it.last_change_unix_ns.is_none() && it.up.is_some() && it.speed_bps.is_some(),
+        ),
         ("a container", "/interfaces/interface[eth1]/state", |it| {
-            it.up.is_none() && it.speed_bps.is_some() && it.counters.in_octets.is_none()
+            let none = it.up.is_none() && it.last_change_unix_ns.is_none();
+            none && it.speed_bps.is_some() && it.counters.in_octets.is_none()
         }),
         (
             "the counters",
@@ -214,6 +222,27 @@ fn a_late_update_changes_nothing_and_a_clock_set_back_does() {
     assert_eq!(learn(999, 9, "DOWN"), (Some(10), Some(true), 2));
     assert_eq!(learn(1000, 11, "DOWN"), (Some(11), Some(false), 2));
     assert_eq!(learn(500, 12, "UP"), (Some(12), Some(true), 2));
+}
+
+#[test]
+fn a_last_change_is_learnt_in_each_encoding_and_is_a_change_of_state() {
+    let leaf = "/interfaces/interface[eth1]/state/last-change";
+    let mut mirror = Mirror::default();
+    let mut learn = |second, value| {
+        let changed = mirror.learn(&at(second, vec![update(leaf, value)]), Duration::ZERO);
+        let found = mirror.interfaces().get("eth1").cloned();
+        let found = found.and_then(|eth1| eth1.last_change_unix_ns);
+        (found, changed.state)
+    };
+    assert_eq!(learn(100, Typed::UintVal(7)), (Some(7), true));
+    let ietf = || Typed::JsonIetfVal("\"1700000000000000001\"".into());
+    let large = Some(1_700_000_000_000_000_001);
+    assert_eq!(learn(101, ietf()), (large, true));
+    assert_eq!(learn(102, ietf()), (large, false), "told again");
+    assert_eq!(learn(101, Typed::UintVal(7)), (large, false), "late");
+    assert_eq!(learn(103, Typed::IntVal(-7)), (large, false), "none");
+    assert_eq!(mirror.oddities().of(Odd::Late), 1);
+    assert_eq!(mirror.oddities().of(Odd::Value), 1);
 }
 
 #[test]

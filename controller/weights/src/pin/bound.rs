@@ -11,6 +11,18 @@ pub struct Bound {
     pub level: Level,
     /// Why.
     pub tight: Tight,
+    /// What goes from pod to pod decides it: `tight` names pods in place of leaves, by their places.
+    pub of_pods: bool,
+}
+
+impl Bound {
+    /// The higher one of two; this one, if they are equal.
+    pub(super) fn or_higher(self, other: Self) -> Self {
+        match other.level > self.level {
+            true => other,
+            false => self,
+        }
+    }
 }
 
 /// What a bound is of.
@@ -43,7 +55,11 @@ pub(super) fn bound(plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
             return Ok(bound);
         };
         let level = plane.above(bound.level).ok_or_else(|| infeasible(tight))?;
-        bound = Bound { level, tight };
+        bound = Bound {
+            level,
+            tight,
+            of_pods: false,
+        };
         if tried == TRIED {
             break;
         }
@@ -149,6 +165,7 @@ impl Demands {
                 capacity: 1,
             },
             tight: Tight::Nothing,
+            of_pods: false,
         };
         for leaf in 0..self.sends.len() {
             let capacity = u64::try_from(plane.capacity(leaf)).unwrap_or(u64::MAX);
@@ -164,7 +181,11 @@ impl Demands {
                     capacity: capacity.max(1),
                 };
                 if level > bound.level {
-                    bound = Bound { level, tight };
+                    bound = Bound {
+                        level,
+                        tight,
+                        of_pods: false,
+                    };
                 }
             }
         }

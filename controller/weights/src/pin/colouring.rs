@@ -1,5 +1,12 @@
 //! Edges between leaves get a spine each, so that no cell (a leaf and a spine, up or down) has more than its slots. An edge that
 //! finds no spine with a slot at both ends makes room along a Kempe chain: edges of two spines change places in turn.
+//!
+//! An edge between leaves of two pods takes a slot in a cell of each pod, too: see [`between`].
+
+use self::between::Search;
+use super::onward::Onward;
+
+mod between;
 
 /// Which end of an edge: the leaf that sends, or the one that takes.
 type Side = usize;
@@ -8,7 +15,7 @@ const DOWN: Side = 1;
 
 /// A bipartite multigraph whose edges are coloured with spines as far as the slots allow.
 #[derive(Debug)]
-pub(super) struct Colouring {
+pub(super) struct Colouring<'a> {
     spines: usize,
     /// Words of a row of `free`.
     words: usize,
@@ -20,6 +27,11 @@ pub(super) struct Colouring {
     seed: u32,
     /// Turns of a chain.
     chain_max: usize,
+    /// Which edges go from pod to pod; rows of pods come after those of leaves.
+    onward: Option<&'a Onward>,
+    /// Edges that a cell can have above its slots, while others make room.
+    spare: u32,
+    search: Search,
 }
 
 /// The cells of one side.
@@ -51,9 +63,15 @@ struct Turn {
     to: u32,
 }
 
-impl Colouring {
-    /// No edge is there. Slots by leaf, then by spine, of what leaves send and of what they take.
-    pub(super) fn new(spines: usize, [up, down]: [&[u32]; 2], seed: u32) -> Self {
+impl<'a> Colouring<'a> {
+    /// No edge is there. Slots by leaf, then by spine, of what leaves send and of what they take; after them those of pods.
+    pub(super) fn new(
+        spines: usize,
+        [up, down]: [&[u32]; 2],
+        seed: u32,
+        onward: Option<&'a Onward>,
+    ) -> Self {
+        let spare = u32::from(onward.is_some());
         let words = spines.div_ceil(64);
         let leaves = up.len() / spines.max(1);
         let cells = |slots: &[u32]| {
@@ -61,7 +79,7 @@ impl Colouring {
             let mut total = 0;
             first.push(total);
             for count in slots {
-                total += count;
+                total += count + spare;
                 first.push(total);
             }
             let mut free = vec![0_u64; leaves * words];
@@ -85,6 +103,9 @@ impl Colouring {
             seed,
             // Where each cell has one slot, a chain comes to no leaf twice.
             chain_max: 2 * leaves + 16,
+            onward,
+            spare,
+            search: Search::default(),
         }
     }
 
@@ -111,12 +132,20 @@ impl Colouring {
         if !is_free(UP) || !is_free(DOWN) {
             return false;
         }
+        if let Some([up, down]) = self.pods(ends)
+            && !(self.is_free(UP, up, spine) && self.is_free(DOWN, down, spine))
+        {
+            return false;
+        }
         self.place(edge, spine);
         true
     }
 
     /// Finds a slot at both ends for an edge, or for another one whose slot it takes. False: one edge more has no spine.
     pub(super) fn insert_or_eject(&mut self, edge: u32) -> bool {
+        if self.onward.is_some() {
+            return self.insert_between(edge);
+        }
         let mut waiting = edge;
         for round in 0..EJECTIONS {
             if self.insert(waiting) {
@@ -150,6 +179,9 @@ impl Colouring {
 
     /// Finds a slot at both ends for an edge. False: nothing changed.
     pub(super) fn insert(&mut self, edge: u32) -> bool {
+        if self.onward.is_some() {
+            return self.insert_between(edge);
+        }
         let ends = self.edges[edge as usize].ends;
         let [from, to] = ends;
         let start = (from + to).wrapping_add(self.seed) as usize % self.spines.max(1);
@@ -198,6 +230,15 @@ impl Colouring {
         self.edges[edge as usize].colour = colour;
         self.push(UP, ends[UP], colour, edge);
         self.push(DOWN, ends[DOWN], colour, edge);
+        if let Some([up, down]) = self.pods(ends) {
+            self.push(UP, up, colour, edge);
+            self.push(DOWN, down, colour, edge);
+        }
+    }
+
+    /// The rows of the pods of an edge, up and down; None: it stays in its pod.
+    fn pods(&self, [from, to]: [u32; 2]) -> Option<[u32; 2]> {
+        self.onward?.rows(from, to)
     }
 
     /// Gives a new edge the spine `full`, which has a slot at its other end, and none at this one; `other` has one here.
@@ -306,7 +347,7 @@ impl Colouring {
         let (first, end) = (cells.first[cell], cells.first[cell + 1]);
         cells.slots[(first + cells.used[cell]) as usize] = edge;
         cells.used[cell] += 1;
-        if first + cells.used[cell] == end {
+        if first + cells.used[cell] + self.spare >= end {
             cells.free[bit] &= !(1 << (spine % 64));
         }
     }
@@ -317,8 +358,11 @@ impl Colouring {
         let place = self.slot(side, cell, edge);
         let cells = &mut self.sides[side];
         cells.used[cell] -= 1;
-        cells.slots[place] = cells.slots[(cells.first[cell] + cells.used[cell]) as usize];
-        cells.free[bit] |= 1 << (spine % 64);
+        let last = cells.first[cell] + cells.used[cell];
+        cells.slots[place] = cells.slots[last as usize];
+        if last + self.spare < cells.first[cell + 1] {
+            cells.free[bit] |= 1 << (spine % 64);
+        }
     }
 
     fn replace(&mut self, side: Side, leaf: u32, spine: u32, old: u32, new: u32) {

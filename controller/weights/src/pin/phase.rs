@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::beside::{Beside, parts_among};
 use super::plane::{Level, Plane};
 use super::priority::is_whole;
-use super::{Bound, Flow, Flows, Infeasible, Part, Placement, bounded, place_within};
+use super::{Bound, Flows, Infeasible, Part, Placement, bounded, bounded_below, place_within};
 
 /// A phase of a job, by numbers that the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,7 +148,7 @@ impl Posed<'_> {
             let parts = match phase {
                 None => place_within(self.plane, &own, &past, self.enough)?.parts,
                 Some(phase) => {
-                    let left = |level| taken.left(level, phase.job);
+                    let left = |plane: &Plane, level| taken.left(plane, level, phase.job);
                     let beside = Beside {
                         plane: self.plane,
                         flows: &own,
@@ -156,7 +156,7 @@ impl Posed<'_> {
                         enough: self.enough,
                         left: &left,
                     };
-                    let least = bounded(self.plane, &own)?.level;
+                    let least = bounded_below(self.plane, &own)?.level;
                     beside.found(least, None)?.unwrap_or_default()
                 }
             };
@@ -182,7 +182,7 @@ impl Posed<'_> {
     }
 }
 
-/// What is needed of each link so far, up, then down, by leaf, then by spine.
+/// What is needed of each link so far, up, then down, by leaf, then by spine; and after them of those above spines, by pod.
 #[derive(Clone)]
 pub(super) struct Taken<'a> {
     plane: &'a Plane,
@@ -197,7 +197,7 @@ pub(super) struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     pub(super) fn new(plane: &'a Plane, all: &'a Flows, phases: &'a [Option<Phase>]) -> Self {
-        let cells = plane.leaves().len() * plane.spines().len();
+        let cells = plane.rows() * plane.spines().len();
         Self {
             plane,
             all,
@@ -212,9 +212,9 @@ impl<'a> Taken<'a> {
         Flows::new(numbers.iter().map(|number| self.all.all[*number]).collect())
     }
 
-    /// Slots that are left at a level for a phase of a job: those of its other phases are free then.
-    fn left(&self, level: Level, job: u32) -> [Vec<u32>; 2] {
-        let slots = self.plane.slots(level, self.all.most());
+    /// Slots of a plane that are left at a level for a phase of a job: those of its other phases are free then.
+    fn left(&self, plane: &Plane, level: Level, job: u32) -> [Vec<u32>; 2] {
+        let slots = plane.slots(level, self.all.most());
         [0, 1].map(|side| {
             let own = self.of_job.get(&job).map(|it| &it[side]);
             let cells = slots.iter().zip(&self.used[side]).enumerate();
@@ -228,23 +228,21 @@ impl<'a> Taken<'a> {
 
     /// Takes the parts of flows that are always there, or of one phase of each job.
     pub(super) fn take(&mut self, flows: &Flows, parts: &[Part], numbers: &[usize]) {
-        let spines = self.plane.spines().len();
         let cells = self.used[0].len();
         let mut of_job: BTreeMap<u32, [Vec<u32>; 2]> = BTreeMap::new();
         for part in parts {
-            let Flow { from, to, .. } = flows.all[part.flow as usize];
+            let flow = flows.all[part.flow as usize];
             let number = numbers[part.flow as usize];
-            for (side, leaf) in [from, to].into_iter().enumerate() {
-                let cell = leaf as usize * spines + part.spine as usize;
-                let sum = match self.phases[number] {
-                    Some(phase) => {
-                        let none = || [vec![0; cells], vec![0; cells]];
-                        &mut of_job.entry(phase.job).or_insert_with(none)[side][cell]
-                    }
-                    None => &mut self.used[side][cell],
-                };
-                *sum += part.subflows;
-            }
+            let sums = match self.phases[number] {
+                Some(phase) => {
+                    let none = || [vec![0; cells], vec![0; cells]];
+                    of_job.entry(phase.job).or_insert_with(none)
+                }
+                None => &mut self.used,
+            };
+            self.plane.each_cell(flow, part.spine, |side, cell| {
+                sums[side][cell] += part.subflows;
+            });
             self.parts.push(Part {
                 flow: number as u32,
                 ..*part
@@ -265,11 +263,9 @@ impl<'a> Taken<'a> {
 
     /// The level of the worst link.
     fn level(&self) -> Level {
-        let spines = self.plane.spines().len();
         let cells = self.used.iter().flat_map(|used| used.iter().enumerate());
         let levels = cells.filter_map(|(cell, used)| {
-            let links = self.plane.links(cell / spines, cell % spines);
-            super::repair::level_of(links, u64::from(*used))
+            super::repair::level_of(self.plane.links_at(cell), u64::from(*used))
         });
         levels.max().unwrap_or(Level {
             subflows: 0,

@@ -1,7 +1,10 @@
-//! A plane: leaves, the spines above them, and how many sub-flows each link between them holds at a level of load.
+//! A plane: leaves, the spines above them, and how many sub-flows each link between them holds at a level of load; and the links above
+//! spines, where pods of leaves have those.
 
 use std::cmp::Ordering;
 
+use super::Flow;
+use super::onward::Onward;
 use crate::problem::{Link, Problem, SwitchId};
 
 /// A level of load: so many sub-flows on a link of this capacity, and on others as many as that is in proportion.
@@ -52,6 +55,8 @@ pub struct Plane {
     capacities: Vec<u64>,
     /// Each capacity once, the smallest first.
     distinct: Vec<u64>,
+    /// What is above the spines; None: one pod has all leaves, or links above spines never fill.
+    onward: Option<Box<Onward>>,
 }
 
 impl Plane {
@@ -123,7 +128,108 @@ impl Plane {
             first,
             capacities,
             distinct,
+            onward: None,
         }
+    }
+
+    /// The same plane with what is above its spines. `above` is a problem with pods in place of leaves: its links between a pod and
+    /// a spine are those above the spine of that pod. What goes from a leaf to one of another pod needs room there too. `pod` names
+    /// the pod of a leaf; what is sent to or from a leaf without one is taken for traffic within a pod.
+    #[must_use]
+    pub fn with_pods(self, above: &Problem, pod: impl Fn(SwitchId) -> Option<SwitchId>) -> Self {
+        let pods: Vec<SwitchId> = above.leaves().collect();
+        let place = |pod: SwitchId| pods.binary_search(&pod).ok();
+        let cell = |pod: SwitchId, spine: SwitchId| {
+            let spine = self.spines.binary_search(&spine).ok()?;
+            Some(place(pod)? * self.spines.len() + spine)
+        };
+        let live = above.links().filter(|link| link.alive);
+        let links = live.filter_map(|link| {
+            let (a, b) = link.ends;
+            let cell = cell(a, b).or_else(|| cell(b, a))?;
+            Some((cell, link.capacity_bps))
+        });
+        let links: Vec<_> = links.collect();
+        let leaves = self.leaves.iter();
+        let pod_of = leaves.map(|leaf| Some(place(pod(*leaf)?)? as u32));
+        let pod_of = pod_of.collect();
+        self.below(pods, pod_of, links.into_iter())
+    }
+
+    /// The same plane with links above its spines, by pod, then by spine, and the pod of each leaf by its place.
+    pub(super) fn below(
+        mut self,
+        pods: Vec<SwitchId>,
+        pod_of: Vec<Option<u32>>,
+        links: impl Iterator<Item = (usize, u64)> + Clone,
+    ) -> Self {
+        let onward = Onward::new(&self, pods, pod_of, links);
+        self.onward = Some(Box::new(onward));
+        self
+    }
+
+    /// What is above the spines.
+    pub(super) fn onward(&self) -> Option<&Onward> {
+        self.onward.as_deref()
+    }
+
+    /// The same plane, with links above spines filled up to a level at least, however low that of the links below is.
+    pub(super) fn filled_to(&self, floor: Level) -> Self {
+        let onward = self.onward().map(|onward| onward.filled_to(floor));
+        Self {
+            onward: onward.map(Box::new),
+            ..self.clone()
+        }
+    }
+
+    /// The same plane, with whatever is above its spines left out.
+    pub(super) fn without_pods(&self) -> Self {
+        Self {
+            onward: None,
+            ..self.clone()
+        }
+    }
+
+    /// Rows of slots: one for each leaf, and then one for each pod.
+    pub(super) fn rows(&self) -> usize {
+        let pods = self.onward().map_or(0, |it| it.pods().leaves().len());
+        self.leaves.len() + pods
+    }
+
+    /// The rows of the pods of a flow, up and down; None: it stays in its pod.
+    pub(super) fn pods_of(&self, flow: Flow) -> Option<[u32; 2]> {
+        self.onward()?.rows(flow.from, flow.to)
+    }
+
+    /// Calls with each row in which a flow takes slots: with 0 for what is sent and 1 for what is taken, and the row.
+    pub(super) fn each_row(&self, flow: Flow, mut with: impl FnMut(usize, usize)) {
+        with(0, flow.from as usize);
+        with(1, flow.to as usize);
+        if let Some([from, to]) = self.pods_of(flow) {
+            with(0, from as usize);
+            with(1, to as usize);
+        }
+    }
+
+    /// Calls with each cell in which a flow takes slots over a spine, as [`Self::each_row`].
+    pub(super) fn each_cell(&self, flow: Flow, spine: u32, mut with: impl FnMut(usize, usize)) {
+        let spines = self.spines.len();
+        self.each_row(flow, |side, row| with(side, row * spines + spine as usize));
+    }
+
+    /// Whether a spine has links to both leaves of a flow, and leads on to another pod if the flow goes there.
+    pub(super) fn leads(&self, flow: Flow, spine: u32) -> bool {
+        let mut leads = true;
+        self.each_cell(flow, spine, |_, cell| {
+            leads &= !self.links_at(cell).is_empty();
+        });
+        leads
+    }
+
+    /// Whether what links of a cell hold depends on the level: those above spines hold the same at every level up to their floor.
+    pub(super) fn is_decided(&self, cell: usize, level: Level) -> bool {
+        let is_below = cell < self.leaves.len() * self.spines.len();
+        is_below || self.onward().is_none_or(|onward| level > onward.floor())
     }
 
     /// The leaves, in order of their numbers; flows name them by their place.
@@ -140,6 +246,16 @@ impl Plane {
     pub fn links(&self, leaf: usize, spine: usize) -> &[u64] {
         let cell = leaf * self.spines.len() + spine;
         &self.capacities[self.first[cell] as usize..self.first[cell + 1] as usize]
+    }
+
+    /// Capacities of the live links of a cell: of a leaf and a spine, or those above the spine of a pod.
+    pub(super) fn links_at(&self, cell: usize) -> &[u64] {
+        let own = self.leaves.len() * self.spines.len();
+        match (cell.checked_sub(own), &self.onward) {
+            (Some(cell), Some(onward)) => onward.pods().links_at(cell),
+            (Some(_), None) => &[],
+            (None, _) => &self.capacities[self.first[cell] as usize..self.first[cell + 1] as usize],
+        }
     }
 
     /// What the live links of a leaf carry together.
@@ -165,19 +281,33 @@ impl Plane {
     /// link.
     pub(super) fn after(&self, level: Level, tried: u32) -> Option<Level> {
         let above = self.above(level)?;
-        Some(match tried < TRIED {
-            true => above,
-            false => Level {
+        Some(match (&self.onward, tried < TRIED) {
+            (None, true) => above,
+            // Links above spines hold more already: those below follow, in ever larger steps.
+            (Some(onward), true) if level < onward.floor() => {
+                self.raised(level, 1 << tried)?.min(onward.floor())
+            }
+            // A link above spines holds many sub-flows: first one more of them, and then ever more.
+            (Some(onward), true) => {
+                let next = onward.pods().raised(level, 1 << tried);
+                next.map_or(above, |next| next.min(above))
+            }
+            (_, false) => Level {
                 subflows: above.subflows.saturating_mul(2),
                 ..above
             },
         })
     }
 
-    /// The lowest level at which some link holds one sub-flow more than at this one; None: there is no link.
+    /// The lowest level at which some link of a leaf holds one sub-flow more than at this one; None: there is no link.
     pub fn above(&self, level: Level) -> Option<Level> {
+        self.raised(level, 1)
+    }
+
+    /// The lowest level at which some link of a leaf holds `more` sub-flows more than at this one; None: there is no link.
+    pub(super) fn raised(&self, level: Level, more: u64) -> Option<Level> {
         let next = self.distinct.iter().map(|capacity| Level {
-            subflows: level.holds(*capacity) + 1,
+            subflows: level.holds(*capacity).saturating_add(more),
             capacity: *capacity,
         });
         next.min()
@@ -220,16 +350,32 @@ impl Plane {
         (0..self.spines.len()).any(|spine| has(a, spine) && has(b, spine))
     }
 
-    /// How many sub-flows the links of each leaf and spine hold together, by leaf, then by spine.
+    /// How many sub-flows the links of each leaf and spine hold together, by leaf, then by spine; and after them those above spines, by
+    /// pod, then by spine.
     ///
-    /// A link never holds more than `most`: nobody sends that many.
+    /// A link of a leaf never holds more than `most`: nobody sends that many.
     pub(super) fn slots(&self, level: Level, most: u32) -> Vec<u32> {
-        self.counted(|capacity| level.holds(capacity).min(most.into()))
+        let floor = self.onward().map_or(level, Onward::floor);
+        self.slots_at([level, level.max(floor)], most)
     }
 
-    /// How many flows of `size` sub-flows fit on a link whole, by leaf, then by spine.
+    /// Slots as [`Self::slots`] has them, with one level for the links of leaves and another one for those above spines.
+    pub(super) fn slots_at(&self, [below, above]: [Level; 2], most: u32) -> Vec<u32> {
+        let mut slots = self.counted(|capacity| below.holds(capacity).min(most.into()));
+        if let Some(onward) = self.onward() {
+            slots.extend(onward.slots(above, most));
+        }
+        slots
+    }
+
+    /// How many flows of `size` sub-flows fit on a link whole, in the order of [`Self::slots`].
     pub(super) fn whole(&self, level: Level, size: u32, most: u32) -> Vec<u32> {
-        self.counted(|capacity| level.holds(capacity).min(most.into()) / u64::from(size))
+        let holds = |capacity: u64| level.holds(capacity).min(most.into()) / u64::from(size);
+        let mut whole = self.counted(holds);
+        if let Some(onward) = self.onward() {
+            whole.extend(onward.whole(level.max(onward.floor()), size, most));
+        }
+        whole
     }
 
     fn counted(&self, holds: impl Fn(u64) -> u64) -> Vec<u32> {

@@ -1,7 +1,7 @@
 //! Pins over three tiers: pods of leaves, in each pod one aggregation switch for each plane, and above each plane its cores.
 //!
-//! Two colourings: leaf to leaf with planes, and in each plane pod to pod with cores. The first one is capped by what each pod's
-//! switch of a plane carries on, so that the second one finds room.
+//! Two colourings: leaf to leaf with planes, and in each plane pod to pod with cores. In the first one pods have slots too, for what the
+//! switch of each plane carries on, as [`Plane::with_pods`] has them: so the second one finds room.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -9,13 +9,13 @@ use std::fmt;
 use super::bound::{self, Bound};
 use super::plane::{Level, Plane};
 use super::recount::{Fault, divided, exceeds};
-use super::{Flow, Flows, Infeasible, Part, Pieces, at_level};
+use super::{Flow, Flows, Infeasible, Part, Pieces, at_level, bounded};
 use crate::problem::{Problem, SwitchId};
 
 /// Leaves in pods, and the planes above them.
 #[derive(Clone, Debug)]
 pub struct Pods {
-    /// Leaves, with planes in place of spines.
+    /// Leaves, with planes in place of spines, and above them the links to all cores of a plane.
     lower: Plane,
     /// By plane: pods in place of leaves, with its cores.
     upper: Vec<Plane>,
@@ -85,27 +85,26 @@ impl Pods {
             }
         }
         let leaves: Vec<SwitchId> = of_tier(0).map(|(switch, _)| switch).collect();
-        let ids = |count: usize| (0..count as u32).map(SwitchId).collect::<Vec<_>>();
         let links = tiers(0, 1).filter_map(|((leaf, switch), capacity)| {
             let leaf = leaves.binary_search(&leaf).ok()?;
             Some((leaf * plane_count + planes[&switch] as usize, capacity?))
         });
         let links: Vec<_> = links.collect();
-        let lower = Plane::of_links(leaves.clone(), ids(plane_count), links.into_iter());
         let cores: Vec<SwitchId> = of_tier(2).map(|(switch, _)| switch).collect();
         let upward: Vec<_> = tiers(1, 2)
             .filter_map(|((switch, core), capacity)| {
                 Some((pods[&switch] as usize, core, capacity?))
             })
             .collect();
-        let above = |cores: Vec<SwitchId>| {
-            let links = upward.iter().filter_map(|(pod, core, capacity)| {
-                let place = cores.binary_search(core).ok()?;
-                Some((pod * cores.len() + place, *capacity))
-            });
-            let links: Vec<_> = links.collect();
-            Plane::of_links(ids(pod_count), cores, links.into_iter())
-        };
+        let pod_of: Vec<u32> = leaves.iter().map(|leaf| pods[leaf]).collect();
+        let onward = upward.iter().map(|(pod, core, capacity)| {
+            let cell = pod * plane_count + planes[core] as usize;
+            (cell, *capacity)
+        });
+        let lower = Plane::of_links(leaves, ids(plane_count), links.into_iter());
+        let known = pod_of.iter().copied().map(Some);
+        let lower = lower.below(ids(pod_count), known.collect(), onward);
+        let above = |cores: Vec<SwitchId>| below_cores(&upward, pod_count, cores);
         let of_plane = |plane: usize| {
             let cores = cores
                 .iter()
@@ -116,7 +115,7 @@ impl Pods {
         Ok(Self {
             lower,
             upper: (0..plane_count).map(of_plane).collect(),
-            pod_of: leaves.iter().map(|leaf| pods[leaf]).collect(),
+            pod_of,
             across: above(cores.clone()),
             switches,
         })
@@ -128,15 +127,12 @@ impl Pods {
     }
 
     /// The bound of leaves and of pods, whichever is higher.
-    fn bound(&self, flows: &Flows, between: &Flows) -> Result<(Bound, bool), Infeasible> {
-        let (leaves, pods) = (
-            bound::bound(&self.lower, flows)?,
-            bound::bound(&self.across, between)?,
-        );
-        Ok(match pods.level > leaves.level {
-            true => (pods, true),
-            false => (leaves, false),
-        })
+    fn bound(&self, flows: &Flows, between: &Flows) -> Result<Bound, Infeasible> {
+        let pods = Bound {
+            of_pods: true,
+            ..bound::bound(&self.across, between)?
+        };
+        Ok(bounded(&self.lower, flows)?.or_higher(pods))
     }
 
     /// A flow between pods in place of their leaves; None: it stays in its pod.
@@ -145,67 +141,14 @@ impl Pods {
         (from != to).then_some(Flow { from, to, subflows })
     }
 
-    /// How many sub-flows each leaf may send, or take, over each plane at a level, so that its pod's switch there can carry them on:
-    /// as many whole flows as fit, one for each leaf in turn, and then the rest.
-    fn caps(&self, flows: &Flows, level: Level) -> Vec<u32> {
-        let (planes, size) = (self.upper.len(), flows.size());
-        let slots = self.lower.slots(level, flows.most());
-        let mut caps = vec![0; slots.len()];
-        let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for (leaf, pod) in self.pod_of.iter().enumerate() {
-            members.entry(*pod).or_default().push(leaf);
-        }
-        // What stays within a pod is not carried on.
-        let mut within: BTreeMap<u32, u64> = BTreeMap::new();
-        for flow in flows.all() {
-            let [from, to] = [flow.from, flow.to].map(|leaf| self.pod_of[leaf as usize]);
-            if from == to {
-                *within.entry(from).or_default() += u64::from(flow.subflows);
-            }
-        }
-        for (plane, upper) in self.upper.iter().enumerate() {
-            let onward = upper.slots(level, u32::MAX);
-            for (pod, leaves) in &members {
-                let cores = upper.spines().len();
-                let row = &onward[*pod as usize * cores..][..cores];
-                let onward: u64 = row.iter().map(|it| u64::from(*it)).sum();
-                let staying = within.get(pod).copied().unwrap_or_default() / planes as u64;
-                let mut left = onward + staying;
-                let begin = (plane * 7 + *pod as usize) % leaves.len();
-                let around = || leaves[begin..].iter().chain(&leaves[..begin]);
-                for step in [size, 1] {
-                    loop {
-                        let before = left;
-                        for leaf in around() {
-                            let cell = leaf * planes + plane;
-                            if u64::from(step) <= left && caps[cell] + step <= slots[cell] {
-                                caps[cell] += step;
-                                left -= u64::from(step);
-                            }
-                        }
-                        if left == before {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        caps
-    }
-
     fn after(&self, level: Level, tried: u32) -> Option<Level> {
         let planes = self.upper.iter().chain([&self.lower]);
         planes.filter_map(|plane| plane.after(level, tried)).min()
     }
 
     /// A placement at a level, if one is found.
-    fn at(
-        &self,
-        flows: &Flows,
-        level: Level,
-        caps: Option<&[Vec<u32>; 2]>,
-    ) -> Result<Option<Vec<PodPart>>, Infeasible> {
-        let Some(mut lower) = at_level(&self.lower, flows, level, Pieces::Small, caps, &[])? else {
+    fn at(&self, flows: &Flows, level: Level) -> Result<Option<Vec<PodPart>>, Infeasible> {
+        let Some(mut lower) = at_level(&self.lower, flows, level, Pieces::Small, None, &[])? else {
             return Ok(None);
         };
         if self.off_dead_ends(flows, level, &mut lower).is_none() {
@@ -263,22 +206,23 @@ impl Pods {
         }
         let slots = self.lower.slots(level, flows.most());
         let mut free = [slots.clone(), slots];
-        let cell = |leaf: u32, plane: u32| leaf as usize * self.upper.len() + plane as usize;
         for part in &*parts {
             let flow = flows.all()[part.flow as usize];
-            free[0][cell(flow.from, part.spine)] -= part.subflows;
-            free[1][cell(flow.to, part.spine)] -= part.subflows;
+            self.lower.each_cell(flow, part.spine, |side, cell| {
+                free[side][cell] -= part.subflows;
+            });
         }
         for part in dead {
             let flow = flows.all()[part.flow as usize];
             let mut left = part.subflows;
             for spine in 0..self.upper.len() as u32 {
                 let other = Part { spine, ..part };
-                let (up, down) = (cell(flow.from, spine), cell(flow.to, spine));
-                let fits = left.min(free[0][up]).min(free[1][down]);
+                let mut fits = left;
+                self.lower
+                    .each_cell(flow, spine, |side, cell| fits = fits.min(free[side][cell]));
                 if fits > 0 && leads(&other) {
-                    free[0][up] -= fits;
-                    free[1][down] -= fits;
+                    self.lower
+                        .each_cell(flow, spine, |side, cell| free[side][cell] -= fits);
                     left -= fits;
                     parts.push(Part {
                         subflows: fits,
@@ -336,10 +280,9 @@ pub struct PodPlacement {
     pub parts: Vec<PodPart>,
     /// No link carries more than this.
     pub level: Level,
-    /// No placement can do with less than this, as far as leaves, pods and pairs of them decide it.
+    /// No placement can do with less than this, as far as leaves, pods and pairs of them decide it. Pods are in the order of their lowest
+    /// leaf.
     pub bound: Bound,
-    /// The bound names pods, in the order of their lowest leaf, in place of leaves.
-    pub bound_of_pods: bool,
 }
 
 /// Places flows as low as it can. Equal fabrics and flows give equal placements.
@@ -371,22 +314,15 @@ pub fn place_in_pods(pods: &Pods, flows: &Flows) -> Result<PodPlacement, Infeasi
             return Err(Infeasible::NoWay { from, to });
         }
     }
-    let (bound, bound_of_pods) = pods.bound(flows, &between)?;
+    let bound = pods.bound(flows, &between)?;
     let mut placement = PodPlacement {
         parts: Vec::new(),
         level: bound.level,
         bound,
-        bound_of_pods,
     };
     for tried in 0.. {
-        let level = placement.level;
-        let caps = pods.caps(flows, level);
-        let caps = [caps.clone(), caps];
-        let found = match pods.at(flows, level, Some(&caps))? {
-            Some(parts) => Some(parts),
-            None => pods.at(flows, level, None)?,
-        };
-        match (found, pods.after(level, tried)) {
+        let found = pods.at(flows, placement.level)?;
+        match (found, pods.after(placement.level, tried)) {
             (Some(parts), _) => {
                 placement.parts = parts;
                 break;
@@ -456,6 +392,20 @@ pub fn recount_in_pods(
     let above = |a: (u64, u64), b: (u64, u64)| exceeds(a, b) || (!exceeds(b, a) && a.1 < b.1);
     let worst = loads.reduce(|worst, next| if above(next, worst) { next } else { worst });
     Ok(worst.unwrap_or((0, 1)))
+}
+
+/// Pods in place of leaves, and these cores in place of spines. Links are by pod and core, with their capacity.
+fn below_cores(upward: &[(usize, SwitchId, u64)], pods: usize, cores: Vec<SwitchId>) -> Plane {
+    let links = upward.iter().filter_map(|(pod, core, capacity)| {
+        let place = cores.binary_search(core).ok()?;
+        Some((pod * cores.len() + place, *capacity))
+    });
+    let links: Vec<_> = links.collect();
+    Plane::of_links(ids(pods), cores, links.into_iter())
+}
+
+fn ids(count: usize) -> Vec<SwitchId> {
+    (0..count as u32).map(SwitchId).collect()
 }
 
 /// Switches that links join.

@@ -8,7 +8,7 @@ use super::beside::{Beside, parts_among};
 use super::phase::{self, Group, Phase, groups};
 use super::plane::{Level, Plane};
 use super::repair;
-use super::{Bound, Flow, Flows, Infeasible, Part, Placement, bounded, place_in_phases};
+use super::{Bound, Flows, Infeasible, Part, Placement, bounded_below, place_in_phases};
 
 /// A placement of flows of several priorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,15 +205,17 @@ struct Taken<'a> {
     enough: Level,
     /// Of each link. Its jobs are those of one class.
     needs: phase::Taken<'a>,
-    /// A bit for each class that is there, the lowest for the first, up, then down, by leaf, then by spine.
+    /// A bit for each class that is there, the lowest for the first, up, then down, by leaf, then by spine; and after them by pod.
     present: [Vec<u16>; 2],
     classes: Vec<Class>,
+    /// Levels of each class: of the links below spines, and of those above them.
+    levels: Vec<[Level; 2]>,
 }
 
 impl<'a> Taken<'a> {
     /// Nothing is taken.
     fn new(plane: &'a Plane, all: &'a Flows, phases: &'a [Option<Phase>], enough: Level) -> Self {
-        let cells = plane.leaves().len() * plane.spines().len();
+        let cells = plane.rows() * plane.spines().len();
         Self {
             plane,
             all,
@@ -222,6 +224,7 @@ impl<'a> Taken<'a> {
             needs: phase::Taken::new(plane, all, phases),
             present: [vec![0; cells], vec![0; cells]],
             classes: Vec::new(),
+            levels: Vec::new(),
         }
     }
 
@@ -289,13 +292,13 @@ impl<'a> Taken<'a> {
         for (phase, numbers) in groups {
             let flows = needs.flows(numbers);
             let job = phase.map(|phase| phase.job);
-            let left = |level| self.left(&needs, job, level, held);
+            let left = |plane: &Plane, level| self.left(&needs, job, plane, level, held);
             // However high the level.
-            let [up, down] = left(ANY);
-            if held > 0 && flows.demands.unmet(self.plane, [&up, &down]).is_some() {
+            let [up, down] = left(self.plane, ANY);
+            if held > 0 && flows.exceed(self.plane, [&up, &down]) {
                 return Ok(None);
             }
-            let least = bounded(self.plane, &flows)?.level;
+            let least = bounded_below(self.plane, &flows)?.level;
             let beside = Beside {
                 plane: self.plane,
                 flows: &flows,
@@ -311,19 +314,20 @@ impl<'a> Taken<'a> {
         Ok(Some(needs))
     }
 
-    /// Slots up and down that are left at a level for a phase of a job, while so many of the first classes hold theirs: what other
-    /// phases of that job need is free then.
+    /// Slots up and down of a plane that are left at a level for a phase of a job, while so many of the first classes hold theirs: what
+    /// other phases of that job need is free then.
     fn left(
         &self,
         needs: &phase::Taken<'a>,
         job: Option<u32>,
+        plane: &Plane,
         level: Level,
         held: usize,
     ) -> [Vec<u32>; 2] {
         let most = self.all.most();
-        let slots = |level| self.plane.slots(level, most);
-        let own = slots(level);
-        let of_held = self.classes[..held].iter().map(|it| slots(it.level));
+        let own = plane.slots(level, most);
+        let of_held = self.levels[..held].iter();
+        let of_held = of_held.map(|levels| plane.slots_at(*levels, most));
         let of_held: Vec<Vec<u32>> = of_held.collect();
         let of_job = job.and_then(|job| needs.of_job.get(&job));
         let side = |side: usize| {
@@ -344,12 +348,11 @@ impl<'a> Taken<'a> {
     /// Takes what is needed with the next class, and counts what every class comes to.
     fn take(&mut self, priority: u32, needs: phase::Taken<'a>) {
         let bit = 1 << self.classes.len();
-        let spines = self.plane.spines().len();
         for part in &needs.parts[self.needs.parts.len()..] {
-            let Flow { from, to, .. } = self.all.all[part.flow as usize];
-            for (side, leaf) in [from, to].into_iter().enumerate() {
-                self.present[side][leaf as usize * spines + part.spine as usize] |= bit;
-            }
+            let flow = self.all.all[part.flow as usize];
+            self.plane.each_cell(flow, part.spine, |side, cell| {
+                self.present[side][cell] |= bit;
+            });
         }
         self.needs = needs;
         // Jobs of the next class are others.
@@ -359,25 +362,28 @@ impl<'a> Taken<'a> {
             level: self.enough,
             before: self.enough,
         });
+        self.levels.push([self.enough; 2]);
         for class in 0..self.classes.len() {
-            let level = self.level(class).max(self.enough);
-            self.classes[class].level = level;
+            let levels = self.levels(class);
+            self.levels[class] = levels;
+            self.classes[class].level = levels[0].max(levels[1]);
         }
         let class = self.classes.last_mut().expect("one was pushed");
         class.before = class.level;
     }
 
-    /// The level of the links that a class is on.
-    fn level(&self, class: usize) -> Level {
-        let spines = self.plane.spines().len();
+    /// The levels of the links that a class is on, those below spines and those above them, or what is enough.
+    fn levels(&self, class: usize) -> [Level; 2] {
+        let below = self.plane.leaves().len() * self.plane.spines().len();
+        let mut levels = [self.enough; 2];
         let sides = self.needs.used.iter().zip(&self.present);
         let cells = sides.flat_map(|(used, present)| used.iter().zip(present).enumerate());
-        let there = cells.filter(|(_, (_, present))| *present >> class & 1 == 1);
-        let levels = there.filter_map(|(cell, (used, _))| {
-            let links = self.plane.links(cell / spines, cell % spines);
-            repair::level_of(links, u64::from(*used))
-        });
-        levels.max().unwrap_or(self.enough)
+        for (cell, (used, _)) in cells.filter(|(_, (_, present))| **present >> class & 1 == 1) {
+            let level = repair::level_of(self.plane.links_at(cell), u64::from(*used));
+            let highest = &mut levels[usize::from(cell >= below)];
+            *highest = level.map_or(*highest, |level| level.max(*highest));
+        }
+        levels
     }
 
     fn ranked(mut self, bound: Bound) -> Ranked {

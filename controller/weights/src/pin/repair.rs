@@ -6,30 +6,47 @@ use super::{Flow, Flows, Part};
 /// The lowest level at which every part stays whose links are alive.
 pub(super) fn level(plane: &Plane, flows: &Flows, past: &[Part]) -> Level {
     let spines = plane.spines().len();
-    let mut carried = [0, 1].map(|_| vec![0_u64; plane.leaves().len() * spines]);
+    let mut carried = [0, 1].map(|_| vec![0_u64; plane.rows() * spines]);
     for part in past {
         let Some(flow) = flows.all.get(part.flow as usize) else {
             continue;
         };
-        let cells = [flow.from, flow.to].map(|leaf| (leaf as usize, part.spine as usize));
-        if part.spine as usize >= spines
-            || cells.iter().any(|it| plane.links(it.0, it.1).is_empty())
-        {
+        if part.spine as usize >= spines || !plane.leads(*flow, part.spine) {
             continue;
         }
-        for (carried, (leaf, spine)) in carried.iter_mut().zip(cells) {
-            carried[leaf * spines + spine] += u64::from(part.subflows);
-        }
+        plane.each_cell(*flow, part.spine, |side, cell| {
+            carried[side][cell] += u64::from(part.subflows);
+        });
     }
     let [up, down] = carried;
     let cells = up.into_iter().zip(down).enumerate();
     let levels = cells.filter_map(|(cell, (up, down))| {
-        level_of(plane.links(cell / spines, cell % spines), up.max(down))
+        let level = level_of(plane.links_at(cell), up.max(down))?;
+        plane.is_decided(cell, level).then_some(level)
     });
     levels.max().unwrap_or(Level {
         subflows: 0,
         capacity: 1,
     })
+}
+
+/// Whether every part goes where links are, to its leaf and to its pod.
+pub(super) fn leads(plane: &Plane, flows: &Flows, parts: &[Part]) -> bool {
+    let leads = |part: &Part| plane.leads(flows.all[part.flow as usize], part.spine);
+    parts.iter().all(leads)
+}
+
+/// Whether parts are within slots up and down.
+pub(super) fn fits(plane: &Plane, flows: &Flows, slots: [Vec<u32>; 2], parts: &[Part]) -> bool {
+    let (mut free, mut fits) = (slots, true);
+    for part in parts {
+        plane.each_cell(flows.all[part.flow as usize], part.spine, |side, cell| {
+            let left = &mut free[side][cell];
+            fits &= *left >= part.subflows;
+            *left = left.saturating_sub(part.subflows);
+        });
+    }
+    fits
 }
 
 /// The lowest level at which links hold so many sub-flows together; None: there is none.
@@ -77,21 +94,14 @@ pub(super) fn kept(
         Some((free, most)),
     ];
     let (found, level) = tried.into_iter().flatten().find_map(|(mut free, level)| {
-        let found = free.find_all(flows, &waiting)?;
+        let found = free.find_all(plane, flows, &waiting)?;
         Some((found, level))
     })?;
     let stays = |part: &Part| {
         let flow = flows.all.get(part.flow as usize);
-        part.subflows > 0 && flow.is_some_and(|flow| is_living(plane, *flow, part.spine))
+        part.subflows > 0 && flow.is_some_and(|flow| plane.leads(*flow, part.spine))
     };
     Some((merged(past, &waiting, &found, stays), level))
-}
-
-/// Whether a spine has links to both leaves of a flow.
-fn is_living(plane: &Plane, flow: Flow, spine: u32) -> bool {
-    let ends = [flow.from, flow.to].map(|leaf| leaf as usize);
-    ends.into_iter()
-        .all(|leaf| !plane.links(leaf, spine as usize).is_empty())
 }
 
 /// The parts at this level, of which only those move that have to; None: some find no free slot, or `past` is not of these flows.
@@ -101,19 +111,19 @@ pub(super) fn repaired(
     level: Level,
     past: &[Part],
 ) -> Option<Vec<Part>> {
-    stays(plane, flows, level, past)?.filled(flows)
+    stays(plane, flows, level, past)?.filled(plane, flows)
 }
 
 impl Stays {
     /// These parts, and slots for what has none; None: there are too few.
-    pub(super) fn filled(self, flows: &Flows) -> Option<Vec<Part>> {
+    pub(super) fn filled(self, plane: &Plane, flows: &Flows) -> Option<Vec<Part>> {
         let Self {
             parts,
             waiting,
             mut free,
             ..
         } = self;
-        let found = free.find_all(flows, &waiting)?;
+        let found = free.find_all(plane, flows, &waiting)?;
         Some(merged(&parts, &waiting, &found, |_| true))
     }
 }
@@ -132,24 +142,27 @@ pub(super) struct Stays {
 /// The parts that fit at a level, those of whole flows before others; None: `past` is not of these flows.
 pub(super) fn stays(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Stays> {
     let slots = plane.slots(level, flows.most());
-    stays_in(plane.spines().len(), [slots.clone(), slots], flows, past)
+    stays_in(plane, [slots.clone(), slots], flows, past)
 }
 
 /// As [`stays`], in slots up and down.
 pub(super) fn stays_in(
-    spines: usize,
+    plane: &Plane,
     slots: [Vec<u32>; 2],
     flows: &Flows,
     past: &[Part],
 ) -> Option<Stays> {
-    let mut free = Free { spines, slots };
+    let mut free = Free {
+        spines: plane.spines().len(),
+        slots,
+    };
     let is_whole = |part: &Part| {
         let flow = flows.all.get(part.flow as usize);
         flow.is_some_and(|flow| flow.subflows == part.subflows)
     };
     let whole = past
         .iter()
-        .map(|part| is_whole(part) && free.take(flows.all[part.flow as usize], *part));
+        .map(|part| is_whole(part) && free.take(plane, flows.all[part.flow as usize], *part));
     let whole: Vec<bool> = whole.collect();
     let mut parts = Vec::with_capacity(past.len());
     let mut waiting = Vec::new();
@@ -170,7 +183,7 @@ pub(super) fn stays_in(
                 true => part.subflows,
                 false if is_whole(part) => 0,
                 false => (0..part.subflows)
-                    .filter(|_| free.take(*known, one))
+                    .filter(|_| free.take(plane, *known, one))
                     .count() as u32,
             };
             if subflows > 0 {
@@ -222,7 +235,7 @@ fn merged(
     all
 }
 
-/// Free slots up and down, by leaf, then by spine.
+/// Free slots up and down, by leaf, then by spine, and after them those of pods.
 pub(super) struct Free {
     spines: usize,
     slots: [Vec<u32>; 2],
@@ -248,9 +261,9 @@ impl Free {
                 if part.spine as usize >= self.spines || part.subflows > left {
                     return None;
                 }
-                if part.subflows > 0 && self.take(*flow, *part) {
+                if part.subflows > 0 && self.take(plane, *flow, *part) {
                     left -= part.subflows;
-                } else if part.subflows > 0 && is_living(plane, *flow, part.spine) {
+                } else if part.subflows > 0 && plane.leads(*flow, part.spine) {
                     return None;
                 } else {
                     all_stay = false;
@@ -276,10 +289,28 @@ impl Free {
         fits.then_some(Self { slots, ..*self })
     }
 
-    fn take(&mut self, flow: Flow, part: Part) -> bool {
+    fn take(&mut self, plane: &Plane, flow: Flow, part: Part) -> bool {
+        let leaves = [flow.from, flow.to];
+        match plane.pods_of(flow) {
+            // Nothing is taken of leaves that pods have no room for.
+            Some(pods) => {
+                self.fits(pods, part) && self.take_in(leaves, part) && self.take_in(pods, part)
+            }
+            None => self.take_in(leaves, part),
+        }
+    }
+
+    fn fits(&self, rows: [u32; 2], part: Part) -> bool {
+        let cells = rows.map(|row| row as usize * self.spines + part.spine as usize);
+        let mut sides = self.slots.iter().zip(cells);
+        sides.all(|(slots, cell)| slots.get(cell).is_some_and(|it| *it >= part.subflows))
+    }
+
+    /// Takes slots of the part's spine in a row of each side, or none.
+    fn take_in(&mut self, [from, to]: [u32; 2], part: Part) -> bool {
         let [up, down] = &mut self.slots;
-        let cell = |leaf: u32| leaf as usize * self.spines + part.spine as usize;
-        let (up, down) = (up.get_mut(cell(flow.from)), down.get_mut(cell(flow.to)));
+        let cell = |row: u32| row as usize * self.spines + part.spine as usize;
+        let (up, down) = (up.get_mut(cell(from)), down.get_mut(cell(to)));
         let Some((up, down)) = up.zip(down) else {
             return false;
         };
@@ -292,27 +323,37 @@ impl Free {
     }
 
     /// Slots for all that waits, in order; None: there are too few.
-    fn find_all(&mut self, flows: &Flows, waiting: &[(u32, u32)]) -> Option<Vec<Part>> {
+    fn find_all(
+        &mut self,
+        plane: &Plane,
+        flows: &Flows,
+        waiting: &[(u32, u32)],
+    ) -> Option<Vec<Part>> {
         let mut found = Vec::new();
         for (flow, left) in waiting {
-            self.find(flows, *flow, *left, &mut found)?;
+            let known = flows.all[*flow as usize];
+            self.find(plane, known, (*flow, *left), &mut found)?;
         }
         found.sort_unstable();
         Some(found)
     }
 
     /// Finds slots for so many sub-flows of a flow, where most are free: on one spine, or else on as many as it takes.
-    fn find(&mut self, flows: &Flows, flow: u32, left: u32, parts: &mut Vec<Part>) -> Option<()> {
-        let known = flows.all[flow as usize];
-        let mut left = left;
+    fn find(
+        &mut self,
+        plane: &Plane,
+        known: Flow,
+        (flow, mut left): (u32, u32),
+        parts: &mut Vec<Part>,
+    ) -> Option<()> {
         while left > 0 {
-            let (spine, free) = self.widest(known.from, known.to, flow as usize)?;
+            let (spine, free) = self.widest(plane, known, flow as usize)?;
             let part = Part {
                 flow,
                 spine,
                 subflows: left.min(free),
             };
-            if !self.take(known, part) {
+            if !self.take(plane, known, part) {
                 return None;
             }
             parts.push(part);
@@ -321,17 +362,25 @@ impl Free {
         Some(())
     }
 
-    /// The spine with most slots that are free at both leaves, and how many; of equal ones the first from a place on.
-    fn widest(&self, from: u32, to: u32, place: usize) -> Option<(u32, u32)> {
-        let row = |side: usize, leaf: u32| {
+    /// The spine with most slots that are free at both leaves, and at both pods, and how many; of equal ones the first from a place on.
+    fn widest(&self, plane: &Plane, flow: Flow, place: usize) -> Option<(u32, u32)> {
+        let row = |side: usize, row: u32| {
             self.slots[side]
-                .get(leaf as usize * self.spines..)?
+                .get(row as usize * self.spines..)?
                 .get(..self.spines)
         };
-        let (up, down) = (row(0, from)?, row(1, to)?);
+        let (up, down) = (row(0, flow.from)?, row(1, flow.to)?);
+        let pods = match plane.pods_of(flow) {
+            Some([from, to]) => Some((row(0, from)?, row(1, to)?)),
+            None => None,
+        };
         let begin = place % self.spines.max(1);
         let around = (begin..self.spines).chain(0..begin);
-        let free = around.map(|spine| (spine as u32, up[spine].min(down[spine])));
+        let free = around.map(|spine| {
+            let own = up[spine].min(down[spine]);
+            let free = pods.map_or(own, |(up, down)| own.min(up[spine]).min(down[spine]));
+            (spine as u32, free)
+        });
         let widest = free.reduce(|widest, next| match next.1 > widest.1 {
             true => next,
             false => widest,

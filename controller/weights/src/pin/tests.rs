@@ -80,7 +80,7 @@ fn placed(problem: &Problem, flows: &Flows, past: &[Part]) -> Option<Placement> 
 }
 
 /// Sub-flows of each two leaves over each spine: what a placement comes to, whatever its flows are called.
-fn carried(flows: &Flows, parts: &[Part]) -> BTreeMap<(Flow, u32), u32> {
+pub(super) fn carried(flows: &Flows, parts: &[Part]) -> BTreeMap<(Flow, u32), u32> {
     let mut carried = BTreeMap::new();
     for part in parts {
         let flow = flows.all()[part.flow as usize];

@@ -242,11 +242,10 @@ pub(super) fn table(message: &RouteMessage) -> Option<u32> {
 
 /// A link, without its addresses.
 pub(super) fn read_link(message: LinkMessage) -> Option<Link> {
-    let flags = message.header.flags;
     let mut link = Link {
         index: message.header.index,
         name: String::new(),
-        up: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::LowerUp),
+        up: is_up(&message),
         addresses: Vec::new(),
         vxlan: false,
         vni: None,
@@ -280,6 +279,7 @@ pub(super) fn read_interface(message: LinkMessage) -> Option<Interface> {
         index: message.header.index,
         name: String::new(),
         admin_up: message.header.flags.contains(LinkFlags::Up),
+        up: is_up(&message),
         oper: OperStatus::Unknown,
         mtu: 0,
         counters: Counters::default(),
@@ -311,6 +311,12 @@ pub(super) fn read_interface(message: LinkMessage) -> Option<Interface> {
         }
     }
     (!interface.name.is_empty()).then_some(interface)
+}
+
+/// Administratively up, and with carrier.
+fn is_up(message: &LinkMessage) -> bool {
+    let flags = message.header.flags;
+    flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::LowerUp)
 }
 
 fn oper_status(state: State) -> OperStatus {

@@ -1,4 +1,4 @@
-//! Its simulations: what was asked decides how they end. And the plan of `leaf1`.
+//! Its simulations: what was asked decides how they end. And the plans of `leaf1` and `leaf4`.
 
 use tonic::{Request, Response, Status};
 use weft_proto::v1::{self as proto, simulation_service_server as simulation_server};
@@ -28,6 +28,27 @@ pub(super) fn leaf_plans() -> proto::ListLeafPlansResponse {
                 entry("leaf2", "192.0.2.12/32"),
                 entry("leaf3", "192.0.2.13/32"),
             ],
+            ..proto::LeafPlan::default()
+        }],
+        ..proto::ListLeafPlansResponse::default()
+    }
+}
+
+/// `leaf4` has no weights to `leaf1`.
+pub(super) fn unweighted() -> proto::ListLeafPlansResponse {
+    let entry = proto::PlanEntry {
+        destination_switch_name: "leaf1".to_owned(),
+        prefix: "192.0.2.11/32".to_owned(),
+        members: Vec::new(),
+        reason: "no confirmed way over 1 uplinks: the switch's own routing decides; \
+                 leaf4:eth1--spine1:eth4: not used: nobody announces the way"
+            .to_owned(),
+    };
+    proto::ListLeafPlansResponse {
+        header: header(1),
+        leaf_plans: vec![proto::LeafPlan {
+            leaf_name: "leaf4".to_owned(),
+            entries: vec![entry],
             ..proto::LeafPlan::default()
         }],
         ..proto::ListLeafPlansResponse::default()

@@ -11,6 +11,7 @@ use weft_telemetry::rates::{InterfaceRates, Rates};
 use weft_telemetry::{Neighbor, Sample};
 
 use crate::fabric::fact::{Link, LinkEnd, LinkName, SwitchName};
+use crate::fabric::hold::{self, CameUp};
 use crate::fabric::live::Interfaces;
 use crate::fabric::measured::Measured;
 use crate::fabric::topology::Topology;
@@ -42,6 +43,8 @@ struct Declared {
 struct Seen {
     sample: Arc<Sample>,
     interfaces: Arc<Interfaces>,
+    /// Interfaces that came up less than [`hold::UP_FOR`] ago.
+    came_up: CameUp,
     rates: Rates,
     verdicts: BTreeMap<Arc<str>, Verdict>,
 }
@@ -117,6 +120,7 @@ impl Links {
                     let seen = Seen {
                         sample,
                         interfaces,
+                        came_up: CameUp::new(),
                         rates,
                         verdicts,
                     };
@@ -132,6 +136,23 @@ impl Links {
         if rewired {
             self.find_miswired();
         }
+    }
+
+    /// Finds the interfaces that came up less than [`hold::UP_FOR`] ago, of switches that spoke just now. The time of day is in
+    /// nanoseconds since the Unix epoch, by this replica's clock; `last-change` is by the switch's.
+    pub(super) fn find_came_up(&mut self, spoken: &[SwitchName], unix_ns: u64) {
+        for switch in spoken {
+            if let Some(seen) = self.seen.get_mut(switch) {
+                seen.came_up = hold::came_up(seen.sample.up_for(unix_ns), &seen.came_up);
+            }
+        }
+    }
+
+    /// Interfaces that came up less than [`hold::UP_FOR`] ago, of switches that speak.
+    pub(in super::super) fn came_up(&self) -> impl Iterator<Item = (&SwitchName, &CameUp)> {
+        let recent = self.seen.iter();
+        let recent = recent.filter(|(_, seen)| !seen.came_up.is_empty());
+        recent.map(|(switch, seen)| (switch, &seen.came_up))
     }
 
     /// The interfaces of every switch that speaks.
@@ -293,6 +314,9 @@ mod tests {
 
     const LINK: &str = "leaf1:eth1--spine1:eth1";
 
+    /// When the uplink of leaf1 came up.
+    const CHANGED_NS: u64 = 1_700_000_000_000_000_000;
+
     fn fabric() -> Arc<Topology> {
         let mut fabric = declared(2, 2);
         for switch in &mut fabric.switches {
@@ -317,6 +341,7 @@ mod tests {
         };
         let interface = Interface {
             up: Some(true),
+            last_change_unix_ns: Some(CHANGED_NS),
             speed_bps: Some(1_000_000_000),
             counters: Counters {
                 out_octets: counter(second * 1_000_000),
@@ -366,6 +391,29 @@ mod tests {
         let deaf = Arc::new(Topology::new(&declared(2, 2)).unwrap());
         links.set_topology(&deaf, &agreed, Duration::ZERO);
         assert_eq!(links.undecided(&agreed), over);
+    }
+
+    #[test]
+    fn an_interface_came_up_a_moment_ago_if_its_last_change_is_that_old_by_the_own_clock() {
+        let agreed = Measured::default();
+        let mut links = learnt(&agreed, 0..1, 0);
+        let leaf1 = SwitchName::from("leaf1");
+        let mut at = |ms: i64| {
+            let unix_ns = CHANGED_NS.saturating_add_signed(ms * 1_000_000);
+            links.find_came_up(std::slice::from_ref(&leaf1), unix_ns);
+            let mut all = links.came_up();
+            let eth1 = all.next().map(|(_, came_up)| came_up["eth1"].as_millis());
+            assert!(all.next().is_none());
+            eth1
+        };
+        assert_eq!(at(-1), None, "a clock that is ahead");
+        assert_eq!(at(3_000), Some(3_000));
+        assert_eq!(at(4_000), Some(3_000), "the same as before");
+        assert_eq!(at(10_000), None);
+        assert_eq!(at(9_000), Some(9_000));
+        // What a switch said before it fell silent no longer counts.
+        links.learn(vec![(leaf1, Err("lost".into()))], Duration::from_secs(1));
+        assert_eq!(links.came_up().count(), 0);
     }
 
     #[test]
