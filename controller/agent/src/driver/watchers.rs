@@ -77,7 +77,12 @@ impl Watchers {
     /// When they are to be told next; None while nobody watches.
     pub(super) fn next(&self) -> Option<Instant> {
         let told = self.told.filter(|_| !self.all.is_empty())?;
-        let least = (self.cost * REST).min(TOLD_EVERY);
+        // Of those who want prefixes seldom, the next one most likely has none, and costs nothing.
+        let costs = self.all.iter().any(|it| it.after.change.is_zero());
+        let least = match costs {
+            true => (self.cost * REST).min(TOLD_EVERY),
+            false => Duration::ZERO,
+        };
         let news = told + NEWS_EVERY.max(least);
         let next = if self.changed {
             news
@@ -252,5 +257,21 @@ mod tests {
         assert_eq!(watchers.next(), Some(now + Duration::from_millis(200)));
         watchers.took(Duration::from_millis(200));
         assert_eq!(watchers.next(), Some(now + TOLD_EVERY));
+    }
+
+    #[test]
+    fn news_do_not_wait_for_prefixes_that_are_told_seldom() {
+        let (to, _queue) = mpsc::channel(2);
+        let mut watchers = Watchers::default();
+        let now = Instant::now();
+        let after = PrefixesAfter {
+            first: Duration::ZERO,
+            change: Duration::from_secs(10),
+        };
+        assert!(watchers.add(BTreeSet::new(), after, to, now));
+        watchers.tell(now, |_| Status::default());
+        watchers.took(Duration::from_millis(200));
+        watchers.changed(now);
+        assert_eq!(watchers.next(), Some(now + NEWS_EVERY));
     }
 }
