@@ -185,7 +185,7 @@ fn primary(agent: &Agent, uptime: Duration) -> Option<Primary> {
 }
 
 /// Interfaces, each with how long it has been up: with a duration, controllers need no clock of day that agrees with the switch's.
-/// It grows from status to status, and like counters it is no reason to send one.
+/// How long grows from status to status: like counters, it is no reason to send a status.
 fn interfaces(agent: &Agent, uptime: Duration) -> Vec<Interface> {
     let up_for = |link: &Link| {
         let up_for = agent.up_for(&link.name, uptime).filter(|_| link.up)?;

@@ -189,7 +189,7 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// A switch that neither has a weft-agent that speaks nor says that it has none within this time gets what other gRIBI
 /// servers get: ways that somebody confirms.
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// So long a new leader waits for all agents before it programs any leaf.
+/// The longest time that a new leader waits for every agent to answer before it programs any leaf.
 const ALL_WITHIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::fabric::measured::Measured;
 /// Which decisions a watcher follows.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    /// Those of this kind; None: all.
+    /// The kind of decisions that the watcher follows; None: every kind.
     kind: Option<DecisionKind>,
 }
 
@@ -28,7 +28,7 @@ impl Wanted {
         Some(Self { kind })
     }
 
-    /// Those of the changes that its watcher hears of, as it hears them.
+    /// The changes that the watcher follows, as messages of its stream.
     pub(super) fn of(&self, changed: &[Arc<DecisionChanged>]) -> Vec<proto::DecisionChange> {
         changed.iter().filter_map(|it| self.change(it)).collect()
     }

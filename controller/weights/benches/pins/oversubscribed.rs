@@ -1,7 +1,7 @@
 //! Jobs over three tiers with less above spines than below them: the busiest links, where jobs are placed in pods and where they are
 //! placed as if no link above a spine ever filled.
 //!
-//! It refuses to know super-spines: all links above a spine are one.
+//! It refuses to know super-spines one by one: the links from a spine to all of them count as one link.
 
 use std::time::{Duration, Instant};
 

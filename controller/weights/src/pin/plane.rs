@@ -132,7 +132,7 @@ impl Plane {
         }
     }
 
-    /// The same plane with what is above its spines. `above` is a problem with pods in place of leaves: its links between a pod and
+    /// This plane with the capacity of the links above its spines. `above` is a problem with pods in place of leaves: its links between a pod and
     /// a spine are those above the spine of that pod. What goes from a leaf to one of another pod needs room there too. `pod` names
     /// the pod of a leaf; what is sent to or from a leaf without one is taken for traffic within a pod.
     #[must_use]

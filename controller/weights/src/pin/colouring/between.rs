@@ -169,7 +169,8 @@ impl Colouring<'_> {
         true
     }
 
-    /// Of some edges of a cell the first that fills fewest others when it moves, and was not moved yet.
+    /// The edge to move out of a cell that has one too many: of the first [`LOOKED`] that this insertion has not moved, the one whose
+    /// move leaves fewest other cells with one too many.
     fn cheapest(&self, over: Over) -> Option<u32> {
         let there = self.there(over.row.side, self.cell(over.row.row, over.spine));
         let begin = self.search.moved.len() * 7;
