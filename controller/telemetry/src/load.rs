@@ -2,14 +2,15 @@
 //! know plans beyond their number and predicted shares, and what acting is.
 //!
 //! ```text
-//! each second:  measured bits per second of each uplink --> shares --> means over some 40 s
+//! each second:  measured bits per second of each uplink --> shares --> means over some 40 s, of busy seconds more than of others
 //!               max(mean / capacity) against max(predicted / capacity): more than 10 % above, 3 samples in a row
 //!                 --> Off, once, then Held: 30 s; twice that if the leaf is off again soon, 8 min at most
 //! ```
 //!
-//! The greatest of 64 noisy values is always too great. Hence means, longer than those of rates; and while a mean is of few
-//! samples yet, more than 10 % is asked of it: 28 % of ten, 16 % of thirty. At 10 % noise all of these are nine standard
-//! deviations: of the sum of this noise and of the noise that the plan was made of, six.
+//! The flows of a collective do not share a NIC evenly at each moment: those that were fast end first, and the others follow. Only the
+//! mean of a round is as foreseen, weighted by what is carried. So while a mean is of few samples yet, more than 10 % is asked of it:
+//! 79 % of ten, 26 % of thirty. The greatest of 64 noisy values is always too great, too; at 10 % noise all of these are nine standard
+//! deviations or more: of the sum of this noise and of the noise that the plan was made of, six.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ struct Leaf {
     plan: u64,
     plan_since: Duration,
     learnt_at: Option<Duration>,
-    /// Mean shares by uplink, of this many samples: as measured, and as predicted, for what NICs send changes.
+    /// Mean shares by uplink, times the part of the capacity that was in use, of this many samples: as measured, and as predicted, for
+    /// what NICs send changes.
     shares: BTreeMap<Arc<str>, f64>,
     predicted: Vec<f64>,
     samples: u32,
@@ -86,8 +88,13 @@ impl Load {
     #[must_use]
     pub fn shares(&self, leaf: &str) -> BTreeMap<Arc<str>, f64> {
         let known = self.leaves.get(leaf);
-        let known = known.filter(|leaf| leaf.samples >= SAMPLES_MIN);
-        known.map(|leaf| leaf.shares.clone()).unwrap_or_default()
+        let Some(known) = known.filter(|leaf| leaf.samples >= SAMPLES_MIN) else {
+            return BTreeMap::new();
+        };
+        let all: f64 = known.shares.values().sum();
+        let shares = known.shares.iter();
+        let shares = shares.map(|(name, share)| (Arc::clone(name), share / all));
+        shares.collect()
     }
 
     /// Forgets the leaves of which that does not hold.
@@ -162,10 +169,13 @@ impl Leaf {
         }
         self.samples = self.samples.saturating_add(1);
         let part = 1.0 / f64::from(self.samples.min(MEAN_OVER));
+        let in_use = (total / capacity).min(1.0);
         let means = self.shares.values_mut().zip(&mut self.predicted);
         for ((mean, predicted), uplink) in means.zip(uplinks.values()) {
-            *mean += (amount(uplink.measured_bps) / total - *mean) * part;
-            *predicted += (amount(uplink.predicted_share) / foreseen - *predicted) * part;
+            let share = amount(uplink.measured_bps) / total;
+            *mean += (share * in_use - *mean) * part;
+            let share = amount(uplink.predicted_share) / foreseen;
+            *predicted += (share * in_use - *predicted) * part;
         }
         true
     }
@@ -186,7 +196,7 @@ impl Leaf {
     /// More, of a mean of few samples.
     fn threshold(&self) -> f64 {
         let samples = f64::from(self.samples.max(1));
-        OFF_MIN * (SAMPLES_LIKE / samples).sqrt().max(1.0)
+        OFF_MIN * (SAMPLES_LIKE / samples).max(1.0)
     }
 
     fn held(&self, by: f64, now: Duration) -> Option<Judgement> {

@@ -94,11 +94,39 @@ fn the_hold_down_doubles_while_acting_does_not_help() {
 #[test]
 fn two_samples_are_not_enough_however_far_off() {
     let mut story = Story::default();
-    let off = uplinks(8, 5.0);
+    let off = uplinks(64, 100.0);
     // The first three seconds are the plan's to take hold.
     let found = story.seconds(6, 1, &off);
     assert_eq!(found[..5], [Judgement::Fine; 5]);
     assert!(matches!(found[5], Judgement::Off { .. }), "{found:?}");
+}
+
+/// Rounds of a collective over four uplinks, whose flows have the same octets: those over one uplink are fast at first, and then
+/// stragglers over another one are alone.
+#[test]
+fn flows_that_are_fast_and_end_first_are_as_foreseen() {
+    for (fast, slow) in [(0, 1), (1, 0), (3, 2)] {
+        let mut story = Story::default();
+        for second in 0..300 {
+            let carried = |uplink: usize| match second % 10 {
+                0..4 if uplink == fast => 80e9,
+                0..4 if uplink == slow => 20e9,
+                0..4 => 40e9,
+                4..7 if uplink == fast => 0.0,
+                4..7 if uplink == slow => 40e9,
+                4..7 => 53.3e9,
+                7 if uplink == slow => 100e9,
+                8 if uplink == slow => 20e9,
+                _ => 0.0,
+            };
+            let mut uplinks = uplinks(4, 0.0);
+            for (number, uplink) in uplinks.values_mut().enumerate() {
+                uplink.measured_bps = carried(number);
+            }
+            let found = story.seconds(1, 1, &uplinks);
+            assert_eq!(found, [Judgement::Fine], "second {second}");
+        }
+    }
 }
 
 #[test]
