@@ -351,13 +351,14 @@ const NEWER: [&str; 17] = [
 ];
 
 /// Labs that measure packets, a CPU or parts of a second: beside others they would measure those.
-const ALONE: [&str; 6] = [
+const ALONE: [&str; 7] = [
     "balance-off",
     "bfd",
     "collective",
     "evpn-basic",
     "far-link",
     "idle",
+    "pods",
 ];
 
 /// How many labs two cores bear at once without being late.

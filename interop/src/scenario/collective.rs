@@ -109,8 +109,7 @@ fn divided(lab: &Lab, plan: &Plan, checks: &mut Checks) -> Result<(), Failure> {
     let pattern = Pattern::QueuePairs(plan.rings.ring.clone());
     fabric::enter(lab, Balance::On, checks)?;
     fabric::run(lab, &pattern, checks)?;
-    let flows = fabric::pinned(lab)?;
-    ways::follow(lab, plan, (Condition::HalfRate, &pattern), &flows, checks)?;
+    ways::follow(lab, plan, (Condition::HalfRate, &pattern), checks)?;
     fabric::ended(lab, checks)
 }
 
@@ -137,7 +136,7 @@ fn compare(
             pins = pins.min(time()?);
         }
     }
-    ways::follow(lab, plan, (condition, pattern), &flows, checks)?;
+    ways::follow(lab, plan, (condition, pattern), checks)?;
     fabric::ended(lab, checks)?;
     let weights = time()?;
     fabric::enter(lab, Balance::Off, checks)?;

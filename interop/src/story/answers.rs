@@ -15,6 +15,8 @@ enum Shape {
     Map(Box<Self>),
     /// A message by its full name.
     Message(String),
+    /// Messages of several answers: of each its place, and its name.
+    Several(&'static [(&'static str, &'static str)]),
     /// An enum by its full name.
     Enum(String),
     /// Text, a number, or a message that is written as one of these.
@@ -51,6 +53,9 @@ fn of(line: &str) -> Option<Shape> {
     let ["weft", noun, verb, ..] = words[..] else {
         return None;
     };
+    if [noun, verb] == ["job", "show"] && line.ends_with(" -o json") {
+        return Some(Shape::Several(JOB));
+    }
     let known = ANSWERS.iter().find(|(it, ..)| *it == [noun, verb]);
     let (_, message, is_list) = known.filter(|_| line.ends_with(" -o json"))?;
     let message = Shape::Message(format!("weft.v1.{message}"));
@@ -71,6 +76,7 @@ const ANSWERS: &[([&str; 2], &str, bool)] = &[
     (["mac", "moves"], "DuplicateMac", true),
     (["peer", "list"], "Peer", true),
     (["peer", "show"], "Peer", false),
+    (["pin", "list"], "Pin", true),
     (["plan", "diff"], "LeafPlanDiff", true),
     (["plan", "show"], "LeafPlan", true),
     (["replica", "list"], "Replica", true),
@@ -82,6 +88,13 @@ const ANSWERS: &[([&str; 2], &str, bool)] = &[
     (["vni", "list"], "Vni", true),
     (["vni", "show"], "Vni", false),
     (["vtep", "list"], "Vtep", true),
+];
+
+/// What `weft job show` answers.
+const JOB: &[(&str, &str)] = &[
+    ("job", "Job"),
+    ("job_plan", "JobPlan"),
+    ("certificate", "PinCertificate"),
 ];
 
 impl Shape {
@@ -105,6 +118,12 @@ impl Shape {
             (Self::Map(inside), Segment::Named(_)) => Ok(*inside),
             (Self::Message(message), Segment::Named(name)) => {
                 field(&message, name).ok_or_else(|| format!("no {message} has {name}"))
+            }
+            (Self::Several(places), Segment::Named(name)) => {
+                let place = places.iter().find(|(place, _)| place == name);
+                let message = place.map(|(_, message)| format!("weft.v1.{message}"));
+                let message = message.ok_or_else(|| format!("no answer has {name}"))?;
+                Ok(Self::Message(message))
             }
             (shape, Segment::Named(name)) => Err(format!("{shape:?} has no {name}")),
             (shape, Segment::Each | Segment::Below | Segment::Those(_)) => {
@@ -187,6 +206,7 @@ mod tests {
         };
         let (peers, peer) = ("weft peer list -o json", "weft peer show leaf1 -o json");
         let routes = "weft route list -o json";
+        let job = "weft job show ring -o json";
         for (line, expectation) in [
             (
                 peers,
@@ -198,6 +218,8 @@ mod tests {
                 "{at: '/*/session/state_change_time', contains: '2026'}",
             ),
             (peer, "{at: /detail/messages_sent/notification, above: 1}"),
+            (job, "{at: /certificate/max_load, below: 1.1}"),
+            (job, "{at: /job_plan/state, is: JOB_PLAN_STATE_PINNED}"),
             (
                 routes,
                 "{at: '/*[paths/*/best=true]/paths/0/communities/*', there: false}",
@@ -221,6 +243,9 @@ mod tests {
             (peers, "{at: '/**/state', there: false}"),
             (peer, "{at: '/*/session', there: false}"),
             (peer, "{at: /session/state/name, there: false}"),
+            (job, "{at: /plan/state, is: JOB_PLAN_STATE_PINNED}"),
+            (job, "{at: /certificate, is: 1}"),
+            (job, "{at: '/*/max_load', below: 1.1}"),
             (routes, "{at: '/*[paths/best=true]', there: false}"),
             (routes, "{at: '/*/route_type', exactly: [2]}"),
             (

@@ -55,7 +55,7 @@ pub(super) fn check(lab: &Lab, plan: &Plan, checks: &mut Checks) -> Result<(), F
     certified(lab, name, KEPT, checks)?;
     stays(lab, &flows, checks)?;
     let followed = (Condition::Healthy, &pattern);
-    ways::follow(lab, plan, followed, &flows, checks)?;
+    ways::follow(lab, plan, followed, checks)?;
     storage.end()?;
     keeps_less(lab, checks)?;
     arrived(packets, start, checks)?;
