@@ -138,7 +138,7 @@ impl Observer {
                     if changed.is_err() || self.wanted.borrow().mode == Mode::Off {
                         return Ended::Unwanted;
                     }
-                    if self.prefixes() != prefixes {
+                    if !self.wanted.borrow().routes.prefixes.keys().eq(&prefixes) {
                         return Ended::OtherPrefixes;
                     }
                 }
@@ -174,7 +174,7 @@ impl Observer {
         let after = self.latest.borrow();
         let same = match (&before, &*after) {
             (Heard::Status(before), Heard::Status(after)) => {
-                without_counters(&before.status) == without_counters(&after.status)
+                !is_news(&before.status, &after.status)
             }
             (Heard::Silent, Heard::Silent) | (Heard::Foreign, Heard::Foreign) => true,
             (Heard::Silent | Heard::Foreign | Heard::Status(_), _) => false,
@@ -197,17 +197,38 @@ fn refused(status: &tonic::Status) -> Ended {
     }
 }
 
-/// A status without what changes all the time.
-fn without_counters(status: &v1::Status) -> v1::Status {
-    let mut status = status.clone();
-    for interface in &mut status.interfaces {
-        (interface.tx_octets, interface.rx_octets) = (0, 0);
-        interface.up_for_ms = None;
-    }
-    if let Some(primary) = &mut status.primary {
-        primary.lease_remaining_ms = 0;
-    }
-    status
+/// Whether a status differs in more than counters, and in how many entries the kernel has: whoever programs them knows, and they change
+/// for a while after each event.
+fn is_news(before: &v1::Status, after: &v1::Status) -> bool {
+    let rest = |status: &v1::Status| {
+        let flags = (
+            status.state,
+            status.rule_installed,
+            status.prefixes_left_out,
+        );
+        let numbers = (
+            status.table,
+            status.rule_priority,
+            status.mark,
+            status.mark_mask,
+        );
+        (flags, numbers)
+    };
+    before.version != after.version
+        || before.conditions != after.conditions
+        || rest(before) != rest(after)
+        || !primary(before).eq(primary(after))
+        || !interfaces(before).eq(interfaces(after))
+}
+
+fn primary(status: &v1::Status) -> impl Iterator<Item = (&str, u64, u64)> {
+    let primary = status.primary.iter();
+    primary.map(|it| (it.address.as_str(), it.election_high, it.election_low))
+}
+
+fn interfaces(status: &v1::Status) -> impl Iterator<Item = (&str, bool, &[String])> {
+    let interfaces = status.interfaces.iter();
+    interfaces.map(|it| (it.name.as_str(), it.up, it.addresses.as_slice()))
 }
 
 /// An agent speaks every second; one that is silent for this long says nothing any more.
@@ -257,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn that_an_interface_stays_up_is_no_news() {
+    fn counters_and_that_an_interface_stays_up_are_no_news() {
         let status = |up: bool, up_for_ms: Option<u32>| v1::Status {
             interfaces: vec![v1::Interface {
                 name: "eth1".to_owned(),
@@ -267,8 +288,18 @@ mod tests {
             }],
             ..v1::Status::default()
         };
-        let told = |up, up_for_ms| without_counters(&status(up, up_for_ms));
-        assert_eq!(told(true, Some(0)), told(true, Some(1_000)));
-        assert_ne!(told(true, Some(0)), told(false, None));
+        let first = status(true, Some(0));
+        let mut later = status(true, Some(1_000));
+        (later.routes, later.groups, later.next_hops) = (7, 8, 9);
+        later.interfaces[0].tx_octets = 10;
+        assert!(!is_news(&first, &later));
+        assert!(is_news(&first, &status(false, None)));
+        later.conditions.push(v1::Condition::default());
+        assert!(is_news(&first, &later));
+        let bypassed = v1::Status {
+            state: v1::State::Bypassed.into(),
+            ..first.clone()
+        };
+        assert!(is_news(&first, &bypassed));
     }
 }

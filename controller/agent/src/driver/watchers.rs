@@ -106,15 +106,13 @@ impl Watchers {
             let told = match watcher.told(now) {
                 Told::Prefixes(asked) => {
                     let known = made.entry(asked.clone());
-                    let told = known
+                    let mut told = known
                         .or_insert_with(|| status(Told::Prefixes(asked)))
                         .clone();
-                    watcher.had = Some(Status {
-                        prefixes: Vec::new(),
-                        ..told.clone()
-                    });
+                    let prefixes = std::mem::take(&mut told.prefixes);
+                    watcher.had = Some(told.clone());
                     watcher.due = None;
-                    told
+                    Status { prefixes, ..told }
                 }
                 left_out @ Told::LeftOut(_) => status(left_out),
             };

@@ -16,16 +16,17 @@ pub(super) struct Rest<'a> {
     pub(super) installed: Vec<Key>,
     /// Ids of the groups of what is installed as wanted.
     pub(super) kept: BTreeSet<u64>,
-    /// Ids of groups by their members.
-    pub(super) contents: BTreeMap<BTreeMap<&'a NextHop, u64>, Vec<u64>>,
+    /// Ids of groups by their members, each with its weight, in order.
+    pub(super) contents: BTreeMap<Vec<(&'a NextHop, u64)>, Vec<u64>>,
 }
 
 impl<'a> Rest<'a> {
     /// Compares what is wanted with what is installed.
     pub(super) fn of(wanted: &'a Routes, flows: &'a Flows, installed: &'a Installed) -> Self {
-        let mut contents: BTreeMap<BTreeMap<&NextHop, u64>, Vec<u64>> = BTreeMap::new();
+        let mut contents: BTreeMap<Vec<(&NextHop, u64)>, Vec<u64>> = BTreeMap::new();
         for id in installed.tables.groups.keys() {
             if let Some(content) = installed.tables.content(*id) {
+                let content = content.into_iter().collect();
                 contents.entry(content).or_default().push(*id);
             }
         }
@@ -124,7 +125,7 @@ impl<'a> Rest<'a> {
         let content = members
             .iter()
             .map(|(next_hop, weight)| (next_hop, u64::from(*weight)));
-        let content: BTreeMap<&NextHop, u64> = content.collect();
+        let content: Vec<(&NextHop, u64)> = content.collect();
         self.contents.get(&content).map_or(&[], Vec::as_slice)
     }
 }
