@@ -16,7 +16,7 @@ const BOUNDS = {
   BOUND_KIND_LEAF_SENDS: "what one leaf sends over its uplinks",
   BOUND_KIND_LEAF_TAKES: "what one leaf takes over its uplinks",
   BOUND_KIND_LEAF_PAIR: "what one leaf sends to another over the spines that both have",
-  BOUND_KIND_ALL_FLOWS: "all flows together",
+  BOUND_KIND_ALL_FLOWS: "what many leaves send or take together",
 };
 
 /** A share of a link: a tenth of a percent is between good and as good as can be. */

@@ -8,7 +8,7 @@ use weft_proto::v1::{self as proto, ChangeType, DecisionKind, DeratingCause};
 use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, Heard, PAGE_SIZE};
 use crate::failure::Failure;
-use crate::output::{self, Row};
+use crate::output::{self, Format, Row};
 use crate::route::Consistency;
 use crate::words;
 
@@ -17,6 +17,9 @@ use crate::words;
 pub(crate) enum Command {
     /// Every link that is derated, every job that is left to weights because
     /// uplinks carried more than was predicted, and every leaf that keeps a part of its uplinks free.
+    ///
+    /// NAME is the name of the link, the job or the leaf. DECISION says by how much, and for which cause or because of which leaf.
+    /// All of it is decided from what switches say over gNMI: nothing is decided of those without a gnmi_address in the fabric.
     List(Wanted),
 }
 
@@ -71,6 +74,7 @@ async fn list(wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         };
         return dialog.follow(request, heard).await;
     }
+    let mut count = 0;
     let ask = async |connection: &Connection, page_token| {
         let mut client = connection.plans().await?;
         let request = proto::ListDecisionsRequest {
@@ -80,9 +84,17 @@ async fn list(wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
             kind: kind.into(),
         };
         let page = connection.answer(client.list_decisions(request)).await?;
+        count += page.decisions.len();
         Ok(Page::new(page.header, page.decisions, page.next_page_token))
     };
-    dialog.pages(ask).await
+    dialog.pages(ask).await?;
+    if count == 0 && matches!(dialog.format, Format::Table | Format::Wide) {
+        dialog.progress.note(match wanted.kind {
+            None => "nothing is decided",
+            Some(_) => "nothing of this kind is decided",
+        });
+    }
+    Ok(())
 }
 
 /// What an answer of a watch says of decisions.

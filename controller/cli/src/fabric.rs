@@ -318,7 +318,7 @@ fn host_port(port: &HostPort) -> Vec<String> {
         format!("{}:{}", port.switch, port.interface),
         or_dash(&port.host),
         vni,
-        rate(port.capacity_bps),
+        rate(port.capacity_bps.unwrap_or(0)),
     ]
 }
 

@@ -19,6 +19,14 @@ impl Fault {
             reason: format!("missing field `{field}`"),
         }
     }
+
+    /// The same in other words, if there are some for the reason, which begins with the path of the field.
+    pub(crate) fn in_words(mut self, words: impl FnOnce(&str) -> Option<String>) -> Self {
+        if let Some(reason) = words(&self.reason) {
+            self.reason = reason;
+        }
+        self
+    }
 }
 
 impl From<serde_yaml_ng::Error> for Fault {

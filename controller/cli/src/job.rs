@@ -14,18 +14,20 @@ use crate::completion;
 use crate::connection::{Connection, Page, request_id};
 use crate::dialog::{Dialog, Heard, PAGE_SIZE};
 use crate::failure::{self, Failure};
-use crate::output::{self, Row, or_dash, printable};
+use crate::output::{self, Format, Row, or_dash, printable};
 use crate::words;
 
 pub(crate) mod declared;
 pub(crate) mod detail;
 mod flows;
 mod import;
+pub(crate) mod listed;
 
 /// What can be done with jobs.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Every job, with what it runs on, what it sends, and when it ends by itself.
+    /// Every job, with how far its plan came, what it runs on, what it sends, and when it ends by itself; with --watch without its
+    /// plan, which replicas do not stream.
     List,
     /// One job: what is planned for it, and how good the pins of all jobs are.
     Show {
@@ -92,7 +94,11 @@ async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         };
         return dialog.follow(request, heard).await;
     }
-    dialog.pages(page).await
+    match dialog.format {
+        Format::Table | Format::Wide => listed::list(dialog).await,
+        // A job as the API has it.
+        Format::Json | Format::Yaml | Format::Name => dialog.pages(page).await,
+    }
 }
 
 /// What an answer of a watch says of jobs.
@@ -395,7 +401,7 @@ const UNITS: [(&str, i64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Format, List};
+    use crate::output::List;
 
     #[test]
     fn jobs_in_columns() {

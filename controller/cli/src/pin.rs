@@ -2,18 +2,19 @@
 
 use clap::{Args, Subcommand};
 use prost_types::Timestamp;
-use weft_proto::v1::{self as proto, ChangeType};
+use weft_proto::v1 as proto;
 
 use crate::completion;
 use crate::connection::{Connection, Page};
-use crate::dialog::{Dialog, Heard, PAGE_SIZE};
+use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Row, or_dash};
 
 /// What can be asked of pins.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Every flow that is pinned, with its spines and their weights; with --watch without UDP ports, which replicas do not agree on.
+    /// Every flow that is pinned, with its spines, their weights and the UDP ports of queue pairs that divide it; with --watch the list
+    /// is read again each second.
     List(Wanted),
 }
 
@@ -35,16 +36,7 @@ impl Command {
 }
 
 async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    if dialog.watch {
-        let pins = proto::PinFilter {
-            job_name: wanted.job,
-        };
-        let request = proto::WatchRequest {
-            pins: Some(pins),
-            ..proto::WatchRequest::default()
-        };
-        return dialog.follow(request, heard).await;
-    }
+    // A watch of the API says no UDP ports: what is watched is the list, so that a row is the same in both.
     let ask = async |connection: &Connection, page_token| {
         let mut client = connection.plans().await?;
         let request = proto::ListPinsRequest {
@@ -56,20 +48,6 @@ async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         Ok(Page::new(page.header, page.pins, page.next_page_token))
     };
     dialog.pages(ask).await
-}
-
-/// What an answer of a watch says of pins.
-fn heard(answer: proto::WatchResponse) -> Heard<proto::Pin> {
-    let whole = answer.snapshot && answer.header.is_some();
-    let (mut rows, mut gone) = (Vec::new(), Vec::new());
-    for change in answer.pin_changes {
-        let into = match change.change_type() {
-            ChangeType::Deleted => &mut gone,
-            ChangeType::Created | ChangeType::Updated | ChangeType::Unspecified => &mut rows,
-        };
-        into.extend(change.pin);
-    }
-    Heard { rows, gone, whole }
 }
 
 impl Row for proto::Pin {
@@ -127,28 +105,6 @@ const PORTS_MAX: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_watch_says_is_whole_with_its_revision() {
-        let change = |kind: ChangeType| proto::PinChange {
-            change_type: kind.into(),
-            pin: Some(proto::Pin::default()),
-            ..proto::PinChange::default()
-        };
-        let answer = proto::WatchResponse {
-            snapshot: true,
-            pin_changes: vec![change(ChangeType::Created), change(ChangeType::Deleted)],
-            ..proto::WatchResponse::default()
-        };
-        let part = heard(answer.clone());
-        let counts = (part.rows.len(), part.gone.len(), part.whole);
-        assert_eq!(counts, (1, 1, false));
-        let last = proto::WatchResponse {
-            header: Some(proto::ResponseHeader::default()),
-            ..answer
-        };
-        assert!(heard(last).whole);
-    }
 
     #[test]
     fn queue_pairs_are_shown_by_the_spine_that_they_go_over() {

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use prost_types::{FieldMask, Timestamp};
+use tonic::Code;
 use weft_proto::v1::resource_change::Resource;
 use weft_proto::v1::{self as proto, AdminState, ChangeType, SwitchRole};
 
@@ -86,6 +87,24 @@ pub(crate) async fn page(
     };
     let page = connection.answer(client.list_switches(request)).await?;
     Ok(Page::new(page.header, page.switches, page.next_page_token))
+}
+
+/// The switch of this name, if one is declared.
+pub(crate) async fn found(
+    name: &str,
+    connection: &Connection,
+) -> Result<Option<proto::Switch>, Failure> {
+    let question = async || {
+        let mut client = connection.fabric().await?;
+        let name = name.to_owned();
+        let call = client.get_switch(proto::GetSwitchRequest { name });
+        match connection.status(call).await? {
+            Ok(answer) => Ok(answer.resource),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(Failure::from_status(connection.address(), &status)),
+        }
+    };
+    connection.read(question).await
 }
 
 async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {

@@ -5,7 +5,7 @@
 //! know who adopts, and how a switch pins.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weft_weights::pin::{
@@ -32,6 +32,7 @@ mod above;
 mod certificate;
 mod hashed;
 mod kept_free;
+pub mod lacking;
 mod owners;
 pub mod predict;
 pub mod programmed;
@@ -689,14 +690,16 @@ impl Posed<'_> {
             return self.leave_out_largest(pinned, made);
         }
         pinned.retain(|job, sent| {
-            let first = sent.iter().find_map(|sent| cut.get(&ends(sent)));
-            let Some(why) = first else {
+            let reasons: BTreeSet<&String> =
+                sent.iter().filter_map(|it| cut.get(&ends(it))).collect();
+            if reasons.is_empty() {
                 return true;
-            };
+            }
+            let why = some_of(&reasons);
             let all = sent.len();
             sent.retain(|sent| !cut.contains_key(&ends(sent)));
             let why = match all - sent.len() {
-                lost if lost == all => why.clone(),
+                lost if lost == all => why,
                 1 => format!("{why}: 1 of {all} flows has no way, the others are pinned"),
                 lost => format!("{why}: {lost} of {all} flows have no way, the others are pinned"),
             };
@@ -735,6 +738,19 @@ fn why_cut(plane: &Plane, solved: &Solved, flow: Flow, sent: &Sent) -> Option<St
     (!plane.share(places[0], places[1])).then(|| no_way(solved, from, to))
 }
 
+/// Reasons in a line, the first of them if they are many.
+fn some_of(reasons: &BTreeSet<&String>) -> String {
+    let some: Vec<&str> = reasons
+        .iter()
+        .take(REASONS_MAX)
+        .map(|it| it.as_str())
+        .collect();
+    match reasons.len() - some.len() {
+        0 => some.join("; "),
+        more => format!("{}; and {more} more", some.join("; ")),
+    }
+}
+
 /// Why there is no way for pins from one leaf to another.
 fn no_way(solved: &Solved, from: &str, to: &str) -> String {
     let mixed = solved.planes().mixed();
@@ -766,6 +782,8 @@ fn rounded(parts: &[Part], bps: &[u128]) -> Vec<Part> {
     parts.filter(|part| part.subflows > 0).collect()
 }
 
+/// Reasons of a job that are said.
+const REASONS_MAX: usize = 3;
 /// Sub-flows of a NIC that sends at its rate: a flow can be divided into so many parts.
 const SUBFLOWS: u64 = 16;
 /// Sub-flows of the fastest NIC at most, where rates differ much.

@@ -1,13 +1,15 @@
 //! Why a leaf has no weights for what it sends to another one, by the routes of the plan in force. Pure. It refuses to know modes, and
 //! who asks.
 
+use std::sync::Arc;
+
 use ipnet::IpNet;
 
 use super::Plan;
 use crate::fabric::topology::SwitchName;
 
 /// Why a leaf has no weights for what it sends to another one: its own routing decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unweighted {
     /// The plan in force has no routes of the leaf, or does not know the other one.
     Unplanned,
@@ -20,10 +22,14 @@ pub enum Unweighted {
     Unannounced,
     /// No live way leads to the other leaf.
     NoWay,
+    /// Nobody answers at the address of the leaf's agent.
+    Unanswered,
+    /// The forwarding plane of the leaf does not have them, for this reason.
+    Withheld(Arc<str>),
 }
 
 impl Plan {
-    /// Why a leaf has no weights for what it sends to another one; None: its routes have some.
+    /// Why a leaf gets no weights for what it sends to another one; None: its routes have some.
     pub fn unweighted(&self, leaf: &SwitchName, to: &SwitchName) -> Option<Unweighted> {
         let known = || {
             let solved = self.solved.as_ref()?;

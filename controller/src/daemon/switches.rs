@@ -25,7 +25,7 @@ use self::telemetry::{Predicted, Telemetry};
 use super::solver::{Ordered, Solver};
 use super::supervision::supervised;
 use crate::balancer::flows::{self, LeafFlows};
-use crate::balancer::pins::{self, programmed::Unpinned};
+use crate::balancer::pins::{self, lacking::Lacking, programmed::Unpinned};
 use crate::balancer::{Inputs, Plan};
 use crate::config::Config;
 use crate::consensus::Group;
@@ -38,13 +38,14 @@ use crate::fabric::place::Places;
 use crate::fabric::topology::{Kind, Role, Switch, SwitchName, Topology};
 use crate::ledger::{self, FactKey};
 use crate::southbound::intent::SwitchIntent;
-use crate::southbound::{Election, Southbound};
+use crate::southbound::{AgentStatus, Election, Southbound};
 use crate::speaker::Shared;
 
 mod agents;
 mod announced;
 mod decisions;
 mod jobs;
+mod lacking;
 pub mod led;
 mod legacy;
 mod places;
@@ -347,8 +348,19 @@ impl Switches {
                 agent.mode = Mode::On;
             }
         }
+        self.led.set_lacking(self.lacking(&agents, now));
         self.led.set_agents(agents);
         self.led.set_reached(self.southbound.reached());
+    }
+
+    /// What leaves do not have of what they are to have. Of none it is known what it has, while this replica does not lead.
+    fn lacking(&self, sessions: &[AgentStatus], now: Instant) -> Lacking {
+        let Some(topology) = self.topology.borrow().clone() else {
+            return Lacking::new();
+        };
+        let agents = self.agents.known(&topology, &self.modes, now);
+        let waiting = self.intended.iter().flat_map(|it| &it.unheard);
+        lacking::of_leaves(agents, waiting, sessions, now)
     }
 
     /// Reads the files that `[switches]` names, once after the configuration was read. What was good when it was checked and is

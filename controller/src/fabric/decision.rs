@@ -7,7 +7,7 @@ use weft_telemetry::derating::Decision;
 use super::fact::{JobName, LinkName, SwitchName};
 use super::measured::OffPlan;
 
-/// What a decision is of. Ordered as decisions are listed: by kind and name.
+/// The link, the job or the leaf that a decision is of. Ordered as decisions are listed: by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A link that is derated.
@@ -21,27 +21,27 @@ pub enum Subject {
 /// A decision that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decided {
-    /// A link, by how many percent it is derated, and for what.
+    /// A link is derated, by so many percent and for this cause.
     Derated(LinkName, Decision),
-    /// A job, and why weights carry it.
+    /// A job is left to weights, for this reason.
     OffPlan(JobName, OffPlan),
-    /// A leaf, and how many percent of its uplinks pins leave alone.
+    /// A leaf keeps so many percent of its uplinks free of pins.
     KeptFree(SwitchName, u8),
 }
 
-/// What became of one decision.
+/// A decision that was made, changed or taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionChanged {
     /// Raft index of the change.
     pub revision: u64,
-    /// What held; None if nothing was decided.
+    /// The decision before the change; None: there was none.
     pub before: Option<Decided>,
-    /// What holds; None if nothing is decided any more.
+    /// The decision after the change; None: it was taken back.
     pub after: Option<Decided>,
 }
 
 impl Decided {
-    /// What it is of.
+    /// The link, the job or the leaf that the decision is of.
     pub fn subject(&self) -> Subject {
         match self {
             Self::Derated(link, _) => Subject::Link(link.clone()),
@@ -50,7 +50,7 @@ impl Decided {
         }
     }
 
-    /// Its kind, as the API writes it.
+    /// The kind of the decision, as the API has it.
     pub fn kind(&self) -> DecisionKind {
         match self {
             Self::Derated(..) => DecisionKind::DeratedLink,
@@ -59,7 +59,7 @@ impl Decided {
         }
     }
 
-    /// Octets of its names.
+    /// Octets of the names in the decision.
     fn names_octets(&self) -> usize {
         match self {
             Self::Derated(link, _) => link.as_str().len(),
@@ -70,12 +70,12 @@ impl Decided {
 }
 
 impl DecisionChanged {
-    /// Octets of memory that it takes, about.
+    /// Octets of memory that the change takes, about.
     pub fn octets(&self) -> usize {
         let both = [&self.before, &self.after].into_iter().flatten();
         CHANGED_OCTETS + both.map(Decided::names_octets).sum::<usize>()
     }
 }
 
-/// What a change takes beside names: two decisions, pointers and the counts behind them.
+/// Octets of memory that a change takes beside names: two decisions, pointers and the reference counts of names.
 const CHANGED_OCTETS: usize = 224;

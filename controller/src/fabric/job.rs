@@ -33,7 +33,7 @@ impl Nics {
         }
         let mut found = Self {
             ranks: match job.ranks.is_empty() {
-                true => of_hosts(topology, &job.host_names),
+                true => of_hosts(topology, &job.host_names, field, faults),
                 false => of_ranks(topology, &job.ranks, field, faults),
             },
             flows: Vec::new(),
@@ -45,7 +45,7 @@ impl Nics {
                 let nic = nic.as_ref()?;
                 let found = topology.nic(nic);
                 found
-                    .map_err(|reason| faults.fault(below(&field, part), reason))
+                    .map_err(|reason| unnamed(&below(&field, part), &reason, faults))
                     .ok()
             });
             found
@@ -67,12 +67,15 @@ impl Nics {
                 format!("the degrees multiply to {product}, and the hosts have {ranks} NICs");
             faults.fault(below(field, "layout"), reason);
         }
-        if ranks > RANKS_MAX {
+        if job.ranks.is_empty() && ranks > RANKS_MAX {
             let reason = format!("the hosts have {ranks} NICs, at most {RANKS_MAX}");
             faults.fault(below(field, "host_names"), reason);
         }
         if !job.groups.is_empty() && job.ranks.is_empty() && ranks == 0 {
-            faults.fault(below(field, "ranks"), "none, and no NIC at the hosts");
+            // Hosts without a NIC are faults by themselves.
+            if job.host_names.is_empty() {
+                faults.fault(below(field, "ranks"), "none, and no host_names");
+            }
             return;
         }
         let count = job.ranks.len().max(ranks);
@@ -108,11 +111,29 @@ impl Nics {
     }
 }
 
+/// Says why it is not known which NIC is meant, unless it is said already how it is named.
+fn unnamed(field: &str, reason: &str, faults: &mut InvalidFabric) {
+    let address = below(field, "address");
+    let is_said = |said: &str| said == field || said == address;
+    if !faults.faults.iter().any(|it| is_said(&it.field)) {
+        faults.fault(field, reason);
+    }
+}
+
 /// Each NIC of each host, in order of rails.
-fn of_hosts(topology: &Topology, hosts: &[String]) -> Vec<Arc<HostPort>> {
+fn of_hosts(
+    topology: &Topology,
+    hosts: &[String],
+    field: &str,
+    faults: &mut InvalidFabric,
+) -> Vec<Arc<HostPort>> {
     let mut all = Vec::new();
-    for host in hosts {
+    for (at, host) in hosts.iter().enumerate() {
         let mut ports = topology.ports_of(host);
+        if ports.is_empty() && topology.has_host(host) {
+            let reason = format!("host {host} has no host port");
+            faults.fault(below(field, &format!("host_names[{at}]")), reason);
+        }
         ports.sort_by_key(|port| port.rail.unwrap_or(u32::MAX));
         all.extend(ports);
     }
@@ -133,16 +154,25 @@ fn of_ranks(
         });
         match found {
             Ok(port) => all.push(port),
-            Err(reason) => faults.fault(below(field, &format!("ranks[{at}]")), reason),
+            Err(reason) => unnamed(&below(field, &format!("ranks[{at}]")), &reason, faults),
         }
     }
     all
 }
 
-/// Says which NICs of a job another one has.
+/// Says what is wrong with what a job names of the fabric, and which of its NICs another job has. One that was stored before such a
+/// rule is not asked again as long as it names the same.
 pub(super) fn conflicts(topology: &Topology, job: &Job, field: &str, faults: &mut InvalidFabric) {
-    let nics = Nics::find(topology, &job.declared, field, faults);
-    formulas(topology, &job.declared, field, faults);
+    let declared = &job.declared;
+    if !declared.host_names.is_empty() && !declared.ranks.is_empty() {
+        let reason = "ranks are given too: a job names its hosts or its ranks";
+        faults.fault(below(field, "host_names"), reason);
+    }
+    let nics = Nics::find(topology, declared, field, faults);
+    // One that is not found is a rank, too.
+    let ranks = declared.ranks.len().max(nics.ranks.len());
+    lone_ranks(declared, ranks, field, faults);
+    formulas(topology, declared, field, faults);
     let ports = nics.ports();
     let others = topology.jobs().filter(|other| other.name != job.name);
     for other in others {
@@ -150,7 +180,46 @@ pub(super) fn conflicts(topology: &Topology, job: &Job, field: &str, faults: &mu
         let theirs = Nics::find(topology, &other.declared, "", &mut InvalidFabric::default());
         if let Some(port) = theirs.ports().intersection(&ports).next() {
             let reason = format!("job {} has the NIC at {port}", other.name);
-            faults.fault(below(field, "ranks"), reason);
+            faults.fault(below(field, &place(topology, declared, port)), reason);
+        }
+    }
+}
+
+/// The first field by which a job has a NIC: a rank, a host, or an end of a flow.
+fn place(topology: &Topology, job: &v1::Job, port: &PortName) -> String {
+    let is_it = |nic: &v1::Nic| topology.nic(nic).is_ok_and(|found| found.name == *port);
+    if let Some(at) = job.ranks.iter().position(is_it) {
+        return format!("ranks[{at}]");
+    }
+    let mut hosts = job.host_names.iter();
+    let has_it = |host: &String| topology.ports_of(host).iter().any(|it| it.name == *port);
+    if job.ranks.is_empty()
+        && let Some(at) = hosts.position(has_it)
+    {
+        return format!("host_names[{at}]");
+    }
+    let is_end = |end: &Option<v1::Nic>| end.as_ref().is_some_and(is_it);
+    let mut flows = job.flows.iter().enumerate();
+    let found = flows.find_map(|(at, flow)| match () {
+        () if is_end(&flow.source) => Some(format!("flows[{at}].source")),
+        () if is_end(&flow.destination) => Some(format!("flows[{at}].destination")),
+        () => None,
+    });
+    found.unwrap_or_else(|| "ranks".to_owned())
+}
+
+/// Says which groups have one rank, from which nothing can be sent to the next one. Along a dimension of one rank nothing is sent, as
+/// by any collective.
+fn lone_ranks(job: &v1::Job, ranks: usize, field: &str, faults: &mut InvalidFabric) {
+    for (at, group) in job.groups.iter().enumerate() {
+        let count = match group.ranks.len() {
+            0 => ranks,
+            named => named,
+        };
+        let is_sent = group.collective() == v1::Collective::SendReceive;
+        if is_sent && group.dimension.is_empty() && count == 1 {
+            let field = below(field, &format!("groups[{at}].ranks"));
+            faults.fault(field, "1 rank, and each sends to the next one: at least 2");
         }
     }
 }
@@ -292,7 +361,140 @@ mod tests {
         };
         assert_eq!(second(&[named("leaf1:nic2")]), "");
         let said = second(&[named("leaf2:nic1"), named("leaf1:nic1")]);
-        assert_eq!(said, "resource.ranks: job first has the NIC at leaf1:nic1");
+        let why = "job first has the NIC at leaf1:nic1";
+        assert_eq!(said, format!("resource.ranks[1]: {why}"));
+        let by_host = job("second", &["h2-1", "h1-1"], &[]);
+        let said = refused(&topology, &by_host);
+        assert_eq!(said, format!("resource.host_names[1]: {why}"));
+        for (part, source, destination) in [
+            ("source", "leaf1:nic1", "leaf2:nic1"),
+            ("destination", "leaf2:nic1", "leaf1:nic1"),
+        ] {
+            let flow = |source, destination| v1::JobFlow {
+                source: Some(named(source)),
+                destination: Some(named(destination)),
+                octets: 1,
+                ..v1::JobFlow::default()
+            };
+            let by_flow = v1::Job {
+                flows: vec![flow("leaf2:nic1", "leaf2:nic2"), flow(source, destination)],
+                ..job("second", &[], &[])
+            };
+            let said = refused(&topology, &by_flow);
+            assert_eq!(said, format!("resource.flows[1].{part}: {why}"));
+        }
+    }
+
+    /// What is wrong with a job that somebody declares.
+    fn refused(topology: &Topology, job: &v1::Job) -> String {
+        let mut faults = InvalidFabric::default();
+        job.check("resource", &mut faults);
+        let Fact::Job(fact) = job.read("resource", &mut faults) else {
+            panic!("no job")
+        };
+        conflicts(topology, &fact, "resource", &mut faults);
+        faults.to_string()
+    }
+
+    fn group(collective: v1::Collective, ranks: &[u32]) -> v1::CollectiveGroup {
+        v1::CollectiveGroup {
+            name: "group".to_owned(),
+            collective: collective.into(),
+            ranks: ranks.to_vec(),
+            octets: 1,
+            ..v1::CollectiveGroup::default()
+        }
+    }
+
+    #[test]
+    fn a_host_without_a_host_port_is_named() {
+        let mut topology = with_nics(2, 2, 2);
+        let bare = v1::Host {
+            name: "h5".to_owned(),
+            ..v1::Host::default()
+        };
+        topology.put(Fact::declared(&bare).unwrap());
+        let mut job = job("train", &["h1-1", "h5"], &[]);
+        let why = "host_names[1]: host h5 has no host port";
+        assert_eq!(refused(&topology, &job), format!("resource.{why}"));
+        // Also where nobody asks who has declared it.
+        assert_eq!(found(&topology, &job).1, format!("resource.{why}"));
+        job.host_names.remove(0);
+        job.groups = vec![group(v1::Collective::AllReduce, &[])];
+        let why = "resource.host_names[0]: host h5 has no host port";
+        assert_eq!(refused(&topology, &job), why);
+        job.host_names.clear();
+        let why = "resource.ranks: none, and no host_names";
+        assert_eq!(refused(&topology, &job), why);
+    }
+
+    #[test]
+    fn a_job_names_its_hosts_or_its_ranks() {
+        let topology = with_nics(2, 2, 2);
+        let mut both = job("train", &["h1-1"], &[named("leaf1:nic1")]);
+        let said = refused(&topology, &both);
+        let why = "resource.host_names: ranks are given too: a job names its hosts or its ranks";
+        assert_eq!(said, why);
+        both.host_names.clear();
+        assert_eq!(refused(&topology, &both), "");
+    }
+
+    #[test]
+    fn one_rank_sends_to_nobody() {
+        use v1::Collective::{AllReduce, SendReceive};
+        let topology = with_nics(2, 2, 2);
+        let why = "resource.groups[0].ranks: 1 rank, and each sends to the next one: at least 2";
+        let (one, two) = (
+            job("train", &["h1-1"], &[]),
+            job("train", &["h1-1", "h2-1"], &[]),
+        );
+        for (of, group, expected) in [
+            (&one, group(SendReceive, &[]), why),
+            (&one, group(AllReduce, &[]), ""),
+            (&two, group(SendReceive, &[]), ""),
+            (&two, group(SendReceive, &[1]), why),
+            (&two, group(SendReceive, &[1, 0]), ""),
+        ] {
+            let job = v1::Job {
+                groups: vec![group],
+                ..of.clone()
+            };
+            assert_eq!(refused(&topology, &job), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_name_of_a_nic_is_said_once() {
+        let topology = with_nics(2, 2, 2);
+        let unnamed = job("train", &[], &[v1::Nic::default()]);
+        let why = "resource.ranks[0]: neither host_port_name nor address";
+        assert_eq!(refused(&topology, &unnamed), why);
+        let no_address = job("train", &[], &[at("nic", None)]);
+        let why = "resource.ranks[0].address: \"nic\" is not an IP address";
+        assert_eq!(refused(&topology, &no_address), why);
+        let flow = v1::JobFlow {
+            source: Some(named("leaf1:nic1")),
+            destination: Some(v1::Nic::default()),
+            octets: 1,
+            ..v1::JobFlow::default()
+        };
+        let flows = v1::Job {
+            flows: vec![flow],
+            ..job("train", &[], &[])
+        };
+        let why = "resource.flows[0].destination: neither host_port_name nor address";
+        assert_eq!(refused(&topology, &flows), why);
+    }
+
+    #[test]
+    fn too_many_ranks_are_no_fault_of_hosts() {
+        let topology = with_nics(2, 2, 2);
+        let ranks = vec![named("leaf1:nic1"); RANKS_MAX + 1];
+        let (_, faults) = found(&topology, &job("train", &[], &ranks));
+        assert_eq!(faults, "");
+        let said = refused(&topology, &job("train", &[], &ranks));
+        assert!(said.starts_with("resource"), "{said}");
+        assert!(!said.contains("host_names"), "{said}");
     }
 
     #[test]

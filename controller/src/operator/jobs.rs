@@ -290,7 +290,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             refused.message(),
-            "resource.ranks: job first has the NIC at leaf1:nic1"
+            "resource.host_names[0]: job first has the NIC at leaf1:nic1"
         );
         lone.stop().await;
     }

@@ -201,6 +201,7 @@ impl plan_service_server::PlanService for Service {
         let status = self.led.status(&name.as_str().into());
         let agent = proto::SwitchAgent {
             agent_status: status.map(|said| said.whole()),
+            unprogrammed_reason: job::unprogrammed_switch(&self.led.lacking(), &name),
             ..agent.ok_or_else(missing)?
         };
         Ok(Response::new(proto::GetSwitchAgentResponse {
@@ -258,7 +259,7 @@ impl plan_service_server::PlanService for Service {
         }
         let agreed = job::Agreed::look(&self.shared).await?;
         let (plan, weights) = (self.led.pin_plan(), self.led.plan());
-        let flows = self.led.flows();
+        let (flows, lacking) = (self.led.flows(), self.led.lacking());
         let job = Arc::clone(agreed.job(&request.job_name)?);
         let certificate = plan.certificate.as_ref().map(job::certificate);
         let index = agreed.index;
@@ -266,6 +267,7 @@ impl plan_service_server::PlanService for Service {
             let programmed = Programmed {
                 plan: &weights,
                 flows: &flows,
+                lacking: &lacking,
             };
             job::row(&job, &plan, &agreed.pins, Some(programmed))
         };
@@ -296,10 +298,12 @@ impl plan_service_server::PlanService for Service {
         let (plan, index) = (self.led.pin_plan(), agreed.index);
         let certificate = plan.certificate.as_ref().map(job::certificate);
         let (weights, flows) = (self.led.plan(), self.led.flows());
+        let lacking = self.led.lacking();
         let page = move || {
             let programmed = Programmed {
                 plan: &weights,
                 flows: &flows,
+                lacking: &lacking,
             };
             job::page(&agreed, (&plan, programmed), after.as_deref(), size)
         };
@@ -327,11 +331,12 @@ impl plan_service_server::PlanService for Service {
         let agreed = job::Agreed::look(&self.shared).await?;
         let index = agreed.index;
         let (plan, weights) = (self.led.pin_plan(), self.led.plan());
-        let flows = self.led.flows();
+        let (flows, lacking) = (self.led.flows(), self.led.lacking());
         let page = move || {
             let programmed = Programmed {
                 plan: &weights,
                 flows: &flows,
+                lacking: &lacking,
             };
             asked.page(&agreed, &plan, programmed)
         };

@@ -285,10 +285,12 @@ impl Watcher {
             return Ok(());
         }
         if let Some(wanted) = &self.pins {
-            self.existing_pins(wanted, &existing.pins).await?;
+            let part = |behind| wanted.existing(&existing.pins, behind);
+            self.existing_parts(part, pins::answer).await?;
         }
         if let Some(wanted) = &self.decisions {
-            self.existing_decisions(wanted, &existing.measured).await?;
+            let part = |behind| wanted.existing(&existing.measured, behind);
+            self.existing_parts(part, decisions::answer).await?;
         }
         if let Some(routes) = &self.routes {
             self.existing_routes(routes).await?;
@@ -301,42 +303,18 @@ impl Watcher {
         .await
     }
 
-    /// The same of adopted pins, without the header.
-    async fn existing_pins(&self, wanted: &pins::Wanted, pins: &Pins) -> Result<(), End> {
-        let mut behind = None;
-        loop {
-            let (pin_changes, next) = wanted.existing(pins, behind);
-            if !pin_changes.is_empty() {
-                self.send(proto::WatchResponse {
-                    pin_changes,
-                    snapshot: true,
-                    ..proto::WatchResponse::default()
-                })
-                .await?;
-            }
-            if next.is_none() {
-                return Ok(());
-            }
-            behind = next;
-        }
-    }
-
-    /// Streams the decisions of the leader that exist.
-    async fn existing_decisions(
+    /// Streams what exists of one kind of message, without the header. `part` gives the changes behind a place, or the first ones, and
+    /// the place to go on behind; `answer` makes an answer of them.
+    async fn existing_parts<Change, Place>(
         &self,
-        wanted: &decisions::Wanted,
-        measured: &Measured,
+        part: impl Fn(Option<Place>) -> (Vec<Change>, Option<Place>),
+        answer: impl Fn(Vec<Change>) -> proto::WatchResponse,
     ) -> Result<(), End> {
         let mut behind = None;
         loop {
-            let (decision_changes, next) = wanted.existing(measured, behind);
-            if !decision_changes.is_empty() {
-                self.send(proto::WatchResponse {
-                    decision_changes,
-                    snapshot: true,
-                    ..proto::WatchResponse::default()
-                })
-                .await?;
+            let (changes, next) = part(behind);
+            if !changes.is_empty() {
+                self.send_existing(answer(changes)).await?;
             }
             if next.is_none() {
                 return Ok(());
@@ -345,19 +323,14 @@ impl Watcher {
         }
     }
 
-    /// The same of routes. One that changes meanwhile is streamed again.
+    /// Streams the routes that exist, without the header. A route that changes meanwhile is streamed again.
     async fn existing_routes(&self, routes: &Routes) -> Result<(), End> {
         let mut place = Some(0);
         while let Some(at) = place {
             let existing = routes.existing(&self.tables, at).await;
             let (changes, next) = existing.map_err(End::Refused)?;
-            for route_changes in parts(changes) {
-                self.send(proto::WatchResponse {
-                    route_changes,
-                    snapshot: true,
-                    ..proto::WatchResponse::default()
-                })
-                .await?;
+            for part in parts(changes) {
+                self.send_existing(routes::answer(part)).await?;
             }
             place = next;
         }
@@ -371,18 +344,9 @@ impl Watcher {
         kind: Kind,
         name: &str,
     ) -> (Vec<proto::ResourceChange>, Option<String>) {
-        let (mut changes, mut octets) = (Vec::new(), 0);
-        for fact in declared.topology().facts_after(kind, name) {
-            if self.filter.wants(&fact) {
-                let change = filter::existing(&fact);
-                octets += prost::Message::encoded_len(&change);
-                changes.push(change);
-            }
-            if octets > PART_OCTETS {
-                return (changes, Some(fact.name().to_owned()));
-            }
-        }
-        (changes, None)
+        let facts = declared.topology().facts_after(kind, name);
+        let wanted = facts.filter(|fact| self.filter.wants(fact));
+        filled(wanted, filter::existing, |fact| fact.name().to_owned())
     }
 
     /// Streams what changes.
@@ -396,36 +360,21 @@ impl Watcher {
                 let oldest = it.oldest;
                 End::Refused(refusal::revision_compacted(oldest))
             })?;
-            answer.pin_changes = self.pin_parts(repinned).await?;
+            let repinned = repinned.into_iter().filter_map(|it| pins::change(&it));
+            answer.pin_changes = self.all_but_last(repinned, pins::answer).await?;
             // Routes of one look may be many, and so may peers and decisions.
-            let mut routes = parts(std::mem::take(&mut answer.route_changes));
-            answer.route_changes = routes.pop().unwrap_or_default();
-            for route_changes in routes {
-                self.send(proto::WatchResponse {
-                    route_changes,
-                    ..proto::WatchResponse::default()
-                })
-                .await?;
-            }
-            let mut peers = parts(std::mem::take(&mut answer.peer_changes));
-            answer.peer_changes = peers.pop().unwrap_or_default();
-            for peer_changes in peers {
-                self.send(proto::WatchResponse {
-                    peer_changes,
-                    peer_snapshot: answer.peer_snapshot,
-                    ..proto::WatchResponse::default()
-                })
-                .await?;
-            }
-            let mut decisions = parts(std::mem::take(&mut answer.decision_changes));
-            answer.decision_changes = decisions.pop().unwrap_or_default();
-            for decision_changes in decisions {
-                self.send(proto::WatchResponse {
-                    decision_changes,
-                    ..proto::WatchResponse::default()
-                })
-                .await?;
-            }
+            let routes = std::mem::take(&mut answer.route_changes);
+            answer.route_changes = self.all_but_last(routes, routes::answer).await?;
+            let peers = std::mem::take(&mut answer.peer_changes);
+            let peer_snapshot = answer.peer_snapshot;
+            let of_peers = |peer_changes| proto::WatchResponse {
+                peer_changes,
+                peer_snapshot,
+                ..proto::WatchResponse::default()
+            };
+            answer.peer_changes = self.all_but_last(peers, of_peers).await?;
+            let decisions = std::mem::take(&mut answer.decision_changes);
+            answer.decision_changes = self.all_but_last(decisions, decisions::answer).await?;
             if is_news(&answer) || Instant::now() >= due {
                 answer.header = Some(self.header());
                 self.send(answer).await?;
@@ -443,28 +392,20 @@ impl Watcher {
         }
     }
 
-    /// Streams adopted pins that changed, without the last part of them: that goes with the header.
-    async fn pin_parts(
+    /// Streams changes part by part, and returns the last part: that goes with the header. `answer` makes an answer of a part.
+    async fn all_but_last<Change: prost::Message>(
         &self,
-        repinned: Vec<Arc<PinChanged>>,
-    ) -> Result<Vec<proto::PinChange>, End> {
-        let (mut pin_changes, mut octets) = (Vec::new(), 0);
-        for changed in repinned {
-            let Some(change) = pins::change(&changed) else {
-                continue;
-            };
-            if octets > PART_OCTETS {
-                octets = 0;
-                self.send(proto::WatchResponse {
-                    pin_changes: std::mem::take(&mut pin_changes),
-                    ..proto::WatchResponse::default()
-                })
-                .await?;
+        changes: impl IntoIterator<Item = Change>,
+        answer: impl Fn(Vec<Change>) -> proto::WatchResponse,
+    ) -> Result<Vec<Change>, End> {
+        let mut last = Vec::new();
+        for part in parts(changes) {
+            let before = std::mem::replace(&mut last, part);
+            if !before.is_empty() {
+                self.send(answer(before)).await?;
             }
-            octets += prost::Message::encoded_len(&change);
-            pin_changes.push(change);
         }
-        Ok(pin_changes)
+        Ok(last)
     }
 
     /// What happened since it was asked for last, adopted pins that changed apart, and whether there is more.
@@ -508,6 +449,15 @@ impl Watcher {
             ..proto::WatchResponse::default()
         };
         Ok((answer, repinned, part.more))
+    }
+
+    /// Sends a part of what exists.
+    async fn send_existing(&self, answer: proto::WatchResponse) -> Result<(), End> {
+        self.send(proto::WatchResponse {
+            snapshot: true,
+            ..answer
+        })
+        .await
     }
 
     async fn send(&self, answer: proto::WatchResponse) -> Result<(), End> {
@@ -584,20 +534,49 @@ fn gathered(mut bell: watch::Receiver<()>) -> watch::Sender<()> {
     sender
 }
 
-/// As many changes at a time as fit into an answer.
-fn parts<T: prost::Message>(changes: Vec<T>) -> Vec<Vec<T>> {
-    let (mut parts, mut octets) = (Vec::new(), PART_OCTETS);
-    for change in changes {
-        if octets >= PART_OCTETS {
-            parts.push(Vec::new());
-            octets = 0;
-        }
-        octets += change.encoded_len();
-        if let Some(part) = parts.last_mut() {
+/// As many changes at a time as fit into an answer: no part is empty. They are taken as they are asked for.
+fn parts<Change: prost::Message>(
+    changes: impl IntoIterator<Item = Change>,
+) -> impl Iterator<Item = Vec<Change>> {
+    let mut changes = changes.into_iter();
+    std::iter::from_fn(move || {
+        let (mut part, mut octets) = (Vec::new(), 0);
+        while octets < PART_OCTETS
+            && let Some(change) = changes.next()
+        {
+            octets += change.encoded_len();
             part.push(change);
         }
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// Writes what exists until an answer is full, and names the place to go on behind; None: there is no more.
+fn filled<T, Change: prost::Message, Place>(
+    existing: impl Iterator<Item = T>,
+    written: impl Fn(&T) -> Change,
+    place: impl Fn(T) -> Place,
+) -> (Vec<Change>, Option<Place>) {
+    let (mut changes, mut octets) = (Vec::new(), 0);
+    for one in existing {
+        let change = written(&one);
+        octets += change.encoded_len();
+        changes.push(change);
+        if octets > PART_OCTETS {
+            return (changes, Some(place(one)));
+        }
     }
-    parts
+    (changes, None)
+}
+
+/// What is there after a change, or was before it was deleted, and the type of the change; None: there was nothing, and is nothing.
+fn became<T>(before: Option<T>, after: Option<T>) -> Option<(T, proto::ChangeType)> {
+    match (before, after) {
+        (None, Some(after)) => Some((after, proto::ChangeType::Created)),
+        (Some(_), Some(after)) => Some((after, proto::ChangeType::Updated)),
+        (Some(before), None) => Some((before, proto::ChangeType::Deleted)),
+        (None, None) => None,
+    }
 }
 
 /// Whether an answer says more than up to where it is.

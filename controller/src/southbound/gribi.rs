@@ -13,13 +13,14 @@
 //! openconfig/gribi `doc/specification.md` v1.0.1. After any break nothing is assumed: the next stream begins with a
 //! `Get`. It refuses to know where the intent comes from.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use self::session::Session;
+use self::session::{LOOK_EVERY, Session};
 use self::stream::{ANSWER_MAX, Stream};
 use super::access::Dialer;
 use super::answers::Answers;
@@ -39,7 +40,7 @@ pub(super) struct Wanted {
     pub(super) revision: u64,
     /// Whether it is programmed.
     pub(super) mode: Mode,
-    /// Whether that has to wait.
+    /// Whether a session that has not written yet waits: it reads, and renews the lease.
     pub(super) hold: bool,
     /// What with.
     pub(super) routes: Arc<Routes>,
@@ -64,6 +65,8 @@ pub(super) struct Device {
     status: watch::Sender<AgentStatus>,
     counted: Counted,
     written: Written,
+    /// From the first look of a session to the second.
+    second_look: Duration,
 }
 
 /// What this client left at the switch.
@@ -81,6 +84,8 @@ enum Written {
 enum Ended {
     /// The switch knows a higher election id.
     Outranked(Election),
+    /// There is no connection to the server.
+    Unreached(String),
     /// The connection or the session failed.
     Lost(String),
     /// Nothing is to be installed, and the switch says that nothing is.
@@ -105,6 +110,7 @@ impl Device {
             Written::Unknown
         };
         Self {
+            second_look: second_look(&agent),
             agent,
             dialer,
             election,
@@ -146,12 +152,8 @@ impl Device {
                     self.outranked(by);
                     self.wait(OUTRANKED_PAUSE).await
                 }
-                Ended::Lost(why) => {
-                    self.lost(why);
-                    let waited = self.wait(pause).await;
-                    pause = (pause * 2).min(PAUSE_MAX);
-                    waited
-                }
+                Ended::Unreached(why) => self.retry(why, UNREACHED, &mut pause).await,
+                Ended::Lost(why) => self.retry(why, UNOPENED, &mut pause).await,
             };
             if waited.is_err() {
                 return;
@@ -161,12 +163,8 @@ impl Device {
 
     /// The state in which the mode needs no session.
     fn resting(&mut self) -> Option<AgentState> {
-        let (mode, hold) = {
-            let wanted = self.wanted.borrow_and_update();
-            (wanted.mode, wanted.hold)
-        };
+        let mode = self.wanted.borrow_and_update().mode;
         match (mode, self.written) {
-            (Mode::On, _) if hold => Some(AgentState::Connecting),
             (Mode::Shadow, Written::Unknown | Written::Nothing) => Some(AgentState::Shadow),
             (Mode::Off, Written::Nothing) => Some(AgentState::Off),
             (Mode::Shadow, Written::Something)
@@ -199,8 +197,24 @@ impl Device {
         }
     }
 
-    fn lost(&self, why: String) {
-        tracing::warn!(agent = %self.agent, error = %why, "gRIBI session lost");
+    /// Says why there is no session, and waits; longer the next time.
+    async fn retry(
+        &mut self,
+        why: String,
+        unopened: &'static str,
+        pause: &mut Duration,
+    ) -> Result<(), watch::error::RecvError> {
+        self.lost(why, unopened);
+        let waited = self.wait(*pause).await;
+        *pause = (*pause * 2).min(PAUSE_MAX);
+        waited
+    }
+
+    fn lost(&self, why: String, unopened: &'static str) {
+        let news = news(&self.status.borrow(), &why, unopened);
+        if let Some(news) = news {
+            tracing::warn!(agent = %self.agent, error = %why, "{news}");
+        }
         self.status.send_modify(|status| {
             status.state = AgentState::Unreachable;
             status.is_up = false;
@@ -241,8 +255,8 @@ impl Device {
         let connecting = timeout(ANSWER_MAX, self.dialer.open(self.agent.clone()));
         let line = match connecting.await {
             Ok(Ok(line)) => line,
-            Ok(Err(why)) => return Ended::Lost(why),
-            Err(_) => return Ended::Lost("no answer to the connection".to_owned()),
+            Ok(Err(why)) => return Ended::Unreached(why),
+            Err(_) => return Ended::Unreached("no answer to the connection".to_owned()),
         };
         match Stream::open(line.clone(), self.election).await {
             Ok(stream) => Session::new(self, line, stream).run().await,
@@ -259,8 +273,63 @@ impl Device {
     }
 }
 
+/// A time of each server's own, from half of the time between two looks to one and a half of it.
+fn second_look(agent: &str) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    agent.hash(&mut hasher);
+    LOOK_EVERY / 2 + LOOK_EVERY.mul_f64((hasher.finish() % 1_000) as f64 / 1_000.0)
+}
+
+/// What is logged of an attempt or a session that failed; None: it was logged when it failed in the same way before.
+fn news(before: &AgentStatus, why: &str, unopened: &'static str) -> Option<&'static str> {
+    match before.is_up {
+        true => Some("gRIBI session lost"),
+        false if before.last_error == why => None,
+        false => Some(unopened),
+    }
+}
+
+/// What is logged where there is no connection.
+const UNREACHED: &str = "cannot reach the gRIBI server";
+/// What is logged where a server takes the connection, and no session follows.
+const UNOPENED: &str = "no gRIBI session with the server";
+
 /// Between attempts: doubled from the first to the second.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Between attempts at a switch that obeys another writer: weft-agent forgets a silent one after as long.
 const OUTRANKED_PAUSE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_that_are_connected_to_at_once_are_read_apart() {
+        let mut seconds = [0_u32; 15];
+        for number in 0..512 {
+            let after = second_look(&format!("192.0.2.{}:{number}", number % 250));
+            seconds[after.as_secs() as usize] += 1;
+        }
+        assert_eq!(seconds[..5], [0; 5]);
+        assert!(seconds[5..].iter().all(|count| (25..80).contains(count)));
+    }
+
+    #[test]
+    fn only_a_session_that_was_there_is_lost_and_a_failure_is_logged_once() {
+        let address = "192.0.2.1:9340".into();
+        let mut status =
+            AgentStatus::new("leaf1".into(), address, Mode::On, AgentState::Connecting);
+        let refused = "no connection: connection refused";
+        assert_eq!(news(&status, refused, UNREACHED), Some(UNREACHED));
+        status.last_error = refused.to_owned();
+        assert_eq!(news(&status, refused, UNREACHED), None);
+        let unopened = "the stream was closed";
+        assert_eq!(news(&status, unopened, UNOPENED), Some(UNOPENED));
+        status.is_up = true;
+        assert_eq!(
+            news(&status, refused, UNREACHED),
+            Some("gRIBI session lost")
+        );
+    }
+}

@@ -107,6 +107,9 @@ pub enum Target {
     Flow(Flow),
 }
 
+/// Prefixes and flows that a switch should have and that are not in its forwarding plane as they should be, each with why, in words.
+pub type Withheld = BTreeMap<Target, Arc<str>>;
+
 /// Pinned flows with their next hops. One without a member counts as absent: the routes of the prefixes decide.
 pub type Flows = BTreeMap<Flow, Arc<Members>>;
 

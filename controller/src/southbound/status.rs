@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 use weft_proto::v1::{self, SwitchAgentState};
 
-use super::intent::Mode;
+use super::intent::{Mode, Withheld};
 use crate::fabric::mode;
 use crate::fabric::topology::SwitchName;
 
@@ -38,12 +38,17 @@ pub struct AgentStatus {
     pub held: usize,
     /// Operations that failed in the last run.
     pub failed: usize,
+    /// What its forwarding plane does not have as it should, as far as it answered. None: nothing was read or answered yet since its
+    /// mode is on, so that nobody knows.
+    pub withheld: Option<Arc<Withheld>>,
     /// Entries that differed from what the switch had acknowledged when it was last read; they are written again.
     pub drift: usize,
     /// Why the stream ended, or what failed or is held; empty if nothing did since it was in sync.
     pub last_error: String,
     /// When an operation was last acknowledged.
     pub last_ack: Option<Instant>,
+    /// When anything was last heard in a session.
+    pub last_heard: Option<Instant>,
 }
 
 impl AgentStatus {
@@ -66,9 +71,11 @@ impl AgentStatus {
             pending: 0,
             held: 0,
             failed: 0,
+            withheld: None,
             drift: 0,
             last_error: String::new(),
             last_ack: None,
+            last_heard: None,
         }
     }
 
@@ -92,6 +99,7 @@ impl AgentStatus {
             last_error: Some(self.last_error.clone()).filter(|it| !it.is_empty()),
             last_acknowledgement_time: last_ack.map(Into::into),
             agent_status: None,
+            unprogrammed_reason: None,
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 
 use prost_types::Timestamp;
+use tonic::Code;
 use weft_proto::agent::v1 as agent;
-use weft_proto::v1 as proto;
+use weft_proto::v1::{self as proto, SwitchRole};
 
 use crate::dialog::Dialog;
 use crate::failure::Failure;
 use crate::output::{Row, Table, or_dash, printable};
+use crate::switch;
 use crate::words::{self, word};
 
 /// Asks and prints.
@@ -18,15 +20,46 @@ pub(super) async fn show(switch_name: String, dialog: &mut Dialog<'_>) -> Result
         let mut client = connection.plans().await?;
         let switch_name = switch_name.clone();
         let call = client.get_switch_agent(proto::GetSwitchAgentRequest { switch_name });
-        connection.answer(call).await
+        let answer = connection.status(call).await?;
+        let failed = |status| Failure::from_status(connection.address(), &status);
+        match answer {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(status) if status.code() == Code::NotFound => Ok(Err(failed(status))),
+            Err(status) => Err(failed(status)),
+        }
     };
-    let answer = connection.read(question).await?;
+    let answer = match connection.read(question).await? {
+        Ok(answer) => answer,
+        Err(missing) => {
+            let found = switch::found(&switch_name, connection).await?;
+            return Err(match found {
+                Some(found) => unprogrammed(&found).map_or(missing, Failure::Refused),
+                None => Failure::Refused(format!("no switch is named {switch_name:?}")),
+            });
+        }
+    };
     let now = words::answered(answer.header.as_ref());
     let agent = answer.resource.unwrap_or_default();
     if !dialog.object(&agent.object())? {
         print(&agent, now, dialog.out)?;
     }
     Ok(())
+}
+
+/// Why weft does not program a declared switch; None: it should.
+fn unprogrammed(switch: &proto::Switch) -> Option<String> {
+    let name = printable(&switch.name);
+    if switch.role() == SwitchRole::Spine {
+        return Some(format!("{name} is a spine: weft programs leaves"));
+    }
+    if !switch.agent_address.is_empty() {
+        return None;
+    }
+    let instead = match switch.link_bandwidth_weights {
+        true => "it takes its weights over BGP",
+        false => "weft does not program it",
+    };
+    Some(format!("{name} has no agent_address: {instead}"))
 }
 
 fn print(
@@ -175,6 +208,28 @@ PREFIX           STATE    WANTED            OWN     REASON
 198.51.100.2/32  partial  eth1*1, [eth2*3]  eth1*1  eth2 is not a next hop of the main table
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_switch_that_weft_does_not_program_says_why() {
+        let leaf = proto::Switch {
+            name: "leaf3".to_owned(),
+            role: SwitchRole::Leaf.into(),
+            ..proto::Switch::default()
+        };
+        let over_bgp = proto::Switch {
+            link_bandwidth_weights: true,
+            ..leaf.clone()
+        };
+        let why = "leaf3 has no agent_address: it takes its weights over BGP";
+        assert_eq!(unprogrammed(&over_bgp).as_deref(), Some(why));
+        let why = "leaf3 has no agent_address: weft does not program it";
+        assert_eq!(unprogrammed(&leaf).as_deref(), Some(why));
+        let declared = proto::Switch {
+            agent_address: "192.0.2.13:9340".to_owned(),
+            ..leaf
+        };
+        assert_eq!(unprogrammed(&declared), None);
     }
 
     #[test]

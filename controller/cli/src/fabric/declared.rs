@@ -174,9 +174,9 @@ pub(super) struct HostPort {
     /// 0: none.
     #[serde(default)]
     pub(super) vni: u32,
-    /// Bits per second.
-    #[serde(default)]
-    pub(super) capacity_bps: u64,
+    /// Bits per second; None: not known. A replica refuses 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) capacity_bps: Option<u64>,
     /// The rail of its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rail: Option<u32>,
@@ -421,7 +421,7 @@ impl From<HostPort> for proto::HostPort {
             interface_name: port.interface,
             host_name: port.host,
             vni: Some(port.vni).filter(|vni| *vni > 0),
-            capacity_bps: Some(port.capacity_bps).filter(|bps| *bps > 0),
+            capacity_bps: port.capacity_bps,
             rail: port.rail,
             labels: port.labels,
             etag: String::new(),
@@ -449,7 +449,7 @@ impl From<proto::HostPort> for HostPort {
             interface: port.interface_name,
             host: port.host_name,
             vni: port.vni.unwrap_or(0),
-            capacity_bps: port.capacity_bps.unwrap_or(0),
+            capacity_bps: port.capacity_bps,
             rail: port.rail,
             addresses: port.addresses,
             labels: port.labels,
@@ -564,6 +564,19 @@ host_ports: [{switch: s, interface: i, host: h1}, {switch: s, interface: j, host
             ),
             (0, 0, 0)
         );
+    }
+
+    /// As of a link, 0 is for a replica to refuse, and what is not known is not printed as 0.
+    #[test]
+    fn a_capacity_of_0_is_not_one_that_nobody_knows() {
+        let text = "name: a\nhost_ports: [{switch: s, interface: i, capacity_bps: 0}, {switch: s, interface: j}]";
+        let fabric = Fabric::parse(text).unwrap();
+        let ports = fabric.host_ports.iter().cloned().map(proto::HostPort::from);
+        let capacities: Vec<_> = ports.map(|port| port.capacity_bps).collect();
+        assert_eq!(capacities, [Some(0), None]);
+        let yaml = serde_yaml_ng::to_string(&fabric).unwrap();
+        assert_eq!(yaml.matches("capacity_bps").count(), 1, "{yaml}");
+        assert_eq!(Fabric::parse(&yaml).unwrap(), fabric);
     }
 
     #[test]

@@ -34,9 +34,10 @@ pub(crate) fn read(file: &Path, input: &mut dyn Read) -> Result<(String, proto::
 fn parse(text: &str) -> Result<proto::Job, Fault> {
     // Of two fields of one name, the message would have the last.
     serde_yaml_ng::from_str::<Value>(text)?;
-    let kind = weft_proto::json::descriptor("weft.v1.Job");
+    let kind = weft_proto::json::descriptor(JOB);
     let kind = kind.expect("the descriptors have every message");
-    let message = kind.deserialize(Deserializer::from_str(text))?;
+    let message = kind.deserialize(Deserializer::from_str(text));
+    let message = message.map_err(|error| Fault::from(error).in_words(in_words))?;
     let job = message.transcode_to::<proto::Job>();
     let job = job.expect("the descriptor is that of the message");
     match job.name.is_empty() {
@@ -44,6 +45,64 @@ fn parse(text: &str) -> Result<proto::Job, Fault> {
         false => Ok(job),
     }
 }
+
+/// A reason of the reader of messages in words for people, with all that could stand there; None: it is in such words.
+fn in_words(reason: &str) -> Option<String> {
+    for (said, what) in [
+        ("unrecognized field name '", "field"),
+        ("unrecognized enum value '", "value"),
+    ] {
+        if let Some((path, rest)) = reason.split_once(said) {
+            let found = rest.strip_suffix('\'').unwrap_or(rest);
+            let known = known(path.trim_end_matches(": "))?.join("`, `");
+            return Some(format!(
+                "{path}unknown {what} `{found}`, expected one of `{known}`"
+            ));
+        }
+    }
+    let mut words = WORDS.iter();
+    words.find_map(|(said, words)| Some(format!("{}{words}", reason.strip_suffix(*said)?)))
+}
+
+/// Names of the fields of the message at a path, as in `groups[0]`, or of the values of the enum there.
+fn known(path: &str) -> Option<Vec<String>> {
+    let mut message = weft_proto::json::descriptor(JOB)?;
+    for step in path.split('.').filter(|step| !step.is_empty()) {
+        let name = step.split('[').next()?;
+        let field = message.get_field_by_name(name);
+        let kind = field
+            .or_else(|| message.get_field_by_json_name(name))?
+            .kind();
+        if let Some(values) = kind.as_enum() {
+            let names = values.values().map(|it| it.name().to_owned());
+            return Some(names.filter(|it| !it.ends_with("_UNSPECIFIED")).collect());
+        }
+        message = kind.as_message()?.clone();
+    }
+    let fields = message.fields().map(|it| it.name().to_owned());
+    Some(fields.collect())
+}
+
+/// The message of a file.
+const JOB: &str = "weft.v1.Job";
+const NO_NUMBER: &str = "a whole number from 0 on is needed, without a unit, as in 1073741824";
+const NO_SUCH_NUMBER: &str = "the number is below 0, or too large";
+/// What is said of a value that is none, and the same in words for people.
+const WORDS: &[(&str, &str)] = &[
+    ("invalid digit found in string", NO_NUMBER),
+    ("cannot parse integer from empty string", NO_NUMBER),
+    ("expected integer value", NO_NUMBER),
+    (
+        "out of range integral type conversion attempted",
+        NO_SUCH_NUMBER,
+    ),
+    ("number too large to fit in target type", NO_SUCH_NUMBER),
+    ("float value out of range", NO_SUCH_NUMBER),
+    (
+        "failed to parse duration",
+        "a number of seconds with an s is needed, as in 3600s",
+    ),
+];
 
 #[cfg(test)]
 mod tests {
@@ -100,8 +159,8 @@ labels: {team: vision}
             ("standard input", "train1")
         );
         let failure = read(Path::new("-"), &mut "nam: a".as_bytes()).unwrap_err();
-        let expected = "standard input:1:1: unrecognized field name 'nam'";
-        assert_eq!(failure.to_string(), expected);
+        let expected = "standard input:1:1: unknown field `nam`, expected one of `name`, ";
+        assert!(failure.to_string().starts_with(expected), "{failure}");
         let failure = read(Path::new("-"), &mut &b"\xff"[..]).unwrap_err();
         let expected = "standard input: stream did not contain valid UTF-8";
         assert_eq!(failure.to_string(), expected);
@@ -118,21 +177,40 @@ labels: {team: vision}
         ),
         (
             "name: a\ncolour: red",
-            ":1:1: unrecognized field name 'colour'",
+            ":1:1: unknown field `colour`, expected one of `name`, `expire_time`, `ttl`, `host_names`, `ranks`, `layout`, `groups`, `flows`, `labels`, `etag`, `balance_mode`, `priority`",
         ),
         (
             "name: a\ngroups:\n- {name: g, octetts: 1}",
-            ":3:3: groups[0]: unrecognized field name 'octetts'",
+            ":3:3: groups[0]: unknown field `octetts`, expected one of `name`, `collective`, `algorithm`, `ranks`, `dimension`, `octets`, `channels`, `queue_pairs`, `overlap_set`, `pair_octets`",
         ),
         (
-            "name: a\ngroups:\n- {name: g, octets: 1GB}",
-            ":3:21: groups[0].octets: invalid digit found in string",
+            "name: a\ngroups:\n- {name: g, octets: 1GiB}",
+            ":3:21: groups[0].octets: a whole number from 0 on is needed, without a unit, as in 1073741824",
+        ),
+        (
+            "name: a\ngroups:\n- {name: g, octets: -5}",
+            ":3:21: groups[0].octets: the number is below 0, or too large",
+        ),
+        (
+            "name: a\npriority: 4294967296",
+            ":2:11: priority: the number is below 0, or too large",
         ),
         (
             "name: a\ngroups:\n- {name: g, collective: SUM}",
-            ":3:25: groups[0].collective: unrecognized enum value 'SUM'",
+            ":3:25: groups[0].collective: unknown value `SUM`, expected one of `COLLECTIVE_ALL_REDUCE`, `COLLECTIVE_ALL_GATHER`, `COLLECTIVE_REDUCE_SCATTER`, `COLLECTIVE_ALL_TO_ALL`, `COLLECTIVE_BROADCAST`, `COLLECTIVE_REDUCE`, `COLLECTIVE_GATHER`, `COLLECTIVE_SCATTER`, `COLLECTIVE_ALL_TO_ALL_V`, `COLLECTIVE_SEND_RECEIVE`",
         ),
-        ("name: a\nttl: 3600", ":2:6: ttl: failed to parse duration"),
+        (
+            "name: a\nbalance_mode: on",
+            ":2:15: balance_mode: unknown value `on`, expected one of `BALANCE_MODE_OFF`, `BALANCE_MODE_SHADOW`, `BALANCE_MODE_ON`",
+        ),
+        (
+            "name: a\nttl: 3600",
+            ":2:6: ttl: a number of seconds with an s is needed, as in 3600s",
+        ),
+        (
+            "name: a\nttl: 1h",
+            ":2:6: ttl: a number of seconds with an s is needed, as in 3600s",
+        ),
         ("- name: a", ":1:1: invalid type: sequence, expected a map"),
         (
             "name: a\n---\nname: b",

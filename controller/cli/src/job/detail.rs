@@ -138,19 +138,24 @@ pub(crate) fn planned(plan: &proto::JobPlan) -> String {
     }
     if plan.unaddressed_flow_count > 0 {
         let unknown = plan.unaddressed_flow_count;
-        text = format!("{text}, {unknown} go to NICs without an address or a VNI, and by weights");
+        text = format!("{text}, {unknown} go to NICs without an address or a VNI, and by no pin");
     }
     if plan.undivided_flow_count > 0 {
         let undivided = plan.undivided_flow_count;
         text =
             format!("{text}, {undivided} are divided among spines by weights, not by queue pairs");
     }
+    match reasons(plan).as_str() {
+        "" => text,
+        reasons => format!("{text}: {reasons}"),
+    }
+}
+
+/// Why the plan came no farther, and why switches do not have it; empty if there is nothing to say.
+pub(super) fn reasons(plan: &proto::JobPlan) -> String {
     let reasons = std::iter::once(&plan.reason).chain(&plan.unprogrammed_reasons);
     let reasons = reasons.map(String::as_str).filter(|it| !it.is_empty());
-    match reasons.collect::<Vec<_>>().as_slice() {
-        [] => text,
-        reasons => format!("{text}: {}", reasons.join("; ")),
-    }
+    reasons.collect::<Vec<_>>().join("; ")
 }
 
 /// Which way the flows go; nothing where nobody knows.
@@ -158,9 +163,16 @@ fn ways(plan: &proto::JobPlan) -> String {
     let (pins, weights) = (plan.programmed_flow_count, plan.weighted_flow_count);
     match plan.own_routing_flow_count {
         0 if pins == 0 && weights == 0 => String::new(),
-        own => format!(
-            "{pins} flows by pins, {weights} by weights, {own} as the own routing of their leaves has it"
-        ),
+        own => {
+            let text = format!(
+                "{pins} flows by pins, {weights} by weights, {own} as the own routing of their leaves has it"
+            );
+            let known = pins.saturating_add(weights).saturating_add(own);
+            match plan.flow_count.saturating_sub(known) {
+                0 => text,
+                unknown => format!("{text}, {unknown} nobody knows how yet"),
+            }
+        }
     }
 }
 
@@ -217,12 +229,26 @@ pub(crate) fn bound(certificate: &proto::PinCertificate) -> String {
         BoundKind::Unspecified => "nothing has to be sent".to_owned(),
         BoundKind::LeafSends => format!("what {} sends over its uplinks", leaf(0)),
         BoundKind::LeafTakes => format!("what {} takes over its uplinks", leaf(0)),
-        BoundKind::AllFlows => "all flows together".to_owned(),
+        BoundKind::AllFlows => of_many(&certificate.bound_leaf_names),
         BoundKind::LeafPair => {
             let (from, to) = (leaf(0), leaf(1));
             format!("what {from} sends to {to} over the spines that both have")
         }
     }
+}
+
+/// What many leaves need together: all of a pod, or of two; or, if none is named, those of many flows.
+fn of_many(leaves: &[String]) -> String {
+    if leaves.is_empty() {
+        return "flows of many leaves together, which have too few spines in common".to_owned();
+    }
+    let shown = &leaves[..leaves.len().min(NAMES_MAX)];
+    let more = match leaves.len() - shown.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let names = shown.join(", ");
+    format!("what these leaves send to other pods, or take from them: {names}{more}")
 }
 
 fn group(group: &proto::CollectiveGroup) -> Vec<String> {
@@ -377,7 +403,7 @@ job:            train1
 hosts:          10: h1, h2, h3, h4, h5, h6, h7, h8, and 2 more
 expires:        in 1h0m, 1970-01-01T01:16:40Z
 plan:           pending, 8 of 12 flows have their pins, 6 go together with others of their leaf to the same NIC, \
-2 go to NICs without an address or a VNI, and by weights: 4 flows are not placed yet
+2 go to NICs without an address or a VNI, and by no pin: 4 flows are not placed yet
 max load:       80.00% of a link, by the pins of all jobs
 lower bound:    75.00% of a link: what leaf1 sends to leaf2 over the spines that both have
 tight links:    3: leaf1:eth1--spine1:eth1, and 2 more
@@ -468,6 +494,10 @@ and 1 more overlap set
             ways(&plan),
             format!("12 flows by pins, 0 by weights{routed}")
         );
+        // A leader has not heard the leaf of two of them yet.
+        plan.programmed_flow_count = 10;
+        let text = format!("10 flows by pins, 0 by weights{routed}, 2 nobody knows how yet");
+        assert_eq!(ways(&plan), text);
         (plan.programmed_flow_count, plan.own_routing_flow_count) = (9, 3);
         plan.unprogrammed_reasons = vec!["leaf1, leaf2 are in shadow".to_owned()];
         let text = "pinned, 12 of 12 flows have their pins, of which switches get 9: leaf1, leaf2 are in shadow";
@@ -483,6 +513,21 @@ and 1 more overlap set
         let text = "weighted, 0 of 12 flows have their pins: \
                     its mode is off; the job is in shadow; leaf1, leaf2 are in shadow";
         assert_eq!(planned(&plan), text);
+    }
+
+    #[test]
+    fn a_bound_of_many_leaves_says_which_they_are() {
+        let mut certificate = proto::PinCertificate {
+            bound_kind: BoundKind::AllFlows.into(),
+            ..proto::PinCertificate::default()
+        };
+        let together = "flows of many leaves together, which have too few spines in common";
+        assert_eq!(bound(&certificate), together);
+        certificate.bound_leaf_names = vec!["leaf1".to_owned(), "leaf2".to_owned()];
+        let pod = "what these leaves send to other pods, or take from them: leaf1, leaf2";
+        assert_eq!(bound(&certificate), pod);
+        certificate.bound_leaf_names = (1..=10).map(|at| format!("leaf{at}")).collect();
+        assert!(bound(&certificate).ends_with(", leaf8, and 2 more"));
     }
 
     #[test]

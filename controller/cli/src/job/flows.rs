@@ -57,7 +57,10 @@ impl Row for proto::PlannedFlow {
         vec![vec![
             self.source_host_port_name.clone(),
             self.destination_host_port_name.clone(),
-            word(self.way().as_str_name(), "FLOW_WAY_"),
+            match self.way() {
+                FlowWay::Unspecified => "unknown".to_owned(),
+                way => word(way.as_str_name(), "FLOW_WAY_"),
+            },
             or_dash(&over(self)),
             predicted(self),
             seen(self),
@@ -174,6 +177,6 @@ mod tests {
         assert_eq!(line[2..8], expected);
         // A later release may know more ways.
         let unknown = proto::PlannedFlow { way: 99, ..flow };
-        assert_eq!(unknown.lines(None)[0][2], "unspecified");
+        assert_eq!(unknown.lines(None)[0][2], "unknown");
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::Value;
 use weft_proto::v1 as proto;
 
+use self::missing::{Missing, missing};
 use super::{print_entry, rows};
 use crate::balance;
 use crate::completion;
@@ -16,6 +17,10 @@ use crate::failure::Failure;
 use crate::job;
 use crate::output::{self, printable};
 use crate::pin;
+use crate::switch;
+
+mod missing;
+mod sends;
 
 /// What is asked about.
 #[derive(Args)]
@@ -45,27 +50,53 @@ impl Why {
 async fn weights(leaf: &str, to: Option<&str>, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let plan = leaf_plan(leaf, to, dialog).await?;
     let balance = leaf_balance(leaf, dialog).await?;
-    let object = serde_json::json!({
+    let missing = missing(&balance, dialog).await?;
+    let mut object = serde_json::json!({
         "leaf_plan": output::message("weft.v1.LeafPlan", &plan),
         "leaf_balance": output::message("weft.v1.LeafBalance", &balance),
     });
+    if let Some(missing) = &missing {
+        object["missing_reason"] = missing.why().into();
+    }
     if dialog.object(&object)? {
         return Ok(());
     }
     print_entries(&plan, dialog.out)?;
-    writeln!(dialog.out, "{}", programmed(&balance, Some(&plan)))?;
+    let said = in_force(&balance, Some(&plan), missing.as_ref());
+    writeln!(dialog.out, "{said}")?;
     Ok(())
+}
+
+/// What the leaf does with its weights, as far as it is known to have them.
+fn in_force(
+    balance: &proto::LeafBalance,
+    plan: Option<&proto::LeafPlan>,
+    missing: Option<&Missing>,
+) -> String {
+    let gets = programmed(balance, plan);
+    match missing.filter(|_| has_weights(balance, plan)) {
+        None => gets,
+        Some(Missing::Some(why)) => format!("{gets}; {why}"),
+        Some(Missing::All(why)) => {
+            let (leaf, whose) = (printable(&balance.leaf_name), whose(balance));
+            format!("{leaf} is on ({whose}), and is not known to have any of this: {why}")
+        }
+    }
+}
+
+/// Whose mode holds for the leaf.
+fn whose(balance: &proto::LeafBalance) -> &'static str {
+    match balance.has_own_mode {
+        true => "its own mode",
+        false => "the mode of all leaves",
+    }
 }
 
 /// What the leaf does with its weights: those of a plan, if one is given.
 fn programmed(balance: &proto::LeafBalance, plan: Option<&proto::LeafPlan>) -> String {
     let leaf = printable(&balance.leaf_name);
     let mode = balance::name(balance.mode());
-    let whose = if balance.has_own_mode {
-        "its own mode"
-    } else {
-        "the mode of all leaves"
-    };
+    let whose = whose(balance);
     let ways = (&balance.agent_address, &balance.peer_address);
     let to = plan.map(unweighted).unwrap_or_default();
     // The plan has weights to some leaves, and none to these.
@@ -143,6 +174,9 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
     let pin = pins.iter().find(|pin| pin.source_host_port_name == from);
     let ends = [from, to].map(|port| leaf(&plan, port));
     let crosses = ends[0] != ends[1] && ends.iter().all(|leaf| !leaf.is_empty());
+    if pin.is_none() {
+        sends::check(&plan, job, [from, to], crosses, dialog).await?;
+    }
     // What is not pinned goes as the leaf sends everything, unless it stays below the leaf.
     let entries = match pin {
         None if crosses => Some(leaf_plan(ends[0], Some(ends[1]), dialog).await?),
@@ -152,11 +186,18 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
         true => Some(leaf_balance(ends[0], dialog).await?),
         false => None,
     };
+    let missing = match &balance {
+        Some(balance) => missing(balance, dialog).await?,
+        None => None,
+    };
     let mode = match pin {
-        Some(_) => job_mode(job, dialog).await?,
+        Some(_) => declared(job, dialog).await?.balance_mode(),
         None => proto::BalanceMode::Unspecified,
     };
-    let object = object(&plan, pin, entries.as_ref(), balance.as_ref());
+    let mut object = object(&plan, pin, entries.as_ref(), balance.as_ref());
+    if let Some(missing) = &missing {
+        object["missing_reason"] = missing.why().into();
+    }
     if dialog.object(&object)? {
         return Ok(());
     }
@@ -166,8 +207,6 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
         let weights = entries_to(ends[0], Some(ends[1]), dialog).await?;
         unpinned_by = unpinned(mode, balance.as_ref(), Some(&weights));
     }
-    let no_plan = proto::JobPlan::default();
-    let job_plan = plan.resource.as_ref().unwrap_or(&no_plan);
     let out = &mut *dialog.out;
     let [job, from, to] = [job, from, to].map(printable);
     write!(out, "{job}, {from} to {to}: ")?;
@@ -177,6 +216,8 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
             print_pin(pin, ends[0], together(&plan, pin, &pins), out)?;
             if let Some(why) = unpinned_by {
                 writeln!(out, "  no switch gets this pin: {why}")?;
+            } else if let Some(missing) = &missing {
+                writeln!(out, "  {}", missing.of_pin())?;
             }
         }
         (None, None) if ends.contains(&"") => {
@@ -187,13 +228,20 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
             let leaf = printable(ends[0]);
             writeln!(out, "not pinned; it stays below {leaf}")?;
         }
-        (None, Some(entries)) => print_unpinned(&entries, balance.as_ref(), out)?,
+        (None, Some(entries)) => {
+            print_unpinned(&entries, balance.as_ref(), missing.as_ref(), out)?;
+        }
     }
-    writeln!(
-        out,
-        "plan of the job: {}",
-        printable(&job::detail::planned(job_plan))
-    )?;
+    print_plan(&plan, out)?;
+    Ok(())
+}
+
+/// How far the plan of a job came, and how good the pins of all jobs are.
+fn print_plan(plan: &proto::GetJobPlanResponse, out: &mut dyn Write) -> io::Result<()> {
+    let no_plan = proto::JobPlan::default();
+    let job_plan = plan.resource.as_ref().unwrap_or(&no_plan);
+    let planned = job::detail::planned(job_plan);
+    writeln!(out, "plan of the job: {}", printable(&planned))?;
     for (name, text) in plan.certificate.iter().flat_map(job::detail::certified) {
         writeln!(out, "{name}: {}", printable(&text))?;
     }
@@ -204,6 +252,7 @@ async fn flow(job: &str, from: &str, to: &str, dialog: &mut Dialog<'_>) -> Resul
 fn print_unpinned(
     plan: &proto::LeafPlan,
     balance: Option<&proto::LeafBalance>,
+    missing: Option<&Missing>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match balance {
@@ -212,6 +261,10 @@ fn print_unpinned(
         }
         Some(balance) if is_unweighted(plan) => {
             writeln!(out, "not pinned; {}", programmed(balance, Some(plan)))?;
+        }
+        Some(balance) if missing.is_some() => {
+            let said = in_force(balance, Some(plan), missing);
+            writeln!(out, "not pinned; {said}")?;
         }
         Some(_) | None => writeln!(out, "not pinned; what is sent goes by weights")?,
     }
@@ -269,11 +322,10 @@ fn object(
         .collect()
 }
 
-/// Whether a name is that of a NIC which no host port declares: `vni100:192.0.2.1`.
-fn is_undeclared(port: &str) -> bool {
-    let vni = port.strip_prefix("vni");
-    let parts = vni.and_then(|vni| vni.split_once(':'));
-    parts.is_some_and(|(vni, ip)| vni.parse::<u32>().is_ok() && ip.parse::<IpAddr>().is_ok())
+/// VNI and address of a NIC that no host port declares, by its name: `vni100:192.0.2.1`.
+fn undeclared(port: &str) -> Option<(u32, IpAddr)> {
+    let (vni, ip) = port.strip_prefix("vni")?.split_once(':')?;
+    Some((vni.parse().ok()?, ip.parse().ok()?))
 }
 
 /// The leaf that a NIC is behind; empty: of one that no host port declares, the plan does not say.
@@ -281,7 +333,7 @@ fn leaf<'a>(plan: &'a proto::GetJobPlanResponse, port: &'a str) -> &'a str {
     let mut moved = plan.resource.iter().flat_map(|it| &it.moved_nics);
     match moved.find(|nic| nic.host_port_name == port) {
         Some(nic) => &nic.leaf_name,
-        None if is_undeclared(port) => "",
+        None if undeclared(port).is_some() => "",
         None => port.split_once(':').map_or(port, |(leaf, _)| leaf),
     }
 }
@@ -336,13 +388,30 @@ async fn leaf_plan(
 ) -> Result<proto::LeafPlan, Failure> {
     let plan = entries_to(leaf, to, dialog).await?;
     match to {
-        Some(to) if plan.entries.is_empty() => Err(Failure::Refused(format!(
-            "{} has no plan for what it sends to {:?}",
-            printable(leaf),
-            to
-        ))),
+        Some(to) if plan.entries.is_empty() => {
+            let reason = unplanned(leaf, to, dialog).await?;
+            Err(Failure::Refused(reason))
+        }
         Some(_) | None => Ok(plan),
     }
+}
+
+/// Why a leaf has no plan for what it sends to a leaf, or to the prefix of a VTEP.
+async fn unplanned(leaf: &str, to: &str, dialog: &Dialog<'_>) -> Result<String, Failure> {
+    if to == leaf {
+        return Ok(format!("{leaf} sends nothing to itself over a spine"));
+    }
+    let none = format!("{leaf} has no plan for what it sends to {to:?}");
+    // No name has a slash.
+    if to.contains('/') {
+        return Ok(none);
+    }
+    let found = switch::found(to, &dialog.connection).await?;
+    Ok(match found.map(|it| it.role()) {
+        None => format!("no leaf is named {to:?}"),
+        Some(proto::SwitchRole::Spine) => format!("{to:?} is a spine"),
+        Some(proto::SwitchRole::Leaf | proto::SwitchRole::Unspecified) => none,
+    })
 }
 
 /// The plan of one leaf, of which only entries to one destination are kept if that is named.
@@ -389,8 +458,8 @@ async fn leaf_balance(leaf: &str, dialog: &Dialog<'_>) -> Result<proto::LeafBala
     Ok(answer.resource.unwrap_or_default())
 }
 
-/// What weft does with a job.
-async fn job_mode(job: &str, dialog: &Dialog<'_>) -> Result<proto::BalanceMode, Failure> {
+/// A job as it is declared.
+async fn declared(job: &str, dialog: &Dialog<'_>) -> Result<proto::Job, Failure> {
     let connection = &dialog.connection;
     let question = async || {
         let mut client = connection.jobs().await?;
@@ -399,7 +468,7 @@ async fn job_mode(job: &str, dialog: &Dialog<'_>) -> Result<proto::BalanceMode, 
         connection.answer(call).await
     };
     let answer = connection.read(question).await?;
-    Ok(answer.resource.unwrap_or_default().balance_mode())
+    Ok(answer.resource.unwrap_or_default())
 }
 
 async fn job_plan(job: &str, dialog: &Dialog<'_>) -> Result<proto::GetJobPlanResponse, Failure> {
@@ -563,6 +632,29 @@ mod tests {
         let shadow = balance(Shadow, agent, None);
         let text = "leaf1 is shadow (its own mode): its own routing decides";
         assert_eq!(programmed(&shadow, Some(&unweighted)), text);
+    }
+
+    #[test]
+    fn a_leaf_that_has_nothing_is_not_said_to_have_its_weights() {
+        use proto::BalanceMode::{On, Shadow};
+        let agent = Some("192.0.2.11:9340");
+        let plan = planned([("leaf2".to_owned(), true)]);
+        let why = "weft-agent of leaf1 has been silent for 12 s";
+        let (all, some) = (
+            Missing::All(why.to_owned()),
+            Missing::Some("2 are not there".to_owned()),
+        );
+        let on = balance(On, agent, None);
+        let said = |missing| in_force(&on, Some(&plan), missing);
+        let gets = programmed(&on, Some(&plan));
+        assert_eq!(said(None), gets);
+        assert_eq!(said(Some(&some)), format!("{gets}; 2 are not there"));
+        let none = "leaf1 is on (its own mode), and is not known to have any of this";
+        assert_eq!(said(Some(&all)), format!("{none}: {why}"));
+        // It is to have nothing.
+        let shadow = balance(Shadow, agent, None);
+        let gets = programmed(&shadow, Some(&plan));
+        assert_eq!(in_force(&shadow, Some(&plan), Some(&all)), gets);
     }
 
     #[test]

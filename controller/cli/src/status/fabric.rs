@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use weft_proto::agent::v1::ConditionType;
-use weft_proto::v1::{self as proto, AdminState, SwitchAgentState, SwitchRole};
+use weft_proto::v1::{
+    self as proto, AdminState, BalanceMode, NotComparedReason, SwitchAgentState, SwitchRole,
+};
 
 use super::Report;
 use crate::failure::Failure;
@@ -117,40 +119,133 @@ pub(super) async fn agents(report: &mut Report<'_>) {
         Ok(agents) => agents,
         Err(failure) => return report.unknown("agents", failure),
     };
-    let wrong = agents.iter().filter_map(|agent| {
-        use SwitchAgentState as State;
-        if matches!(agent.state(), State::InSync | State::Shadow | State::Off) {
-            return None;
+    let mut seen = seen(&agents);
+    let mut unasked = "";
+    match asked(&agents, report).await {
+        Ok(Some(said)) => {
+            seen.wrong.extend(said.idle);
+            seen.bare.extend(said.bare);
         }
-        let why = agent.last_error.as_ref().map(|it| format!(": {it}"));
-        let (name, state) = (&agent.switch_name, agent::state(agent));
-        let why = why.unwrap_or_default();
-        Some(format!("agent of {name} is {state}{why}"))
-    });
-    let mut wrong: Vec<String> = wrong.collect();
-    let mut summary = format!("{} switches are programmed", agents.len());
-    match idle(&agents, report).await {
-        Ok(Some(idle)) => wrong.extend(idle),
-        Ok(None) => summary += ", too many to ask for idle pins",
-        Err(failure) => wrong.push(format!("pins are not looked at: {failure}")),
+        Ok(None) => unasked = ", too many to ask for idle pins",
+        Err(failure) => {
+            let line = format!("pins are not looked at: {failure}");
+            seen.wrong.push(line);
+        }
     }
-    report.part("agents", summary, wrong);
+    let on = agents.iter().filter(|it| it.mode() == BalanceMode::On);
+    let programmed = on.count().saturating_sub(seen.bare.len());
+    let all = agents.len();
+    let summary = format!("{programmed} of {all} switches are programmed{unasked}");
+    let wrong = unprogrammed(&seen.bare).into_iter().chain(seen.wrong);
+    report.noted("agents", summary, wrong.collect(), seen.notes);
 }
 
-/// Pins that no packet goes by, as weft-agents say one by one; None: there are too many of them.
-async fn idle(
+/// What an operator makes of the sessions to switches.
+#[derive(Default)]
+struct Seen {
+    /// Switches that are on and get nothing, each with the reason: `leaf1 (unreachable: connection refused)`.
+    bare: Vec<String>,
+    wrong: Vec<String>,
+    notes: Vec<String>,
+}
+
+fn seen(agents: &[proto::SwitchAgent]) -> Seen {
+    let mut seen = Seen::default();
+    for agent in agents {
+        let name = &agent.switch_name;
+        let said = match agent.last_error() {
+            "" => agent::state(agent),
+            why => format!("{}: {why}", agent::state(agent)),
+        };
+        match standing(agent) {
+            Standing::Good => {}
+            Standing::Bare => seen.bare.push(format!("{name} ({said})")),
+            Standing::Wrong => seen.wrong.push(format!("agent of {name} is {said}")),
+            Standing::Noted => {
+                let note = format!("{name} is off, and its agent is {said}");
+                seen.notes.push(note);
+            }
+        }
+    }
+    seen
+}
+
+/// What an operator makes of the session to one switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// As it should be.
+    Good,
+    /// The switch is on, and there is no session that programs it.
+    Bare,
+    /// The switch does not have all that it should have, or still has what it should not.
+    Wrong,
+    /// The switch is to have nothing.
+    Noted,
+}
+
+fn standing(agent: &proto::SwitchAgent) -> Standing {
+    use SwitchAgentState as State;
+    match (agent.state(), agent.mode()) {
+        (State::InSync | State::Shadow | State::Off, _) => Standing::Good,
+        (_, BalanceMode::Off) => Standing::Noted,
+        (
+            State::Connecting
+            | State::Unreachable
+            | State::Deposed
+            | State::ForeignController
+            | State::Standby,
+            BalanceMode::On,
+        ) => Standing::Bare,
+        (State::Unspecified | State::Synchronizing | State::Held | State::TurningOff, _)
+        | (_, BalanceMode::Unspecified | BalanceMode::Shadow) => Standing::Wrong,
+    }
+}
+
+/// One line for all switches that are on and get nothing; None: there is none.
+fn unprogrammed(bare: &[String]) -> Option<String> {
+    let count = match bare.len() {
+        0 => return None,
+        1 => "1 switch is".to_owned(),
+        count => format!("{count} switches are"),
+    };
+    Some(format!("{count} not programmed: {}", named(bare)))
+}
+
+/// `leaf1, leaf2 and 38 more`.
+fn named(names: &[String]) -> String {
+    let shown = &names[..names.len().min(NAMED_MAX)];
+    let text = shown.join(", ");
+    match names.len() - shown.len() {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+/// What switches say that are asked one by one.
+#[derive(Default)]
+struct Asked {
+    /// Pins that no packet goes by.
+    idle: Vec<String>,
+    /// Switches with a session that have nothing all the same, each with the reason.
+    bare: Vec<String>,
+}
+
+/// What is known of each switch with entries alone; None: there are too many of them.
+async fn asked(
     agents: &[proto::SwitchAgent],
     report: &Report<'_>,
-) -> Result<Option<Vec<String>>, Failure> {
+) -> Result<Option<Asked>, Failure> {
     let connection = report.connection;
     let have = |agent: &&proto::SwitchAgent| {
-        agent.mode() == proto::BalanceMode::On && agent.entry_count > 0
+        agent.mode() == BalanceMode::On
+            && agent.entry_count > 0
+            && standing(agent) != Standing::Bare
     };
     let having: Vec<_> = agents.iter().filter(have).collect();
     if having.len() > ASKED_MAX {
         return Ok(None);
     }
-    let mut idle = Vec::new();
+    let mut said = Asked::default();
     for agent in having {
         let question = async || {
             let mut client = connection.plans().await?;
@@ -159,14 +254,18 @@ async fn idle(
             connection.answer(call).await
         };
         let answer = connection.read(question).await?;
-        let status = answer.resource.and_then(|it| it.agent_status);
-        let conditions = status.map(|it| it.conditions).unwrap_or_default();
-        let conditions = conditions.into_iter();
-        let conditions = conditions.filter(|it| it.condition_type() == ConditionType::PinsIdle);
+        let shown = answer.resource.unwrap_or_default();
         let name = &agent.switch_name;
-        idle.extend(conditions.map(|it| format!("no packet by pins of {name}: {}", it.message)));
+        if let Some(why) = &shown.unprogrammed_reason {
+            said.bare.push(format!("{name} ({why})"));
+        }
+        let conditions = shown.agent_status.map(|it| it.conditions);
+        let conditions = conditions.unwrap_or_default().into_iter();
+        let conditions = conditions.filter(|it| it.condition_type() == ConditionType::PinsIdle);
+        let idle = conditions.map(|it| format!("no packet by pins of {name}: {}", it.message));
+        said.idle.extend(idle);
     }
-    Ok(Some(idle))
+    Ok(Some(said))
 }
 
 /// What weft changes at the leaves that it balances. Whether they have it, their agents say.
@@ -177,19 +276,111 @@ pub(super) async fn plans(report: &mut Report<'_>) {
         Ok(diffs) => diffs,
         Err(failure) => return report.unknown("plans", failure),
     };
-    let on = diffs
-        .iter()
-        .filter(|diff| diff.mode() == proto::BalanceMode::On);
+    let (summary, wrong) = compared(&diffs);
+    report.part("plans", summary, wrong);
+}
+
+/// How many leaves are compared, and what is wrong: those in shadow whose agents are silent. Nothing else is done with them.
+fn compared(diffs: &[proto::LeafPlanDiff]) -> (String, Vec<String>) {
+    let on = diffs.iter().filter(|it| it.mode() == BalanceMode::On);
     let prefixes = on.flat_map(|diff| &diff.prefixes);
     let changed = prefixes.filter(|prefix| prefix.differs).count();
+    let because = |reason: NotComparedReason| {
+        let diffs = diffs.iter();
+        diffs.filter(move |it| it.not_compared_reason() == reason)
+    };
     let summary = format!(
-        "{} leaves are compared, {changed} prefixes go by weights that their own routing does not have",
+        "{} of {} leaves are compared, {changed} prefixes go by weights that their own routing does not have",
+        because(NotComparedReason::Unspecified).count(),
         diffs.len()
     );
-    report.part("plans", summary, Vec::new());
+    let silent = because(NotComparedReason::AgentSilent);
+    let silent = silent.filter(|it| it.mode() == BalanceMode::Shadow);
+    let silent: Vec<String> = silent.map(|it| it.leaf_name.clone()).collect();
+    let count = match silent.len() {
+        0 => return (summary, Vec::new()),
+        1 => "1 leaf in shadow is".to_owned(),
+        count => format!("{count} leaves in shadow are"),
+    };
+    let names = named(&silent);
+    let line = format!("{count} not compared, no weft-agent answers there: {names}");
+    (summary, vec![line])
 }
 
 /// Links that are read for those that are set down: two pages.
 const LINKS_MAX: u32 = 20_000;
 /// Agents that are asked, one after the other, for what they say of themselves.
 const ASKED_MAX: usize = 64;
+/// Switches that a line names.
+const NAMED_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(name: &str, mode: BalanceMode, state: SwitchAgentState) -> proto::SwitchAgent {
+        proto::SwitchAgent {
+            switch_name: name.to_owned(),
+            mode: mode.into(),
+            state: state.into(),
+            ..proto::SwitchAgent::default()
+        }
+    }
+
+    #[test]
+    fn switches_that_are_on_and_get_nothing_are_one_line() {
+        use SwitchAgentState as State;
+        let refused = proto::SwitchAgent {
+            last_error: Some("connection refused".to_owned()),
+            ..agent("leaf1", BalanceMode::On, State::Unreachable)
+        };
+        let agents = [
+            refused.clone(),
+            agent("leaf2", BalanceMode::On, State::InSync),
+            agent("leaf3", BalanceMode::On, State::ForeignController),
+            agent("leaf4", BalanceMode::On, State::Held),
+            agent("leaf5", BalanceMode::Shadow, State::Shadow),
+            proto::SwitchAgent {
+                mode: BalanceMode::Off.into(),
+                ..refused
+            },
+            agent("leaf6", BalanceMode::Off, State::Off),
+        ];
+        let seen = seen(&agents);
+        let line = "2 switches are not programmed: leaf1 (unreachable: connection refused), leaf3 (foreign-controller)";
+        assert_eq!(unprogrammed(&seen.bare).as_deref(), Some(line));
+        assert_eq!(seen.wrong, ["agent of leaf4 is held"]);
+        let note = "leaf1 is off, and its agent is unreachable: connection refused";
+        assert_eq!(seen.notes, [note]);
+        assert_eq!(unprogrammed(&[]), None);
+        let many: Vec<_> = (1..=10).map(|at| format!("leaf{at} (standby)")).collect();
+        let line = unprogrammed(&many).unwrap();
+        assert!(line.starts_with("10 switches are not programmed: leaf1 (standby), "));
+        assert!(line.ends_with(", leaf8 (standby) and 2 more"), "{line}");
+    }
+
+    #[test]
+    fn a_leaf_in_shadow_that_nobody_hears_is_wrong() {
+        use BalanceMode::{Off, On, Shadow};
+        use NotComparedReason::{AgentSilent, NoAgent, Unspecified};
+        let diff = |name: &str, mode: BalanceMode, reason: NotComparedReason| proto::LeafPlanDiff {
+            leaf_name: name.to_owned(),
+            mode: mode.into(),
+            not_compared_reason: reason.into(),
+            ..proto::LeafPlanDiff::default()
+        };
+        let mut diffs = vec![
+            diff("leaf1", Shadow, Unspecified),
+            // Whether it has what it should have, its session says.
+            diff("leaf2", On, AgentSilent),
+            diff("leaf3", Off, AgentSilent),
+            diff("leaf4", Shadow, NoAgent),
+        ];
+        let (summary, wrong) = compared(&diffs);
+        assert!(summary.starts_with("1 of 4 leaves are compared, 0 prefixes "));
+        assert_eq!(wrong, [""; 0]);
+        diffs.push(diff("leaf5", Shadow, AgentSilent));
+        let line = "1 leaf in shadow is not compared, no weft-agent answers there: leaf5";
+        assert_eq!(compared(&diffs).1, [line]);
+    }
+}

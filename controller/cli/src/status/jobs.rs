@@ -1,33 +1,56 @@
 //! Jobs that do not go as they were planned.
 
-use weft_proto::v1::{self as proto, JobPlanState, WeightedCause};
+use weft_proto::v1::{self as proto, FlowWay, JobPlanState, WeightedCause};
 
 use super::Report;
-use crate::connection::{Connection, Page};
-use crate::dialog::PAGE_SIZE;
-use crate::failure::Failure;
 use crate::job;
 
 /// Whether every job goes by pins that can.
 pub(super) async fn jobs(report: &mut Report<'_>) {
     let connection = report.connection;
-    let ask = async |token| page(connection, token).await;
+    let ask = async |token| job::listed::plans(connection, token).await;
     let plans = match connection.every(ask, report.count("jobs")).await {
         Ok(plans) => plans,
         Err(failure) => return report.unknown("jobs", failure),
     };
-    let of = |state: JobPlanState| plans.iter().filter(|it| it.state() == state).count();
-    let (pinned, weighted) = (of(JobPlanState::Pinned), of(JobPlanState::Weighted));
-    let summary = format!(
-        "{}, of which {pinned} are pinned, {weighted} go by weights",
-        plans.len()
-    );
+    let summary = summary(&plans);
     let lines = |wanted: Verdict| {
         let plans = plans.iter().filter(move |it| verdict(it) == wanted);
         plans.map(line).collect::<Vec<_>>()
     };
     let (wrong, notes) = (lines(Verdict::Wrong), lines(Verdict::Noted));
     report.noted("jobs", summary, wrong, notes);
+}
+
+/// How many jobs go which way with all of their flows.
+fn summary(plans: &[proto::JobPlan]) -> String {
+    let of = |way: FlowWay| plans.iter().filter(|it| self::way(it) == Some(way)).count();
+    let (pinned, weighted) = (of(FlowWay::Pins), of(FlowWay::Weights));
+    let all = plans.len();
+    let text = format!("{all}, of which {pinned} are pinned, {weighted} go by weights");
+    match of(FlowWay::OwnRouting) {
+        0 => text,
+        own => format!("{text}, {own} as the own routing of their leaves has it"),
+    }
+}
+
+/// The way that all flows of a job go; None: some go another way than others, or nobody knows.
+fn way(plan: &proto::JobPlan) -> Option<FlowWay> {
+    let (pins, weights) = (plan.programmed_flow_count, plan.weighted_flow_count);
+    match (pins, weights, plan.own_routing_flow_count) {
+        // An earlier release does not say it, and nobody knows it of a job that is off.
+        (0, 0, 0) => match plan.state() {
+            JobPlanState::Pinned if plan.unprogrammed_reasons.is_empty() => Some(FlowWay::Pins),
+            JobPlanState::Weighted if plan.unprogrammed_reasons.is_empty() => {
+                Some(FlowWay::Weights)
+            }
+            _ => None,
+        },
+        (_, 0, 0) => Some(FlowWay::Pins),
+        (0, _, 0) => Some(FlowWay::Weights),
+        (0, 0, _) => Some(FlowWay::OwnRouting),
+        (_, _, _) => None,
+    }
 }
 
 /// What an operator makes of the plan of a job.
@@ -63,24 +86,43 @@ fn line(plan: &proto::JobPlan) -> String {
     format!("job {} is {}", plan.job_name, job::detail::planned(plan))
 }
 
-async fn page(
-    connection: &Connection,
-    page_token: String,
-) -> Result<Page<proto::JobPlan>, Failure> {
-    let mut client = connection.plans().await?;
-    let request = proto::ListJobPlansRequest {
-        page_size: PAGE_SIZE,
-        page_token,
-    };
-    let call = client.list_job_plans(request);
-    let page = connection.answer(call).await?;
-    let rows = page.job_plans;
-    Ok(Page::new(page.header, rows, page.next_page_token))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_are_counted_by_the_way_that_their_flows_go() {
+        use JobPlanState::{Pinned, Unresolved, Weighted};
+        let plan = |state: JobPlanState, [pins, weights, own]: [u32; 3]| proto::JobPlan {
+            state: state.into(),
+            programmed_flow_count: pins,
+            weighted_flow_count: weights,
+            own_routing_flow_count: own,
+            ..proto::JobPlan::default()
+        };
+        let unheard = proto::JobPlan {
+            unprogrammed_reasons: vec!["leaf1 is not heard yet by this leader".to_owned()],
+            ..plan(Pinned, [0; 3])
+        };
+        let table = [
+            (plan(Pinned, [8, 0, 0]), Some(FlowWay::Pins)),
+            (plan(Pinned, [0, 8, 0]), Some(FlowWay::Weights)),
+            (plan(Pinned, [0, 0, 8]), Some(FlowWay::OwnRouting)),
+            (plan(Weighted, [0, 0, 8]), Some(FlowWay::OwnRouting)),
+            (plan(Pinned, [4, 0, 4]), None),
+            (plan(Pinned, [0; 3]), Some(FlowWay::Pins)),
+            (plan(Weighted, [0; 3]), Some(FlowWay::Weights)),
+            (plan(Unresolved, [0; 3]), None),
+            (unheard, None),
+        ];
+        for (plan, expected) in &table {
+            assert_eq!(way(plan), *expected, "{plan:?}");
+        }
+        let plans = table.map(|(plan, _)| plan);
+        let text = "9, of which 2 are pinned, 2 go by weights, 2 as the own routing of their leaves has it";
+        assert_eq!(summary(&plans), text);
+        assert_eq!(summary(&[]), "0, of which 0 are pinned, 0 go by weights");
+    }
 
     #[test]
     fn a_job_that_weights_carry_as_it_is_wanted_is_not_wrong() {

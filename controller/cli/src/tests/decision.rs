@@ -1,7 +1,11 @@
 //! Decisions of the leader, as they are typed.
 
+use clap::Parser;
+
 use super::operator::watched;
 use super::{REPLICA, Replica, listening, typed};
+use crate::progress::Progress;
+use crate::{Arguments, ask};
 
 #[tokio::test]
 async fn decisions_are_listed_page_by_page_of_all_kinds_or_of_one() {
@@ -62,4 +66,38 @@ async fn decisions_that_are_watched_change_and_go() {
     assert_eq!(rows.len(), 2, "{printed}");
     assert_eq!(rows[0]["kept_free_leaf"]["kept_free_percent"], 20);
     assert_eq!(rows[1]["gone"], "kept-free-leaf leaf1");
+}
+
+/// What is typed, what is printed, and what is said on standard error, where nothing is decided.
+const NOTHING: &[(&[&str], &str, &[&str])] = &[
+    (
+        &["-o", "table"],
+        "KIND  NAME  DECISION\n",
+        &["nothing is decided"],
+    ),
+    (
+        &["--kind", "derated-link"],
+        "KIND  NAME  DECISION\n",
+        &["nothing of this kind is decided"],
+    ),
+    (&["-o", "json"], "[]\n", &[]),
+    (&["-o", "name"], "", &[]),
+];
+
+#[tokio::test]
+async fn that_nothing_is_decided_is_said_beside_the_list() {
+    let undecided = Replica {
+        undecided: true,
+        ..REPLICA
+    };
+    let address = listening(undecided).await.to_string();
+    for (more, printed, notes) in NOTHING {
+        let words = ["weft", "--address", &address, "decision", "list"];
+        let words = [&words[..], more].concat();
+        let arguments = Arguments::try_parse_from(words).unwrap();
+        let (mut out, progress) = (Vec::new(), Progress::new());
+        ask(arguments, &progress, &mut out).await.unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), *printed);
+        assert_eq!(progress.notes(), *notes);
+    }
 }

@@ -84,8 +84,33 @@ flows:
     destination_number: 301
 ";
     assert_eq!(printed, expected);
-    let expected = "queue pairs whose other end is at none of the hosts: 1: h1 mlx5_1 302 -> 999";
-    assert_eq!(notes, [expected]);
+    let expected = [
+        "queue pairs whose other end is at none of the hosts: 1: h1 mlx5_1 302 -> 999",
+        "host ports without udp_port_formula, so that the queue pairs there are of no use: 4: leaf1:eth1, leaf2:eth1, leaf3:eth1, leaf4:eth1",
+    ];
+    assert_eq!(notes, expected);
+}
+
+#[tokio::test]
+async fn host_ports_that_say_how_udp_source_ports_are_made_are_not_noted() {
+    let fabric = std::fs::read_to_string(data("fabric.yaml")).unwrap();
+    let said = "host ports without udp_port_formula, so that the queue pairs there are of no use: ";
+    for (host, expected) in [
+        // Of each host.
+        ("host: h", None),
+        ("host: h1", Some(format!("{said}2: leaf3:eth1, leaf4:eth1"))),
+    ] {
+        let text = fabric.replace(host, &format!("udp_port_formula: kernel, {host}"));
+        let file = JobFile::new("formulas.yaml", &text);
+        let line = format!(
+            "{QUEUE_PAIRS} {RAILS} --comm python3 --name train1 --fabric {}",
+            file.0.display()
+        );
+        let (_, notes, result) = imported(&line).await;
+        result.unwrap();
+        let noted = notes.into_iter().find(|it| it.starts_with(said));
+        assert_eq!(noted, expected);
+    }
 }
 
 #[tokio::test]

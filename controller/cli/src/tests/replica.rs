@@ -35,6 +35,8 @@ pub(super) struct Replica {
     pub(super) host_ports: bool,
     /// Links, jobs and pins are not all as they should be.
     pub(super) faulty: bool,
+    /// Nothing is decided.
+    pub(super) undecided: bool,
 }
 
 /// Replica 3, which answers everything but who the group is.
@@ -46,6 +48,7 @@ pub(super) const REPLICA: Replica = Replica {
     hold_secs: "9",
     host_ports: false,
     faulty: false,
+    undecided: false,
 };
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -120,7 +123,7 @@ impl peer_server::PeerService for Replica {
 
 #[tonic::async_trait]
 impl watch_server::WatchService for Replica {
-    /// Two peers, two jobs, two pins, two decisions, or a link that is changed after the revision of the snapshot.
+    /// Two peers, two jobs, two decisions, or a link that is changed after the revision of the snapshot.
     async fn watch(
         &self,
         request: Request<proto::WatchRequest>,
@@ -155,9 +158,6 @@ impl watch_server::WatchService for Replica {
         match request.after_revision {
             after if request.kinds == [i32::from(proto::ResourceKind::Job)] => {
                 answer = jobs::changes(after);
-            }
-            after if request.pins.is_some() => {
-                answer = jobs::pin_changes(&request.pins.unwrap(), after);
             }
             after if request.decisions.is_some() => {
                 answer = decisions::changes(&request.decisions.unwrap(), after);
@@ -374,14 +374,17 @@ impl plan_server::PlanService for Replica {
         &self,
         request: Request<proto::ListPinsRequest>,
     ) -> Answer<proto::ListPinsResponse> {
-        jobs::pins(request.into_inner()).map(Response::new)
+        jobs::pins(request.into_inner(), self.faulty).map(Response::new)
     }
 
     async fn list_decisions(
         &self,
         request: Request<proto::ListDecisionsRequest>,
     ) -> Answer<proto::ListDecisionsResponse> {
-        Ok(Response::new(decisions::list(request.get_ref())))
+        Ok(Response::new(match self.undecided {
+            true => Default::default(),
+            false => decisions::list(request.get_ref()),
+        }))
     }
 
     async fn list_job_flows(
@@ -436,8 +439,13 @@ impl plan_server::PlanService for Replica {
 
     async fn get_switch_agent(
         &self,
-        _: Request<proto::GetSwitchAgentRequest>,
+        request: Request<proto::GetSwitchAgentRequest>,
     ) -> Answer<proto::GetSwitchAgentResponse> {
+        let name = request.into_inner().switch_name;
+        if ["leaf5", "leaf9", "spine1"].contains(&name.as_str()) {
+            let reason = format!("switch_name: there is no agent of {name:?}");
+            return Err(Status::not_found(reason));
+        }
         Ok(Response::new(faults::switch_agent()))
     }
 
@@ -620,6 +628,55 @@ impl fabric_server::FabricService for Replica {
             }],
             next_page_token: next.to_owned(),
             ..Default::default()
+        }))
+    }
+
+    /// Leaves 1 to 5, of which the last has no agent, and a spine.
+    async fn get_switch(
+        &self,
+        request: Request<proto::GetSwitchRequest>,
+    ) -> Answer<proto::GetSwitchResponse> {
+        let name = request.into_inner().name;
+        let role = match name.as_str() {
+            "leaf1" | "leaf2" | "leaf3" | "leaf4" | "leaf5" => proto::SwitchRole::Leaf,
+            "spine1" => proto::SwitchRole::Spine,
+            _ => {
+                let reason = format!("name: no switch is named {name:?}");
+                return Err(Status::not_found(reason));
+            }
+        };
+        Ok(Response::new(proto::GetSwitchResponse {
+            header: header(1),
+            resource: Some(proto::Switch {
+                name,
+                role: role.into(),
+                ..proto::Switch::default()
+            }),
+        }))
+    }
+
+    /// Interfaces 3 to 5 of each leaf lead to hosts of the jobs, the ninth leads to another one.
+    async fn get_host_port(
+        &self,
+        request: Request<proto::GetHostPortRequest>,
+    ) -> Answer<proto::GetHostPortResponse> {
+        let name = request.into_inner().name;
+        let host = match name.split_once(':') {
+            Some(("leaf1" | "leaf4", "eth3" | "eth4" | "eth5")) => "h1",
+            Some(("leaf2" | "leaf3", "eth3" | "eth4" | "eth5")) => "h2",
+            Some((_, "eth9")) => "h9",
+            _ => {
+                let reason = format!("name: no host port is named {name:?}");
+                return Err(Status::not_found(reason));
+            }
+        };
+        Ok(Response::new(proto::GetHostPortResponse {
+            header: header(1),
+            resource: Some(proto::HostPort {
+                host_name: host.to_owned(),
+                name,
+                ..proto::HostPort::default()
+            }),
         }))
     }
 

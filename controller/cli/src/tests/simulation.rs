@@ -142,9 +142,19 @@ leaf1 is on (its own mode): it gets these weights, and flows that are pinned go 
     let object: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(object["leaf_plan"]["entries"].as_array().unwrap().len(), 2);
     assert_eq!(object["leaf_balance"]["mode"], "BALANCE_MODE_ON");
-    let said = refused(&["plan", "why", "leaf1", "leaf9"]).await;
-    let expected = "leaf1 has no plan for what it sends to \"leaf9\"";
-    assert_eq!(said, (expected.to_owned(), 1));
+    for (to, expected) in [
+        ("leaf9", "no leaf is named \"leaf9\""),
+        ("spine1", "\"spine1\" is a spine"),
+        ("leaf1", "leaf1 sends nothing to itself over a spine"),
+        ("leaf4", "leaf1 has no plan for what it sends to \"leaf4\""),
+        (
+            "192.0.2.99/32",
+            "leaf1 has no plan for what it sends to \"192.0.2.99/32\"",
+        ),
+    ] {
+        let said = refused(&["plan", "why", "leaf1", to]).await;
+        assert_eq!(said, (expected.to_owned(), 1));
+    }
     let said = refused(&["plan", "why", "leaf9"]).await;
     assert_eq!(
         said,
@@ -163,10 +173,11 @@ leaf4 to leaf1 (192.0.2.11/32): no confirmed way over 1 uplinks: the switch's ow
     let (printed, result) = typed(&["plan", "why", "leaf4", "leaf1"]).await;
     result.unwrap();
     assert_eq!(printed, format!("{entry}{said}"));
-    let words = ["plan", "why", "--job", "train1", "leaf4:eth4", "leaf1:eth4"];
+    // Nobody knows the flows of this job.
+    let words = ["plan", "why", "--job", "train2", "leaf4:eth4", "leaf1:eth4"];
     let (printed, result) = typed(&words).await;
     result.unwrap();
-    let first = format!("train1, leaf4:eth4 to leaf1:eth4: not pinned; {said}{entry}");
+    let first = format!("train2, leaf4:eth4 to leaf1:eth4: not pinned; {said}{entry}");
     assert!(printed.starts_with(&first), "{printed}");
 }
 
@@ -188,9 +199,9 @@ tight links: 1: leaf1:eth1--spine1:eth1
     assert_eq!(object["pin"]["paths"][0]["spine_name"], "spine1");
     assert!(object.get("leaf_plan").is_none());
 
-    let words = ["plan", "why", "--job", "train1", "leaf1:eth4", "leaf2:eth4"];
+    let words = ["plan", "why", "--job", "train1", "leaf1:eth5", "leaf2:eth3"];
     let (printed, _) = typed(&words).await;
-    let first = "train1, leaf1:eth4 to leaf2:eth4: not pinned; what is sent goes by weights\n";
+    let first = "train1, leaf1:eth5 to leaf2:eth3: not pinned; what is sent goes by weights\n";
     assert!(printed.starts_with(first), "{printed}");
     assert!(printed.contains("66.7% over spine1 (eth1)"), "{printed}");
     let words = ["plan", "why", "--job", "train1", "leaf1:eth4", "leaf1:eth5"];
@@ -202,4 +213,56 @@ tight links: 1: leaf1:eth1--spine1:eth1
     let words = ["plan", "why", "--job", "x", "leaf1:eth4", "leaf1:eth5"];
     let said = refused(&words).await;
     assert_eq!(said, ("job_name: no job is named \"x\"".to_owned(), 1));
+}
+
+#[tokio::test]
+async fn what_is_no_flow_of_a_job_is_not_explained() {
+    for (from, to, expected) in [
+        (
+            "leaf1:eth5",
+            "leaf2:eth77",
+            "no host port is named \"leaf2:eth77\"",
+        ),
+        (
+            "leaf1:eth9",
+            "leaf2:eth3",
+            "job train1 sends nothing from leaf1:eth9 to leaf2:eth3: it has no NIC at leaf1:eth9",
+        ),
+        (
+            "vni100:192.0.2.1",
+            "leaf2:eth3",
+            "job train1 sends nothing from vni100:192.0.2.1 to leaf2:eth3: it has no NIC at vni100:192.0.2.1",
+        ),
+        // Both are NICs of the job. Of its flows one comes before this one, and one behind it.
+        (
+            "leaf1:eth4",
+            "leaf2:eth4",
+            "job train1 sends nothing from leaf1:eth4 to leaf2:eth4",
+        ),
+        (
+            "leaf3:eth4",
+            "leaf1:eth4",
+            "job train1 sends nothing from leaf3:eth4 to leaf1:eth4",
+        ),
+        (
+            "leaf1:eth4",
+            "leaf1:eth4",
+            "job train1 sends nothing from leaf1:eth4 to leaf1:eth4",
+        ),
+    ] {
+        let said = refused(&["plan", "why", "--job", "train1", from, to]).await;
+        assert_eq!(said, (expected.to_owned(), 1));
+    }
+}
+
+#[tokio::test]
+async fn a_switch_without_an_agent_is_told_from_none() {
+    let said = refused(&["agent", "show", "leaf9"]).await;
+    assert_eq!(said, ("no switch is named \"leaf9\"".to_owned(), 1));
+    let said = refused(&["agent", "show", "spine1"]).await;
+    let expected = "spine1 is a spine: weft programs leaves";
+    assert_eq!(said, (expected.to_owned(), 1));
+    let said = refused(&["agent", "show", "leaf5"]).await;
+    let expected = "leaf5 has no agent_address: weft does not program it";
+    assert_eq!(said, (expected.to_owned(), 1));
 }

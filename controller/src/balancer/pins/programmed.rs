@@ -1,10 +1,13 @@
-//! Which leaves get pins, and which way the flows of a job go: by their pins, by weights, or as the own routing of their leaf has
-//! it. Pure. It refuses to know who asks, and how a switch is programmed.
+//! Which leaves get pins and have them, and which way the flows of a job go: by their pins, by weights, or as the own routing of their
+//! leaf has it. Pure. It refuses to know who asks, and how a switch is programmed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use ipnet::IpNet;
 use weft_proto::v1;
 
+use super::lacking::{Bare, Lacking, Lacks, Missing};
 use super::sent::{Sent, Unresolved};
 use super::{PinPlan, name};
 use crate::balancer::Plan;
@@ -15,6 +18,7 @@ use crate::fabric::job::Nics;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::pin::Pins;
 use crate::fabric::topology::{Role, Topology};
+use crate::southbound::intent::{Flow, Target};
 
 /// Why a leaf gets no pins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,13 +92,17 @@ pub enum Way {
     Weights,
     /// As the own routing of its leaf has it.
     OwnRouting,
+    /// Nobody knows yet what its leaf has.
+    Unknown,
 }
 
 /// Why a flow does not go by its pin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loose {
     /// Its leaf gets no pins.
     Leaf(Unpinned),
+    /// Its leaf has nothing, or nobody knows what it has.
+    Bare(Bare),
     /// Its job is in shadow.
     Shadowed,
     /// No pin of it is adopted.
@@ -103,44 +111,117 @@ pub enum Loose {
     Unaddressed,
     /// Its leaf has no next hop that leads over the spines of its pin, or too many ways to divide flows.
     NoNextHop,
+    /// The forwarding plane of its leaf does not have the pin, or not all of it, for this reason.
+    Withheld(Arc<str>),
 }
 
 impl Loose {
     /// The way that the flow goes instead, by why its leaf has no weights for it; None: it has some.
-    pub(super) fn way(self, unweighted: Option<Unweighted>) -> Way {
-        match self.takes_weights() && unweighted.is_none() {
-            true => Way::Weights,
-            false => Way::OwnRouting,
+    pub(super) fn way(&self, unweighted: Option<&Unweighted>) -> Way {
+        match self {
+            Self::Bare(why) if !why.is_known() => Way::Unknown,
+            _ if self.takes_weights() && unweighted.is_none() => Way::Weights,
+            _ => Way::OwnRouting,
         }
     }
 
     /// Whether the flow goes by weights, as far as its leaf has some for it.
-    fn takes_weights(self) -> bool {
+    fn takes_weights(&self) -> bool {
         match self {
             Self::Leaf(why) => why.takes_weights(),
-            Self::Shadowed | Self::NoPin | Self::Unaddressed | Self::NoNextHop => true,
+            Self::Bare(_) => false,
+            Self::Shadowed
+            | Self::NoPin
+            | Self::Unaddressed
+            | Self::NoNextHop
+            | Self::Withheld(_) => true,
+        }
+    }
+
+    /// Why no flow of a leaf goes by its pin, by why the leaf gets none and why it has nothing.
+    fn of_leaf(unpinned: Option<Unpinned>, bare: Option<Bare>) -> Option<Self> {
+        match (unpinned, bare) {
+            // That no weft-agent answers says both.
+            (Some(Unpinned::Foreign), Some(why)) if why != Bare::Unanswered => {
+                Some(Self::Bare(why))
+            }
+            (Some(why), _) => Some(Self::Leaf(why)),
+            (None, why) => why.map(Self::Bare),
         }
     }
 }
 
-/// What leaves are to have.
+/// What leaves are to have, and what of that they do not have.
 #[derive(Clone, Copy)]
 pub struct Programmed<'a> {
     /// The plan in force, with the weights.
     pub plan: &'a Plan,
     /// The flows of each leaf that go over next hops of their own.
     pub flows: &'a LeafFlows,
+    /// What leaves do not have of these.
+    pub lacking: &'a Lacking,
 }
 
 impl Programmed<'_> {
     /// Why a leaf has no weights for a flow that would go by them; None: it has some, or the flow goes another way.
-    pub(super) fn unweighted(self, loose: Option<Loose>, sent: &Sent) -> Option<Unweighted> {
+    pub(super) fn unweighted(self, loose: Option<&Loose>, sent: &Sent) -> Option<Unweighted> {
         match loose {
             Some(loose) if loose.takes_weights() => {
-                self.plan.unweighted(&sent.from.switch, &sent.to.switch)
+                self.unweighted_to(&sent.from.switch, &sent.to.switch)
             }
             Some(_) | None => None,
         }
+    }
+
+    /// Why a leaf that takes weights has none to another one; None: it has some.
+    fn unweighted_to(self, leaf: &SwitchName, to: &SwitchName) -> Option<Unweighted> {
+        if self.bare(leaf).is_some() {
+            return Some(Unweighted::Unanswered);
+        }
+        let withheld = || self.missing(leaf)?.prefix(self.prefix(to)?);
+        let planned = self.plan.unweighted(leaf, to);
+        planned.or_else(|| withheld().map(Unweighted::Withheld))
+    }
+
+    /// By which leaves reach another one.
+    fn prefix(self, to: &SwitchName) -> Option<IpNet> {
+        let vtep = self.plan.topology()?.switch(to)?.vtep?;
+        Some(IpNet::from(vtep))
+    }
+
+    /// Why a leaf has nothing, or nobody knows what it has; None: it has some of what it is to have.
+    fn bare(self, leaf: &SwitchName) -> Option<Bare> {
+        match self.lacking.get(leaf)? {
+            Lacks::All(why) => Some(*why),
+            Lacks::These(_) => None,
+        }
+    }
+
+    /// What a leaf does not have in force, where it has some.
+    fn missing(&self, leaf: &SwitchName) -> Option<&Missing> {
+        match self.lacking.get(leaf)? {
+            Lacks::All(_) => None,
+            Lacks::These(these) => Some(these),
+        }
+    }
+
+    /// Why a leaf that is to have the pin of a flow does not have it, or not all of it; None: it has.
+    fn withheld_pin(self, sent: &Sent) -> Option<Arc<str>> {
+        let missing = self.missing(&sent.from.switch)?;
+        let intended = self.flows.get(&sent.from.switch)?;
+        let prefix = self.prefix(&sent.to.switch);
+        let unused = |flow: &Flow| missing.unused(prefix?, intended.get(flow)?);
+        let ports = || std::iter::once(None).chain(sent.ports.iter().copied().map(Some));
+        let mut flows = flows_to(&sent.to).flat_map(|whole| {
+            ports().map(move |udp_source_port| Flow {
+                udp_source_port,
+                ..whole
+            })
+        });
+        flows.find_map(|flow| {
+            let withheld = missing.withheld.get(&Target::Flow(flow)).cloned();
+            withheld.or_else(|| unused(&flow))
+        })
     }
 }
 
@@ -163,8 +244,26 @@ pub struct Ways {
     pub is_shadowed: bool,
     /// The leaves that it sends from and that get no pins.
     pub unpinned: BTreeMap<Unpinned, BTreeSet<SwitchName>>,
+    /// The leaves that it sends from and that have nothing of what they are to have. Of those of which nobody knows what they have no
+    /// flow is counted.
+    pub bare: BTreeMap<SwitchName, Bare>,
+    /// The leaves whose forwarding plane does not have pins of it, or not all of them, by why.
+    pub withheld: BTreeMap<Arc<str>, BTreeSet<SwitchName>>,
     /// The leaves that take weights, and have none to some leaf that the job sends to.
     pub unweighted: BTreeMap<Unweighted, BTreeSet<SwitchName>>,
+}
+
+impl Ways {
+    /// Keeps what a leaf does not have of what it is to have, if a flow of it goes another way for that.
+    fn note(&mut self, leaf: &SwitchName, loose: Option<Loose>) {
+        match loose {
+            Some(Loose::Bare(why)) if !self.bare.contains_key(leaf) => {
+                self.bare.insert(leaf.clone(), why);
+            }
+            Some(Loose::Withheld(why)) => add(&mut self.withheld, Some(why), leaf),
+            Some(_) | None => {}
+        }
+    }
 }
 
 /// Adds a leaf to those of a reason.
@@ -188,7 +287,7 @@ impl PinPlan {
         let sent = match self.sent.get(job)? {
             Ok(sent) => sent,
             Err(Unresolved::TooMany { flows, .. }) => {
-                return self.wide(job, *flows, programmed.plan);
+                return self.wide(job, *flows, programmed);
             }
             Err(Unresolved::Unknown(_) | Unresolved::TooLarge | Unresolved::Off) => return None,
         };
@@ -200,18 +299,22 @@ impl PinPlan {
             let leaf = &sent.from.switch;
             let why = Unpinned::why(&self.topology, &self.unpinned, leaf);
             add(&mut ways.unpinned, why, leaf);
-            let loose = match (why, ways.is_shadowed) {
-                (Some(why), _) => Some(Loose::Leaf(why)),
+            let of_leaf = Loose::of_leaf(why, programmed.bare(leaf));
+            let loose = match (of_leaf, ways.is_shadowed) {
+                (Some(loose), _) => Some(loose),
                 (None, true) => Some(Loose::Shadowed),
-                (None, false) => loose((job, sent), pins, programmed.flows),
+                (None, false) => loose((job, sent), pins, programmed),
             };
-            let unweighted = programmed.unweighted(loose, sent);
-            add(&mut ways.unweighted, unweighted, leaf);
-            match loose.map_or(Way::Pins, |loose| loose.way(unweighted)) {
+            let unweighted = programmed.unweighted(loose.as_ref(), sent);
+            let way = |loose: &Loose| loose.way(unweighted.as_ref());
+            match loose.as_ref().map_or(Way::Pins, way) {
                 Way::Pins => ways.pinned += 1,
                 Way::Weights => ways.weighted += 1,
                 Way::OwnRouting => ways.own_routing += 1,
+                Way::Unknown => {}
             }
+            ways.note(leaf, loose);
+            add(&mut ways.unweighted, unweighted, leaf);
         }
         Some(ways)
     }
@@ -221,19 +324,20 @@ impl PinPlan {
         &self,
         (job, sent): (&JobName, &Sent),
         pins: &Pins,
-        flows: &LeafFlows,
+        programmed: Programmed<'_>,
     ) -> Option<Loose> {
-        let why = Unpinned::why(&self.topology, &self.unpinned, &sent.from.switch);
-        match why {
-            Some(why) => Some(Loose::Leaf(why)),
+        let leaf = &sent.from.switch;
+        let why = Unpinned::why(&self.topology, &self.unpinned, leaf);
+        match Loose::of_leaf(why, programmed.bare(leaf)) {
+            Some(loose) => Some(loose),
             None if is_shadowed(&self.topology, job) => Some(Loose::Shadowed),
-            None => loose((job, sent), pins, flows),
+            None => loose((job, sent), pins, programmed),
         }
     }
 
     /// Which way the flows of a job go that are too many to look at one by one: as if every leaf of the job sent to every other. If
-    /// some pairs of leaves have weights and others have none, no flow is counted.
-    fn wide(&self, job: &JobName, count: usize, plan: &Plan) -> Option<Ways> {
+    /// some pairs of leaves have weights and others have none, or nobody knows of some, no flow is counted.
+    fn wide(&self, job: &JobName, count: usize, programmed: Programmed<'_>) -> Option<Ways> {
         let declared = &self.topology.job(job)?.declared;
         let mut faults = InvalidFabric::default();
         let nics = Nics::find(&self.topology, declared, "", &mut faults);
@@ -244,41 +348,50 @@ impl PinPlan {
             is_shadowed: is_shadowed(&self.topology, job),
             ..Ways::default()
         };
-        let (mut weighted, mut own_routing) = (0_usize, 0_usize);
+        let (mut weighted, mut own_routing, mut unknown) = (0_usize, 0_usize, 0_usize);
         for leaf in &leaves {
             let why = Unpinned::why(&self.topology, &self.unpinned, leaf);
             add(&mut ways.unpinned, why, leaf);
-            if why.is_some_and(|why| !why.takes_weights()) {
-                own_routing += 1;
+            if let Some(loose) = Loose::of_leaf(why, programmed.bare(leaf))
+                && !loose.takes_weights()
+            {
+                match loose.way(None) {
+                    Way::Unknown => unknown += 1,
+                    Way::OwnRouting | Way::Weights | Way::Pins => own_routing += 1,
+                }
+                ways.note(leaf, Some(loose));
                 continue;
             }
             for to in leaves.iter().filter(|to| *to != leaf) {
-                let unweighted = plan.unweighted(leaf, to);
-                add(&mut ways.unweighted, unweighted, leaf);
+                let unweighted = programmed.unweighted_to(leaf, to);
                 match unweighted {
                     None => weighted += 1,
                     Some(_) => own_routing += 1,
                 }
+                add(&mut ways.unweighted, unweighted, leaf);
             }
         }
-        match (weighted, own_routing) {
-            (_, 0) => ways.weighted = count,
-            (0, _) => ways.own_routing = count,
-            (_, _) => {}
+        match (weighted, own_routing, unknown) {
+            (_, 0, 0) => ways.weighted = count,
+            (0, _, 0) => ways.own_routing = count,
+            (_, _, _) => {}
         }
         Some(ways)
     }
 }
 
 /// Why a flow does not go by its pin, where its leaf gets pins and its job is on.
-fn loose((job, sent): (&JobName, &Sent), pins: &Pins, flows: &LeafFlows) -> Option<Loose> {
+fn loose((job, sent): (&JobName, &Sent), pins: &Pins, programmed: Programmed<'_>) -> Option<Loose> {
     if pins.get(&name(&(job, sent))).is_none() {
         return Some(Loose::NoPin);
     }
     if flows_to(&sent.to).next().is_none() {
         return Some(Loose::Unaddressed);
     }
-    (!has(flows, &sent.from.switch, &sent.to)).then_some(Loose::NoNextHop)
+    if !has(programmed.flows, &sent.from.switch, &sent.to) {
+        return Some(Loose::NoNextHop);
+    }
+    programmed.withheld_pin(sent).map(Loose::Withheld)
 }
 
 /// Whether a leaf is to have the flow to a NIC, over next hops of its own.
@@ -291,13 +404,12 @@ fn has(flows: &LeafFlows, leaf: &SwitchName, to: &HostPort) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::balancer::flows::of_leaves;
+    use crate::balancer::pins::lacking::OwnRoute;
     use crate::balancer::pins::tests::{Bench, ring};
     use crate::fabric::fact::Fact;
-    use crate::fabric::topology::tests::{leaf_spine, with_nics};
+    use crate::fabric::topology::tests::{leaf_spine, vtep, with_nics};
 
     fn unpinned(leaves: &[(&str, Unpinned)]) -> Arc<BTreeMap<SwitchName, Unpinned>> {
         let leaves = leaves.iter();
@@ -306,14 +418,31 @@ mod tests {
     }
 
     fn ways(bench: &mut Bench) -> Ways {
+        ways_without(bench, &Lacking::new())
+    }
+
+    /// Where leaves do not have all of what they are to have.
+    fn ways_without(bench: &mut Bench, lacking: &Lacking) -> Ways {
         let (plan, _) = bench.adopt();
         let weights = bench.balancer.plan();
         let programmed = Programmed {
             plan: weights,
             flows: &of_leaves(weights, &bench.topology, &bench.pins),
+            lacking,
         };
         let ways = plan.ways(&"train".into(), &bench.pins, programmed);
         ways.unwrap()
+    }
+
+    /// Of 100 flows that nobody looks at one by one.
+    fn wide(bench: &mut Bench, lacking: &Lacking) -> Ways {
+        let (plan, _) = bench.adopt();
+        let programmed = Programmed {
+            plan: bench.balancer.plan(),
+            flows: &LeafFlows::new(),
+            lacking,
+        };
+        plan.wide(&"train".into(), 100, programmed).unwrap()
     }
 
     fn counts(ways: &Ways) -> (usize, usize, usize) {
@@ -353,6 +482,122 @@ mod tests {
         assert_eq!((counts(&none), none.is_shadowed), ((0, 6, 2), true));
     }
 
+    #[test]
+    fn flows_of_a_leaf_whose_agent_died_go_as_it_routes_them() {
+        let mut bench = Bench::new(with_nics(4, 4, 2), &[ring("train", 4, 1..=2)]);
+        let silent = Bare::Silent { secs: 12 };
+        let leaf1 = SwitchName::from("leaf1");
+        let lacking = Lacking::from([(leaf1.clone(), Lacks::All(silent))]);
+        let died = ways_without(&mut bench, &lacking);
+        assert_eq!(counts(&died), (6, 0, 2));
+        assert_eq!(died.bare, [(leaf1.clone(), silent)].into());
+        assert!(died.unweighted.is_empty());
+
+        // A leaf that is to have nothing lacks nothing.
+        bench.unpinned = unpinned(&[("leaf1", Unpinned::Shadow)]);
+        let shadow = ways_without(&mut bench, &lacking);
+        assert_eq!(counts(&shadow), (6, 0, 2));
+        assert!(shadow.bare.is_empty());
+
+        // Nobody ever answered: it would get weights over announced ways, as any gRIBI server.
+        bench.unpinned = unpinned(&[("leaf1", Unpinned::Foreign)]);
+        let unanswered = [(leaf1.clone(), Lacks::All(Bare::Unanswered))].into();
+        let never = ways_without(&mut bench, &unanswered);
+        assert_eq!(counts(&never), (6, 0, 2));
+        let unweighted = BTreeMap::from([(Unweighted::Unanswered, BTreeSet::from([leaf1]))]);
+        assert_eq!(never.unweighted, unweighted);
+        assert!(never.bare.is_empty());
+    }
+
+    #[test]
+    fn the_way_of_flows_is_unknown_until_it_is_known_what_their_leaf_has() {
+        let mut bench = Bench::new(with_nics(4, 4, 2), &[ring("train", 4, 1..=2)]);
+        let leaf1 = SwitchName::from("leaf1");
+        for (why, expected) in [
+            (Bare::Unheard, (6, 0, 0)),
+            (Bare::Unread, (6, 0, 0)),
+            (Bare::Empty, (6, 0, 2)),
+            (Bare::Bypassed, (6, 0, 2)),
+        ] {
+            let lacking = Lacking::from([(leaf1.clone(), Lacks::All(why))]);
+            let ways = ways_without(&mut bench, &lacking);
+            assert_eq!(counts(&ways), expected, "{why:?}");
+            assert_eq!(ways.bare, [(leaf1.clone(), why)].into());
+        }
+        // Nor is it known what another gRIBI server has, while there is no session to it.
+        bench.unpinned = unpinned(&[("leaf1", Unpinned::Foreign)]);
+        let lacking = Lacking::from([(leaf1, Lacks::All(Bare::Unread))]);
+        assert_eq!(counts(&ways_without(&mut bench, &lacking)), (6, 0, 0));
+    }
+
+    #[test]
+    fn flows_go_by_no_pin_that_the_forwarding_plane_does_not_have() {
+        let mut bench = Bench::new(with_nics(4, 4, 2), &[ring("train", 4, 1..=2)]);
+        let leaf1 = SwitchName::from("leaf1");
+        let why: Arc<str> = "accepted, not active: there is no VXLAN device for vni-100".into();
+        let flow = Target::Flow(Flow {
+            vni: 100,
+            destination: [192, 168, 2, 1].into(),
+            udp_source_port: None,
+        });
+        let mut without = |targets: &[Target]| {
+            let withheld = targets.iter().map(|target| (*target, Arc::clone(&why)));
+            let missing = Missing {
+                withheld: Arc::new(withheld.collect()),
+                ..Missing::default()
+            };
+            let lacks = Lacks::These(missing);
+            ways_without(&mut bench, &[(leaf1.clone(), lacks)].into())
+        };
+        // The weights of the leaf carry it.
+        let held = without(&[flow]);
+        assert_eq!(counts(&held), (7, 1, 0));
+        assert!(held.unweighted.is_empty());
+        let leaves = BTreeSet::from([leaf1.clone()]);
+        let expected = BTreeMap::from([(Arc::clone(&why), leaves.clone())]);
+        assert_eq!(held.withheld, expected);
+        // It has none to the leaf that takes.
+        let prefix = Target::Prefix(IpNet::from(vtep(2)));
+        let routed = without(&[flow, prefix]);
+        assert_eq!(counts(&routed), (7, 0, 1));
+        let unweighted = Unweighted::Withheld(Arc::clone(&why));
+        assert_eq!(routed.unweighted, [(unweighted, leaves)].into());
+        // Pins need no weights.
+        assert_eq!(counts(&without(&[prefix])), (8, 0, 0));
+    }
+
+    #[test]
+    fn flows_go_by_no_pin_over_what_their_leaf_itself_does_not_use() {
+        let mut bench = Bench::new(with_nics(4, 4, 2), &[ring("train", 4, 1..=2)]);
+        let leaf1 = SwitchName::from("leaf1");
+        // The two flows go to leaf 2, over two spines.
+        let mut with = |bypassed: Option<&str>, interfaces: &[&str]| {
+            let interfaces = interfaces.iter().map(|it| (*it).to_owned());
+            let own = OwnRoute {
+                bypassed: bypassed.map(Arc::from),
+                interfaces: interfaces.collect(),
+            };
+            let missing = Missing {
+                partly: Arc::new([(IpNet::from(vtep(2)), own)].into()),
+                ..Missing::default()
+            };
+            let lacks = Lacks::These(missing);
+            ways_without(&mut bench, &[(leaf1.clone(), lacks)].into())
+        };
+        let all = with(None, &["eth1", "eth2", "eth3", "eth4"]);
+        assert_eq!((counts(&all), all.withheld.len()), ((8, 0, 0), 0));
+        let none = with(None, &["eth9"]);
+        assert_eq!(counts(&none), (6, 2, 0));
+        let known: Vec<_> = none.withheld.keys().collect();
+        assert!(known.iter().all(|why| why.contains("does not use eth")));
+        assert!(!known.is_empty() && none.unweighted.is_empty());
+        // Nor do weights carry them where the whole prefix is left to it.
+        let routed = with(Some("no route"), &[]);
+        assert_eq!(counts(&routed), (6, 0, 2));
+        let why = Unweighted::Withheld("no route".into());
+        assert!(routed.unweighted.contains_key(&why));
+    }
+
     /// No weft-agent answers at leaf 1, and no spine announces a way.
     #[test]
     fn flows_of_a_leaf_that_gets_no_weights_go_as_it_routes_them() {
@@ -390,9 +635,7 @@ mod tests {
         let mut bench = Bench::new(with_nics(2, 2, 2), &[ring("train", 2, 1..=2)]);
         let mut wide = |leaves: &[(&str, Unpinned)]| {
             bench.unpinned = unpinned(leaves);
-            let (plan, _) = bench.adopt();
-            let ways = plan.wide(&"train".into(), 100, bench.balancer.plan());
-            counts(&ways.unwrap())
+            counts(&wide(&mut bench, &Lacking::new()))
         };
         let off = |leaf| (leaf, Unpinned::Off);
         assert_eq!(wide(&[]), (0, 100, 0));
@@ -408,14 +651,29 @@ mod tests {
             bench.foreign = foreign.iter().map(|leaf| SwitchName::from(*leaf)).collect();
             let known = foreign.iter().map(|leaf| (*leaf, Unpinned::Foreign));
             bench.unpinned = unpinned(&known.collect::<Vec<_>>());
-            let (plan, _) = bench.adopt();
-            let ways = plan.wide(&"train".into(), 100, bench.balancer.plan());
-            let ways = ways.unwrap();
+            let ways = wide(&mut bench, &Lacking::new());
             let unweighted: usize = ways.unweighted.values().map(BTreeSet::len).sum();
             (counts(&ways), unweighted)
         };
         assert_eq!(wide(&[]), ((0, 100, 0), 0));
         assert_eq!(wide(&["leaf1"]), ((0, 0, 0), 1));
         assert_eq!(wide(&["leaf1", "leaf2"]), ((0, 0, 100), 2));
+    }
+
+    #[test]
+    fn flows_that_nobody_looks_at_go_by_no_weights_of_leaves_that_have_nothing() {
+        let mut bench = Bench::new(with_nics(2, 2, 2), &[ring("train", 2, 1..=2)]);
+        let mut wide = |leaves: &[(&str, Bare)]| {
+            let leaves = leaves.iter();
+            let lacking = leaves.map(|(leaf, why)| (SwitchName::from(*leaf), Lacks::All(*why)));
+            let ways = wide(&mut bench, &lacking.collect());
+            (counts(&ways), ways.bare.len())
+        };
+        let silent = |leaf| (leaf, Bare::Silent { secs: 12 });
+        assert_eq!(wide(&[silent("leaf1")]), ((0, 0, 0), 1));
+        let both = [silent("leaf1"), silent("leaf2")];
+        assert_eq!(wide(&both), ((0, 0, 100), 2));
+        let one = [silent("leaf1"), ("leaf2", Bare::Unheard)];
+        assert_eq!(wide(&one), ((0, 0, 0), 2));
     }
 }

@@ -92,12 +92,27 @@ struct Sums<'a> {
 /// What a job sends.
 pub(super) fn by(topology: &Topology, job: &Job) -> Result<SentOfJob, Unresolved> {
     one_by_one(topology, job).map_err(|why| match why {
-        Unresolved::TooMany { flows, .. } => {
+        Unresolved::TooMany { flows, .. } => nowhere(topology, job).unwrap_or_else(|| {
             let wide = Wide::of(topology, &job.name);
             Unresolved::TooMany { flows, wide }
-        }
+        }),
+        Unresolved::TooLarge => nowhere(topology, job).unwrap_or(Unresolved::TooLarge),
         other => other,
     })
+}
+
+/// A NIC of a job that is at no leaf, where flows are too many to look at one by one.
+fn nowhere(topology: &Topology, job: &Job) -> Option<Unresolved> {
+    let mut faults = InvalidFabric::default();
+    let nics = Nics::find(topology, &job.declared, "", &mut faults);
+    let mut nics = nics.ranks.iter().chain(nics.flows.iter().flatten());
+    let nowhere = nics.find(|port| !is_at_leaf(topology, port))?;
+    Some(Unresolved::Unknown(no_leaf(nowhere)))
+}
+
+fn is_at_leaf(topology: &Topology, port: &HostPort) -> bool {
+    let switch = topology.switch(&port.switch);
+    switch.is_some_and(|it| it.role == Role::Leaf)
 }
 
 fn one_by_one(topology: &Topology, job: &Job) -> Result<SentOfJob, Unresolved> {
@@ -264,11 +279,8 @@ impl<'a> Sums<'a> {
                 *sum = sum.saturating_add(bps);
                 continue;
             }
-            for port in [from, to] {
-                let switch = topology.switch(&port.switch);
-                if switch.is_none_or(|it| it.role != Role::Leaf) {
-                    return Err(Unresolved::Unknown(no_leaf(port)));
-                }
+            if let Some(nowhere) = [from, to].into_iter().find(|it| !is_at_leaf(topology, it)) {
+                return Err(Unresolved::Unknown(no_leaf(nowhere)));
             }
             let ends = (from.name.clone(), to.name.clone());
             all.over.push(Sent {

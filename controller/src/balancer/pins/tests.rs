@@ -258,10 +258,28 @@ fn jobs_that_cannot_be_pinned_say_why_and_stand_in_nobodys_way() {
     assert_eq!(state(&plan, "below"), State::NoFlows);
     let why = "ranks[2]: no host port is named \"leaf3:nic2\"";
     assert_eq!(state(&plan, "lost"), State::Unresolved(why.to_owned()));
-    let why = "no spine leads from leaf1 to leaf2";
+    let why = "no spine leads from leaf1 to leaf2; no spine leads from leaf2 to leaf1";
     assert_eq!(state(&plan, "cut"), State::Infeasible(why.to_owned()));
     assert_eq!(state(&plan, "right"), State::Placed);
     assert_eq!(plan.pins.len(), 2);
+}
+
+#[test]
+fn every_leaf_that_is_cut_off_is_named() {
+    let mut bench = Bench::new(with_nics(4, 4, 4), &[ring("train", 4, 1..=4)]);
+    for (leaf, spine) in (1..=2).flat_map(|leaf| (1..=4).map(move |spine| (leaf, spine))) {
+        let link = format!("leaf{leaf}:eth{spine}--spine{spine}:eth{leaf}");
+        bench.topology.set_down(link.as_str(), true);
+    }
+    let (plan, _) = bench.adopt();
+    let State::Infeasible(why) = state(&plan, "train") else {
+        panic!("flows have no way");
+    };
+    let leaves = "leaf1 has no link that carries traffic; leaf2 has no link that carries traffic";
+    assert!(
+        why.starts_with(&format!("{leaves}: 12 of 16 flows")),
+        "{why}"
+    );
 }
 
 #[test]
@@ -291,6 +309,23 @@ fn flows_without_a_way_cost_the_others_of_their_job_no_pin() {
     let (plan, moved) = bench.adopt();
     assert_eq!(state(&plan, "train"), State::Placed);
     assert_eq!(moved.len(), 8, "those that had no way, and no others");
+}
+
+#[test]
+fn a_job_too_large_to_pin_whose_ranks_nobody_knows_is_unresolved() {
+    let nic = |at: u16| v1::Nic {
+        address: format!("203.0.{}.{}", at / 200, at % 200),
+        vni: Some(100),
+        ..v1::Nic::default()
+    };
+    let mut wide = ring("wide", 1, 1..=1);
+    wide.ranks = (0..800).map(nic).collect();
+    wide.groups[0].collective = v1::Collective::AllToAll.into();
+    let (plan, _) = Bench::new(with_nics(2, 2, 1), &[wide]).adopt();
+    let why = "no host port and no type 2 route of VNI 100 has the address 203.0.0.0";
+    assert_eq!(state(&plan, "wide"), State::Unresolved(why.to_owned()));
+    let job = &plan.jobs[&JobName::from("wide")];
+    assert_eq!((job.flows, job.weighted), (0, None));
 }
 
 #[test]

@@ -37,8 +37,8 @@ pub struct PlannedFlow {
 impl PlannedFlow {
     /// The way that it goes.
     pub fn way(&self) -> Way {
-        let instead = |loose: Loose| loose.way(self.unweighted);
-        self.loose.map_or(Way::Pins, instead)
+        let instead = |loose: &Loose| loose.way(self.unweighted.as_ref());
+        self.loose.as_ref().map_or(Way::Pins, instead)
     }
 }
 
@@ -77,7 +77,7 @@ impl PinPlan {
         rest.sort_unstable_by(|a, b| ends(a).cmp(&ends(b)));
         let loose: Vec<_> = rest
             .iter()
-            .map(|sent| self.loose((job, *sent), pins, flows))
+            .map(|sent| self.loose((job, *sent), pins, programmed))
             .collect();
         let pinned = rest.iter().copied().zip(&loose);
         let pinned = pinned.filter(|(_, loose)| loose.is_none());
@@ -93,7 +93,7 @@ impl PinPlan {
             PlannedFlow {
                 from: Arc::clone(&sent.from),
                 to: Arc::clone(&sent.to),
-                unweighted: programmed.unweighted(loose, sent),
+                unweighted: programmed.unweighted(loose.as_ref(), sent),
                 loose,
                 paths: pins
                     .get(&name(&(job, sent)))
@@ -172,6 +172,7 @@ mod tests {
 
     use super::*;
     use crate::balancer::flows::{LeafFlows, of_leaves};
+    use crate::balancer::pins::lacking::Lacking;
     use crate::balancer::pins::programmed::Unpinned;
     use crate::balancer::pins::tests::{Bench, ring};
     use crate::fabric::topology::tests::with_nics;
@@ -204,6 +205,7 @@ mod tests {
         let programmed = Programmed {
             plan: weights,
             flows: &of_leaves(weights, &bench.topology, &bench.pins),
+            lacking: &Lacking::new(),
         };
         let after = after.map(|(from, to)| (PortName::from(from), PortName::from(to)));
         let agreed = (&bench.pins, programmed);
@@ -279,7 +281,7 @@ mod tests {
                 "leaf2" => (Some(Loose::Leaf(Unpinned::Foreign)), Way::Weights),
                 _ => (None, Way::Pins),
             };
-            assert_eq!((flow.loose, flow.way()), (expected, way));
+            assert_eq!((&flow.loose, flow.way()), (&expected, way));
             let is_pinned = way == Way::Pins;
             assert_eq!(flow.bundle.sources.is_empty(), !is_pinned);
             assert_eq!(flow.counted_by.is_empty(), !is_pinned);
@@ -296,10 +298,12 @@ mod tests {
             let programmed = Programmed {
                 plan: weights,
                 flows,
+                lacking: &Lacking::new(),
             };
             let all = plan.job_flows(&"train".into(), None, 1, (pins, programmed));
             let first = all.unwrap().remove(0);
-            (first.loose, first.way(), first.paths.is_empty())
+            let way = first.way();
+            (first.loose, way, first.paths.is_empty())
         };
         let flows = of_leaves(weights, &bench.topology, &bench.pins);
         assert_eq!(why(&bench.pins, &flows), (None, Way::Pins, false));

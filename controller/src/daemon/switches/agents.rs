@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use weft_proto::agent::v1 as agent;
 
+use super::lacking::{self, Agent};
 use super::led::Led;
+use crate::balancer::pins::lacking::Partly;
 use crate::fabric::hold::{self, CameUp};
 use crate::fabric::live::Interfaces;
 use crate::fabric::mode::{Mode, Modes};
@@ -35,6 +37,10 @@ struct Observed {
     came_up: CameUp,
     /// When its counters were sampled last.
     sampled: Instant,
+    /// When it spoke last.
+    heard: Instant,
+    /// Prefixes of which not all next hops are in force.
+    partly: Arc<Partly>,
 }
 
 impl Agents {
@@ -84,6 +90,7 @@ impl Agents {
         let mut sampled = None;
         let mut kept = None;
         let mut came_up = CameUp::new();
+        let mut partly = None;
         if let Some(before) = before {
             if Arc::ptr_eq(&before.said, &said) && !before.interfaces.is_empty() {
                 return;
@@ -91,6 +98,7 @@ impl Agents {
             sampled = Some(before.sampled);
             kept = Some(Arc::clone(&before.interfaces));
             came_up = std::mem::take(&mut before.came_up);
+            partly = same_prefixes(&before.said, &said).then(|| Arc::clone(&before.partly));
         }
         let interfaces = Arc::new(interfaces(&said.status));
         let interfaces = kept
@@ -101,11 +109,17 @@ impl Agents {
             led.sample(switch, &said.status);
         }
         led.set_status(switch, Some(Arc::clone(&said)));
+        let prefixes = said.prefixes.as_deref();
+        let partly = partly.unwrap_or_else(|| {
+            Arc::new(prefixes.map_or_else(Partly::new, |all| lacking::partly(all)))
+        });
         let observed = Observed {
             came_up: hold::came_up(up_for(&said.status), &came_up),
             said,
             interfaces,
             sampled: fresh.unwrap_or(now),
+            heard: now,
+            partly,
         };
         self.observed.insert(switch.clone(), observed);
     }
@@ -139,6 +153,36 @@ impl Agents {
         foreign.map(|(leaf, _)| leaf.clone()).collect()
     }
 
+    /// What is known of the agents of leaves that are on.
+    pub(super) fn known(
+        &self,
+        topology: &Topology,
+        modes: &Modes,
+        now: Instant,
+    ) -> BTreeMap<SwitchName, Agent> {
+        let on = programmed(topology).filter(|leaf| modes.of(leaf.as_str()) == Mode::On);
+        on.map(|leaf| (leaf.clone(), self.one(leaf, now))).collect()
+    }
+
+    fn one(&self, leaf: &SwitchName, now: Instant) -> Agent {
+        if self.foreign.contains(leaf) {
+            return Agent::Foreign;
+        }
+        let since = self.watched.get(leaf).copied();
+        match (self.observed.get(leaf), since) {
+            (Some(observed), _) if !observed.interfaces.is_empty() => {
+                Agent::Speaks(observed.said.status.state(), Arc::clone(&observed.partly))
+            }
+            (Some(observed), since) => {
+                // It was not asked before it was watched.
+                let since = since.map_or(observed.heard, |it| it.max(observed.heard));
+                Agent::Silent(now.saturating_duration_since(since))
+            }
+            (None, Some(since)) if now >= since + ANSWERED_WITHIN => Agent::Unanswered,
+            (None, _) => Agent::Unheard,
+        }
+    }
+
     /// Leaves that are not off, and of which it is not known yet whether their gRIBI server is a weft-agent. In the first second of
     /// a leader, while there is one such leaf, all leaves that are not off: a new leader learns that a link is down from the switch
     /// at its end, and until then leaves have the right weights from the leader before.
@@ -168,6 +212,15 @@ impl Agents {
 fn programmed(topology: &Topology) -> impl Iterator<Item = &SwitchName> {
     let programmed = |switch: &&Switch| switch.role == Role::Leaf && switch.agent.is_some();
     topology.switches().filter(programmed).map(|it| &it.name)
+}
+
+/// Whether two statuses have the prefixes of the same one.
+fn same_prefixes(one: &Said, other: &Said) -> bool {
+    match (&one.prefixes, &other.prefixes) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 fn interfaces(status: &agent::Status) -> Interfaces {
@@ -326,6 +379,73 @@ mod tests {
         agents.watch(&topology, &modes, later);
         let unheard = agents.unheard(&topology, &modes, later);
         assert_eq!(unheard, ["leaf1".into()].into());
+    }
+
+    #[test]
+    fn what_is_known_of_an_agent_is_what_it_said_and_since_when_it_is_silent() {
+        let (topology, led) = (leaf_spine(3, 1), Led::new());
+        let (mut agents, start) = (Agents::default(), Instant::now());
+        let [one, two, three] = ["leaf1", "leaf2", "leaf3"].map(SwitchName::from);
+        let mut modes = Modes::default();
+        modes.set("", Some(Mode::On));
+        modes.set("leaf3", Some(Mode::Shadow));
+        let at = |secs| start + Duration::from_secs(secs);
+        let known = |agents: &Agents, secs| agents.known(&topology, &modes, at(secs));
+        let both = |first: Agent, second: Agent| -> BTreeMap<SwitchName, Agent> {
+            [(one.clone(), first), (two.clone(), second)].into()
+        };
+        let unheard = both(Agent::Unheard, Agent::Unheard);
+        assert_eq!(known(&agents, 0), unheard);
+        agents.watch(&topology, &modes, start);
+        assert_eq!(known(&agents, 9), unheard);
+        agents.observe(&one, status(true, 0), &led, at(5));
+        agents.observe(&three, status(true, 0), &led, at(5));
+        let speaks = || Agent::Speaks(agent::State::Unspecified, Arc::default());
+        assert_eq!(known(&agents, 8), both(speaks(), Agent::Unheard));
+        agents.observe(&one, Heard::Silent, &led, at(8));
+        let silent = |secs| Agent::Silent(Duration::from_secs(secs));
+        assert_eq!(known(&agents, 15), both(silent(10), Agent::Unanswered));
+        assert_eq!(known(&agents, 22), both(silent(17), Agent::Unanswered));
+        // Another server answers at leaf 2, and the agent of leaf 1 is back.
+        agents.observe(&two, Heard::Foreign, &led, at(23));
+        agents.observe(&one, status(true, 0), &led, at(23));
+        assert_eq!(known(&agents, 24), both(speaks(), Agent::Foreign));
+    }
+
+    #[test]
+    fn prefixes_that_are_not_wholly_in_force_are_those_of_the_last_status_that_has_them() {
+        let (topology, led) = (leaf_spine(1, 1), Led::new());
+        let (mut agents, now) = (Agents::default(), Instant::now());
+        let leaf = SwitchName::from("leaf1");
+        let mut modes = Modes::default();
+        modes.set("", Some(Mode::On));
+        let prefixes = |state: agent::PrefixState| {
+            let prefix = agent::Prefix {
+                prefix: "192.0.2.12/32".to_owned(),
+                state: state.into(),
+                ..agent::Prefix::default()
+            };
+            Some(Arc::new(vec![prefix]))
+        };
+        let mut partly = |prefixes: Option<Arc<Vec<agent::Prefix>>>| {
+            let Heard::Status(said) = status(true, 0) else {
+                panic!("no status")
+            };
+            let said = Said {
+                prefixes,
+                ..Said::clone(&said)
+            };
+            agents.observe(&leaf, Heard::Status(Arc::new(said)), &led, now);
+            match &agents.known(&topology, &modes, now)[&leaf] {
+                Agent::Speaks(_, partly) => partly.len(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let partial = prefixes(agent::PrefixState::Partial);
+        assert_eq!(partly(None), 0);
+        assert_eq!(partly(partial.clone()), 1);
+        assert_eq!(partly(partial), 1);
+        assert_eq!(partly(prefixes(agent::PrefixState::Forwarding)), 0);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::balancer::Plan;
 use crate::balancer::flows::LeafFlows;
 use crate::balancer::measured::Sent;
 use crate::balancer::pins::PinPlan;
+use crate::balancer::pins::lacking::Lacking;
 use crate::fabric::measured::Measured;
 use crate::fabric::mode::Modes;
 use crate::fabric::topology::{SwitchName, Topology};
@@ -30,6 +31,7 @@ struct Known {
     plan: Plan,
     pin_plan: Arc<PinPlan>,
     flows: Arc<LeafFlows>,
+    lacking: Arc<Lacking>,
     covers: u64,
     planned_at: Option<Instant>,
     modes: Modes,
@@ -66,6 +68,11 @@ impl Led {
     /// The flows that leaves are to have of the adopted pins.
     pub fn flows(&self) -> Arc<LeafFlows> {
         Arc::clone(&self.lock().flows)
+    }
+
+    /// What leaves do not have of what they are to have: where this replica does not lead, it knows of none what it has.
+    pub fn lacking(&self) -> Arc<Lacking> {
+        Arc::clone(&self.lock().lacking)
     }
 
     /// The generation of the declared fabric up to which changes are in the plan.
@@ -154,6 +161,10 @@ impl Led {
 
     pub(super) fn set_flows(&self, flows: &Arc<LeafFlows>) {
         self.lock().flows = Arc::clone(flows);
+    }
+
+    pub(super) fn set_lacking(&self, lacking: Lacking) {
+        self.lock().lacking = Arc::new(lacking);
     }
 
     pub(super) fn set_modes(&self, modes: &Modes) {

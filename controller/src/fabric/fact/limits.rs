@@ -168,7 +168,8 @@ pub(super) fn host_port(port: &v1::HostPort, field: &str, faults: &mut InvalidFa
         faults.fault(below(field, "vni"), reason);
     }
     if port.capacity_bps == Some(0) {
-        faults.fault(below(field, "capacity_bps"), "0");
+        let reason = "0: it is left out where it is not known";
+        faults.fault(below(field, "capacity_bps"), reason);
     }
     addresses(&port.addresses, field, faults);
     labels(&port.labels, field, faults);
@@ -298,3 +299,26 @@ const GROUPS_MAX: u32 = 65_536;
 const PINS_MAX: u32 = 65_536;
 /// RFC 7348 §5: 24 bits.
 const VNI_MAX: u32 = 0xff_ffff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_port_without_a_capacity_is_not_one_of_0() {
+        let faults = |capacity_bps| {
+            let mut faults = InvalidFabric::default();
+            let port = v1::HostPort {
+                switch_name: "leaf1".to_owned(),
+                interface_name: "eth9".to_owned(),
+                capacity_bps,
+                ..v1::HostPort::default()
+            };
+            host_port(&port, "host_ports[0]", &mut faults);
+            faults.to_string()
+        };
+        assert_eq!([faults(None), faults(Some(1))], ["", ""]);
+        let why = "host_ports[0].capacity_bps: 0: it is left out where it is not known";
+        assert_eq!(faults(Some(0)), why);
+    }
+}

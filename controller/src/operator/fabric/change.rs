@@ -154,11 +154,12 @@ impl Changes {
             };
             match self.propose(batch).await {
                 Made::At(index) => {
+                    let (name, done) = logged(change.as_ref());
                     tracing::info!(
-                        change = ?change.as_ref().map(Change::to_message),
+                        resource = name,
                         by = asked.by.map(tracing::field::display),
                         index,
-                        "{} changed",
+                        "{} {done}",
                         kind.noun()
                     );
                     return Ok((topology, self.header(index)));
@@ -332,6 +333,16 @@ const LOCKED_PAUSE: Duration = Duration::from_millis(50);
 /// What a fabric is called that nobody named.
 const UNNAMED: &str = "fabric";
 
+/// The name of what changed, and what was done to it, for the log; None: nothing had to be.
+fn logged(change: Option<&Change>) -> (Option<&str>, &'static str) {
+    match change {
+        Some(Change::Create(fact)) => (Some(fact.name()), "created"),
+        Some(Change::Update(fact)) => (Some(fact.name()), "updated"),
+        Some(Change::Delete(_, name)) => (Some(name.as_str()), "deleted"),
+        None => (None, "unchanged"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,6 +375,17 @@ mod tests {
         assert!(keys.into_iter().all(|key| key != head));
         let expected = ledger::count_is(&FactKey::Jobs, 3);
         assert!(batch.conditions.contains(&expected));
+    }
+
+    #[test]
+    fn a_change_is_logged_by_its_name() {
+        let topology = leaf_spine(2, 2);
+        let link = "leaf1:eth1--spine1:eth1";
+        let update = Change::Update(topology.fact(Kind::Link, link).unwrap());
+        assert_eq!(logged(Some(&update)), (Some(link), "updated"));
+        let delete = Change::Delete(Kind::Job, "train".to_owned());
+        assert_eq!(logged(Some(&delete)), (Some("train"), "deleted"));
+        assert_eq!(logged(None), (None, "unchanged"));
     }
 
     #[test]

@@ -14,17 +14,25 @@ use crate::fabric::fact::{InvalidFabric, etag};
 use crate::fabric::measured::Measured;
 use crate::speaker::Shared;
 
-/// Which decisions a page is asked for.
+/// Which decisions a client asks for, and how many of them.
 pub(super) struct Asked {
+    /// The name of the list in page tokens: lists of two kinds have two names.
     list: String,
-    /// None: all.
+    /// The kind of decisions that are listed; None: every kind.
     kind: Option<DecisionKind>,
+    /// Who has to agree on the answer.
     consistency: Consistency,
+    /// What the last decision of the page before is of; None: the first page is asked for.
     after: Option<Subject>,
+    /// Decisions of the page at most.
     size: usize,
 }
 
 impl Asked {
+    /// Reads a request for a page of decisions.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT: a field cannot be read, or the page token is of another list.
     pub(super) fn read(request: &proto::ListDecisionsRequest) -> Result<Self, Status> {
         let mut faults = InvalidFabric::default();
         let kind = kind(request.kind, "kind", &mut faults);
@@ -45,10 +53,10 @@ impl Asked {
         })
     }
 
-    /// Reads what is decided, with the consistency that is asked for, and up to which revision.
+    /// Reads every decision that holds, with the consistency that is asked for, and the revision of the answer.
     ///
     /// # Errors
-    /// UNAVAILABLE: no majority, unless SERIALIZABLE is asked for.
+    /// UNAVAILABLE: no majority of the replicas answers; not if SERIALIZABLE is asked for.
     pub(super) async fn look(&self, shared: &Shared) -> Result<(Measured, u64), Status> {
         let index = match self.consistency {
             Consistency::Serializable => 0,
@@ -63,7 +71,7 @@ impl Asked {
         look.await
     }
 
-    /// The decisions of the page, and the token of the next one.
+    /// The decisions of the page that is asked for, and the token of the next page; empty: there is none.
     pub(super) fn page(&self, measured: &Measured) -> (Vec<proto::Decision>, String) {
         let rest = measured.after(self.after.clone());
         let rest = rest.filter(|it| self.kind.is_none_or(|kind| it.kind() == kind));
@@ -73,7 +81,8 @@ impl Asked {
     }
 }
 
-/// Reads which kind of decisions is wanted; None: all of them.
+/// Reads which kind of decisions a client wants, from the field of this name; None: every kind, or no kind has this number, which is
+/// noted as a fault.
 pub(in crate::operator) fn kind(
     number: i32,
     name: &str,
@@ -84,7 +93,7 @@ pub(in crate::operator) fn kind(
     read.filter(|kind| *kind != DecisionKind::Unspecified)
 }
 
-/// A row of the list of decisions.
+/// A decision as lists and watches answer it, with its etag.
 pub(in crate::operator) fn row(decided: &Decided) -> proto::Decision {
     let subject = match decided {
         Decided::Derated(link, decision) => Written::DeratedLink(proto::DeratedLink {
@@ -110,7 +119,7 @@ pub(in crate::operator) fn row(decided: &Decided) -> proto::Decision {
     row
 }
 
-/// What a page token calls a row.
+/// The kind and the name of what a decision is of, as page tokens have them; empty: it is of no known kind.
 fn name(row: &proto::Decision) -> String {
     match &row.subject {
         Some(Written::DeratedLink(it)) => format!("{LINK} {}", it.link_name),
@@ -120,7 +129,7 @@ fn name(row: &proto::Decision) -> String {
     }
 }
 
-/// The place of a row in the list, by what a page token calls it.
+/// Reads what a decision is of, from its kind and name in a page token; None: they are not of this list.
 fn place(text: &str) -> Option<Subject> {
     let (kind, name) = text.split_once(' ')?;
     match kind {

@@ -147,6 +147,7 @@ fn row(flow: &PlannedFlow, own: Option<&JobPlan>) -> proto::PlannedFlow {
         Way::Pins => proto::FlowWay::Pins,
         Way::Weights => proto::FlowWay::Weights,
         Way::OwnRouting => proto::FlowWay::OwnRouting,
+        Way::Unknown => proto::FlowWay::Unspecified,
     };
     let others = flow.bundle.sources.iter();
     let others = others.filter(|name| **name != flow.from.name);
@@ -174,7 +175,7 @@ fn row(flow: &PlannedFlow, own: Option<&JobPlan>) -> proto::PlannedFlow {
 fn reason(flow: &PlannedFlow, own: Option<&JobPlan>) -> String {
     let loose = loose(flow, own);
     let (leaf, to) = (&flow.from.switch, &flow.to.switch);
-    match flow.unweighted.map(job::unweighted_because) {
+    match flow.unweighted.as_ref().map(job::unweighted_because) {
         None => loose,
         Some(why) => {
             format!("{loose}; {leaf} has no weights to {to}, its own routing decides: {why}")
@@ -185,9 +186,13 @@ fn reason(flow: &PlannedFlow, own: Option<&JobPlan>) -> String {
 /// Why a flow of a job that came so far does not go by its pin, in words; empty: it does.
 fn loose(flow: &PlannedFlow, own: Option<&JobPlan>) -> String {
     let (leaf, to) = (&flow.from.switch, &flow.to.name);
-    match flow.loose {
+    match &flow.loose {
         None => String::new(),
-        Some(Loose::Leaf(why)) => job::unpinned(why, leaf.as_str(), true),
+        Some(Loose::Leaf(why)) => job::unpinned(*why, leaf.as_str(), true),
+        Some(Loose::Bare(why)) => job::bare(*why, leaf.as_str(), true),
+        Some(Loose::Withheld(why)) => {
+            format!("the forwarding plane of {leaf} does not have its pin: {why}")
+        }
         Some(Loose::Shadowed) => job::SHADOWED.to_owned(),
         Some(Loose::NoPin) => match own.map(|own| &own.state) {
             Some(State::Weighted(why) | State::Unresolved(why) | State::Infeasible(why)) => {
@@ -229,9 +234,11 @@ mod tests {
     use super::*;
     use crate::balancer::Plan;
     use crate::balancer::flows::{LeafFlows, of_leaves};
+    use crate::balancer::pins::lacking::{Bare, Lacking, Lacks, Missing};
     use crate::balancer::pins::programmed::Unpinned;
     use crate::balancer::pins::tests::{Bench, ring};
     use crate::fabric::topology::tests::with_nics;
+    use crate::southbound::intent::Target;
 
     fn asked(job: &str, size: i32, token: &str) -> Result<Asked, Status> {
         Asked::read(&proto::ListJobFlowsRequest {
@@ -248,11 +255,17 @@ mod tests {
     }
 
     fn listed(bench: &mut Bench, size: i32, token: &str) -> Listed {
+        listed_without(bench, &Lacking::new(), size, token)
+    }
+
+    /// Where leaves do not have all of what they are to have.
+    fn listed_without(bench: &mut Bench, lacking: &Lacking, size: i32, token: &str) -> Listed {
         let (plan, _) = bench.adopt();
         let weights = bench.balancer.plan();
         let programmed = Programmed {
             plan: weights,
             flows: &of_leaves(weights, &bench.topology, &bench.pins),
+            lacking,
         };
         let agreed = Agreed {
             topology: bench.topology.clone(),
@@ -344,6 +357,47 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_whose_leaf_has_nothing_says_why() {
+        let mut bench = bench(proto::BalanceMode::On);
+        let target = Target::Flow(Flow {
+            vni: 100,
+            destination: [192, 168, 4, 1].into(),
+            udp_source_port: None,
+        });
+        let why = "accepted, not active: there is no VXLAN device for vni-100";
+        let missing = Missing {
+            withheld: Arc::new([(target, why.into())].into()),
+            ..Missing::default()
+        };
+        let lacks = [
+            ("leaf1", Lacks::All(Bare::Silent { secs: 12 })),
+            ("leaf2", Lacks::All(Bare::Unheard)),
+            ("leaf3", Lacks::These(missing)),
+        ];
+        let lacking = lacks.map(|(leaf, lacks)| (SwitchName::from(leaf), lacks));
+        let rows = listed_without(&mut bench, &lacking.into(), 0, "").rows;
+        assert_eq!(rows.len(), 8);
+        for row in &rows {
+            let (way, why) = match row.source_host_port_name.as_str() {
+                "leaf1:nic1" | "leaf1:nic2" => (
+                    proto::FlowWay::OwnRouting,
+                    "weft-agent of leaf1 has been silent for longer than its lease".to_owned(),
+                ),
+                "leaf2:nic1" | "leaf2:nic2" => (
+                    proto::FlowWay::Unspecified,
+                    "leaf2 is not heard yet by the answering replica".to_owned(),
+                ),
+                "leaf3:nic1" => (
+                    proto::FlowWay::Weights,
+                    format!("the forwarding plane of leaf3 does not have its pin: {why}"),
+                ),
+                _ => (proto::FlowWay::Pins, String::new()),
+            };
+            assert_eq!((row.way(), &row.unpinned_reason), (way, &why));
+        }
+    }
+
+    #[test]
     fn a_job_whose_flows_nobody_knows_says_why_there_are_none() {
         let off = listed(&mut bench(proto::BalanceMode::Off), 0, "");
         assert!(off.rows.is_empty() && off.next.is_empty());
@@ -361,6 +415,7 @@ mod tests {
             let none = Programmed {
                 plan: &Plan::default(),
                 flows: &LeafFlows::new(),
+                lacking: &Lacking::new(),
             };
             let asked = asked(job, 0, "").unwrap();
             asked.page(&agreed, &PinPlan::default(), none)

@@ -1,6 +1,6 @@
 //! What is planned for jobs, as rows: how far each plan came, and where the flows go. Knows no call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message;
@@ -11,6 +11,7 @@ use weft_weights::pin::Tight;
 use super::super::page::{self, Page};
 use super::super::{header, look, refusal};
 use crate::balancer::flows::{Divided, LeafFlows, PinnedPort};
+use crate::balancer::pins::lacking::{Bare, Lacking, Lacks};
 use crate::balancer::pins::programmed::{Programmed, Unpinned, Ways};
 use crate::balancer::pins::{Certificate, Hashed, JobPlan, PinPlan, SetTime, State, Weighted};
 use crate::balancer::unweighted::Unweighted;
@@ -159,7 +160,7 @@ fn hashed(of: &Hashed) -> proto::HashedLoad {
     }
 }
 
-/// Why switches do not get pins of a job, and why they have no weights instead, in words.
+/// Why switches do not get pins of a job or do not have them, and why they have no weights instead, in words.
 fn unprogrammed(ways: &Ways) -> Vec<String> {
     let shadowed = ways.is_shadowed.then(|| SHADOWED.to_owned());
     let leaves = ways.unpinned.iter();
@@ -170,17 +171,77 @@ fn unprogrammed(ways: &Ways) -> Vec<String> {
             1 => ("has", "its"),
             _ => ("have", "their"),
         };
-        let (leaves, why) = (names(leaves), unweighted_because(*why));
+        let (leaves, why) = (names(leaves), unweighted_because(why));
         format!(
             "{leaves} {have} no weights to leaves of the job, {their} own routing decides: {why}"
         )
     });
+    let held = ways.withheld.iter().take(WITHHELD_MAX);
+    let held = held.map(|(why, leaves)| {
+        let leaves = names(leaves);
+        format!("not all pins of the job are in the forwarding plane of {leaves}: {why}")
+    });
+    let leaves = leaves.chain(bares(&ways.bare)).chain(held);
     let all = shadowed.into_iter().chain(leaves).chain(unweighted);
     all.collect()
 }
 
+/// Why leaves have nothing of what they are to have, in words: one for each reason.
+fn bares(leaves: &BTreeMap<SwitchName, Bare>) -> impl Iterator<Item = String> {
+    let mut of: BTreeMap<Bare, BTreeSet<SwitchName>> = BTreeMap::new();
+    for (leaf, why) in leaves {
+        of.entry(why.lasting()).or_default().insert(leaf.clone());
+    }
+    let of = of.into_iter();
+    of.map(|(why, leaves)| bare(why, &names(&leaves), leaves.len() == 1))
+}
+
+/// Why a leaf of this name, or leaves of these, have nothing of what they are to have, in words that stay the same while the reason
+/// does.
+pub(super) fn bare(why: Bare, leaves: &str, one: bool) -> String {
+    let (agent, is, has, them) = match one {
+        true => ("weft-agent", "is", "has", "it"),
+        false => ("weft-agents", "are", "have", "them"),
+    };
+    match (why, one) {
+        (Bare::Unheard, _) => format!("{leaves} {is} not heard yet by the answering replica"),
+        (Bare::Unread, _) => format!(
+            "what {leaves} {has} is not known: the leader has no gRIBI session to {them}, or has read nothing there yet"
+        ),
+        (Bare::Silent { .. }, true) => {
+            format!("{agent} of {leaves} has been silent for longer than its lease")
+        }
+        (Bare::Silent { .. }, false) => {
+            format!("{agent} of {leaves} have been silent for longer than their leases")
+        }
+        (Bare::Unanswered, _) => unpinned(Unpinned::Foreign, leaves, one),
+        (Bare::Empty, _) => {
+            format!(
+                "{agent} of {leaves} {has} nothing, and the leader has no gRIBI session to {them}"
+            )
+        }
+        (Bare::Bypassed, true) => format!(
+            "{agent} of {leaves} leaves everything to the own routing of the switch, its conditions say why"
+        ),
+        (Bare::Bypassed, false) => format!(
+            "{agent} of {leaves} leave everything to the own routing of the switches, their conditions say why"
+        ),
+    }
+}
+
+/// Why a switch has nothing of what it is to have, or why nobody knows what it has, in words; None: it has some.
+pub(super) fn unprogrammed_switch(lacking: &Lacking, switch: &str) -> Option<String> {
+    match lacking.get(&SwitchName::from(switch))? {
+        Lacks::All(Bare::Silent { secs }) => Some(format!(
+            "weft-agent of {switch} has been silent for {secs} s"
+        )),
+        Lacks::All(why) => Some(bare(*why, switch, true)),
+        Lacks::These(_) => None,
+    }
+}
+
 /// Why a leaf has no weights to another one, in words.
-pub(super) fn unweighted_because(why: Unweighted) -> &'static str {
+pub(super) fn unweighted_because(why: &Unweighted) -> &str {
     match why {
         Unweighted::Unplanned => "no plan in force has both",
         Unweighted::NoRoom => "there is no room for them",
@@ -189,6 +250,8 @@ pub(super) fn unweighted_because(why: Unweighted) -> &'static str {
         }
         Unweighted::Unannounced => "no spine announces a way that is up",
         Unweighted::NoWay => "there is no live way",
+        Unweighted::Unanswered => "nobody answers at the address of its agent",
+        Unweighted::Withheld(why) => why,
     }
 }
 
@@ -391,22 +454,30 @@ pub(super) const JOB_PLANS: &str = "job_plans";
 const MOVED_MAX: usize = 16;
 /// Leaves that a reason names: so many fit into a line.
 const LEAVES_MAX: usize = 8;
+/// Reasons that a row says why forwarding planes do not have pins.
+const WITHHELD_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::balancer::flows::of_leaves;
+    use crate::balancer::pins::lacking::Missing;
     use crate::balancer::pins::tests::{Bench, ring};
     use crate::fabric::topology::tests::with_nics;
+    use crate::southbound::intent::{Flow, Target};
 
     fn planned(bench: &mut Bench) -> proto::JobPlan {
+        planned_without(bench, &Lacking::new())
+    }
+
+    /// Where leaves do not have all of what they are to have.
+    fn planned_without(bench: &mut Bench, lacking: &Lacking) -> proto::JobPlan {
         let (plan, _) = bench.adopt();
         let weights = bench.balancer.plan();
         let programmed = Programmed {
             plan: weights,
             flows: &of_leaves(weights, &bench.topology, &bench.pins),
+            lacking,
         };
         let job = bench.topology.job(&"train".into()).unwrap();
         row(job, &plan, &bench.pins, Some(programmed))
@@ -452,6 +523,84 @@ mod tests {
             "leaf4 has no weft-agent that answers",
         ];
         assert_eq!(none.unprogrammed_reasons, why);
+    }
+
+    #[test]
+    fn a_job_whose_leaves_have_nothing_says_why() {
+        let mut bench = bench(proto::BalanceMode::On);
+        let mut without = |leaves: &[(&str, Bare)]| {
+            let leaves = leaves.iter();
+            let lacking = leaves.map(|(leaf, why)| (SwitchName::from(*leaf), Lacks::All(*why)));
+            planned_without(&mut bench, &lacking.collect())
+        };
+        let silent = |leaf, secs| (leaf, Bare::Silent { secs });
+        let one = without(&[silent("leaf1", 12)]);
+        assert_eq!(counts(&one), [8, 6, 0, 2]);
+        let why = ["weft-agent of leaf1 has been silent for longer than its lease"];
+        assert_eq!(one.unprogrammed_reasons, why);
+        // It changes once, not each second.
+        assert_eq!(without(&[silent("leaf1", 13)]).etag, one.etag);
+        assert_ne!(without(&[]).etag, one.etag);
+        let some = [
+            silent("leaf1", 14),
+            ("leaf2", Bare::Unheard),
+            silent("leaf3", 12),
+        ];
+        let some = without(&some);
+        assert_eq!(counts(&some), [8, 2, 0, 4]);
+        let why = [
+            "leaf2 is not heard yet by the answering replica",
+            "weft-agents of leaf1, leaf3 have been silent for longer than their leases",
+        ];
+        assert_eq!(some.unprogrammed_reasons, why);
+        let lost = without(&[
+            ("leaf1", Bare::Unread),
+            ("leaf2", Bare::Unread),
+            ("leaf3", Bare::Empty),
+            ("leaf4", Bare::Bypassed),
+        ]);
+        assert_eq!(counts(&lost), [8, 0, 0, 4]);
+        let why = [
+            "what leaf1, leaf2 have is not known: the leader has no gRIBI session to them, or has read nothing there yet",
+            "weft-agent of leaf3 has nothing, and the leader has no gRIBI session to it",
+            "weft-agent of leaf4 leaves everything to the own routing of the switch, its conditions say why",
+        ];
+        assert_eq!(lost.unprogrammed_reasons, why);
+    }
+
+    #[test]
+    fn a_job_whose_pins_are_not_in_the_forwarding_plane_says_why() {
+        let mut bench = bench(proto::BalanceMode::On);
+        let target = Target::Flow(Flow {
+            vni: 100,
+            destination: [192, 168, 2, 1].into(),
+            udp_source_port: None,
+        });
+        let why = "accepted, not active: there is no VXLAN device for vni-100";
+        let missing = Missing {
+            withheld: Arc::new([(target, why.into())].into()),
+            ..Missing::default()
+        };
+        let lacks = Lacks::These(missing);
+        let held = planned_without(&mut bench, &[("leaf1".into(), lacks)].into());
+        assert_eq!(counts(&held), [8, 7, 1, 0]);
+        let why = format!("not all pins of the job are in the forwarding plane of leaf1: {why}");
+        assert_eq!(held.unprogrammed_reasons, [why]);
+    }
+
+    #[test]
+    fn a_switch_that_has_nothing_says_why() {
+        let lacking = Lacking::from([
+            ("leaf1".into(), Lacks::All(Bare::Unheard)),
+            ("leaf2".into(), Lacks::These(Missing::default())),
+            ("leaf4".into(), Lacks::All(Bare::Silent { secs: 12 })),
+        ]);
+        let why = |switch| unprogrammed_switch(&lacking, switch);
+        let unheard = "leaf1 is not heard yet by the answering replica";
+        assert_eq!(why("leaf1").as_deref(), Some(unheard));
+        let silent = "weft-agent of leaf4 has been silent for 12 s";
+        assert_eq!(why("leaf4").as_deref(), Some(silent));
+        assert_eq!((why("leaf2"), why("leaf3")), (None, None));
     }
 
     /// No spine announces a way, and no weft-agent answers at these leaves.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_proto::v1::{self as proto, ChangeType, DecisionKind};
 
 use super::super::plans::decision;
-use super::PART_OCTETS;
+use super::{became, filled};
 use crate::fabric::decision::{Decided, DecisionChanged, Subject};
 use crate::fabric::fact::InvalidFabric;
 use crate::fabric::measured::Measured;
@@ -39,29 +39,24 @@ impl Wanted {
         measured: &Measured,
         behind: Option<Subject>,
     ) -> (Vec<proto::DecisionChange>, Option<Subject>) {
-        let (mut changes, mut octets) = (Vec::new(), 0);
-        for decided in measured.after(behind).filter(|it| self.wants(it)) {
-            let change = written(&decided, ChangeType::Created, None);
-            octets += prost::Message::encoded_len(&change);
-            changes.push(change);
-            if octets > PART_OCTETS {
-                return (changes, Some(decided.subject()));
-            }
-        }
-        (changes, None)
+        filled(
+            measured.after(behind).filter(|it| self.wants(it)),
+            |decided| written(decision::row(decided), ChangeType::Created, None),
+            |decided| decided.subject(),
+        )
     }
 
     /// A change as its watcher hears it; None if it does not.
     fn change(&self, changed: &DecisionChanged) -> Option<proto::DecisionChange> {
-        let (decided, change) = match (&changed.before, &changed.after) {
-            (None, Some(after)) => (after, ChangeType::Created),
-            (Some(_), Some(after)) => (after, ChangeType::Updated),
-            (Some(before), None) => (before, ChangeType::Deleted),
-            (None, None) => return None,
-        };
-        let revision = Some(changed.revision);
-        self.wants(decided)
-            .then(|| written(decided, change, revision))
+        let both = [&changed.before, &changed.after];
+        let wanted = both.map(|it| it.as_ref().filter(|it| self.wants(it)));
+        let [before, after] = wanted.map(|it| it.map(decision::row));
+        // The fingerprint of a job is in no row: that it alone is another one is no change to a watcher.
+        if before == after {
+            return None;
+        }
+        let (row, change) = became(before, after)?;
+        Some(written(row, change, Some(changed.revision)))
     }
 
     fn wants(&self, decided: &Decided) -> bool {
@@ -69,11 +64,23 @@ impl Wanted {
     }
 }
 
-fn written(decided: &Decided, change: ChangeType, revision: Option<u64>) -> proto::DecisionChange {
+/// An answer of these changes alone, without a header.
+pub(super) fn answer(decision_changes: Vec<proto::DecisionChange>) -> proto::WatchResponse {
+    proto::WatchResponse {
+        decision_changes,
+        ..proto::WatchResponse::default()
+    }
+}
+
+fn written(
+    row: proto::Decision,
+    change: ChangeType,
+    revision: Option<u64>,
+) -> proto::DecisionChange {
     proto::DecisionChange {
         change_type: change.into(),
         revision,
-        decision: Some(decision::row(decided)),
+        decision: Some(row),
     }
 }
 
@@ -81,7 +88,9 @@ fn written(decided: &Decided, change: ChangeType, revision: Option<u64>) -> prot
 mod tests {
     use weft_proto::v1::decision::Subject as Written;
 
+    use super::super::PART_OCTETS;
     use super::*;
+    use crate::fabric::measured::OffPlan;
 
     fn wanted(kind: DecisionKind) -> Wanted {
         let filter = proto::DecisionFilter { kind: kind.into() };
@@ -132,6 +141,46 @@ mod tests {
         assert_eq!(said.collect::<Vec<_>>(), expected);
         assert_eq!(wanted(DecisionKind::Unspecified).of(&story), heard);
         assert!(wanted(DecisionKind::DeratedLink).of(&story).is_empty());
+    }
+
+    /// The job was changed, and is left to weights as before.
+    #[test]
+    fn a_new_fingerprint_of_the_job_alone_is_no_change() {
+        let off_plan = |percent, fingerprint| {
+            let why = OffPlan {
+                leaf: "leaf1".into(),
+                percent,
+                fingerprint,
+            };
+            Some(Decided::OffPlan("train".into(), why))
+        };
+        let changed = |revision, before, after| {
+            Arc::new(DecisionChanged {
+                revision,
+                before,
+                after,
+            })
+        };
+        let story = [
+            changed(7, None, off_plan(40, 1)),
+            changed(8, off_plan(40, 1), off_plan(40, 2)),
+            changed(9, off_plan(40, 2), off_plan(50, 3)),
+            changed(10, off_plan(50, 3), None),
+        ];
+        for kind in [DecisionKind::OffPlanJob, DecisionKind::Unspecified] {
+            let heard = wanted(kind).of(&story);
+            let said = heard.iter().map(|it| (it.revision, it.change_type()));
+            let expected = [
+                (Some(7), ChangeType::Created),
+                (Some(9), ChangeType::Updated),
+                (Some(10), ChangeType::Deleted),
+            ];
+            assert_eq!(said.collect::<Vec<_>>(), expected);
+            let rows = heard.iter().filter_map(|it| it.decision.as_ref());
+            let etags: Vec<_> = rows.map(|it| it.etag.as_str()).collect();
+            assert_ne!(etags[0], etags[1]);
+            assert_eq!(etags[1], etags[2]);
+        }
     }
 
     #[test]

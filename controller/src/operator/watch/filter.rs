@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use weft_proto::v1 as proto;
 use weft_proto::v1::resource_change::Resource as Written;
 
+use super::became;
 use crate::fabric::declared::Changed;
 use crate::fabric::fact::{Fact, InvalidFabric, Kind, Resource};
 
@@ -59,12 +60,7 @@ impl Filter {
 
     /// A change as its watcher wants to hear it; None if it does not.
     pub(super) fn change(&self, changed: &Changed) -> Option<proto::ResourceChange> {
-        let (fact, change) = match (&changed.before, &changed.after) {
-            (None, Some(after)) => (after, proto::ChangeType::Created),
-            (Some(_), Some(after)) => (after, proto::ChangeType::Updated),
-            (Some(before), None) => (before, proto::ChangeType::Deleted),
-            (None, None) => return None,
-        };
+        let (fact, change) = became(changed.before.as_ref(), changed.after.as_ref())?;
         self.wants(fact).then(|| proto::ResourceChange {
             revision: Some(changed.revision),
             ..written(fact, change)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_proto::v1::{self as proto, ChangeType};
 
 use super::super::plans::job;
-use super::PART_OCTETS;
+use super::{became, filled};
 use crate::fabric::fact::InvalidFabric;
 use crate::fabric::pin::{PinChanged, PinName, PinPath, Pins};
 
@@ -43,16 +43,11 @@ impl Wanted {
     ) -> (Vec<proto::PinChange>, Option<PinName>) {
         let first = || job::first(self.job.as_deref().unwrap_or_default());
         let rest = pins.after(behind.unwrap_or_else(first));
-        let (mut changes, mut octets) = (Vec::new(), 0);
-        for (name, paths) in rest.take_while(|(name, _)| self.wants(name)) {
-            let change = written(name, paths, ChangeType::Created, None);
-            octets += prost::Message::encoded_len(&change);
-            changes.push(change);
-            if octets > PART_OCTETS {
-                return (changes, Some(name.clone()));
-            }
-        }
-        (changes, None)
+        filled(
+            rest.take_while(|(name, _)| self.wants(name)),
+            |(name, paths)| written(name, paths, ChangeType::Created, None),
+            |(name, _)| name.clone(),
+        )
     }
 
     fn wants(&self, name: &PinName) -> bool {
@@ -61,14 +56,17 @@ impl Wanted {
     }
 }
 
+/// An answer of these changes alone, without a header.
+pub(super) fn answer(pin_changes: Vec<proto::PinChange>) -> proto::WatchResponse {
+    proto::WatchResponse {
+        pin_changes,
+        ..proto::WatchResponse::default()
+    }
+}
+
 /// A change as its watcher hears it; None if there was no pin and is none.
 pub(super) fn change(changed: &PinChanged) -> Option<proto::PinChange> {
-    let (paths, change) = match (&changed.before, &changed.after) {
-        (None, Some(after)) => (after, ChangeType::Created),
-        (Some(_), Some(after)) => (after, ChangeType::Updated),
-        (Some(before), None) => (before, ChangeType::Deleted),
-        (None, None) => return None,
-    };
+    let (paths, change) = became(changed.before.as_deref(), changed.after.as_deref())?;
     Some(written(
         &changed.name,
         paths,
@@ -93,6 +91,7 @@ fn written(
 
 #[cfg(test)]
 mod tests {
+    use super::super::PART_OCTETS;
     use super::*;
 
     fn name(job: &str, destination: usize) -> PinName {

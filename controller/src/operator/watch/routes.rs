@@ -230,6 +230,14 @@ impl Routes {
     }
 }
 
+/// An answer of these changes alone, without a header.
+pub(super) fn answer(route_changes: Vec<proto::RouteChange>) -> proto::WatchResponse {
+    proto::WatchResponse {
+        route_changes,
+        ..proto::WatchResponse::default()
+    }
+}
+
 /// A change as its watcher wants to hear it; None if it does not.
 fn change<N: Row>(filter: &Filter, change: &BestChange<N>) -> Option<proto::RouteChange> {
     let wanted = |path: &&Path<N>| filter.wants(path);

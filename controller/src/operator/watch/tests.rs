@@ -257,9 +257,9 @@ fn what_is_long_comes_in_parts() {
         }),
         ..proto::PeerChange::default()
     };
-    assert!(parts::<proto::PeerChange>(Vec::new()).is_empty());
+    assert!(parts(Vec::<proto::PeerChange>::new()).next().is_none());
     let all: Vec<_> = (0..10_000).map(change).collect();
-    let parts = parts(all.clone());
+    let parts: Vec<_> = parts(all.clone()).collect();
     let octets = |part: &Vec<proto::PeerChange>| part.iter().map(prost::Message::encoded_len).sum();
     assert!(
         parts

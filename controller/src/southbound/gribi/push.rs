@@ -3,11 +3,13 @@
 //! An operation is sent when all that it waits for has been answered; one that is held or refused stops nothing else.
 //! Sans-IO: it refuses to know the stream and the clock.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use weft_proto::gribi::AftResult;
 use weft_proto::gribi::aft_result::Status;
 
+use crate::southbound::intent::{Entry, Tables, Target, Withheld};
 use crate::southbound::reconcile::{Change, Operation, Until};
 
 /// Operations that lead from one state of a switch to another.
@@ -19,7 +21,8 @@ pub(super) struct Push {
     held: BTreeMap<u64, usize>,
     next_id: u64,
     stopped: bool,
-    failures: Vec<String>,
+    /// What the switch said of each operation that failed.
+    failures: Vec<(usize, String)>,
     /// What the switch said of each operation that it holds.
     reasons: BTreeMap<usize, String>,
 }
@@ -113,24 +116,20 @@ impl Push {
             }
             Status::RibProgrammed => {
                 self.held.insert(result.id, at);
-                self.reasons.insert(
-                    at,
-                    format!("{change}: accepted, not active: {}", text(result)),
-                );
+                let why = format!("accepted, not active: {}", text(result));
+                self.reasons.insert(at, why);
                 self.advance(at, Stage::Accepted);
                 Answer::Held(change)
             }
             Status::FibFailed => {
-                self.failures.push(format!(
-                    "{change}: not in the forwarding plane: {}",
-                    text(result)
-                ));
+                let why = format!("not in the forwarding plane: {}", text(result));
+                self.failures.push((at, why));
                 self.advance(at, Stage::Accepted);
                 Answer::Held(change)
             }
             _ => {
-                self.failures
-                    .push(format!("{change}: refused: {}", text(result)));
+                let why = format!("refused: {}", text(result));
+                self.failures.push((at, why));
                 self.slots[at].stage = Stage::Refused;
                 Answer::Refused
             }
@@ -193,14 +192,75 @@ impl Push {
 
     /// The first failure, or else the first operation that is held, and how many more there are.
     pub(super) fn summary(&self) -> Option<String> {
-        let (first, others) = match self.failures.first() {
-            Some(first) => (first, self.failures.len() - 1),
-            None => (self.reasons.values().next()?, self.reasons.len() - 1),
+        let (at, why, others) = match self.failures.first() {
+            Some((at, why)) => (*at, why, self.failures.len() - 1),
+            None => {
+                let (at, why) = self.reasons.first_key_value()?;
+                (*at, why, self.reasons.len() - 1)
+            }
         };
+        let first = format!("{}: {why}", self.slots[at].change);
         Some(match others {
-            0 => first.clone(),
+            0 => first,
             others => format!("{first} (and {others} more)"),
         })
+    }
+
+    /// Prefixes and flows that do not have what they should in the forwarding plane, each with why: they, or the groups that they
+    /// have in these tables, were held or refused, or wait for what was. To be asked when all that can be answered is.
+    pub(super) fn withheld(&self, tables: &Tables) -> Withheld {
+        let failures = self.failures.iter();
+        let failures: BTreeMap<usize, &String> = failures.map(|(at, why)| (*at, why)).collect();
+        let mut words: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut shared = |why: &str| match words.get(why) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let new: Arc<str> = why.into();
+                words.insert(Arc::clone(&new));
+                new
+            }
+        };
+        let mut waits: BTreeMap<usize, Arc<str>> = BTreeMap::new();
+        let mut groups: BTreeMap<u64, Arc<str>> = BTreeMap::new();
+        let mut withheld = Withheld::new();
+        let stuck = self.slots.iter().enumerate();
+        for (at, slot) in stuck.filter(|(_, slot)| slot.stage != Stage::Programmed) {
+            let own = self.reasons.get(&at).or_else(|| failures.get(&at).copied());
+            let why = match (own, waits.remove(&at)) {
+                (Some(own), _) => shared(own),
+                (None, Some(why)) => why,
+                (None, None) => shared(UNANSWERED),
+            };
+            // Each operation comes after those that it waits for.
+            for (user, until) in &slot.users {
+                if *until == Until::Programmed || slot.stage != Stage::Accepted {
+                    waits.entry(*user).or_insert_with(|| Arc::clone(&why));
+                }
+            }
+            let (Change::Add(entry) | Change::Replace(entry)) = &slot.change else {
+                continue;
+            };
+            match entry {
+                Entry::NextHop(..) => {}
+                Entry::Group(id, _) => drop(groups.insert(*id, why)),
+                Entry::Prefix(prefix, _) => drop(withheld.insert(Target::Prefix(*prefix), why)),
+                Entry::Policy(_, flow, _) => drop(withheld.insert(Target::Flow(*flow), why)),
+            }
+        }
+        if groups.is_empty() {
+            return withheld;
+        }
+        let prefixes = tables.prefixes.iter();
+        let prefixes = prefixes.map(|(prefix, group)| (Target::Prefix(*prefix), group));
+        let flows = tables.policies.values();
+        let flows = flows.map(|(flow, group)| (Target::Flow(*flow), group));
+        for (target, group) in prefixes.chain(flows) {
+            if let Some(why) = groups.get(group) {
+                let known = withheld.entry(target);
+                known.or_insert_with(|| Arc::clone(why));
+            }
+        }
+        withheld
     }
 
     /// The id that the next operation would have.
@@ -214,6 +274,8 @@ fn text(result: &AftResult) -> &str {
     details.map_or("no reason given", |details| details.error_message.as_str())
 }
 
+/// Of an operation that nobody said anything of.
+const UNANSWERED: &str = "not answered yet";
 /// Operations in flight: enough to keep a device busy over a round trip of 100 ms at 2,000 operations per second, few
 /// enough to be drained quickly when the intent changes.
 pub(super) const WINDOW: usize = 256;
@@ -223,12 +285,11 @@ pub(super) const BATCH: usize = 128;
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
-    use std::sync::Arc;
 
     use weft_proto::gribi::AftErrorDetails;
 
     use super::*;
-    use crate::southbound::intent::{Flows, Installed, Key, Members, NextHop, Routes};
+    use crate::southbound::intent::{Flow, Flows, Installed, Key, Members, NextHop, Routes};
     use crate::southbound::reconcile::reconcile;
 
     /// Prefix 1 over next hops 1 and 2, prefix 2 over next hop 1.
@@ -349,6 +410,69 @@ mod tests {
         }
         assert_eq!(push.take().len(), 2);
         assert_eq!((push.failed(), push.held()), (2, 0));
+    }
+
+    #[test]
+    fn what_the_forwarding_plane_does_not_have_is_known_with_why() {
+        let target = |last: u8| Target::Prefix(IpAddr::from([198, 51, 100, last]).into());
+        let why = "accepted, not active: no space";
+        let mut push = push();
+        let mut installed = Installed::default();
+        for (id, change) in push.take() {
+            push.handle(&answer(id, Status::FibProgrammed));
+            installed.program(&change);
+        }
+        let groups = taken(&mut push);
+        push.handle(&answer(id_of(&groups, "of 1"), Status::FibProgrammed));
+        push.handle(&answer(id_of(&groups, "of 2"), Status::RibProgrammed));
+        let prefixes = push.take();
+        push.handle(&answer(prefixes[0].0, Status::FibProgrammed));
+        // Prefix 1 waits for its group, which is held.
+        let held: Withheld = [(target(1), why.into())].into();
+        assert_eq!(push.withheld(&installed.tables), held);
+        // Once the group is there, the prefix itself is refused.
+        push.handle(&answer(id_of(&groups, "of 2"), Status::FibProgrammed));
+        let last = push.take();
+        push.handle(&answer(last[0].0, Status::FibFailed));
+        let why = "not in the forwarding plane: no space";
+        let failed: Withheld = [(target(1), why.into())].into();
+        assert_eq!(push.withheld(&installed.tables), failed);
+    }
+
+    #[test]
+    fn what_is_not_answered_is_not_there() {
+        let target = |last: u8| Target::Prefix(IpAddr::from([198, 51, 100, last]).into());
+        let mut push = push();
+        let unanswered: Withheld = [1, 2].map(|last| (target(last), UNANSWERED.into())).into();
+        let nothing = Tables::default();
+        assert_eq!(push.withheld(&nothing), unanswered);
+        push.take();
+        assert_eq!(push.withheld(&nothing), unanswered);
+    }
+
+    #[test]
+    fn what_has_a_group_that_is_held_is_withheld_with_it() {
+        let group = Change::Replace(Entry::Group(7, [(1, 1)].into()));
+        let operation = Operation {
+            change: group,
+            after: Vec::new(),
+        };
+        let mut push = Push::new(vec![operation], 1);
+        let id = push.take()[0].0;
+        push.handle(&answer(id, Status::RibProgrammed));
+        let flow = Flow {
+            vni: 100,
+            destination: [203, 0, 113, 1].into(),
+            udp_source_port: None,
+        };
+        let mut tables = Tables::default();
+        tables.put(Entry::Policy(1, flow, 7));
+        tables.put(Entry::Prefix(IpAddr::from([198, 51, 100, 1]).into(), 8));
+        let why = "accepted, not active: no space";
+        let held: Withheld = [(Target::Flow(flow), why.into())].into();
+        assert_eq!(push.withheld(&tables), held);
+        push.handle(&answer(id, Status::FibProgrammed));
+        assert!(push.withheld(&tables).is_empty());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::stream::{ANSWER_MAX, PROGRESS_MAX, Stream, get};
 use super::{Counted, Device, Ended, Wanted, Written, message};
 use crate::southbound::AgentState;
 use crate::southbound::access::Line;
-use crate::southbound::intent::{Flows, Installed, Mode, Routes};
+use crate::southbound::intent::{Flows, Installed, Mode, Routes, Withheld};
 use crate::southbound::reconcile::reconcile;
 
 /// A stream on which this replica is the highest, and what is known of the switch behind it.
@@ -58,7 +58,7 @@ impl<'a> Session<'a> {
             stream,
             installed: None,
             aim,
-            push: Push::new(Vec::new(), 1),
+            push: Push::new(Vec::new(), FIRST_ID),
             outdated: true,
             sent: BTreeMap::new(),
             look_at: now,
@@ -76,6 +76,8 @@ impl<'a> Session<'a> {
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if let Err(ended) = self.poll(&mut renewal).await {
+                // What was not answered in time is not there, as far as anybody knows.
+                self.report_withheld();
                 return ended;
             }
         }
@@ -116,7 +118,7 @@ impl<'a> Session<'a> {
         let Some(installed) = &self.installed else {
             return;
         };
-        if !self.outdated || self.push.in_flight() > 0 {
+        if !self.outdated || self.push.in_flight() > 0 || self.is_on_hold() {
             return;
         }
         let wanted = self.device.wanted.borrow_and_update().clone();
@@ -132,12 +134,17 @@ impl<'a> Session<'a> {
             Mode::Off | Mode::Shadow => (Arc::<Routes>::default(), Arc::<Flows>::default()),
         };
         let operations = reconcile(&routes, &flows, installed);
+        let is_first = self.push.next_id() == FIRST_ID;
         self.push = Push::new(operations, self.push.next_id());
         // Nothing is in flight; what was held is asked for under new ids.
         self.sent.clear();
         self.outdated = false;
         self.settled = false;
         self.progress_at = Instant::now();
+        if is_first {
+            // What was read may be less than what was known of an earlier session.
+            self.report_withheld();
+        }
         if !self.push.is_empty() {
             // What is read meanwhile would be neither old nor new.
             self.look = None;
@@ -206,7 +213,12 @@ impl<'a> Session<'a> {
     /// Takes what was read. What differs from what was acknowledged is drift, and repaired like any other difference.
     fn seen(&mut self, seen: Installed) -> Result<(), Ended> {
         self.look = None;
-        self.look_at = Instant::now() + LOOK_EVERY;
+        // A new leader connects to all switches at once, and reads each at a time of its own from the second look on.
+        let next = match self.installed {
+            Some(_) => LOOK_EVERY,
+            None => self.device.second_look,
+        };
+        self.look_at = Instant::now() + next;
         let seen = match &self.installed {
             Some(before) => {
                 self.drift = before.tables.differences(&seen.tables);
@@ -219,12 +231,29 @@ impl<'a> Session<'a> {
             tracing::warn!(%agent, entries, "the switch has not what it acknowledged");
         }
         let empty = seen.is_empty();
+        let same = self.installed.as_ref() == Some(&seen);
         self.installed = Some(seen);
-        self.outdated = true;
+        // What failed or is held is tried again by a plan that follows from a look.
+        self.outdated |= !(same && self.is_done());
         match self.device.wanted.borrow().mode {
             Mode::Off | Mode::Shadow if empty => Err(Ended::Emptied),
             Mode::Off | Mode::Shadow | Mode::On => Ok(()),
         }
+    }
+
+    /// Whether nothing is to be written yet.
+    fn is_on_hold(&self) -> bool {
+        let wanted = self.device.wanted.borrow();
+        wanted.hold && wanted.mode == Mode::On && self.push.next_id() == FIRST_ID
+    }
+
+    /// Whether everything that is wanted was programmed.
+    fn is_done(&self) -> bool {
+        self.settled && self.is_complete() && self.aim.mode == Mode::On
+    }
+
+    fn is_complete(&self) -> bool {
+        self.push.failed() + self.push.held() + self.push.pending() == 0
     }
 
     /// Decides when to look again, once everything that can be done is done.
@@ -234,7 +263,8 @@ impl<'a> Session<'a> {
         }
         self.settled = true;
         let now = Instant::now();
-        let complete = self.push.failed() + self.push.held() + self.push.pending() == 0;
+        let complete = self.is_complete();
+        self.report_withheld();
         if !complete && let Some(what) = self.push.summary() {
             let agent = &self.device.agent;
             let (failed, held) = (self.push.failed(), self.push.held());
@@ -251,18 +281,36 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Says what is not in the forwarding plane, as far as the switch answered.
+    fn report_withheld(&self) {
+        let Some(installed) = &self.installed else {
+            return;
+        };
+        let withheld = match self.is_complete() {
+            true => Withheld::new(),
+            false => self.push.withheld(&installed.tables),
+        };
+        let withheld = (self.aim.mode == Mode::On).then(|| Arc::new(withheld));
+        self.device
+            .status
+            .send_modify(|status| status.withheld = withheld);
+    }
+
     fn report(&self) {
+        let heard = Some(self.heard_at);
         let Some(installed) = &self.installed else {
             let state = self.device.working(AgentState::Synchronizing);
             self.device.status.send_modify(|status| {
                 status.state = state;
                 status.is_up = true;
+                status.last_heard = heard;
             });
             return;
         };
         let push = &self.push;
         let state = match self.aim.mode {
             Mode::Off | Mode::Shadow => AgentState::TurningOff,
+            Mode::On if self.is_on_hold() => AgentState::Connecting,
             Mode::On if !self.settled || push.failed() > 0 => AgentState::Synchronizing,
             Mode::On if push.held() > 0 || push.pending() > 0 => AgentState::Held,
             Mode::On => AgentState::InSync,
@@ -270,6 +318,7 @@ impl<'a> Session<'a> {
         self.device.status.send_modify(|status| {
             status.state = state;
             status.is_up = true;
+            status.last_heard = heard;
             status.entries = installed.tables.len();
             status.pending = push.pending();
             status.held = push.held();
@@ -293,10 +342,12 @@ async fn arrival(look: &mut Option<Look>) -> Result<Installed, Ended> {
     }
 }
 
+/// The id of the first operation of a session.
+const FIRST_ID: u64 = 1;
 /// How often the lease is renewed: weft-agent takes 10 s of silence as its end.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 /// How often a switch is read while nothing changes: entries that it lost are missed for so long, and reading 1,000
 /// entries costs it some 100 kB each time.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Until a failed operation is tried again, doubled up to the time between two looks.
 const PAUSE_MIN: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! Which NICs a host has, by the host ports that are declared. Knows no format.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use weft_proto::v1 as proto;
@@ -74,6 +74,18 @@ impl Nics {
             Some(port) => Ok(&port.name),
             None => Err(format!("no host port of {host:?} is on rail {rail}")),
         }
+    }
+
+    /// Which of these host ports do not say how their NIC makes UDP source ports; one that is not known here is not among them.
+    pub(super) fn without_formula<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<String> {
+        let ports = self.by_host.values().flatten();
+        let silent = ports.filter(|it| it.udp_port_formula() == proto::UdpPortFormula::Unspecified);
+        let silent: BTreeSet<&str> = silent.map(|it| it.name.as_str()).collect();
+        let names = names.into_iter().filter(|it| silent.contains(it));
+        names.map(str::to_owned).collect()
     }
 
     /// The NIC of a host with one.

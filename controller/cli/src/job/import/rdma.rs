@@ -115,7 +115,7 @@ impl Source {
             found.extend(connected(host, printed, self.comm.as_deref()));
         }
         let connections = self.matched(found, notes);
-        let nics = self.nics(&connections, dialog).await?;
+        let nics = self.nics(&connections, dialog, notes).await?;
         let flows = self.flows(connections, &nics, notes);
         let job = proto::Job {
             flows,
@@ -158,6 +158,7 @@ impl Source {
         &self,
         connections: &Connections,
         dialog: &Dialog<'_>,
+        notes: &mut Notes,
     ) -> Result<BTreeMap<Device, String>, Failure> {
         let devices: BTreeSet<&Device> = connections.keys().map(|(from, _)| from).collect();
         let named = |(host, device): &Device| {
@@ -185,6 +186,10 @@ impl Source {
             })?;
             of_device.insert(device.clone(), nic);
         }
+        let ports: BTreeSet<&str> = of_device.values().map(String::as_str).collect();
+        let what =
+            "host ports without udp_port_formula, so that the queue pairs there are of no use";
+        notes.count(what, &nics.without_formula(ports));
         Ok(of_device)
     }
 

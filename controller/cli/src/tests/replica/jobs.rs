@@ -207,8 +207,11 @@ pub(super) fn plan(request: proto::GetJobPlanRequest) -> Result<proto::GetJobPla
     })
 }
 
-/// A pin of each job, or of one.
-pub(super) fn pins(request: proto::ListPinsRequest) -> Result<proto::ListPinsResponse, Status> {
+/// A pin of each job, or of one; queue pairs divide its flow, or weights.
+pub(super) fn pins(
+    request: proto::ListPinsRequest,
+    by_queue_pairs: bool,
+) -> Result<proto::ListPinsResponse, Status> {
     let names = match &request.job_name {
         Some(name) => {
             known("job_name", name)?;
@@ -216,7 +219,18 @@ pub(super) fn pins(request: proto::ListPinsRequest) -> Result<proto::ListPinsRes
         }
         None => vec!["train1".to_owned(), "train2".to_owned()],
     };
-    let pin = |job_name| pin(job_name, &[("spine1", 2), ("spine2", 1)]);
+    let port = |(udp_source_port, spine_name): &(u32, &str)| proto::PinnedPort {
+        udp_source_port: *udp_source_port,
+        spine_name: (*spine_name).to_owned(),
+        queue_pair_count: 1,
+    };
+    let ports = [(49_152, "spine1"), (49_160, "spine2")];
+    let ports = ports.iter().filter(|_| by_queue_pairs).map(port);
+    let ports: Vec<_> = ports.collect();
+    let pin = |job_name| proto::Pin {
+        ports: ports.clone(),
+        ..pin(job_name, &[("spine1", 2), ("spine2", 1)])
+    };
     Ok(proto::ListPinsResponse {
         header: header(4),
         pins: names.into_iter().map(pin).collect(),
@@ -235,37 +249,6 @@ fn pin(job_name: String, paths: &[(&str, u32)]) -> proto::Pin {
         destination_host_port_name: "leaf2:eth3".to_owned(),
         paths: paths.collect(),
         ..proto::Pin::default()
-    }
-}
-
-/// What a watcher of pins hears: one of each job, or from their revision on that one goes elsewhere and the other went; of one job
-/// its own alone.
-pub(super) fn pin_changes(
-    wanted: &proto::PinFilter,
-    after_revision: Option<u64>,
-) -> proto::WatchResponse {
-    use proto::ChangeType::{Created, Deleted, Updated};
-    let change = |change_type: proto::ChangeType, revision, job: &str, spine| proto::PinChange {
-        change_type: change_type.into(),
-        revision,
-        pin: Some(pin(job.to_owned(), &[(spine, 1)])),
-    };
-    let (at, snapshot, changes) = match after_revision {
-        None => (7, true, [(Created, None, "spine1"); 2]),
-        Some(_) => (
-            9,
-            false,
-            [(Updated, Some(8), "spine2"), (Deleted, Some(9), "spine1")],
-        ),
-    };
-    let changes = changes.into_iter().zip(["train1", "train2"]);
-    let own = changes.filter(|(_, job)| wanted.job_name.as_deref().is_none_or(|it| it == *job));
-    let own = own.map(|((kind, revision, spine), job)| change(kind, revision, job, spine));
-    proto::WatchResponse {
-        header: header(at),
-        snapshot,
-        pin_changes: own.collect(),
-        ..proto::WatchResponse::default()
     }
 }
 

@@ -304,7 +304,7 @@ fn every_name_that_is_not_there_is_named() {
         "excluded_job_names[0]",
         "drained_switch_names[1]",
         "failed_link_names[0]",
-        "jobs[0].ranks",
+        "jobs[0].ranks[0]",
         "jobs[1].ranks[4]",
         "jobs[2].name",
         "jobs[3].name",

@@ -1,0 +1,135 @@
+//! `weft job list`: every job with how far its plan came. Knows no other question.
+
+use std::collections::BTreeMap;
+
+use prost_types::Timestamp;
+use serde_json::Value;
+use weft_proto::v1 as proto;
+
+use super::detail;
+use crate::connection::{Connection, Page};
+use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::failure::Failure;
+use crate::output::{Row, or_dash};
+use crate::words::{self, word};
+
+/// Asks for all plans, and prints the jobs page by page.
+pub(super) async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let connection = &dialog.connection;
+    let ask = async |token| plans(connection, token).await;
+    let planned = connection.every(ask, |_| {}).await?;
+    let planned = planned.into_iter().map(|it| (it.job_name.clone(), it));
+    let planned: BTreeMap<String, proto::JobPlan> = planned.collect();
+    let ask = async |connection: &Connection, page_token| {
+        let page = super::page(connection, page_token).await?;
+        let rows = page.rows.into_iter().map(|job| Listed {
+            plan: planned.get(&job.name).cloned(),
+            job,
+        });
+        Ok(Page::new(page.header, rows.collect(), page.next))
+    };
+    dialog.pages(ask).await
+}
+
+/// One page of what is planned for jobs.
+pub(crate) async fn plans(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::JobPlan>, Failure> {
+    let mut client = connection.plans().await?;
+    let request = proto::ListJobPlansRequest {
+        page_size: PAGE_SIZE,
+        page_token,
+    };
+    let call = client.list_job_plans(request);
+    let page = connection.answer(call).await?;
+    let rows = page.job_plans;
+    Ok(Page::new(page.header, rows, page.next_page_token))
+}
+
+/// A job with its plan.
+struct Listed {
+    job: proto::Job,
+    /// None: it was declared after the plans were read.
+    plan: Option<proto::JobPlan>,
+}
+
+impl Row for Listed {
+    const HEADER: &'static [&'static str] = &[
+        "JOB", "STATE", "PINS", "HOSTS", "RANKS", "GROUPS", "FLOWS", "EXPIRES", "REASON",
+    ];
+    const WIDE: &'static [&'static str] = proto::Job::WIDE;
+
+    fn object(&self) -> Value {
+        self.job.object()
+    }
+
+    fn lines(&self, answered: Option<Timestamp>) -> Vec<Vec<String>> {
+        let plan = self.plan.as_ref();
+        let state = plan.map(|it| word(it.state().as_str_name(), "JOB_PLAN_STATE_"));
+        let pins = plan.filter(|it| it.flow_count > 0);
+        let pins = pins.map(|it| format!("{}/{}", it.pinned_flow_count, it.flow_count));
+        let reason = plan.map(detail::reasons).unwrap_or_default();
+        let mut lines = self.job.lines(answered);
+        for line in &mut lines {
+            let wide = line.split_off(proto::Job::HEADER.len());
+            line.insert(1, words::or_dash(state.clone()));
+            line.insert(2, words::or_dash(pins.clone()));
+            line.push(or_dash(&reason));
+            line.extend(wide);
+        }
+        lines
+    }
+
+    fn name(&self) -> String {
+        self.job.name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{Format, List};
+
+    #[test]
+    fn a_job_says_how_far_its_plan_came_and_why_no_farther() {
+        let listed = |name: &str, plan: Option<proto::JobPlan>| Listed {
+            job: proto::Job {
+                name: name.to_owned(),
+                ..proto::Job::default()
+            },
+            plan,
+        };
+        let cut = proto::JobPlan {
+            state: proto::JobPlanState::Infeasible.into(),
+            flow_count: 12,
+            pinned_flow_count: 8,
+            reason: "leaf1 has no link that carries traffic: 4 of 12 flows have no way, the others are pinned".to_owned(),
+            unprogrammed_reasons: vec!["leaf2 is in shadow".to_owned()],
+            ..proto::JobPlan::default()
+        };
+        let idle = proto::JobPlan {
+            state: proto::JobPlanState::NoFlows.into(),
+            ..proto::JobPlan::default()
+        };
+        let rows = [
+            listed("cut", Some(cut)),
+            listed("idle", Some(idle)),
+            listed("new", None),
+        ];
+        let mut out = Vec::new();
+        let mut list = List::new(&mut out, Format::Table);
+        list.add(&rows, None).unwrap();
+        list.end().unwrap();
+        let expected = "\
+JOB   STATE       PINS  HOSTS  RANKS  GROUPS  FLOWS  EXPIRES  REASON
+cut   infeasible  8/12  -      -      0       0      never    \
+leaf1 has no link that carries traffic: 4 of 12 flows have no way, the others are pinned; leaf2 is in shadow
+idle  no-flows    -     -      -      0       0      never    -
+new   -           -     -      -      0       0      never    -
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let (columns, wide) = (Listed::HEADER.len(), Listed::WIDE.len());
+        assert_eq!(rows[0].lines(None)[0].len(), columns + wide);
+    }
+}
