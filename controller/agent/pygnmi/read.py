@@ -1,6 +1,6 @@
 """A switch with two uplinks, whose weft-agent is read with pygnmi: once, as it changes, and by the clock.
 
-read.py WEFT-AGENT, in a network namespace that is its own.
+read.py WEFT-AGENT, in a network namespace that is its own. gRIBI programs the agent, in the words of tests/gribi.
 """
 
 import json
@@ -15,10 +15,18 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
+from entries import operation, params
+from gribi import gribi_pb2 as gribi
+from gribi import gribi_pb2_grpc as rpc
 from pygnmi.client import gNMIclient, gNMIException
 
 ADDRESS = ("127.0.0.1", 9340)
 UP1 = "/interfaces/interface[name=up1]"
+AFTS = "network-instances/network-instance[name=DEFAULT]/afts"
+PREFIX = "203.0.113.0/24"
+# The next hops of the prefix, with the numbers that gRIBI knows them by.
+HOPS = {"192.0.2.2": 1, "192.0.3.2": 2}
 COUNTERS = ["carrier-transitions"] + [
     f"{way}-{what}" for way in ("in", "out") for what in ("discards", "errors", "octets", "pkts")
 ]
@@ -56,6 +64,8 @@ def cable():
             # Neighbour discovery would move the counters that are compared.
             ip(f"link set {end}{number} addrgenmode none")
             ip(f"link set {end}{number} up")
+    # What the switch routes by itself. An agent that hears of it later than of gRIBI would not have the prefix at once.
+    ip(f"route add {PREFIX} metric 20 " + " ".join(f"nexthop via {address}" for address in HOPS))
 
 
 def neighbor(interface, number, name):
@@ -80,7 +90,8 @@ def agent(program):
         lldpcli.chmod(0o755)
         listen = f"{ADDRESS[0]}:{ADDRESS[1]}"
         path = {"PATH": f"{folder}:{os.environ['PATH']}"}
-        process = subprocess.Popen([program, "--listen", listen, "--prefix", "203.0.113.0/24"], env=os.environ | path)
+        options = ["--listen", listen, "--prefix", PREFIX, "--lease-secs", "3600"]
+        process = subprocess.Popen([program, *options], env=os.environ | path)
         try:
             until("the agent listens", listens)
             yield
@@ -167,6 +178,7 @@ def refusals(client):
         ("an unknown key", "/interfaces/interface[index=1]", "INVALID_ARGUMENT"),
         ("an unknown origin", "cli:interfaces", "INVALID_ARGUMENT"),
         ("an interface that is not there", "/interfaces/interface[name=up9]", "NOT_FOUND"),
+        ("a table that nobody programmed", f"/{AFTS}", "NOT_FOUND"),
         ("any depth", "/interfaces/.../oper-status", "UNIMPLEMENTED"),
     ]:
         check(f"{what} is refused", refused(lambda path=path: client.get(path=[path], encoding="json")), code)
@@ -225,6 +237,86 @@ def follow(stream, known, holds, what):
             known.pop(gone["path"], None)
         known.update(updates(answer))
     check(what, True, True)
+
+
+def program(what, *lines):
+    """A client of gRIBI comes, says these lines, and goes. What it said stays."""
+    operations = [operation(line.split(), 1, number) for number, line in enumerate(lines, 1)]
+    said = [
+        gribi.ModifyRequest(params=params("1", "1", "1")),
+        gribi.ModifyRequest(election_id=gribi.Uint128(low=1)),
+        gribi.ModifyRequest(operation=operations),
+    ]
+    with grpc.insecure_channel("{}:{}".format(*ADDRESS), options=[("grpc.enable_http_proxy", 0)]) as channel:
+        answers = list(rpc.gRIBIStub(channel).Modify(iter(said), timeout=PATIENCE))
+    results = [gribi.AFTResult.Status.Name(result.status) for answer in answers for result in answer.result]
+    check(what, results, ["FIB_PROGRAMMED"] * len(lines))
+
+
+def kernel_afts():
+    """The leaves that the agent's objects in the kernel make, as ip shows them."""
+    entries = []
+    for it in json.loads(ip("-j nexthop show proto 155") or "[]"):
+        if "group" in it:
+            entries.append(("next-hop-groups/next-hop-group", "id", it["id"], {"state/programmed-id": 1}))
+            members = f"next-hop-groups/next-hop-group[id={it['id']}]/next-hops/next-hop"
+            for member in it["group"]:
+                entries.append((members, "index", member["id"], {"state/weight": member.get("weight", 1)}))
+        else:
+            address = {"state/ip-address": it["gateway"], "state/programmed-index": HOPS[it["gateway"]]}
+            interface = {"interface-ref/state/interface": it["dev"]}
+            entries.append(("next-hops/next-hop", "index", it["id"], address | interface))
+    # Of all tables, for it is an error to ask for one that has never had a route.
+    for it in json.loads(ip("-j route show table all proto 155") or "[]"):
+        entries.append(("ipv4-unicast/ipv4-entry", "prefix", it["dst"], {"state/next-hop-group": it["nhid"]}))
+    leaves = {}
+    for entry, key, value, others in entries:
+        named = {key: value, f"state/{key}": value} | others
+        leaves |= {f"{AFTS}/{entry}[{key}={value}]/{name}": leaf for name, leaf in named.items()}
+    return leaves
+
+
+def shares(leaves):
+    """From the prefix by its group to next hops: the weight of each address."""
+    group = leaves.get(f"{AFTS}/ipv4-unicast/ipv4-entry[prefix={PREFIX}]/state/next-hop-group")
+    members = f"{AFTS}/next-hop-groups/next-hop-group[id={group}]/next-hops/next-hop"
+    weights = {path: weight for path, weight in leaves.items() if path.startswith(members) and path.endswith("/weight")}
+    hops = {path.replace(members, f"{AFTS}/next-hops/next-hop"): weight for path, weight in weights.items()}
+    return {leaves.get(path.replace("/weight", "/ip-address")): weight for path, weight in hops.items()}
+
+
+def forwarding(client):
+    one, two = HOPS
+    anywhere = "/network-instances/network-instance/afts"
+    check("no forwarding table yet", got(client, anywhere), {})
+    hops = [f"add nh {number} {address}" for address, number in HOPS.items()]
+    program("gRIBI programs a prefix", *hops, "add nhg 1 1:3 2:1", f"add {PREFIX} 1")
+    seen = got(client, f"/{AFTS}", "proto")
+    check("next hops, group and prefix are the kernel's", seen, kernel_afts())
+    check("with the weights of gRIBI", shares(seen), {one: 3, two: 1})
+    [afts] = got(client, anywhere).values()
+    [group] = afts["openconfig-network-instance:next-hop-groups"]["next-hop-group"]
+    check("and in JSON", [it["state"]["weight"] for it in group["next-hops"]["next-hop"]], ["3", "1"])
+
+    wish = {"subscription": [{"path": f"/{AFTS}", "mode": "on_change"}], "mode": "stream", "encoding": "proto"}
+    stream = client.subscribe_stream(wish)
+    known = updates(stream.get_update(PATIENCE))
+    check("ON_CHANGE begins with what Get has", known, seen)
+
+    def told(what, wanted):
+        follow(stream, known, lambda it: shares(it) == wanted and it == kernel_afts(), what)
+
+    program("gRIBI changes weights", "replace nhg 1 1:2 2:5")
+    told("new weights are told of", {one: 2, two: 5})
+    ip("link set far1 down")
+    told("a next hop whose link goes down leaves its group", {two: 5})
+    ip("link set far1 up")
+    told("and is back with its link", {one: 2, two: 5})
+    program("gRIBI takes a member out", "replace nhg 1 2:5", "delete nh 1")
+    told("who is deleted leaves the group", {two: 5})
+    program("gRIBI deletes the rest", f"delete {PREFIX} 1", "delete nhg 1", "delete nh 2")
+    follow(stream, known, lambda it: not it and not kernel_afts(), "and nothing is left")
+    stream.close()
 
 
 def subscribe_on_change(client):
@@ -287,6 +379,7 @@ def main():
         neighbors(client)
         refusals(client)
         subscribe_once(client)
+        forwarding(client)
         subscribe_poll(client)
         subscribe_on_change(client)
         subscribe_sample(client)

@@ -88,7 +88,7 @@ struct Part {
     /// It could be looked at.
     known: bool,
     wrong: Vec<String>,
-    /// What an operator wanted so.
+    /// What an operator wanted so, or declared beyond what links carry.
     notes: Vec<String>,
 }
 

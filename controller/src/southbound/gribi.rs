@@ -142,6 +142,7 @@ impl Device {
             if good {
                 pause = PAUSE_MIN;
             }
+            let hold = self.wanted.borrow().hold;
             let waited = match ended {
                 Ended::Emptied => {
                     self.written = Written::Nothing;
@@ -157,6 +158,9 @@ impl Device {
             };
             if waited.is_err() {
                 return;
+            }
+            if hold && !self.wanted.borrow().hold {
+                pause = PAUSE_MIN;
             }
         }
     }
@@ -187,10 +191,14 @@ impl Device {
         });
     }
 
-    /// Waits, or until the mode changes.
+    /// Waits, or until the mode changes, or what was on hold is not any more.
     async fn wait(&mut self, pause: Duration) -> Result<(), watch::error::RecvError> {
-        let mode = self.wanted.borrow().mode;
-        let changed = self.wanted.wait_for(|wanted| wanted.mode != mode);
+        let (mode, hold) = {
+            let wanted = self.wanted.borrow();
+            (wanted.mode, wanted.hold)
+        };
+        let is_other = |wanted: &Wanted| wanted.mode != mode || (hold && !wanted.hold);
+        let changed = self.wanted.wait_for(is_other);
         match timeout(pause, changed).await {
             Ok(Err(closed)) => Err(closed),
             Ok(Ok(_)) | Err(_) => Ok(()),

@@ -62,6 +62,10 @@ struct Leaf {
     shares: BTreeMap<Arc<str>, f64>,
     predicted: Vec<f64>,
     samples: u32,
+    /// The mean part of the capacity that was in use.
+    in_use: f64,
+    /// Seconds in a row that were passed over for little was in use.
+    quiet: u32,
     /// Samples in a row that are off.
     run: u32,
     hold: Duration,
@@ -112,6 +116,8 @@ impl Leaf {
             shares: BTreeMap::new(),
             predicted: Vec::new(),
             samples: 0,
+            in_use: 0.0,
+            quiet: 0,
             run: 0,
             hold: HOLD_MIN,
             acted_at: None,
@@ -154,7 +160,8 @@ impl Leaf {
         Judgement::Off { by }
     }
 
-    /// Takes a second into the means. False: there is too little traffic to tell shares.
+    /// Takes a second into the means. False: there is too little traffic to tell shares, or so little beside that of other seconds that
+    /// it would lower what is asked of the means and say nothing.
     fn measure(&mut self, uplinks: &BTreeMap<Arc<str>, Uplink>) -> bool {
         let total = sum(uplinks, |uplink| uplink.measured_bps);
         let capacity = sum(uplinks, |uplink| uplink.capacity_bps);
@@ -167,9 +174,22 @@ impl Leaf {
             self.predicted = vec![0.0; uplinks.len()];
             (self.samples, self.run) = (0, 0);
         }
+        let in_use = (total / capacity).min(1.0);
+        if self.in_use < in_use * QUIET {
+            // What was measured before says nothing beside this.
+            (self.samples, self.run) = (0, 0);
+        }
+        if self.samples > 0 && in_use < self.in_use * QUIET {
+            self.quiet += 1;
+            if self.quiet > QUIET_MOST {
+                (self.samples, self.run, self.quiet) = (0, 0, 0);
+            }
+            return false;
+        }
+        self.quiet = 0;
         self.samples = self.samples.saturating_add(1);
         let part = 1.0 / f64::from(self.samples.min(MEAN_OVER));
-        let in_use = (total / capacity).min(1.0);
+        self.in_use += (in_use - self.in_use) * part;
         let means = self.shares.values_mut().zip(&mut self.predicted);
         for ((mean, predicted), uplink) in means.zip(uplinks.values()) {
             let share = amount(uplink.measured_bps) / total;
@@ -252,6 +272,12 @@ const APART_MIN: Duration = Duration::from_millis(500);
 
 /// Of the capacity of the uplinks. Below, shares are those of a few flows.
 const IDLE_MAX: f64 = 0.01;
+
+/// Of the mean part of the capacity that is in use: a second with less is passed over.
+const QUIET: f64 = 0.25;
+
+/// After so many of these in a row the means begin anew.
+const QUIET_MOST: u32 = 300;
 
 /// Samples of a mean: the first are weighted alike, then it is an EWMA with alpha 0.025.
 const MEAN_OVER: u32 = 40;

@@ -1,7 +1,8 @@
 //! How near pins come to the bound, how many there are, and what they cost, on one core.
 //!
 //! `cargo bench-pins`, or with `--cases N` for each row of failures; 1,000 are what the README has. `--only churn`, `--only jobs`,
-//! `--only pods` and `--only times` print one table. A placement counts only if the recount agrees with it.
+//! `--only pods`, `--only random`, `--only tiers` and `--only times` print one part. A placement counts only if the recount agrees with
+//! it.
 #![expect(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -12,8 +13,8 @@
 use std::time::{Duration, Instant};
 
 use weft_weights::pin::{
-    Flow, Flows, Level, Part, Placement, Plane, Pods, place, place_after, place_in_pods, recount,
-    recount_in_pods,
+    Flow, Flows, Infeasible, Level, Part, Placement, Plane, Pods, place, place_after,
+    place_in_pods, recount, recount_in_pods,
 };
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 use weft_weights::simulate::{Switches, by_switches, rates};
@@ -42,6 +43,8 @@ fn main() {
         Some("churn") => return churn(),
         Some("jobs") => return jobs(cases.min(20)),
         Some("pods") => return pods(cases.min(20)),
+        Some("random") => return random_cases(cases * 10),
+        Some("tiers") => return tiers(cases.min(100)),
         Some("times") => return times(),
         Some(_) | None => {}
     }
@@ -51,25 +54,17 @@ fn main() {
             healthy(leaves, spines, pattern);
         }
     }
-    println!("\nthree tiers                                max load / bound, worst   over   time");
-    for (pods, switches) in [(8, 16), (16, 16), (32, 32)] {
-        for dead_per_mille in [0, 10] {
-            three_tiers(pods, switches, dead_per_mille, cases.min(100));
-        }
-    }
+    tiers(cases.min(100));
     pods(cases.min(20));
     println!("\nfull load, 128 x 64, any NIC to any      mean NIC   slowest NIC   max load");
     beside();
-    println!(
-        "\nrandom fabrics, jobs and failures     below E-ECMP   slowest flow beside it, least and mean"
-    );
     random_cases(cases * 10);
     println!(
         "\nwith failures, 128 x 64, {cases} cases    at the bound   most over   pins a leaf   time"
     );
     for size in [16, 32] {
         for pattern in [Pattern::Permutation, Pattern::Rings, Pattern::LeafToLeaf] {
-            for dead_per_mille in [5, 10, 20, 50] {
+            for dead_per_mille in [0, 5, 10, 20, 50] {
                 failing(cases, pattern, size, dead_per_mille, Speeds::Equal);
             }
         }
@@ -82,6 +77,30 @@ fn main() {
     times();
     churn();
     jobs(cases.min(20));
+}
+
+fn tiers(cases: u64) {
+    const FABRICS: [(u32, u32); 3] = [(8, 16), (16, 16), (32, 32)];
+    println!(
+        "\nthree tiers, 1:1, by super-spines                      max load / bound, worst   slowest NIC   over   time, least"
+    );
+    for (pods, width) in FABRICS {
+        for pattern in [Pattern::Permutation, Pattern::Rings] {
+            for dead_per_mille in [0, 10] {
+                three_tiers(pods, width, pattern, dead_per_mille, cases);
+            }
+        }
+    }
+    println!(
+        "\nthree tiers, 1:1, by planes, as weftd places           max load / bound, worst   slowest NIC   over   time, least and worst"
+    );
+    for (pods, width) in FABRICS {
+        for pattern in [Pattern::Permutation, Pattern::Rings] {
+            for dead_per_mille in [0, 10] {
+                oversubscribed::even(pods, width, pattern, dead_per_mille, cases.min(20));
+            }
+        }
+    }
 }
 
 fn pods(cases: u64) {
@@ -316,11 +335,14 @@ fn beside() {
     row("pins, 1 QP", &flows, &place(&plane, &flows).unwrap().parts);
 }
 
-/// Small fabrics with 0 to 10 % dead links; jobs of all patterns side by side; 1 to 32 QPs. Pins beside a hash of as many QPs.
+/// Small fabrics with 0 to 10 % dead links; jobs of all patterns side by side; 1 to 32 QPs. Pins beside a hash of as many QPs. Fabrics
+/// are drawn until there are so many in which all leaves have a way.
 fn random_cases(cases: u64) {
-    let (mut below, mut least, mut sum, mut counted) = (0, f64::INFINITY, 0.0, 0_u32);
-    for case in 0..cases {
-        let mut random = Random((case + 1).wrapping_mul(0xD1B5_4A32_D192_ED03));
+    let (mut below, mut least, mut sum) = (0_u64, f64::INFINITY, 0.0);
+    let (mut draws, mut counted) = (0_u64, 0_u64);
+    while counted < cases {
+        draws += 1;
+        let mut random = Random(draws.wrapping_mul(0xD1B5_4A32_D192_ED03));
         let (leaves, spines) = (4 + random.below(29) as u32, 2 + random.below(31) as u32);
         let speeds = [
             Speeds::Equal,
@@ -342,9 +364,11 @@ fn random_cases(cases: u64) {
         let flows = Flows::new(all);
         let problem = fabric.problem();
         let plane = Plane::new(&problem);
-        // Leaves without a way to each other are refused by name.
-        let Ok(placement) = place(&plane, &flows) else {
-            continue;
+        // Leaves without a way to each other are refused by name: another fabric takes the place of this one.
+        let placement = match place(&plane, &flows) {
+            Ok(placement) => placement,
+            Err(Infeasible::NoLink { .. } | Infeasible::NoWay { .. }) => continue,
+            Err(refused) => panic!("draw {draws}: {refused}"),
         };
         recount(&problem, &flows, &placement.parts).unwrap();
         let hashed = by_switches(&plane, &flows, Switches::Hash, |below| random.below(below));
@@ -364,64 +388,87 @@ fn random_cases(cases: u64) {
         counted += 1;
     }
     println!(
-        "{counted:>6} cases {below:>38}   {least:>12.3} and {:.3} times",
-        sum / f64::from(counted)
+        "\nrandom fabrics, jobs and failures     below E-ECMP   slowest flow beside it, least and mean   draws left out"
+    );
+    println!(
+        "{counted:>6} cases {below:>38}   {least:>12.3} and {:.3} times {:>28}",
+        sum / counted as f64,
+        draws - counted
     );
 }
 
 /// Pods of as many leaves as switches above them, each plane with as many cores: 1:1 in both tiers. Dead links in both.
-fn three_tiers(pods: u32, width: u32, dead_per_mille: u64, cases: u64) {
-    let (mut worst, mut over, mut took) = (0.0_f64, 0, Duration::MAX);
+fn super_spines(pods: u32, width: u32, dead_per_mille: u64, random: &mut Random) -> Problem {
+    let (leaves, switches) = (pods * width, pods * width);
+    let switch = |id, tier| Switch {
+        id: SwitchId(id),
+        tier,
+    };
+    let mut all: Vec<Switch> = (0..leaves).map(|id| switch(id, 0)).collect();
+    all.extend((0..switches).map(|id| switch(leaves + id, 1)));
+    all.extend((0..width * width).map(|id| switch(leaves + switches + id, 2)));
+    let mut links = Vec::new();
+    let mut link = |a: u32, b: u32| {
+        links.push(Link {
+            id: LinkId(links.len() as u32),
+            ends: (SwitchId(a), SwitchId(b)),
+            capacity_bps: 4 * QUARTER_BPS,
+            alive: random.below(1_000) >= dead_per_mille,
+        });
+    };
+    for leaf in 0..leaves {
+        let pod = leaf / width;
+        (0..width).for_each(|plane| link(leaf, leaves + pod * width + plane));
+    }
+    for switch in 0..switches {
+        let cores = leaves + switches + switch % width * width;
+        (0..width).for_each(|core| link(leaves + switch, cores + core));
+    }
+    Problem::new(all, links).unwrap()
+}
+
+/// Flows of so many pods, with as many NICs behind each leaf as it has uplinks.
+fn flows_of_pods(pods: u32, width: u32, pattern: Pattern, random: &mut Random) -> Flows {
+    let below = Fabric {
+        leaves: pods * width,
+        spines: width,
+        links: Vec::new(),
+    };
+    below.flows(pattern, SUBFLOWS, random)
+}
+
+/// Prints what a pattern comes to where each flow gets its super-spine.
+fn three_tiers(pods: u32, width: u32, pattern: Pattern, dead_per_mille: u64, cases: u64) {
+    let (mut worst, mut busiest, mut over, mut took) = (0.0_f64, 0.0_f64, 0, Duration::MAX);
     for case in 0..cases {
         let mut random = Random((case + 1).wrapping_mul(0xA076_1D64_78BD_642F));
-        let (leaves, switches) = (pods * width, pods * width);
-        let switch = |id, tier| Switch {
-            id: SwitchId(id),
-            tier,
-        };
-        let mut all: Vec<Switch> = (0..leaves).map(|id| switch(id, 0)).collect();
-        all.extend((0..switches).map(|id| switch(leaves + id, 1)));
-        all.extend((0..width * width).map(|id| switch(leaves + switches + id, 2)));
-        let mut links = Vec::new();
-        let mut link = |a: u32, b: u32| {
-            links.push(Link {
-                id: LinkId(links.len() as u32),
-                ends: (SwitchId(a), SwitchId(b)),
-                capacity_bps: 4 * QUARTER_BPS,
-                alive: random.below(1_000) >= dead_per_mille,
-            });
-        };
-        for leaf in 0..leaves {
-            let pod = leaf / width;
-            (0..width).for_each(|plane| link(leaf, leaves + pod * width + plane));
-        }
-        for switch in 0..switches {
-            let cores = leaves + switches + switch % width * width;
-            (0..width).for_each(|core| link(leaves + switch, cores + core));
-        }
-        let problem = Problem::new(all, links).unwrap();
-        let below = Fabric {
-            leaves,
-            spines: width,
-            links: Vec::new(),
-        };
-        let flows = below.flows(Pattern::Permutation, 16, &mut random);
+        let problem = super_spines(pods, width, dead_per_mille, &mut random);
+        let flows = flows_of_pods(pods, width, pattern, &mut random);
         let begun = Instant::now();
         let shape = Pods::new(&problem).unwrap();
         let placement = place_in_pods(&shape, &flows).unwrap();
         took = took.min(begun.elapsed());
         let (subflows, capacity) = recount_in_pods(&problem, &flows, &placement.parts).unwrap();
-        assert!(Level { subflows, capacity } <= placement.level);
-        let of = |level: Level| level.subflows as f64 / level.capacity as f64;
-        worst = worst.max(of(placement.level) / of(placement.bound.level));
-        over += u64::from(placement.level > placement.bound.level);
+        let counted = Level { subflows, capacity };
+        assert!(counted <= placement.level);
+        worst = worst.max(load(counted) / load(placement.bound.level));
+        busiest = busiest.max(load(counted));
+        over += u64::from(counted > placement.bound.level);
     }
     println!(
-        "{:>8} NICs, {pods} pods, {:>3.1} % dead {cases:>4} cases {worst:>10.4} {over:>12} {:>9.1} ms",
+        "{:>8} NICs, {pods:>2} pods, {:<12} {:>3.1} % dead {cases:>4} cases {worst:>10.4}   {:>17.1} %   {over:>4} {:>8.1} ms",
         pods * width * width,
+        format!("{pattern:?}"),
         dead_per_mille as f64 / 10.0,
+        100.0 / busiest.max(1.0),
         ms(took)
     );
+}
+
+/// A level as a share of a link, where each flow of [`SUBFLOWS`] sends as much as a link carries.
+fn load(level: Level) -> f64 {
+    let subflow_bps = 4.0 * QUARTER_BPS as f64 / f64::from(SUBFLOWS);
+    level.subflows as f64 * subflow_bps / level.capacity as f64
 }
 
 fn failing(cases: u64, pattern: Pattern, size: u32, dead_per_mille: u64, speeds: Speeds) {
@@ -516,3 +563,5 @@ fn ms(took: Duration) -> f64 {
 
 const QUARTER_BPS: u64 = 100_000_000_000;
 const RING: usize = 32;
+/// Of each flow over three tiers.
+const SUBFLOWS: u32 = 16;

@@ -176,7 +176,7 @@ pub fn by_switches(
             let weight = match how {
                 _ if up.is_empty() || down.is_empty() => 0,
                 Switches::Hash => up.len() as u64,
-                Switches::HashByCapacity => up.iter().sum::<u64>().min(down.iter().sum()) / MEGA,
+                Switches::HashByCapacity => together(up).min(together(down)) / MEGA,
                 Switches::LeastLoaded => 1,
             };
             (weight > 0).then_some((spine, weight))
@@ -233,11 +233,16 @@ fn least(
     };
     let around = ways[begin..].iter().chain(&ways[..begin]);
     let load = |spine: usize| {
-        let capacity: u64 = plane.links(from, spine).iter().sum();
+        let capacity = together(plane.links(from, spine));
         (loads[spine] + 1) as f64 / capacity as f64
     };
     let least = around.min_by(|a, b| load(a.0).total_cmp(&load(b.0)));
     least.map(|(spine, _)| *spine)
+}
+
+/// What parallel links carry together. A declared capacity may be as much as a number can say.
+fn together(links: &[u64]) -> u64 {
+    links.iter().fold(0, |sum, it| sum.saturating_add(*it))
 }
 
 /// Capacities as weights are small enough to be summed.
@@ -281,6 +286,31 @@ mod tests {
             };
             count
         ])
+    }
+
+    #[test]
+    fn parallel_links_of_any_capacity_are_simulated() {
+        let switch = |id, tier| Switch {
+            id: SwitchId(id),
+            tier,
+        };
+        let switches = vec![switch(0, 0), switch(1, 0), switch(2, 1)];
+        let link = |id: u32| Link {
+            id: LinkId(id),
+            ends: (SwitchId(id % 2), SwitchId(2)),
+            capacity_bps: u64::MAX,
+            alive: true,
+        };
+        let plane = Plane::new(&Problem::new(switches, (0..6).map(link).collect()).unwrap());
+        for how in [
+            Switches::Hash,
+            Switches::HashByCapacity,
+            Switches::LeastLoaded,
+        ] {
+            let parts = by_switches(&plane, &flows(3, 2), how, |_| 0);
+            let placed: u32 = parts.iter().map(|part| part.subflows).sum();
+            assert_eq!(placed, 6, "{how:?}");
+        }
     }
 
     #[test]

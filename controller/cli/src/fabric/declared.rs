@@ -134,7 +134,7 @@ pub(super) struct Link {
     pub(super) a: LinkEnd,
     /// The other end.
     pub(super) b: LinkEnd,
-    /// Bits per second in each direction.
+    /// Bits per second in each direction, up to 2^64 - 1. A replica refuses 0.
     pub(super) capacity_bps: u64,
     /// Administratively down.
     #[serde(default)]
@@ -174,7 +174,7 @@ pub(super) struct HostPort {
     /// 0: none.
     #[serde(default)]
     pub(super) vni: u32,
-    /// Bits per second; None: not known. A replica refuses 0.
+    /// Bits per second, up to 2^64 - 1; None: not known. A replica refuses 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) capacity_bps: Option<u64>,
     /// The rail of its host.
@@ -579,6 +579,25 @@ host_ports: [{switch: s, interface: i, host: h1}, {switch: s, interface: j, host
         assert_eq!(Fabric::parse(&yaml).unwrap(), fabric);
     }
 
+    /// A capacity has no limit but that of its 64 bits.
+    #[test]
+    fn the_largest_capacity_is_kept_as_it_is_declared() {
+        let text = "
+name: a
+links: [{a: {switch: s, interface: i}, b: {switch: t, interface: i}, capacity_bps: 18446744073709551615}]
+host_ports: [{switch: s, interface: j, capacity_bps: 18446744073709551615}]";
+        let fabric = Fabric::parse(text).unwrap();
+        let (link, port) = (fabric.links[0].clone(), fabric.host_ports[0].clone());
+        assert_eq!(proto::Link::from(link).capacity_bps, u64::MAX);
+        assert_eq!(proto::HostPort::from(port).capacity_bps, Some(u64::MAX));
+        let (yaml, json) = (
+            serde_yaml_ng::to_string(&fabric).unwrap(),
+            serde_json::to_string(&fabric).unwrap(),
+        );
+        assert_eq!(Fabric::parse(&yaml).unwrap(), fabric);
+        assert_eq!(Fabric::parse(&json).unwrap(), fabric);
+    }
+
     #[test]
     fn addresses_of_a_port_come_back_from_the_message() {
         let text = "name: a\nhost_ports: [{switch: s, interface: i, addresses: [192.0.2.1, \"2001:db8::1\"]}]";
@@ -634,6 +653,23 @@ host_ports: [{switch: s, interface: i, host: h1}, {switch: s, interface: j, host
         (
             "name: a\nlinks:\n  - {capacity_bps: -1}",
             ":3:20: links[0].capacity_bps: invalid type: integer `-1`, expected u64",
+        ),
+        (
+            "name: a\nlinks:\n  - {capacity_bps: .nan}",
+            ":3:20: links[0].capacity_bps: invalid type: floating point `NaN`, expected u64",
+        ),
+        // 2^64; one less is a capacity.
+        (
+            "name: a\nlinks:\n  - {capacity_bps: 18446744073709551616}",
+            ":3:20: links[0].capacity_bps: invalid type: integer `18446744073709551616` as u128, expected u64",
+        ),
+        (
+            "name: a\nhost_ports:\n  - {switch: s, interface: i, capacity_bps: .nan}",
+            ":3:45: host_ports[0].capacity_bps: invalid type: floating point `NaN`, expected u64",
+        ),
+        (
+            "name: a\nhost_ports:\n  - {switch: s, interface: i, capacity_bps: 18446744073709551616}",
+            ":3:45: host_ports[0].capacity_bps: invalid type: integer `18446744073709551616` as u128, expected u64",
         ),
         (
             "name: a\nlinks:\n  - {down: perhaps}",

@@ -59,8 +59,10 @@ pub(super) fn print(
         ("hashing", hashed(job_plan)),
         ("NICs elsewhere", moved(job_plan)),
     ];
-    let certified = plan.certificate.as_ref().map(certified);
-    for (name, text) in about.into_iter().chain(certified.into_iter().flatten()) {
+    let certificate = plan.certificate.as_ref();
+    let over = certificate.and_then(over).map(|text| ("demand", text));
+    let certified = certificate.map(certified).into_iter().flatten();
+    for (name, text) in about.into_iter().chain(certified).chain(over) {
         if !text.is_empty() {
             writeln!(out, "{:15} {}", format!("{name}:"), printable(&text))?;
         }
@@ -219,8 +221,17 @@ pub(crate) fn certified(certificate: &proto::PinCertificate) -> [(&'static str, 
     ]
 }
 
+/// What jobs need beyond what links carry, with what decides it; None: links carry all of it.
+pub(crate) fn over(certificate: &proto::PinCertificate) -> Option<String> {
+    let times = certificate.lower_bound;
+    let whose = (times > FULL).then(|| bound(certificate))?;
+    Some(format!(
+        "jobs need {times:.2} times what links carry: {whose}"
+    ))
+}
+
 /// What decides the lower bound.
-pub(crate) fn bound(certificate: &proto::PinCertificate) -> String {
+fn bound(certificate: &proto::PinCertificate) -> String {
     let leaf = |at: usize| {
         let name = certificate.bound_leaf_names.get(at);
         or_dash(name.map_or("", String::as_str))
@@ -309,6 +320,8 @@ fn some(names: &[String], count: usize) -> String {
 
 /// A job may have thousands of hosts; these say which they are like.
 const NAMES_MAX: usize = 8;
+/// All that a link carries, whatever is rounded.
+const FULL: f64 = 1.000_001;
 
 const SET_TIMES: &[&str] = &["OVERLAP-SET", "IDEAL", "PREDICTED"];
 
@@ -513,6 +526,31 @@ and 1 more overlap set
         let text = "weighted, 0 of 12 flows have their pins: \
                     its mode is off; the job is in shadow; leaf1, leaf2 are in shadow";
         assert_eq!(planned(&plan), text);
+    }
+
+    #[test]
+    fn demand_beyond_what_links_carry_says_what_decides_it() {
+        let certificate = |lower_bound: f64| proto::PinCertificate {
+            lower_bound,
+            bound_kind: BoundKind::LeafTakes.into(),
+            bound_leaf_names: vec!["leaf1".to_owned()],
+            ..proto::PinCertificate::default()
+        };
+        // A link that is full carries all that it has to.
+        for carried in [0.0, 0.75, 1.0, FULL, f64::NAN] {
+            assert_eq!(over(&certificate(carried)), None, "{carried}");
+        }
+        let said = "jobs need 1.25 times what links carry: what leaf1 takes over its uplinks";
+        assert_eq!(over(&certificate(1.25)).as_deref(), Some(said));
+        let plan = proto::GetJobPlanResponse {
+            certificate: Some(certificate(1.25)),
+            ..plan()
+        };
+        let mut out = Vec::new();
+        print(&job(), &plan, true, &mut out).unwrap();
+        let printed = String::from_utf8(out).unwrap();
+        let line = format!("\ndemand:         {said}\n");
+        assert!(printed.contains(&line), "{printed}");
     }
 
     #[test]

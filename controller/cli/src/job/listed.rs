@@ -16,7 +16,7 @@ use crate::words::{self, word};
 /// Asks for all plans, and prints the jobs page by page.
 pub(super) async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let connection = &dialog.connection;
-    let ask = async |token| plans(connection, token).await;
+    let ask = async |token| plans(connection, token).await.map(|(page, _)| page);
     let planned = connection.every(ask, |_| {}).await?;
     let planned = planned.into_iter().map(|it| (it.job_name.clone(), it));
     let planned: BTreeMap<String, proto::JobPlan> = planned.collect();
@@ -31,11 +31,11 @@ pub(super) async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     dialog.pages(ask).await
 }
 
-/// One page of what is planned for jobs.
+/// One page of what is planned for jobs, and how good the pins of all jobs are; None: there are no pins.
 pub(crate) async fn plans(
     connection: &Connection,
     page_token: String,
-) -> Result<Page<proto::JobPlan>, Failure> {
+) -> Result<(Page<proto::JobPlan>, Option<proto::PinCertificate>), Failure> {
     let mut client = connection.plans().await?;
     let request = proto::ListJobPlansRequest {
         page_size: PAGE_SIZE,
@@ -44,7 +44,8 @@ pub(crate) async fn plans(
     let call = client.list_job_plans(request);
     let page = connection.answer(call).await?;
     let rows = page.job_plans;
-    Ok(Page::new(page.header, rows, page.next_page_token))
+    let plans = Page::new(page.header, rows, page.next_page_token);
+    Ok((plans, page.certificate))
 }
 
 /// A job with its plan.

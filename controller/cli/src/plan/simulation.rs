@@ -137,12 +137,7 @@ fn unmet(answer: &proto::SimulatePlanResponse) -> Option<String> {
     let without: Vec<_> = without.map(|plan| printable(&plan.job_name)).collect();
     let without = (!without.is_empty()).then(|| format!("not placed: {}", without.join(", ")));
     let certificate = answer.pin_certificate.as_ref();
-    let over = certificate.filter(|it| it.lower_bound > FULL);
-    let over = over.map(|it| {
-        let whose = job::detail::bound(it);
-        let times = it.lower_bound;
-        format!("jobs need {times:.2} times what links carry: {whose}")
-    });
+    let over = certificate.and_then(job::detail::over);
     let parts: Vec<_> = without.into_iter().chain(over).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
@@ -274,5 +269,3 @@ const LINKS: &[&str] = &["LINK", "FROM", "TO", "LOAD", "SHARE"];
 const LINKS_SHOWN: usize = 10;
 /// As long as a replica takes at most, and what the way there and back may add.
 const PATIENCE: Duration = Duration::from_secs(70);
-/// All that a link carries, whatever is rounded.
-const FULL: f64 = 1.000_001;

@@ -134,8 +134,11 @@ pub(super) async fn agents(report: &mut Report<'_>) {
     }
     let on = agents.iter().filter(|it| it.mode() == BalanceMode::On);
     let programmed = on.count().saturating_sub(seen.bare.len());
-    let all = agents.len();
-    let summary = format!("{programmed} of {all} switches are programmed{unasked}");
+    let all = agents
+        .iter()
+        .filter(|it| it.mode() == BalanceMode::On)
+        .count();
+    let summary = format!("{programmed} of {all} switches that are on are programmed{unasked}");
     let wrong = unprogrammed(&seen.bare).into_iter().chain(seen.wrong);
     report.noted("agents", summary, wrong.collect(), seen.notes);
 }
@@ -187,7 +190,7 @@ fn standing(agent: &proto::SwitchAgent) -> Standing {
     use SwitchAgentState as State;
     match (agent.state(), agent.mode()) {
         (State::InSync | State::Shadow | State::Off, _) => Standing::Good,
-        (_, BalanceMode::Off) => Standing::Noted,
+        (_, BalanceMode::Off) if agent.entry_count == 0 => Standing::Noted,
         (
             State::Connecting
             | State::Unreachable
@@ -197,7 +200,7 @@ fn standing(agent: &proto::SwitchAgent) -> Standing {
             BalanceMode::On,
         ) => Standing::Bare,
         (State::Unspecified | State::Synchronizing | State::Held | State::TurningOff, _)
-        | (_, BalanceMode::Unspecified | BalanceMode::Shadow) => Standing::Wrong,
+        | (_, BalanceMode::Unspecified | BalanceMode::Shadow | BalanceMode::Off) => Standing::Wrong,
     }
 }
 
@@ -276,11 +279,12 @@ pub(super) async fn plans(report: &mut Report<'_>) {
         Ok(diffs) => diffs,
         Err(failure) => return report.unknown("plans", failure),
     };
-    let (summary, wrong) = compared(&diffs);
-    report.part("plans", summary, wrong);
+    let (summary, notes) = compared(&diffs);
+    report.noted("plans", summary, Vec::new(), notes);
 }
 
-/// How many leaves are compared, and what is wrong: those in shadow whose agents are silent. Nothing else is done with them.
+/// How many leaves are compared, and those in shadow that are not. Nothing else is done with these, and nothing is touched there: some
+/// may have no weft-agent yet, and agents of a large fabric tell a new leader one after the other what their own routing has.
 fn compared(diffs: &[proto::LeafPlanDiff]) -> (String, Vec<String>) {
     let on = diffs.iter().filter(|it| it.mode() == BalanceMode::On);
     let prefixes = on.flat_map(|diff| &diff.prefixes);
@@ -303,7 +307,7 @@ fn compared(diffs: &[proto::LeafPlanDiff]) -> (String, Vec<String>) {
         count => format!("{count} leaves in shadow are"),
     };
     let names = named(&silent);
-    let line = format!("{count} not compared, no weft-agent answers there: {names}");
+    let line = format!("{count} not compared, what its own routing has is not heard: {names}");
     (summary, vec![line])
 }
 
@@ -345,11 +349,16 @@ mod tests {
                 ..refused
             },
             agent("leaf6", BalanceMode::Off, State::Off),
+            proto::SwitchAgent {
+                entry_count: 7,
+                ..agent("leaf7", BalanceMode::Off, State::Unreachable)
+            },
         ];
         let seen = seen(&agents);
         let line = "2 switches are not programmed: leaf1 (unreachable: connection refused), leaf3 (foreign-controller)";
         assert_eq!(unprogrammed(&seen.bare).as_deref(), Some(line));
-        assert_eq!(seen.wrong, ["agent of leaf4 is held"]);
+        let wrong = ["agent of leaf4 is held", "agent of leaf7 is unreachable"];
+        assert_eq!(seen.wrong, wrong);
         let note = "leaf1 is off, and its agent is unreachable: connection refused";
         assert_eq!(seen.notes, [note]);
         assert_eq!(unprogrammed(&[]), None);
@@ -360,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_in_shadow_that_nobody_hears_is_wrong() {
+    fn a_leaf_in_shadow_that_nobody_hears_is_noted() {
         use BalanceMode::{Off, On, Shadow};
         use NotComparedReason::{AgentSilent, NoAgent, Unspecified};
         let diff = |name: &str, mode: BalanceMode, reason: NotComparedReason| proto::LeafPlanDiff {
@@ -376,11 +385,11 @@ mod tests {
             diff("leaf3", Off, AgentSilent),
             diff("leaf4", Shadow, NoAgent),
         ];
-        let (summary, wrong) = compared(&diffs);
+        let (summary, notes) = compared(&diffs);
         assert!(summary.starts_with("1 of 4 leaves are compared, 0 prefixes "));
-        assert_eq!(wrong, [""; 0]);
+        assert_eq!(notes, [""; 0]);
         diffs.push(diff("leaf5", Shadow, AgentSilent));
-        let line = "1 leaf in shadow is not compared, no weft-agent answers there: leaf5";
+        let line = "1 leaf in shadow is not compared, what its own routing has is not heard: leaf5";
         assert_eq!(compared(&diffs).1, [line]);
     }
 }

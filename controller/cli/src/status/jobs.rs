@@ -1,14 +1,20 @@
-//! Jobs that do not go as they were planned.
+//! Jobs that do not go as they were planned, or that need more than links carry.
 
 use weft_proto::v1::{self as proto, FlowWay, JobPlanState, WeightedCause};
 
 use super::Report;
 use crate::job;
 
-/// Whether every job goes by pins that can.
+/// Whether every job goes by pins that can, and links carry what jobs need.
 pub(super) async fn jobs(report: &mut Report<'_>) {
     let connection = report.connection;
-    let ask = async |token| job::listed::plans(connection, token).await;
+    let mut certificate = None;
+    // Each page says it of all jobs.
+    let ask = async |token| {
+        let (page, latest) = job::listed::plans(connection, token).await?;
+        certificate = latest;
+        Ok(page)
+    };
     let plans = match connection.every(ask, report.count("jobs")).await {
         Ok(plans) => plans,
         Err(failure) => return report.unknown("jobs", failure),
@@ -18,8 +24,10 @@ pub(super) async fn jobs(report: &mut Report<'_>) {
         let plans = plans.iter().filter(move |it| verdict(it) == wanted);
         plans.map(line).collect::<Vec<_>>()
     };
-    let (wrong, notes) = (lines(Verdict::Wrong), lines(Verdict::Noted));
-    report.noted("jobs", summary, wrong, notes);
+    // No plan is better, and the jobs run, slower than they could.
+    let over = certificate.as_ref().and_then(job::detail::over);
+    let notes = over.into_iter().chain(lines(Verdict::Noted));
+    report.noted("jobs", summary, lines(Verdict::Wrong), notes.collect());
 }
 
 /// How many jobs go which way with all of their flows.

@@ -136,6 +136,25 @@ traffic:        0 flows by pins, 2 by weights, 0 as the own routing of their lea
 }
 
 #[tokio::test]
+async fn a_job_that_runs_beyond_what_links_carry_says_what_decides_it() {
+    let faulty = Replica {
+        faulty: true,
+        ..REPLICA
+    };
+    let faulty = listening(faulty).await;
+    let (printed, result) = typed_at(faulty, &["job", "show", "train1"]).await;
+    result.unwrap();
+    let expected = "\
+plan:           pinned, 2 of 2 flows have their pins
+max load:       200.00% of a link, by the pins of all jobs
+lower bound:    200.00% of a link: what leaf1 sends over its uplinks
+tight links:    1: leaf1:eth1--spine1:eth1
+demand:         jobs need 2.00 times what links carry: what leaf1 sends over its uplinks
+";
+    assert!(printed.ends_with(expected), "{printed}");
+}
+
+#[tokio::test]
 async fn the_flows_of_a_job_are_listed_page_by_page() {
     let words = ["job", "show", "train1", "--flows"];
     let (printed, result) = typed(&words).await;

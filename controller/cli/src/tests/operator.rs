@@ -331,11 +331,15 @@ async fn links_jobs_and_pins_that_are_not_as_they_should_be_are_on_the_screen() 
     );
     let expected = "  \
   job loose is weighted, 0 of 8 flows have their pins: the busiest uplink of leaf1 carried 40 % more than predicted
+  jobs need 2.00 times what links carry: what leaf1 sends over its uplinks
   job off is weighted: its mode is off
   job train2 is pinned, 2 of 2 flows have their pins, of which switches get none: the job is in shadow";
     assert_eq!(below, expected);
     let (agents, below) = part("agents");
-    assert_eq!(agents, "agents 1 of 1 switches are programmed 1 wrong");
+    assert_eq!(
+        agents,
+        "agents 1 of 1 switches that are on are programmed 1 wrong"
+    );
     let expected = "  no packet by pins of leaf1: 192.168.2.1 in VNI 100";
     assert_eq!(below, expected);
 }

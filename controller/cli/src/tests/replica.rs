@@ -367,7 +367,7 @@ impl plan_server::PlanService for Replica {
         &self,
         request: Request<proto::GetJobPlanRequest>,
     ) -> Answer<proto::GetJobPlanResponse> {
-        jobs::plan(request.into_inner()).map(Response::new)
+        jobs::plan(request.into_inner(), self.faulty).map(Response::new)
     }
 
     async fn list_pins(

@@ -98,6 +98,25 @@ async fn a_job_that_would_have_no_way_ends_with_its_own_code() {
 }
 
 #[tokio::test]
+async fn jobs_that_would_need_more_than_links_carry_end_with_the_same_code() {
+    let (_kept, job) = file("name: over\nhost_names: [h1, h2]\n");
+    let (_kept, fabric) = file("name: lab\nhosts: [{name: h1}]\n");
+    let what_if = ["plan", "what-if", "--job", &job];
+    let simulate = ["plan", "simulate", "--fabric", &fabric, "--job", &job];
+    for words in [&what_if[..], &simulate[..]] {
+        let (printed, result) = typed(words).await;
+        let bound = "\nlower bound:    200.00% of a link: what leaf1 sends over its uplinks\n";
+        assert!(printed.contains(bound), "{printed}");
+        let failure = result.unwrap_err();
+        let said = "jobs need 2.00 times what links carry: what leaf1 sends over its uplinks";
+        assert_eq!(
+            (failure.to_string().as_str(), failure.exit_code()),
+            (said, 3)
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_fabric_from_a_file_is_simulated_and_drawn() {
     let (_kept, fabric) = file("name: lab\nhosts: [{name: h1}]\n");
     let directory = tempfile::tempdir().unwrap();

@@ -210,6 +210,12 @@ impl Programmed<'_> {
         let missing = self.missing(&sent.from.switch)?;
         let intended = self.flows.get(&sent.from.switch)?;
         let prefix = self.prefix(&sent.to.switch);
+        // weft-agent has pins to prefixes that it took. One that it took and does not use is in part in force, by what it says.
+        let refused = prefix.filter(|it| !missing.partly.contains_key(it));
+        let refused = refused.and_then(|it| missing.withheld.get(&Target::Prefix(it)));
+        if let Some(why) = refused {
+            return Some(Arc::clone(why));
+        }
         let unused = |flow: &Flow| missing.unused(prefix?, intended.get(flow)?);
         let ports = || std::iter::once(None).chain(sent.ports.iter().copied().map(Some));
         let mut flows = flows_to(&sent.to).flat_map(|whole| {
@@ -406,7 +412,7 @@ fn has(flows: &LeafFlows, leaf: &SwitchName, to: &HostPort) -> bool {
 mod tests {
     use super::*;
     use crate::balancer::flows::of_leaves;
-    use crate::balancer::pins::lacking::OwnRoute;
+    use crate::balancer::pins::lacking::{OwnRoute, Partly};
     use crate::balancer::pins::tests::{Bench, ring};
     use crate::fabric::fact::Fact;
     use crate::fabric::topology::tests::{leaf_spine, vtep, with_nics};
@@ -540,30 +546,35 @@ mod tests {
             destination: [192, 168, 2, 1].into(),
             udp_source_port: None,
         });
-        let mut without = |targets: &[Target]| {
+        let mut without = |targets: &[Target], partly: Partly| {
             let withheld = targets.iter().map(|target| (*target, Arc::clone(&why)));
             let missing = Missing {
                 withheld: Arc::new(withheld.collect()),
-                ..Missing::default()
+                partly: Arc::new(partly),
             };
             let lacks = Lacks::These(missing);
             ways_without(&mut bench, &[(leaf1.clone(), lacks)].into())
         };
         // The weights of the leaf carry it.
-        let held = without(&[flow]);
+        let held = without(&[flow], Partly::new());
         assert_eq!(counts(&held), (7, 1, 0));
         assert!(held.unweighted.is_empty());
         let leaves = BTreeSet::from([leaf1.clone()]);
         let expected = BTreeMap::from([(Arc::clone(&why), leaves.clone())]);
         assert_eq!(held.withheld, expected);
-        // It has none to the leaf that takes.
+        // It took no prefix of the leaf that takes: no pin goes there.
         let prefix = Target::Prefix(IpNet::from(vtep(2)));
-        let routed = without(&[flow, prefix]);
-        assert_eq!(counts(&routed), (7, 0, 1));
+        let routed = without(&[prefix], Partly::new());
+        assert_eq!(counts(&routed), (6, 0, 2));
         let unweighted = Unweighted::Withheld(Arc::clone(&why));
         assert_eq!(routed.unweighted, [(unweighted, leaves)].into());
-        // Pins need no weights.
-        assert_eq!(counts(&without(&[prefix])), (8, 0, 0));
+        // It took it, and does not use it yet: pins need no weights.
+        let own = OwnRoute {
+            bypassed: Some("no weights".into()),
+            interfaces: (1..=4).map(|it| format!("eth{it}")).collect(),
+        };
+        let partly = Partly::from([(IpNet::from(vtep(2)), own)]);
+        assert_eq!(counts(&without(&[prefix], partly)), (8, 0, 0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use weft_proto::agent::v1 as agent;
 
-use super::lacking::{self, Agent};
+use super::lacking::{self, Agent, LEASE};
 use super::led::Led;
 use crate::balancer::pins::lacking::Partly;
 use crate::fabric::hold::{self, CameUp};
@@ -176,7 +176,10 @@ impl Agents {
             (Some(observed), since) => {
                 // It was not asked before it was watched.
                 let since = since.map_or(observed.heard, |it| it.max(observed.heard));
-                Agent::Silent(now.saturating_duration_since(since))
+                let primary = observed.said.status.primary.as_ref();
+                let lease = primary.map(|it| Duration::from_millis(it.lease_remaining_ms.into()));
+                let lease = lease.map_or(LEASE, |lease| lease.max(LEASE));
+                Agent::Silent(now.saturating_duration_since(since), lease)
             }
             (None, Some(since)) if now >= since + ANSWERED_WITHIN => Agent::Unanswered,
             (None, _) => Agent::Unheard,
@@ -403,7 +406,7 @@ mod tests {
         let speaks = || Agent::Speaks(agent::State::Unspecified, Arc::default());
         assert_eq!(known(&agents, 8), both(speaks(), Agent::Unheard));
         agents.observe(&one, Heard::Silent, &led, at(8));
-        let silent = |secs| Agent::Silent(Duration::from_secs(secs));
+        let silent = |secs| Agent::Silent(Duration::from_secs(secs), LEASE);
         assert_eq!(known(&agents, 15), both(silent(10), Agent::Unanswered));
         assert_eq!(known(&agents, 22), both(silent(17), Agent::Unanswered));
         // Another server answers at leaf 2, and the agent of leaf 1 is back.

@@ -23,8 +23,8 @@ pub(super) enum Agent {
     Unanswered,
     /// It is another gRIBI server, which says nothing of itself.
     Foreign,
-    /// Nothing any more, for so long.
-    Silent(Duration),
+    /// Nothing any more, for so long, and how long its lease lasts.
+    Silent(Duration, Duration),
     /// What it does, and which prefixes are not wholly in force.
     Speaks(State, Arc<Partly>),
 }
@@ -59,10 +59,12 @@ fn lacks(agent: &Agent, session: Option<&AgentStatus>, now: Instant) -> Option<L
         (Agent::Speaks(State::Bypassed, _), _) => Some(Bare::Bypassed),
         (Agent::Speaks(State::Idle, _), None) => Some(Bare::Empty),
         // Nobody says that it is a weft-agent, and whoever serves gRIBI may take what it gets.
-        (Agent::Unanswered, None) => Some(Bare::Unanswered),
+        (Agent::Unanswered, None) if session.is_none_or(|it| it.last_heard.is_none()) => {
+            Some(Bare::Unanswered)
+        }
         // One that answers over gRIBI lives, and its lease is renewed.
-        (Agent::Silent(silence), None) => silent(*silence, session, now),
-        (Agent::Speaks(..) | Agent::Foreign | Agent::Unanswered | Agent::Silent(_), _) => None,
+        (Agent::Silent(silence, lease), None) => silent((*silence, *lease), session, now),
+        (Agent::Speaks(..) | Agent::Foreign | Agent::Unanswered | Agent::Silent(..), _) => None,
     };
     if let Some(bare) = bare {
         return Some(Lacks::All(bare));
@@ -75,7 +77,7 @@ fn lacks(agent: &Agent, session: Option<&AgentStatus>, now: Instant) -> Option<L
         withheld: Arc::clone(withheld),
         partly: match agent {
             Agent::Speaks(_, partly) => Arc::clone(partly),
-            Agent::Unheard | Agent::Unanswered | Agent::Foreign | Agent::Silent(_) => {
+            Agent::Unheard | Agent::Unanswered | Agent::Foreign | Agent::Silent(..) => {
                 Arc::default()
             }
         },
@@ -84,12 +86,16 @@ fn lacks(agent: &Agent, session: Option<&AgentStatus>, now: Instant) -> Option<L
 }
 
 /// That a leaf has nothing because its agent is silent; None: its lease may not be over. The lease follows the gRIBI session.
-fn silent(silence: Duration, session: Option<&AgentStatus>, now: Instant) -> Option<Bare> {
+fn silent(
+    (silence, lease): (Duration, Duration),
+    session: Option<&AgentStatus>,
+    now: Instant,
+) -> Option<Bare> {
     let heard = session.and_then(|it| it.last_heard);
     let over_gribi = heard.map(|at| now.saturating_duration_since(at));
     let silence = over_gribi.map_or(silence, |it| it.min(silence));
     let secs = silence.as_secs();
-    (silence > LEASE).then_some(Bare::Silent { secs })
+    (silence > lease).then_some(Bare::Silent { secs })
 }
 
 /// The prefixes of which not all next hops are in force, by what a weft-agent says of all.
@@ -112,8 +118,9 @@ pub(super) fn partly(prefixes: &[Prefix]) -> Partly {
     partly.collect()
 }
 
-/// A weft-agent removes everything when it was told nothing for so long; when it died, its guardian has done that.
-const LEASE: Duration = Duration::from_secs(10);
+/// A weft-agent removes everything when it was told nothing for so long, unless it was started with more; when it died, its guardian has
+/// done that.
+pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -145,7 +152,7 @@ mod tests {
     #[test]
     fn a_leaf_has_what_it_answered_in_a_session_that_is_up() {
         let now = Instant::now();
-        let silent = |secs| Agent::Silent(Duration::from_secs(secs));
+        let silent = |secs| Agent::Silent(Duration::from_secs(secs), LEASE);
         let idle = || Agent::Speaks(State::Idle, Arc::default());
         let bypassed = || Agent::Speaks(State::Bypassed, Arc::default());
         for (agent, up, down) in [
@@ -184,7 +191,7 @@ mod tests {
         lost.last_heard = Some(start + Duration::from_secs(30));
         let after = |secs| {
             let silence = Duration::from_secs(secs);
-            lacks(&Agent::Silent(silence), Some(&lost), start + silence)
+            lacks(&Agent::Silent(silence, LEASE), Some(&lost), start + silence)
         };
         assert_eq!(after(40), Some(Lacks::All(Bare::Unread)));
         let silent = Bare::Silent { secs: 11 };

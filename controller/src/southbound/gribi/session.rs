@@ -16,8 +16,8 @@ use super::stream::{ANSWER_MAX, PROGRESS_MAX, Stream, get};
 use super::{Counted, Device, Ended, Wanted, Written, message};
 use crate::southbound::AgentState;
 use crate::southbound::access::Line;
-use crate::southbound::intent::{Flows, Installed, Mode, Routes, Withheld};
-use crate::southbound::reconcile::reconcile;
+use crate::southbound::intent::{Entry, Flows, Installed, Mode, Routes, Withheld};
+use crate::southbound::reconcile::{Change, Operation, reconcile};
 
 /// A stream on which this replica is the highest, and what is known of the switch behind it.
 pub(super) struct Session<'a> {
@@ -135,14 +135,15 @@ impl<'a> Session<'a> {
         };
         let operations = reconcile(&routes, &flows, installed);
         let is_first = self.push.next_id() == FIRST_ID;
+        let adds_flows = operations.iter().any(adds_flow);
         self.push = Push::new(operations, self.push.next_id());
         // Nothing is in flight; what was held is asked for under new ids.
         self.sent.clear();
         self.outdated = false;
         self.settled = false;
         self.progress_at = Instant::now();
-        if is_first {
-            // What was read may be less than what was known of an earlier session.
+        if is_first || adds_flows {
+            // What was read may be less than what was known of an earlier session, and a job has no pin before it is answered.
             self.report_withheld();
         }
         if !self.push.is_empty() {
@@ -283,7 +284,7 @@ impl<'a> Session<'a> {
 
     /// Says what is not in the forwarding plane, as far as the switch answered.
     fn report_withheld(&self) {
-        let Some(installed) = &self.installed else {
+        let Some(installed) = self.installed.as_ref().filter(|_| !self.is_on_hold()) else {
             return;
         };
         let withheld = match self.is_complete() {
@@ -304,6 +305,7 @@ impl<'a> Session<'a> {
                 status.state = state;
                 status.is_up = true;
                 status.last_heard = heard;
+                status.withheld = None;
             });
             return;
         };
@@ -332,6 +334,10 @@ impl<'a> Session<'a> {
             }
         });
     }
+}
+
+fn adds_flow(operation: &Operation) -> bool {
+    matches!(operation.change, Change::Add(Entry::Policy(..)))
 }
 
 /// What a look brings; never, when there is none.

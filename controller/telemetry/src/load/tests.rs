@@ -101,6 +101,47 @@ fn two_samples_are_not_enough_however_far_off() {
     assert!(matches!(found[5], Judgement::Off { .. }), "{found:?}");
 }
 
+/// Steps of a job with long pauses, in which a few packets go anywhere.
+#[test]
+fn what_is_sent_in_bursts_is_as_foreseen_if_noise_is_all_that_it_has() {
+    for busy_each in [2, 5, 10, 20] {
+        for seed in 1..=10 {
+            let mut noise = Noise(seed);
+            let mut story = Story::default();
+            for second in 0..600 {
+                let bps = if second % busy_each == 0 { 50e9 } else { 2e9 };
+                let mut uplinks = uplinks(8, 0.0);
+                for uplink in uplinks.values_mut() {
+                    uplink.measured_bps = bps * (1.0 + 0.2 * noise.normal());
+                }
+                let found = story.seconds(1, 1, &uplinks);
+                assert_eq!(found, [Judgement::Fine], "1 of {busy_each}, seed {seed}");
+            }
+            // And what strays is found.
+            let mut odd = uplinks(8, 1.0);
+            for second in 0..1_000 {
+                let factor = if second % busy_each == 0 { 1.0 } else { 0.04 };
+                odd.values_mut().for_each(|it| it.measured_bps *= factor);
+                let found = story.seconds(1, 1, &odd);
+                odd.values_mut().for_each(|it| it.measured_bps /= factor);
+                if matches!(found[0], Judgement::Off { .. }) {
+                    break;
+                }
+                assert!(second < 999, "1 of {busy_each} is never off");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_leaf_that_sends_less_for_good_is_judged_by_that() {
+    let mut story = Story::default();
+    story.seconds(60, 1, &uplinks(8, 0.0));
+    let mut less = uplinks(8, 1.0);
+    less.values_mut().for_each(|it| it.measured_bps /= 10.0);
+    assert!((300..400).contains(&story.until_off(1, &less)));
+}
+
 /// Rounds of a collective over four uplinks, whose flows have the same octets: those over one uplink are fast at first, and then
 /// stragglers over another one are alone.
 #[test]

@@ -1,5 +1,5 @@
-//! Jobs over three tiers with less above spines than below them: the busiest links, where jobs are placed in pods and where they are
-//! placed as if no link above a spine ever filled.
+//! Jobs over three tiers with less above spines than below them, or as much: the busiest links, where jobs are placed in pods and where
+//! they are placed as if no link above a spine ever filled.
 //!
 //! It refuses to know super-spines one by one: the links from a spine to all of them count as one link.
 
@@ -9,7 +9,7 @@ use weft_weights::pin::{Flow, Flows, Level, Part, Placement, Plane, place_within
 use weft_weights::problem::{Link, LinkId, Problem, Switch, SwitchId};
 
 use super::random::Random;
-use super::{QUARTER_BPS, ms};
+use super::{Pattern, QUARTER_BPS, SUBFLOWS, flows_of_pods, load, ms};
 
 /// Pods of as many leaves as spines, and as many NICs behind each leaf.
 struct Fabric {
@@ -63,6 +63,12 @@ impl Fabric {
             below: Problem::new(all.collect(), below).unwrap(),
             above: Problem::new(of_pods.collect(), above).unwrap(),
         }
+    }
+
+    /// A plane of what is below spines, with what is above them.
+    fn in_pods(&self, below: Plane) -> Plane {
+        let pod = |leaf: SwitchId| Some(SwitchId(leaf.0 / self.width * self.width));
+        below.with_pods(&self.above, pod)
     }
 
     fn leaf(&self, nic: u32) -> u32 {
@@ -130,6 +136,8 @@ struct Seen {
     over_bound: f64,
     /// Loads of the busiest link below spines, and above them.
     loads: [f64; 2],
+    /// Placements with a link above the bound.
+    over: u64,
     parts: usize,
     took: Duration,
 }
@@ -139,11 +147,21 @@ impl Seen {
         let loads = fabric.loads(flows, &placement.parts);
         // What fills no link delays nobody.
         let busiest = loads[0].max(loads[1]).max(1.0);
-        self.over_bound = self.over_bound.max(busiest / bound.max(1.0));
+        let ratio = busiest / bound.max(1.0);
+        self.over_bound = self.over_bound.max(ratio);
+        self.over += u64::from(ratio > 1.0 + 1e-9);
         for (most, load) in self.loads.iter_mut().zip(loads) {
             *most = most.max(load);
         }
         self.parts += placement.parts.len();
+    }
+}
+
+/// The level of a link that carries one flow.
+fn full() -> Level {
+    Level {
+        subflows: SUBFLOWS.into(),
+        capacity: UPLINK_BPS,
     }
 }
 
@@ -155,27 +173,20 @@ pub(super) fn beside(
     dead_per_mille: u64,
     cases: u64,
 ) {
-    let full = Level {
-        subflows: SUBFLOWS.into(),
-        capacity: UPLINK_BPS,
-    };
     let (mut in_pods, mut without) = (Seen::default(), Seen::default());
     for case in 0..cases {
         let mut random = Random((case + 1).wrapping_mul(0xE703_7ED1_A0B4_28DB));
         let fabric = Fabric::new(pods, width, oversubscription, dead_per_mille, &mut random);
         let flows = fabric.flows(&mut random);
         let plain = Plane::new(&fabric.below);
-        let pod = |leaf: SwitchId| Some(SwitchId(leaf.0 / width * width));
-        let plane = plain.clone().with_pods(&fabric.above, pod);
+        let plane = fabric.in_pods(plain.clone());
         let begun = Instant::now();
-        let placement = place_within(&plane, &flows, &[], full).unwrap();
+        let placement = place_within(&plane, &flows, &[], full()).unwrap();
         in_pods.took += begun.elapsed();
-        let bound = placement.bound.level;
-        let bound =
-            bound.subflows as f64 / bound.capacity as f64 * UPLINK_BPS as f64 / f64::from(SUBFLOWS);
+        let bound = load(placement.bound.level);
         in_pods.count(&fabric, &flows, &placement, bound);
         let begun = Instant::now();
-        let placement = place_within(&plain, &flows, &[], full).unwrap();
+        let placement = place_within(&plain, &flows, &[], full()).unwrap();
         without.took += begun.elapsed();
         without.count(&fabric, &flows, &placement, bound);
     }
@@ -194,5 +205,33 @@ pub(super) fn beside(
     }
 }
 
+/// Prints what a pattern comes to with as much above spines as below them, placed in pods.
+pub(super) fn even(pods: u32, width: u32, pattern: Pattern, dead_per_mille: u64, cases: u64) {
+    let mut seen = Seen::default();
+    let (mut least, mut most) = (Duration::MAX, Duration::ZERO);
+    for case in 0..cases {
+        let mut random = Random((case + 1).wrapping_mul(0xE703_7ED1_A0B4_28DB));
+        let fabric = Fabric::new(pods, width, 1, dead_per_mille, &mut random);
+        let flows = flows_of_pods(pods, width, pattern, &mut random);
+        let begun = Instant::now();
+        let plane = fabric.in_pods(Plane::new(&fabric.below));
+        let placement = place_within(&plane, &flows, &[], full()).unwrap();
+        let took = begun.elapsed();
+        (least, most) = (least.min(took), most.max(took));
+        seen.count(&fabric, &flows, &placement, load(placement.bound.level));
+    }
+    let busiest = seen.loads[0].max(seen.loads[1]);
+    println!(
+        "{:>8} NICs, {pods:>2} pods, {:<12} {:>3.1} % dead {cases:>4} cases {:>10.4}   {:>17.1} %   {:>4} {:>8.1} ms {:>8.1} ms",
+        pods * width * width,
+        format!("{pattern:?}"),
+        dead_per_mille as f64 / 10.0,
+        seen.over_bound,
+        100.0 / busiest.max(1.0),
+        seen.over,
+        ms(least),
+        ms(most)
+    );
+}
+
 const UPLINK_BPS: u64 = 4 * QUARTER_BPS;
-const SUBFLOWS: u32 = 16;

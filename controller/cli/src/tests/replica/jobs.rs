@@ -186,25 +186,34 @@ pub(super) fn plans() -> proto::ListJobPlansResponse {
             pinned("train2".to_owned()),
             weighted("wide", "it may have too many flows", Wide, 600_000),
         ],
+        certificate: Some(certificate(2.0)),
         ..proto::ListJobPlansResponse::default()
     }
 }
 
-/// What is planned for a job.
-pub(super) fn plan(request: proto::GetJobPlanRequest) -> Result<proto::GetJobPlanResponse, Status> {
+/// What is planned for a job; jobs together may need twice what the uplinks of `leaf1` carry.
+pub(super) fn plan(
+    request: proto::GetJobPlanRequest,
+    is_over: bool,
+) -> Result<proto::GetJobPlanResponse, Status> {
     known("job_name", &request.job_name)?;
     Ok(proto::GetJobPlanResponse {
         header: header(4),
         resource: Some(pinned(request.job_name)),
-        certificate: Some(proto::PinCertificate {
-            max_load: 0.5,
-            lower_bound: 0.5,
-            bound_kind: proto::BoundKind::LeafSends.into(),
-            bound_leaf_names: vec!["leaf1".to_owned()],
-            tight_link_names: vec!["leaf1:eth1--spine1:eth1".to_owned()],
-            tight_link_count: 1,
-        }),
+        certificate: Some(certificate(if is_over { 2.0 } else { 0.5 })),
     })
+}
+
+/// How good pins are that put this share of its capacity on an uplink of `leaf1`, where none can do with less.
+pub(super) fn certificate(share: f64) -> proto::PinCertificate {
+    proto::PinCertificate {
+        max_load: share,
+        lower_bound: share,
+        bound_kind: proto::BoundKind::LeafSends.into(),
+        bound_leaf_names: vec!["leaf1".to_owned()],
+        tight_link_names: vec!["leaf1:eth1--spine1:eth1".to_owned()],
+        tight_link_count: 1,
+    }
 }
 
 /// A pin of each job, or of one; queue pairs divide its flow, or weights.

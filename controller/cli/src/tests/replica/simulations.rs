@@ -3,6 +3,7 @@
 use tonic::{Request, Response, Status};
 use weft_proto::v1::{self as proto, simulation_service_server as simulation_server};
 
+use super::jobs::certificate;
 use super::{Answer, Replica, header};
 
 /// Two spines to `leaf2`.
@@ -57,7 +58,8 @@ pub(super) fn unweighted() -> proto::ListLeafPlansResponse {
 
 #[tonic::async_trait]
 impl simulation_server::SimulationService for Replica {
-    /// Jobs are placed, unless a switch is drained; a fabric of the client's own is answered by its name.
+    /// Jobs are placed, unless a switch is drained, and links carry them, unless one is named `over`; a fabric of the
+    /// client's own is answered by its name.
     async fn simulate_plan(
         &self,
         request: Request<proto::SimulatePlanRequest>,
@@ -84,6 +86,7 @@ impl simulation_server::SimulationService for Replica {
                 .iter()
                 .map(|it| format!("not-{it}")),
         );
+        let is_over = names.iter().any(|name| name == "over");
         let job = |job_name| proto::JobPlan {
             job_name,
             state: state.into(),
@@ -101,6 +104,7 @@ impl simulation_server::SimulationService for Replica {
         };
         Ok(Response::new(proto::SimulatePlanResponse {
             pins,
+            pin_certificate: Some(certificate(if is_over { 2.0 } else { 0.5 })),
             ..answer(names.into_iter().map(job).collect(), request.replan_pins)
         }))
     }
@@ -137,14 +141,7 @@ fn answer(job_plans: Vec<proto::JobPlan>, replanned: bool) -> proto::SimulatePla
     proto::SimulatePlanResponse {
         header: header(1),
         job_plans,
-        pin_certificate: Some(proto::PinCertificate {
-            max_load: 0.5,
-            lower_bound: 0.5,
-            bound_kind: proto::BoundKind::LeafSends.into(),
-            bound_leaf_names: vec!["leaf1".to_owned()],
-            tight_link_names: vec!["leaf1:eth1--spine1:eth1".to_owned()],
-            tight_link_count: 1,
-        }),
+        pin_certificate: None,
         pin_changes: Some(proto::PinChanges {
             pin_count: 8,
             moved_count: if replanned { 6 } else { 2 },
