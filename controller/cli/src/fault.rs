@@ -20,7 +20,7 @@ impl Fault {
         }
     }
 
-    /// The same in other words, if there are some for the reason, which begins with the path of the field.
+    /// A fault with its reason replaced, if `words` has a better text for it. The reason begins with the path of the field.
     pub(crate) fn in_words(mut self, words: impl FnOnce(&str) -> Option<String>) -> Self {
         if let Some(reason) = words(&self.reason) {
             self.reason = reason;

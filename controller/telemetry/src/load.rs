@@ -273,10 +273,10 @@ const APART_MIN: Duration = Duration::from_millis(500);
 /// Of the capacity of the uplinks. Below, shares are those of a few flows.
 const IDLE_MAX: f64 = 0.01;
 
-/// Of the mean part of the capacity that is in use: a second with less is passed over.
+/// A second is passed over if less of the capacity is in use than this part of the mean.
 const QUIET: f64 = 0.25;
 
-/// After so many of these in a row the means begin anew.
+/// Seconds in a row that are passed over, at most: then the means begin anew.
 const QUIET_MOST: u32 = 300;
 
 /// Samples of a mean: the first are weighted alike, then it is an EWMA with alpha 0.025.

@@ -84,7 +84,7 @@ fn in_force(
     }
 }
 
-/// Whose mode holds for the leaf.
+/// Where the balance mode of a leaf comes from: its own, or that of the fabric.
 fn whose(balance: &proto::LeafBalance) -> &'static str {
     match balance.has_own_mode {
         true => "its own mode",

@@ -440,7 +440,7 @@ mod tests {
         ways.unwrap()
     }
 
-    /// Of 100 flows that nobody looks at one by one.
+    /// How many flows go which way, of a job with 100 flows that are too many to look at one by one.
     fn wide(bench: &mut Bench, lacking: &Lacking) -> Ways {
         let (plan, _) = bench.adopt();
         let programmed = Programmed {

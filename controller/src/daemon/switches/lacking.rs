@@ -21,9 +21,9 @@ pub(super) enum Agent {
     Unheard,
     /// Nothing, for longer than every weft-agent needs.
     Unanswered,
-    /// It is another gRIBI server, which says nothing of itself.
+    /// The gRIBI server of the leaf is no weft-agent, and says nothing of what it has.
     Foreign,
-    /// Nothing any more, for so long, and how long its lease lasts.
+    /// The weft-agent spoke and does not any more: since how long, and how long its lease lasts.
     Silent(Duration, Duration),
     /// What it does, and which prefixes are not wholly in force.
     Speaks(State, Arc<Partly>),
@@ -85,7 +85,8 @@ fn lacks(agent: &Agent, session: Option<&AgentStatus>, now: Instant) -> Option<L
     (!missing.is_empty()).then_some(Lacks::These(missing))
 }
 
-/// That a leaf has nothing because its agent is silent; None: its lease may not be over. The lease follows the gRIBI session.
+/// `Bare::Silent` if a silent weft-agent has removed everything, for its lease is over; None: the lease may not be over. What is heard
+/// over gRIBI renews it, too.
 fn silent(
     (silence, lease): (Duration, Duration),
     session: Option<&AgentStatus>,

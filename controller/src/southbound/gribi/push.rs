@@ -274,7 +274,7 @@ fn text(result: &AftResult) -> &str {
     details.map_or("no reason given", |details| details.error_message.as_str())
 }
 
-/// Of an operation that nobody said anything of.
+/// Why the forwarding plane does not have an entry whose operation the switch has not answered.
 const UNANSWERED: &str = "not answered yet";
 /// Operations in flight: enough to keep a device busy over a round trip of 100 ms at 2,000 operations per second, few
 /// enough to be drained quickly when the intent changes.

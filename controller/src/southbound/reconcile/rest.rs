@@ -1,6 +1,6 @@
 //! Sets apart what is installed as wanted, which is most of it after any event: only the rest is looked at one by one.
 //!
-//! It refuses to know which indexes and ids entries that are not installed yet will get.
+//! Entries that are not installed yet have no index and no id here: `assign` gives them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
