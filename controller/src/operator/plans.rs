@@ -175,7 +175,11 @@ impl plan_service_server::PlanService for Service {
         }
         let rest = self.agents().into_iter();
         let rest = rest.filter(|row| after.is_none_or(|after| row.switch_name.as_str() > after));
-        let page = Page::of(size, rest);
+        let mut page = Page::of(size, rest);
+        let lacking = self.led.lacking();
+        for row in &mut page.rows {
+            row.unprogrammed_reason = job::unprogrammed_switch(&lacking, &row.switch_name);
+        }
         Ok(Response::new(proto::ListSwitchAgentsResponse {
             header: self.header(),
             next_page_token: page.next(AGENTS, |last| last.switch_name.clone()),

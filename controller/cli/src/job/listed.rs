@@ -68,8 +68,7 @@ impl Row for Listed {
     fn lines(&self, answered: Option<Timestamp>) -> Vec<Vec<String>> {
         let plan = self.plan.as_ref();
         let state = plan.map(|it| word(it.state().as_str_name(), "JOB_PLAN_STATE_"));
-        let pins = plan.filter(|it| it.flow_count > 0);
-        let pins = pins.map(|it| format!("{}/{}", it.pinned_flow_count, it.flow_count));
+        let pins = plan.filter(|it| it.flow_count > 0).map(pins);
         let reason = plan.map(detail::reasons).unwrap_or_default();
         let mut lines = self.job.lines(answered);
         for line in &mut lines {
@@ -85,6 +84,15 @@ impl Row for Listed {
     fn name(&self) -> String {
         self.job.name()
     }
+}
+
+/// How many flows go by pins that leaves have, of all: `8/12`; `-/12` as long as nobody knows.
+fn pins(plan: &proto::JobPlan) -> String {
+    let programmed = plan.programmed_flow_count;
+    let other = plan.weighted_flow_count.max(plan.own_routing_flow_count);
+    let unknown = plan.pinned_flow_count > 0 && programmed.max(other) == 0;
+    let programmed = words::or_dash((!unknown).then(|| programmed.to_string()));
+    format!("{programmed}/{}", plan.flow_count)
 }
 
 #[cfg(test)]
@@ -105,9 +113,22 @@ mod tests {
             state: proto::JobPlanState::Infeasible.into(),
             flow_count: 12,
             pinned_flow_count: 8,
+            programmed_flow_count: 5,
+            own_routing_flow_count: 3,
             reason: "leaf1 has no link that carries traffic: 4 of 12 flows have no way, the others are pinned".to_owned(),
             unprogrammed_reasons: vec!["leaf2 is in shadow".to_owned()],
             ..proto::JobPlan::default()
+        };
+        // A new leader has not heard its leaves yet.
+        let unheard = proto::JobPlan {
+            state: proto::JobPlanState::Pinned.into(),
+            flow_count: 2,
+            pinned_flow_count: 2,
+            ..proto::JobPlan::default()
+        };
+        let own = proto::JobPlan {
+            own_routing_flow_count: 2,
+            ..unheard.clone()
         };
         let idle = proto::JobPlan {
             state: proto::JobPlanState::NoFlows.into(),
@@ -115,6 +136,8 @@ mod tests {
         };
         let rows = [
             listed("cut", Some(cut)),
+            listed("unheard", Some(unheard)),
+            listed("own", Some(own)),
             listed("idle", Some(idle)),
             listed("new", None),
         ];
@@ -123,11 +146,13 @@ mod tests {
         list.add(&rows, None).unwrap();
         list.end().unwrap();
         let expected = "\
-JOB   STATE       PINS  HOSTS  RANKS  GROUPS  FLOWS  EXPIRES  REASON
-cut   infeasible  8/12  -      -      0       0      never    \
+JOB      STATE       PINS  HOSTS  RANKS  GROUPS  FLOWS  EXPIRES  REASON
+cut      infeasible  5/12  -      -      0       0      never    \
 leaf1 has no link that carries traffic: 4 of 12 flows have no way, the others are pinned; leaf2 is in shadow
-idle  no-flows    -     -      -      0       0      never    -
-new   -           -     -      -      0       0      never    -
+unheard  pinned      -/2   -      -      0       0      never    -
+own      pinned      0/2   -      -      0       0      never    -
+idle     no-flows    -     -      -      0       0      never    -
+new      -           -     -      -      0       0      never    -
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         let (columns, wide) = (Listed::HEADER.len(), Listed::WIDE.len());

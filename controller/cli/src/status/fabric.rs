@@ -121,11 +121,8 @@ pub(super) async fn agents(report: &mut Report<'_>) {
     };
     let mut seen = seen(&agents);
     let mut unasked = "";
-    match asked(&agents, report).await {
-        Ok(Some(said)) => {
-            seen.wrong.extend(said.idle);
-            seen.bare.extend(said.bare);
-        }
+    match idle_pins(&agents, report).await {
+        Ok(Some(idle)) => seen.wrong.extend(idle),
         Ok(None) => unasked = ", too many to ask for idle pins",
         Err(failure) => {
             let line = format!("pins are not looked at: {failure}");
@@ -162,6 +159,8 @@ fn seen(agents: &[proto::SwitchAgent]) -> Seen {
         };
         match standing(agent) {
             Standing::Good => {}
+            // There is a session, and the switch does not go by what it has of it.
+            Standing::Bypassed(why) => seen.bare.push(format!("{name} ({why})")),
             Standing::Bare => seen.bare.push(format!("{name} ({said})")),
             Standing::Wrong => seen.wrong.push(format!("agent of {name} is {said}")),
             Standing::Noted => {
@@ -175,9 +174,11 @@ fn seen(agents: &[proto::SwitchAgent]) -> Seen {
 
 /// What an operator makes of the session to one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Standing<'a> {
     /// As it should be.
     Good,
+    /// The switch is on and has a session, and has nothing of it all the same, or nobody knows what it has: why.
+    Bypassed(&'a str),
     /// The switch is on, and there is no session that programs it.
     Bare,
     /// The switch does not have all that it should have, or still has what it should not.
@@ -186,8 +187,17 @@ enum Standing {
     Noted,
 }
 
-fn standing(agent: &proto::SwitchAgent) -> Standing {
+fn standing(agent: &proto::SwitchAgent) -> Standing<'_> {
     use SwitchAgentState as State;
+    let has_session = matches!(
+        agent.state(),
+        State::InSync | State::Synchronizing | State::Held
+    );
+    let is_to_have = agent.mode() == BalanceMode::On && agent.entry_count > 0;
+    let bypassed = agent.unprogrammed_reason.as_deref();
+    if let Some(why) = bypassed.filter(|_| has_session && is_to_have) {
+        return Standing::Bypassed(why);
+    }
     match (agent.state(), agent.mode()) {
         (State::InSync | State::Shadow | State::Off, _) => Standing::Good,
         (_, BalanceMode::Off) if agent.entry_count == 0 => Standing::Noted,
@@ -224,31 +234,22 @@ fn named(names: &[String]) -> String {
     }
 }
 
-/// What switches say that are asked one by one.
-#[derive(Default)]
-struct Asked {
-    /// Pins that no packet goes by.
-    idle: Vec<String>,
-    /// Switches with a session that have nothing all the same, each with the reason.
-    bare: Vec<String>,
-}
-
-/// What is known of each switch with entries alone; None: there are too many of them.
-async fn asked(
+/// Pins that no packet goes by, which switches with entries say one by one; None: there are too many of them.
+async fn idle_pins(
     agents: &[proto::SwitchAgent],
     report: &Report<'_>,
-) -> Result<Option<Asked>, Failure> {
+) -> Result<Option<Vec<String>>, Failure> {
     let connection = report.connection;
     let have = |agent: &&proto::SwitchAgent| {
         agent.mode() == BalanceMode::On
             && agent.entry_count > 0
-            && standing(agent) != Standing::Bare
+            && !matches!(standing(agent), Standing::Bare | Standing::Bypassed(_))
     };
     let having: Vec<_> = agents.iter().filter(have).collect();
     if having.len() > ASKED_MAX {
         return Ok(None);
     }
-    let mut said = Asked::default();
+    let mut all = Vec::new();
     for agent in having {
         let question = async || {
             let mut client = connection.plans().await?;
@@ -259,16 +260,13 @@ async fn asked(
         let answer = connection.read(question).await?;
         let shown = answer.resource.unwrap_or_default();
         let name = &agent.switch_name;
-        if let Some(why) = &shown.unprogrammed_reason {
-            said.bare.push(format!("{name} ({why})"));
-        }
         let conditions = shown.agent_status.map(|it| it.conditions);
         let conditions = conditions.unwrap_or_default().into_iter();
         let conditions = conditions.filter(|it| it.condition_type() == ConditionType::PinsIdle);
         let idle = conditions.map(|it| format!("no packet by pins of {name}: {}", it.message));
-        said.idle.extend(idle);
+        all.extend(idle);
     }
-    Ok(Some(said))
+    Ok(Some(all))
 }
 
 /// What weft changes at the leaves that it balances. Whether they have it, their agents say.
@@ -353,9 +351,14 @@ mod tests {
                 entry_count: 7,
                 ..agent("leaf7", BalanceMode::Off, State::Unreachable)
             },
+            proto::SwitchAgent {
+                entry_count: 7,
+                unprogrammed_reason: Some("FRR goes past weft".to_owned()),
+                ..agent("leaf8", BalanceMode::On, State::InSync)
+            },
         ];
         let seen = seen(&agents);
-        let line = "2 switches are not programmed: leaf1 (unreachable: connection refused), leaf3 (foreign-controller)";
+        let line = "3 switches are not programmed: leaf1 (unreachable: connection refused), leaf3 (foreign-controller), leaf8 (FRR goes past weft)";
         assert_eq!(unprogrammed(&seen.bare).as_deref(), Some(line));
         let wrong = ["agent of leaf4 is held", "agent of leaf7 is unreachable"];
         assert_eq!(seen.wrong, wrong);
