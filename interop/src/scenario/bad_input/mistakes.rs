@@ -18,6 +18,9 @@ use crate::{
 struct Mistakes {
     configurations: Vec<Mistake>,
     fabrics: Vec<Mistake>,
+    /// What is declared while `jobs` are tried.
+    job: String,
+    jobs: Vec<Mistake>,
     questions: Vec<Question>,
 }
 
@@ -61,17 +64,21 @@ pub(super) fn made(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
             checks,
         )?;
     }
-    let before = client.text(&["fabric", "show", "-o", "yaml"])?;
-    for mistake in &mistakes.fabrics {
-        let file = written(lab, "mistake.yaml", &mistake.file)?;
-        let told = client.text(&["fabric", "apply", &file]);
-        mistake.judge(
-            &format!("weft fabric apply: {}", mistake.name),
-            &file,
-            told,
-            checks,
-        )?;
-    }
+    let declare = Declare {
+        lab,
+        client: &client,
+        verb: &["fabric", "apply"],
+        read: &["fabric", "show", "-o", "yaml"],
+    };
+    declare.judge(&mistakes.fabrics, checks)?;
+    let file = written(lab, "job.yaml", &mistakes.job)?;
+    client.text(&["job", "apply", &file])?;
+    let declare = Declare {
+        verb: &["job", "apply"],
+        read: &["job", "list", "-o", "yaml"],
+        ..declare
+    };
+    declare.judge(&mistakes.jobs, checks)?;
     for question in &mistakes.questions {
         let words = command::words(&question.ask)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -80,14 +87,38 @@ pub(super) fn made(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
         let name = format!("weft {}: {}", question.ask, question.name);
         checks.record(&name, start, told);
     }
-    let start = Instant::now();
-    let after = client.text(&["fabric", "show", "-o", "yaml"])?;
-    let unchanged = match before == after {
-        true => Ok(format!("{} octets", after.len())),
-        false => Err(format!("expected: {before}\nactual:   {after}")),
-    };
-    checks.record("weft fabric show is as it was", start, unchanged);
+    client.text(&["job", "delete", "first"])?;
     Ok(())
+}
+
+/// Files that declare something with `weft VERB FILE`, and the command that reads it.
+struct Declare<'a> {
+    lab: &'a Lab,
+    client: &'a Client<'a>,
+    verb: &'a [&'a str],
+    read: &'a [&'a str],
+}
+
+impl Declare<'_> {
+    /// Each file is refused, and all that was declared is as it was.
+    fn judge(&self, mistakes: &[Mistake], checks: &mut Checks) -> Result<(), Failure> {
+        let before = self.client.text(self.read)?;
+        for mistake in mistakes {
+            let file = written(self.lab, "mistake.yaml", &mistake.file)?;
+            let told = self.client.text(&[self.verb, &[file.as_str()]].concat());
+            let name = format!("weft {}: {}", self.verb.join(" "), mistake.name);
+            mistake.judge(&name, &file, told, checks)?;
+        }
+        let start = Instant::now();
+        let after = self.client.text(self.read)?;
+        let unchanged = match before == after {
+            true => Ok(format!("{} octets", after.len())),
+            false => Err(format!("expected: {before}\nactual:   {after}")),
+        };
+        let name = format!("weft {} is as it was", self.read.join(" "));
+        checks.record(&name, start, unchanged);
+        Ok(())
+    }
 }
 
 impl Mistake {
