@@ -44,14 +44,15 @@ impl Condition {
                 fabric::all_ways(lab, checks)
             }
             Self::HalfRate => {
-                rate(lab, "50mbit")?;
+                rate(lab, RATE)?;
                 fabric::declare(lab, "fabric.yaml", checks)
             }
         }
     }
 
-    /// Into how many parts the rate of a link is divided for the slowest of so many whole flows of a leaf, at best.
-    pub(super) fn shared(self, leaf: &str, flows: u32) -> f64 {
+    /// Into how many parts the rate of a link is divided for the slowest flow of a leaf, at best. `together`: how many flows each part of
+    /// them has that goes over one link as a whole.
+    pub(super) fn shared(self, leaf: &str, together: &[u32]) -> f64 {
         let rates: &[f64] = match self {
             Self::LinkDown if leaf == "leaf1" => &[1.0, 1.0, 1.0],
             Self::HalfRate if leaf == "leaf1" => &[1.0, 1.0, 1.0, 0.5],
@@ -59,10 +60,10 @@ impl Condition {
         };
         // One after the other to where it gets most.
         let mut on: Vec<f64> = vec![0.0; rates.len()];
-        for _ in 0..flows {
-            let share = |at: &usize| (on[*at] + 1.0) / rates[*at];
+        for flows in together.iter().copied().map(f64::from) {
+            let share = |at: &usize| (on[*at] + flows) / rates[*at];
             let best = (0..rates.len()).min_by(|a, b| share(a).total_cmp(&share(b)));
-            on[best.expect("there are links")] += 1.0;
+            on[best.expect("there are links")] += flows;
         }
         let shared = on.iter().zip(rates).map(|(on, rate)| on / rate);
         shared.fold(1.0, f64::max)
@@ -75,13 +76,39 @@ fn link(lab: &Lab, state: &str) -> Result<(), Failure> {
 }
 
 fn rate(lab: &Lab, rate: &str) -> Result<(), Failure> {
-    for node in ["leaf1", "spine1"] {
-        let mut change = vec!["tc", "qdisc", "change", "dev", "eth1", "root", "tbf"];
-        change.extend(["rate", rate, "burst", "128kb", "latency", "100ms"]);
-        lab.run(node, &change)?;
-    }
-    Ok(())
+    ["leaf1", "spine1"]
+        .iter()
+        .try_for_each(|node| shape(lab, node, "eth1", rate))
 }
+
+/// Does something while links between leaves and spines carry twenty times what NICs do: nothing but NICs is in the way.
+pub(super) fn with_wide_links<T>(
+    lab: &Lab,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let all = |rate: &str| {
+        for number in 1..=4 {
+            for node in [format!("leaf{number}"), format!("spine{number}")] {
+                let mut links = (1..=4).map(|link| format!("eth{link}"));
+                links.try_for_each(|link| shape(lab, &node, &link, rate))?;
+            }
+        }
+        Ok::<_, Failure>(())
+    };
+    all("1gbit")?;
+    let done = work()?;
+    all(RATE)?;
+    Ok(done)
+}
+
+fn shape(lab: &Lab, node: &str, interface: &str, rate: &str) -> Result<(), Failure> {
+    let mut change = vec!["tc", "qdisc", "change", "dev", interface, "root", "tbf"];
+    change.extend(["rate", rate, "burst", "128kb", "latency", "100ms"]);
+    lab.run(node, &change).map(drop)
+}
+
+/// That of `shape.sh`.
+const RATE: &str = "50mbit";
 
 #[cfg(test)]
 mod tests {
@@ -89,12 +116,15 @@ mod tests {
 
     #[test]
     fn whole_flows_share_what_is_left() {
-        let shared = |condition: Condition, flows| condition.shared("leaf1", flows);
+        let shared = |condition: Condition, flows| condition.shared("leaf1", &vec![1; flows]);
         assert_eq!(shared(Condition::Healthy, 4), 1.0);
         assert_eq!(shared(Condition::Healthy, 5), 2.0);
         assert_eq!(shared(Condition::LinkDown, 4), 2.0);
         assert_eq!(shared(Condition::HalfRate, 3), 1.0);
         assert_eq!(shared(Condition::HalfRate, 4), 2.0);
-        assert_eq!(Condition::LinkDown.shared("leaf2", 4), 1.0);
+        assert_eq!(Condition::LinkDown.shared("leaf2", &[1; 4]), 1.0);
+        // 24 flows over three and a half links: seven and three; in twos eight and four, or two.
+        assert_eq!(shared(Condition::HalfRate, 24), 7.0);
+        assert_eq!(Condition::HalfRate.shared("leaf1", &[2; 12]), 8.0);
     }
 }
