@@ -120,6 +120,22 @@ pub(crate) const LAB: [Need; 15] = [
     BGPDUMP,
 ];
 
+/// To run a cluster of Slurm.
+pub(crate) const SLURM: [Need; 3] = [
+    Need {
+        package: "slurmctld",
+        found: || command::exists("slurmctld"),
+    },
+    Need {
+        package: "slurmd",
+        found: || command::exists("slurmd"),
+    },
+    Need {
+        package: "slurm-client",
+        found: || command::exists("sbatch") && command::exists("scontrol"),
+    },
+];
+
 /// To unpack another release of Debian.
 pub(crate) const UNPACK: [Need; 1] = [Need {
     package: "mmdebstrap",

@@ -176,6 +176,9 @@ pub(crate) fn run_all() -> Result<Checks, Failure> {
 fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Checks, Failure> {
     packages::require_root()?;
     packages::install(&[&packages::LAB])?;
+    if wanted.iter().any(|name| name == SLURM) {
+        packages::install(&[&packages::SLURM])?;
+    }
     if wanted.iter().any(|name| name == PAGE) {
         packages::install_page()?;
     }
@@ -325,6 +328,9 @@ fn labs() -> PathBuf {
 
 /// The lab with a browser.
 const PAGE: &str = "page";
+
+/// The lab with a cluster of Slurm.
+const SLURM: &str = "slurm";
 
 /// Enough to see a way that stays dead, in a minute and a half.
 const RUNS: u32 = 1;

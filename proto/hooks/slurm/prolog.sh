@@ -8,6 +8,7 @@
 #   WEFT_PRIORITY   flows of jobs with a higher one are placed first, 0 to 1000; 0
 #   WEFT_COLLECTIVE what its ranks do together; COLLECTIVE_ALL_REDUCE
 #   WEFT_OCTETS     octets of the buffer of a rank; 1073741824
+#   SLURM_CONF      where slurm.conf is, if not where Slurm looks by itself: it is not handed to this script
 
 # All that can fail or hang.
 bounded() {
