@@ -1,6 +1,7 @@
 #!/bin/sh
-# Renews the ttl of every job that runs, and declares those that weft does not know, as when it did not answer their prolog. Run it on
-# the controller every WEFT_TTL_SECS / 4 or so: weft-renew.timer does, every 6 hours. No job waits for it.
+# Deletes the jobs that weft still has and Slurm no longer, as when weft did not answer their epilog; renews the ttl of every job that
+# runs, and declares those that weft does not know, as when it did not answer their prolog. weft-renew.timer runs it on the controller
+# every 15 minutes, which has to be less than WEFT_TTL_SECS. No job waits for it. One weft serves one cluster: names are numbers of jobs.
 #
 # From the environment, or from /etc/default/weft: what prolog.sh has.
 
@@ -12,6 +13,23 @@ if [ -r "$settings" ]; then
     set +a
 fi
 here=$(dirname "$0")
+# What weft has is read first: a job that begins meanwhile is not taken for one that has ended.
+known=$(timeout -k 0.1 10 weft --timeout 5 job list -o name </dev/null)
+if [ -n "$known" ] && active=$(timeout 30 squeue --noheader --format=%A); then
+    active=" $(echo "$active" | tr '\n' ' ') "
+    for name in $known; do
+        job=${name#slurm-}
+        case $name in
+        slurm-*[!0-9]*) continue ;;
+        slurm-*) ;;
+        *) continue ;;
+        esac
+        case $active in
+        *" $job "*) ;;
+        *) timeout -k 0.1 10 weft --timeout 5 job delete "$name" </dev/null >&2 ;;
+        esac
+    done
+fi
 # shellcheck disable=SC2016
 timeout 30 squeue --noheader --states=RUNNING --format='%A %D %N' | while read -r job nodes hosts; do
     if [ "$nodes" = 1 ]; then

@@ -360,7 +360,9 @@ fn jobs_that_run_are_renewed_and_unknown_ones_declared() {
     let ended = programs.run("slurm/renew.sh", &[], &[("WEFT_TTL_SECS", "3600")]);
     assert_eq!(ended.code, Some(0), "{}", ended.said);
     let renew = |job| format!("--timeout 5 job renew slurm-{job} --ttl 3600s\n");
-    let expected = format!("{}{}--timeout 1 job apply -\n", renew(4711), renew(4713));
+    let list = "--timeout 5 job list -o name\n";
+    let (first, second) = (renew(4711), renew(4713));
+    let expected = format!("{list}{first}{second}--timeout 1 job apply -\n");
     assert_eq!(programs.words(), expected);
     assert!(ended.said.contains("name: slurm-4713"), "{}", ended.said);
     // Where nobody answers the others are not asked for.
@@ -370,7 +372,33 @@ fn jobs_that_run_are_renewed_and_unknown_ones_declared() {
         &format!("echo \"$*\" >>{}\nexit 2", words.display()),
     );
     let ended = programs.run("slurm/renew.sh", &[], &[("WEFT_TTL_SECS", "3600")]);
-    assert_eq!((ended.code, programs.words()), (Some(0), renew(4711)));
+    let expected = format!("{list}{first}");
+    assert_eq!((ended.code, programs.words()), (Some(0), expected));
+}
+
+#[test]
+fn jobs_whose_end_nobody_heard_are_deleted() {
+    let programs = Programs::new();
+    let words = programs.path("words");
+    let text = format!(
+        "case $* in *list*) printf '%s\\n' slurm-4710 slurm-4711 slurm-4712 slurm-47 slurm-test train-42 4709;; *) echo \"$*\" >>{};; esac",
+        words.display()
+    );
+    programs.script("weft", &text);
+    // One waits, one runs.
+    programs.script(
+        "squeue",
+        "case $* in *RUNNING*) echo 4712 1 h1;; *) printf '4711\\n4712\\n';; esac",
+    );
+    let ended = programs.run("slurm/renew.sh", &[], &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    let delete = |job| format!("--timeout 5 job delete slurm-{job}\n");
+    assert_eq!(programs.words(), delete(4710) + &delete(47));
+    // Slurm does not answer: nobody knows which have ended.
+    fs::remove_file(&words).unwrap();
+    programs.script("squeue", "exit 1");
+    let ended = programs.run("slurm/renew.sh", &[], &[]);
+    assert_eq!((ended.code, programs.words()), (Some(0), String::new()));
 }
 
 /// Three pods of an indexed job, one of which has ended, in the order in which Kubernetes lists them.
