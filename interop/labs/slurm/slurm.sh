@@ -1,6 +1,6 @@
 #!/bin/sh
 # slurm.sh head HOOKS WEFT: slurmctld in the node head, with the hooks of that folder, and weft from where the program WEFT is.
-# slurm.sh renew HOOKS WEFT: what the timer of the hooks runs there.
+# slurm.sh renew HOOKS: what the timer of the hooks runs there.
 # slurm.sh NODE: slurmd in another node.
 # slurm.sh ask COMMAND...: a command of Slurm's.
 #
@@ -40,7 +40,7 @@ END
 
 # with_settings COMMAND...
 with_settings() {
-    unshare --mount --uts sh -c '
+    unshare --mount --uts sh -ec '
         hostname head
         mount -t tmpfs settings /etc/default
         cp settings /etc/default/weft
@@ -59,7 +59,7 @@ END
     cat >settings <<END
 WEFT_ADDRESS=172.31.0.9:7401
 SLURM_CONF=$SLURM_CONF
-PATH=${weft%/*}:/usr/bin:/bin
+PATH=$(dirname "$(command -v "$weft")"):/usr/bin:/bin
 END
     with_settings slurmctld >/dev/null 2>&1
     ;;

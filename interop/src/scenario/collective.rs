@@ -32,7 +32,7 @@ pub(super) struct Plan {
     payload: f64,
     /// Seconds that a NIC sends at its rate, if nothing is in the way.
     seconds: f64,
-    /// How many times the ideal a pattern may take with pins.
+    /// How many times what is best a pattern may take with pins.
     pins: f64,
     /// Hashing is bad enough to compare with where it takes so many times the ideal.
     hashing: f64,
@@ -192,7 +192,8 @@ impl Times {
             "{:.1} s at best: {hashing:.2} times that by hashing, {weights:.2} with weights, {pins:.2} with pins",
             self.ideal
         );
-        let best = self.by_destination.max(self.non_blocking.unwrap_or(0.0));
+        let non_blocking = self.non_blocking.unwrap_or(self.ideal);
+        let best = self.by_destination.max(non_blocking);
         if self.by_destination > self.ideal {
             let times = self.by_destination / self.ideal;
             said = format!("{said}, {times:.2} at best by destinations");
@@ -202,11 +203,13 @@ impl Times {
             said = format!("{said}, {times:.2} where nothing but NICs is in the way");
         }
         let near = self.pins <= plan.pins * best || hashing < plan.hashing;
-        let no_worse = self.pins <= plan.pins * self.hashing.max(best);
-        match near && no_worse {
+        let no_worse = self.pins <= plan.pins * self.hashing.max(self.by_destination);
+        // Else something else had the machine, and nothing is known.
+        let known = non_blocking <= NON_BLOCKING_MOST * self.ideal;
+        match near && no_worse && known {
             true => Ok(said),
             false => Err(format!(
-                "expected: with pins at most {0} times what is best and what hashing takes; only the latter where hashing takes less than {1} times what is best\nactual:   {said}",
+                "expected: pins take at most {0} times what is best, where hashing takes {1} times the ideal; and at most {0} times what hashing takes or what is best by destinations; NICs alone take at most {NON_BLOCKING_MOST} times the ideal\nactual:   {said}",
                 plan.pins, plan.hashing
             )),
         }
@@ -257,6 +260,8 @@ enum Parts {
     Destinations,
 }
 
+/// How many times the ideal NICs alone may take: TCP does not share them evenly, but not worse than that.
+const NON_BLOCKING_MOST: f64 = 1.25;
 /// How often a pattern is measured with pins, at most.
 const MEASURED_MOST: usize = 3;
 
@@ -301,10 +306,10 @@ mod tests {
                 permutation: Vec::new(),
             },
         };
-        let good = |non_blocking, pins, hashing| {
+        let judged = |by_destination, non_blocking, pins, hashing| {
             let times = Times {
                 ideal: 4.0,
-                by_destination: 4.0,
+                by_destination,
                 non_blocking,
                 pins,
                 weights: 4.0,
@@ -312,9 +317,13 @@ mod tests {
             };
             times.judged(&plan).is_ok()
         };
+        let good = |non_blocking, pins, hashing| judged(4.0, non_blocking, pins, hashing);
         assert!(good(None, 4.4, 8.0) && !good(None, 4.5, 8.0));
         // NICs alone take longer than if they were full until the end.
         assert!(good(Some(4.2), 4.5, 8.0) && !good(Some(4.2), 4.7, 8.0));
+        assert!(!good(Some(5.2), 4.5, 8.0));
+        // What goes to a NIC goes together.
+        assert!(judged(4.57, None, 5.0, 8.0) && !judged(4.57, None, 5.1, 8.0));
         // Hashing does well.
         assert!(good(None, 5.0, 5.0) && !good(None, 5.6, 5.0));
     }
@@ -333,13 +342,24 @@ mod tests {
 
     #[test]
     fn what_goes_to_a_nic_goes_together() {
-        let twice = [flow(1, 3), flow(2, 3), flow(1, 5), flow(2, 6)];
-        let shared = |condition, parts| most_shared(condition, &twice, parts);
-        assert_eq!(shared(Condition::LinkDown, Parts::Flows), 2.0);
-        assert_eq!(shared(Condition::HalfRate, Parts::Destinations), 2.0);
-        let alone = [flow(3, 1), flow(5, 1), flow(7, 2), flow(4, 2)];
-        for parts in [Parts::Flows, Parts::Destinations] {
-            assert_eq!(most_shared(Condition::LinkDown, &alone, parts), 2.0);
+        // Of two VNIs, as the lab has them: 24 flows leave each leaf, two to each NIC of others.
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            for from in 1..=8_u8 {
+                let others = (1..=8).filter(|to| to.div_ceil(2) != from.div_ceil(2));
+                all.extend(others.map(|to| flow(from, to)));
+            }
         }
+        for (at, flow) in all.iter_mut().enumerate().skip(48) {
+            (flow.from, flow.to) = (format!("b{}", flow.from), format!("b{}", flow.to));
+            assert!(at < 96);
+        }
+        let shared = |condition, parts| most_shared(condition, &all, parts);
+        for parts in [Parts::Flows, Parts::Destinations] {
+            assert_eq!(shared(Condition::Healthy, parts), 6.0);
+            assert_eq!(shared(Condition::LinkDown, parts), 8.0);
+        }
+        assert_eq!(shared(Condition::HalfRate, Parts::Flows), 7.0);
+        assert_eq!(shared(Condition::HalfRate, Parts::Destinations), 8.0);
     }
 }

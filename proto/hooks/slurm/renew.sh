@@ -15,7 +15,7 @@ fi
 here=$(dirname "$0")
 # What weft has is read first: a job that begins meanwhile is not taken for one that has ended.
 known=$(timeout -k 0.1 10 weft --timeout 5 job list -o name </dev/null)
-if [ -n "$known" ] && active=$(timeout 30 squeue --noheader --format=%A); then
+if [ -n "$known" ] && active=$(timeout 30 squeue --all --noheader --format=%A); then
     active=" $(echo "$active" | tr '\n' ' ') "
     for name in $known; do
         job=${name#slurm-}
@@ -26,20 +26,27 @@ if [ -n "$known" ] && active=$(timeout 30 squeue --noheader --format=%A); then
         esac
         case $active in
         *" $job "*) ;;
-        *) timeout -k 0.1 10 weft --timeout 5 job delete "$name" </dev/null >&2 ;;
+        *)
+            timeout -k 0.1 10 weft --timeout 5 job delete "$name" </dev/null >&2
+            # Nobody answers: there is another time.
+            [ $? -le 1 ] || break
+            ;;
         esac
     done
 fi
 # shellcheck disable=SC2016
-timeout 30 squeue --noheader --states=RUNNING --format='%A %D %N' | while read -r job nodes hosts; do
+timeout 30 squeue --all --noheader --states=RUNNING --format='%A %D %N' | while read -r job nodes hosts; do
     if [ "$nodes" = 1 ]; then
         continue
     fi
     timeout -k 0.1 10 weft --timeout 5 job renew "slurm-$job" --ttl "${WEFT_TTL_SECS:-86400}s" </dev/null >&2
     case $? in
     0) ;;
-    # Refused: it does not know the job.
+    # Refused: it does not know the job, which may have ended meanwhile.
     1)
+        if [ -z "$(timeout 30 squeue --all --noheader --states=RUNNING --jobs="$job" --format=%A </dev/null)" ]; then
+            continue
+        fi
         SLURM_JOB_ID=$job SLURM_JOB_NUM_NODES=$nodes SLURM_JOB_NODELIST=$hosts \
             timeout -k 0.1 10 sh "$here/prolog.sh" --bounded </dev/null >&2
         ;;

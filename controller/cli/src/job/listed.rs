@@ -86,12 +86,15 @@ impl Row for Listed {
     }
 }
 
-/// How many flows go by pins that leaves have, of all: `8/12`; `-/12` as long as nobody knows.
+/// How many flows go by pins that leaves have, of all: `8/12`; `-/12` if none is known to, and nobody knows of some.
 fn pins(plan: &proto::JobPlan) -> String {
     let programmed = plan.programmed_flow_count;
-    let other = plan.weighted_flow_count.max(plan.own_routing_flow_count);
-    let unknown = plan.pinned_flow_count > 0 && programmed.max(other) == 0;
-    let programmed = words::or_dash((!unknown).then(|| programmed.to_string()));
+    let others = [plan.weighted_flow_count, plan.own_routing_flow_count];
+    let known = others
+        .iter()
+        .fold(programmed, |sum, it| sum.saturating_add(*it));
+    let is_open = plan.pinned_flow_count > 0 && programmed == 0 && known < plan.flow_count;
+    let programmed = words::or_dash((!is_open).then_some(programmed));
     format!("{programmed}/{}", plan.flow_count)
 }
 
@@ -130,6 +133,10 @@ mod tests {
             own_routing_flow_count: 2,
             ..unheard.clone()
         };
+        let half = proto::JobPlan {
+            own_routing_flow_count: 1,
+            ..unheard.clone()
+        };
         let idle = proto::JobPlan {
             state: proto::JobPlanState::NoFlows.into(),
             ..proto::JobPlan::default()
@@ -138,6 +145,7 @@ mod tests {
             listed("cut", Some(cut)),
             listed("unheard", Some(unheard)),
             listed("own", Some(own)),
+            listed("half", Some(half)),
             listed("idle", Some(idle)),
             listed("new", None),
         ];
@@ -151,6 +159,7 @@ cut      infeasible  5/12  -      -      0       0      never    \
 leaf1 has no link that carries traffic: 4 of 12 flows have no way, the others are pinned; leaf2 is in shadow
 unheard  pinned      -/2   -      -      0       0      never    -
 own      pinned      0/2   -      -      0       0      never    -
+half     pinned      -/2   -      -      0       0      never    -
 idle     no-flows    -     -      -      0       0      never    -
 new      -           -     -      -      0       0      never    -
 ";

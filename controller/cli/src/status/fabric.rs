@@ -160,7 +160,7 @@ fn seen(agents: &[proto::SwitchAgent]) -> Seen {
         match standing(agent) {
             Standing::Good => {}
             // There is a session, and the switch does not go by what it has of it.
-            Standing::Bypassed(why) => seen.bare.push(format!("{name} ({why})")),
+            Standing::Lacking(why) => seen.bare.push(format!("{name} ({why})")),
             Standing::Bare => seen.bare.push(format!("{name} ({said})")),
             Standing::Wrong => seen.wrong.push(format!("agent of {name} is {said}")),
             Standing::Noted => {
@@ -178,7 +178,7 @@ enum Standing<'a> {
     /// As it should be.
     Good,
     /// The switch is on and has a session, and has nothing of it all the same, or nobody knows what it has: why.
-    Bypassed(&'a str),
+    Lacking(&'a str),
     /// The switch is on, and there is no session that programs it.
     Bare,
     /// The switch does not have all that it should have, or still has what it should not.
@@ -194,9 +194,9 @@ fn standing(agent: &proto::SwitchAgent) -> Standing<'_> {
         State::InSync | State::Synchronizing | State::Held
     );
     let is_to_have = agent.mode() == BalanceMode::On && agent.entry_count > 0;
-    let bypassed = agent.unprogrammed_reason.as_deref();
-    if let Some(why) = bypassed.filter(|_| has_session && is_to_have) {
-        return Standing::Bypassed(why);
+    let lacking = agent.unprogrammed_reason.as_deref();
+    if let Some(why) = lacking.filter(|_| has_session && is_to_have) {
+        return Standing::Lacking(why);
     }
     match (agent.state(), agent.mode()) {
         (State::InSync | State::Shadow | State::Off, _) => Standing::Good,
@@ -243,7 +243,7 @@ async fn idle_pins(
     let have = |agent: &&proto::SwitchAgent| {
         agent.mode() == BalanceMode::On
             && agent.entry_count > 0
-            && !matches!(standing(agent), Standing::Bare | Standing::Bypassed(_))
+            && !matches!(standing(agent), Standing::Bare | Standing::Lacking(_))
     };
     let having: Vec<_> = agents.iter().filter(have).collect();
     if having.len() > ASKED_MAX {
@@ -329,6 +329,15 @@ mod tests {
         }
     }
 
+    /// A switch that has none of its entries, and says why.
+    fn lacking(name: &str, mode: BalanceMode, state: SwitchAgentState) -> proto::SwitchAgent {
+        proto::SwitchAgent {
+            entry_count: 7,
+            unprogrammed_reason: Some("bypassed".to_owned()),
+            ..agent(name, mode, state)
+        }
+    }
+
     #[test]
     fn switches_that_are_on_and_get_nothing_are_one_line() {
         use SwitchAgentState as State;
@@ -351,14 +360,18 @@ mod tests {
                 entry_count: 7,
                 ..agent("leaf7", BalanceMode::Off, State::Unreachable)
             },
+            lacking("leaf8", BalanceMode::On, State::InSync),
+            lacking("leaf9", BalanceMode::On, State::Held),
+            lacking("leaf10", BalanceMode::On, State::Unreachable),
+            lacking("leaf11", BalanceMode::Shadow, State::Shadow),
             proto::SwitchAgent {
-                entry_count: 7,
-                unprogrammed_reason: Some("FRR goes past weft".to_owned()),
-                ..agent("leaf8", BalanceMode::On, State::InSync)
+                entry_count: 0,
+                ..lacking("leaf12", BalanceMode::On, State::InSync)
             },
         ];
         let seen = seen(&agents);
-        let line = "3 switches are not programmed: leaf1 (unreachable: connection refused), leaf3 (foreign-controller), leaf8 (FRR goes past weft)";
+        let line = "5 switches are not programmed: leaf1 (unreachable: connection refused), leaf3 (foreign-controller), leaf8 (bypassed), \
+                    leaf9 (bypassed), leaf10 (unreachable)";
         assert_eq!(unprogrammed(&seen.bare).as_deref(), Some(line));
         let wrong = ["agent of leaf4 is held", "agent of leaf7 is unreachable"];
         assert_eq!(seen.wrong, wrong);

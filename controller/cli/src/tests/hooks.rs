@@ -365,6 +365,14 @@ fn jobs_that_run_are_renewed_and_unknown_ones_declared() {
     let expected = format!("{list}{first}{second}--timeout 1 job apply -\n");
     assert_eq!(programs.words(), expected);
     assert!(ended.said.contains("name: slurm-4713"), "{}", ended.said);
+    // One that has ended since is not declared again.
+    fs::remove_file(&words).unwrap();
+    programs.script(
+        "squeue",
+        "case $* in *--jobs*) ;; *) printf '4711 2 h[1-2]\\n4713 4 h[4-7]\\n';; esac",
+    );
+    programs.run("slurm/renew.sh", &[], &[("WEFT_TTL_SECS", "3600")]);
+    assert_eq!(programs.words(), format!("{list}{first}{second}"));
     // Where nobody answers the others are not asked for.
     fs::remove_file(&words).unwrap();
     programs.script(
@@ -394,6 +402,12 @@ fn jobs_whose_end_nobody_heard_are_deleted() {
     assert_eq!(ended.code, Some(0), "{}", ended.said);
     let delete = |job| format!("--timeout 5 job delete slurm-{job}\n");
     assert_eq!(programs.words(), delete(4710) + &delete(47));
+    // weft does not answer any more: the others are not asked for.
+    fs::remove_file(&words).unwrap();
+    let silent = format!("{text}; exit 2");
+    programs.script("weft", &silent.replace("4709;;", "4709; exit 0;;"));
+    let ended = programs.run("slurm/renew.sh", &[], &[]);
+    assert_eq!((ended.code, programs.words()), (Some(0), delete(4710)));
     // Slurm does not answer: nobody knows which have ended.
     fs::remove_file(&words).unwrap();
     programs.script("squeue", "exit 1");

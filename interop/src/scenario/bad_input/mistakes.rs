@@ -68,16 +68,16 @@ pub(super) fn made(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
         lab,
         client: &client,
         verb: &["fabric", "apply"],
-        read: &["fabric", "show", "-o", "yaml"],
     };
+    let fabric = client.text(FABRIC)?;
     declare.judge(&mistakes.fabrics, checks)?;
     let file = written(lab, "job.yaml", &mistakes.job)?;
     client.text(&["job", "apply", &file])?;
     let declare = Declare {
         verb: &["job", "apply"],
-        read: &["job", "list", "-o", "yaml"],
         ..declare
     };
+    let jobs = client.text(JOBS)?;
     declare.judge(&mistakes.jobs, checks)?;
     for question in &mistakes.questions {
         let words = command::words(&question.ask)?;
@@ -87,36 +87,40 @@ pub(super) fn made(lab: &Lab, checks: &mut Checks) -> Result<(), Failure> {
         let name = format!("weft {}: {}", question.ask, question.name);
         checks.record(&name, start, told);
     }
+    for (words, before) in [(FABRIC, fabric), (JOBS, jobs)] {
+        let start = Instant::now();
+        let after = client.text(words)?;
+        let unchanged = match before == after {
+            true => Ok(format!("{} octets", after.len())),
+            false => Err(format!("expected: {before}\nactual:   {after}")),
+        };
+        let name = format!("weft {} is as it was", words.join(" "));
+        checks.record(&name, start, unchanged);
+    }
     client.text(&["job", "delete", "first"])?;
     Ok(())
 }
 
-/// Files that declare something with `weft VERB FILE`, and the command that reads it.
+/// What no mistake may change.
+const FABRIC: &[&str] = &["fabric", "show", "-o", "yaml"];
+const JOBS: &[&str] = &["job", "list", "-o", "yaml"];
+
+/// Files that declare something with `weft VERB FILE`.
 struct Declare<'a> {
     lab: &'a Lab,
     client: &'a Client<'a>,
     verb: &'a [&'a str],
-    read: &'a [&'a str],
 }
 
 impl Declare<'_> {
-    /// Each file is refused, and all that was declared is as it was.
+    /// Each file is refused.
     fn judge(&self, mistakes: &[Mistake], checks: &mut Checks) -> Result<(), Failure> {
-        let before = self.client.text(self.read)?;
         for mistake in mistakes {
             let file = written(self.lab, "mistake.yaml", &mistake.file)?;
             let told = self.client.text(&[self.verb, &[file.as_str()]].concat());
             let name = format!("weft {}: {}", self.verb.join(" "), mistake.name);
             mistake.judge(&name, &file, told, checks)?;
         }
-        let start = Instant::now();
-        let after = self.client.text(self.read)?;
-        let unchanged = match before == after {
-            true => Ok(format!("{} octets", after.len())),
-            false => Err(format!("expected: {before}\nactual:   {after}")),
-        };
-        let name = format!("weft {} is as it was", self.read.join(" "));
-        checks.record(&name, start, unchanged);
         Ok(())
     }
 }
