@@ -71,6 +71,7 @@ const ANSWERS: &[([&str; 2], &str, bool)] = &[
     (["agent", "show"], "SwitchAgent", false),
     (["balance", "list"], "LeafBalance", true),
     (["host", "list"], "HostAddress", true),
+    (["job", "list"], "Job", true),
     (["link", "list"], "Link", true),
     (["link", "show"], "Link", false),
     (["mac", "moves"], "DuplicateMac", true),
