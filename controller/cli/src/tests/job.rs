@@ -24,7 +24,7 @@ async fn jobs_are_listed_page_by_page() {
     let expected = "\
 JOB     STATE   PINS  HOSTS  RANKS  GROUPS  FLOWS  EXPIRES  REASON
 train1  -       -     2      -      0       0      1h0m     -
-train2  pinned  2/2   2      -      0       0      1h0m     the job is in shadow
+train2  pinned  0/2   2      -      0       0      1h0m     the job is in shadow
 ";
     // It plans one of the two.
     let planning = Replica {
