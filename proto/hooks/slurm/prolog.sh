@@ -3,7 +3,7 @@
 # standard error and in syslog: the job starts as it would without weft.
 #
 # From the environment of slurmctld, or from /etc/default/weft:
-#   WEFT_ADDRESS    replicas, as in 10.255.1.1:7401,10.255.1.2:7401
+#   WEFT_ADDRESS    replicas, as in 10.255.1.1:7401,10.255.1.2:7401; or WEFT_CONTEXT and WEFT_CONFIG, for no HOME is handed to this script
 #   WEFT_TTL_SECS   when the job counts as ended if neither epilog.sh nor renew.sh says anything; 86400
 #   WEFT_PRIORITY   flows of jobs with a higher one are placed first, 0 to 1000; 0
 #   WEFT_COLLECTIVE what its ranks do together; COLLECTIVE_ALL_REDUCE

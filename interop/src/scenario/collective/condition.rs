@@ -107,7 +107,7 @@ fn shape(lab: &Lab, node: &str, interface: &str, rate: &str) -> Result<(), Failu
     lab.run(node, &change).map(drop)
 }
 
-/// That of `shape.sh`.
+/// What a link carries each way if nothing is wrong with it, as `tc` writes it; `shape.sh` has it, too.
 const RATE: &str = "50mbit";
 
 #[cfg(test)]
