@@ -172,6 +172,7 @@ fn intents(leaves: u16, broken: Option<u16>, job: bool) -> BTreeMap<SwitchName, 
         });
         Arc::new(Routes {
             prefixes: prefixes.collect(),
+            ..Routes::default()
         })
     };
     let one = |uplink: u8| members(uplink..=uplink);

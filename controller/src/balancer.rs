@@ -25,6 +25,7 @@ use crate::southbound::intent::Routes;
 
 pub use self::plan::{Entry, Excluded, LeafPlan, Member};
 
+mod backups;
 pub mod compare;
 pub mod demand;
 pub mod flows;
@@ -79,7 +80,8 @@ impl Plan {
     /// What was solved does not pass the check.
     pub fn leaf(&self, leaf: &SwitchName) -> Option<Result<LeafPlan, Rejected>> {
         let by_demand = self.by_demand.as_deref();
-        self.solved.as_ref()?.leaf(leaf, by_demand)
+        let backups = self.routes.get(leaf).map(|routes| &routes.backups);
+        self.solved.as_ref()?.leaf(leaf, by_demand, backups)
     }
 
     /// Every leaf, in order of its name.
@@ -218,7 +220,11 @@ impl Balancer {
             if let Some((leaf, old)) = known
                 && !old.prefixes.is_empty()
             {
-                let own = self.shared(&self.plan.routes, leaf, solved.routes(leaf, own));
+                let own = Routes {
+                    backups: old.backups.clone(),
+                    ..solved.routes(leaf, own)
+                };
+                let own = self.shared(&self.plan.routes, leaf, own);
                 let leaf = leaf.clone();
                 Arc::make_mut(&mut routes).insert(leaf, own);
             }
@@ -250,23 +256,27 @@ impl Balancer {
                 None => continue,
             };
             members += solution.groups() * solution.uplinks().len();
+            let backed = |routes: Routes| {
+                let backups = solved.backups(leaf, &routes, &solution);
+                self.shared(&self.plan.by_capacity, leaf, Routes { backups, ..routes })
+            };
             let before = self.before(leaf, solved).filter(|_| named_same);
             let routes = match before {
                 Some((old, routes)) if *old == solution => {
                     let known = self.plan.without_room.get(leaf);
                     made.without_room.extend(known.cloned());
-                    Arc::clone(routes)
+                    match solved.backups(leaf, routes, &solution) == routes.backups {
+                        true => Arc::clone(routes),
+                        false => backed(routes.without_backups()),
+                    }
                 }
                 _ if members > MEMBERS_MAX => {
                     tracing::error!(%leaf, "too many weights to hold; its own routing decides");
                     made.without_room.insert(leaf.clone());
                     Arc::default()
                 }
-                Some((old, routes)) => {
-                    let after = solved.routes_after((old, routes), leaf, &solution);
-                    self.shared(&self.plan.by_capacity, leaf, after)
-                }
-                None => self.shared(&self.plan.by_capacity, leaf, solved.routes(leaf, &solution)),
+                Some((old, routes)) => backed(solved.routes_after((old, routes), leaf, &solution)),
+                None => backed(solved.routes(leaf, &solution)),
             };
             made.routes.insert(leaf.clone(), routes);
             made.solutions.insert(leaf.clone(), solution);

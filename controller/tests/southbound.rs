@@ -15,6 +15,8 @@ use weft_controller::southbound::{AgentState, Heard};
 use self::foreign::Foreign;
 use self::switch::{Replica, Switch, flows};
 
+#[path = "southbound/backups.rs"]
+mod backups;
 #[path = "southbound/foreign.rs"]
 mod foreign;
 #[path = "southbound/switch.rs"]

@@ -169,17 +169,20 @@ fn print_entry(leaf: &str, entry: &proto::PlanEntry, out: &mut dyn Write) -> io:
 fn rows(entry: &proto::PlanEntry) -> Vec<Vec<String>> {
     let weights = entry.members.iter().map(|it| u64::from(it.weight));
     let parts: u64 = weights.sum();
-    let row = |member: &proto::PlanMember| {
+    let row = |share: &str, member: &proto::PlanMember| {
         vec![
             // Under the destination's line.
-            format!("  {}", percent(member.weight.into(), parts)),
+            format!("  {share}"),
             member.neighbor_switch_name.clone(),
             member.interface_name.clone(),
             or_dash(&member.next_hop),
             member.reason.clone(),
         ]
     };
-    entry.members.iter().map(row).collect()
+    let members = entry.members.iter();
+    let members = members.map(|it| row(&percent(it.weight.into(), parts), it));
+    let backups = entry.backup_members.iter().map(|it| row("backup", it));
+    members.chain(backups).collect()
 }
 
 /// `66.7%`, rounded to the nearest tenth.
@@ -218,17 +221,23 @@ mod tests {
             prefix: prefix.to_owned(),
             members,
             reason: reason.to_owned(),
+            backup_members: Vec::new(),
         };
         let members = [
             ("spine1", "eth1", "198.51.100.0", 2),
             ("spine2", "eth2", "198.51.100.8", 1),
         ];
-        let alive = entry(
+        let mut alive = entry(
             "leaf2",
             "192.0.2.12/32",
             "3 parts over 2 of 2 uplinks",
             members.map(member).to_vec(),
         );
+        let backup = proto::PlanMember {
+            reason: "no part: the link is down (an operator set spine3 down)".to_owned(),
+            ..member(("spine3", "eth3", "198.51.100.16", 1))
+        };
+        alive.backup_members.push(backup);
         let dead = entry(
             "leaf3",
             "192.0.2.13/32",
@@ -262,6 +271,7 @@ leaf1 to leaf2 (192.0.2.12/32): 3 parts over 2 of 2 uplinks
                                           up and 100 Gb/s down
   33.3%  spine2  eth2       198.51.100.8  1 of 3 parts: 50 Gb/s end to end, the least of 50 Gb/s up
                                           and 50 Gb/s down
+  backup spine3  eth3       198.51.100.16  no part: the link is down (an operator set spine3 down)
 leaf1 to leaf3 (192.0.2.13/32): no live way over 2 uplinks
   leaf1:eth1--spine1:eth1: no part: the link is down
 ";

@@ -2,7 +2,7 @@
 //!
 //! It refuses to know how it was made and how it is sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -32,6 +32,8 @@ pub struct Entry {
     pub members: Vec<Member>,
     /// The uplinks that carry no part.
     pub excluded: Vec<Excluded>,
+    /// Those of them that carry everything while no member is usable.
+    pub backups: Vec<Backup>,
     /// The sum of the weights.
     pub parts: u32,
     /// How far rounding overloads the worst member, in millionths: 1,000,000 is exact.
@@ -57,6 +59,19 @@ pub struct Member {
     pub reason: Reason,
 }
 
+/// A next hop that is used while no member is usable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Where to send.
+    pub next_hop: NextHop,
+    /// The switch there.
+    pub via: SwitchName,
+    /// At least 1.
+    pub weight: u32,
+    /// Why it is no member.
+    pub reason: String,
+}
+
 /// An uplink without a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excluded {
@@ -75,7 +90,7 @@ impl Excluded {
     }
 
     /// Why it carries no part, in words.
-    fn why(&self) -> String {
+    pub(super) fn why(&self) -> String {
         let why = self.reason;
         let Some(seen) = &self.seen else {
             return why.to_string();
@@ -147,30 +162,41 @@ impl Entry {
             };
             reason += &format!("; {}: {why}", excluded.link);
         }
+        if !self.backups.is_empty() {
+            let via: BTreeSet<&str> = self.backups.iter().map(|it| it.via.as_str()).collect();
+            let via: Vec<_> = via.into_iter().collect();
+            reason += &format!("; while none of these is usable: over {}", via.join(", "));
+        }
         reason
     }
 
     /// As the API shows it.
     pub fn to_message(&self, prefix: &IpNet) -> v1::PlanEntry {
-        let members = self.members.iter().map(|member| v1::PlanMember {
-            next_hop: member
-                .next_hop
+        let member = |next_hop: &NextHop, via: &SwitchName, weight, reason| v1::PlanMember {
+            next_hop: next_hop
                 .address
                 .map(|address| address.to_string())
                 .unwrap_or_default(),
-            interface_name: member.next_hop.interface.to_string(),
-            neighbor_switch_name: member.via.to_string(),
-            weight: member.weight,
-            reason: match self.utilization {
-                Some(_) => format!("by what jobs are known to send; {}", member.reason),
-                None => member.reason.to_string(),
-            },
+            interface_name: next_hop.interface.to_string(),
+            neighbor_switch_name: via.to_string(),
+            weight,
+            reason,
+        };
+        let members = self.members.iter().map(|it| {
+            let reason = match self.utilization {
+                Some(_) => format!("by what jobs are known to send; {}", it.reason),
+                None => it.reason.to_string(),
+            };
+            member(&it.next_hop, &it.via, it.weight, reason)
         });
+        let backups = self.backups.iter();
+        let backups = backups.map(|it| member(&it.next_hop, &it.via, it.weight, it.reason.clone()));
         v1::PlanEntry {
             destination_switch_name: self.to.to_string(),
             prefix: prefix.to_string(),
             members: members.collect(),
             reason: self.reason(),
+            backup_members: backups.collect(),
         }
     }
 }

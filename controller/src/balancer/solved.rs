@@ -17,6 +17,7 @@ use weft_weights::quantize::Limits;
 use weft_weights::spread;
 use weft_weights::together::{Table, TableTooSmall};
 
+use super::backups::{OfLeaf, Undrained};
 use super::demand::{ByDemand, Demand};
 use super::plan::{Entry, Excluded, LeafPlan, Member};
 use super::planes::Planes;
@@ -38,6 +39,8 @@ pub(super) struct Solved {
     trusting: Question,
     /// For those that do not; None without any.
     strict: Option<Question>,
+    /// None: nothing is drained.
+    undrained: Option<Undrained>,
     /// Planes for pins with the whole capacity of all links, when it is asked for.
     whole: OnceLock<Planes>,
     /// Planes for pins without the capacity that leaves keep free, when it is asked for; None: no leaf keeps any free.
@@ -45,10 +48,10 @@ pub(super) struct Solved {
 }
 
 /// A problem, indexed for its solver and its checker.
-struct Question {
+pub(super) struct Question {
     problem: Problem,
-    fabric: Fabric,
-    checker: Checker,
+    pub(super) fabric: Fabric,
+    pub(super) checker: Checker,
     /// Weights rounded again, those of all leaves together: when the first leaf is asked for that has no room for its own in its table, or
     /// whose own are coarse.
     tabled: OnceLock<Result<Tabled, Rejected>>,
@@ -90,6 +93,7 @@ impl Solved {
             measured: inputs.measured.clone(),
             foreign: inputs.foreign.clone(),
             limits,
+            undrained: Undrained::new(inputs, &live, &ask)?,
             topology,
             live,
             names,
@@ -98,6 +102,11 @@ impl Solved {
             whole: OnceLock::new(),
             left: OnceLock::new(),
         })
+    }
+
+    /// The fabric as if nothing were drained; None: nothing is.
+    pub(super) fn undrained(&self) -> Option<&Undrained> {
+        self.undrained.as_ref()
     }
 
     /// The problem, if it is one for all leaves.
@@ -286,7 +295,7 @@ impl Solved {
     }
 
     /// What the weights of a leaf must stay within; no table: nobody declared how large it is.
-    fn table(&self, leaf: SwitchId) -> (Limits, Option<Table>) {
+    pub(super) fn table(&self, leaf: SwitchId) -> (Limits, Option<Table>) {
         let limits = self.switch(leaf).map(|it| it.limits).unwrap_or_default();
         let (members, groups) = (limits.group_members, limits.groups);
         let table = members.or(groups).map(|_| {
@@ -344,7 +353,7 @@ impl Solved {
         unnumbered.next().map(|link| &link.name)
     }
 
-    /// What a leaf should have. Entries without a member are left out: plain routing decides.
+    /// What a leaf should have, without backups. Entries without a member are left out: plain routing decides.
     pub(super) fn routes(&self, leaf: &SwitchName, solution: &LeafSolution) -> Routes {
         if self.unresolved(leaf).is_some() {
             return Routes::default();
@@ -358,6 +367,7 @@ impl Solved {
         });
         Routes {
             prefixes: prefixes.collect(),
+            ..Routes::default()
         }
     }
 
@@ -393,26 +403,35 @@ impl Solved {
                 false => drop(prefixes.insert(prefix, Arc::clone(members))),
             }
         }
-        Routes { prefixes }
+        Routes {
+            prefixes,
+            ..Routes::default()
+        }
     }
 
     /// The next hop of each uplink of a leaf, in the order of the solution.
-    fn next_hops(&self, leaf: &SwitchName, solution: &LeafSolution) -> Vec<Option<NextHop>> {
+    pub(super) fn next_hops(
+        &self,
+        leaf: &SwitchName,
+        solution: &LeafSolution,
+    ) -> Vec<Option<NextHop>> {
         let uplinks = solution.uplinks().iter();
         uplinks.map(|it| self.next_hop(leaf, it.link)).collect()
     }
 
     /// The prefix of the VTEP of a leaf.
-    fn prefix(&self, leaf: SwitchId) -> Option<IpNet> {
+    pub(super) fn prefix(&self, leaf: SwitchId) -> Option<IpNet> {
         let vtep = *self.names.vteps.get(leaf.0 as usize)?;
         vtep.map(IpNet::from)
     }
 
-    /// How one leaf spreads what it sends, and why, by demand where that is given; None if there is no such leaf.
+    /// How one leaf spreads what it sends, and why, by demand where that is given, with what it falls back to; None if there is no
+    /// such leaf.
     pub(super) fn leaf(
         &self,
         leaf: &SwitchName,
         by_demand: Option<&ByDemand>,
+        backups: Option<&OfLeaf>,
     ) -> Option<Result<LeafPlan, Rejected>> {
         let of_demand = || by_demand?.leaves.get(&self.number(leaf)?).cloned();
         let solution = match of_demand() {
@@ -430,11 +449,13 @@ impl Solved {
             let to = self.switch(to)?;
             let explain = || fabric.explain(&solution, group);
             let group = explained.entry(group).or_insert_with(explain);
-            let entry = Entry {
-                utilization,
-                ..self.entry(switch, to, group)
-            };
-            Some((IpNet::from(to.vtep?), entry))
+            let prefix = IpNet::from(to.vtep?);
+            let mut entry = self.entry(switch, to, group);
+            entry.utilization = utilization;
+            if let Some(backup) = backups.and_then(|backups| backups.get(&prefix)) {
+                entry.backups = self.backups_of(leaf, &entry.excluded, backup);
+            }
+            Some((prefix, entry))
         });
         Some(Ok(LeafPlan {
             agent: switch.agent.clone(),
@@ -486,6 +507,7 @@ impl Solved {
             to: to.name.clone(),
             members: members.collect(),
             excluded: excluded.collect(),
+            backups: Vec::new(),
             parts: group.parts,
             delta_ppm: group.delta_ppm,
             utilization: None,
@@ -607,12 +629,20 @@ impl Names {
 
 /// The members of a group, where its uplinks have these next hops.
 fn members(next_hops: &[Option<NextHop>], solution: &LeafSolution, group: usize) -> Arc<Members> {
+    members_where(next_hops, solution, group, |_| true)
+}
+
+/// Those of these uplinks, by their places.
+pub(super) fn members_where(
+    next_hops: &[Option<NextHop>],
+    solution: &LeafSolution,
+    group: usize,
+    wanted: impl Fn(usize) -> bool,
+) -> Arc<Members> {
     let weights = solution.weights(group).weights.iter();
-    let weighted = next_hops
-        .iter()
-        .zip(weights)
-        .filter(|(_, weight)| **weight > 0);
-    let members =
-        weighted.filter_map(|(next_hop, weight)| Some((next_hop.clone()?, u32::from(*weight))));
+    let weighted = next_hops.iter().zip(weights).enumerate();
+    let weighted = weighted.filter(|(uplink, (_, weight))| **weight > 0 && wanted(*uplink));
+    let members = weighted
+        .filter_map(|(_, (next_hop, weight))| Some((next_hop.clone()?, u32::from(*weight))));
     Arc::new(members.collect())
 }

@@ -101,7 +101,8 @@ fn a_link_set_down_changes_the_plan_at_once_and_back() {
     assert_eq!(weights(plan, "leaf1", 3).len(), 2);
     assert_eq!(
         reason(plan, "leaf2", 1),
-        "1 part over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down (an operator set it down)"
+        "1 part over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down (an operator set it down); \
+         while none of these is usable: over spine1"
     );
     topology.set_down(FAR, false);
     balancer.handle(&inputs(topology), Duration::ZERO).unwrap();
@@ -338,6 +339,115 @@ fn a_spine_set_down_gets_no_part_as_long_as_there_is_another() {
     assert_eq!(weights(plan, "leaf1", 2), [("192.0.1.2".to_owned(), 1)]);
     let why = reason(plan, "leaf1", 2);
     assert!(why.contains("an operator set spine1 down"), "{why}");
+}
+
+/// What a leaf falls back to on its way to another one.
+fn backups(plan: &Plan, leaf: &str, to: u8) -> Vec<(String, u32)> {
+    let backup = plan.routes[leaf].backups.get(&IpNet::from(vtep(to)));
+    let members = backup.into_iter().flat_map(|members| members.iter());
+    members
+        .map(|(next_hop, weight)| (next_hop.to_string(), *weight))
+        .collect()
+}
+
+/// A fabric of three leaves and three spines, of which the first is set down.
+fn drained() -> crate::fabric::topology::Declaration {
+    let mut fabric = declared(3, 3);
+    let spine1 = fabric.switches.iter_mut().find(|it| it.name == "spine1");
+    spine1.unwrap().admin_state = weft_proto::v1::AdminState::Down.into();
+    fabric
+}
+
+#[test]
+fn what_is_drained_is_what_leaves_fall_back_to() {
+    let mut balancer = Balancer::new(Limits::default());
+    let whole = inputs(leaf_spine(3, 3));
+    balancer.handle(&whole, Duration::ZERO).unwrap();
+    assert!(balancer.plan().routes["leaf1"].backups.is_empty());
+    let spine = inputs(Topology::new(&drained()).unwrap());
+    balancer.handle(&spine, Duration::ZERO).unwrap();
+    let plan = balancer.plan();
+    assert_eq!(weights(plan, "leaf1", 2).len(), 2);
+    let spine1 = [("192.0.1.1".to_owned(), 1)];
+    assert_eq!(backups(plan, "leaf1", 2), spine1);
+    let why = reason(plan, "leaf1", 2);
+    assert!(
+        why.ends_with("while none of these is usable: over spine1"),
+        "{why}"
+    );
+    // One far link: only what goes to its leaf falls back to it.
+    let mut link = leaf_spine(3, 3);
+    link.set_down(FAR, true);
+    balancer.handle(&inputs(link), Duration::ZERO).unwrap();
+    let plan = balancer.plan();
+    assert_eq!(backups(plan, "leaf1", 2), spine1);
+    assert!(backups(plan, "leaf1", 3).is_empty());
+    // And back.
+    balancer.handle(&whole, Duration::ZERO).unwrap();
+    assert!(balancer.plan().routes["leaf1"].backups.is_empty());
+}
+
+#[test]
+fn a_link_that_somebody_else_calls_down_is_no_backup() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut spine = inputs(Topology::new(&drained()).unwrap());
+    balancer.handle(&spine, Duration::ZERO).unwrap();
+    let before = balancer.plan().revision;
+    let up = |eth: u8| (format!("eth{eth}"), eth != 1);
+    let interfaces: Interfaces = (1..=3).map(up).collect();
+    spine.interfaces = [("leaf1".into(), Arc::new(interfaces))].into();
+    assert_eq!(balancer.handle(&spine, Duration::ZERO), Ok(true));
+    let plan = balancer.plan();
+    assert!(plan.revision > before);
+    assert!(backups(plan, "leaf1", 2).is_empty());
+    assert!(backups(plan, "leaf2", 1).is_empty());
+    assert_eq!(backups(plan, "leaf2", 3), [("192.0.2.1".to_owned(), 1)]);
+    // A spine that says that it lost a leaf.
+    let mut spine = inputs(Topology::new(&drained()).unwrap());
+    spine.announced = announced(&[("spine1", &[1, 3])]);
+    balancer.handle(&spine, Duration::ZERO).unwrap();
+    let plan = balancer.plan();
+    assert!(backups(plan, "leaf1", 2).is_empty());
+    assert_eq!(backups(plan, "leaf1", 3), [("192.0.1.1".to_owned(), 1)]);
+}
+
+#[test]
+fn a_foreign_switch_falls_back_to_ways_that_somebody_confirms() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut spine = inputs(Topology::new(&drained()).unwrap());
+    spine.foreign = ["leaf1".into()].into();
+    spine.announced = announced(&[("spine2", &[1, 2, 3])]);
+    balancer.handle(&spine, Duration::ZERO).unwrap();
+    let plan = balancer.plan();
+    assert_eq!(weights(plan, "leaf1", 2), [("192.0.1.2".to_owned(), 1)]);
+    assert!(backups(plan, "leaf1", 2).is_empty());
+    assert_eq!(backups(plan, "leaf2", 3), [("192.0.2.1".to_owned(), 1)]);
+    spine.announced = announced(&[("spine1", &[1, 2, 3]), ("spine2", &[1, 2, 3])]);
+    balancer.handle(&spine, Duration::ZERO).unwrap();
+    assert_eq!(
+        backups(balancer.plan(), "leaf1", 2),
+        [("192.0.1.1".to_owned(), 1)]
+    );
+}
+
+#[test]
+fn a_table_without_room_for_backups_keeps_the_weights() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut fabric = drained();
+    let limits = |groups| weft_proto::v1::SwitchLimits {
+        groups: Some(groups),
+        ..weft_proto::v1::SwitchLimits::default()
+    };
+    for groups in [1, 2] {
+        let leaf1 = fabric.switches.iter_mut().find(|it| it.name == "leaf1");
+        leaf1.unwrap().limits = Some(limits(groups));
+        let spine = inputs(Topology::new(&fabric).unwrap());
+        balancer.handle(&spine, Duration::ZERO).unwrap();
+        let plan = balancer.plan();
+        assert_eq!(weights(plan, "leaf1", 2).len(), 2);
+        assert_eq!(backups(plan, "leaf1", 2).is_empty(), groups == 1);
+        assert_eq!(backups(plan, "leaf2", 1).len(), 1);
+    }
 }
 
 #[test]

@@ -96,6 +96,8 @@ impl fmt::Display for Unusable {
 pub struct Live {
     down: BTreeMap<LinkName, Unusable>,
     confirmed: BTreeSet<LinkName>,
+    /// Links that nobody but an operator calls down.
+    drained: BTreeSet<LinkName>,
     /// Why a link that is neither is not confirmed, where more is known than that nobody speaks of it.
     unheard: BTreeMap<LinkName, Unusable>,
 }
@@ -111,7 +113,9 @@ impl Live {
         let mut live = Self::default();
         let below = Below::new(topology);
         for link in topology.links() {
-            let unusable = set_down(topology, link).or_else(|| unusable(link, interfaces));
+            let set_down = set_down(topology, link);
+            let is_set_down = link.down || set_down.is_some();
+            let measured = unusable(link, interfaces);
             let way = below.way(topology, link).map(|way| way.look(announced));
             if let Some(Ok(true)) = way {
                 live.confirmed.insert(link.name.clone());
@@ -123,7 +127,10 @@ impl Live {
                 }
                 said => said,
             };
-            if let Some(why) = unusable.or(said) {
+            if is_set_down && measured.is_none() && said.is_none() {
+                live.drained.insert(link.name.clone());
+            }
+            if let Some(why) = set_down.or(measured).or(said) {
                 live.down.insert(link.name.clone(), why);
             }
         }
@@ -144,6 +151,7 @@ impl Live {
 
     /// Takes a link as down that leads elsewhere; what else is said of it stays.
     pub fn miswire(&mut self, link: &LinkName, said: &Arc<str>) {
+        self.drained.remove(link);
         let known = self.down.entry(link.clone());
         known.or_insert_with(|| Unusable::Miswired(Arc::clone(said)));
     }
@@ -151,6 +159,21 @@ impl Live {
     /// Takes a link that came up a moment ago as one that is down.
     pub fn hold(&mut self, link: &LinkName) {
         self.down.insert(link.clone(), Unusable::CameUp);
+    }
+
+    /// Whether nobody but an operator calls a link down: it would carry traffic.
+    pub fn is_drained(&self, link: &Link) -> bool {
+        self.drained.contains(&link.name)
+    }
+
+    /// Whether somebody says that a link carries traffic, whatever an operator says.
+    pub fn is_confirmed(&self, link: &Link) -> bool {
+        self.confirmed.contains(&link.name)
+    }
+
+    /// Whether there is a link that nobody but an operator calls down.
+    pub fn has_drained(&self) -> bool {
+        !self.drained.is_empty()
     }
 
     /// Why a link does not carry traffic; None if it does, or if nobody says anything of it.
@@ -163,7 +186,7 @@ impl Live {
 
     /// Why a link does not carry traffic, where a link that nobody says anything of carries none.
     pub fn unconfirmed(&self, link: &Link) -> Option<Unusable> {
-        let confirmed = self.confirmed.contains(&link.name);
+        let confirmed = self.is_confirmed(link);
         let unheard = || self.unheard.get(&link.name).cloned();
         self.unusable(link)
             .or_else(unheard)

@@ -119,35 +119,105 @@ pub struct Routes {
     /// The next hops of each prefix; prefixes with equal ones may share them. A prefix without a member counts as
     /// absent: the switch's own routing decides.
     pub prefixes: BTreeMap<IpNet, Arc<Members>>,
+    /// What a prefix goes by while none of its own next hops is usable; one that is not here goes by the switch's own routing then.
+    pub backups: BTreeMap<IpNet, Arc<Members>>,
+}
+
+/// The next hops of a target, and those that it goes by while none of them is usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hops<'a> {
+    pub(super) members: &'a Arc<Members>,
+    /// Never without a member.
+    pub(super) backup: Option<&'a Arc<Members>>,
+}
+
+impl<'a> Hops<'a> {
+    /// Those of a flow: it falls back to the prefix.
+    pub(super) fn of_flow(members: &'a Arc<Members>) -> Self {
+        Self {
+            members,
+            backup: None,
+        }
+    }
+
+    /// By value.
+    pub(super) fn content(self) -> Content<'a> {
+        Content {
+            members: self.members,
+            backup: self.backup.map(|it| &**it),
+        }
+    }
+}
+
+/// What is in a next-hop group and in its backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Content<'a> {
+    pub(super) members: &'a Members,
+    pub(super) backup: Option<&'a Members>,
+}
+
+impl<'a> Content<'a> {
+    /// That of a group without a backup.
+    pub(super) fn alone(members: &'a Members) -> Self {
+        Self {
+            members,
+            backup: None,
+        }
+    }
 }
 
 impl Routes {
+    /// The prefixes alone.
+    pub fn without_backups(&self) -> Self {
+        Self {
+            prefixes: self.prefixes.clone(),
+            backups: BTreeMap::new(),
+        }
+    }
+
+    /// The next hops of a prefix.
+    pub(super) fn hops<'a>(&'a self, prefix: &IpNet, members: &'a Arc<Members>) -> Hops<'a> {
+        let backup = self.backups.get(prefix);
+        Hops {
+            members,
+            backup: backup.filter(|backup| !backup.is_empty()),
+        }
+    }
+
     /// The prefixes and these flows, each with its next hops.
     #[cfg(test)]
     pub(super) fn targets<'a>(
         &'a self,
         flows: &'a Flows,
-    ) -> impl Iterator<Item = (Target, &'a Arc<Members>)> {
-        let prefixes = self.prefixes.iter();
-        let prefixes = prefixes.map(|(prefix, members)| (Target::Prefix(*prefix), members));
+    ) -> impl Iterator<Item = (Target, Hops<'a>)> {
+        let prefixes = self.prefixes.iter().map(|(prefix, members)| {
+            let target = Target::Prefix(*prefix);
+            (target, self.hops(prefix, members))
+        });
         let flows = flows.iter();
-        prefixes.chain(flows.map(|(flow, members)| (Target::Flow(*flow), members)))
+        prefixes.chain(flows.map(|(flow, members)| (Target::Flow(*flow), Hops::of_flow(members))))
     }
 }
 
-/// Targets with equal members, which share a next-hop group, in a fixed order. Those without a member are left out.
+/// Targets with equal next hops and equal backups, which share a next-hop group, in a fixed order, and the backups, which are groups
+/// too. Targets without a next hop are left out.
 pub(super) fn classes<'a>(
-    targets: impl Iterator<Item = (Target, &'a Arc<Members>)>,
-) -> BTreeMap<&'a Members, Vec<Target>> {
-    // Most targets share their members with many: each such set is compared once.
-    let mut shared: BTreeMap<*const Members, (&Members, Vec<Target>)> = BTreeMap::new();
-    for (target, members) in targets.filter(|(_, it)| !it.is_empty()) {
-        let same = shared.entry(Arc::as_ptr(members));
-        same.or_insert_with(|| (members, Vec::new())).1.push(target);
+    targets: impl Iterator<Item = (Target, Hops<'a>)>,
+) -> BTreeMap<Content<'a>, Vec<Target>> {
+    // Most targets share their next hops with many: each such set is compared once.
+    let mut shared: BTreeMap<[Option<*const Members>; 2], (Content<'_>, Vec<Target>)> =
+        BTreeMap::new();
+    for (target, hops) in targets.filter(|(_, it)| !it.members.is_empty()) {
+        let at = [Some(hops.members), hops.backup].map(|it| it.map(Arc::as_ptr));
+        let new = || (hops.content(), Vec::new());
+        shared.entry(at).or_insert_with(new).1.push(target);
     }
-    let mut classes: BTreeMap<&Members, Vec<Target>> = BTreeMap::new();
-    for (members, targets) in shared.into_values() {
-        classes.entry(members).or_default().extend(targets);
+    let mut classes: BTreeMap<Content<'_>, Vec<Target>> = BTreeMap::new();
+    for (content, targets) in shared.into_values() {
+        classes.entry(content).or_default().extend(targets);
+        if let Some(backup) = content.backup {
+            classes.entry(Content::alone(backup)).or_default();
+        }
     }
     // The order does not depend on addresses in memory.
     classes
@@ -156,17 +226,44 @@ pub(super) fn classes<'a>(
     classes
 }
 
+/// A next-hop group.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Group {
+    /// Weight by index of the next hop.
+    pub next_hops: BTreeMap<u64, u64>,
+    /// The id of the group that is used while none of the next hops is usable; that one has no backup.
+    pub backup: Option<u64>,
+}
+
 /// gRIBI tables: of the default network instance, and policy forwarding entries of those of VNIs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Tables {
     /// By index.
     pub next_hops: BTreeMap<u64, NextHop>,
-    /// By id: weight by index of the next hop.
-    pub groups: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// By id.
+    pub groups: BTreeMap<u64, Group>,
     /// The id of the group of each prefix.
     pub prefixes: BTreeMap<IpNet, u64>,
     /// Policy forwarding entries: the flow, of the VNI of the key, and the id of its group.
     pub policies: BTreeMap<PolicyKey, (Flow, u64)>,
+}
+
+impl Group {
+    /// What it refers to: its next hops and its backup.
+    pub(super) fn references(&self) -> impl Iterator<Item = Key> {
+        let next_hops = self.next_hops.keys().copied().map(Key::NextHop);
+        next_hops.chain(self.backup.map(Key::Group))
+    }
+}
+
+impl From<BTreeMap<u64, u64>> for Group {
+    /// Without a backup.
+    fn from(next_hops: BTreeMap<u64, u64>) -> Self {
+        Self {
+            next_hops,
+            backup: None,
+        }
+    }
 }
 
 impl Tables {
@@ -220,21 +317,16 @@ impl Tables {
         }
     }
 
-    /// Numbers that an entry refers to: next hops of a group, the group of a prefix or a flow.
-    pub fn references(&self, key: Key) -> BTreeSet<u64> {
+    /// What an entry refers to: next hops of a group and its backup, the group of a prefix or a flow.
+    pub fn references(&self, key: Key) -> BTreeSet<Key> {
         match key {
             Key::NextHop(_) => BTreeSet::new(),
-            Key::Group(id) => self
-                .groups
-                .get(&id)
-                .into_iter()
-                .flat_map(BTreeMap::keys)
-                .copied()
-                .collect(),
-            Key::Prefix(prefix) => self.prefixes.get(&prefix).copied().into_iter().collect(),
-            Key::Policy(key) => {
-                let policy = self.policies.get(&key);
-                policy.map(|(_, group)| *group).into_iter().collect()
+            Key::Group(id) => {
+                let group = self.groups.get(&id);
+                group.into_iter().flat_map(Group::references).collect()
+            }
+            Key::Prefix(_) | Key::Policy(_) => {
+                self.group_of(key).map(Key::Group).into_iter().collect()
             }
         }
     }
@@ -253,7 +345,7 @@ impl Tables {
     pub fn put(&mut self, entry: Entry) {
         match entry {
             Entry::NextHop(index, next_hop) => drop(self.next_hops.insert(index, next_hop)),
-            Entry::Group(id, members) => drop(self.groups.insert(id, members)),
+            Entry::Group(id, group) => drop(self.groups.insert(id, group)),
             Entry::Prefix(prefix, group) => drop(self.prefixes.insert(prefix, group)),
             Entry::Policy(index, flow, group) => {
                 let key = PolicyKey::of(index, &flow);
@@ -274,12 +366,12 @@ impl Tables {
 
     /// The next hops and weights of a group by value; None if it refers to what is not there, or to a next hop twice.
     pub fn content(&self, group: u64) -> Option<BTreeMap<&NextHop, u64>> {
-        let members = self.groups.get(&group)?;
-        let content: BTreeMap<&NextHop, u64> = members
+        let next_hops = &self.groups.get(&group)?.next_hops;
+        let content: BTreeMap<&NextHop, u64> = next_hops
             .iter()
             .map(|(index, weight)| Some((self.next_hops.get(index)?, *weight)))
             .collect::<Option<_>>()?;
-        (content.len() == members.len()).then_some(content)
+        (content.len() == next_hops.len()).then_some(content)
     }
 
     /// How many entries are in one of two tables alone, or differ.
@@ -349,8 +441,8 @@ impl fmt::Display for Key {
 pub enum Entry {
     /// Index and value.
     NextHop(u64, NextHop),
-    /// Id, and weight by index.
-    Group(u64, BTreeMap<u64, u64>),
+    /// Id and value.
+    Group(u64, Group),
     /// Prefix and id of its group.
     Prefix(IpNet, u64),
     /// Index, flow and id of its group.
@@ -373,7 +465,13 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NextHop(index, next_hop) => write!(f, "next hop {index} ({next_hop})"),
-            Self::Group(id, members) => write!(f, "next-hop group {id} of {}", members.len()),
+            Self::Group(id, group) => {
+                write!(f, "next-hop group {id} of {}", group.next_hops.len())?;
+                match group.backup {
+                    Some(backup) => write!(f, " with backup {backup}"),
+                    None => Ok(()),
+                }
+            }
             Self::Prefix(prefix, group) => write!(f, "{prefix} by group {group}"),
             Self::Policy(_, flow, group) => write!(f, "{flow} by group {group}"),
         }
@@ -385,10 +483,10 @@ impl fmt::Display for Entry {
 pub struct Installed {
     /// What the switch accepted.
     pub tables: Tables,
-    /// Entries that the forwarding plane does not have as accepted, each with the numbers that it may refer to there
-    /// instead: next hops of a group, groups of a prefix or a flow. An entry that is to go and may still be forwarded by is here
+    /// Entries that the forwarding plane does not have as accepted, each with what it may refer to there instead: next hops
+    /// and backups of a group, groups of a prefix or a flow. An entry that is to go and may still be forwarded by is here
     /// and not in the tables.
-    pub held: BTreeMap<Key, BTreeSet<u64>>,
+    pub held: BTreeMap<Key, BTreeSet<Key>>,
     /// The flows of policy forwarding entries that are to go and may still be forwarded by, as far as they are known: a flow that is
     /// wanted again gets its entry back, and is never between two.
     pub going: BTreeMap<PolicyKey, Flow>,
@@ -467,6 +565,7 @@ mod tests {
                 (prefix(3), Arc::default()),
                 (prefix(4), Arc::new(Members::from([(next_hop(1), 2)]))),
             ]),
+            ..Routes::default()
         };
         let flow = Flow {
             vni: 100,
@@ -477,7 +576,7 @@ mod tests {
         let classes = classes(routes.targets(&flows));
         assert_eq!(classes.len(), 2);
         assert_eq!(
-            classes[&even],
+            classes[&Content::alone(&even)],
             [
                 Target::Prefix(prefix(1)),
                 Target::Prefix(prefix(2)),
@@ -491,9 +590,9 @@ mod tests {
         let tables = Tables {
             next_hops: [(1, next_hop(1)), (2, next_hop(1))].into(),
             groups: [
-                (1, [(1, 3)].into()),
-                (2, [(3, 1)].into()),
-                (3, [(1, 1), (2, 1)].into()),
+                (1, BTreeMap::from([(1, 3)]).into()),
+                (2, BTreeMap::from([(3, 1)]).into()),
+                (3, BTreeMap::from([(1, 1), (2, 1)]).into()),
             ]
             .into(),
             ..Tables::default()

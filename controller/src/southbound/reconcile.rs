@@ -9,7 +9,7 @@ use std::fmt;
 
 use self::assign::assign;
 use self::rest::Rest;
-use super::intent::{Entry, Flows, Installed, Key, Routes, Tables};
+use super::intent::{Entry, Flows, Group, Installed, Key, Routes, Tables};
 
 mod assign;
 mod rest;
@@ -87,6 +87,7 @@ fn operations(rest: &Rest<'_>, installed: &Installed) -> Vec<Operation> {
     let target = assign(rest, installed, &users);
     let mut sequence = Sequence::new(&target, rest, installed, users);
     sequence.add_next_hops();
+    sequence.put_backups();
     sequence.put_groups(false);
     sequence.delete_targets();
     sequence.put_targets(false);
@@ -105,8 +106,10 @@ struct Sequence<'a> {
     installed: &'a Installed,
     /// What refers to each entry now, of what may change.
     users: Users<'a>,
-    /// Installed groups that get other members.
+    /// Installed groups that get other members, or another backup.
     changing: BTreeSet<u64>,
+    /// Groups that others are to fall back to: none of them changes.
+    backups: BTreeSet<u64>,
     operations: Vec<Operation>,
     positions: BTreeMap<Key, usize>,
 }
@@ -119,13 +122,14 @@ impl<'a> Sequence<'a> {
         users: Users<'a>,
     ) -> Self {
         let groups = installed.tables.groups.iter();
-        let changing = groups.filter(|(id, members)| target.groups.get(id) != Some(members));
+        let changing = groups.filter(|(id, group)| target.groups.get(id) != Some(group));
         Self {
             target,
             rest,
             installed,
             users,
             changing: changing.map(|(id, _)| *id).collect(),
+            backups: target.groups.values().filter_map(|it| it.backup).collect(),
             operations: Vec::new(),
             positions: BTreeMap::new(),
         }
@@ -137,17 +141,27 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Groups that change in place, or all others.
+    /// Groups that others fall back to.
+    fn put_backups(&mut self) {
+        for id in self.backups.clone() {
+            if let Some(group) = self.target.groups.get(&id) {
+                let after = self.new_references(group);
+                self.put(Entry::Group(id, group.clone()), after);
+            }
+        }
+    }
+
+    /// Groups that change in place, or all others. They do not wait until backups forward.
     fn put_groups(&mut self, changing: bool) {
-        for (id, members) in &self.target.groups {
-            if self.changing.contains(id) != changing {
+        for (id, group) in &self.target.groups {
+            if self.changing.contains(id) != changing || self.backups.contains(id) {
                 continue;
             }
-            let mut after = self.new_next_hops(members);
+            let mut after = self.new_references(group);
             if changing {
                 after.extend(self.gone_users(*id));
             }
-            self.put(Entry::Group(*id, members.clone()), after);
+            self.put(Entry::Group(*id, group.clone()), after);
         }
     }
 
@@ -170,25 +184,32 @@ impl<'a> Sequence<'a> {
     }
 
     fn delete_targets(&mut self) {
-        self.delete(self.rest.installed.iter().copied());
+        self.delete(self.rest.installed.clone());
     }
 
+    /// Those that fall back to others first.
     fn delete_groups(&mut self) {
-        let keys = self.installed.numbered();
-        self.delete(keys.filter(|key| matches!(key, Key::Group(_))));
+        for backups in [false, true] {
+            let keys = self.installed.numbered();
+            let keys = keys.filter(|key| match key {
+                Key::Group(id) => self.users.is_backup(*id) == backups,
+                Key::NextHop(_) | Key::Prefix(_) | Key::Policy(_) => false,
+            });
+            self.delete(keys.collect());
+        }
     }
 
     fn delete_next_hops(&mut self) {
         let keys = self.installed.numbered();
-        self.delete(keys.filter(|key| matches!(key, Key::NextHop(_))));
+        self.delete(keys.filter(|key| matches!(key, Key::NextHop(_))).collect());
     }
 
-    /// The additions of next hops that a group needs.
-    fn new_next_hops(&self, members: &BTreeMap<u64, u64>) -> Vec<After> {
-        members
-            .keys()
-            .filter(|index| !self.installed.tables.next_hops.contains_key(index))
-            .filter_map(|index| self.after(Key::NextHop(*index), Until::Accepted))
+    /// The additions of next hops and of a backup that a group needs.
+    fn new_references(&self, group: &Group) -> Vec<After> {
+        group
+            .references()
+            .filter(|key| !self.installed.tables.contains(*key))
+            .filter_map(|key| self.after(key, Until::Accepted))
             .collect()
     }
 
@@ -220,11 +241,9 @@ impl<'a> Sequence<'a> {
     }
 
     /// Deletes what is there and not intended, once nothing refers to it.
-    fn delete(&mut self, keys: impl Iterator<Item = Key>) {
-        for key in keys
-            .filter(|key| !self.target.contains(*key))
-            .collect::<Vec<_>>()
-        {
+    fn delete(&mut self, mut keys: Vec<Key>) {
+        keys.retain(|key| !self.target.contains(*key));
+        for key in keys {
             let users = self.users.of_key(key).into_iter();
             let after = users
                 .filter_map(|user| self.after(user, Until::Programmed))
@@ -246,6 +265,8 @@ struct Users<'a> {
     installed: &'a Installed,
     /// Prefixes and policy forwarding entries, in order, by group.
     targets: BTreeMap<u64, Vec<Key>>,
+    /// Groups, by their backup.
+    backed: BTreeMap<u64, BTreeSet<Key>>,
 }
 
 impl<'a> Users<'a> {
@@ -257,10 +278,22 @@ impl<'a> Users<'a> {
                 targets.entry(group).or_default().push(*key);
             }
         }
+        let mut backed: BTreeMap<u64, BTreeSet<Key>> = BTreeMap::new();
+        for (id, group) in &installed.tables.groups {
+            if let Some(backup) = group.backup {
+                backed.entry(backup).or_default().insert(Key::Group(*id));
+            }
+        }
         for (key, used) in &installed.held {
-            if let Key::Prefix(_) | Key::Policy(_) = key {
-                for group in used {
-                    targets.entry(*group).or_default().push(*key);
+            for used in used {
+                match (key, used) {
+                    (Key::Prefix(_) | Key::Policy(_), Key::Group(group)) => {
+                        targets.entry(*group).or_default().push(*key);
+                    }
+                    (Key::Group(_), Key::Group(backup)) => {
+                        backed.entry(*backup).or_default().insert(*key);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -268,7 +301,16 @@ impl<'a> Users<'a> {
             targets.sort_unstable();
             targets.dedup();
         }
-        Self { installed, targets }
+        Self {
+            installed,
+            targets,
+            backed,
+        }
+    }
+
+    /// Whether a group is what others fall back to.
+    fn is_backup(&self, group: u64) -> bool {
+        self.backed.contains_key(&group)
     }
 
     fn of_group(&self, group: u64) -> impl Iterator<Item = &Key> {
@@ -278,17 +320,20 @@ impl<'a> Users<'a> {
     fn of_key(&self, key: Key) -> Vec<Key> {
         match key {
             Key::NextHop(index) => self.of_next_hop(index),
-            Key::Group(id) => self.of_group(id).copied().collect(),
+            Key::Group(id) => {
+                let groups = self.backed.get(&id).into_iter().flatten();
+                self.of_group(id).chain(groups).copied().collect()
+            }
             Key::Prefix(_) | Key::Policy(_) => Vec::new(),
         }
     }
 
     fn of_next_hop(&self, index: u64) -> Vec<Key> {
         let groups = self.installed.tables.groups.iter();
-        let accepted = groups.filter(|(_, members)| members.contains_key(&index));
+        let accepted = groups.filter(|(_, group)| group.next_hops.contains_key(&index));
         let accepted = accepted.map(|(id, _)| Key::Group(*id));
         let held = self.installed.held.iter();
-        let held = held.filter(|(key, used)| matches!(key, Key::Group(_)) && used.contains(&index));
+        let held = held.filter(|(_, used)| used.contains(&Key::NextHop(index)));
         let users: BTreeSet<Key> = accepted.chain(held.map(|(key, _)| *key)).collect();
         users.into_iter().collect()
     }

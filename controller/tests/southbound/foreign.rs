@@ -16,8 +16,8 @@ use weft_proto::agent::v1;
 use weft_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
 use weft_proto::gribi::g_ribi_server::{GRibi, GRibiServer};
 use weft_proto::gribi::{
-    AftResult, FlushRequest, FlushResponse, GetRequest, GetResponse, ModifyRequest, ModifyResponse,
-    SessionParametersResult, Uint128, aft_result,
+    AftOperation, AftResult, FlushRequest, FlushResponse, GetRequest, GetResponse, ModifyRequest,
+    ModifyResponse, SessionParametersResult, Uint128, aft_operation, aft_result,
 };
 
 use super::switch::{Door, connect};
@@ -35,6 +35,10 @@ struct State {
     is_silent: bool,
     /// The id of another writer.
     obeyed: Uint128,
+    /// It knows no backups of next-hop groups, and refuses groups that have one.
+    without_backups: bool,
+    /// Every operation that it took.
+    taken: Vec<aft_operation::Entry>,
 }
 
 impl Foreign {
@@ -67,6 +71,16 @@ impl Foreign {
         self.state().obeyed = Uint128 { high, low };
     }
 
+    /// Refuses groups with a backup from now on.
+    pub(crate) fn refuse_backups(&self) {
+        self.state().without_backups = true;
+    }
+
+    /// Every operation that it took.
+    pub(crate) fn taken(&self) -> Vec<aft_operation::Entry> {
+        self.state().taken.clone()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -82,21 +96,36 @@ impl Foreign {
             let (high, low) = obeyed.max((id.high, id.low));
             Uint128 { high, low }
         };
-        let result = |id| AftResult {
-            id,
-            status: aft_result::Status::FibProgrammed.into(),
-            ..AftResult::default()
+        let without_backups = state.without_backups;
+        let taken = &mut state.taken;
+        let mut result = |operation: &AftOperation| {
+            let status = match &operation.entry {
+                Some(entry) if without_backups && has_backup(entry) => aft_result::Status::Failed,
+                entry => {
+                    taken.extend(entry.clone());
+                    aft_result::Status::FibProgrammed
+                }
+            };
+            AftResult {
+                id: operation.id,
+                status: status.into(),
+                ..AftResult::default()
+            }
         };
         Some(ModifyResponse {
             session_params_result: request.params.map(|_| SessionParametersResult::default()),
             election_id: request.election_id.map(highest),
-            result: request
-                .operation
-                .iter()
-                .map(|operation| result(operation.id))
-                .collect(),
+            result: request.operation.iter().map(&mut result).collect(),
         })
     }
+}
+
+fn has_backup(entry: &aft_operation::Entry) -> bool {
+    let aft_operation::Entry::NextHopGroup(key) = entry else {
+        return false;
+    };
+    let group = key.next_hop_group.as_ref();
+    group.is_some_and(|group| group.backup_next_hop_group.is_some())
 }
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

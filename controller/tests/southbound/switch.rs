@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use ipnet::IpNet;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -170,6 +171,7 @@ pub(crate) fn routes(rows: Rows<'_>) -> Routes {
     };
     Routes {
         prefixes: rows.iter().map(row).collect(),
+        ..Routes::default()
     }
 }
 
@@ -196,6 +198,8 @@ pub(crate) struct Replica {
     pub(crate) mode: Mode,
     pub(crate) hold: bool,
     pub(crate) flows: Arc<Flows>,
+    /// What prefixes fall back to.
+    pub(crate) backups: BTreeMap<IpNet, Arc<Members>>,
 }
 
 impl Replica {
@@ -210,6 +214,7 @@ impl Replica {
             mode: Mode::On,
             hold: false,
             flows: Arc::default(),
+            backups: BTreeMap::new(),
         }
     }
 
@@ -219,7 +224,10 @@ impl Replica {
             agent: "switch.example:9340".into(),
             tls: self.tls,
             mode: self.mode,
-            routes: Arc::new(routes(rows)),
+            routes: Arc::new(Routes {
+                backups: self.backups.clone(),
+                ..routes(rows)
+            }),
             flows: Arc::clone(&self.flows),
         };
         let intents = BTreeMap::from([(SwitchName::from("leaf1"), intent)]);

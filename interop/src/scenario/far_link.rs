@@ -1,6 +1,7 @@
 //! The lab `far-link`: what breaks away from a leaf, with weft on that leaf and with FRR alone, in packets that were
 //! lost. What breaks stands in `faults.yaml`.
 
+mod backups;
 mod compare;
 mod fault;
 mod groups;
@@ -91,6 +92,7 @@ pub(super) fn check(
         weights::declare(lab, faults, &mut checks)?;
         weights::hold(lab, faults, sabotage, &mut checks)?;
         if sabotage.is_none() {
+            backups::check(lab, faults, &mut checks)?;
             groups::check(lab, faults, &mut checks)?;
         }
         silence::agent_killed(lab, faults, sabotage, &mut checks)?;

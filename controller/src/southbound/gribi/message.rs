@@ -2,7 +2,6 @@
 //!
 //! It refuses to know streams and order.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use weft_proto::gribi_aft::afts::policy_forwarding_entry::IpProtocol;
 use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
 
 use crate::southbound::Election;
-use crate::southbound::intent::{Entry, Flow, Installed, Key, NextHop, PolicyKey};
+use crate::southbound::intent::{Entry, Flow, Group, Installed, Key, NextHop, PolicyKey};
 use crate::southbound::reconcile::Change;
 
 /// The first message of a stream: the parameters that all our controllers send.
@@ -135,10 +134,11 @@ fn entry(entry: &Entry, revision: u64) -> aft_operation::Entry {
                 ..Default::default()
             }),
         }),
-        Entry::Group(id, members) => aft_operation::Entry::NextHopGroup(afts::NextHopGroupKey {
+        Entry::Group(id, group) => aft_operation::Entry::NextHopGroup(afts::NextHopGroupKey {
             id: *id,
             next_hop_group: Some(afts::NextHopGroup {
-                next_hop: members.iter().map(member).collect(),
+                next_hop: group.next_hops.iter().map(member).collect(),
+                backup_next_hop_group: group.backup.map(|value| UintValue { value }),
                 ..Default::default()
             }),
         }),
@@ -212,7 +212,7 @@ pub(super) fn collect(installed: &mut Installed, got: AftEntry) {
         }
         Some(aft_entry::Entry::NextHopGroup(key)) => {
             let group = key.next_hop_group.unwrap_or_default();
-            Some(Entry::Group(key.id, installed_members(group)))
+            Some(Entry::Group(key.id, installed_group(group)))
         }
         Some(aft_entry::Entry::Ipv4(key)) => {
             let group = key.ipv4_entry.and_then(|entry| entry.next_hop_group);
@@ -282,15 +282,15 @@ fn installed_policy(key: afts::PolicyForwardingEntryKey, instance: &str) -> Opti
     Some(Entry::Policy(key.index, flow, group))
 }
 
-fn installed_members(group: afts::NextHopGroup) -> BTreeMap<u64, u64> {
-    group
-        .next_hop
-        .into_iter()
-        .map(|member| {
-            let weight = member.next_hop.and_then(|next_hop| next_hop.weight);
-            (member.index, weight.map_or(0, |weight| weight.value))
-        })
-        .collect()
+fn installed_group(group: afts::NextHopGroup) -> Group {
+    let weight = |member: afts::next_hop_group::NextHopKey| {
+        let weight = member.next_hop.and_then(|next_hop| next_hop.weight);
+        (member.index, weight.map_or(0, |weight| weight.value))
+    };
+    Group {
+        next_hops: group.next_hop.into_iter().map(weight).collect(),
+        backup: group.backup_next_hop_group.map(|backup| backup.value),
+    }
 }
 
 /// The protocol of RoCEv2.

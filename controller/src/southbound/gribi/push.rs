@@ -53,7 +53,7 @@ pub(super) enum Answer {
     /// Accepted, and not in the forwarding plane, for now or for good.
     Held(Change),
     /// Refused.
-    Refused,
+    Refused(Change),
     /// Not an operation that we wait for.
     Unknown,
 }
@@ -131,7 +131,7 @@ impl Push {
                 let why = format!("refused: {}", text(result));
                 self.failures.push((at, why));
                 self.slots[at].stage = Stage::Refused;
-                Answer::Refused
+                Answer::Refused(change)
             }
         }
     }
@@ -304,6 +304,7 @@ mod tests {
         };
         Routes {
             prefixes: [(prefix(1), members(&[1, 2])), (prefix(2), members(&[1]))].into(),
+            ..Routes::default()
         }
     }
 
@@ -386,7 +387,7 @@ mod tests {
             Status::FibProgrammed,
         ));
         let refused = push.handle(&answer(id_of(&next_hops, "192.0.2.2"), Status::Failed));
-        assert_eq!(refused, Answer::Refused);
+        assert!(matches!(refused, Answer::Refused(_)));
         let groups = push.take();
         assert_eq!(groups.len(), 1);
         push.handle(&answer(groups[0].0, Status::FibProgrammed));
@@ -452,7 +453,7 @@ mod tests {
 
     #[test]
     fn what_has_a_group_that_is_held_is_withheld_with_it() {
-        let group = Change::Replace(Entry::Group(7, [(1, 1)].into()));
+        let group = Change::Replace(Entry::Group(7, BTreeMap::from([(1, 1)]).into()));
         let operation = Operation {
             change: group,
             after: Vec::new(),

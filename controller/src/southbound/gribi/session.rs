@@ -16,7 +16,7 @@ use super::stream::{ANSWER_MAX, PROGRESS_MAX, Stream, get};
 use super::{Counted, Device, Ended, Wanted, Written, message};
 use crate::southbound::AgentState;
 use crate::southbound::access::Line;
-use crate::southbound::intent::{Entry, Flows, Installed, Mode, Routes, Withheld};
+use crate::southbound::intent::{Entry, Flows, Installed, Key, Mode, Routes, Withheld};
 use crate::southbound::reconcile::{Change, Operation, reconcile};
 
 /// A stream on which this replica is the highest, and what is known of the switch behind it.
@@ -38,6 +38,8 @@ pub(super) struct Session<'a> {
     look_at: Instant,
     /// Until the next look after a failure.
     pause: Duration,
+    /// The switch refused a group while there were backups: it gets none for as long as the session lasts.
+    without_backups: bool,
     /// Entries that differed at the last look from what was acknowledged.
     drift: usize,
     settled: bool,
@@ -63,6 +65,7 @@ impl<'a> Session<'a> {
             sent: BTreeMap::new(),
             look_at: now,
             pause: PAUSE_MIN,
+            without_backups: false,
             drift: 0,
             settled: false,
             progress_at: now,
@@ -129,7 +132,11 @@ impl<'a> Session<'a> {
         let (routes, flows) = match self.aim.mode {
             Mode::On => {
                 self.device.written = Written::Something;
-                (self.aim.routes.clone(), self.aim.flows.clone())
+                let routes = match self.without_backups && !self.aim.routes.backups.is_empty() {
+                    true => Arc::new(self.aim.routes.without_backups()),
+                    false => self.aim.routes.clone(),
+                };
+                (routes, self.aim.flows.clone())
             }
             Mode::Off | Mode::Shadow => (Arc::<Routes>::default(), Arc::<Flows>::default()),
         };
@@ -191,7 +198,17 @@ impl<'a> Session<'a> {
                         .send_modify(|status| status.last_ack = now);
                 }
                 Answer::Held(change) => installed.hold(&change),
-                Answer::Refused => {}
+                Answer::Refused(change) => {
+                    let backups = !self.aim.routes.backups.is_empty();
+                    if backups && !self.without_backups && matches!(change.key(), Key::Group(_)) {
+                        // Weights do not wait for what a switch does not take, or has no room for.
+                        let agent = &self.device.agent;
+                        tracing::warn!(%agent, %change, "refused: no backup next-hop groups are sent");
+                        self.without_backups = true;
+                        self.outdated = true;
+                        self.push.stop();
+                    }
+                }
                 Answer::Unknown => continue,
             }
             self.progress_at = self.heard_at;

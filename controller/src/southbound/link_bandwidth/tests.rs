@@ -120,6 +120,7 @@ fn routes(family: Family, weights: &BTreeMap<u8, BTreeMap<u8, u32>>) -> Routes {
     });
     Routes {
         prefixes: prefixes.collect(),
+        ..Routes::default()
     }
 }
 

@@ -8,33 +8,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Users;
 use super::rest::Rest;
 use crate::southbound::intent::{
-    Flow, Installed, Key, Members, NextHop, PolicyKey, Tables, Target, classes,
+    Content, Flow, Group, Installed, Key, Members, NextHop, PolicyKey, Tables, Target, classes,
 };
 
 /// The tables that the switch should have, by number, without the prefixes and flows that are installed as wanted. The answer
 /// depends on nothing but the arguments.
 pub(super) fn assign(rest: &Rest<'_>, installed: &Installed, users: &Users<'_>) -> Tables {
-    let classes: Vec<(&Members, Vec<Target>)> =
-        classes(rest.wanted.iter().copied()).into_iter().collect();
-    let claimed = claim(&classes, rest, installed, users);
+    let classes = Classes::new(rest);
     let (indexes, ids) = numbers(rest, installed);
     let mut ids = Free::beside(ids);
+    let (claimed, backups) = claim(&classes, rest, installed, users, &mut ids);
     let mut next_hops = NextHops::new(installed, Free::beside(indexes));
     let mut policies = None;
     let mut target = kept(rest, installed);
     let mut prefixes = Vec::with_capacity(rest.wanted.len());
-    for ((members, targets), claimed) in classes.into_iter().zip(claimed) {
-        let (id, weights) = match claimed {
-            Some(Claim::AsIs(id)) => (id, installed.tables.groups[&id].clone()),
-            Some(Claim::Changed(id)) => (id, next_hops.weights(members)),
-            None => (ids.take(), next_hops.weights(members)),
+    for ((content, targets), claimed) in classes.all.into_iter().zip(claimed) {
+        let mut written = || Group {
+            next_hops: next_hops.weights(content.members),
+            backup: content.backup.map(|backup| backups[backup]),
         };
-        for index in weights.keys() {
+        let (id, group) = match claimed {
+            Claim::AsIs(id) => (id, installed.tables.groups[&id].clone()),
+            Claim::Written(id) => (id, written()),
+        };
+        for index in group.next_hops.keys() {
             target
                 .next_hops
                 .insert(*index, next_hops.values[index].clone());
         }
-        target.groups.insert(id, weights);
+        target.groups.insert(id, group);
         for it in targets {
             match it {
                 Target::Prefix(prefix) => prefixes.push((prefix, id)),
@@ -54,8 +56,9 @@ pub(super) fn assign(rest: &Rest<'_>, installed: &Installed, users: &Users<'_>) 
 fn kept(rest: &Rest<'_>, installed: &Installed) -> Tables {
     let (groups, next_hops) = (&installed.tables.groups, &installed.tables.next_hops);
     let groups = rest.kept.iter().map(|id| (*id, groups[id].clone()));
-    let groups: BTreeMap<u64, BTreeMap<u64, u64>> = groups.collect();
-    let indexes: BTreeSet<u64> = groups.values().flat_map(BTreeMap::keys).copied().collect();
+    let groups: BTreeMap<u64, Group> = groups.collect();
+    let members = groups.values().flat_map(|group| group.next_hops.keys());
+    let indexes: BTreeSet<u64> = members.copied().collect();
     let next_hops = indexes
         .iter()
         .map(|index| (*index, next_hops[index].clone()));
@@ -66,43 +69,91 @@ fn kept(rest: &Rest<'_>, installed: &Installed) -> Tables {
     }
 }
 
-/// How a class of prefixes and flows goes on with an installed group.
-#[derive(Clone, Copy)]
-enum Claim {
-    /// Its content is what the class needs.
-    AsIs(u64),
-    /// It gets the content that the class needs: nobody else uses it.
-    Changed(u64),
+/// Targets by what they need, and the backups among that.
+struct Classes<'a> {
+    all: Vec<(Content<'a>, Vec<Target>)>,
+    /// What is some group's backup.
+    backups: BTreeSet<&'a Members>,
 }
 
-/// The installed group of each class, if one serves.
-fn claim(
-    classes: &[(&Members, Vec<Target>)],
+impl<'a> Classes<'a> {
+    fn new(rest: &Rest<'a>) -> Self {
+        let all: Vec<_> = classes(rest.wanted.iter().copied()).into_iter().collect();
+        Self {
+            backups: all
+                .iter()
+                .filter_map(|(content, _)| content.backup)
+                .collect(),
+            all,
+        }
+    }
+
+    fn is_backup(&self, content: Content<'_>) -> bool {
+        content.backup.is_none() && self.backups.contains(content.members)
+    }
+
+    /// The places of all classes.
+    fn backups_first(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.all.len()).collect();
+        places.sort_by_key(|place| !self.is_backup(self.all[*place].0));
+        places
+    }
+}
+
+/// The group of a class of prefixes and flows.
+#[derive(Clone, Copy)]
+enum Claim {
+    /// It is installed, and its content is what the class needs.
+    AsIs(u64),
+    /// It gets the content that the class needs: it is new, or nobody else uses it.
+    Written(u64),
+}
+
+impl Claim {
+    fn id(self) -> u64 {
+        let (Self::AsIs(id) | Self::Written(id)) = self;
+        id
+    }
+}
+
+/// The group of each class, and the ids of backups.
+fn claim<'a>(
+    classes: &Classes<'a>,
     rest: &Rest<'_>,
     installed: &Installed,
     users: &Users<'_>,
-) -> Vec<Option<Claim>> {
-    let users = targets(users, installed);
+    ids: &mut Free,
+) -> (Vec<Claim>, BTreeMap<&'a Members, u64>) {
+    let targets = targets(users, installed);
     let common = |class: usize, id: u64| {
-        let users = users.get(&id);
-        let targets = classes[class].1.iter();
+        let users = targets.get(&id);
+        let targets = classes.all[class].1.iter();
         users.map_or(0, |users| {
             targets
                 .filter(|target| users.binary_search(target).is_ok())
                 .count()
         })
     };
-    let mut claims = Vec::with_capacity(classes.len());
+    let mut claims: Vec<Option<Claim>> = vec![None; classes.all.len()];
     let mut taken = rest.kept.clone();
-    for (class, (members, _)) in classes.iter().enumerate() {
-        let equal = rest.with(members).iter();
+    let mut backups = BTreeMap::new();
+    for class in classes.backups_first() {
+        let content = classes.all[class].0;
+        let backup = content.backup.map(|backup| backups[backup]);
+        let equal = rest.with(content).iter();
+        let equal = equal.filter(|id| installed.tables.groups[id].backup == backup);
         let best = equal.max_by_key(|id| (common(class, **id), Reverse(**id)));
         taken.extend(best);
-        claims.push(best.map(|id| Claim::AsIs(*id)));
+        claims[class] = best.map(|id| Claim::AsIs(*id));
+        if classes.is_backup(content) {
+            // It is never changed: what falls back to it would have something else meanwhile.
+            let own = *claims[class].get_or_insert_with(|| Claim::Written(ids.take()));
+            backups.insert(content.members, own.id());
+        }
     }
     let mut changeable: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-    for (class, id) in of_one_class(classes, &users) {
-        let known = installed.tables.groups.contains_key(&id);
+    for (class, id) in of_one_class(&classes.all, &targets) {
+        let known = installed.tables.groups.contains_key(&id) && !users.is_backup(id);
         if known && claims[class].is_none() && !taken.contains(&id) {
             changeable.entry(class).or_default().push(id);
         }
@@ -111,14 +162,15 @@ fn claim(
         let best = ids
             .into_iter()
             .max_by_key(|id| (common(class, *id), Reverse(*id)));
-        claims[class] = best.map(Claim::Changed);
+        claims[class] = best.map(Claim::Written);
     }
-    claims
+    let new = |claim: Option<Claim>| claim.unwrap_or_else(|| Claim::Written(ids.take()));
+    (claims.into_iter().map(new).collect(), backups)
 }
 
 /// Groups whose users, as far as they stay, are all of one class, with that class.
 fn of_one_class(
-    classes: &[(&Members, Vec<Target>)],
+    classes: &[(Content<'_>, Vec<Target>)],
     users: &BTreeMap<u64, Vec<Target>>,
 ) -> Vec<(usize, u64)> {
     let mut classed = Vec::new();
@@ -233,7 +285,8 @@ impl NextHops {
 /// Indexes of next hops and ids of groups that something at the switch is called by or refers to.
 fn numbers(rest: &Rest<'_>, installed: &Installed) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let tables = &installed.tables;
-    let members = tables.groups.values().flat_map(BTreeMap::keys);
+    let members = tables.groups.values();
+    let members = members.flat_map(|group| group.next_hops.keys());
     let mut indexes: BTreeSet<u64> = tables.next_hops.keys().chain(members).copied().collect();
     // Groups that are kept are among the installed ones.
     let used = rest
@@ -241,14 +294,16 @@ fn numbers(rest: &Rest<'_>, installed: &Installed) -> (BTreeSet<u64>, BTreeSet<u
         .iter()
         .filter_map(|key| tables.group_of(*key));
     let mut ids: BTreeSet<u64> = tables.groups.keys().copied().chain(used).collect();
-    for (key, used) in &installed.held {
+    ids.extend(tables.groups.values().filter_map(|group| group.backup));
+    for key in installed
+        .held
+        .iter()
+        .flat_map(|(key, used)| used.iter().chain([key]))
+    {
         match key {
             Key::NextHop(index) => drop(indexes.insert(*index)),
-            Key::Group(id) => {
-                ids.insert(*id);
-                indexes.extend(used);
-            }
-            Key::Prefix(_) | Key::Policy(_) => ids.extend(used),
+            Key::Group(id) => drop(ids.insert(*id)),
+            Key::Prefix(_) | Key::Policy(_) => {}
         }
     }
     (indexes, ids)

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::southbound::intent::{Flow, Members, NextHop, PolicyKey, Target, classes};
+use crate::southbound::intent::{Content, Flow, Members, NextHop, PolicyKey, Target, classes};
 
 fn next_hop(last: u8) -> NextHop {
     NextHop {
@@ -36,8 +36,35 @@ type Rows = Vec<(u8, Vec<(u8, u32)>)>;
 /// From here on a row is a flow.
 const FLOWS: u8 = 100;
 
-fn members(members: &[(u8, u32)]) -> Arc<Members> {
-    let members = members.iter();
+/// From here on a member is one of the backup, which flows do not have.
+const BACKUP: u8 = 50;
+
+/// What a target has: next hops and weights by value, and those of the backup.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Has {
+    members: BTreeMap<NextHop, u64>,
+    /// None: there is none, or it is not in the forwarding plane.
+    backup: Option<BTreeMap<NextHop, u64>>,
+}
+
+impl Has {
+    /// As it is wanted.
+    fn of(content: Content<'_>) -> Self {
+        let members = |members: &Members| {
+            let members = members.iter();
+            members
+                .map(|(next_hop, weight)| (next_hop.clone(), u64::from(*weight)))
+                .collect()
+        };
+        Self {
+            members: members(content.members),
+            backup: content.backup.map(members),
+        }
+    }
+}
+
+fn members(row: &[(u8, u32)]) -> Arc<Members> {
+    let members = row.iter().filter(|(hop, _)| *hop < BACKUP);
     Arc::new(
         members
             .map(|(hop, weight)| (next_hop(*hop), *weight))
@@ -45,11 +72,22 @@ fn members(members: &[(u8, u32)]) -> Arc<Members> {
     )
 }
 
+fn backup(row: &[(u8, u32)]) -> Arc<Members> {
+    let backup = row.iter().filter(|(hop, _)| *hop >= BACKUP);
+    let backup: Vec<_> = backup
+        .map(|(hop, weight)| (hop - BACKUP, *weight))
+        .collect();
+    members(&backup)
+}
+
 fn routes(rows: &[(u8, Vec<(u8, u32)>)]) -> Routes {
-    let prefixes = rows.iter().filter(|(last, _)| *last < FLOWS);
+    let prefixes = || rows.iter().filter(|(last, _)| *last < FLOWS);
     Routes {
-        prefixes: prefixes
+        prefixes: prefixes()
             .map(|(last, of)| (prefix(*last), members(of)))
+            .collect(),
+        backups: prefixes()
+            .map(|(last, of)| (prefix(*last), backup(of)))
             .collect(),
     }
 }
@@ -60,17 +98,11 @@ fn flows(rows: &[(u8, Vec<(u8, u32)>)]) -> Flows {
 }
 
 /// What is wanted of each target that has members.
-fn wanted(rows: &[(u8, Vec<(u8, u32)>)]) -> BTreeMap<Target, Content> {
-    let content = |members: &Members| -> Content {
-        let members = members.iter();
-        members
-            .map(|(next_hop, weight)| (next_hop.clone(), u64::from(*weight)))
-            .collect()
-    };
+fn wanted(rows: &[(u8, Vec<(u8, u32)>)]) -> BTreeMap<Target, Has> {
     let (routes, flows) = (routes(rows), flows(rows));
     let classes = classes(routes.targets(&flows)).into_iter();
     classes
-        .flat_map(|(members, targets)| targets.into_iter().map(|it| (it, content(members))))
+        .flat_map(|(content, targets)| targets.into_iter().map(move |it| (it, Has::of(content))))
         .collect()
 }
 
@@ -85,7 +117,7 @@ fn operations(rows: &[(u8, Vec<(u8, u32)>)], installed: &Installed) -> Vec<Opera
     keys.sort_unstable();
     let targets = routes.targets(&flows);
     let all = Rest {
-        wanted: targets.filter(|(_, it)| !it.is_empty()).collect(),
+        wanted: targets.filter(|(_, it)| !it.members.is_empty()).collect(),
         installed: keys,
         kept: BTreeSet::new(),
         contents: Rest::of(&routes, &flows, installed).contents,
@@ -169,7 +201,8 @@ fn the_next_leader_finds_what_is_there_by_its_content() {
     // Another client chose other numbers.
     let tables = &mut before.tables;
     tables.next_hops = [(40, next_hop(1)), (7, next_hop(2))].into();
-    tables.groups = [(9, [(40, 1), (7, 1)].into()), (3, [(7, 3)].into())].into();
+    let even = BTreeMap::from([(40, 1), (7, 1)]);
+    tables.groups = [(9, even.into()), (3, BTreeMap::from([(7, 3)]).into())].into();
     tables.prefixes = [(prefix(1), 9), (prefix(2), 3)].into();
     assert!(texts(&rows, &before).is_empty());
 }
@@ -229,6 +262,46 @@ fn a_prefix_moves_to_a_held_group_only_when_it_forwards() {
     );
 }
 
+#[test]
+fn a_backup_is_there_before_the_group_that_falls_back_to_it_and_goes_after_it() {
+    let before = after_a_push(&[(1, vec![(1, 1), (2, 1)])]);
+    let after = [(1, vec![(2, 1), (51, 1)])];
+    let expected = [
+        "add next-hop group 2 of 1",
+        "replace next-hop group 1 of 1 with backup 2",
+    ];
+    assert_eq!(texts(&after, &before), expected);
+    let drained = after_a_push(&after);
+    let expected = ["replace next-hop group 1 of 2", "delete next-hop group 2"];
+    let back = [(1, vec![(1, 1), (2, 1)])];
+    assert_eq!(texts(&back, &drained), expected);
+    let deletion = operations(&back, &drained).pop().unwrap();
+    let until = Until::Programmed;
+    assert_eq!(
+        deletion.after,
+        [After {
+            operation: 0,
+            until
+        }]
+    );
+}
+
+#[test]
+fn a_flow_goes_by_the_group_that_others_fall_back_to() {
+    let rows = [(1, vec![(2, 1), (51, 1)]), (100, vec![(1, 1)])];
+    let before = after_a_push(&rows);
+    assert_eq!(before.tables.groups.len(), 2);
+    assert!(texts(&rows, &before).is_empty());
+    // What others fall back to is not changed with the flow.
+    let moved = [(1, vec![(2, 1), (51, 1)]), (100, vec![(3, 1)])];
+    let expected = [
+        "add next hop 3 (swp3)",
+        "add next-hop group 3 of 1",
+        "replace flow to 203.0.113.50 in VNI 100 by group 3",
+    ];
+    assert_eq!(texts(&moved, &before), expected);
+}
+
 /// A switch that refuses what gRIBI says it must, and whose forwarding plane may lag behind what it accepted.
 #[derive(Clone, Debug)]
 struct Device {
@@ -265,10 +338,19 @@ impl Device {
         if outcome == Outcome::Programmed {
             self.catch_up(key);
         }
+        backed(&self.rib).map_err(|what| format!("{change}: accepted: {what}"))?;
         dangling(&self.rib).map_err(|what| format!("{change}: accepted: {what}"))?;
+        dangling(&self.known()).map_err(|what| format!("{change}: forwarded by: {what}"))
+    }
+
+    /// What is forwarded by, with next hops that were accepted, and backups.
+    fn known(&self) -> Tables {
         let mut known = self.fib.clone();
         known.next_hops.extend(self.rib.next_hops.clone());
-        dangling(&known).map_err(|what| format!("{change}: forwarded by: {what}"))
+        for (id, group) in &self.rib.groups {
+            known.groups.entry(*id).or_insert_with(|| group.clone());
+        }
+        known
     }
 
     fn catch_up(&mut self, key: Key) {
@@ -282,9 +364,7 @@ impl Device {
     fn catch_up_if_possible(&mut self, key: Key) {
         let before = self.fib.clone();
         self.catch_up(key);
-        let mut known = self.fib.clone();
-        known.next_hops.extend(self.rib.next_hops.clone());
-        if dangling(&known).is_err() {
+        if dangling(&self.known()).is_err() {
             self.fib = before;
         }
     }
@@ -302,12 +382,12 @@ impl Device {
     }
 
     /// What a target is forwarded by.
-    fn forwarded(&self, target: Target) -> Option<Content> {
+    fn forwarded(&self, target: Target) -> Option<Has> {
         self.content(group_of(&self.fib, target)?, &self.fib)
     }
 
     /// What a target may be forwarded by when the forwarding plane catches up with what was accepted.
-    fn pending(&self, target: Target) -> Vec<Option<Content>> {
+    fn pending(&self, target: Target) -> Vec<Option<Has>> {
         let groups = [group_of(&self.fib, target), group_of(&self.rib, target)];
         let tables = [&self.fib, &self.rib];
         let content = |group: Option<&u64>, tables| self.content(group?, tables);
@@ -317,27 +397,30 @@ impl Device {
             .collect()
     }
 
-    fn content(&self, group: &u64, tables: &Tables) -> Option<Content> {
+    fn content(&self, group: &u64, tables: &Tables) -> Option<Has> {
         let value = |index: &u64| {
             let fib = self.fib.next_hops.get(index);
             fib.or_else(|| self.rib.next_hops.get(index))
                 .unwrap()
                 .clone()
         };
-        let members = tables.groups.get(group)?.iter();
-        Some(
+        let members = |group: &Group| {
+            let members = group.next_hops.iter();
             members
                 .map(|(index, weight)| (value(index), *weight))
-                .collect(),
-        )
+                .collect()
+        };
+        let group = tables.groups.get(group)?;
+        let backup = group.backup.and_then(|backup| tables.groups.get(&backup));
+        Some(Has {
+            members: members(group),
+            backup: backup.map(members),
+        })
     }
 
-    /// The law: every target that was there and stays has what it had, what was accepted for it, or what is wanted.
-    fn has_old_or_new(
-        &self,
-        start: &Self,
-        wanted: &BTreeMap<Target, Content>,
-    ) -> Result<(), String> {
+    /// The law: every target that was there and stays has what it had, what was accepted for it, or what is wanted, and a backup of
+    /// the same, or none yet.
+    fn has_old_or_new(&self, start: &Self, wanted: &BTreeMap<Target, Has>) -> Result<(), String> {
         for (target, wanted) in wanted {
             if start.forwarded(*target).is_none() {
                 continue;
@@ -348,7 +431,14 @@ impl Device {
             }
             allowed.push(Some(wanted.clone()));
             let now = self.forwarded(*target);
-            if !allowed.contains(&now) {
+            let is_now = |allowed: &Option<Has>| match (allowed, &now) {
+                (Some(allowed), Some(now)) => {
+                    let backup = now.backup.is_none() || now.backup == allowed.backup;
+                    now.members == allowed.members && backup
+                }
+                (allowed, now) => allowed == now,
+            };
+            if !allowed.iter().any(is_now) {
                 return Err(format!("{target:?} has {now:?}, not one of {allowed:?}"));
             }
         }
@@ -368,16 +458,34 @@ fn group_of(tables: &Tables, target: Target) -> Option<&u64> {
     }
 }
 
-/// Next hops and weights by value.
-type Content = BTreeMap<NextHop, u64>;
+/// A backup is there, is another group, and has none itself.
+fn backed(tables: &Tables) -> Result<(), String> {
+    for (id, group) in &tables.groups {
+        let Some(backup) = group.backup else {
+            continue;
+        };
+        match tables.groups.get(&backup) {
+            None => return Err(format!("group {id} misses backup {backup}")),
+            Some(of) if of.backup.is_some() || backup == *id => {
+                return Err(format!("backup {backup} of group {id} has one"));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
 
 fn dangling(tables: &Tables) -> Result<(), String> {
-    for (id, members) in &tables.groups {
-        if let Some(index) = members
+    for (id, group) in &tables.groups {
+        if let Some(index) = group
+            .next_hops
             .keys()
             .find(|index| !tables.next_hops.contains_key(index))
         {
             return Err(format!("group {id} misses next hop {index}"));
+        }
+        if let Some(backup) = group.backup.filter(|it| !tables.groups.contains_key(it)) {
+            return Err(format!("group {id} misses backup {backup}"));
         }
     }
     for (prefix, group) in &tables.prefixes {
@@ -464,12 +572,28 @@ fn tables() -> impl Strategy<Value = Tables> {
         })
         .prop_flat_map(|(next_hops, groups)| {
             let ids: Vec<u64> = groups.keys().copied().collect();
+            // Groups of the lower half may have backups of the upper half.
+            let backups = ids.iter().copied().filter(|id| *id > 3);
+            let backups: Vec<Option<u64>> = backups.map(Some).chain([None]).collect();
+            let backup = prop::sample::select(backups);
+            let groups: Vec<_> = groups
+                .into_iter()
+                .map(|(id, next_hops)| {
+                    let backup = backup.clone();
+                    let group = backup.prop_map(move |backup| Group {
+                        next_hops: next_hops.clone(),
+                        backup: backup.filter(|_| id <= 3),
+                    });
+                    (Just(id), group)
+                })
+                .collect();
+            let groups = groups.prop_map(BTreeMap::from_iter);
             let prefixes = (1_u8..9).prop_map(prefix);
             let prefixes =
                 prop::collection::btree_map(prefixes, prop::sample::select(ids.clone()), 0..8);
             let flows = (FLOWS..FLOWS + 8, prop::sample::select(ids));
             let flows = prop::collection::btree_map(1_u64..9, flows, 0..6);
-            (Just(next_hops), Just(groups), prefixes, flows)
+            (Just(next_hops), groups, prefixes, flows)
         })
         .prop_map(|(next_hops, groups, prefixes, flows)| {
             let mut tables = Tables {
@@ -493,7 +617,9 @@ fn tables() -> impl Strategy<Value = Tables> {
 
 fn rows() -> impl Strategy<Value = Rows> {
     let members = prop::collection::btree_map(1_u8..6, 1_u32..3, 0..4);
-    let members = members.prop_map(|members| members.into_iter().collect());
+    let backup = prop::collection::btree_map(BACKUP + 1..BACKUP + 6, 1_u32..3, 0..3);
+    let members = (members, prop_oneof![Just(BTreeMap::new()), backup]);
+    let members = members.prop_map(|(members, backup)| members.into_iter().chain(backup).collect());
     let last = prop_oneof![1_u8..9, FLOWS..FLOWS + 8];
     prop::collection::btree_map(last, members, 0..12).prop_map(|rows| rows.into_iter().collect())
 }
@@ -544,12 +670,13 @@ proptest! {
         prop_assert!(client.held.is_empty());
         let (tables, wanted) = (&client.tables, wanted(&last));
         prop_assert_eq!(tables.prefixes.len() + tables.policies.len(), wanted.len());
-        for (target, members) in &wanted {
-            let members = members.iter().map(|(next_hop, weight)| (next_hop, *weight));
-            let group = group_of(tables, *target).copied();
-            prop_assert_eq!(group.and_then(|id| tables.content(id)), Some(members.collect()));
+        let mut contents = BTreeSet::new();
+        for (target, wanted) in &wanted {
+            let has = device.forwarded(*target);
+            prop_assert_eq!(has.as_ref(), Some(wanted));
+            contents.insert(wanted.clone());
+            contents.extend(wanted.backup.clone().map(|members| Has { members, backup: None }));
         }
-        let contents: BTreeSet<&Content> = wanted.values().collect();
         prop_assert_eq!(tables.groups.len(), contents.len());
     }
 

@@ -20,6 +20,7 @@ pub(super) fn leaf_plans() -> proto::ListLeafPlansResponse {
         prefix: prefix.to_owned(),
         members: vec![member("spine1", "eth1", 2), member("spine2", "eth2", 1)],
         reason: "3 parts over 2 of 3 uplinks; leaf1:eth3--spine3:eth1: no part".to_owned(),
+        ..proto::PlanEntry::default()
     };
     proto::ListLeafPlansResponse {
         header: header(1),
@@ -44,6 +45,7 @@ pub(super) fn unweighted() -> proto::ListLeafPlansResponse {
         reason: "no confirmed way over 1 uplinks: the switch's own routing decides; \
                  leaf4:eth1--spine1:eth4: not used: nobody announces the way"
             .to_owned(),
+        ..proto::PlanEntry::default()
     };
     proto::ListLeafPlansResponse {
         header: header(1),

@@ -47,6 +47,7 @@ fn weighted(vteps: &[u8]) -> Weighted {
     };
     let routes = Routes {
         prefixes: vteps.iter().map(prefix).collect(),
+        ..Routes::default()
     };
     [(LEAF, Arc::new(routes))].into()
 }
