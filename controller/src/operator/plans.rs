@@ -21,6 +21,7 @@ use crate::speaker::Shared;
 
 mod balance;
 pub(super) mod decision;
+mod every;
 mod flows;
 pub(super) mod job;
 mod leader;
@@ -63,8 +64,64 @@ impl Service {
         agents
     }
 
+    /// A page of what this replica has planned for jobs.
+    async fn job_plans(&self, asked: Asked) -> Result<proto::ListJobPlansResponse, Status> {
+        let agreed = job::Agreed::look(&self.shared).await?;
+        let (plan, index) = (self.led.pin_plan(), agreed.index);
+        let certificate = plan.certificate.as_ref().map(job::certificate);
+        let (weights, flows) = (self.led.plan(), self.led.flows());
+        let lacking = self.led.lacking();
+        let page = move || {
+            let programmed = Programmed {
+                plan: &weights,
+                flows: &flows,
+                lacking: &lacking,
+            };
+            let after = asked.after.as_deref();
+            job::page(&agreed, (&plan, programmed), after, asked.size)
+        };
+        let (job_plans, next_page_token) = off_the_runtime(page).await?;
+        Ok(proto::ListJobPlansResponse {
+            header: Some(header::of(&self.shared, index)),
+            job_plans,
+            next_page_token,
+            certificate,
+        })
+    }
+
+    /// A page of what this replica sees of links.
+    async fn link_statuses(&self, asked: Asked) -> Result<proto::ListLinkStatusesResponse, Status> {
+        let (declared, _) = agreed::declared(&self.shared).await?;
+        let topology = declared.topology();
+        let page = link::page(&self.led, topology, asked.after.as_deref(), asked.size);
+        Ok(proto::ListLinkStatusesResponse {
+            header: self.header(),
+            next_page_token: page.next(link::STATUSES, |last| last.link_name.clone()),
+            link_statuses: page.rows,
+        })
+    }
+
     fn header(&self) -> Option<proto::ResponseHeader> {
         Some(header::own(&self.shared))
+    }
+}
+
+/// Which page is asked for.
+struct Asked {
+    /// The last row of the page before; None: the first page.
+    after: Option<String>,
+    /// Rows that it has at most.
+    size: usize,
+}
+
+impl Asked {
+    /// Reads which page of a list a client wants.
+    fn read(list: &str, page_token: &str, page_size: i32) -> Result<Self, Status> {
+        let mut faults = InvalidFabric::default();
+        let after = page::after(list, page_token, &mut faults).map(str::to_owned);
+        let size = page::size(page_size, &mut faults);
+        refusal::check(&faults)?;
+        Ok(Self { after, size })
     }
 }
 
@@ -288,36 +345,13 @@ impl plan_service_server::PlanService for Service {
     ) -> Answer<proto::ListJobPlansResponse> {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
-        let mut faults = InvalidFabric::default();
-        let after = page::after(job::JOB_PLANS, &request.page_token, &mut faults);
-        let after = after.map(str::to_owned);
-        let size = page::size(request.page_size, &mut faults);
-        refusal::check(&faults)?;
+        let asked = Asked::read(job::JOB_PLANS, &request.page_token, request.page_size)?;
         if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
             && let Some(answer) = leader::if_there(leader.list_job_plans(request.clone()).await)
         {
             return answer;
         }
-        let agreed = job::Agreed::look(&self.shared).await?;
-        let (plan, index) = (self.led.pin_plan(), agreed.index);
-        let certificate = plan.certificate.as_ref().map(job::certificate);
-        let (weights, flows) = (self.led.plan(), self.led.flows());
-        let lacking = self.led.lacking();
-        let page = move || {
-            let programmed = Programmed {
-                plan: &weights,
-                flows: &flows,
-                lacking: &lacking,
-            };
-            job::page(&agreed, (&plan, programmed), after.as_deref(), size)
-        };
-        let (job_plans, next_page_token) = off_the_runtime(page).await?;
-        Ok(Response::new(proto::ListJobPlansResponse {
-            header: Some(header::of(&self.shared, index)),
-            job_plans,
-            next_page_token,
-            certificate,
-        }))
+        self.job_plans(asked).await.map(Response::new)
     }
 
     async fn list_job_flows(
@@ -360,20 +394,11 @@ impl plan_service_server::PlanService for Service {
     ) -> Answer<proto::ListLinkStatusesResponse> {
         permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
-        let mut faults = InvalidFabric::default();
-        let after = page::after(link::STATUSES, &request.page_token, &mut faults);
-        let size = page::size(request.page_size, &mut faults);
-        refusal::check(&faults)?;
+        let asked = Asked::read(link::STATUSES, &request.page_token, request.page_size)?;
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
-            return leader::answered(leader.list_link_statuses(request.clone()).await);
+            return leader::answered(leader.list_link_statuses(request).await);
         }
-        let (declared, _) = agreed::declared(&self.shared).await?;
-        let page = link::page(&self.led, declared.topology(), after, size);
-        Ok(Response::new(proto::ListLinkStatusesResponse {
-            header: self.header(),
-            next_page_token: page.next(link::STATUSES, |last| last.link_name.clone()),
-            link_statuses: page.rows,
-        }))
+        self.link_statuses(asked).await.map(Response::new)
     }
 
     async fn get_link_status(

@@ -28,12 +28,13 @@ pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Ro
     let tables = Arc::new(Tables::new(Arc::clone(shared)));
     let fabric = Arc::new(fabric::Service::new(Arc::clone(shared)));
     let jobs = jobs::Service::new(Arc::clone(&fabric));
-    let watch = watch::Service::new(Arc::clone(&tables));
     let peers = peers::Service::new(Arc::clone(&tables));
     let routes = routes::Service::new(Arc::clone(&tables));
-    let evpn = evpn::Service::new(tables, led.clone());
+    let evpn = evpn::Service::new(Arc::clone(&tables), led.clone());
     let replicas = replicas::Service::new(Arc::clone(shared), Arc::clone(&addresses));
     let plans = plans::Service::new(Arc::clone(shared), led.clone(), Arc::clone(&addresses));
+    let plans = Arc::new(plans);
+    let watch = watch::Service::new(tables, Arc::clone(&plans));
     let simulations = simulate::Service::new(Arc::clone(shared), led.clone(), addresses);
     let config = config::Service::new(Arc::clone(shared), Arc::clone(reloader));
     Routes::new(fabric_service_server::FabricServiceServer::from_arc(fabric))
@@ -43,7 +44,7 @@ pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Ro
         .add_service(route_service_server::RouteServiceServer::new(routes))
         .add_service(evpn_service_server::EvpnServiceServer::new(evpn))
         .add_service(replica_service_server::ReplicaServiceServer::new(replicas))
-        .add_service(plan_service_server::PlanServiceServer::new(plans))
+        .add_service(plan_service_server::PlanServiceServer::from_arc(plans))
         .add_service(simulation_service_server::SimulationServiceServer::new(
             simulations,
         ))

@@ -1,13 +1,16 @@
 //! The watch service: streams what becomes of declared facts, each client from a revision of its own. Knows when a stream
 //! begins and ends; what changed is the reflector's to say.
 
+mod board;
 mod decisions;
 mod filter;
 mod peers;
 mod pins;
+mod planned;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod unagreed;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,11 +24,11 @@ use tonic::{Request, Response, Status};
 use weft_proto::v1::{self as proto, watch_service_server};
 
 use self::filter::Filter;
-use self::peers::{Boards, Peers};
 use self::routes::Routes;
+use self::unagreed::{Sources, Unagreed};
 use super::access::{Permission, permit};
 use super::tables::Tables;
-use super::{Answer, header, look, refusal};
+use super::{Answer, header, look, plans, refusal};
 use crate::consensus::Group;
 use crate::fabric::declared::Declared;
 use crate::fabric::fact::{InvalidFabric, Kind};
@@ -40,19 +43,19 @@ pub struct Service {
     shared: Arc<Shared>,
     tables: Arc<Tables>,
     places: Arc<Semaphore>,
-    boards: Boards,
+    unagreed: Sources,
     /// Rung by the reflector's bells, and now and then only.
     bells: OnceLock<[watch::Sender<()>; 4]>,
 }
 
 impl Service {
     /// For a running daemon.
-    pub fn new(tables: Arc<Tables>) -> Self {
+    pub fn new(tables: Arc<Tables>, plans: Arc<plans::Service>) -> Self {
         Self {
+            unagreed: Sources::new(Arc::clone(tables.shared()), plans),
             shared: Arc::clone(tables.shared()),
             tables,
             places: Arc::new(Semaphore::new(WATCHERS_MAX)),
-            boards: Boards::default(),
             bells: OnceLock::new(),
         }
     }
@@ -132,7 +135,8 @@ fn permitted(request: &Request<proto::WatchRequest>) -> Result<(), Status> {
     if wanted.peers.is_some() {
         permit(request, Permission::ReadPeers)?;
     }
-    if wanted.pins.is_some() || wanted.decisions.is_some() {
+    let planned = wanted.job_plans.is_some() || wanted.link_statuses.is_some();
+    if wanted.pins.is_some() || wanted.decisions.is_some() || planned {
         permit(request, Permission::ReadPlans)?;
     }
     Ok(())
@@ -152,16 +156,11 @@ impl watch_service_server::WatchService for Service {
         let pins = pins::Wanted::read(request.pins.take(), &mut faults);
         let decisions = decisions::Wanted::read(request.decisions.take(), &mut faults);
         let progress = progress(request.progress_interval, &mut faults);
-        if let Some(peers) = &request.peers {
-            peers::check(peers, &mut faults);
-        }
+        unagreed::check(&request, &mut faults);
         refusal::check(&faults)?;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| refusal::too_many_watchers(WATCHERS_MAX))?;
-        let peers = match request.peers.take() {
-            Some(wanted) => Some(self.boards.follow(&self.shared, wanted).await?),
-            None => None,
-        };
+        let unagreed = self.unagreed.follow(&mut request).await?;
         let (existing, index, agreed) = self.existing().await?;
         let (revision, snapshot) = match request.after_revision {
             None => (index, Some(existing)),
@@ -191,7 +190,7 @@ impl watch_service_server::WatchService for Service {
                 routes: routes.as_ref().map(|_| routes_bell),
                 pins: pins.as_ref().map(|_| pins_bell),
                 decisions: decisions.as_ref().map(|_| decisions_bell),
-                peers: peers.as_ref().map(Peers::bell),
+                unagreed: unagreed.bells(),
             },
             _place: place,
             group: self.shared.consensus.group(),
@@ -200,7 +199,7 @@ impl watch_service_server::WatchService for Service {
             routes,
             pins,
             decisions,
-            peers,
+            unagreed,
             progress,
             revision,
             answers,
@@ -224,7 +223,7 @@ struct Watcher {
     routes: Option<Routes>,
     pins: Option<pins::Wanted>,
     decisions: Option<decisions::Wanted>,
-    peers: Option<Peers>,
+    unagreed: Unagreed,
     progress: Duration,
     /// Everything up to it was streamed.
     revision: u64,
@@ -362,19 +361,7 @@ impl Watcher {
             })?;
             let repinned = repinned.into_iter().filter_map(|it| pins::change(&it));
             answer.pin_changes = self.all_but_last(repinned, pins::answer).await?;
-            // Routes of one look may be many, and so may peers and decisions.
-            let routes = std::mem::take(&mut answer.route_changes);
-            answer.route_changes = self.all_but_last(routes, routes::answer).await?;
-            let peers = std::mem::take(&mut answer.peer_changes);
-            let peer_snapshot = answer.peer_snapshot;
-            let of_peers = |peer_changes| proto::WatchResponse {
-                peer_changes,
-                peer_snapshot,
-                ..proto::WatchResponse::default()
-            };
-            answer.peer_changes = self.all_but_last(peers, of_peers).await?;
-            let decisions = std::mem::take(&mut answer.decision_changes);
-            answer.decision_changes = self.all_but_last(decisions, decisions::answer).await?;
+            self.shorten(&mut answer).await?;
             if is_news(&answer) || Instant::now() >= due {
                 answer.header = Some(self.header());
                 self.send(answer).await?;
@@ -390,6 +377,28 @@ impl Watcher {
                 () = &mut leaderless => return Err(End::Refused(refusal::no_leader())),
             }
         }
+    }
+
+    /// Streams all parts of an answer but the last of each kind: routes of one look may be many, and so may all else be that does not
+    /// have to come in one answer.
+    async fn shorten(&self, answer: &mut proto::WatchResponse) -> Result<(), End> {
+        let routes = std::mem::take(&mut answer.route_changes);
+        answer.route_changes = self.all_but_last(routes, routes::answer).await?;
+        let decisions = std::mem::take(&mut answer.decision_changes);
+        answer.decision_changes = self.all_but_last(decisions, decisions::answer).await?;
+        let snapshot = answer.peer_snapshot;
+        let part = |changes| unagreed::peers(changes, snapshot);
+        let peers = std::mem::take(&mut answer.peer_changes);
+        answer.peer_changes = self.all_but_last(peers, part).await?;
+        let snapshot = answer.job_plan_snapshot;
+        let part = |changes| unagreed::job_plans(changes, snapshot);
+        let plans = std::mem::take(&mut answer.job_plan_changes);
+        answer.job_plan_changes = self.all_but_last(plans, part).await?;
+        let snapshot = answer.link_status_snapshot;
+        let part = |changes| unagreed::link_statuses(changes, snapshot);
+        let links = std::mem::take(&mut answer.link_status_changes);
+        answer.link_status_changes = self.all_but_last(links, part).await?;
+        Ok(())
     }
 
     /// Streams changes part by part, and returns the last part: that goes with the header. `answer` makes an answer of a part.
@@ -435,19 +444,14 @@ impl Watcher {
             Some(routes) => routes.changes(&news)?,
             None => Vec::new(),
         };
-        let (peer_changes, peer_snapshot) = match &mut self.peers {
-            Some(peers) => peers.changes(),
-            None => (Vec::new(), false),
-        };
         self.revision = part.revision;
-        let answer = proto::WatchResponse {
+        let mut answer = proto::WatchResponse {
             changes,
             route_changes,
-            peer_changes,
-            peer_snapshot,
             decision_changes,
             ..proto::WatchResponse::default()
         };
+        self.unagreed.changes(&mut answer);
         Ok((answer, repinned, part.more))
     }
 
@@ -484,22 +488,22 @@ struct Bells {
     routes: Option<watch::Receiver<()>>,
     pins: Option<watch::Receiver<()>>,
     decisions: Option<watch::Receiver<()>>,
-    peers: Option<watch::Receiver<()>>,
+    unagreed: unagreed::Bells,
 }
 
 impl Bells {
     /// Everything that has rung so far is looked at now.
     fn mark(&mut self) {
         self.declared.borrow_and_update();
-        let others = [
-            &mut self.routes,
-            &mut self.pins,
-            &mut self.decisions,
-            &mut self.peers,
-        ];
-        others.into_iter().flatten().for_each(|bell| {
-            bell.borrow_and_update();
-        });
+        let others = [&mut self.routes, &mut self.pins, &mut self.decisions];
+        let unagreed = self.unagreed.iter_mut();
+        others
+            .into_iter()
+            .chain(unagreed)
+            .flatten()
+            .for_each(|bell| {
+                bell.borrow_and_update();
+            });
     }
 
     /// Waits until something rings.
@@ -510,12 +514,15 @@ impl Bells {
                 None => std::future::pending().await,
             }
         }
+        let [peers, job_plans, link_statuses] = &mut self.unagreed;
         let rung = tokio::select! {
             rung = self.declared.changed() => rung,
             rung = other(&mut self.routes) => rung,
             rung = other(&mut self.pins) => rung,
             rung = other(&mut self.decisions) => rung,
-            rung = other(&mut self.peers) => rung,
+            rung = other(peers) => rung,
+            rung = other(job_plans) => rung,
+            rung = other(link_statuses) => rung,
         };
         rung.map_err(|_| End::Gone)
     }
@@ -585,8 +592,11 @@ fn is_news(answer: &proto::WatchResponse) -> bool {
         && answer.route_changes.is_empty()
         && answer.peer_changes.is_empty()
         && answer.pin_changes.is_empty()
-        && answer.decision_changes.is_empty();
-    answer.peer_snapshot || !nothing
+        && answer.decision_changes.is_empty()
+        && answer.job_plan_changes.is_empty()
+        && answer.link_status_changes.is_empty();
+    let begins = answer.peer_snapshot || answer.job_plan_snapshot || answer.link_status_snapshot;
+    begins || !nothing
 }
 
 /// Ends when nobody has led for a while, as far as this replica knows: it hears of no changes then.

@@ -274,6 +274,35 @@ async fn changes_are_events_and_go_on_after_the_last_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn plans_and_statuses_are_asked_for_by_their_names_or_all() {
+    let lone = Lone::start().await;
+    ask(&lone, "POST", "/v1/fabric:apply", fabric()).await;
+    let link = "leaf2:eth1--spine1:eth2";
+    for (query, links) in [
+        ("job_plans.names=train1&link_statuses=", 2),
+        (&format!("job_plans=&link_statuses.names={link}"), 1),
+    ] {
+        let path = format!("/v1/watch?{query}");
+        let answer = lone.http.clone().oneshot(request("GET", &path, ""));
+        let mut body = answer.await.unwrap().into_body();
+        let (_, said) = event(&mut body).await;
+        let declared = said["changes"].as_array().unwrap().len();
+        assert_eq!((&said["snapshot"], declared), (&json!(true), 0));
+        let (id, said) = event(&mut body).await;
+        assert!(id.is_some());
+        for snapshot in ["job_plan_snapshot", "link_status_snapshot"] {
+            assert_eq!(said[snapshot], true, "{said}");
+        }
+        let changes = said["link_status_changes"].as_array().unwrap();
+        assert_eq!(changes.len(), links);
+        let last = &changes[links - 1];
+        assert_eq!(last["change_type"], "CHANGE_TYPE_CREATED");
+        assert_eq!(last["link_status"]["link_name"], link);
+    }
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_fault_of_a_request_is_named_at_once() {
     let lone = Lone::start().await;
     let body = r#"{"name": 7, "nam": "h1", "labels": [], "name": "h1"}"#;
@@ -476,6 +505,8 @@ GET /v1/hosts?page_size=-1 - INVALID_FIELDS page_size
 GET /v1/watch?routes.colour=red - INVALID_FIELDS routes.colour
 GET /v1/watch?kinds=99 - INVALID_FIELDS kinds[0]
 GET /v1/watch?decisions.kind=99 - INVALID_FIELDS decisions.kind
+GET /v1/watch?job_plans.colour=red - INVALID_FIELDS job_plans.colour
+GET /v1/watch?link_statuses=red - INVALID_FIELDS link_statuses
 GET /v1/watch?after_revision=18446744073709551615 - REVISION_IN_FUTURE
 GET /v1/decisions?kind=99 - INVALID_FIELDS kind
 GET /v1/decisions?page_token=pins/a - INVALID_FIELDS page_token

@@ -43,7 +43,9 @@ impl Filter {
         let beside = request.routes.is_some()
             || request.peers.is_some()
             || request.pins.is_some()
-            || request.decisions.is_some();
+            || request.decisions.is_some()
+            || request.job_plans.is_some()
+            || request.link_statuses.is_some();
         Self {
             declared: !kinds.is_empty() || !beside,
             kinds,

@@ -16,6 +16,8 @@ use crate::fabric::topology::tests::declared;
 use crate::ledger::{self, FactKey};
 use crate::operator::lone::{Lone, fields, host, reason};
 
+mod planned;
+
 const ID: &str = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 
 async fn watch(
@@ -226,6 +228,12 @@ async fn a_revision_that_is_not_there_is_refused() {
             job_name: Some(String::new()),
         }),
         decisions: Some(proto::DecisionFilter { kind: 77 }),
+        job_plans: Some(proto::JobPlanFilter {
+            names: vec![String::new(); NAMES],
+        }),
+        link_statuses: Some(proto::LinkStatusFilter {
+            names: vec![String::new(); NAMES],
+        }),
         progress_interval: Some(prost_types::Duration {
             seconds: -1,
             nanos: 0,
@@ -241,6 +249,8 @@ async fn a_revision_that_is_not_there_is_refused() {
         "decisions.kind",
         "progress_interval",
         "peers.names",
+        "job_plans.names",
+        "link_statuses.names",
     ];
     assert_eq!(fields(&refused), expected);
     lone.stop().await;

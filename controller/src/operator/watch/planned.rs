@@ -1,0 +1,121 @@
+//! Plans of jobs and statuses of links as the leader has them, as rows that are followed. Knows no stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tonic::Status;
+use weft_proto::v1::{self as proto, ChangeType};
+
+use super::super::plans::Service;
+use super::board::{Row, Source};
+
+/// The plans of all jobs.
+pub(super) struct JobPlans(pub(super) Arc<Service>);
+
+impl Source for JobPlans {
+    type Row = proto::JobPlan;
+
+    async fn rows(&self) -> Result<Vec<proto::JobPlan>, Status> {
+        self.0.every_job_plan().await
+    }
+
+    async fn wait(&mut self, cost: Duration) -> bool {
+        sleep(rest(cost)).await;
+        true
+    }
+}
+
+/// The statuses of all links.
+pub(super) struct LinkStatuses(pub(super) Arc<Service>);
+
+impl Source for LinkStatuses {
+    type Row = proto::LinkStatus;
+
+    async fn rows(&self) -> Result<Vec<proto::LinkStatus>, Status> {
+        self.0.every_link_status().await
+    }
+
+    async fn wait(&mut self, cost: Duration) -> bool {
+        sleep(rest(cost)).await;
+        true
+    }
+}
+
+/// How long after a look the next one is.
+fn rest(cost: Duration) -> Duration {
+    (cost * SHARE).clamp(REST_MIN, REST_MAX)
+}
+
+impl Row for proto::JobPlan {
+    type Change = proto::JobPlanChange;
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.job_name.as_str())
+    }
+
+    fn is_still(&self, other: &Self) -> bool {
+        self.etag == other.etag
+    }
+
+    fn named(&self) -> Self {
+        Self {
+            job_name: self.job_name.clone(),
+            ..Self::default()
+        }
+    }
+
+    fn change(self, change: ChangeType) -> proto::JobPlanChange {
+        proto::JobPlanChange {
+            change_type: change.into(),
+            job_plan: Some(self),
+        }
+    }
+}
+
+impl Row for proto::LinkStatus {
+    type Change = proto::LinkStatusChange;
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.link_name.as_str())
+    }
+
+    /// Its etag leaves out bits per second.
+    fn is_still(&self, other: &Self) -> bool {
+        self.etag == other.etag
+    }
+
+    fn named(&self) -> Self {
+        Self {
+            link_name: self.link_name.clone(),
+            ..Self::default()
+        }
+    }
+
+    fn change(self, change: ChangeType) -> proto::LinkStatusChange {
+        proto::LinkStatusChange {
+            change_type: change.into(),
+            link_status: Some(self),
+        }
+    }
+}
+
+/// Looks take a tenth of the time at most.
+const SHARE: u32 = 10;
+/// Nothing rings when the leader plans anew, or hears of a link.
+const REST_MIN: Duration = Duration::from_secs(1);
+/// What a look waits for, such as a majority, is no cost.
+const REST_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_take_a_tenth_of_the_time_at_most() {
+        for (cost, expected) in [(0, 1_000), (99, 1_000), (300, 3_000), (5_000, 10_000)] {
+            let cost = Duration::from_millis(cost);
+            assert_eq!(rest(cost), Duration::from_millis(expected));
+        }
+    }
+}
