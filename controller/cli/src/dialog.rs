@@ -131,11 +131,11 @@ impl Dialog<'_> {
         }
     }
 
-    /// Prints a list, and then what comes, changes or goes, as the replicas say it. `read` gives what an answer says.
-    pub(crate) async fn follow<R: Row>(
+    /// Prints a list, and then what comes, changes or goes, as the replicas say it. It ends where a replica does not say that.
+    pub(crate) async fn follow<R: Reader>(
         &mut self,
         request: proto::WatchRequest,
-        read: impl Fn(proto::WatchResponse) -> Heard<R>,
+        mut reader: R,
     ) -> Result<(), Failure> {
         self.progress.end();
         let mut list = List::new(self.out, self.format)
@@ -148,6 +148,7 @@ impl Dialog<'_> {
             let answer = match follow.next().await? {
                 News::Begins => {
                     known.begin();
+                    reader.begin();
                     parts = Heard::default();
                     continue;
                 }
@@ -155,7 +156,9 @@ impl Dialog<'_> {
             };
             let answered = words::answered(answer.header.as_ref());
             let is_last = answer.header.is_some();
-            let heard = read(answer);
+            let Some(heard) = reader.read(answer) else {
+                return Ok(());
+            };
             parts.gone.extend(heard.gone);
             parts.rows.extend(heard.rows);
             parts.whole |= heard.whole;
@@ -175,6 +178,27 @@ impl Dialog<'_> {
             }
             list.flush()?;
         }
+    }
+}
+
+/// Reads rows out of the answers of a watch.
+pub(crate) trait Reader {
+    /// A row of the list.
+    type Row: Row;
+
+    /// A stream begins, at this replica or at another one.
+    fn begin(&mut self) {}
+
+    /// What an answer says; None: the replica is of a release that does not stream such rows.
+    fn read(&mut self, answer: proto::WatchResponse) -> Option<Heard<Self::Row>>;
+}
+
+/// One that needs the answer alone.
+impl<R: Row, F: FnMut(proto::WatchResponse) -> Heard<R>> Reader for F {
+    type Row = R;
+
+    fn read(&mut self, answer: proto::WatchResponse) -> Option<Heard<R>> {
+        Some(self(answer))
     }
 }
 
@@ -240,6 +264,11 @@ impl Known {
     }
 }
 
+/// Time in which a replica says something, if only how far it is: one of an older release leaves out what it does not know.
+pub(crate) const PROGRESS: prost_types::Duration = prost_types::Duration {
+    seconds: 1,
+    nanos: 0,
+};
 /// Between two looks at a list.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Rows to ask for at a time: as many as a replica gives.

@@ -26,8 +26,7 @@ pub(crate) mod listed;
 /// What can be done with jobs.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Every job, with how far its plan came, what it runs on, what it sends, and when it ends by itself; with --watch without its
-    /// plan, which replicas do not stream.
+    /// Every job, with how far its plan came, what it runs on, what it sends, and when it ends by itself.
     List,
     /// One job: what is planned for it, and how good the pins of all jobs are.
     Show {
@@ -87,17 +86,16 @@ impl Command {
 }
 
 async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    if dialog.watch {
-        let request = proto::WatchRequest {
-            kinds: vec![proto::ResourceKind::Job.into()],
-            ..proto::WatchRequest::default()
-        };
-        return dialog.follow(request, heard).await;
-    }
-    match dialog.format {
-        Format::Table | Format::Wide => listed::list(dialog).await,
+    let request = proto::WatchRequest {
+        kinds: vec![proto::ResourceKind::Job.into()],
+        ..proto::WatchRequest::default()
+    };
+    match (dialog.format, dialog.watch) {
+        (Format::Table | Format::Wide, false) => listed::list(dialog).await,
+        (Format::Table | Format::Wide, true) => listed::follow(request, dialog).await,
         // A job as the API has it.
-        Format::Json | Format::Yaml | Format::Name => dialog.pages(page).await,
+        (Format::Json | Format::Yaml | Format::Name, false) => dialog.pages(page).await,
+        (Format::Json | Format::Yaml | Format::Name, true) => dialog.follow(request, heard).await,
     }
 }
 

@@ -1,14 +1,15 @@
 //! `weft job list`: every job with how far its plan came. Knows no other question.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prost_types::Timestamp;
 use serde_json::Value;
-use weft_proto::v1 as proto;
+use weft_proto::v1::resource_change::Resource;
+use weft_proto::v1::{self as proto, ChangeType};
 
 use super::detail;
 use crate::connection::{Connection, Page};
-use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE, PROGRESS, Reader};
 use crate::failure::Failure;
 use crate::output::{Row, or_dash};
 use crate::words::{self, word};
@@ -31,6 +32,115 @@ pub(super) async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     dialog.pages(ask).await
 }
 
+/// Follows jobs, which `request` asks for, and their plans beside them.
+pub(super) async fn follow(
+    request: proto::WatchRequest,
+    dialog: &mut Dialog<'_>,
+) -> Result<(), Failure> {
+    let request = proto::WatchRequest {
+        job_plans: Some(proto::JobPlanFilter::default()),
+        progress_interval: Some(PROGRESS),
+        ..request
+    };
+    dialog.follow(request, Told::default()).await
+}
+
+/// Jobs and their plans as a watch tells them.
+#[derive(Default)]
+struct Told {
+    jobs: BTreeMap<String, proto::Job>,
+    /// Empty at a replica of an older release, which does not stream them.
+    plans: BTreeMap<String, proto::JobPlan>,
+    /// Of the stream that goes on.
+    stream: Stream,
+}
+
+/// What a stream has told since it began.
+#[derive(Clone, Copy, Default)]
+struct Stream {
+    /// Jobs that exist.
+    jobs: bool,
+    /// Plans that there are.
+    plans: bool,
+    /// All that it tells of both.
+    whole: bool,
+}
+
+impl Reader for Told {
+    type Row = Listed;
+
+    fn begin(&mut self) {
+        self.stream = Stream::default();
+    }
+
+    /// Jobs are held until the plans are there: these come in an answer behind all jobs.
+    fn read(&mut self, answer: proto::WatchResponse) -> Option<Heard<Listed>> {
+        let is_last = answer.header.is_some() && !answer.snapshot;
+        let (changed, gone) = self.take(answer);
+        let mut heard = Heard {
+            gone,
+            ..Heard::default()
+        };
+        if self.stream.whole {
+            heard.rows = changed.iter().filter_map(|it| self.row(it)).collect();
+        } else if is_last {
+            if !self.stream.plans {
+                self.plans.clear();
+            }
+            heard.rows = self.jobs.keys().filter_map(|it| self.row(it)).collect();
+            self.stream.whole = true;
+            heard.whole = true;
+        }
+        Some(heard)
+    }
+}
+
+impl Told {
+    /// Takes what an answer says. The names of jobs of which something changed, and jobs that went.
+    fn take(&mut self, answer: proto::WatchResponse) -> (BTreeSet<String>, Vec<Listed>) {
+        let (mut changed, mut gone) = (BTreeSet::new(), Vec::new());
+        if answer.snapshot && !std::mem::replace(&mut self.stream.jobs, true) {
+            self.jobs.clear();
+        }
+        for change in answer.changes {
+            let deleted = change.change_type() == ChangeType::Deleted;
+            let Some(Resource::JobResource(job)) = change.resource else {
+                continue;
+            };
+            changed.insert(job.name.clone());
+            if deleted {
+                self.jobs.remove(&job.name);
+                gone.push(Listed { job, plan: None });
+            } else {
+                self.jobs.insert(job.name.clone(), job);
+            }
+        }
+        if answer.job_plan_snapshot && !std::mem::replace(&mut self.stream.plans, true) {
+            self.plans.clear();
+        }
+        for change in answer.job_plan_changes {
+            let deleted = change.change_type() == ChangeType::Deleted;
+            let Some(plan) = change.job_plan else {
+                continue;
+            };
+            changed.insert(plan.job_name.clone());
+            if deleted {
+                self.plans.remove(&plan.job_name);
+            } else {
+                self.plans.insert(plan.job_name.clone(), plan);
+            }
+        }
+        (changed, gone)
+    }
+
+    /// A job of this name, if it is there.
+    fn row(&self, name: &str) -> Option<Listed> {
+        let job = self.jobs.get(name)?.clone();
+        let plan = self.plans.get(name).cloned();
+        Some(Listed { job, plan })
+    }
+}
+
 /// One page of what is planned for jobs, and how good the pins of all jobs are; None: there are no pins.
 pub(crate) async fn plans(
     connection: &Connection,
@@ -51,8 +161,23 @@ pub(crate) async fn plans(
 /// A job with its plan.
 struct Listed {
     job: proto::Job,
-    /// None: it was declared after the plans were read.
+    /// None: it was declared after the plans were read, or is followed at a replica of an older release.
     plan: Option<proto::JobPlan>,
+}
+
+impl Listed {
+    /// How far the plan came, how many flows go by pins, and why no more.
+    fn planned(&self) -> [String; 3] {
+        let plan = self.plan.as_ref();
+        let state = plan.map(|it| word(it.state().as_str_name(), "JOB_PLAN_STATE_"));
+        let pins = plan.filter(|it| it.flow_count > 0).map(pins);
+        let reason = plan.map(detail::reasons).unwrap_or_default();
+        [
+            words::or_dash(state),
+            words::or_dash(pins),
+            or_dash(&reason),
+        ]
+    }
 }
 
 impl Row for Listed {
@@ -66,16 +191,13 @@ impl Row for Listed {
     }
 
     fn lines(&self, answered: Option<Timestamp>) -> Vec<Vec<String>> {
-        let plan = self.plan.as_ref();
-        let state = plan.map(|it| word(it.state().as_str_name(), "JOB_PLAN_STATE_"));
-        let pins = plan.filter(|it| it.flow_count > 0).map(pins);
-        let reason = plan.map(detail::reasons).unwrap_or_default();
+        let [state, pins, reason] = self.planned();
         let mut lines = self.job.lines(answered);
         for line in &mut lines {
             let wide = line.split_off(proto::Job::HEADER.len());
-            line.insert(1, words::or_dash(state.clone()));
-            line.insert(2, words::or_dash(pins.clone()));
-            line.push(or_dash(&reason));
+            line.insert(1, state.clone());
+            line.insert(2, pins.clone());
+            line.push(reason.clone());
             line.extend(wide);
         }
         lines
@@ -83,6 +205,11 @@ impl Row for Listed {
 
     fn name(&self) -> String {
         self.job.name()
+    }
+
+    /// Of the plan what is in columns.
+    fn lasting(&self) -> String {
+        format!("{} {}", self.job.lasting(), self.planned().join(" "))
     }
 }
 

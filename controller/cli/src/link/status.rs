@@ -1,11 +1,11 @@
 //! `weft link status`: what is seen of links.
 
 use prost_types::Timestamp;
-use weft_proto::v1::{self as proto, DeratingCause, LinkState};
+use weft_proto::v1::{self as proto, ChangeType, DeratingCause, LinkState};
 
 use super::of_either_name;
 use crate::connection::{Connection, Page};
-use crate::dialog::{Dialog, PAGE_SIZE};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE, PROGRESS, Reader};
 use crate::failure::Failure;
 use crate::output::{self, Row, or_dash};
 use crate::words::{self, measured};
@@ -13,6 +13,16 @@ use crate::words::{self, measured};
 /// Shows one link, or all.
 pub(super) async fn show(link: Option<String>, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let Some(link) = link else {
+        if dialog.watch {
+            let request = proto::WatchRequest {
+                link_statuses: Some(proto::LinkStatusFilter::default()),
+                // A replica of an older release would stream all that is declared: nothing has this name.
+                names: vec![String::new()],
+                progress_interval: Some(PROGRESS),
+                ..proto::WatchRequest::default()
+            };
+            dialog.follow(request, Statuses::default()).await?;
+        }
         return dialog.pages(page).await;
     };
     let connection = &dialog.connection;
@@ -26,6 +36,36 @@ pub(super) async fn show(link: Option<String>, dialog: &mut Dialog<'_>) -> Resul
     match dialog.object(&status.object())? {
         true => Ok(()),
         false => dialog.rows(&[status], None),
+    }
+}
+
+/// Reads statuses of links out of the answers of a watch.
+#[derive(Default)]
+struct Statuses {
+    /// The replica said all of them since the stream began.
+    begun: bool,
+}
+
+impl Reader for Statuses {
+    type Row = proto::LinkStatus;
+
+    fn begin(&mut self) {
+        self.begun = false;
+    }
+
+    fn read(&mut self, answer: proto::WatchResponse) -> Option<Heard<proto::LinkStatus>> {
+        let is_last = answer.header.is_some();
+        self.begun |= answer.link_status_snapshot;
+        if is_last && !answer.snapshot && !self.begun {
+            return None;
+        }
+        let (mut rows, mut gone) = (Vec::new(), Vec::new());
+        for change in answer.link_status_changes {
+            let deleted = change.change_type() == ChangeType::Deleted;
+            if deleted { &mut gone } else { &mut rows }.extend(change.link_status);
+        }
+        let whole = answer.link_status_snapshot && is_last;
+        Some(Heard { rows, gone, whole })
     }
 }
 

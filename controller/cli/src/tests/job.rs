@@ -73,6 +73,16 @@ async fn jobs_that_are_watched_change_and_go() {
         .collect();
     let (gone, there) = ("train2 is gone", ["train1", "train2"]);
     assert_eq!(names, [there[0], there[1], gone, there[0]]);
+    let lines: Vec<_> = printed.lines().collect();
+    let cells = |at: usize| lines[at].split_whitespace().collect::<Vec<_>>();
+    // With their plans from the first line on.
+    assert_eq!(cells(0)[..3], ["train1", "pinned", "-/2"]);
+    assert_eq!(cells(1)[..3], ["train2", "pinned", "0/2"]);
+    assert_eq!(cells(3)[..3], ["train1", "weighted", "-/2"]);
+    assert!(lines[3].ends_with("it may have too many flows"));
+    let json = watched(&both, &["job", "list", "-w", "-o", "json"]).await;
+    assert_eq!(json.lines().count(), 4, "{json}");
+    assert!(json.contains(r#"{"gone":"train2"}"#), "{json}");
     let words = ["fabric", "watch", "--kind", "job", "--no-headers"];
     let printed = watched(&both, &words).await;
     let cells: Vec<Vec<_>> = printed
@@ -81,6 +91,43 @@ async fn jobs_that_are_watched_change_and_go() {
         .collect();
     assert_eq!(cells[0], ["-", "exists", "job", "train1"]);
     assert_eq!(cells[3], ["9", "deleted", "job", "train2"]);
+}
+
+#[tokio::test]
+async fn jobs_are_watched_without_plans_where_replicas_do_not_stream_them() {
+    let older = Replica {
+        older: true,
+        ..REPLICA
+    };
+    let (older, newer) = (older, listening(REPLICA).await);
+    let alone = listening(older).await.to_string();
+    let words = ["job", "list", "-w", "--no-headers"];
+    let states = |printed: &str| {
+        let lines = printed.lines().map(|line| {
+            let cells: Vec<_> = line.split_whitespace().collect();
+            format!("{} {}", cells[0], cells[1])
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let printed = watched(&alone, &words).await;
+    assert_eq!(states(&printed), ["train1 -", "train2 -"]);
+    // What the one told of plans before it died is not told by the other.
+    let dying = Replica {
+        dies: true,
+        ..REPLICA
+    };
+    let both = format!("{},{alone}", listening(dying).await);
+    let printed = watched(&both, &words).await;
+    let expected = ["train1 pinned", "train2 pinned", "train2 is", "train1 -"];
+    assert_eq!(states(&printed), expected);
+    let dying = Replica {
+        dies: true,
+        ..older
+    };
+    let both = format!("{},{newer}", listening(dying).await);
+    let printed = watched(&both, &words).await;
+    let expected = ["train1 -", "train2 -", "train2 is", "train1 weighted"];
+    assert_eq!(states(&printed), expected);
 }
 
 #[tokio::test]

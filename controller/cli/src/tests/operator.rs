@@ -251,6 +251,37 @@ async fn a_watch_goes_on_at_the_next_replica_after_the_last_revision() {
 }
 
 #[tokio::test]
+async fn statuses_of_links_are_watched_or_looked_at_again() {
+    let dying = Replica {
+        dies: true,
+        ..REPLICA
+    };
+    let older = Replica {
+        older: true,
+        faulty: true,
+        ..REPLICA
+    };
+    let both = format!("{},{}", listening(dying).await, listening(REPLICA).await);
+    let older = listening(older).await.to_string();
+    let words = ["link", "status", "-w", "--no-headers"];
+    let links = |printed: &str| {
+        let lines = printed.lines().map(|line| {
+            let cells: Vec<_> = line.split_whitespace().collect();
+            let derated = line.contains("50 % for errors");
+            let name = cells[0].split("--").next().unwrap();
+            format!("{name} {} {derated}", cells[1])
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let two = ["leaf1:eth1 up true", "leaf1:eth2 down false"];
+    let printed = watched(&both, &words).await;
+    let rest = ["leaf1:eth1 up false", "leaf1:eth2 is false"];
+    assert_eq!(links(&printed), [two, rest].concat());
+    let printed = watched(&older, &words).await;
+    assert_eq!(links(&printed), two);
+}
+
+#[tokio::test]
 async fn a_wait_ends_at_once_if_it_is_wrong_and_in_time_if_nobody_answers() {
     let failure = typed(&["peer", "wait", "bad"]).await.1.unwrap_err();
     assert_eq!(

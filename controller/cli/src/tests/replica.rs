@@ -37,6 +37,8 @@ pub(super) struct Replica {
     pub(super) faulty: bool,
     /// Nothing is decided.
     pub(super) undecided: bool,
+    /// It is of a release that streams neither plans of jobs nor statuses of links.
+    pub(super) older: bool,
 }
 
 /// Replica 3, which answers everything but who the group is.
@@ -49,6 +51,7 @@ pub(super) const REPLICA: Replica = Replica {
     host_ports: false,
     faulty: false,
     undecided: false,
+    older: false,
 };
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -123,7 +126,7 @@ impl peer_server::PeerService for Replica {
 
 #[tonic::async_trait]
 impl watch_server::WatchService for Replica {
-    /// Two peers, two jobs, two decisions, or a link that is changed after the revision of the snapshot.
+    /// Two peers, two jobs, two decisions, statuses of two links, or a link that is changed after the revision of the snapshot.
     async fn watch(
         &self,
         request: Request<proto::WatchRequest>,
@@ -154,10 +157,20 @@ impl watch_server::WatchService for Replica {
             header: header(self.id),
             ..proto::WatchResponse::default()
         };
+        // What comes behind that.
+        let mut more = None;
         let (created, updated) = (proto::ChangeType::Created, proto::ChangeType::Updated);
         match request.after_revision {
+            after if request.link_statuses.is_some() => {
+                answer.snapshot = true;
+                (answer, more) = behind(after, answer, faults::statuses(after, self.older));
+            }
             after if request.kinds == [i32::from(proto::ResourceKind::Job)] => {
                 answer = jobs::changes(after);
+                if request.job_plans.is_some() {
+                    let plans = jobs::planned(after, self.older);
+                    (answer, more) = behind(after, answer, plans);
+                }
             }
             after if request.decisions.is_some() => {
                 answer = decisions::changes(&request.decisions.unwrap(), after);
@@ -177,11 +190,27 @@ impl watch_server::WatchService for Replica {
             }
             Some(_) => return Err(Status::out_of_range("compacted")),
         }
-        let first = tokio_stream::once(Ok(answer));
+        let answers = [Some(answer), more].into_iter().flatten().map(Ok);
+        let answers = tokio_stream::iter(answers.collect::<Vec<_>>());
         Ok(Response::new(match self.dies {
-            true => Box::pin(first),
-            false => Box::pin(first.chain(tokio_stream::pending())),
+            true => Box::pin(answers),
+            false => Box::pin(answers.chain(tokio_stream::pending())),
         }))
+    }
+}
+
+/// What is not agreed comes behind a snapshot, or with what changed after a revision.
+fn behind(
+    after_revision: Option<u64>,
+    agreed: proto::WatchResponse,
+    rest: proto::WatchResponse,
+) -> (proto::WatchResponse, Option<proto::WatchResponse>) {
+    match after_revision {
+        None => (agreed, Some(rest)),
+        Some(_) => {
+            let changes = agreed.changes;
+            (proto::WatchResponse { changes, ..rest }, None)
+        }
     }
 }
 

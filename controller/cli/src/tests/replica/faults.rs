@@ -28,6 +28,30 @@ pub(super) fn link_statuses() -> proto::ListLinkStatusesResponse {
     }
 }
 
+/// What a watcher hears of statuses behind what is declared: of both links, or that the first one is derated no more and the other
+/// one is not there.
+pub(super) fn statuses(after_revision: Option<u64>, older: bool) -> proto::WatchResponse {
+    let mut answer = proto::WatchResponse {
+        header: header(1),
+        link_status_snapshot: !older,
+        ..proto::WatchResponse::default()
+    };
+    if older {
+        return answer;
+    }
+    let mut statuses = link_statuses().link_statuses;
+    if after_revision.is_some() {
+        statuses.truncate(1);
+        statuses[0].derating_percent = 0;
+    }
+    let changes = statuses.into_iter().map(|it| proto::LinkStatusChange {
+        change_type: proto::ChangeType::Created.into(),
+        link_status: Some(it),
+    });
+    answer.link_status_changes = changes.collect();
+    answer
+}
+
 /// A switch that has everything that it should have.
 fn in_sync() -> proto::SwitchAgent {
     proto::SwitchAgent {

@@ -191,6 +191,32 @@ pub(super) fn plans() -> proto::ListJobPlansResponse {
     }
 }
 
+/// What a watcher of plans hears behind that: of both jobs, or that weights carry the one that is left.
+pub(super) fn planned(after_revision: Option<u64>, older: bool) -> proto::WatchResponse {
+    let change = |job_plan: proto::JobPlan| proto::JobPlanChange {
+        change_type: proto::ChangeType::Created.into(),
+        job_plan: Some(job_plan),
+    };
+    let weighted = proto::JobPlan {
+        state: proto::JobPlanState::Weighted.into(),
+        reason: "it may have too many flows".to_owned(),
+        ..pinned("train1".to_owned())
+    };
+    let plans = match after_revision {
+        _ if older => Vec::new(),
+        None => ["train1", "train2"]
+            .map(|name| pinned(name.to_owned()))
+            .into(),
+        Some(_) => vec![weighted],
+    };
+    proto::WatchResponse {
+        header: header(after_revision.map_or(7, |_| 9)),
+        job_plan_snapshot: !older,
+        job_plan_changes: plans.into_iter().map(change).collect(),
+        ..proto::WatchResponse::default()
+    }
+}
+
 /// What is planned for a job; jobs together may need twice what the uplinks of `leaf1` carry.
 pub(super) fn plan(
     request: proto::GetJobPlanRequest,
