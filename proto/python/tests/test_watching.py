@@ -11,9 +11,19 @@ import grpc
 from google.rpc import code_pb2
 from scripted import Refused, Replica, Stream, answer, compacted, full, host, refusal, stream
 
-from weft import Client, Event, PeerEvent, ResourceEvent, RevisionCompacted, RouteEvent, WeftError
+from weft import (
+    Client,
+    Event,
+    JobPlanEvent,
+    LinkStatusEvent,
+    PeerEvent,
+    ResourceEvent,
+    RevisionCompacted,
+    RouteEvent,
+    WeftError,
+)
 from weft.client import OPTIONS
-from weft.v1 import fabric_pb2, header_pb2, peer_pb2, read_pb2, route_pb2, watch_pb2
+from weft.v1 import fabric_pb2, header_pb2, peer_pb2, plan_pb2, read_pb2, route_pb2, watch_pb2
 
 
 def word(event: Event) -> str:
@@ -23,6 +33,10 @@ def word(event: Event) -> str:
         return f"{event.change.name} {kind}"
     if isinstance(event, RouteEvent):
         return f"{event.change.route.key} {kind}"
+    if isinstance(event, JobPlanEvent):
+        return f"{event.change.job_plan.job_name} {kind} {event.change.job_plan.etag}".rstrip()
+    if isinstance(event, LinkStatusEvent):
+        return f"{event.change.link_status.link_name} {kind} {event.change.link_status.etag}".rstrip()
     return f"{event.change.peer.session.address} {kind} {event.replica_id}"
 
 
@@ -35,6 +49,15 @@ def route(key: str, change: fabric_pb2.ChangeType.ValueType, next_hop: str = "")
 def peer(address: str, change: fabric_pb2.ChangeType.ValueType, asn: int = 64496, count: int = 0) -> watch_pb2.PeerChange:
     session = peer_pb2.PeerSession(address=address, messages_sent=count)
     return watch_pb2.PeerChange(change_type=change, peer=peer_pb2.Peer(asn=asn, session=session, route_count=count))
+
+
+def plan(name: str, change: fabric_pb2.ChangeType.ValueType, etag: str = "") -> watch_pb2.JobPlanChange:
+    return watch_pb2.JobPlanChange(change_type=change, job_plan=plan_pb2.JobPlan(job_name=name, etag=etag))
+
+
+def link(name: str, change: fabric_pb2.ChangeType.ValueType, etag: str = "", bps: int = 0) -> watch_pb2.LinkStatusChange:
+    status = plan_pb2.LinkStatus(link_name=name, etag=etag, a_to_b_bps=bps)
+    return watch_pb2.LinkStatusChange(change_type=change, link_status=status)
 
 
 CREATED = fabric_pb2.CHANGE_TYPE_CREATED
@@ -224,6 +247,12 @@ class Watches(unittest.TestCase):
         with self.assertRaises(WeftError):
             next(self.client.watch(routes=routes, peers=peers))
         self.assertEqual((self.replica.asked[0].routes, self.replica.asked[0].peers), (routes, peers))
+        plans, links = watch_pb2.JobPlanFilter(names=["train1"]), watch_pb2.LinkStatusFilter()
+        self.replica.streams = [stream(answer(4, snapshot=True))]
+        with self.assertRaises(WeftError):
+            next(self.client.watch(job_plans=plans, link_statuses=links))
+        asked = self.replica.asked[-1]
+        self.assertEqual((asked.job_plans, asked.HasField("link_statuses"), asked.HasField("peers")), (plans, True, False))
 
     def test_a_route_that_comes_twice_is_said_once(self) -> None:
         def routes(revision: int, *changes: watch_pb2.RouteChange, snapshot: bool = False) -> watch_pb2.WatchResponse:
@@ -271,6 +300,45 @@ class Watches(unittest.TestCase):
         words = ["a created 1", "b created 1", "b updated 1", "a deleted 2", "b updated 2", "c created 2", "c deleted 2"]
         self.assertEqual([word(it) for it in heard], words)
         self.assertEqual([it.revision for it in heard], [3, 4, 5, 5, 5, 6, 7])
+
+    def test_plans_and_statuses_are_what_the_leader_has(self) -> None:
+        def planned(
+            replica: int,
+            revision: int,
+            plans: list[watch_pb2.JobPlanChange],
+            links: list[watch_pb2.LinkStatusChange],
+            snapshot: bool = False,
+        ) -> watch_pb2.WatchResponse:
+            header = header_pb2.ResponseHeader(replica_id=replica, revision=revision)
+            return watch_pb2.WatchResponse(
+                header=header,
+                job_plan_changes=plans,
+                job_plan_snapshot=snapshot,
+                link_status_changes=links,
+                link_status_snapshot=snapshot,
+            )
+
+        part = watch_pb2.WatchResponse(job_plan_changes=[plan("z", CREATED, "1")], job_plan_snapshot=True)
+        heard = self.heard(
+            stream(
+                planned(1, 4, [plan("a", CREATED, "1"), plan("b", CREATED, "1")], [link("l", CREATED, "1")], snapshot=True),
+                planned(1, 5, [plan("b", UPDATED, "2")], []),
+            ),
+            # A part that the next stream does not go on with.
+            stream(part),
+            # Another replica has the same of the same leader: it is not said again.
+            stream(
+                watch_pb2.WatchResponse(job_plan_changes=[plan("b", CREATED, "2")], job_plan_snapshot=True),
+                planned(2, 6, [plan("c", CREATED, "1")], [link("l", CREATED, "1", bps=9)], snapshot=True),
+                planned(2, 7, [plan("c", DELETED), plan("x", DELETED)], [link("l", UPDATED, "2")]),
+            ),
+            after=3,
+        )
+        self.assertTrue(all(isinstance(it, (JobPlanEvent, LinkStatusEvent)) for it in heard))
+        first = ["a created 1", "b created 1", "l created 1", "b updated 2"]
+        words = [*first, "a deleted", "c created 1", "c deleted", "l updated 2"]
+        self.assertEqual([word(it) for it in heard], words)
+        self.assertEqual([it.revision for it in heard], [3, 3, 4, 5, 5, 6, 6, 7])
 
 
 if __name__ == "__main__":

@@ -201,6 +201,8 @@ class Client:
         *,
         routes: watch_pb2.RouteFilter | None = None,
         peers: watch_pb2.PeerFilter | None = None,
+        job_plans: watch_pb2.JobPlanFilter | None = None,
+        link_statuses: watch_pb2.LinkStatusFilter | None = None,
     ) -> Watch[Event]: ...
 
     def watch(
@@ -211,12 +213,17 @@ class Client:
         *,
         routes: watch_pb2.RouteFilter | None = None,
         peers: watch_pb2.PeerFilter | None = None,
+        job_plans: watch_pb2.JobPlanFilter | None = None,
+        link_statuses: watch_pb2.LinkStatusFilter | None = None,
     ) -> Watch[ResourceEvent] | Watch[Event]:
-        """Follows declared resources of these kinds and names, and routes and peers that pass; see :class:`Watch`.
+        """Follows declared resources of these kinds and names, and routes, peers, plans of jobs and statuses of links that pass;
+        see :class:`Watch`.
 
-        Without ``kinds``: all of them, or none if ``routes`` or ``peers`` are asked for.
+        Without ``kinds``: all of them, or none if anything else is asked for.
         """
-        request = watch_pb2.WatchRequest(kinds=kinds, names=names, routes=routes, peers=peers)
+        request = watch_pb2.WatchRequest(
+            kinds=kinds, names=names, routes=routes, peers=peers, job_plans=job_plans, link_statuses=link_statuses
+        )
         return Watch[Event](self, request, after_revision)
 
     def _fabric(self) -> fabric_pb2.GetFabricResponse:

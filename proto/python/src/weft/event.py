@@ -42,4 +42,22 @@ class PeerEvent:
     are updated."""
 
 
-Event = ResourceEvent | RouteEvent | PeerEvent
+@dataclasses.dataclass(frozen=True)
+class JobPlanEvent:
+    """What became of the plan of one job, as the leader has it."""
+
+    change: watch_pb2.JobPlanChange
+    revision: int | None
+    """As in ResourceEvent. What plans there are is said at the beginning of a watch that goes on after a revision too."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkStatusEvent:
+    """What became of what the leader sees of one link. Bits per second alone are no change."""
+
+    change: watch_pb2.LinkStatusChange
+    revision: int | None
+    """As in JobPlanEvent."""
+
+
+Event = ResourceEvent | RouteEvent | PeerEvent | JobPlanEvent | LinkStatusEvent

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from google.protobuf.message import Message
 
-from weft.v1 import fabric_pb2, peer_pb2, route_pb2, watch_pb2
+from weft.v1 import fabric_pb2, peer_pb2, plan_pb2, route_pb2, watch_pb2
 
-Change = fabric_pb2.ResourceChange | watch_pb2.RouteChange | watch_pb2.PeerChange
+PlannedChange = watch_pb2.JobPlanChange | watch_pb2.LinkStatusChange
+"""Of what the leader makes, whichever replica answers."""
+Change = fabric_pb2.ResourceChange | watch_pb2.RouteChange | watch_pb2.PeerChange | PlannedChange
 
 ResourceKey = tuple[int, str]
 """Kind and name."""
@@ -18,7 +20,7 @@ RouteKey = tuple[int, int, str | None, str]
 
 
 class Known:
-    """Resources, routes and peers that were said to exist.
+    """Resources, routes, peers, plans of jobs and statuses of links that were said to exist.
 
     A resource is held as it is, some hundred octets; a route as its key and a hash, some two hundred.
     """
@@ -29,6 +31,8 @@ class Known:
         self._resources: dict[ResourceKey, fabric_pb2.ResourceChange] = {}
         self._routes: dict[RouteKey, bytes] = {}
         self._peers: dict[str, tuple[int, bytes, peer_pb2.Peer]] = {}
+        self._job_plans = Planned()
+        self._link_statuses = Planned()
         self.begin()
 
     def begin(self) -> None:
@@ -36,6 +40,8 @@ class Known:
         self._listed: set[ResourceKey] = set()
         self._listed_routes: set[RouteKey] = set()
         self._parts_of_peers: list[watch_pb2.PeerChange] = []
+        self._job_plans.begin()
+        self._link_statuses.begin()
 
     def told(self, answer: watch_pb2.WatchResponse, after: int | None) -> Iterator[Change]:
         """What an answer says that was not said before. ``after``: everything up to this revision was."""
@@ -54,6 +60,9 @@ class Known:
         if answer.snapshot and answer.HasField("header"):
             yield from self._gone()
         yield from self._told_peers(answer)
+        is_last = answer.HasField("header")
+        yield from self._job_plans.told(list(answer.job_plan_changes), answer.job_plan_snapshot, is_last)
+        yield from self._link_statuses.told(list(answer.link_status_changes), answer.link_status_snapshot, is_last)
 
     def _found(self, change: fabric_pb2.ResourceChange) -> Iterator[Change]:
         """A resource that exists."""
@@ -133,6 +142,61 @@ class Known:
                 change.change_type = fabric_pb2.CHANGE_TYPE_UPDATED
             self._peers[name] = (replica, now, _called(change.peer))
             yield change
+
+
+class Planned:
+    """What the leader makes of one kind: each has a name, and an etag that stays while nothing of it changes."""
+
+    def __init__(self) -> None:
+        self._etags: dict[str, tuple[str, PlannedChange]] = {}
+        """By name, with how one is said that went."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Another stream begins: parts that the one before did not finish are void."""
+        self._parts: list[PlannedChange] = []
+
+    def told(self, changes: Sequence[PlannedChange], snapshot: bool, is_last: bool) -> Iterator[PlannedChange]:
+        """What changes, or all that there is, say that was not said before."""
+        self._parts.extend(changes)
+        if not is_last:
+            return
+        changes, self._parts = self._parts, []
+        if snapshot:
+            listed = {_planned(it)[0] for it in changes}
+            for name in [name for name in self._etags if name not in listed]:
+                yield self._etags.pop(name)[1]
+        for change in changes:
+            name, etag = _planned(change)
+            if change.change_type == fabric_pb2.CHANGE_TYPE_DELETED:
+                if self._etags.pop(name, None) is not None:
+                    yield change
+                continue
+            before = self._etags.get(name)
+            if before is not None:
+                if before[0] == etag:
+                    continue
+                change.change_type = fabric_pb2.CHANGE_TYPE_UPDATED
+            else:
+                change.change_type = fabric_pb2.CHANGE_TYPE_CREATED
+                before = (etag, _went(change, name))
+            self._etags[name] = (etag, before[1])
+            yield change
+
+
+def _planned(change: PlannedChange) -> tuple[str, str]:
+    """Name and etag."""
+    if isinstance(change, watch_pb2.JobPlanChange):
+        return change.job_plan.job_name, change.job_plan.etag
+    return change.link_status.link_name, change.link_status.etag
+
+
+def _went(change: PlannedChange, name: str) -> PlannedChange:
+    """The same when it went: its name alone."""
+    deleted = fabric_pb2.CHANGE_TYPE_DELETED
+    if isinstance(change, watch_pb2.JobPlanChange):
+        return watch_pb2.JobPlanChange(change_type=deleted, job_plan=plan_pb2.JobPlan(job_name=name))
+    return watch_pb2.LinkStatusChange(change_type=deleted, link_status=plan_pb2.LinkStatus(link_name=name))
 
 
 def _content(change: fabric_pb2.ResourceChange) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 import grpc
 
 from weft.error import RevisionCompacted, WeftError
-from weft.event import Event, PeerEvent, ResourceEvent, RouteEvent
+from weft.event import Event, JobPlanEvent, LinkStatusEvent, PeerEvent, ResourceEvent, RouteEvent
 from weft.known import Change, Known
 from weft.patience import Patience
 from weft.v1 import fabric_pb2, watch_pb2
@@ -129,6 +129,10 @@ def _event(held: tuple[Change, int], revision: int | None) -> Event:
         return ResourceEvent(change, revision)
     if isinstance(change, watch_pb2.RouteChange):
         return RouteEvent(change, revision)
+    if isinstance(change, watch_pb2.JobPlanChange):
+        return JobPlanEvent(change, revision)
+    if isinstance(change, watch_pb2.LinkStatusChange):
+        return LinkStatusEvent(change, revision)
     return PeerEvent(change, revision, replica_id)
 
 
