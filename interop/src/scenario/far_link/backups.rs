@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The first spine of two is drained, and its link is all that is left.
-pub(super) fn check(lab: &Lab, faults: &Faults, checks: &mut Checks) -> Result<(), Failure> {
+pub(super) fn check(lab: &mut Lab, faults: &Faults, checks: &mut Checks) -> Result<(), Failure> {
     let traffic = &faults.traffic;
     let [drained, other, ..] = traffic.uplinks.as_slice() else {
         return Err(Failure::new("fewer than two uplinks"));
@@ -82,7 +82,7 @@ fn fallen_back_to(lab: &Lab, faults: &Faults) -> Result<Lines, Failure> {
 }
 
 /// Every replica stands still, or goes on.
-fn silence(lab: &Lab, signal: Signal) -> Result<(), Failure> {
+fn silence(lab: &mut Lab, signal: Signal) -> Result<(), Failure> {
     REPLICAS
         .iter()
         .try_for_each(|(replica, _)| lab.signal(replica, Some("weftd"), signal))
