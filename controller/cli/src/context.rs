@@ -218,7 +218,11 @@ fn path() -> Option<PathBuf> {
 
 fn unknown(name: &str) -> Failure {
     let name = printable(name);
-    Failure::Refused(format!("no context is named {name:?}; weft context list"))
+    let place = match path() {
+        Some(path) => path.display().to_string(),
+        None => "no file is read: neither WEFT_CONFIG nor HOME is set".to_owned(),
+    };
+    Failure::Refused(format!("no context is named {name:?} ({place}); weft context list"))
 }
 
 fn fault(path: &Path, error: &dyn std::fmt::Display) -> Failure {

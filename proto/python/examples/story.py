@@ -1,8 +1,8 @@
-"""Declares a fabric, follows it, changes it, kills the leader, asks again, and goes on.
+"""Declares a fabric, follows it, changes it, kills the leader, asks again, goes on, and sees what becomes of a job.
 
     python examples/story.py path/to/weftd [--kills N]
 
-Read it from `story` downwards: what a program says to weft is there, in five steps. Three replicas of weftd run on this machine
+Read it from `story` downwards: what a program says to weft is there, in six steps. Three replicas of weftd run on this machine
 meanwhile (lab.py). It prints what was missed and what came twice, and ends with 1 if anything did.
 """
 
@@ -16,8 +16,8 @@ from collections import Counter
 
 from lab import Lab, lab
 
-from weft import Client, ResourceEvent
-from weft.v1 import fabric_pb2
+from weft import Client, Event, JobPlanEvent, LinkStatusEvent, ResourceEvent
+from weft.v1 import fabric_pb2, job_pb2, plan_pb2, watch_pb2
 
 
 def story(lab: Lab, kills: int) -> int:
@@ -26,20 +26,17 @@ def story(lab: Lab, kills: int) -> int:
         # 1. Declare. A fabric is switches and the links between them: here two leaves and two spines. Applying it makes the
         #    declared fabric this one, and says what differed. The second time nothing does.
         switches, links = fabric()
-        changes = client.apply_fabric("story", switches, links=links)
+        ports = host_ports()
+        changes = client.apply_fabric("story", switches, links=links, host_ports=ports)
         print(f"declared: {len(changes)} resources")
-        assert client.apply_fabric("story", switches, links=links) == []
+        assert client.apply_fabric("story", switches, links=links, host_ports=ports) == []
 
         # 2. Watch. What exists comes first, then every change, without end: a thread of its own listens.
         follower = Follower(lab.addresses)
         follower.start()
 
         # 3. Change. One link goes down: `update_mask` names the field that is meant, the others stay as they are.
-        down = fabric_pb2.UpdateLinkRequest(
-            resource=fabric_pb2.Link(name="leaf1:eth1--spine1:eth1", admin_state=fabric_pb2.ADMIN_STATE_DOWN)
-        )
-        down.update_mask.paths.append("admin_state")
-        answer = client.change(down, lambda it, request, timeout: it.fabric.UpdateLink(request, timeout=timeout))
+        answer = set_link(client, fabric_pb2.ADMIN_STATE_DOWN)
         print(f"changed: {answer.resource.name} is {fabric_pb2.AdminState.Name(answer.resource.admin_state)}")
 
         # 4. Kill the leader, in the midst of a change, again and again. The client asks another replica, with the same
@@ -69,9 +66,80 @@ def story(lab: Lab, kills: int) -> int:
             heard = next(watch).change.name
         print(f"gone on elsewhere after revision {revision}: heard {heard!r}")
 
+        # 6. See. What the leader makes of all that is followed in the same way: which links plans use, and the plans of jobs. Nobody
+        #    agrees on it, so each stream begins with what there is, and no revision is needed.
+        seen = see(lab, client)
+        print(f"seen across the death of a leader: {', '.join(seen)}")
+
         if follower.fault is not None:
             print(f"the watch ended: {follower.fault}", file=sys.stderr)
-        return int(missed != 0 or twice != 0 or heard != "last" or follower.fault is not None)
+        return int(missed != 0 or twice != 0 or heard != "last" or len(seen) != SEEN or follower.fault is not None)
+
+
+def see(lab: Lab, client: Client) -> list[str]:
+    """Follows a link and a job while both change and the leader dies, and says what it saw."""
+    wanted = watch_pb2.LinkStatusFilter(names=[LINK])
+    seen: list[str] = []
+    with (
+        Client(lab.addresses) as other,
+        other.watch(link_statuses=wanted, job_plans=watch_pb2.JobPlanFilter()) as watch,
+    ):
+        # What never comes ends the watch.
+        patience = threading.Timer(60, watch.close)
+        patience.start()
+
+        def until(said: str) -> None:
+            for event in watch:
+                if said == words(event):
+                    seen.append(said)
+                    return
+
+        until("the link is DOWN")
+        create = job_pb2.CreateJobRequest(resource=job())
+        client.change(create, lambda it, request, timeout: it.jobs.CreateJob(request, timeout=timeout))
+        until("train1 is PINNED")
+        dying = lab.leader(client)
+        dying.kill()
+        set_link(client, fabric_pb2.ADMIN_STATE_UP)
+        until("the link is UP")
+        delete = job_pb2.DeleteJobRequest(name="train1")
+        client.change(delete, lambda it, request, timeout: it.jobs.DeleteJob(request, timeout=timeout))
+        until("train1 is gone")
+        dying.start()
+        patience.cancel()
+    return seen
+
+
+def words(event: Event) -> str:
+    """What an event says, in short."""
+    match event:
+        case LinkStatusEvent():
+            state = plan_pb2.LinkState.Name(event.change.link_status.state)
+            return f"the link is {state.removeprefix('LINK_STATE_')}"
+        case JobPlanEvent(change=change) if change.change_type == watch_pb2.CHANGE_TYPE_DELETED:
+            return f"{change.job_plan.job_name} is gone"
+        case JobPlanEvent(change=change):
+            state = plan_pb2.JobPlanState.Name(change.job_plan.state)
+            return f"{change.job_plan.job_name} is {state.removeprefix('JOB_PLAN_STATE_')}"
+        case _:
+            return ""
+
+
+def set_link(client: Client, state: fabric_pb2.AdminState.ValueType) -> fabric_pb2.UpdateLinkResponse:
+    """Sets the link up or down, and nothing else of it."""
+    update = fabric_pb2.UpdateLinkRequest(resource=fabric_pb2.Link(name=LINK, admin_state=state))
+    update.update_mask.paths.append("admin_state")
+    return client.change(update, lambda it, request, timeout: it.fabric.UpdateLink(request, timeout=timeout))
+
+
+def job() -> job_pb2.Job:
+    """A NIC of each leaf sends to one of the other."""
+    one, other = (job_pb2.Nic(host_port_name=name) for name in PORTS)
+    flows = [
+        job_pb2.JobFlow(source=source, destination=destination, octets=1)
+        for source, destination in ((one, other), (other, one))
+    ]
+    return job_pb2.Job(name="train1", flows=flows)
 
 
 def fabric() -> tuple[list[fabric_pb2.Switch], list[fabric_pb2.Link]]:
@@ -94,6 +162,19 @@ def fabric() -> tuple[list[fabric_pb2.Switch], list[fabric_pb2.Link]]:
         for spine in (1, 2)
     ]
     return [*leaves, *spines], links
+
+
+def host_ports() -> list[fabric_pb2.HostPort]:
+    """A NIC behind each leaf."""
+    return [
+        fabric_pb2.HostPort(
+            switch_name=f"leaf{leaf}",
+            interface_name="eth9",
+            capacity_bps=400_000_000_000,
+            addresses=[f"192.168.0.{leaf}"],
+        )
+        for leaf in (1, 2)
+    ]
 
 
 class Follower(threading.Thread):
@@ -130,6 +211,11 @@ class Follower(threading.Thread):
         self.join()
         self.client.close()
         return self.events[-1].revision
+
+
+LINK = "leaf1:eth1--spine1:eth1"
+PORTS = ["leaf1:eth9", "leaf2:eth9"]
+SEEN = 4
 
 
 def main() -> int:

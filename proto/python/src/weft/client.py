@@ -18,10 +18,12 @@ from weft.v1 import (
     evpn_pb2_grpc,
     fabric_pb2,
     fabric_pb2_grpc,
+    job_pb2_grpc,
     peer_pb2_grpc,
     plan_pb2_grpc,
     replica_pb2_grpc,
     route_pb2_grpc,
+    simulation_pb2_grpc,
     watch_pb2,
     watch_pb2_grpc,
 )
@@ -48,10 +50,12 @@ class Stubs:
         self.config = config_pb2_grpc.ConfigServiceStub(channel)
         self.evpn = evpn_pb2_grpc.EvpnServiceStub(channel)
         self.fabric = fabric_pb2_grpc.FabricServiceStub(channel)
+        self.jobs = job_pb2_grpc.JobServiceStub(channel)
         self.peers = peer_pb2_grpc.PeerServiceStub(channel)
         self.plans = plan_pb2_grpc.PlanServiceStub(channel)
         self.replicas = replica_pb2_grpc.ReplicaServiceStub(channel)
         self.routes = route_pb2_grpc.RouteServiceStub(channel)
+        self.simulations = simulation_pb2_grpc.SimulationServiceStub(channel)
         self.watch = watch_pb2_grpc.WatchServiceStub(channel)
 
 
