@@ -182,23 +182,49 @@ impl Balancer {
             without_room,
         } = self.routes(&solved, named_same)?;
         let same_problem = old.is_some_and(|old| old.is_same_problem(&solved));
+        let same_weights = same_problem && have_same_weights(&routes, &self.plan.by_capacity);
         let solved = Arc::new(solved);
-        if !same_problem || routes != *self.plan.by_capacity {
+        if same_weights {
+            if routes != *self.plan.by_capacity {
+                self.back(routes, &solved);
+            }
+            if !named_same {
+                // Tables may be declared otherwise.
+                self.weighed = None;
+            } else if let Some((before, _)) = &mut self.weighed {
+                *before = Arc::clone(&solved);
+            }
+        } else {
             self.plan.revision = inputs.topology.generation().max(self.plan.revision + 1);
             self.plan.by_capacity = Arc::new(routes);
             // At once, whatever was known of demand: it is looked at again after the pins.
             self.plan.routes = Arc::clone(&self.plan.by_capacity);
             (self.plan.by_demand, self.weighed) = (None, None);
-        } else if !named_same {
-            // Tables may be declared otherwise.
-            self.weighed = None;
-        } else if let Some((before, _)) = &mut self.weighed {
-            *before = Arc::clone(&solved);
         }
         self.solutions = solutions;
         self.plan.without_room = Arc::new(without_room);
         self.plan.solved = Some(solved);
         Ok(true)
+    }
+
+    /// Takes other backups of the same weights; those for what jobs are known to send stay.
+    fn back(&mut self, by_capacity: LeafRoutes, solved: &Solved) {
+        self.plan.revision += 1;
+        let by_demand = self.plan.by_demand.is_some();
+        let backed = |(leaf, routes): (&SwitchName, &Arc<Routes>)| {
+            let known = self.plan.routes.get(leaf).filter(|_| by_demand);
+            let routes = match known {
+                Some(known) if known.prefixes != routes.prefixes => {
+                    let prefixes = known.prefixes.clone();
+                    let backups = routes.backups.clone();
+                    Arc::new(solved.fitting(leaf, Routes { prefixes, backups }))
+                }
+                Some(_) | None => Arc::clone(routes),
+            };
+            (leaf.clone(), routes)
+        };
+        self.plan.routes = Arc::new(by_capacity.iter().map(backed).collect());
+        self.plan.by_capacity = Arc::new(by_capacity);
     }
 
     /// Finds weights for what jobs are known to send beside what is pinned. True: there is another plan.
@@ -224,6 +250,7 @@ impl Balancer {
                     backups: old.backups.clone(),
                     ..solved.routes(leaf, own)
                 };
+                let own = solved.fitting(leaf, own);
                 let own = self.shared(&self.plan.routes, leaf, own);
                 let leaf = leaf.clone();
                 Arc::make_mut(&mut routes).insert(leaf, own);
@@ -257,17 +284,17 @@ impl Balancer {
             };
             members += solution.groups() * solution.uplinks().len();
             let backed = |routes: Routes| {
-                let backups = solved.backups(leaf, &routes, &solution);
-                self.shared(&self.plan.by_capacity, leaf, Routes { backups, ..routes })
+                let routes = solved.backed(leaf, routes);
+                self.shared(&self.plan.by_capacity, leaf, routes)
             };
             let before = self.before(leaf, solved).filter(|_| named_same);
             let routes = match before {
                 Some((old, routes)) if *old == solution => {
                     let known = self.plan.without_room.get(leaf);
                     made.without_room.extend(known.cloned());
-                    match solved.backups(leaf, routes, &solution) == routes.backups {
-                        true => Arc::clone(routes),
-                        false => backed(routes.without_backups()),
+                    match solved.has_drained() || !routes.backups.is_empty() {
+                        true => backed(routes.without_backups()),
+                        false => Arc::clone(routes),
                     }
                 }
                 _ if members > MEMBERS_MAX => {
@@ -299,6 +326,14 @@ impl Balancer {
         let same = old.filter(|old| ***old == routes);
         same.map_or_else(|| Arc::new(routes), Arc::clone)
     }
+}
+
+/// Whether leaves have the same routes, backups apart.
+fn have_same_weights(one: &LeafRoutes, other: &LeafRoutes) -> bool {
+    let same = |(one, other): (&Arc<Routes>, &Arc<Routes>)| {
+        Arc::ptr_eq(one, other) || one.prefixes == other.prefixes
+    };
+    one.keys().eq(other.keys()) && one.values().zip(other.values()).all(same)
 }
 
 /// What leaves that take weights should have, by the capacity of links alone.

@@ -138,6 +138,11 @@ impl Entry {
                 self.members.len()
             )
         };
+        if !self.backups.is_empty() {
+            let via: BTreeSet<&str> = self.backups.iter().map(|it| it.via.as_str()).collect();
+            let via: Vec<_> = via.into_iter().collect();
+            reason += &format!(", with {} as backup", via.join(", "));
+        }
         if self.delta_ppm > 1_000_000 {
             let tenths = (self.delta_ppm - 1_000_000).div_ceil(1_000);
             reason += &format!(
@@ -161,11 +166,6 @@ impl Entry {
                 false => excluded.why(),
             };
             reason += &format!("; {}: {why}", excluded.link);
-        }
-        if !self.backups.is_empty() {
-            let via: BTreeSet<&str> = self.backups.iter().map(|it| it.via.as_str()).collect();
-            let via: Vec<_> = via.into_iter().collect();
-            reason += &format!("; while none of these is usable: over {}", via.join(", "));
         }
         reason
     }

@@ -39,8 +39,8 @@ pub(super) struct Solved {
     trusting: Question,
     /// For those that do not; None without any.
     strict: Option<Question>,
-    /// None: nothing is drained.
-    undrained: Option<Undrained>,
+    /// When it is asked for; None: nothing is drained.
+    undrained: OnceLock<Option<Undrained>>,
     /// Planes for pins with the whole capacity of all links, when it is asked for.
     whole: OnceLock<Planes>,
     /// Planes for pins without the capacity that leaves keep free, when it is asked for; None: no leaf keeps any free.
@@ -61,6 +61,15 @@ pub(super) struct Question {
 type Tabled = BTreeMap<SwitchId, Result<LeafSolution, TableTooSmall>>;
 
 impl Question {
+    fn new(problem: Problem) -> Self {
+        Self {
+            fabric: Fabric::new(&problem),
+            checker: Checker::new(&problem),
+            tabled: OnceLock::new(),
+            problem,
+        }
+    }
+
     /// Whether rounding all leaves together takes little of the solver's thread.
     fn is_quick(&self) -> bool {
         let leaves = self.problem.leaves().count();
@@ -74,15 +83,10 @@ impl Solved {
     pub(super) fn new(inputs: &Inputs, live: Live, limits: Limits) -> Result<Self, Rejected> {
         let topology = Arc::clone(&inputs.topology);
         let names = Names::new(&topology);
+        let usable_bps = |link: &Link| inputs.measured.usable_bps(link);
         let ask = |alive: &dyn Fn(&Link) -> bool| -> Result<Question, Rejected> {
-            let usable_bps = |link: &Link| inputs.measured.usable_bps(link);
             let problem = names.problem(&topology, alive, &usable_bps)?;
-            Ok(Question {
-                fabric: Fabric::new(&problem),
-                checker: Checker::new(&problem),
-                tabled: OnceLock::new(),
-                problem,
-            })
+            Ok(Question::new(problem))
         };
         let trusting = ask(&|link| live.unusable(link).is_none())?;
         let strict = match inputs.foreign.is_empty() {
@@ -93,7 +97,7 @@ impl Solved {
             measured: inputs.measured.clone(),
             foreign: inputs.foreign.clone(),
             limits,
-            undrained: Undrained::new(inputs, &live, &ask)?,
+            undrained: OnceLock::new(),
             topology,
             live,
             names,
@@ -106,7 +110,31 @@ impl Solved {
 
     /// The fabric as if nothing were drained; None: nothing is.
     pub(super) fn undrained(&self) -> Option<&Undrained> {
-        self.undrained.as_ref()
+        let undrained = self.undrained.get_or_init(|| {
+            let undrained = Undrained::new(self, &self.live);
+            undrained.unwrap_or_else(|rejected| {
+                tracing::error!(%rejected, "there are no backups");
+                None
+            })
+        });
+        undrained.as_ref()
+    }
+
+    /// The problem of links that are alive.
+    pub(super) fn ask(&self, alive: &dyn Fn(&Link) -> bool) -> Result<Question, Rejected> {
+        let usable_bps = |link: &Link| self.measured.usable_bps(link);
+        let problem = self.names.problem(&self.topology, alive, &usable_bps)?;
+        Ok(Question::new(problem))
+    }
+
+    /// Whether there is a link that nobody but an operator calls down.
+    pub(super) fn has_drained(&self) -> bool {
+        self.live.has_drained()
+    }
+
+    /// Whether any leaf gets only ways that somebody confirms.
+    pub(super) fn has_foreign(&self) -> bool {
+        !self.foreign.is_empty()
     }
 
     /// The problem, if it is one for all leaves.
@@ -463,7 +491,7 @@ impl Solved {
         }))
     }
 
-    fn question(&self, leaf: &SwitchName) -> &Question {
+    pub(super) fn question(&self, leaf: &SwitchName) -> &Question {
         let strict = self.strict.as_ref();
         strict
             .filter(|_| self.foreign.contains(leaf))

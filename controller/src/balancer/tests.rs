@@ -101,8 +101,8 @@ fn a_link_set_down_changes_the_plan_at_once_and_back() {
     assert_eq!(weights(plan, "leaf1", 3).len(), 2);
     assert_eq!(
         reason(plan, "leaf2", 1),
-        "1 part over 1 of 2 uplinks; leaf2:eth1--spine1:eth2: no part: the link is down (an operator set it down); \
-         while none of these is usable: over spine1"
+        "1 part over 1 of 2 uplinks, with spine1 as backup; \
+         leaf2:eth1--spine1:eth2: no part: the link is down (an operator set it down)"
     );
     topology.set_down(FAR, false);
     balancer.handle(&inputs(topology), Duration::ZERO).unwrap();
@@ -412,6 +412,48 @@ fn a_link_that_somebody_else_calls_down_is_no_backup() {
 }
 
 #[test]
+fn a_drained_link_that_flaps_waits_and_leaves_weights_as_they_are() {
+    let mut balancer = Balancer::new(Limits::default());
+    let mut spine = inputs(Topology::new(&drained()).unwrap());
+    let mut at = |balancer: &mut Balancer, up: bool, second: u64| {
+        let interface = |eth: u8| (format!("eth{eth}"), eth != 1 || up);
+        let interfaces: Interfaces = (1..=3).map(interface).collect();
+        spine.interfaces = [("leaf1".into(), Arc::new(interfaces))].into();
+        balancer
+            .handle(&spine, Duration::from_secs(second))
+            .unwrap();
+        backups(balancer.plan(), "leaf1", 2).len()
+    };
+    assert_eq!(at(&mut balancer, true, 0), 1);
+    let before = balancer.plan().clone();
+    assert_eq!(at(&mut balancer, false, 1), 0);
+    assert_eq!(at(&mut balancer, true, 2), 0);
+    assert!(reason(balancer.plan(), "leaf1", 2).contains("an operator set spine1 down"));
+    assert_eq!(at(&mut balancer, true, 11), 0);
+    let due = balancer.due().unwrap();
+    assert_eq!(at(&mut balancer, true, due.as_secs()), 1);
+    assert_eq!(balancer.plan().routes, before.routes);
+}
+
+#[test]
+fn a_leaf_that_takes_weights_over_bgp_has_no_backups() {
+    let mut fabric = drained();
+    let leaf1 = fabric.switches.iter_mut().find(|it| it.name == "leaf1");
+    let leaf1 = leaf1.unwrap();
+    leaf1.agent_address.clear();
+    (leaf1.link_bandwidth_weights, leaf1.peer_address) = (true, "198.51.100.1".to_owned());
+    let mut spine = inputs(Topology::new(&fabric).unwrap());
+    spine.foreign = ["leaf1".into()].into();
+    spine.announced = announced(&[("spine1", &[1, 2, 3]), ("spine2", &[1, 2, 3])]);
+    let mut balancer = Balancer::new(Limits::default());
+    balancer.handle(&spine, Duration::ZERO).unwrap();
+    let plan = balancer.plan();
+    assert_eq!(weights(plan, "leaf1", 2).len(), 1);
+    assert!(backups(plan, "leaf1", 2).is_empty());
+    assert_eq!(backups(plan, "leaf2", 3).len(), 1);
+}
+
+#[test]
 fn a_foreign_switch_falls_back_to_ways_that_somebody_confirms() {
     let mut balancer = Balancer::new(Limits::default());
     let mut spine = inputs(Topology::new(&drained()).unwrap());
@@ -438,14 +480,14 @@ fn a_table_without_room_for_backups_keeps_the_weights() {
         groups: Some(groups),
         ..weft_proto::v1::SwitchLimits::default()
     };
-    for groups in [1, 2] {
+    for groups in [2, 3] {
         let leaf1 = fabric.switches.iter_mut().find(|it| it.name == "leaf1");
         leaf1.unwrap().limits = Some(limits(groups));
         let spine = inputs(Topology::new(&fabric).unwrap());
         balancer.handle(&spine, Duration::ZERO).unwrap();
         let plan = balancer.plan();
         assert_eq!(weights(plan, "leaf1", 2).len(), 2);
-        assert_eq!(backups(plan, "leaf1", 2).is_empty(), groups == 1);
+        assert_eq!(backups(plan, "leaf1", 2).is_empty(), groups == 2);
         assert_eq!(backups(plan, "leaf2", 1).len(), 1);
     }
 }

@@ -70,8 +70,8 @@ impl Hold {
         known.is_some_and(|known| (&known.a, &known.b) == (&link.a, &link.b))
     }
 
-    /// Marks the links that came up less than [`UP_FOR`] ago as still down. A link that was not down before, or that an
-    /// operator set down, does not wait. The answer is when the next link has waited enough; None: none waits.
+    /// Marks the links that came up less than [`UP_FOR`] ago as still down. A link that was not down before, or that nobody but an
+    /// operator called down, does not wait. The answer is when the next link has waited enough; None: none waits.
     pub fn look(
         &mut self,
         topology: &Topology,
@@ -85,7 +85,7 @@ impl Hold {
         let until = now.saturating_add(UP_FOR);
         self.until.extend(came_up.map(|link| (link, until)));
         self.until
-            .retain(|link, until| now < *until && !live.is_down(link) && is_declared(link));
+            .retain(|link, until| now < *until && !down.contains(link) && is_declared(link));
         self.down = down;
         self.until.keys().for_each(|link| live.hold(link));
         self.until.values().min().copied()

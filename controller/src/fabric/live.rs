@@ -98,6 +98,8 @@ pub struct Live {
     confirmed: BTreeSet<LinkName>,
     /// Links that nobody but an operator calls down.
     drained: BTreeSet<LinkName>,
+    /// Links of a switch that an operator set down that somebody else calls down, too.
+    also_down: BTreeSet<LinkName>,
     /// Why a link that is neither is not confirmed, where more is known than that nobody speaks of it.
     unheard: BTreeMap<LinkName, Unusable>,
 }
@@ -127,8 +129,10 @@ impl Live {
                 }
                 said => said,
             };
-            if is_set_down && measured.is_none() && said.is_none() {
-                live.drained.insert(link.name.clone());
+            match measured.is_some() || said.is_some() {
+                false if is_set_down => drop(live.drained.insert(link.name.clone())),
+                true if set_down.is_some() => drop(live.also_down.insert(link.name.clone())),
+                _ => {}
             }
             if let Some(why) = set_down.or(measured).or(said) {
                 live.down.insert(link.name.clone(), why);
@@ -141,12 +145,8 @@ impl Live {
     pub fn measured_down(&self) -> impl Iterator<Item = &LinkName> {
         let is_measured = |why: &Unusable| !matches!(why, Unusable::SwitchSetDown(_));
         let down = self.down.iter().filter(move |(_, why)| is_measured(why));
-        down.map(|(link, _)| link)
-    }
-
-    /// Whether somebody says that a link is down.
-    pub fn is_down(&self, link: &LinkName) -> bool {
-        self.down.contains_key(link)
+        let down = down.map(|(link, _)| link);
+        down.chain(&self.also_down)
     }
 
     /// Takes a link as down that leads elsewhere; what else is said of it stays.
@@ -158,7 +158,9 @@ impl Live {
 
     /// Takes a link that came up a moment ago as one that is down.
     pub fn hold(&mut self, link: &LinkName) {
-        self.down.insert(link.clone(), Unusable::CameUp);
+        let known = self.down.entry(link.clone());
+        known.or_insert(Unusable::CameUp);
+        self.drained.remove(link);
     }
 
     /// Whether nobody but an operator calls a link down: it would carry traffic.

@@ -189,12 +189,11 @@ impl<'a> Sequence<'a> {
 
     /// Those that fall back to others first.
     fn delete_groups(&mut self) {
-        for backups in [false, true] {
+        let backed: BTreeSet<Key> = self.users.backed.values().flatten().copied().collect();
+        for falls_back in [true, false] {
             let keys = self.installed.numbered();
-            let keys = keys.filter(|key| match key {
-                Key::Group(id) => self.users.is_backup(*id) == backups,
-                Key::NextHop(_) | Key::Prefix(_) | Key::Policy(_) => false,
-            });
+            let keys = keys.filter(|key| matches!(key, Key::Group(_)));
+            let keys = keys.filter(|key| backed.contains(key) == falls_back);
             self.delete(keys.collect());
         }
     }

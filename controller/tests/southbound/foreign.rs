@@ -35,8 +35,8 @@ struct State {
     is_silent: bool,
     /// The id of another writer.
     obeyed: Uint128,
-    /// It knows no backups of next-hop groups, and refuses groups that have one.
-    without_backups: bool,
+    /// What it answers for next-hop groups that have a backup; None: it takes them.
+    backups: Option<aft_result::Status>,
     /// Every operation that it took.
     taken: Vec<aft_operation::Entry>,
 }
@@ -71,9 +71,9 @@ impl Foreign {
         self.state().obeyed = Uint128 { high, low };
     }
 
-    /// Refuses groups with a backup from now on.
-    pub(crate) fn refuse_backups(&self) {
-        self.state().without_backups = true;
+    /// Answers this for groups with a backup from now on.
+    pub(crate) fn answer_backups(&self, status: aft_result::Status) {
+        self.state().backups = Some(status);
     }
 
     /// Every operation that it took.
@@ -96,13 +96,14 @@ impl Foreign {
             let (high, low) = obeyed.max((id.high, id.low));
             Uint128 { high, low }
         };
-        let without_backups = state.without_backups;
+        let backups = state.backups;
         let taken = &mut state.taken;
         let mut result = |operation: &AftOperation| {
-            let status = match &operation.entry {
-                Some(entry) if without_backups && has_backup(entry) => aft_result::Status::Failed,
-                entry => {
-                    taken.extend(entry.clone());
+            let has_backup = operation.entry.as_ref().is_some_and(has_backup);
+            let status = match backups.filter(|_| has_backup) {
+                Some(status) => status,
+                None => {
+                    taken.extend(operation.entry.clone());
                     aft_result::Status::FibProgrammed
                 }
             };

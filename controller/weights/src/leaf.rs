@@ -128,6 +128,17 @@ impl Fabric {
         })
     }
 
+    /// Which uplinks of a leaf lead to another leaf, alive and with capacity all the way, in order of the links; None if one of the two is
+    /// no leaf.
+    pub fn leading(&self, source: SwitchId, destination: SwitchId) -> Option<Vec<bool>> {
+        let leaf = &self.sources[self.leaves.binary_search(&source).ok()?];
+        let destination = self.leaves.binary_search(&destination).ok()?;
+        let leads = |port: &Port| {
+            port.alive && self.end_to_end(&leaf.ways[port.way], destination) > 0
+        };
+        Some(leaf.ports.iter().map(leads).collect())
+    }
+
     /// Says why the members of a group have their weights and the other uplinks have none. The solution must be of this
     /// fabric.
     pub fn explain(&self, solution: &LeafSolution, group: usize) -> Group {

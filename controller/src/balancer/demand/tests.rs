@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weft_proto::v1;
 
-use crate::balancer::flows;
 use crate::balancer::pins::State;
 use crate::balancer::pins::tests::{Bench, state};
-use crate::fabric::topology::Topology;
+use crate::balancer::{Inputs, flows};
+use crate::fabric::live::Interfaces;
 use crate::fabric::topology::tests::with_nics;
+use crate::fabric::topology::{Declaration, Topology};
 
 fn nic(leaf: u8, host: u8) -> v1::Nic {
     v1::Nic {
@@ -54,7 +56,10 @@ fn bench(jobs: &[v1::Job]) -> Bench {
 
 /// Leaves that have room for one pin each, and for so many groups.
 fn bench_within(jobs: &[v1::Job], groups: Option<u32>) -> Bench {
-    let mut fabric = with_nics(4, 2, 2).declaration();
+    bench_of(with_nics(4, 2, 2).declaration(), jobs, groups)
+}
+
+fn bench_of(mut fabric: Declaration, jobs: &[v1::Job], groups: Option<u32>) -> Bench {
     for switch in fabric.switches.iter_mut().take(4) {
         switch.limits = Some(v1::SwitchLimits {
             pins: Some(1),
@@ -88,6 +93,33 @@ fn ranks_that_share_a_nic_send_no_more_than_it() {
         .flat_map(|it| [it.clone(), it.clone()])
         .collect();
     assert_eq!(demand(shared), demand(wide(4)));
+}
+
+#[test]
+fn what_becomes_of_a_drained_link_leaves_weights_by_demand_as_they_are() {
+    let mut fabric = with_nics(4, 3, 2).declaration();
+    let spine3 = fabric.switches.iter_mut().find(|it| it.name == "spine3");
+    spine3.unwrap().admin_state = v1::AdminState::Down.into();
+    let mut bench = bench_of(fabric, &[narrow(), wide(4)], None);
+    let (plan, _) = bench.adopt();
+    assert!(bench.balancer.weigh(plan.demand()));
+    let before = bench.balancer.plan().clone();
+    assert_eq!(before.routes["leaf1"].backups.len(), 3);
+    let interface = |eth: u8| (format!("eth{eth}"), eth != 3);
+    let interfaces: Interfaces = (1..=3).map(interface).collect();
+    let inputs = Inputs {
+        topology: Arc::new(bench.topology.clone()),
+        interfaces: [("leaf1".into(), Arc::new(interfaces))].into(),
+        ..Inputs::default()
+    };
+    assert_eq!(bench.balancer.handle(&inputs, Duration::ZERO), Ok(true));
+    let after = bench.balancer.plan();
+    assert!(after.is_by_demand() && after.revision > before.revision);
+    for (leaf, routes) in &*after.routes {
+        assert_eq!(routes.prefixes, before.routes[leaf].prefixes);
+    }
+    assert!(after.routes["leaf1"].backups.is_empty());
+    assert!(!bench.balancer.weigh(plan.demand()), "nothing is new");
 }
 
 #[test]

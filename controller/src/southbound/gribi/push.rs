@@ -50,8 +50,10 @@ enum Stage {
 pub(super) enum Answer {
     /// In the forwarding plane.
     Programmed(Change),
-    /// Accepted, and not in the forwarding plane, for now or for good.
+    /// Accepted, and not in the forwarding plane for now.
     Held(Change),
+    /// Accepted, and the forwarding plane did not take it.
+    Failed(Change),
     /// Refused.
     Refused(Change),
     /// Not an operation that we wait for.
@@ -116,19 +118,19 @@ impl Push {
             }
             Status::RibProgrammed => {
                 self.held.insert(result.id, at);
-                let why = format!("accepted, not active: {}", text(result));
+                let why = format!("accepted, not active: {}", said(result));
                 self.reasons.insert(at, why);
                 self.advance(at, Stage::Accepted);
                 Answer::Held(change)
             }
             Status::FibFailed => {
-                let why = format!("not in the forwarding plane: {}", text(result));
+                let why = format!("not in the forwarding plane: {}", said(result));
                 self.failures.push((at, why));
                 self.advance(at, Stage::Accepted);
-                Answer::Held(change)
+                Answer::Failed(change)
             }
             _ => {
-                let why = format!("refused: {}", text(result));
+                let why = format!("refused: {}", said(result));
                 self.failures.push((at, why));
                 self.slots[at].stage = Stage::Refused;
                 Answer::Refused(change)
@@ -269,7 +271,8 @@ impl Push {
     }
 }
 
-fn text(result: &AftResult) -> &str {
+/// Why, in the words of the switch.
+pub(super) fn said(result: &AftResult) -> &str {
     let details = result.error_details.as_ref();
     details.map_or("no reason given", |details| details.error_message.as_str())
 }
@@ -406,8 +409,8 @@ mod tests {
     fn what_the_forwarding_plane_can_not_take_counts_as_accepted_and_failed() {
         let mut push = push();
         for (id, _) in push.take() {
-            let held = push.handle(&answer(id, Status::FibFailed));
-            assert!(matches!(held, Answer::Held(_)));
+            let failed = push.handle(&answer(id, Status::FibFailed));
+            assert!(matches!(failed, Answer::Failed(_)));
         }
         assert_eq!(push.take().len(), 2);
         assert_eq!((push.failed(), push.held()), (2, 0));

@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 use weft_proto::gribi::{ModifyResponse, aft_result};
 
-use super::push::{Answer, Push};
+use super::push::{Answer, Push, said};
 use super::stream::{ANSWER_MAX, PROGRESS_MAX, Stream, get};
 use super::{Counted, Device, Ended, Wanted, Written, message};
 use crate::southbound::AgentState;
 use crate::southbound::access::Line;
-use crate::southbound::intent::{Entry, Flows, Installed, Key, Mode, Routes, Withheld};
+use crate::southbound::intent::{Entry, Flows, Installed, Mode, Routes, Tables, Withheld};
 use crate::southbound::reconcile::{Change, Operation, reconcile};
 
 /// A stream on which this replica is the highest, and what is known of the switch behind it.
@@ -38,8 +38,8 @@ pub(super) struct Session<'a> {
     look_at: Instant,
     /// Until the next look after a failure.
     pause: Duration,
-    /// The switch refused a group while there were backups: it gets none for as long as the session lasts.
-    without_backups: bool,
+    /// Why the switch gets no backups: it did not take a group while there were some. It is tried again when there are none for a while.
+    without_backups: Option<String>,
     /// Entries that differed at the last look from what was acknowledged.
     drift: usize,
     settled: bool,
@@ -65,7 +65,7 @@ impl<'a> Session<'a> {
             sent: BTreeMap::new(),
             look_at: now,
             pause: PAUSE_MIN,
-            without_backups: false,
+            without_backups: None,
             drift: 0,
             settled: false,
             progress_at: now,
@@ -132,9 +132,12 @@ impl<'a> Session<'a> {
         let (routes, flows) = match self.aim.mode {
             Mode::On => {
                 self.device.written = Written::Something;
-                let routes = match self.without_backups && !self.aim.routes.backups.is_empty() {
-                    true => Arc::new(self.aim.routes.without_backups()),
-                    false => self.aim.routes.clone(),
+                if self.aim.routes.backups.is_empty() {
+                    self.without_backups = None;
+                }
+                let routes = match self.without_backups {
+                    Some(_) => Arc::new(self.aim.routes.without_backups()),
+                    None => self.aim.routes.clone(),
                 };
                 (routes, self.aim.flows.clone())
             }
@@ -189,7 +192,23 @@ impl<'a> Session<'a> {
             let Some(installed) = &mut self.installed else {
                 continue;
             };
-            match self.push.handle(result) {
+            let answer = self.push.handle(result);
+            if self.aim.mode == Mode::On
+                && let Answer::Failed(change) | Answer::Refused(change) = &answer
+                && self.without_backups.is_none()
+                && backs(change, &self.aim.routes)
+            {
+                // Weights do not wait for what a switch does not take, or has no room for.
+                let why = format!(
+                    "no backups are sent, for it did not take one: {change}: {}",
+                    said(result)
+                );
+                tracing::warn!(agent = %self.device.agent, why, "backups of next-hop groups");
+                self.without_backups = Some(why);
+                self.outdated = true;
+                self.push.stop();
+            }
+            match answer {
                 Answer::Programmed(change) => {
                     installed.program(&change);
                     let now = Some(self.heard_at);
@@ -197,18 +216,8 @@ impl<'a> Session<'a> {
                         .status
                         .send_modify(|status| status.last_ack = now);
                 }
-                Answer::Held(change) => installed.hold(&change),
-                Answer::Refused(change) => {
-                    let backups = !self.aim.routes.backups.is_empty();
-                    if backups && !self.without_backups && matches!(change.key(), Key::Group(_)) {
-                        // Weights do not wait for what a switch does not take, or has no room for.
-                        let agent = &self.device.agent;
-                        tracing::warn!(%agent, %change, "refused: no backup next-hop groups are sent");
-                        self.without_backups = true;
-                        self.outdated = true;
-                        self.push.stop();
-                    }
-                }
+                Answer::Held(change) | Answer::Failed(change) => installed.hold(&change),
+                Answer::Refused(_) => {}
                 Answer::Unknown => continue,
             }
             self.progress_at = self.heard_at;
@@ -240,6 +249,10 @@ impl<'a> Session<'a> {
         let seen = match &self.installed {
             Some(before) => {
                 self.drift = before.tables.differences(&seen.tables);
+                if self.aim.mode == Mode::On && loses_backups(&before.tables, &seen.tables) {
+                    let why = "no backups are sent, for it says of none that it has it";
+                    self.without_backups = Some(why.to_owned());
+                }
                 seen.seen(before)
             }
             None => seen,
@@ -345,7 +358,7 @@ impl<'a> Session<'a> {
             status.drift = self.drift;
             if state == AgentState::InSync {
                 status.installed_revision = self.aim.revision;
-                status.last_error.clear();
+                status.last_error = self.without_backups.clone().unwrap_or_default();
             } else if let Some(error) = push.summary() {
                 status.last_error = error;
             }
@@ -355,6 +368,24 @@ impl<'a> Session<'a> {
 
 fn adds_flow(operation: &Operation) -> bool {
     matches!(operation.change, Change::Add(Entry::Policy(..)))
+}
+
+/// Whether a change is one of a group or a next hop that is there for backups, or may be.
+fn backs(change: &Change, routes: &Routes) -> bool {
+    let is_put = matches!(
+        change,
+        Change::Add(Entry::Group(..) | Entry::NextHop(..))
+            | Change::Replace(Entry::Group(..) | Entry::NextHop(..))
+    );
+    is_put && !routes.backups.is_empty()
+}
+
+/// Whether a switch acknowledged groups with a backup, and has them without.
+fn loses_backups(acknowledged: &Tables, seen: &Tables) -> bool {
+    acknowledged.groups.iter().any(|(id, group)| {
+        let seen = seen.groups.get(id);
+        group.backup.is_some() && seen.is_some_and(|seen| seen.backup.is_none())
+    })
 }
 
 /// What a look brings; never, when there is none.

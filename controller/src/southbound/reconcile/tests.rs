@@ -340,17 +340,20 @@ impl Device {
         }
         backed(&self.rib).map_err(|what| format!("{change}: accepted: {what}"))?;
         dangling(&self.rib).map_err(|what| format!("{change}: accepted: {what}"))?;
-        dangling(&self.known()).map_err(|what| format!("{change}: forwarded by: {what}"))
+        self.dangles()
+            .map_err(|what| format!("{change}: forwarded by: {what}"))
     }
 
-    /// What is forwarded by, with next hops that were accepted, and backups.
-    fn known(&self) -> Tables {
+    /// Whether what is forwarded by refers to what is not there: not in the forwarding plane, but for next hops and backups, nor
+    /// accepted.
+    fn dangles(&self) -> Result<(), String> {
         let mut known = self.fib.clone();
         known.next_hops.extend(self.rib.next_hops.clone());
-        for (id, group) in &self.rib.groups {
-            known.groups.entry(*id).or_insert_with(|| group.clone());
+        for group in known.groups.values_mut() {
+            // Until the backup forwards there is none.
+            group.backup = group.backup.filter(|it| !self.rib.groups.contains_key(it));
         }
-        known
+        dangling(&known)
     }
 
     fn catch_up(&mut self, key: Key) {
@@ -364,7 +367,7 @@ impl Device {
     fn catch_up_if_possible(&mut self, key: Key) {
         let before = self.fib.clone();
         self.catch_up(key);
-        if dangling(&self.known()).is_err() {
+        if self.dangles().is_err() {
             self.fib = before;
         }
     }
@@ -419,7 +422,7 @@ impl Device {
     }
 
     /// The law: every target that was there and stays has what it had, what was accepted for it, or what is wanted, and a backup of
-    /// the same, or none yet.
+    /// the same, or none yet if it gets another one.
     fn has_old_or_new(&self, start: &Self, wanted: &BTreeMap<Target, Has>) -> Result<(), String> {
         for (target, wanted) in wanted {
             if start.forwarded(*target).is_none() {
@@ -431,10 +434,12 @@ impl Device {
             }
             allowed.push(Some(wanted.clone()));
             let now = self.forwarded(*target);
+            let backups = allowed.iter().flatten().map(|has| &has.backup);
+            let is_another = backups.collect::<BTreeSet<_>>().len() > 1;
             let is_now = |allowed: &Option<Has>| match (allowed, &now) {
                 (Some(allowed), Some(now)) => {
-                    let backup = now.backup.is_none() || now.backup == allowed.backup;
-                    now.members == allowed.members && backup
+                    let is_none_yet = is_another && now.backup.is_none();
+                    now.members == allowed.members && (is_none_yet || now.backup == allowed.backup)
                 }
                 (allowed, now) => allowed == now,
             };
