@@ -230,12 +230,28 @@ struct Watcher {
     answers: mpsc::Sender<Result<proto::WatchResponse, Status>>,
 }
 
+/// What happened since a watcher asked for it last, of what the replicas agree on.
+struct Since {
+    changes: Vec<proto::ResourceChange>,
+    repinned: Vec<Arc<PinChanged>>,
+    decisions: Vec<proto::DecisionChange>,
+    routes: Vec<proto::RouteChange>,
+    /// There is more.
+    more: bool,
+}
+
 /// Why a stream ends.
 enum End {
     /// Its client has gone.
     Gone,
     /// The client is told why.
     Refused(Status),
+}
+
+impl From<Compacted> for End {
+    fn from(compacted: Compacted) -> Self {
+        Self::Refused(refusal::revision_compacted(compacted.oldest))
+    }
 }
 
 impl Watcher {
@@ -355,13 +371,10 @@ impl Watcher {
         tokio::pin!(leaderless);
         loop {
             self.bells.mark();
-            let (mut answer, repinned, more) = self.news_since().map_err(|it| {
-                let oldest = it.oldest;
-                End::Refused(refusal::revision_compacted(oldest))
-            })?;
-            let repinned = repinned.into_iter().filter_map(|it| pins::change(&it));
-            answer.pin_changes = self.all_but_last(repinned, pins::answer).await?;
-            self.shorten(&mut answer).await?;
+            let since = self.news_since()?;
+            let unagreed = self.unagreed.changes().map_err(End::Refused)?;
+            let more = since.more;
+            let mut answer = self.last_parts(since, unagreed).await?;
             if is_news(&answer) || Instant::now() >= due {
                 answer.header = Some(self.header());
                 self.send(answer).await?;
@@ -379,26 +392,45 @@ impl Watcher {
         }
     }
 
-    /// Streams all parts of an answer but the last of each kind: routes of one look may be many, and so may all else be that does not
-    /// have to come in one answer.
-    async fn shorten(&self, answer: &mut proto::WatchResponse) -> Result<(), End> {
-        let routes = std::mem::take(&mut answer.route_changes);
-        answer.route_changes = self.all_but_last(routes, routes::answer).await?;
-        let decisions = std::mem::take(&mut answer.decision_changes);
-        answer.decision_changes = self.all_but_last(decisions, decisions::answer).await?;
-        let snapshot = answer.peer_snapshot;
-        let part = |changes| unagreed::peers(changes, snapshot);
-        let peers = std::mem::take(&mut answer.peer_changes);
-        answer.peer_changes = self.all_but_last(peers, part).await?;
-        let snapshot = answer.job_plan_snapshot;
-        let part = |changes| unagreed::job_plans(changes, snapshot);
-        let plans = std::mem::take(&mut answer.job_plan_changes);
-        answer.job_plan_changes = self.all_but_last(plans, part).await?;
-        let snapshot = answer.link_status_snapshot;
-        let part = |changes| unagreed::link_statuses(changes, snapshot);
-        let links = std::mem::take(&mut answer.link_status_changes);
-        answer.link_status_changes = self.all_but_last(links, part).await?;
-        Ok(())
+    /// Streams all parts but the last of each kind, and makes an answer of those: routes of one look may be many, and so may all else
+    /// be that does not have to come in one answer.
+    async fn last_parts(
+        &self,
+        since: Since,
+        unagreed: unagreed::Changes,
+    ) -> Result<proto::WatchResponse, End> {
+        let repinned = since.repinned.into_iter();
+        let repinned = repinned.filter_map(|it| pins::change(&it));
+        let pin_changes = self.all_but_last(repinned, pins::answer).await?;
+        let routes = self.all_but_last(since.routes, routes::answer);
+        let route_changes = routes.await?;
+        let decisions = self.all_but_last(since.decisions, decisions::answer);
+        let decision_changes = decisions.await?;
+        let peer_snapshot = unagreed.peers.is_all;
+        let part = |changes| unagreed::peers(changes, peer_snapshot);
+        let peers = self.all_but_last(unagreed.peers.messages(), part);
+        let peer_changes = peers.await?;
+        let job_plan_snapshot = unagreed.job_plans.is_all;
+        let part = |changes| unagreed::job_plans(changes, job_plan_snapshot);
+        let plans = self.all_but_last(unagreed.job_plans.messages(), part);
+        let job_plan_changes = plans.await?;
+        let link_status_snapshot = unagreed.link_statuses.is_all;
+        let part = |changes| unagreed::link_statuses(changes, link_status_snapshot);
+        let links = self.all_but_last(unagreed.link_statuses.messages(), part);
+        let link_status_changes = links.await?;
+        Ok(proto::WatchResponse {
+            changes: since.changes,
+            route_changes,
+            peer_changes,
+            peer_snapshot,
+            pin_changes,
+            decision_changes,
+            job_plan_changes,
+            job_plan_snapshot,
+            link_status_changes,
+            link_status_snapshot,
+            ..proto::WatchResponse::default()
+        })
     }
 
     /// Streams changes part by part, and returns the last part: that goes with the header. `answer` makes an answer of a part.
@@ -417,10 +449,8 @@ impl Watcher {
         Ok(last)
     }
 
-    /// What happened since it was asked for last, adopted pins that changed apart, and whether there is more.
-    fn news_since(
-        &mut self,
-    ) -> Result<(proto::WatchResponse, Vec<Arc<PinChanged>>, bool), Compacted> {
+    /// What happened since it was asked for last.
+    fn news_since(&mut self) -> Result<Since, Compacted> {
         let part = self.history.after(self.revision, CHANGES_MAX)?;
         let changes = part.changes.iter();
         let changes = changes.filter_map(|it| self.filter.change(it)).collect();
@@ -431,7 +461,7 @@ impl Watcher {
             }
             None => Vec::new(),
         };
-        let decision_changes = match &self.decisions {
+        let decisions = match &self.decisions {
             Some(wanted) => {
                 let history = self.shared.reflection.decisions();
                 wanted.of(&history.between(self.revision, part.revision)?)
@@ -440,19 +470,18 @@ impl Watcher {
         };
         // After the revision was read: every route up to it is among them.
         let news = Arc::clone(self.news());
-        let route_changes = match &mut self.routes {
+        let routes = match &mut self.routes {
             Some(routes) => routes.changes(&news)?,
             None => Vec::new(),
         };
         self.revision = part.revision;
-        let mut answer = proto::WatchResponse {
+        Ok(Since {
             changes,
-            route_changes,
-            decision_changes,
-            ..proto::WatchResponse::default()
-        };
-        self.unagreed.changes(&mut answer);
-        Ok((answer, repinned, part.more))
+            repinned,
+            decisions,
+            routes,
+            more: part.more,
+        })
     }
 
     /// Sends a part of what exists.

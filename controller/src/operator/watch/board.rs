@@ -1,11 +1,12 @@
 //! Rows that nobody agrees on, as they change: looked at once for all who follow them, and only while somebody does. Knows no kind of
 //! row.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use imbl::{OrdMap, OrdSet};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::Status;
@@ -18,6 +19,12 @@ use crate::fabric::fact::InvalidFabric;
 pub(super) trait Row: Clone + Debug + Default + Send + Sync + 'static {
     /// What a watcher hears of it.
     type Change: prost::Message;
+
+    /// What such rows are called.
+    const KIND: &'static str;
+
+    /// Whether a row may have names beside the first one.
+    const HAS_OTHER_NAMES: bool;
 
     /// What it can be called; no two rows have the same first name.
     fn names(&self) -> impl Iterator<Item = &str>;
@@ -39,43 +46,59 @@ pub(super) trait Source: Send + Sync + 'static {
     /// Every row, as it is now.
     fn rows(&self) -> impl Future<Output = Result<Vec<Self::Row>, Status>> + Send;
 
-    /// Waits until rows may have changed, and it is time to look at them again. `cost`: how long the last look took. False: they
-    /// change no more.
-    fn wait(&mut self, cost: Duration) -> impl Future<Output = bool> + Send;
+    /// Waits until rows may have changed, and it is time to look at them again. False: they change no more.
+    fn wait(&mut self, last: &Look) -> impl Future<Output = bool> + Send;
+}
+
+/// How a look went.
+#[derive(Debug)]
+pub(super) struct Look {
+    /// How long it took.
+    pub(super) cost: Duration,
+    /// Whether the source answered, or why not.
+    pub(super) answered: Result<(), Status>,
 }
 
 /// Rows that somebody follows.
 #[derive(Debug, Default)]
 struct Board<R> {
-    known: Mutex<Known<R>>,
+    state: Mutex<State<R>>,
     bell: watch::Sender<()>,
 }
 
+/// It is locked for as long as a pointer takes: whoever looks at rows, or makes others of them, has its own.
+#[derive(Debug, Default)]
+struct State<R> {
+    known: Arc<Known<R>>,
+    /// Since when the source has not answered, and why; None: it answered the last look.
+    failing: Option<(Instant, Status)>,
+}
+
+/// All rows, as they were at one look.
 #[derive(Debug, Default)]
 struct Known<R> {
     /// Of the last change.
     version: u64,
     rows: BTreeMap<Arc<str>, Held<R>>,
     /// The names of the rows by their last change: many rows change one by one, and many follow them.
-    changed: BTreeSet<(u64, Arc<str>)>,
-    /// Rows that went, in the order in which they did.
-    gone: VecDeque<Gone<R>>,
+    changed: OrdSet<(u64, Arc<str>)>,
+    /// Rows that went, by the version at which they did.
+    gone: OrdMap<(u64, Arc<str>), Gone<R>>,
     /// Version of the last one that went and is forgotten.
     forgotten: u64,
 }
 
 #[derive(Debug)]
 struct Held<R> {
-    row: R,
+    row: Arc<R>,
     created: u64,
     changed: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Gone<R> {
-    named: R,
+    named: Arc<R>,
     created: u64,
-    deleted: u64,
 }
 
 /// The rows that a watcher follows.
@@ -88,38 +111,72 @@ pub(super) struct Followed<R> {
     version: Option<u64>,
 }
 
+/// What became of rows that a watcher follows: of each no more than a pointer.
+#[derive(Debug, Default)]
+pub(super) struct Changes<R> {
+    rows: Vec<(Arc<R>, ChangeType)>,
+    /// It is all that there is.
+    pub(super) is_all: bool,
+}
+
+impl<R: Row> Changes<R> {
+    /// Each as a message, which is made when it is asked for.
+    pub(super) fn messages(self) -> impl Iterator<Item = R::Change> {
+        let rows = self.rows.into_iter();
+        rows.map(|(row, change)| Arc::unwrap_or_clone(row).change(change))
+    }
+}
+
 impl<R: Row> Followed<R> {
     /// The bell of their changes.
     pub(super) fn bell(&self) -> watch::Receiver<()> {
         self.board.bell.subscribe()
     }
 
-    /// What has changed since it was asked for last; true: it is all that there is.
-    pub(super) fn changes(&mut self) -> (Vec<R::Change>, bool) {
-        let known = self.board.lock();
-        let since = self.version.filter(|it| *it >= known.forgotten);
-        self.version = Some(known.version);
-        let mut changes = Vec::new();
-        let mut tell = |row: &R, change: ChangeType| {
-            if self.names.is_empty() || row.names().any(|it| self.names.contains(it)) {
-                changes.push(row.clone().change(change));
-            }
+    /// What has changed since it was asked for last.
+    ///
+    /// # Errors
+    /// The source has not answered for too long, and why.
+    pub(super) fn changes(&mut self) -> Result<Changes<R>, Status> {
+        let known = self.board.known()?;
+        let before = self.version.replace(known.version);
+        if before == Some(known.version) {
+            return Ok(Changes::default());
+        }
+        let Some(since) = before.filter(|it| *it >= known.forgotten) else {
+            return Ok(Changes {
+                rows: self.existing(&known),
+                is_all: true,
+            });
         };
-        let Some(since) = since else {
+        let gone = known.gone_since(since);
+        let gone = gone.map(|it| (&it.named, ChangeType::Deleted));
+        let changed = known.changed_since(since);
+        let changed = changed.map(|held| match held.created <= since {
+            true => (&held.row, ChangeType::Updated),
+            false => (&held.row, ChangeType::Created),
+        });
+        let wanted = gone.chain(changed).filter(|(row, _)| self.wants(row));
+        Ok(Changes {
+            rows: wanted.map(|(row, it)| (Arc::clone(row), it)).collect(),
+            is_all: false,
+        })
+    }
+
+    /// All that there is.
+    fn existing(&self, known: &Known<R>) -> Vec<(Arc<R>, ChangeType)> {
+        let created = |held: &Held<R>| (Arc::clone(&held.row), ChangeType::Created);
+        if self.names.is_empty() || R::HAS_OTHER_NAMES {
             let rows = known.rows.values();
-            rows.for_each(|it| tell(&it.row, ChangeType::Created));
-            return (changes, true);
-        };
-        for gone in known.gone_since(since) {
-            tell(&gone.named, ChangeType::Deleted);
+            return rows.filter(|it| self.wants(&it.row)).map(created).collect();
         }
-        for held in known.changed_since(since) {
-            match held.created <= since {
-                true => tell(&held.row, ChangeType::Updated),
-                false => tell(&held.row, ChangeType::Created),
-            }
-        }
-        (changes, false)
+        let names = self.names.iter();
+        let rows = names.filter_map(|it| known.rows.get(it.as_str()));
+        rows.map(created).collect()
+    }
+
+    fn wants(&self, row: &R) -> bool {
+        self.names.is_empty() || row.names().any(|it| self.names.contains(it))
     }
 }
 
@@ -132,129 +189,214 @@ pub(super) fn check(field: &str, names: &[String], faults: &mut InvalidFabric) {
 
 /// Makes the board when the first watcher comes, and lets go of it with the last.
 #[derive(Debug, Default)]
-pub(super) struct Boards<R>(tokio::sync::Mutex<Weak<Board<R>>>);
+pub(super) struct Boards<R>(tokio::sync::Mutex<First<R>>);
+
+/// What became of the first look.
+#[derive(Debug, Default)]
+struct First<R> {
+    board: Weak<Board<R>>,
+    failed: Option<(Instant, Status)>,
+}
 
 impl<R: Row> Boards<R> {
     /// The rows of these names, or all of them.
     ///
     /// # Errors
-    /// Nobody follows them yet, and the source does not answer.
+    /// The source does not answer: nobody follows them yet, or it has not for too long.
     pub(super) async fn follow(
         &self,
         source: impl Source<Row = R>,
         names: Vec<String>,
     ) -> Result<Followed<R>, Status> {
-        let mut held = self.0.lock().await;
-        let board = match held.upgrade() {
-            Some(board) => board,
-            None => {
-                let board = Arc::new(Board::default());
-                let cost = board.look(&source).await?;
-                *held = Arc::downgrade(&board);
-                tokio::spawn(look(Arc::downgrade(&board), source, cost));
-                board
-            }
-        };
         Ok(Followed {
-            board,
+            board: self.board(source).await?,
             names: names.into_iter().collect(),
             version: None,
         })
     }
+
+    async fn board(&self, source: impl Source<Row = R>) -> Result<Arc<Board<R>>, Status> {
+        let mut first = self.0.lock().await;
+        if let Some(board) = first.board.upgrade() {
+            board.known()?;
+            return Ok(board);
+        }
+        if let Some((at, why)) = &first.failed
+            && at.elapsed() < FAILED
+        {
+            return Err(why.clone());
+        }
+        let board = Arc::new(Board::default());
+        let last = board.look(&source).await;
+        if let Err(why) = &last.answered {
+            first.failed = Some((Instant::now(), why.clone()));
+            return Err(why.clone());
+        }
+        *first = First {
+            board: Arc::downgrade(&board),
+            failed: None,
+        };
+        tokio::spawn(look(Arc::downgrade(&board), source, last));
+        Ok(board)
+    }
 }
 
 /// Looks again and again, until nobody follows.
-async fn look<S: Source>(board: Weak<Board<S::Row>>, mut source: S, mut cost: Duration) {
-    while source.wait(cost).await {
+async fn look<S: Source>(board: Weak<Board<S::Row>>, mut source: S, mut last: Look) {
+    while source.wait(&last).await {
         let Some(board) = board.upgrade() else {
             return;
         };
-        // A source that does not answer says nothing of rows, and nothing of what looks cost.
-        cost = board.look(&source).await.unwrap_or_default();
+        last = board.look(&source).await;
+        board.note(&last.answered);
     }
 }
 
 impl<R: Row> Board<R> {
-    /// Takes what there is now, and says how long that took.
-    async fn look(self: &Arc<Self>, source: &impl Source<Row = R>) -> Result<Duration, Status> {
+    /// Takes what there is now.
+    async fn look(self: &Arc<Self>, source: &impl Source<Row = R>) -> Look {
         let began = Instant::now();
-        let rows = source.rows().await?;
-        let board = Arc::clone(self);
-        off_the_runtime(move || board.take(rows)).await?;
-        Ok(began.elapsed())
+        let answered = match source.rows().await {
+            Ok(rows) => {
+                let board = Arc::clone(self);
+                off_the_runtime(move || board.take(rows)).await
+            }
+            Err(why) => Err(why),
+        };
+        Look {
+            cost: began.elapsed(),
+            answered,
+        }
     }
 
-    /// Takes what there is now.
+    /// Takes what there is now. One look at a time does.
     fn take(&self, rows: Vec<R>) {
-        let is_changed = self.lock().take(rows);
+        let before = Arc::clone(&self.lock().known);
+        let after = Arc::new(before.followed_by(rows));
+        let is_changed = after.version != before.version;
+        let replaced = std::mem::replace(&mut self.lock().known, after);
+        // That takes its time, and the lock is free.
+        drop((before, replaced));
         if is_changed {
             self.bell.send_replace(());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known<R>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes whether the source answered, and logs when it ceases to, and when it does again.
+    fn note(&self, answered: &Result<(), Status>) {
+        let mut state = self.lock();
+        let failing = &mut state.failing;
+        match (answered, failing.as_mut()) {
+            (Ok(()), None) => {}
+            (Ok(()), Some((since, _))) => {
+                let secs = since.elapsed().as_secs();
+                tracing::info!(rows = R::KIND, secs, "watchers hear of changes again");
+                *failing = None;
+            }
+            (Err(error), None) => {
+                tracing::warn!(rows = R::KIND, %error, "watchers hear of no changes");
+                *failing = Some((Instant::now(), error.clone()));
+            }
+            (Err(error), Some((since, why))) => {
+                *why = error.clone();
+                if since.elapsed() >= FAILING_MAX {
+                    self.bell.send_replace(());
+                }
+            }
+        }
+    }
+
+    /// What there was at the last look that was answered.
+    ///
+    /// # Errors
+    /// That is too long ago.
+    fn known(&self) -> Result<Arc<Known<R>>, Status> {
+        let state = self.lock();
+        match &state.failing {
+            Some((since, why)) if since.elapsed() >= FAILING_MAX => Err(why.clone()),
+            _ => Ok(Arc::clone(&state.known)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<R: Row> Known<R> {
-    /// Takes what there is now. False: nothing changed.
-    fn take(&mut self, rows: Vec<R>) -> bool {
-        let version = self.version + 1;
-        let mut is_changed = false;
-        let mut before = std::mem::take(&mut self.rows);
-        for row in rows {
-            let name = row.names().next().unwrap_or_default();
-            let (name, held) = match before.remove_entry(name) {
-                Some((name, held)) if held.row.is_still(&row) => (name, Held { row, ..held }),
-                found => {
-                    is_changed = true;
-                    let created = found.as_ref().map_or(version, |(_, held)| held.created);
-                    let name = match found {
-                        Some((name, held)) => self.unlisted(name, held.changed),
-                        None => name.into(),
-                    };
-                    self.changed.insert((version, Arc::clone(&name)));
-                    let held = Held {
-                        row,
-                        created,
-                        changed: version,
-                    };
-                    (name, held)
-                }
-            };
-            self.rows.insert(name, held);
+    /// What there is now. Of the same version: nothing changed.
+    fn followed_by(&self, rows: Vec<R>) -> Self {
+        let mut after = Self {
+            version: self.version,
+            rows: BTreeMap::new(),
+            changed: self.changed.clone(),
+            gone: self.gone.clone(),
+            forgotten: self.forgotten,
+        };
+        let rows = rows.into_iter().map(|row| self.held(row, &mut after));
+        // Mostly they come in order: that makes a map at once.
+        let rows: Vec<_> = rows.collect();
+        after.rows = rows.into_iter().collect();
+        for (name, held) in &self.rows {
+            if !after.rows.contains_key(name) {
+                after.went(self.version + 1, name, held);
+            }
         }
-        for (name, held) in before {
-            is_changed = true;
-            self.unlisted(name, held.changed);
-            self.gone.push_back(Gone {
-                named: held.row.named(),
-                created: held.created,
-                deleted: version,
-            });
+        let gone_max = after.rows.len().max(GONE_MIN);
+        while after.gone.len() > gone_max
+            && let Some((oldest, _)) = after.gone.get_min()
+        {
+            let oldest = oldest.clone();
+            after.gone.remove(&oldest);
+            after.forgotten = oldest.0;
         }
-        while self.gone.len() > GONE_MAX {
-            let oldest = self.gone.pop_front();
-            self.forgotten = oldest.map_or(version, |it| it.deleted);
-        }
-        if is_changed {
-            self.version = version;
-        }
-        is_changed
+        after
     }
 
-    /// Takes a name out of those of the rows that changed at a version.
-    fn unlisted(&mut self, name: Arc<str>, version: u64) -> Arc<str> {
-        let listed = (version, name);
-        self.changed.remove(&listed);
-        listed.1
+    /// A row as it is held now, by its name. What changes is noted in `after`.
+    fn held(&self, row: R, after: &mut Self) -> (Arc<str>, Held<R>) {
+        let name = row.names().next().unwrap_or_default();
+        let before = self.rows.get_key_value(name);
+        let name: Arc<str> = before.map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
+        let (created, changed) = match before {
+            Some((_, held)) if held.row.is_still(&row) => (held.created, held.changed),
+            before => {
+                let version = self.version + 1;
+                let created = before.map_or(version, |(_, held)| held.created);
+                if let Some((_, held)) = before {
+                    after.changed.remove(&(held.changed, Arc::clone(&name)));
+                }
+                after.changed.insert((version, Arc::clone(&name)));
+                after.version = version;
+                (created, version)
+            }
+        };
+        let row = Arc::new(row);
+        (
+            name,
+            Held {
+                row,
+                created,
+                changed,
+            },
+        )
+    }
+
+    /// Notes that a row went.
+    fn went(&mut self, version: u64, name: &Arc<str>, held: &Held<R>) {
+        self.version = version;
+        self.changed.remove(&(held.changed, Arc::clone(name)));
+        let gone = Gone {
+            named: Arc::new(held.row.named()),
+            created: held.created,
+        };
+        self.gone.insert((version, Arc::clone(name)), gone);
     }
 
     /// Rows that went after a version, and were there at it.
     fn gone_since(&self, since: u64) -> impl Iterator<Item = &Gone<R>> {
-        let heard = self.gone.partition_point(|it| it.deleted <= since);
-        let gone = self.gone.range(heard..);
+        let gone = self.gone.range((since + 1, Arc::from(""))..);
+        let gone = gone.map(|(_, it)| it);
         gone.filter(move |it| it.created <= since)
     }
 
@@ -267,8 +409,12 @@ impl<R: Row> Known<R> {
 
 /// They are looked up for each change.
 const NAMES_MAX: usize = 1000;
-/// Who is that far behind hears all that there is.
-const GONE_MAX: usize = 4096;
+/// Rows that went are remembered up to as many as there are, and so many at least: who is farther behind hears all that there is.
+const GONE_MIN: usize = 4096;
+/// What was told may be wrong by then. An election, and what waits for a majority meanwhile, takes less.
+const FAILING_MAX: Duration = Duration::from_secs(10);
+/// Those who waited for a first look that failed do not look one after the other.
+const FAILED: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -298,8 +444,9 @@ mod tests {
     }
 
     fn told(links: &mut Followed<proto::LinkStatus>) -> (Vec<Said>, bool) {
-        let (changes, all) = links.changes();
-        (changes.iter().map(said).collect(), all)
+        let changes = links.changes().unwrap();
+        let is_all = changes.is_all;
+        (changes.messages().map(|it| said(&it)).collect(), is_all)
     }
 
     fn follow<R>(board: &Arc<Board<R>>, names: &[&str]) -> Followed<R> {
@@ -326,8 +473,8 @@ mod tests {
         assert!(!bell.has_changed().unwrap());
         assert_eq!(told(&mut all), (vec![], false));
         // Who comes now hears what passes as it is now.
-        let (changes, _) = follow(&board, &["a"]).changes();
-        let status = changes[0].link_status.clone().unwrap();
+        let mut messages = follow(&board, &["a"]).changes().unwrap().messages();
+        let status = messages.next().unwrap().link_status.unwrap();
         assert_eq!(status.a_to_b_bps, Some(7));
         board.take(vec![link("b", 5, 9), link("c", 0, 1)]);
         board.take(vec![link("b", 5, 9), link("a", 9, 1)]);
@@ -344,7 +491,7 @@ mod tests {
         let expected = vec![of(Deleted, "a", 0), of(Deleted, "b", 0)];
         assert_eq!(told(&mut all), (expected, false));
         assert_eq!(told(&mut one), (vec![of(Deleted, "b", 0)], false));
-        let known = board.lock();
+        let known = board.known().unwrap();
         assert!(known.rows.is_empty() && known.changed.is_empty());
     }
 
@@ -361,12 +508,13 @@ mod tests {
     }
 
     fn told_of_peers(peers: &mut Followed<proto::Peer>) -> (Vec<(ChangeType, String)>, bool) {
-        let (changes, all) = peers.changes();
-        let changes = changes.into_iter().map(|it| {
+        let changes = peers.changes().unwrap();
+        let is_all = changes.is_all;
+        let changes = changes.messages().map(|it| {
             let address = it.peer.clone().unwrap().session.unwrap().address;
             (it.change_type(), address)
         });
-        (changes.collect(), all)
+        (changes.collect(), is_all)
     }
 
     #[test]
@@ -393,18 +541,74 @@ mod tests {
         assert_eq!(told(&mut one), (vec![updated], false));
         assert_eq!(told(&mut all), (vec![], false));
         // Far behind: all that there is.
-        for number in 0..=GONE_MAX {
+        for number in 0..=GONE_MIN {
             board.take(vec![peer("b", 2, 9), peer(&format!("x{number}"), 1, 1)]);
         }
         board.take(vec![peer("b", 2, 9)]);
         assert_eq!(told(&mut one), (vec![created("b")], true));
     }
 
+    #[test]
+    fn a_snapshot_is_pointers_to_the_same_rows_for_all_watchers() {
+        let board = Arc::new(Board::default());
+        board.take(vec![link("a", 0, 1), link("b", 0, 1)]);
+        let all = follow(&board, &[]).changes().unwrap();
+        // Of names that are not there it hears nothing.
+        let one = follow(&board, &["b", "c"]).changes().unwrap();
+        assert_eq!((all.rows.len(), one.rows.len()), (2, 1));
+        assert!(Arc::ptr_eq(&all.rows[1].0, &one.rows[0].0));
+        // They stay as they were while others follow them.
+        board.take(vec![link("a", 5, 1)]);
+        let percents = all
+            .messages()
+            .map(|it| it.link_status.unwrap().derating_percent);
+        assert_eq!(percents.collect::<Vec<_>>(), [0, 0]);
+    }
+
+    #[test]
+    fn as_many_rows_as_there_are_may_go_at_once() {
+        let board = Arc::new(Board::default());
+        let rows = |numbers: std::ops::Range<usize>| {
+            let rows = numbers.map(|it| link(&format!("{it:06}"), 0, 1));
+            rows.collect::<Vec<_>>()
+        };
+        board.take(rows(0..2 * GONE_MIN + 4));
+        let mut all = follow(&board, &[]);
+        assert!(told(&mut all).1);
+        board.take(rows(0..GONE_MIN + 2));
+        let (changes, is_all) = told(&mut all);
+        assert_eq!((changes.len(), is_all), (GONE_MIN + 2, false));
+        assert!(changes.iter().all(|it| it.0 == Deleted));
+        // More than there are now, and than it remembers of none.
+        board.take(rows(0..1));
+        assert_eq!(
+            told(&mut all),
+            (vec![(Created, "000000".to_owned(), 0)], true)
+        );
+    }
+
+    /// By what percentage the one link is derated; None: the source does not answer.
+    type Percent = Arc<Mutex<Option<u32>>>;
+
     /// Answers with what was put there last, when it is told to.
     struct Told {
-        rows: Arc<Mutex<Option<u32>>>,
+        rows: Percent,
         turns: mpsc::Receiver<()>,
         dropped: Arc<AtomicBool>,
+    }
+
+    impl Told {
+        /// One, and what tells it to look.
+        fn new(rows: &Percent, dropped: &Arc<AtomicBool>) -> (mpsc::Sender<()>, Self) {
+            let (turn, turns) = mpsc::channel(1);
+            let (rows, dropped) = (Arc::clone(rows), Arc::clone(dropped));
+            let told = Self {
+                rows,
+                turns,
+                dropped,
+            };
+            (turn, told)
+        }
     }
 
     impl Drop for Told {
@@ -423,29 +627,32 @@ mod tests {
             }
         }
 
-        async fn wait(&mut self, _: Duration) -> bool {
+        async fn wait(&mut self, _: &Look) -> bool {
             self.turns.recv().await.is_some()
         }
     }
 
-    #[tokio::test]
+    /// Has a source look once at least.
+    async fn looked(turn: &mpsc::Sender<()>) {
+        // Taken by the time that the second one after it is.
+        turn.send(()).await.unwrap();
+        turn.send(()).await.unwrap();
+        turn.reserve().await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn one_looks_for_all_and_rows_stay_while_nobody_answers() {
         let boards = Boards::default();
         let rows = Arc::new(Mutex::new(None));
         let dropped = Arc::new(AtomicBool::new(false));
-        let source = || {
-            let (turn, turns) = mpsc::channel(1);
-            let (rows, dropped) = (Arc::clone(&rows), Arc::clone(&dropped));
-            let told = Told {
-                rows,
-                turns,
-                dropped,
-            };
-            (turn, told)
-        };
+        let source = || Told::new(&rows, &dropped);
         let refused = boards.follow(source().1, Vec::new()).await;
         assert_eq!(refused.unwrap_err().code(), tonic::Code::Unavailable);
         *rows.lock().unwrap() = Some(0);
+        // Who waited for that look is refused as well.
+        let refused = boards.follow(source().1, Vec::new()).await;
+        assert_eq!(refused.unwrap_err().code(), tonic::Code::Unavailable);
+        tokio::time::advance(FAILED).await;
         let (turn, told_by) = source();
         let mut first = boards.follow(told_by, Vec::new()).await.unwrap();
         assert!(told(&mut first).1);
@@ -459,10 +666,7 @@ mod tests {
             (vec![(Created, "a".to_owned(), 0)], true)
         );
         let mut bell = second.bell();
-        // Taken by the time that the second one after it is.
-        turn.send(()).await.unwrap();
-        turn.send(()).await.unwrap();
-        turn.reserve().await.unwrap();
+        looked(&turn).await;
         assert_eq!(told(&mut first), (vec![], false));
         *rows.lock().unwrap() = Some(5);
         turn.send(()).await.unwrap();
@@ -475,5 +679,32 @@ mod tests {
         // Nobody follows: nobody looks.
         turn.closed().await;
         assert!(dropped.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_end_when_nobody_answers_for_long() {
+        let boards = Boards::default();
+        let rows = Arc::new(Mutex::new(Some(0)));
+        let source = || Told::new(&rows, &Arc::default());
+        let (turn, told_by) = source();
+        let mut links = boards.follow(told_by, Vec::new()).await.unwrap();
+        assert!(told(&mut links).1);
+        let mut bell = links.bell();
+        *rows.lock().unwrap() = None;
+        looked(&turn).await;
+        assert!(boards.follow(source().1, Vec::new()).await.is_ok());
+        assert!(links.changes().is_ok() && !bell.has_changed().unwrap());
+        tokio::time::advance(FAILING_MAX).await;
+        looked(&turn).await;
+        bell.changed().await.unwrap();
+        let ended = links.changes().unwrap_err();
+        assert_eq!(ended.message(), "nobody leads");
+        let refused = boards.follow(source().1, Vec::new()).await;
+        assert_eq!(refused.unwrap_err().message(), "nobody leads");
+        *rows.lock().unwrap() = Some(5);
+        looked(&turn).await;
+        let updated = vec![(Updated, "a".to_owned(), 5)];
+        assert_eq!(told(&mut links), (updated, false));
+        assert!(boards.follow(source().1, Vec::new()).await.is_ok());
     }
 }

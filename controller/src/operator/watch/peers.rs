@@ -9,7 +9,7 @@ use tonic::Status;
 use weft_proto::v1::{self as proto, ChangeType};
 
 use super::super::peers;
-use super::board::{Row, Source};
+use super::board::{Look, Row, Source};
 use crate::speaker::Shared;
 
 /// The peers of this replica.
@@ -36,7 +36,7 @@ impl Source for Peers {
     }
 
     /// Waits until a session changed, and not too long: some things no session says.
-    async fn wait(&mut self, _: Duration) -> bool {
+    async fn wait(&mut self, _: &Look) -> bool {
         // Many sessions that come together are one look.
         sleep(AT_MOST).await;
         let rung = timeout(AT_LEAST, self.sessions.changed()).await;
@@ -47,6 +47,8 @@ impl Source for Peers {
 
 impl Row for proto::Peer {
     type Change = proto::PeerChange;
+    const KIND: &'static str = "peers";
+    const HAS_OTHER_NAMES: bool = true;
 
     /// Its address here, and its router id.
     fn names(&self) -> impl Iterator<Item = &str> {

@@ -8,7 +8,7 @@ use tonic::Status;
 use weft_proto::v1::{self as proto, ChangeType};
 
 use super::super::plans::Service;
-use super::board::{Row, Source};
+use super::board::{Look, Row, Source};
 
 /// The plans of all jobs.
 pub(super) struct JobPlans(pub(super) Arc<Service>);
@@ -20,8 +20,8 @@ impl Source for JobPlans {
         self.0.every_job_plan().await
     }
 
-    async fn wait(&mut self, cost: Duration) -> bool {
-        sleep(rest(cost)).await;
+    async fn wait(&mut self, last: &Look) -> bool {
+        sleep(rest(last)).await;
         true
     }
 }
@@ -36,19 +36,25 @@ impl Source for LinkStatuses {
         self.0.every_link_status().await
     }
 
-    async fn wait(&mut self, cost: Duration) -> bool {
-        sleep(rest(cost)).await;
+    async fn wait(&mut self, last: &Look) -> bool {
+        sleep(rest(last)).await;
         true
     }
 }
 
 /// How long after a look the next one is.
-fn rest(cost: Duration) -> Duration {
-    (cost * SHARE).clamp(REST_MIN, REST_MAX)
+fn rest(last: &Look) -> Duration {
+    let most = match last.answered {
+        Ok(()) => REST_MAX,
+        Err(_) => FAILED_REST_MAX,
+    };
+    (last.cost * SHARE).clamp(REST_MIN, most)
 }
 
 impl Row for proto::JobPlan {
     type Change = proto::JobPlanChange;
+    const KIND: &'static str = "job plans";
+    const HAS_OTHER_NAMES: bool = false;
 
     fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.job_name.as_str())
@@ -75,6 +81,8 @@ impl Row for proto::JobPlan {
 
 impl Row for proto::LinkStatus {
     type Change = proto::LinkStatusChange;
+    const KIND: &'static str = "link statuses";
+    const HAS_OTHER_NAMES: bool = false;
 
     fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.link_name.as_str())
@@ -102,10 +110,13 @@ impl Row for proto::LinkStatus {
 
 /// Looks take a tenth of the time at most.
 const SHARE: u32 = 10;
-/// Nothing rings when the leader plans anew, or hears of a link.
+/// Nothing rings when the leader plans anew, or hears of a link. What changes within a second is one change.
 const REST_MIN: Duration = Duration::from_secs(1);
-/// What a look waits for, such as a majority, is no cost.
+/// Watchers hear of a change within so long, and a look. One that takes longer than a second mostly waits, as for a majority: that
+/// is no cost.
 const REST_MAX: Duration = Duration::from_secs(10);
+/// Where nobody answered, an election may be over soon.
+const FAILED_REST_MAX: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -115,7 +126,23 @@ mod tests {
     fn looks_take_a_tenth_of_the_time_at_most() {
         for (cost, expected) in [(0, 1_000), (99, 1_000), (300, 3_000), (5_000, 10_000)] {
             let cost = Duration::from_millis(cost);
-            assert_eq!(rest(cost), Duration::from_millis(expected));
+            let answered = Ok(());
+            assert_eq!(
+                rest(&Look { cost, answered }),
+                Duration::from_millis(expected)
+            );
+        }
+    }
+
+    #[test]
+    fn a_leader_that_does_not_answer_is_asked_less_often_but_soon_again() {
+        for (cost, expected) in [(0, 1), (300, 3), (10_000, 5)] {
+            let cost = Duration::from_millis(cost);
+            let answered = Err(Status::unavailable("nobody leads"));
+            assert_eq!(
+                rest(&Look { cost, answered }),
+                Duration::from_secs(expected)
+            );
         }
     }
 }

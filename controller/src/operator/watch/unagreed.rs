@@ -8,7 +8,7 @@ use tonic::Status;
 use weft_proto::v1 as proto;
 
 use super::super::plans;
-use super::board::{self, Boards, Followed};
+use super::board::{self, Boards, Followed, Row};
 use super::peers::Peers;
 use super::planned::{JobPlans, LinkStatuses};
 use crate::fabric::fact::InvalidFabric;
@@ -79,17 +79,31 @@ impl Unagreed {
         ]
     }
 
-    /// Puts into an answer what has changed since it was asked for last.
-    pub(super) fn changes(&mut self, answer: &mut proto::WatchResponse) {
-        if let Some(peers) = &mut self.peers {
-            (answer.peer_changes, answer.peer_snapshot) = peers.changes();
-        }
-        if let Some(plans) = &mut self.job_plans {
-            (answer.job_plan_changes, answer.job_plan_snapshot) = plans.changes();
-        }
-        if let Some(links) = &mut self.link_statuses {
-            (answer.link_status_changes, answer.link_status_snapshot) = links.changes();
-        }
+    /// What has changed since it was asked for last.
+    ///
+    /// # Errors
+    /// Nobody has said for too long what there is.
+    pub(super) fn changes(&mut self) -> Result<Changes, Status> {
+        Ok(Changes {
+            peers: changes(&mut self.peers)?,
+            job_plans: changes(&mut self.job_plans)?,
+            link_statuses: changes(&mut self.link_statuses)?,
+        })
+    }
+}
+
+/// What has changed of what one watcher follows.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) peers: board::Changes<proto::Peer>,
+    pub(super) job_plans: board::Changes<proto::JobPlan>,
+    pub(super) link_statuses: board::Changes<proto::LinkStatus>,
+}
+
+fn changes<R: Row>(followed: &mut Option<Followed<R>>) -> Result<board::Changes<R>, Status> {
+    match followed {
+        Some(followed) => followed.changes(),
+        None => Ok(board::Changes::default()),
     }
 }
 
