@@ -60,8 +60,9 @@ impl Row for proto::JobPlan {
         std::iter::once(self.job_name.as_str())
     }
 
+    /// The leader may be of an older release, which writes no etag.
     fn is_still(&self, other: &Self) -> bool {
-        self.etag == other.etag
+        self.etag == other.etag && !self.etag.is_empty()
     }
 
     fn named(&self) -> Self {
@@ -88,9 +89,9 @@ impl Row for proto::LinkStatus {
         std::iter::once(self.link_name.as_str())
     }
 
-    /// Its etag leaves out bits per second.
+    /// Its etag leaves out bits per second. The leader may be of an older release, which writes none.
     fn is_still(&self, other: &Self) -> bool {
-        self.etag == other.etag
+        self.etag == other.etag && !self.etag.is_empty()
     }
 
     fn named(&self) -> Self {
@@ -144,5 +145,20 @@ mod tests {
                 Duration::from_secs(expected)
             );
         }
+    }
+
+    #[test]
+    fn what_has_no_etag_is_never_still() {
+        let plan = |etag: &str| proto::JobPlan {
+            etag: etag.to_owned(),
+            ..proto::JobPlan::default()
+        };
+        let status = |etag: &str| proto::LinkStatus {
+            etag: etag.to_owned(),
+            ..proto::LinkStatus::default()
+        };
+        assert!(plan("1").is_still(&plan("1")) && !plan("1").is_still(&plan("2")));
+        assert!(status("1").is_still(&status("1")) && !status("1").is_still(&status("2")));
+        assert!(!plan("").is_still(&plan("")) && !status("").is_still(&status("")));
     }
 }
