@@ -57,6 +57,11 @@ impl Group {
     pub fn leads(&self) -> bool {
         self.status.leader == Some(self.status.id) && self.status.degraded.is_none()
     }
+
+    /// The term in which the answering replica leads; None: it does not.
+    pub fn term_led(&self) -> Option<u64> {
+        self.leads().then_some(self.status.term)
+    }
 }
 
 /// A cheap handle on the replicated store.

@@ -398,7 +398,8 @@ impl plan_service_server::PlanService for Service {
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.list_link_statuses(request).await);
         }
-        self.link_statuses(asked).await.map(Response::new)
+        let answer = leader::as_leader(&self.shared, self.link_statuses(asked));
+        answer.await.map(Response::new)
     }
 
     async fn get_link_status(

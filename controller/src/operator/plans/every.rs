@@ -34,7 +34,7 @@ impl Service {
         let page = match leader::leader(&self.way)? {
             Leader::Here => {
                 let asked = Asked::read(job::JOB_PLANS, &page_token, PAGE_SIZE)?;
-                self.job_plans(asked).await?
+                leader::as_leader(&self.shared, self.job_plans(asked)).await?
             }
             Leader::There(mut leader) => {
                 let request = proto::ListJobPlansRequest {
@@ -54,7 +54,7 @@ impl Service {
         let page = match leader::leader(&self.way)? {
             Leader::Here => {
                 let asked = Asked::read(link::STATUSES, &page_token, PAGE_SIZE)?;
-                self.link_statuses(asked).await?
+                leader::as_leader(&self.shared, self.link_statuses(asked)).await?
             }
             Leader::There(mut leader) => {
                 let request = proto::ListLinkStatusesRequest {
