@@ -160,6 +160,13 @@ impl Topology {
         self.links.values().map(AsRef::as_ref)
     }
 
+    /// Links behind a name, in order of their names.
+    pub fn links_after(&self, name: &str) -> impl Iterator<Item = &Link> + '_ {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let links = self.links.range::<_, str>((Excluded(name), Unbounded));
+        links.map(|(_, it)| it.as_ref())
+    }
+
     /// A link by its name.
     pub fn link_named(&self, name: &LinkName) -> Option<&Link> {
         self.links.get(name).map(AsRef::as_ref)

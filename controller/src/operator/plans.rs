@@ -92,8 +92,12 @@ impl Service {
     /// A page of what this replica sees of links.
     async fn link_statuses(&self, asked: Asked) -> Result<proto::ListLinkStatusesResponse, Status> {
         let (declared, _) = agreed::declared(&self.shared).await?;
-        let topology = declared.topology();
-        let page = link::page(&self.led, topology, asked.after.as_deref(), asked.size);
+        let led = self.led.clone();
+        let page = move || {
+            let after = asked.after.as_deref();
+            link::page(&led, declared.topology(), after, asked.size)
+        };
+        let page = off_the_runtime(page).await?;
         Ok(proto::ListLinkStatusesResponse {
             header: self.header(),
             next_page_token: page.next(link::STATUSES, |last| last.link_name.clone()),

@@ -22,11 +22,16 @@ pub(super) fn page(
     size: usize,
 ) -> Page<proto::LinkStatus> {
     let (plan, measured) = (led.plan(), led.measured());
-    led.links(|links| {
-        let rest = topology.links();
-        let rest = rest.filter(|link| after.is_none_or(|after| link.name.as_str() > after));
-        Page::of(size, rest.map(|link| status(link, &plan, &measured, links)))
-    })
+    let mut rest = topology.links_after(after.unwrap_or_default()).peekable();
+    let mut page = Page::new(size);
+    while rest.peek().is_some() && !page.more {
+        led.links(|links| {
+            let some = rest.by_ref().take(LOOKED_AT);
+            let mut rows = some.map(|link| status(link, &plan, &measured, links));
+            rows.all(|row| page.put(row))
+        });
+    }
+    page
 }
 
 /// One link.
@@ -84,12 +89,37 @@ fn with_rates(
     }
 }
 
+/// Links that are looked at without a break: who takes what switches say waits meanwhile.
+const LOOKED_AT: usize = 256;
 /// Pages of these.
 pub(super) const STATUSES: &str = "link_statuses";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::topology::tests::with_nics;
+
+    #[test]
+    fn a_page_begins_behind_a_name_and_has_all_links_up_to_its_size() {
+        let (led, topology) = (Led::new(), with_nics(20, 20, 0));
+        let names: Vec<String> = topology.links().map(|it| it.name.to_string()).collect();
+        assert_eq!(names.len(), 400);
+        let page = |after: Option<usize>, size| {
+            let after = after.map(|at| names[at].as_str());
+            let page = page(&led, &topology, after, size);
+            let rows = page.rows.into_iter();
+            (rows.map(|it| it.link_name).collect::<Vec<_>>(), page.more)
+        };
+        assert_eq!(page(None, 1000), (names.clone(), false));
+        assert_eq!(page(None, 300), (names[..300].to_vec(), true));
+        assert_eq!(page(None, LOOKED_AT), (names[..LOOKED_AT].to_vec(), true));
+        assert_eq!(page(Some(299), 300), (names[300..].to_vec(), false));
+        assert_eq!(page(Some(399), 300), (Vec::new(), false));
+        // A link that is not there any more.
+        let behind = format!("{}!", names[9]);
+        let rows = super::page(&led, &topology, Some(&behind), 1).rows;
+        assert_eq!(rows[0].link_name, names[10]);
+    }
 
     #[test]
     fn rates_are_no_part_of_an_etag_and_all_else_is() {
