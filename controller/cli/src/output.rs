@@ -123,7 +123,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Prints one page; the first one brings the header, later ones keep at least its widths. Ages are counted from `answered`.
+    /// Prints one page; the first one brings the header, later ones keep at least its widths. Where the list never ends, the header
+    /// comes with the first rows. Ages are counted from `answered`.
     pub(crate) fn add<R: Row>(
         &mut self,
         rows: &[R],
@@ -180,6 +181,9 @@ impl<'a> List<'a> {
                 line
             })
             .collect();
+        if self.endless && lines.is_empty() {
+            return Ok(());
+        }
         let first = self.table.is_none();
         let table = self.table.get_or_insert_with(|| Table::new(&header));
         table.fit(&lines);

@@ -94,6 +94,24 @@ async fn jobs_that_are_watched_change_and_go() {
 }
 
 #[tokio::test]
+async fn what_stands_above_the_columns_of_a_watch_is_as_wide_as_they_are() {
+    let expected = "\
+JOB     STATE   PINS  HOSTS  RANKS  GROUPS  FLOWS  EXPIRES  REASON
+train1  pinned  -/2   2      -      0       0      1h0m     -
+train2  pinned  0/2   2      -      0       0      1h0m     the job is in shadow
+";
+    let address = listening(REPLICA).await.to_string();
+    // Its first answer has no plans, and nothing is printed of that.
+    assert_eq!(watched(&address, &["job", "list", "-w"]).await, expected);
+    let printed = watched(&address, &["link", "status", "-w"]).await;
+    let lines: Vec<_> = printed.lines().collect();
+    let at = |line: &str, word: &str| line.find(word).unwrap();
+    assert!(lines[1].starts_with("leaf1:eth1--spine1:eth1 "));
+    assert_eq!(at(lines[0], "STATE"), at(lines[1], "up "));
+    assert_eq!(at(lines[0], "REASON"), at(lines[2], "leaf1: eth2 leads"));
+}
+
+#[tokio::test]
 async fn jobs_are_watched_without_plans_where_replicas_do_not_stream_them() {
     let older = Replica {
         older: true,
