@@ -147,7 +147,6 @@ impl Dialog<'_> {
         loop {
             let answer = match follow.next().await? {
                 News::Begins => {
-                    known.begin();
                     reader.begin();
                     parts = Heard::default();
                     continue;
@@ -169,6 +168,9 @@ impl Dialog<'_> {
             let heard = std::mem::take(&mut parts);
             for row in heard.gone.iter().filter(|row| known.forget(&row.name())) {
                 list.gone(&row.name())?;
+            }
+            if heard.whole {
+                known.begin();
             }
             list.add(&known.news(heard.rows), answered)?;
             if heard.whole {
@@ -208,7 +210,7 @@ pub(crate) struct Heard<R> {
     pub(crate) rows: Vec<R>,
     /// What is not there any more.
     pub(crate) gone: Vec<R>,
-    /// Since the stream began, everything that is there was said.
+    /// The rows, with those of the parts before, are all that are there.
     pub(crate) whole: bool,
 }
 

@@ -56,12 +56,14 @@ struct Told {
 }
 
 /// What a stream has told since it began.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Stream {
     /// Jobs that exist.
     jobs: bool,
     /// Plans that there are.
     plans: bool,
+    /// The names of those, while it says once more which ones there are.
+    listed: BTreeSet<String>,
     /// All that it tells of both.
     whole: bool,
 }
@@ -115,20 +117,26 @@ impl Told {
                 self.jobs.insert(job.name.clone(), job);
             }
         }
-        if answer.job_plan_snapshot && !std::mem::replace(&mut self.stream.plans, true) {
-            self.plans.clear();
-        }
+        self.stream.plans |= answer.job_plan_snapshot;
         for change in answer.job_plan_changes {
             let deleted = change.change_type() == ChangeType::Deleted;
             let Some(plan) = change.job_plan else {
                 continue;
             };
             changed.insert(plan.job_name.clone());
+            if answer.job_plan_snapshot {
+                self.stream.listed.insert(plan.job_name.clone());
+            }
             if deleted {
                 self.plans.remove(&plan.job_name);
             } else {
                 self.plans.insert(plan.job_name.clone(), plan);
             }
+        }
+        if answer.job_plan_snapshot && answer.header.is_some() {
+            let listed = std::mem::take(&mut self.stream.listed);
+            let gone = self.plans.extract_if(.., |name, _| !listed.contains(name));
+            changed.extend(gone.map(|(name, _)| name));
         }
         (changed, gone)
     }
@@ -229,6 +237,43 @@ fn pins(plan: &proto::JobPlan) -> String {
 mod tests {
     use super::*;
     use crate::output::{Format, List};
+
+    #[test]
+    fn plans_that_are_not_said_once_more_are_not_there_any_more() {
+        let mut told = Told::default();
+        for name in ["train1", "train2"] {
+            let job = proto::Job {
+                name: name.to_owned(),
+                ..proto::Job::default()
+            };
+            told.jobs.insert(name.to_owned(), job);
+        }
+        let mut rows = |names: &[&str], is_last: bool| {
+            let change = |name: &&str| proto::JobPlanChange {
+                change_type: ChangeType::Created.into(),
+                job_plan: Some(proto::JobPlan {
+                    job_name: (*name).to_owned(),
+                    ..proto::JobPlan::default()
+                }),
+            };
+            let heard = told.read(proto::WatchResponse {
+                header: is_last.then(proto::ResponseHeader::default),
+                job_plan_changes: names.iter().map(change).collect(),
+                job_plan_snapshot: true,
+                ..proto::WatchResponse::default()
+            });
+            let rows = heard.unwrap().rows.into_iter();
+            rows.map(|it| (it.job.name, it.plan.is_some()))
+                .collect::<Vec<_>>()
+        };
+        let row = |name: &str, is_planned| (name.to_owned(), is_planned);
+        assert_eq!(rows(&["train1"], false), []);
+        let both = [row("train1", true), row("train2", true)];
+        assert_eq!(rows(&["train2"], true), both);
+        // The same stream says which plans there are, in two parts.
+        assert_eq!(rows(&["train1"], false), both[..1]);
+        assert_eq!(rows(&[], true), [row("train2", false)]);
+    }
 
     #[test]
     fn a_job_says_how_far_its_plan_came_and_why_no_farther() {

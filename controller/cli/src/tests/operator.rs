@@ -279,6 +279,14 @@ async fn statuses_of_links_are_watched_or_looked_at_again() {
     assert_eq!(links(&printed), [two, rest].concat());
     let printed = watched(&older, &words).await;
     assert_eq!(links(&printed), two);
+    // One that says once more which links there are, in the same stream.
+    let repeating = Replica {
+        faulty: true,
+        ..REPLICA
+    };
+    let repeating = listening(repeating).await.to_string();
+    let printed = watched(&repeating, &words).await;
+    assert_eq!(links(&printed), [two, rest].concat());
 }
 
 #[tokio::test]

@@ -158,12 +158,15 @@ impl watch_server::WatchService for Replica {
             ..proto::WatchResponse::default()
         };
         // What comes behind that.
-        let mut more = None;
+        let mut more = Vec::new();
         let (created, updated) = (proto::ChangeType::Created, proto::ChangeType::Updated);
         match request.after_revision {
             after if request.link_statuses.is_some() => {
                 answer.snapshot = true;
                 (answer, more) = behind(after, answer, faults::statuses(after, self.older));
+                if self.faulty {
+                    more.push(faults::statuses(Some(7), self.older));
+                }
             }
             after if request.kinds == [i32::from(proto::ResourceKind::Job)] => {
                 answer = jobs::changes(after);
@@ -190,7 +193,7 @@ impl watch_server::WatchService for Replica {
             }
             Some(_) => return Err(Status::out_of_range("compacted")),
         }
-        let answers = [Some(answer), more].into_iter().flatten().map(Ok);
+        let answers = [answer].into_iter().chain(more).map(Ok);
         let answers = tokio_stream::iter(answers.collect::<Vec<_>>());
         Ok(Response::new(match self.dies {
             true => Box::pin(answers),
@@ -204,12 +207,12 @@ fn behind(
     after_revision: Option<u64>,
     agreed: proto::WatchResponse,
     rest: proto::WatchResponse,
-) -> (proto::WatchResponse, Option<proto::WatchResponse>) {
+) -> (proto::WatchResponse, Vec<proto::WatchResponse>) {
     match after_revision {
-        None => (agreed, Some(rest)),
+        None => (agreed, vec![rest]),
         Some(_) => {
             let changes = agreed.changes;
-            (proto::WatchResponse { changes, ..rest }, None)
+            (proto::WatchResponse { changes, ..rest }, Vec::new())
         }
     }
 }
