@@ -20,6 +20,7 @@ from weft import (
     ResourceEvent,
     RevisionCompacted,
     RouteEvent,
+    Watch,
     WeftError,
 )
 from weft.client import OPTIONS
@@ -254,6 +255,21 @@ class Watches(unittest.TestCase):
         asked = self.replica.asked[-1]
         self.assertEqual((asked.job_plans, asked.HasField("link_statuses"), asked.HasField("peers")), (plans, True, False))
 
+    def test_an_older_replica_is_asked_for_nothing_that_is_declared_beside_plans(self) -> None:
+        hosts, plans = [fabric_pb2.RESOURCE_KIND_HOST], watch_pb2.JobPlanFilter()
+
+        def names(watch: Watch[Event]) -> list[str]:
+            self.replica.streams = [stream(answer(4, snapshot=True))]
+            with self.assertRaises(WeftError):
+                next(watch)
+            return list(self.replica.asked[-1].names)
+
+        self.assertEqual(names(self.client.watch(job_plans=plans)), [""])
+        self.assertEqual(names(self.client.watch(link_statuses=watch_pb2.LinkStatusFilter())), [""])
+        self.assertEqual(names(self.client.watch(hosts, job_plans=plans)), [])
+        self.assertEqual(names(self.client.watch(names=["h1"], job_plans=plans)), ["h1"])
+        self.assertEqual(names(self.client.watch(peers=watch_pb2.PeerFilter())), [])
+
     def test_a_route_that_comes_twice_is_said_once(self) -> None:
         def routes(revision: int, *changes: watch_pb2.RouteChange, snapshot: bool = False) -> watch_pb2.WatchResponse:
             header = header_pb2.ResponseHeader(revision=revision)
@@ -300,6 +316,13 @@ class Watches(unittest.TestCase):
         words = ["a created 1", "b created 1", "b updated 1", "a deleted 2", "b updated 2", "c created 2", "c deleted 2"]
         self.assertEqual([word(it) for it in heard], words)
         self.assertEqual([it.revision for it in heard], [3, 4, 5, 5, 5, 6, 7])
+
+    def test_what_has_no_etag_is_said_whenever_it_comes(self) -> None:
+        def planned(revision: int) -> watch_pb2.WatchResponse:
+            header = header_pb2.ResponseHeader(revision=revision)
+            return watch_pb2.WatchResponse(header=header, job_plan_changes=[plan("train1", CREATED)])
+
+        self.assertEqual(self.said(stream(planned(4), planned(5))), ["train1 created", "train1 updated"])
 
     def test_plans_and_statuses_are_what_the_leader_has(self) -> None:
         def planned(

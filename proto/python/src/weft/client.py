@@ -225,6 +225,10 @@ class Client:
 
         Without ``kinds``: all of them, or none if anything else is asked for.
         """
+        kinds, names = list(kinds), list(names)
+        if not kinds and not names and (job_plans is not None or link_statuses is not None):
+            # A replica of an older release would stream all that is declared: nothing has this name.
+            names = [""]
         request = watch_pb2.WatchRequest(
             kinds=kinds, names=names, routes=routes, peers=peers, job_plans=job_plans, link_statuses=link_statuses
         )

@@ -174,7 +174,8 @@ class Planned:
                 continue
             before = self._etags.get(name)
             if before is not None:
-                if before[0] == etag:
+                # A leader of an older release writes none.
+                if etag and before[0] == etag:
                     continue
                 change.change_type = fabric_pb2.CHANGE_TYPE_UPDATED
             else:
