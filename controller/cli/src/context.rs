@@ -222,7 +222,9 @@ fn unknown(name: &str) -> Failure {
         Some(path) => path.display().to_string(),
         None => "no file is read: neither WEFT_CONFIG nor HOME is set".to_owned(),
     };
-    Failure::Refused(format!("no context is named {name:?} ({place}); weft context list"))
+    Failure::Refused(format!(
+        "no context is named {name:?} ({place}); weft context list"
+    ))
 }
 
 fn fault(path: &Path, error: &dyn std::fmt::Display) -> Failure {

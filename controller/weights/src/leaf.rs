@@ -133,9 +133,8 @@ impl Fabric {
     pub fn leading(&self, source: SwitchId, destination: SwitchId) -> Option<Vec<bool>> {
         let leaf = &self.sources[self.leaves.binary_search(&source).ok()?];
         let destination = self.leaves.binary_search(&destination).ok()?;
-        let leads = |port: &Port| {
-            port.alive && self.end_to_end(&leaf.ways[port.way], destination) > 0
-        };
+        let leads =
+            |port: &Port| port.alive && self.end_to_end(&leaf.ways[port.way], destination) > 0;
         Some(leaf.ports.iter().map(leads).collect())
     }
 
