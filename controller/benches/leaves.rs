@@ -2,6 +2,8 @@
 //! acknowledged what follows: three weftd of this build, and 64 agents, or as many as `--leaves` says, that ship, over
 //! forwarding planes in memory and TCP of this machine. Every leaf has a link to each of 16 spines.
 //!
+//! A spine is drained then, and links go down while it is.
+//!
 //! A link goes down where its leaf sees it. What is measured ends with the last acknowledgement that the leader has; that it is
 //! true is looked at in every forwarding plane.
 
@@ -48,7 +50,7 @@ async fn main() {
 
     let mut links = Vec::new();
     let (mut begins, mut ends, mut leases) = (Vec::new(), Vec::new(), Vec::new());
-    let mut kills = Vec::new();
+    let (mut kills, mut drained) = (Vec::new(), Vec::new());
     let events = number("--events", 40).min(leaves * 3 / 8);
     let before = fabric.cpu();
     for leaf in 0..events {
@@ -74,10 +76,20 @@ async fn main() {
         leases.push(fabric.lease(number).await);
     }
     report(leaves, "leases over", leases);
-    for leaf in events..events + number("--kills", 10).min(leaves / 2) {
+    let after = events + number("--kills", 10).min(leaves / 2);
+    for leaf in events..after {
         kills.push(fabric.leader_killed(leaf).await);
     }
     report(leaves, "links down as the leader is killed", kills);
+    let set = vec![fabric.drain(Some(UPLINKS)).await];
+    report(leaves, "a spine that is drained", set);
+    let others = (after..leaves).filter(|leaf| uplink_of(*leaf) != UPLINKS);
+    for leaf in others.take(number("--drained", 10).into()) {
+        drained.push(fabric.link_down(leaf).await);
+    }
+    report(leaves, "links that go down while it is drained", drained);
+    let set = vec![fabric.drain(None).await];
+    report(leaves, "the spine back", set);
 }
 
 /// A fabric with its replicas and leaves.
@@ -90,6 +102,8 @@ struct Fabric {
     addresses: Vec<String>,
     /// Spines that leaves have lost.
     dead: BTreeMap<u16, u8>,
+    /// The spine that is drained.
+    drained: Option<u8>,
 }
 
 impl Fabric {
@@ -100,6 +114,7 @@ impl Fabric {
             planes: Vec::new(),
             addresses: Vec::new(),
             dead: BTreeMap::new(),
+            drained: None,
         };
         for leaf in 0..leaves {
             let (plane, commands) = agent(uplinks(UPLINKS, &|uplink| end(leaf, uplink, 0))).await;
@@ -222,8 +237,32 @@ impl Fabric {
         self.until(begin, Self::right).await
     }
 
+    /// A spine is set down, or the one that was is up again.
+    async fn drain(&mut self, spine: Option<u8>) -> Duration {
+        let begin = now();
+        let (name, state) = match (spine, self.drained) {
+            (Some(spine), _) => (spine, proto::AdminState::Down),
+            (None, was) => (was.unwrap(), proto::AdminState::Up),
+        };
+        let request = proto::UpdateSwitchRequest {
+            resource: Some(proto::Switch {
+                name: format!("spine{name}"),
+                admin_state: state.into(),
+                ..proto::Switch::default()
+            }),
+            update_mask: Some(prost_types::FieldMask {
+                paths: vec!["admin_state".to_owned()],
+            }),
+            ..proto::UpdateSwitchRequest::default()
+        };
+        let mut client = Client::new(self.channel());
+        client.update_switch(request).await.unwrap();
+        self.drained = spine;
+        self.until(begin, Self::right).await
+    }
+
     fn lose(&mut self, leaf: u16) {
-        let uplink = 1 + (leaf % u16::from(UPLINKS)) as u8;
+        let uplink = uplink_of(leaf);
         self.planes[usize::from(leaf)].turn(&format!("eth{uplink}"), false);
         self.dead.insert(leaf, uplink);
     }
@@ -333,7 +372,8 @@ impl Fabric {
                     u8::try_from(path.interface).unwrap()
                 });
                 let dead = [self.dead.get(&leaf), self.dead.get(&other)];
-                let alive = (1..=UPLINKS).filter(|spine| !dead.contains(&Some(spine)));
+                let alive = (1..=UPLINKS)
+                    .filter(|spine| !dead.contains(&Some(spine)) && self.drained != Some(*spine));
                 over.collect::<BTreeSet<_>>() == alive.collect()
             })
         })
@@ -348,6 +388,11 @@ impl Fabric {
         let mut planes = self.planes.iter();
         planes.all(|plane| plane.installed().pin_routes.is_empty())
     }
+}
+
+/// The uplink that a leaf loses.
+fn uplink_of(leaf: u16) -> u8 {
+    1 + (leaf % u16::from(UPLINKS)) as u8
 }
 
 fn is_in_sync(agent: &proto::SwitchAgent) -> bool {

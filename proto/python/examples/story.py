@@ -66,8 +66,8 @@ def story(lab: Lab, kills: int) -> int:
             heard = next(watch).change.name
         print(f"gone on elsewhere after revision {revision}: heard {heard!r}")
 
-        # 6. See. What the leader makes of all that is followed in the same way: which links plans use, and the plans of jobs. Nobody
-        #    agrees on it, so each stream begins with what there is, and no revision is needed.
+        # 6. See. What the leader makes of all that is followed in the same way: which links plans use, and the plans of jobs.
+        #    Nobody agrees on it, so each stream begins with what there is, and no revision is needed.
         seen = see(lab, client)
         print(f"seen across the death of a leader: {', '.join(seen)}")
 
@@ -116,7 +116,7 @@ def words(event: Event) -> str:
         case LinkStatusEvent():
             state = plan_pb2.LinkState.Name(event.change.link_status.state)
             return f"the link is {state.removeprefix('LINK_STATE_')}"
-        case JobPlanEvent(change=change) if change.change_type == watch_pb2.CHANGE_TYPE_DELETED:
+        case JobPlanEvent(change=change) if change.change_type == fabric_pb2.CHANGE_TYPE_DELETED:
             return f"{change.job_plan.job_name} is gone"
         case JobPlanEvent(change=change):
             state = plan_pb2.JobPlanState.Name(change.job_plan.state)
