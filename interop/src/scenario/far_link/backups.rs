@@ -70,7 +70,7 @@ fn fallen_back_to(lab: &Lab, faults: &Faults) -> Result<Lines, Failure> {
     let traffic = &faults.traffic;
     let (replica, address) = REPLICAS[0];
     let client = Client::of(lab, replica, &address.to_string())?;
-    let plans = client.list(&["plan", "show", &traffic.leaf])?;
+    let plans = client.list(&["plan", "show", "--leaf", &traffic.leaf])?;
     let prefix = format!("{}/32", traffic.vtep);
     let flat = |of: &Value, name: &str| of[name].as_array().cloned().unwrap_or_default();
     let entries = plans.iter().flat_map(|plan| flat(plan, "entries"));
