@@ -189,7 +189,7 @@ impl Noun {
                 | Self::Vtep(vtep::Command::List(_))
                 | Self::Replica(replica::Command::List)
                 | Self::Switch(switch::Command::List)
-                | Self::Link(link::Command::List)
+                | Self::Link(link::Command::List | link::Command::Status { link: None })
                 | Self::Job(job::Command::List)
                 | Self::Pin(pin::Command::List(_))
                 | Self::Decision(decision::Command::List(_))

@@ -265,13 +265,13 @@ mod tests {
         let expected = "\
 plan 7
 
-  SHARE  VIA     INTERFACE  NEXT-HOP      REASON
+  SHARE   VIA     INTERFACE  NEXT-HOP       REASON
 leaf1 to leaf2 (192.0.2.12/32): 3 parts over 2 of 2 uplinks
-  66.7%  spine1  eth1       198.51.100.0  2 of 3 parts: 100 Gb/s end to end, the least of 100 Gb/s
-                                          up and 100 Gb/s down
-  33.3%  spine2  eth2       198.51.100.8  1 of 3 parts: 50 Gb/s end to end, the least of 50 Gb/s up
-                                          and 50 Gb/s down
-  backup spine3  eth3       198.51.100.16  no part: the link is down (an operator set spine3 down)
+  66.7%   spine1  eth1       198.51.100.0   2 of 3 parts: 100 Gb/s end to end, the least of 100 Gb/s
+                                            up and 100 Gb/s down
+  33.3%   spine2  eth2       198.51.100.8   1 of 3 parts: 50 Gb/s end to end, the least of 50 Gb/s
+                                            up and 50 Gb/s down
+  backup  spine3  eth3       198.51.100.16  no part: the link is down (an operator set spine3 down)
 leaf1 to leaf3 (192.0.2.13/32): no live way over 2 uplinks
   leaf1:eth1--spine1:eth1: no part: the link is down
 ";

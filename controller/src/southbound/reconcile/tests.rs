@@ -272,7 +272,7 @@ fn a_backup_is_there_before_the_group_that_falls_back_to_it_and_goes_after_it() 
     ];
     assert_eq!(texts(&after, &before), expected);
     let drained = after_a_push(&after);
-    let expected = ["replace next-hop group 1 of 2", "delete next-hop group 2"];
+    let expected = ["replace next-hop group 2 of 2", "delete next-hop group 1"];
     let back = [(1, vec![(1, 1), (2, 1)])];
     assert_eq!(texts(&back, &drained), expected);
     let deletion = operations(&back, &drained).pop().unwrap();
