@@ -438,6 +438,9 @@ fn nic(number: u16) -> IpAddr {
 }
 
 fn report(leaves: u16, what: &str, mut took: Vec<Duration>) {
+    if took.is_empty() {
+        return;
+    }
     took.sort();
     let at = |percent: usize| {
         let at = (took.len() * percent / 100).min(took.len() - 1);
