@@ -32,7 +32,7 @@ pub struct Entry {
     pub members: Vec<Member>,
     /// The uplinks that carry no part.
     pub excluded: Vec<Excluded>,
-    /// Those of them that carry everything while no member is usable.
+    /// Uplinks without a part that carry everything while no member is usable.
     pub backups: Vec<Backup>,
     /// The sum of the weights.
     pub parts: u32,

@@ -660,7 +660,7 @@ fn members(next_hops: &[Option<NextHop>], solution: &LeafSolution, group: usize)
     members_where(next_hops, solution, group, |_| true)
 }
 
-/// Those of these uplinks, by their places.
+/// The members of a group over the uplinks that are wanted; `wanted` gets the place of an uplink in the solution.
 pub(super) fn members_where(
     next_hops: &[Option<NextHop>],
     solution: &LeafSolution,

@@ -51,7 +51,7 @@ struct Told {
     jobs: BTreeMap<String, proto::Job>,
     /// Empty at a replica of an older release, which does not stream them.
     plans: BTreeMap<String, proto::JobPlan>,
-    /// Of the stream that goes on.
+    /// What the stream that is read now has told so far.
     stream: Stream,
 }
 
@@ -215,7 +215,7 @@ impl Row for Listed {
         self.job.name()
     }
 
-    /// Of the plan what is in columns.
+    /// The job, and the columns that its plan fills: a row is printed again when these change.
     fn lasting(&self) -> String {
         format!("{} {}", self.job.lasting(), self.planned().join(" "))
     }

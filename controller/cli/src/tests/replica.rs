@@ -37,7 +37,7 @@ pub(super) struct Replica {
     pub(super) faulty: bool,
     /// Nothing is decided.
     pub(super) undecided: bool,
-    /// It is of a release that streams neither plans of jobs nor statuses of links.
+    /// The replica is of a release that streams neither plans of jobs nor statuses of links.
     pub(super) older: bool,
 }
 

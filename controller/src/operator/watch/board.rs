@@ -66,18 +66,19 @@ struct Board<R> {
     bell: watch::Sender<()>,
 }
 
-/// It is locked for as long as a pointer takes: whoever looks at rows, or makes others of them, has its own.
+/// What a board has. Its lock is held for as long as it takes to copy or change a pointer: rows are read, and others made of them,
+/// without it.
 #[derive(Debug, Default)]
 struct State<R> {
     known: Arc<Known<R>>,
-    /// Since when the source has not answered, and why; None: it answered the last look.
+    /// Since when the source of the rows has not answered, and why; None: it answered last time.
     failing: Option<(Instant, Status)>,
 }
 
 /// All rows, as they were at one look.
 #[derive(Debug, Default)]
 struct Known<R> {
-    /// Of the last change.
+    /// Counts the looks at which some row changed.
     version: u64,
     rows: BTreeMap<Arc<str>, Held<R>>,
     /// The names of the rows by their last change: many rows change one by one, and many follow them.
