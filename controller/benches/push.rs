@@ -143,11 +143,7 @@ fn flows(leaves: u16, leaf: u16, members: &dyn Fn(u8) -> Arc<Members>) -> Arc<Fl
     let flow = |nic: u16| {
         let destination = numbered(1, (leaf + 1) % leaves * of_leaf + nic);
         let uplink = 1 + ((leaf + nic) % u16::from(UPLINKS)) as u8;
-        let flow = Flow {
-            vni: VNI,
-            destination,
-            udp_source_port: None,
-        };
+        let flow = Flow::to(VNI, destination);
         (flow, members(uplink))
     };
     Arc::new(nics.map(flow).collect())

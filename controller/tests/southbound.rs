@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use weft_agent::forwarding::Operation;
 use weft_controller::config::Credentials;
-use weft_controller::southbound::intent::{Flow, Mode};
+use weft_controller::southbound::intent::{Flow, Flows, InterfaceName, Mode, Source};
 use weft_controller::southbound::{AgentState, Heard};
 
 use self::foreign::Foreign;
@@ -207,6 +207,53 @@ async fn queue_pairs_of_a_flow_go_their_own_ways_and_the_next_leader_finds_them(
         before,
         "the entries read back as they were told"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_to_one_nic_is_told_apart_by_its_sources_and_the_next_leader_finds_it() {
+    let mut switch = Switch::new();
+    switch.on().await;
+    let from = |source, row: (u8, &[(u8, u32)]), destination: bool| {
+        let whole = flows(&[row]);
+        let (flow, members) = whole.first_key_value().unwrap();
+        let destination = flow.destination.filter(|_| destination);
+        let flow = Flow {
+            source,
+            destination,
+            ..*flow
+        };
+        (flow, Arc::clone(members))
+    };
+    let address = Source::Address([10, 0, 0, 9].into());
+    let interface = Source::Interface(InterfaceName::from("eth9").unwrap());
+    let apart = Arc::new(Flows::from([
+        from(address, (1, &[(1, 1)]), true),
+        from(interface, (1, &[(2, 1)]), true),
+        from(interface, (1, &[(1, 1)]), false),
+    ]));
+    let mut first = Replica::new(&switch);
+    first.flows = Arc::clone(&apart);
+    first.intend(1, &[(1, EVEN)]);
+    first.lead(1, 5);
+    first.in_sync(1).await;
+    // Two next hops, three groups, a prefix and three flows.
+    assert_eq!(first.status().entries, 2 + 3 + 1 + 3);
+
+    let before = switch.told();
+    let mut second = Replica::new(&switch);
+    second.flows = apart;
+    second.intend(1, &[(1, EVEN)]);
+    second.lead(1, 6);
+    second.in_sync(1).await;
+    assert_eq!(
+        switch.told(),
+        before,
+        "the entries read back as they were told"
+    );
+    second.flows = flows(&[(1, &[(1, 1)])]);
+    second.intend(2, &[(1, EVEN)]);
+    second.in_sync(2).await;
+    assert_eq!(second.status().entries, 2 + 2 + 1 + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -703,9 +750,8 @@ async fn what_the_agent_counts_of_pins_is_asked_for_by_whoever_programs_the_swit
     let reached = replica.southbound.reached();
     let reached = reached.values().next().unwrap();
     let flow = |last: u8, udp_source_port| Flow {
-        vni: 100,
-        destination: [192, 168, 0, last].into(),
         udp_source_port,
+        ..Flow::to(100, [192, 168, 0, last].into())
     };
     let (whole, of_port) = (flow(1, None), flow(1, Some(49_152)));
     // One has no rate yet, and one is not there.

@@ -7,7 +7,8 @@ use weft_proto::gribi_aft::afts;
 use weft_proto::ywrapper::UintValue;
 
 use crate::agent::Agent;
-use crate::entry::{Key, Prefix, instance_of, vni_of};
+use crate::entry::{Key, Prefix};
+use crate::instance::Instance;
 use crate::refusal::{Detail, Refusal};
 
 impl Agent {
@@ -23,7 +24,7 @@ impl Agent {
                 return Err(Refusal::invalid("the network instance is empty"));
             }
             Some(get_request::NetworkInstance::Name(name))
-                if name == self.network_instance() || vni_of(name).is_some() =>
+                if name == self.network_instance() || Instance::named(name).is_some() =>
             {
                 Some(name)
             }
@@ -74,7 +75,7 @@ impl Agent {
             Key::Prefix(prefix) => route(prefix, self.rib().prefix(prefix)?.clone()),
             Key::Policy(key) => {
                 let policy = self.rib().policy(key)?;
-                network_instance = instance_of(key.vni);
+                network_instance = key.instance.to_string();
                 aft_entry::Entry::PolicyForwardingEntry(afts::PolicyForwardingEntryKey {
                     index: key.index,
                     policy_forwarding_entry: Some(policy.message.clone()),

@@ -10,6 +10,8 @@ use weft_proto::gribi::{AftOperation, aft_operation};
 use weft_proto::gribi_aft::afts;
 use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
 
+use crate::instance::{Instance, Source};
+
 /// Which entry.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
@@ -26,8 +28,8 @@ pub enum Key {
 /// Which policy forwarding entry: each network instance has indexes of its own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PolicyKey {
-    /// The VNI whose network instance it is in.
-    pub vni: u32,
+    /// The network instance that it is in.
+    pub instance: Instance,
     /// The client's index.
     pub index: u64,
 }
@@ -38,12 +40,8 @@ impl fmt::Display for Key {
             Self::NextHop(index) => write!(f, "next hop {index}"),
             Self::Group(id) => write!(f, "next-hop group {id}"),
             Self::Prefix(prefix) => write!(f, "prefix {prefix}"),
-            Self::Policy(PolicyKey { vni, index }) => {
-                write!(
-                    f,
-                    "policy forwarding entry {index} of {}",
-                    instance_of(*vni)
-                )
+            Self::Policy(PolicyKey { instance, index }) => {
+                write!(f, "policy forwarding entry {index} of {instance}")
             }
         }
     }
@@ -96,17 +94,20 @@ pub struct Policy {
 /// Packets inside a VXLAN.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flow {
-    /// The VNI.
-    pub vni: u32,
-    /// Their destination.
-    pub destination: IpAddr,
+    /// The network instance: their VNI, and where they come from.
+    pub instance: Instance,
+    /// Their destination; None: whatever it is, of packets that come from a port.
+    pub destination: Option<IpAddr>,
     /// Their protocol and source port; None: whatever they are.
     pub port: Option<(u8, u16)>,
 }
 
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", instance_of(self.vni), self.destination)?;
+        self.instance.fmt(f)?;
+        if let Some(destination) = self.destination {
+            write!(f, ", {destination}")?;
+        }
         match self.port {
             Some((protocol, port)) => write!(f, ", protocol {protocol}, source port {port}"),
             None => Ok(()),
@@ -162,8 +163,8 @@ impl Change {
     }
 }
 
-/// Reads an operation. Policy forwarding entries are of the network instance of a VNI, `vni-10100`; all else is of the one that
-/// the main routing table is called. The error is what the client is told with FAILED.
+/// Reads an operation. Policy forwarding entries are of an [`Instance`], `vni-10100`; all else is of the one that the main routing
+/// table is called. The error is what the client is told with FAILED.
 ///
 /// # Errors
 ///
@@ -198,9 +199,9 @@ fn read_key(entry: &aft_operation::Entry, instance: &str) -> Result<Key, String>
         aft_operation::Entry::Ipv6(key) => Ok(Key::Prefix(read_prefix(&key.prefix, false)?)),
         aft_operation::Entry::Mpls(_) => Err("MPLS entries are not supported".into()),
         aft_operation::Entry::PolicyForwardingEntry(key) => {
-            let vni = vni_of(instance).ok_or_else(|| no_instance(instance))?;
+            let instance = Instance::named(instance).ok_or_else(|| no_instance(instance))?;
             let index = nonzero(key.index, "index")?;
-            Ok(Key::Policy(PolicyKey { vni, index }))
+            Ok(Key::Policy(PolicyKey { instance, index }))
         }
     }
 }
@@ -243,7 +244,10 @@ fn read_entry(entry: aft_operation::Entry, instance: &str, main: &str) -> Result
         (Key::Policy(policy), aft_operation::Entry::PolicyForwardingEntry(key)) => {
             let entry = key.policy_forwarding_entry;
             let entry = entry.ok_or_else(|| missing("policy forwarding entry"))?;
-            Ok(Entry::Policy(policy, read_policy(entry, policy.vni, main)?))
+            Ok(Entry::Policy(
+                policy,
+                read_policy(entry, policy.instance, main)?,
+            ))
         }
         (key, _) => Err(format!("{key} does not fit its content")),
     }
@@ -375,7 +379,7 @@ fn read_route(
 
 fn read_policy(
     message: afts::PolicyForwardingEntry,
-    vni: u32,
+    instance: Instance,
     main: &str,
 ) -> Result<Policy, String> {
     use afts::policy_forwarding_entry::IpProtocol;
@@ -391,15 +395,18 @@ fn read_policy(
         }
     }
     let prefix = message.ip_prefix.as_ref();
-    let prefix = prefix.ok_or("a policy forwarding entry needs the prefix of a destination")?;
-    let prefix: IpNet = prefix
-        .value
-        .parse()
-        .map_err(|_| format!("\"{}\" is not a prefix", prefix.value))?;
-    if prefix.prefix_len() != prefix.max_prefix_len() {
-        return Err(format!(
-            "{prefix} is more than one address; that is not supported"
-        ));
+    let destination = prefix.map(|prefix| read_address(&prefix.value));
+    let destination = destination.transpose()?;
+    match (instance.source, destination) {
+        (Source::Any | Source::Address(_), None) => {
+            return Err("a policy forwarding entry needs the prefix of a destination".into());
+        }
+        (Source::Address(source), Some(destination))
+            if source.is_ipv4() != destination.is_ipv4() =>
+        {
+            return Err(format!("{source} and {destination} are not of one family"));
+        }
+        (_, _) => {}
     }
     let port = match (&message.ip_protocol, &message.l4_src_port) {
         (None, None) => None,
@@ -410,6 +417,9 @@ fn read_policy(
         }
         (_, _) => return Err("a protocol, as a number, and a source port come together".into()),
     };
+    if port.is_some() && destination.is_none() {
+        return Err("a source port needs the prefix of a destination".into());
+    }
     // Without a name it would be a group of the entry's own network instance, and there are none.
     match &message.next_hop_group_network_instance {
         Some(name) if name.value == main => {}
@@ -423,8 +433,8 @@ fn read_policy(
     let group = group.ok_or("a policy forwarding entry needs a next-hop group")?;
     Ok(Policy {
         flow: Flow {
-            vni,
-            destination: prefix.addr(),
+            instance,
+            destination,
             port,
         },
         group: group.value,
@@ -432,17 +442,17 @@ fn read_policy(
     })
 }
 
-/// The network instance of a VNI.
-#[must_use]
-pub fn instance_of(vni: u32) -> String {
-    format!("{INSTANCE}{vni}")
-}
-
-/// The VNI of a network instance, if it is one of those.
-#[must_use]
-pub fn vni_of(instance: &str) -> Option<u32> {
-    let vni = instance.strip_prefix(INSTANCE)?.parse().ok()?;
-    (instance == instance_of(vni) && vni <= VNI_MAX).then_some(vni)
+/// The one address of a prefix.
+fn read_address(text: &str) -> Result<IpAddr, String> {
+    let prefix: IpNet = text
+        .parse()
+        .map_err(|_| format!("\"{text}\" is not a prefix"))?;
+    match prefix.prefix_len() == prefix.max_prefix_len() {
+        true => Ok(prefix.addr()),
+        false => Err(format!(
+            "{prefix} is more than one address; that is not supported"
+        )),
+    }
 }
 
 fn no_instance(name: &str) -> String {
@@ -483,9 +493,5 @@ fn nonzero(value: u64, what: &str) -> Result<u64, String> {
     }
 }
 
-/// Before the number of a VNI in the name of its network instance.
-const INSTANCE: &str = "vni-";
-/// RFC 7348, section 5: 24 bits.
-const VNI_MAX: u32 = 0x00ff_ffff;
 /// More than any group has ports to send to; a longer list is a mistake. The operation fails.
 const MEMBERS_MAX: usize = 1024;

@@ -3,6 +3,7 @@
 //! Knows nothing of gRIBI, of elections, or of why a group has the weights it has.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -11,6 +12,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 pub(crate) use self::netlink::ethtool;
 pub use self::own::{Own, OwnHop, OwnRoute};
+use crate::instance::Source;
 
 pub mod kernel;
 mod netlink;
@@ -45,15 +47,33 @@ impl Slot {
     pub const WEIGHTS: Self = Self(0);
 }
 
-/// Packets that are pinned: what leaves through a VXLAN device for this destination, with this protocol and source port.
+/// Packets that are pinned: what leaves through a VXLAN device from this source for this destination, with this protocol and source
+/// port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pin {
     /// The name of the device.
     pub device: String,
-    /// The destination of the inner packet.
-    pub destination: IpAddr,
+    /// Where the inner packet comes from.
+    pub source: Source,
+    /// The destination of the inner packet; None: whatever it is, of packets that come from a port.
+    pub destination: Option<IpAddr>,
     /// Protocol and source port; None: whatever they are.
     pub port: Option<(u8, u16)>,
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "through {}", self.device)?;
+        match self.source {
+            Source::Any => {}
+            Source::Address(address) => write!(f, " from {address}")?,
+            Source::Port(port) => write!(f, " from {port}")?,
+        }
+        match self.destination {
+            Some(destination) => write!(f, " to {destination}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The tables by which pinned packets are routed.

@@ -24,6 +24,7 @@ pub mod forwarding;
 pub mod gnmi;
 pub mod gribi;
 pub mod guardian;
+pub mod instance;
 pub mod listener;
 pub mod marks;
 pub mod openconfig;

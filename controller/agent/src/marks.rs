@@ -4,18 +4,25 @@
 //! ```text
 //! table bridge weft {
 //!   set vxlan { type ifname; flags timeout; }        # each device for one second, renewed while the agent lives
-//!   map pins4 { type ifname . ipv4_addr : verdict; } # pinned packets, by device and destination
+//!   # Pinned packets: by device, source and destination; by device and the port of the bridge that they came by.
+//!   map sources4 { type ifname . ipv4_addr . ipv4_addr : verdict; }
+//!   map interfaces { type ifname . ifname : verdict; }
+//!   chain forward {
+//!     type filter hook forward priority 100; policy accept;
+//!     oifname @vxlan oifname . iifname vmap @interfaces
+//!   }
 //!   chain postrouting {
 //!     type filter hook postrouting priority 100; policy accept;
-//!     oifname @vxlan counter meta mark set mark and ~MASK or MARK
-//!     oifname @vxlan oifname . ip daddr vmap @pins4
+//!     oifname @vxlan meta mark and MASK != MARK counter meta mark set mark and ~MASK or MARK
+//!     oifname @vxlan oifname . ip saddr . ip daddr vmap @sources4
 //!   }
 //!   chain pin1 { meta mark set mark and ~MASK or MARK1 }
 //! }
 //! ```
 //!
-//! There are three more maps: of IPv6, and of both with protocol and source port, which are looked up first: a pin's chain is
-//! gone to, so that what is found first decides.
+//! There are more maps: of both families, with and without source, destination, and protocol and source port. What says most of a
+//! packet is looked up first: a pin's chain is gone to, so that what is found first decides. Only what the bridge forwards is known
+//! to have come by a port; what other maps find decides over that.
 //!
 //! VXLAN caches its route to each VTEP for packets without a mark, so that weights would move
 //! nothing. And whatever becomes of the agent and of its guardian, the kernel itself ends the marking
@@ -531,7 +538,8 @@ fn table(devices: &BTreeSet<String>, numbers: Numbers) -> String {
         "add table bridge weft; \
          add set bridge weft vxlan {{ type ifname; flags timeout; }}; \
          add chain bridge weft postrouting {{ type filter hook postrouting priority 100; policy accept; }}; \
-         add rule bridge weft postrouting oifname @vxlan counter {}",
+         add rule bridge weft postrouting oifname @vxlan {}counter {}",
+        unmarked(numbers),
         set_mark(numbers, Slot::WEIGHTS)
     );
     if let Some(elements) = elements(devices) {
@@ -539,6 +547,15 @@ fn table(devices: &BTreeSet<String>, numbers: Numbers) -> String {
     }
     // nft wants the end of the line.
     table + "\n"
+}
+
+/// What a packet is not yet: one that a pin of the port by which it came has marked. Without slots there are no pins.
+fn unmarked(numbers: Numbers) -> String {
+    let (mark, mask) = numbers.mark_of(Slot::WEIGHTS);
+    match numbers.has_slots() {
+        true => format!("meta mark and {mask:#x} != {mark:#x} "),
+        false => String::new(),
+    }
 }
 
 /// What sets the mark of a slot. Other bits of the mark stay as they are.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 
 use crate::entry::{Change, Entry, Flow, Group, Key, NextHop, Policy, PolicyKey, Prefix};
+use crate::instance::Instance;
 
 /// Entries, and who refers to whom.
 #[derive(Clone, Debug, Default)]
@@ -127,12 +128,12 @@ impl Rib {
         *self = Self::default();
     }
 
-    /// Forgets the policy forwarding entries of a VNI.
-    pub fn clear_policies(&mut self, vni: u32) {
+    /// Forgets the policy forwarding entries of a network instance.
+    pub fn clear_policies(&mut self, instance: Instance) {
         let all = self.policies.iter();
         let gone: Vec<PolicyKey> = all
             .map(|(key, _)| *key)
-            .filter(|key| key.vni == vni)
+            .filter(|key| key.instance == instance)
             .collect();
         for key in gone {
             self.unlink_policy(key);

@@ -21,6 +21,7 @@ use crate::entry::Key;
 use crate::fib::Unusable;
 use crate::forwarding::kernel::Numbers;
 use crate::forwarding::{Family, Link, OwnHop};
+use crate::instance::Source;
 
 /// The service; clones share the driver.
 #[derive(Clone, Debug)]
@@ -161,7 +162,15 @@ pub fn pins(agent: &Agent, uptime: Duration) -> Vec<PinCounter> {
     let pins = agent.counted_pins(uptime).map(|(pin, rated)| PinCounter {
         device_name: pin.device.clone(),
         vni: vnis.get(pin.device.as_str()).copied(),
-        destination: pin.destination.to_string(),
+        source_address: match pin.source {
+            Source::Address(address) => address.to_string(),
+            Source::Any | Source::Port(_) => String::new(),
+        },
+        source_interface: match pin.source {
+            Source::Port(port) => port.to_string(),
+            Source::Any | Source::Address(_) => String::new(),
+        },
+        destination: pin.destination.map(|it| it.to_string()).unwrap_or_default(),
         ip_protocol: pin.port.map(|(protocol, _)| protocol.into()),
         source_port: pin.port.map(|(_, port)| port.into()),
         packets: rated.count.packets,
@@ -214,9 +223,7 @@ fn conditions(agent: &Agent, uptime: Duration) -> Vec<Condition> {
     }
     let mut idle = agent.idle_pins(uptime);
     if let Some(first) = idle.next() {
-        let (device, destination) = (&first.device, first.destination);
-        let text =
-            format!("no packet was seen through {device} to {destination} since it was pinned");
+        let text = format!("no packet was seen {first} since it was pinned");
         conditions.push((ConditionType::PinsIdle, and_more(text, idle.count())));
     }
     conditions.into_iter().map(condition).collect()

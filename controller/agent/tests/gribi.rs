@@ -431,6 +431,7 @@ fn said_entry(words: &[&str], options: &[&str]) -> Option<Entry> {
                 None => entry,
             }
         }
+        ["pfe", index, "-", group] => session::everywhere(number(index), number(group)),
         ["pfe", index, destination, group] => {
             session::pin(number(index), destination, None, number(group))
         }

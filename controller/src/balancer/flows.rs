@@ -1,12 +1,15 @@
 //! From adopted pins to the flows that each leaf is to send over next hops of their own.
 //!
 //! A pin names spines; here they become next hops, those that the plan of weights uses to the destination's leaf. Where it uses
-//! none over a spine, the pin loses that spine; where it loses all, weights carry the flow. Switches tell flows apart by their
-//! destination and its VNI, not by their source: what several NICs of a leaf send to one NIC goes together, over the next hops of
-//! all of them. A flow that is divided among spines is divided by its queue pairs, where their ports are known; what has none of those
-//! ports goes by weights of the spines. Jobs that are shadowed have pins, and no switch gets those. Pure. It refuses to know how a pin came to be.
+//! none over a spine, the pin loses that spine; where it loses all, weights carry the flow. What several NICs of a leaf send to one NIC
+//! is one flow, known by its destination and VNI, as long as all of it has the same pin; else switches tell it apart by its sources.
+//! Of a NIC that takes and has no known address, switches know what the interface of the NIC that sends brings, if that one sends to
+//! no other of that kind.
+//! A flow that is divided among spines is divided by its queue pairs, where their ports are known; what has none of those ports goes by
+//! weights of the spines. Jobs that are shadowed have pins, and no switch gets those. Pure. It refuses to know how a pin came to be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -15,8 +18,8 @@ use weft_proto::v1;
 use super::Plan;
 use super::queue_pairs::{self, PortsOf};
 use crate::fabric::pin::{PinName, PinPath, Pins};
-use crate::fabric::topology::{HostPort, JobName, SwitchName, Topology};
-use crate::southbound::intent::{Flow, Flows, Members, NextHop};
+use crate::fabric::topology::{HostPort, JobName, PortName, SwitchName, Topology};
+use crate::southbound::intent::{Flow, Flows, Members, NextHop, Source, interface_name};
 
 /// The flows of every leaf that has some.
 pub type LeafFlows = BTreeMap<SwitchName, Arc<Flows>>;
@@ -29,28 +32,23 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
     let spines = Spines::of(topology);
     let mut ports = KnownPorts::default();
     let mut shares: BTreeMap<SwitchName, BTreeMap<Flow, Shares>> = BTreeMap::new();
-    for (name, paths) in pins.iter() {
-        let job = declared.job(&name.job);
-        let mode = job.map(|job| job.declared.balance_mode());
-        if let Some(v1::BalanceMode::Shadow | v1::BalanceMode::Off) = mode {
-            continue;
-        }
-        let ends = declared
-            .host_port(&name.source)
-            .zip(declared.host_port(&name.destination));
-        let Some((source, destination)) = ends else {
+    let installed = installed(declared, pins);
+    let known = Known::of(&installed);
+    for it in &installed {
+        let Installed { pin, paths, .. } = *it;
+        let leaf = &it.source.switch;
+        let Some(members) = members(plan, topology, &it.source, &it.to) else {
             continue;
         };
-        let Some(members) = members(plan, topology, &source, &destination) else {
-            continue;
-        };
-        let of_leaf = shares.entry(source.switch.clone()).or_default();
-        let mut add = |port: Option<u16>, paths: &[PinPath]| {
-            let added = spines.shares(&source.switch, members, paths);
-            for flow in flows_to(&destination) {
+        let known_by = known.by(it);
+        let of_leaf = shares.entry(leaf.clone()).or_default();
+        let mut add = |udp_source_port: Option<u16>, paths: &[PinPath]| {
+            let added = spines.shares(leaf, members, paths);
+            let ported = |it: &&Flow| it.destination.is_some() || udp_source_port.is_none();
+            for whole in known_by.iter().filter(ported) {
                 let flow = Flow {
-                    udp_source_port: port,
-                    ..flow
+                    udp_source_port,
+                    ..*whole
                 };
                 let sum = of_leaf.entry(flow).or_default();
                 for (next_hop, share) in &added {
@@ -61,7 +59,7 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
         add(None, paths);
         if paths.len() > 1 {
             let weights: Vec<u32> = paths.iter().map(|path| path.weight).collect();
-            let of_pin = ports.of(declared, name);
+            let of_pin = ports.of(declared, pin);
             for (port, count, path) in queue_pairs::divided(of_pin, &weights) {
                 let weight = u32::try_from(count).unwrap_or(u32::MAX);
                 let spine = paths[path].spine.clone();
@@ -88,28 +86,107 @@ pub fn of_leaves(plan: &Plan, declared: &Topology, pins: &Pins) -> LeafFlows {
     leaves.collect()
 }
 
+/// A pin that its leaf is to have, as far as its job goes.
+struct Installed<'a> {
+    pin: &'a PinName,
+    source: Arc<HostPort>,
+    to: Arc<HostPort>,
+    paths: &'a Arc<[PinPath]>,
+}
+
+/// Pins of jobs that are on, between host ports that are declared.
+fn installed<'a>(declared: &Topology, pins: &'a Pins) -> Vec<Installed<'a>> {
+    let is_on = |pin: &PinName| {
+        let job = declared.job(&pin.job);
+        let mode = job.map(|job| job.declared.balance_mode());
+        !matches!(mode, Some(v1::BalanceMode::Shadow | v1::BalanceMode::Off))
+    };
+    let on = pins.iter().filter(|(pin, _)| is_on(pin));
+    let ends = on.filter_map(|(pin, paths)| {
+        Some(Installed {
+            pin,
+            source: declared.host_port(&pin.source)?,
+            to: declared.host_port(&pin.destination)?,
+            paths,
+        })
+    });
+    ends.collect()
+}
+
+/// By what leaves know pinned flows.
+struct Known<'a> {
+    /// NICs to which what a leaf sends has more than one pin, by the leaf and the host port of the NIC.
+    apart: BTreeSet<(&'a SwitchName, &'a PortName)>,
+    /// Those to which somebody sends who is known by no address and by no interface. What goes there from anywhere comes before what comes
+    /// from an interface, so that those known by one go with it.
+    by_destination: BTreeSet<(&'a SwitchName, &'a PortName)>,
+    /// To how many NICs without a known address a NIC sends.
+    unaddressed: BTreeMap<&'a PortName, usize>,
+}
+
+impl<'a> Known<'a> {
+    fn of(installed: &'a [Installed<'_>]) -> Self {
+        let mut first: BTreeMap<_, &Arc<[PinPath]>> = BTreeMap::new();
+        let (mut apart, mut by_destination) = (BTreeSet::new(), BTreeSet::new());
+        let mut unaddressed: BTreeMap<_, usize> = BTreeMap::new();
+        for it in installed {
+            let ends = (&it.source.switch, &it.to.name);
+            let first = first.entry(ends).or_insert(it.paths);
+            if !Arc::ptr_eq(first, it.paths) && *first != it.paths {
+                apart.insert(ends);
+            }
+            if !is_told_apart(&it.source, &it.to) {
+                by_destination.insert(ends);
+            }
+            if !is_addressed(&it.to) {
+                *unaddressed.entry(&it.source.name).or_default() += 1;
+            }
+        }
+        Self {
+            apart,
+            by_destination,
+            unaddressed,
+        }
+    }
+
+    fn by(&self, pin: &Installed<'_>) -> Vec<Flow> {
+        let (from, to) = (&*pin.source, &*pin.to);
+        let ends = (&from.switch, &to.name);
+        let by_destination = self.by_destination.contains(&ends);
+        let known = |flow: Flow| match flow.source {
+            Source::Interface(_) if by_destination => Flow {
+                source: Source::Any,
+                ..flow
+            },
+            _ => flow,
+        };
+        match (is_addressed(to), self.apart.contains(&ends)) {
+            (true, true) => flows_between(from, to).map(known).collect(),
+            (true, false) => flows_to(to).collect(),
+            (false, _) => {
+                let is_alone = self.unaddressed.get(&from.name) == Some(&1);
+                let flow = is_alone.then(|| flow_from(from, to));
+                flow.flatten().into_iter().collect()
+            }
+        }
+    }
+}
+
 /// Divides no more flows by their queue pairs than there is room for. How many are left undivided.
 fn fit(flows: &mut Flows, most: usize) -> usize {
     let whole = flows.keys().filter(|it| it.udp_source_port.is_none());
     let mut room = most.saturating_sub(whole.count());
     let mut pairs: BTreeMap<Flow, usize> = BTreeMap::new();
     for flow in flows.keys().filter(|it| it.udp_source_port.is_some()) {
-        *pairs.entry(undivided(flow)).or_default() += 1;
+        *pairs.entry(flow.whole()).or_default() += 1;
     }
     pairs.retain(|_, count| {
         let fits = *count <= room;
         room -= if fits { *count } else { 0 };
         !fits
     });
-    flows.retain(|it, _| it.udp_source_port.is_none() || !pairs.contains_key(&undivided(it)));
+    flows.retain(|it, _| it.udp_source_port.is_none() || !pairs.contains_key(&it.whole()));
     pairs.len()
-}
-
-fn undivided(flow: &Flow) -> Flow {
-    Flow {
-        udp_source_port: None,
-        ..*flow
-    }
 }
 
 /// Queue pairs that share a UDP source port, on the path that they are pinned to.
@@ -164,7 +241,8 @@ impl<'a> Divided<'a> {
                     udp_source_port: port,
                     ..it
                 };
-                Some(flows_to(&to).any(|it| flows.contains_key(&of_port(it))))
+                let known_by = known_by(flows, &source, &to).into_iter();
+                Some(known_by.map(of_port).any(|it| flows.contains_key(&it)))
             };
             known().unwrap_or(false)
         });
@@ -213,17 +291,79 @@ fn bound(flows: &mut Flows) -> usize {
     before - flows.len()
 }
 
-/// What switches know flows to a NIC by; none if nobody said which addresses it has, or in which VNI.
+/// What switches know flows to a NIC by, wherever they come from; none if nobody said which addresses it has, or in which VNI.
 pub fn flows_to(port: &HostPort) -> impl Iterator<Item = Flow> + '_ {
     let addresses = port.vni.into_iter().flat_map(|vni| {
         let addresses = port.addresses.iter();
         addresses.map(move |address| (vni, *address))
     });
-    addresses.map(|(vni, destination)| Flow {
-        vni,
-        destination,
+    addresses.map(|(vni, destination)| Flow::to(vni, destination))
+}
+
+/// What switches know flows from one NIC to another by: by addresses of both, or where it is not known which the first one has, by the
+/// interface that it is behind. By the destination alone where that has a name that Linux does not take.
+pub fn flows_between(from: &HostPort, to: &HostPort) -> impl Iterator<Item = Flow> {
+    flows_to(to).flat_map(|whole| {
+        let source = sources(from, &whole).into_iter();
+        source.map(move |source| Flow { source, ..whole })
+    })
+}
+
+/// Whether switches can know what goes to a NIC by where it goes.
+pub fn is_addressed(port: &HostPort) -> bool {
+    flows_to(port).next().is_some()
+}
+
+/// What switches know by the interface of a NIC that sends to one without a known address: all that it sends, but for what they know
+/// by its destination. None if nobody said which VNI it is in.
+pub fn flow_from(from: &HostPort, to: &HostPort) -> Option<Flow> {
+    Some(Flow {
+        vni: from.vni.or(to.vni)?,
+        source: Source::Interface(interface_name(&from.interface)?),
+        destination: None,
         udp_source_port: None,
     })
+}
+
+/// Whether switches can tell what a NIC sends to another from what its neighbours send there.
+pub fn is_told_apart(from: &HostPort, to: &HostPort) -> bool {
+    interface_name(&from.interface).is_some()
+        || flows_to(to).all(|whole| addresses_alike(from, &whole).next().is_some())
+}
+
+fn sources(from: &HostPort, flow: &Flow) -> Vec<Source> {
+    let mut sources: Vec<Source> = addresses_alike(from, flow).map(Source::Address).collect();
+    if sources.is_empty() {
+        let interface = interface_name(&from.interface);
+        sources.push(interface.map_or(Source::Any, Source::Interface));
+    }
+    sources
+}
+
+/// The addresses of a NIC in the family of where a flow goes.
+fn addresses_alike(from: &HostPort, flow: &Flow) -> impl Iterator<Item = IpAddr> {
+    let is_ipv4 = flow.destination.map(|it| it.is_ipv4());
+    let addresses = from.addresses.iter().copied();
+    addresses.filter(move |address| Some(address.is_ipv4()) == is_ipv4)
+}
+
+/// The flows by which a leaf knows what one NIC sends to another: those between the two if it tells them apart, else those to the NIC,
+/// or that from the interface of the first one. Whatever their ports.
+pub fn known_by(of_leaf: &Flows, from: &HostPort, to: &HostPort) -> Vec<Flow> {
+    let mut known = Vec::new();
+    if !is_addressed(to) {
+        known.extend(flow_from(from, to).filter(|flow| of_leaf.contains_key(flow)));
+    }
+    for whole in flows_to(to) {
+        let before = known.len();
+        let sources = sources(from, &whole).into_iter();
+        let apart = sources.map(|source| Flow { source, ..whole });
+        known.extend(apart.filter(|flow| of_leaf.contains_key(flow)));
+        if known.len() == before && of_leaf.contains_key(&whole) {
+            known.push(whole);
+        }
+    }
+    known
 }
 
 /// Parts of what is sent, by next hop.

@@ -1,10 +1,9 @@
 //! From what jobs send to pins: the spines that each flow between two NICs goes over, and how good they are together.
 //!
 //! A plan of pins depends on its past: what is adopted stays where it is unless it has to move. What NICs of one leaf send to one
-//! NIC goes over the same spines, since switches know flows by their destination and not by their source. Pure. It refuses to
-//! know who adopts, and how a switch pins.
+//! NIC goes over the same spines where each of them sends less than half a sub-flow there, or where the leaf has no room to tell them apart.
+//! Pure. It refuses to know who adopts, and how a switch pins.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use weft_weights::pin::{
     place_by_priority_in_phases, recount_in_phases,
 };
 
+use self::candidates::candidates;
 pub use self::certificate::Certificate;
 pub use self::hashed::Hashed;
 use self::programmed::Unpinned;
@@ -20,15 +20,15 @@ use self::sent::{Sent, SentOfJob, Unresolved};
 pub use self::times::SetTime;
 use super::Plan;
 use super::demand::Demand;
-use super::flows::{PINS_OF_LEAF_MAX, flows_to};
+use super::flows::{flow_from, is_addressed, is_told_apart};
 use super::queue_pairs::divided;
 use super::solved::Solved;
-use crate::fabric::fact::{JobName, PortName, SwitchName};
-use crate::fabric::measured::{Measured, OffPlan};
+use crate::fabric::fact::{JobName, SwitchName};
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
 
 mod above;
+mod candidates;
 mod certificate;
 mod hashed;
 mod kept_free;
@@ -66,7 +66,7 @@ impl Inputs {
         let (topology, leaf) = (&self.topology, &sent.from.switch);
         !programmed::is_shadowed(topology, job)
             && Unpinned::why(topology, &self.unpinned, leaf).is_none()
-            && flows_to(&sent.to).next().is_some()
+            && sent.is_known()
     }
 }
 
@@ -108,9 +108,9 @@ pub struct JobPlan {
     pub state: State,
     /// Pairs of NICs at different leaves of which the first sends to the second, as far as they were counted.
     pub flows: usize,
-    /// Flows that are placed together with others of their leaf to the same NIC.
+    /// Flows that go over the same spines as all others of their leaf to the same NIC: the leaf has one entry for them.
     pub bundled: usize,
-    /// Flows to NICs without a declared address or VNI, which no switch can tell apart.
+    /// Flows that no switch can tell: to NICs without a known address or VNI, from one that sends to several of them.
     pub unaddressed: usize,
     /// Why weights carry it; None: they do not.
     pub weighted: Option<Weighted>,
@@ -193,7 +193,7 @@ impl Planner {
 
 /// Jobs that are placed together.
 struct Posed<'a> {
-    /// What goes together: all that a leaf sends to a NIC. In the order in which the solver knows it as one flow.
+    /// What goes together: a flow, or several of a leaf to one NIC. In the order in which the solver knows it as one flow.
     bundles: Vec<Vec<(&'a JobName, &'a Sent)>>,
     flows: Flows,
     /// Priorities of the flows: of each, the highest of the jobs that send it.
@@ -223,14 +223,14 @@ fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs) -> PinPlan {
         unpinned: Arc::clone(&inputs.unpinned),
         ..PinPlan::default()
     };
-    let candidates = candidates(topology, all, solved.measured(), &mut made.jobs);
+    let (candidates, apart) = candidates(topology, all, solved.measured(), &mut made.jobs);
     let mut pinned: Pinned = candidates
         .into_iter()
         .map(|(job, sent)| (job, sent.iter().collect()))
         .collect();
     let plane = solved.planes().plane();
     while !pinned.is_empty() {
-        let posed = pose(solved, inputs, &plane, &pinned);
+        let posed = pose(solved, inputs, &plane, (&pinned, &apart));
         let parts = posed.parts_of(solved, &plane, past);
         // A link that is not full delays nobody.
         let full = Level {
@@ -305,126 +305,13 @@ fn weighted(inputs: &Inputs, all: &SentByJobs, made: &mut PinPlan) {
     }
 }
 
-/// The jobs that can be pinned: those that send something, as long as no leaf has too much to pin. Those of a higher priority first, and
-/// of these small ones, so that one large job does not keep out many.
-fn candidates<'a>(
-    topology: &Topology,
-    all: &'a SentByJobs,
-    measured: &Measured,
-    plans: &mut BTreeMap<JobName, JobPlan>,
-) -> BTreeMap<&'a JobName, &'a [Sent]> {
-    let mut sending = Vec::new();
-    for (job, sent) in all {
-        let (state, flows) = match sent {
-            Err(Unresolved::Unknown(why)) => (State::Unresolved(why.clone()), 0),
-            Err(Unresolved::Off) => (State::Weighted("its mode is off".to_owned()), 0),
-            Err(Unresolved::TooLarge) => {
-                let why = format!(
-                    "its groups have more than {} ranks together",
-                    sent::RANKS_MOST
-                );
-                (State::Weighted(why), 0)
-            }
-            Err(Unresolved::TooMany { flows, .. }) => {
-                let why = format!(
-                    "it may have {flows} flows, at most {} are pinned",
-                    sent::MOST
-                );
-                (State::Weighted(why), *flows)
-            }
-            Ok(sent) if sent.over.is_empty() => (State::NoFlows, 0),
-            Ok(sent) if let Some(why) = off_plan(topology, measured, job) => {
-                (State::Weighted(why.to_string()), sent.over.len())
-            }
-            Ok(sent) => {
-                sending.push((sent.over.len(), job, sent.over.as_slice()));
-                (State::Placed, sent.over.len())
-            }
-        };
-        let unknown = |sent: &&Sent| flows_to(&sent.to).next().is_none();
-        let over = sent.iter().flat_map(|sent| &sent.over);
-        let unaddressed = over.filter(unknown).count();
-        let known = sent.as_ref().ok();
-        let plan = JobPlan {
-            flows,
-            bundled: 0,
-            unaddressed,
-            weighted: cause(sent, &state),
-            hashed: None,
-            state,
-            times: known.map_or_else(Vec::new, |sent| sent.times.clone()),
-            sets: known.map_or(0, |sent| sent.sets),
-        };
-        plans.insert(job.clone(), plan);
-    }
-    let priority = |job: &JobName| topology.job(job).map_or(0, |job| job.declared.priority);
-    sending.sort_unstable_by_key(|(flows, job, _)| (Reverse(priority(job)), *flows, *job));
-    with_room(topology, sending, plans)
-}
-
-/// Jobs in their order, as long as the leaves have room for their pins.
-fn with_room<'a>(
-    topology: &Topology,
-    sending: Vec<(usize, &'a JobName, &'a [Sent])>,
-    plans: &mut BTreeMap<JobName, JobPlan>,
-) -> BTreeMap<&'a JobName, &'a [Sent]> {
-    // The NICs that a leaf sends to: it has an entry for each of their addresses.
-    let mut of_leaf: BTreeMap<&SwitchName, BTreeMap<&PortName, usize>> = BTreeMap::new();
-    let mut pinned = BTreeMap::new();
-    for (_, job, sent) in sending {
-        let mut own: BTreeMap<&SwitchName, BTreeMap<&PortName, usize>> = BTreeMap::new();
-        for sent in sent {
-            let of_leaf = of_leaf.get(&sent.from.switch);
-            if !of_leaf.is_some_and(|known| known.contains_key(&sent.to.name)) {
-                let own = own.entry(&sent.from.switch).or_default();
-                own.insert(&sent.to.name, flows_to(&sent.to).count());
-            }
-        }
-        let entries = |of: &BTreeMap<&PortName, usize>| of.values().sum::<usize>();
-        let count = |leaf: &SwitchName| of_leaf.get(leaf).map_or(0, entries);
-        let full = own
-            .iter()
-            .find(|(leaf, it)| count(leaf) + entries(it) > pins_most(topology, leaf));
-        if let Some((leaf, own)) = full {
-            let (count, most) = (count(leaf) + entries(own), pins_most(topology, leaf));
-            let why = format!("{leaf} would have {count} pins, at most {most}");
-            let plan = plans.get_mut(job).expect("every job has a plan");
-            (plan.state, plan.weighted) = (State::Weighted(why), Some(Weighted::OverLimits));
-            continue;
-        }
-        own.into_iter()
-            .for_each(|(leaf, own)| of_leaf.entry(leaf).or_default().extend(own));
-        pinned.insert(job, sent);
-    }
-    pinned
-}
-
-/// Why weights carry a job of which so much is known, and that came so far.
-fn cause(sent: &Result<SentOfJob, Unresolved>, state: &State) -> Option<Weighted> {
-    match (sent, state) {
-        (Err(Unresolved::Off), _) => Some(Weighted::Off),
-        (Err(Unresolved::TooMany { .. }), _) => Some(Weighted::Wide),
-        (Err(Unresolved::TooLarge), _) => Some(Weighted::OverLimits),
-        (Ok(_), State::Weighted(_)) => Some(Weighted::OffPlan),
-        (Err(Unresolved::Unknown(_)) | Ok(_), _) => None,
-    }
-}
-
-/// Entries for pins that a leaf has room for.
-fn pins_most(topology: &Topology, leaf: &SwitchName) -> usize {
-    let declared = topology.switch(leaf).and_then(|it| it.limits.pins);
-    declared.map_or(PINS_OF_LEAF_MAX, |most| most as usize)
-}
-
-/// Why weights carry a job that could be pinned, as long as it is what it was then.
-fn off_plan<'a>(topology: &Topology, measured: &'a Measured, job: &JobName) -> Option<&'a OffPlan> {
-    let why = measured.off_plan(job)?;
-    let job = topology.job(job)?;
-    (job.fingerprint() == why.fingerprint).then_some(why)
-}
-
 /// Puts what jobs send as flows of whole sub-flows. A sub-flow is a sixteenth of the slowest NIC's rate, unless NICs differ much.
-fn pose<'a>(solved: &Solved, inputs: &Inputs, plane: &Plane, pinned: &Pinned<'a>) -> Posed<'a> {
+fn pose<'a>(
+    solved: &Solved,
+    inputs: &Inputs,
+    plane: &Plane,
+    (pinned, apart): (&Pinned<'a>, &BTreeSet<&JobName>),
+) -> Posed<'a> {
     let all = || {
         pinned
             .iter()
@@ -442,9 +329,11 @@ fn pose<'a>(solved: &Solved, inputs: &Inputs, plane: &Plane, pinned: &Pinned<'a>
         let found = || place(leaf).map_or(u32::MAX, |at| at as u32);
         *places.entry(leaf).or_insert_with(found)
     };
-    let mut bundles: BTreeMap<(&SwitchName, &PortName), Vec<(&JobName, &Sent)>> = BTreeMap::new();
+    let mut bundles: BTreeMap<_, Vec<(&JobName, &Sent)>> = BTreeMap::new();
     for (job, sent) in all() {
-        let bundle = (&sent.from.switch, &sent.to.name);
+        let is_apart = apart.contains(job) && sent.is_worth_telling_apart(unit_bps);
+        let source = is_apart.then_some(&sent.from.name);
+        let bundle = (&sent.from.switch, &sent.to.name, source);
         bundles.entry(bundle).or_default().push((job, sent));
     }
     let flows = bundles.values().map(|sent| {
@@ -515,6 +404,18 @@ fn rescaled(paths: &[PinPath], subflows: u32) -> impl Iterator<Item = (&SwitchNa
     })
 }
 
+impl Sent {
+    /// Whether the flow has a way of its own: if it is half a sub-flow or more, and switches can tell it from others.
+    fn is_worth_telling_apart(&self, unit_bps: u64) -> bool {
+        self.bps >= unit_bps / 2 && is_told_apart(&self.from, &self.to)
+    }
+
+    /// Whether switches can know it: by where it goes, or by where it comes from.
+    fn is_known(&self) -> bool {
+        is_addressed(&self.to) || self.by_interface && flow_from(&self.from, &self.to).is_some()
+    }
+}
+
 fn name((job, sent): &(&JobName, &Sent)) -> PinName {
     PinName {
         job: (*job).clone(),
@@ -543,7 +444,8 @@ impl Posed<'_> {
         let mut all = Vec::with_capacity(parts.len());
         for parts in parts.chunk_by(|a, b| a.flow == b.flow) {
             let bundle = &self.bundles[parts[0].flow as usize];
-            let known = bundle.iter().all(|(_, sent)| !sent.ports.is_empty());
+            let has_ports = |sent: &Sent| !sent.ports.is_empty() && is_addressed(&sent.to);
+            let known = bundle.iter().all(|(_, sent)| has_ports(sent));
             if parts.len() == 1 || !known {
                 all.extend_from_slice(parts);
                 continue;
@@ -619,14 +521,11 @@ impl Posed<'_> {
             });
             let paths: Arc<[PinPath]> = paths.collect();
             let bundle = &self.bundles[parts[0].flow as usize];
-            for (job, _) in bundle.iter().filter(|_| bundle.len() > 1) {
-                let plan = made.jobs.get_mut(*job).expect("every job has a plan");
-                plan.bundled += 1;
-            }
             let names = bundle.iter().map(name);
             made.pins
                 .extend(names.map(|name| (name, Arc::clone(&paths))));
         }
+        self.count_bundled(made);
         let demand = Arc::make_mut(&mut made.demand);
         for part in &parts {
             let flow = self.flows.all()[part.flow as usize];
@@ -642,6 +541,26 @@ impl Posed<'_> {
         self.predict_times(plane, &parts, made);
         made.certificate = Some(self.certificate(solved, plane, placement, &counted));
         true
+    }
+
+    /// Counts flows that their leaf knows by one entry, for they go the same way to one NIC.
+    fn count_bundled(&self, made: &mut PinPlan) {
+        let is_one = |a: &Sent, b: &Sent| ends(a).0 == ends(b).0 && a.to.name == b.to.name;
+        // Bundles are in order of leaf and destination.
+        let alike = self.bundles.chunk_by(|a, b| is_one(a[0].1, b[0].1));
+        for together in alike {
+            let all = || together.iter().flatten();
+            let mut paths = all().map(|it| made.pins.get(&name(it)));
+            let one = paths.next().flatten();
+            let is_addressed = is_addressed(&together[0][0].1.to);
+            if !is_addressed || all().nth(1).is_none() || !paths.all(|it| it == one) {
+                continue;
+            }
+            for (job, _) in all() {
+                let plan = made.jobs.get_mut(*job).expect("every job has a plan");
+                plan.bundled += 1;
+            }
+        }
     }
 
     /// Leaves out what cannot be placed: flows without a way, or jobs.

@@ -10,7 +10,7 @@ use weft_proto::agent::v1;
 use weft_proto::agent::v1::agent_service_client::AgentServiceClient;
 
 use super::access::Dialer;
-use super::intent::Flow;
+use super::intent::{Flow, Source, interface_name};
 
 /// The weft-agent of a switch, and how it is reached.
 #[derive(Clone)]
@@ -70,9 +70,20 @@ fn flow(pin: &v1::PinCounter) -> Option<Flow> {
         (Some(UDP), Some(port)) => Some(u16::try_from(port).ok()?),
         (_, _) => return None,
     };
+    let source = match (&*pin.source_address, &*pin.source_interface) {
+        ("", "") => Source::Any,
+        (address, "") => Source::Address(address.parse().ok()?),
+        ("", interface) => Source::Interface(interface_name(interface)?),
+        (_, _) => return None,
+    };
+    let destination = match &*pin.destination {
+        "" if matches!(source, Source::Interface(_)) => None,
+        destination => Some(destination.parse().ok()?),
+    };
     Some(Flow {
         vni: pin.vni?,
-        destination: pin.destination.parse().ok()?,
+        source,
+        destination,
         udp_source_port,
     })
 }
@@ -87,6 +98,7 @@ const MESSAGE_OCTETS_MAX: usize = 16 * 1024 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::southbound::intent::InterfaceName;
 
     fn pin(vni: Option<u32>, destination: &str, port: Option<(u32, u32)>) -> v1::PinCounter {
         v1::PinCounter {
@@ -100,11 +112,7 @@ mod tests {
 
     #[test]
     fn a_pin_is_of_a_flow_or_of_none_that_weft_has() {
-        let whole = Flow {
-            vni: 100,
-            destination: [192, 168, 0, 1].into(),
-            udp_source_port: None,
-        };
+        let whole = Flow::to(100, [192, 168, 0, 1].into());
         let of_port = Flow {
             udp_source_port: Some(49_152),
             ..whole
@@ -113,6 +121,27 @@ mod tests {
         assert_eq!(flow(&pin(Some(100), address, None)), Some(whole));
         let with_port = pin(Some(100), address, Some((17, 49_152)));
         assert_eq!(flow(&with_port), Some(of_port));
+        let from = |address: &str, interface: &str, destination: &str| {
+            let pin = v1::PinCounter {
+                source_address: address.to_owned(),
+                source_interface: interface.to_owned(),
+                ..pin(Some(100), destination, None)
+            };
+            flow(&pin)
+        };
+        let source = Source::Address([192, 168, 0, 9].into());
+        let pair = Flow { source, ..whole };
+        assert_eq!(from("192.168.0.9", "", address), Some(pair));
+        let source = Source::Interface(InterfaceName::from("swp1").unwrap());
+        let of_interface = Flow { source, ..whole };
+        assert_eq!(from("", "swp1", address), Some(of_interface));
+        let all = Flow {
+            destination: None,
+            ..of_interface
+        };
+        assert_eq!(from("", "swp1", ""), Some(all));
+        assert_eq!(from("192.168.0.9", "swp1", address), None);
+        assert_eq!(from("192.168.0.9", "", ""), None);
         for none in [
             pin(None, address, None),
             pin(Some(100), "leaf1", None),

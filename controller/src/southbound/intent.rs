@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arrayvec::ArrayString;
 use ipnet::IpNet;
 
 /// Where a switch sends a packet next.
@@ -77,23 +78,119 @@ pub struct SwitchIntent {
     pub hold: bool,
 }
 
-/// Packets inside a VXLAN that go their own way.
+/// The name of an interface of a weft-agent's switch: Linux takes 15 octets.
+pub type InterfaceName = ArrayString<15>;
+
+/// The name of an interface, if Linux takes it and nftables reads it as it is.
+pub fn interface_name(name: &str) -> Option<InterfaceName> {
+    let odd = |c: char| !c.is_ascii_graphic() || matches!(c, '"' | '\\' | '*' | '/');
+    match name.is_empty() || name.contains(odd) {
+        true => None,
+        false => InterfaceName::from(name).ok(),
+    }
+}
+
+/// Where packets inside a VXLAN come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// From anywhere.
+    Any,
+    /// From an address.
+    Address(IpAddr),
+    /// From an interface of the switch, whatever their address.
+    Interface(InterfaceName),
+}
+
+impl fmt::Display for Source {
+    /// Behind what it is the source of.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => Ok(()),
+            Self::Address(address) => write!(f, " from {address}"),
+            Self::Interface(name) => write!(f, " from {name}"),
+        }
+    }
+}
+
+/// Packets inside a VXLAN that go their own way. Of several that a packet is of, the one counts that says most of it: with a UDP
+/// source port before those without, with a source address before those without, with an interface last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flow {
     /// The VNI.
     pub vni: u32,
-    /// Their destination: gRIBI can tell no sources apart.
-    pub destination: IpAddr,
+    /// Where they come from.
+    pub source: Source,
+    /// Their destination; None: whatever it is, of packets that come from an interface.
+    pub destination: Option<IpAddr>,
     /// The UDP source port that they have, before what has none; None: all that no other flow is about.
     pub udp_source_port: Option<u16>,
 }
 
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flow to {} in VNI {}", self.destination, self.vni)?;
+        let (vni, source) = (self.vni, self.source);
+        match self.destination {
+            Some(destination) => write!(f, "flow{source} to {destination} in VNI {vni}")?,
+            None => write!(f, "flow{source} in VNI {vni}")?,
+        }
         match self.udp_source_port {
             Some(port) => write!(f, " from UDP port {port}"),
             None => Ok(()),
+        }
+    }
+}
+
+impl Flow {
+    /// All that goes to an address, wherever it comes from.
+    pub fn to(vni: u32, destination: IpAddr) -> Self {
+        Self {
+            vni,
+            source: Source::Any,
+            destination: Some(destination),
+            udp_source_port: None,
+        }
+    }
+
+    /// Whether a switch that has it said to what it goes.
+    pub(super) fn is_known(&self) -> bool {
+        self.destination.is_none_or(|it| !it.is_unspecified())
+    }
+
+    /// Whether a packet may be of both.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        fn alike<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+            one.is_none() || other.is_none() || one == other
+        }
+        let sources = match (self.source, other.source) {
+            (Source::Address(one), Source::Address(other)) => one == other,
+            (Source::Interface(one), Source::Interface(other)) => one == other,
+            (_, _) => true,
+        };
+        self.vni == other.vni
+            && sources
+            && alike(self.destination, other.destination)
+            && alike(self.udp_source_port, other.udp_source_port)
+    }
+
+    /// How much it says of packets: of several that a packet is of, the one with the greatest counts.
+    pub(super) fn precision(&self) -> u8 {
+        let has_port = self.udp_source_port.is_some();
+        match (self.source, has_port, self.destination.is_some()) {
+            (Source::Address(_), true, _) => 6,
+            (Source::Any, true, _) => 5,
+            (Source::Address(_), false, _) => 4,
+            (Source::Any, false, _) => 3,
+            (Source::Interface(_), true, _) => 2,
+            (Source::Interface(_), false, true) => 1,
+            (Source::Interface(_), false, false) => 0,
+        }
+    }
+
+    /// The same, whatever the port.
+    pub fn whole(self) -> Self {
+        Self {
+            udp_source_port: None,
+            ..self
         }
     }
 }
@@ -407,8 +504,10 @@ pub enum Key {
 /// What names a policy forwarding entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyKey {
-    /// The VNI whose network instance it is in.
+    /// The VNI of its network instance.
     pub vni: u32,
+    /// The source of its network instance.
+    pub source: Source,
     /// The index there.
     pub index: u64,
 }
@@ -418,6 +517,7 @@ impl PolicyKey {
     pub(super) fn of(index: u64, flow: &Flow) -> Self {
         Self {
             vni: flow.vni,
+            source: flow.source,
             index,
         }
     }
@@ -429,8 +529,8 @@ impl fmt::Display for Key {
             Self::NextHop(index) => write!(f, "next hop {index}"),
             Self::Group(id) => write!(f, "next-hop group {id}"),
             Self::Prefix(prefix) => prefix.fmt(f),
-            Self::Policy(PolicyKey { vni, index }) => {
-                write!(f, "policy forwarding entry {index} of VNI {vni}")
+            Self::Policy(PolicyKey { vni, source, index }) => {
+                write!(f, "policy forwarding entry {index} of VNI {vni}{source}")
             }
         }
     }
@@ -567,11 +667,7 @@ mod tests {
             ]),
             ..Routes::default()
         };
-        let flow = Flow {
-            vni: 100,
-            destination: IpAddr::from([203, 0, 113, 1]),
-            udp_source_port: None,
-        };
+        let flow = Flow::to(100, IpAddr::from([203, 0, 113, 1]));
         let flows = Flows::from([(flow, Arc::new(even.clone()))]);
         let classes = classes(routes.targets(&flows));
         assert_eq!(classes.len(), 2);

@@ -4,12 +4,14 @@
 //! whatever order the answers come in and whichever operations are held or refused, and nothing refers to what is not
 //! there. Pure. It refuses to know streams and acknowledgements.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 
 use self::assign::assign;
 use self::rest::Rest;
-use super::intent::{Entry, Flows, Group, Installed, Key, Routes, Tables};
+use super::intent::{Entry, Flow, Flows, Group, Installed, Key, PolicyKey, Routes, Tables, Target};
 
 mod assign;
 mod rest;
@@ -54,12 +56,14 @@ pub struct After {
 }
 
 /// How far an operation has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// The switch accepted it: RIB_PROGRAMMED or better.
     Accepted,
     /// The forwarding plane has it: FIB_PROGRAMMED.
     Programmed,
+    /// It has it, or the switch said that it does not take it: FIB_PROGRAMMED, FIB_FAILED or FAILED.
+    Decided,
 }
 
 impl fmt::Display for Change {
@@ -90,9 +94,12 @@ fn operations(rest: &Rest<'_>, installed: &Installed) -> Vec<Operation> {
     sequence.put_backups();
     sequence.put_groups(false);
     sequence.delete_targets();
-    sequence.put_targets(false);
+    sequence.put_prefixes(false);
     sequence.put_groups(true);
-    sequence.put_targets(true);
+    sequence.put_prefixes(true);
+    sequence.put_flows(false);
+    sequence.put_flows(true);
+    sequence.delete_flows();
     sequence.delete_groups();
     sequence.delete_next_hops();
     sequence.operations
@@ -110,6 +117,8 @@ struct Sequence<'a> {
     changing: BTreeSet<u64>,
     /// Groups that others are to fall back to: none of them changes.
     backups: BTreeSet<u64>,
+    /// Flows of the target.
+    flows: Beside,
     operations: Vec<Operation>,
     positions: BTreeMap<Key, usize>,
 }
@@ -123,6 +132,7 @@ impl<'a> Sequence<'a> {
     ) -> Self {
         let groups = installed.tables.groups.iter();
         let changing = groups.filter(|(id, group)| target.groups.get(id) != Some(group));
+        let policies = target.policies.iter();
         Self {
             target,
             rest,
@@ -130,6 +140,7 @@ impl<'a> Sequence<'a> {
             users,
             changing: changing.map(|(id, _)| *id).collect(),
             backups: target.groups.values().filter_map(|it| it.backup).collect(),
+            flows: Beside::of(policies.map(|(key, (flow, _))| (*key, *flow))),
             operations: Vec::new(),
             positions: BTreeMap::new(),
         }
@@ -151,13 +162,17 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Groups that change in place, or all others. They do not wait until backups forward.
+    /// Groups that change in place, or all others. They do not wait until backups forward, but for one that may still forward by what it
+    /// had before.
     fn put_groups(&mut self, changing: bool) {
         for (id, group) in &self.target.groups {
             if self.changing.contains(id) != changing || self.backups.contains(id) {
                 continue;
             }
             let mut after = self.new_references(group);
+            let stale = group.backup.map(Key::Group);
+            let stale = stale.filter(|key| self.installed.held.contains_key(key));
+            after.extend(stale.and_then(|key| self.after(key, Until::Programmed)));
             if changing {
                 after.extend(self.gone_users(*id));
             }
@@ -165,26 +180,83 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Prefixes and flows by groups that change in place, or by all others.
-    fn put_targets(&mut self, changing: bool) {
-        let prefixes = self.target.prefixes.iter();
-        let prefixes = prefixes.map(|(prefix, group)| (Entry::Prefix(*prefix, *group), *group));
-        let policies = self.target.policies.iter();
-        let policies =
-            policies.map(|(key, (flow, group))| (Entry::Policy(key.index, *flow, *group), *group));
-        for (entry, group) in prefixes.chain(policies) {
-            if self.changing.contains(&group) != changing {
-                continue;
+    /// Prefixes by groups that change in place, or by all others.
+    fn put_prefixes(&mut self, changing: bool) {
+        for (prefix, group) in &self.target.prefixes {
+            if self.changing.contains(group) == changing {
+                let entry = Entry::Prefix(*prefix, *group);
+                let after = self.settled(&entry, *group).into_iter().collect();
+                self.put(entry, after);
             }
-            let moves = self.installed.tables.group_of(entry.key()) != Some(group);
-            let settled = moves.then(|| self.after(Key::Group(group), Until::Programmed));
-            let after = settled.flatten().into_iter().collect();
+        }
+    }
+
+    /// Flows that are there already, or all others. More precise ones first, so that no packet goes by a less precise new one in between.
+    /// What the switch refuses is waited for no longer.
+    fn put_flows(&mut self, there: bool) {
+        let installed = &self.installed.tables.policies;
+        let policies = self.target.policies.iter();
+        let policies = policies.filter(|(key, _)| installed.contains_key(key) == there);
+        let mut policies: Vec<_> = policies.collect();
+        policies.sort_by_key(|(_, (flow, _))| Reverse(flow.precision()));
+        for (key, (flow, group)) in policies {
+            let entry = Entry::Policy(key.index, *flow, *group);
+            let new = |key: &PolicyKey| !installed.contains_key(key);
+            let precise = |beside: &Flow| beside.precision() > flow.precision();
+            let beside = self.flows.beside(flow).filter(|(_, flow)| precise(flow));
+            let new = beside.map(|(key, _)| key).filter(new);
+            let mut after = self.positions(new);
+            after.extend(self.settled(&entry, *group));
             self.put(entry, after);
         }
     }
 
+    /// The change of the group of an entry that goes by another one now.
+    fn settled(&self, entry: &Entry, group: u64) -> Option<After> {
+        let moves = self.installed.tables.group_of(entry.key()) != Some(group);
+        moves.then(|| self.after(Key::Group(group), Until::Programmed))?
+    }
+
+    /// Prefixes, and policy forwarding entries of which nobody knows what packets they are for.
     fn delete_targets(&mut self) {
-        self.delete(self.rest.installed.clone());
+        let keys = self.rest.installed.iter();
+        let keys = keys.filter(|key| self.known_flow(**key).is_none());
+        self.delete(keys.copied().collect());
+    }
+
+    fn known_flow(&self, key: Key) -> Option<Flow> {
+        match self.installed.target(key)? {
+            Target::Flow(flow) => Some(flow).filter(Flow::is_known),
+            Target::Prefix(_) => None,
+        }
+    }
+
+    /// Flows that are to go, once others have what is theirs, the least precise first.
+    fn delete_flows(&mut self) {
+        let mut going = Vec::new();
+        for key in &self.rest.installed {
+            if let (Key::Policy(policy), Some(flow)) = (key, self.known_flow(*key))
+                && !self.target.contains(*key)
+            {
+                going.push((flow.precision(), flow, *policy));
+            }
+        }
+        going.sort_unstable();
+        let gone = Beside::of(going.iter().map(|(_, flow, key)| (*key, *flow)));
+        for (precision, flow, key) in going {
+            let put = self.flows.beside(&flow);
+            let before = gone.beside(&flow);
+            let before = before.filter(|(_, it)| it.precision() < precision);
+            let after = self.positions(put.chain(before).map(|(key, _)| key));
+            let change = Change::Delete(Key::Policy(key));
+            self.push(Operation { change, after });
+        }
+    }
+
+    /// The operations on policy forwarding entries that the list has so far.
+    fn positions(&self, keys: impl Iterator<Item = PolicyKey>) -> Vec<After> {
+        keys.filter_map(|key| self.after(Key::Policy(key), Until::Decided))
+            .collect()
     }
 
     /// Those that fall back to others first.
@@ -212,7 +284,7 @@ impl<'a> Sequence<'a> {
             .collect()
     }
 
-    /// The deletions of prefixes and flows that use a group.
+    /// The deletions of what uses a group. One that a flow leaves does not change, as far as flows are known.
     fn gone_users(&self, group: u64) -> impl Iterator<Item = After> {
         let users = self.users.of_group(group);
         users
@@ -258,6 +330,41 @@ impl<'a> Sequence<'a> {
         self.operations.push(operation);
     }
 }
+
+/// Flows by VNI and destination, each with the key of an entry.
+#[derive(Default)]
+struct Beside(BTreeMap<To, BTreeMap<Flow, PolicyKey>>);
+
+/// VNI and destination.
+type To = (u32, Option<IpAddr>);
+
+impl Beside {
+    fn of(flows: impl Iterator<Item = (PolicyKey, Flow)>) -> Self {
+        let mut all = Self::default();
+        for (key, flow) in flows {
+            let to = (flow.vni, flow.destination);
+            all.0.entry(to).or_default().insert(flow, key);
+        }
+        all
+    }
+
+    /// Those that packets of a flow may be of as well.
+    fn beside(&self, flow: &Flow) -> impl Iterator<Item = (PolicyKey, Flow)> {
+        let (vni, destination) = (flow.vni, flow.destination);
+        let last = destination.unwrap_or(LAST_ADDRESS);
+        let first = (vni, destination);
+        let alike = self.0.range(first..=(vni, Some(last)));
+        let wider = destination.and_then(|_| self.0.get(&(vni, None)));
+        let all = alike
+            .flat_map(|(_, flows)| flows)
+            .chain(wider.into_iter().flatten());
+        let all = all.map(|(flow, key)| (*key, *flow));
+        all.filter(move |(_, it)| it != flow && it.overlaps(flow))
+    }
+}
+
+/// No other address is behind it.
+const LAST_ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
 
 /// What refers to a next hop or a group at a switch, as accepted or as forwarded by.
 struct Users<'a> {

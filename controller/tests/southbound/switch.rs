@@ -178,11 +178,7 @@ pub(crate) fn routes(rows: Rows<'_>) -> Routes {
 /// Flows of VNI 100 by the last octet of their destination, over links of [`Switch`].
 pub(crate) fn flows(rows: Rows<'_>) -> Arc<Flows> {
     let prefixes = routes(rows).prefixes.into_iter();
-    let flow = |last: u8| Flow {
-        vni: 100,
-        destination: IpAddr::from([10, 0, 0, last]),
-        udp_source_port: None,
-    };
+    let flow = |last: u8| Flow::to(100, IpAddr::from([10, 0, 0, last]));
     let flows = prefixes.zip(rows);
     Arc::new(
         flows

@@ -6,7 +6,7 @@ use weft_proto::gribi::{FlushRequest, flush_request, flush_response};
 
 use super::Agent;
 use crate::election::ElectionId;
-use crate::entry::vni_of;
+use crate::instance::Instance;
 use crate::refusal::Refusal;
 
 /// What a `Flush` removes.
@@ -16,8 +16,8 @@ pub(super) enum Flushed {
     All,
     /// What is of the main network instance.
     Main,
-    /// The policy forwarding entries of a VNI.
-    Vni(u32),
+    /// The policy forwarding entries of a network instance.
+    Policies(Instance),
 }
 
 impl Agent {
@@ -32,8 +32,8 @@ impl Agent {
                 false
             }
             Flushed::Main => self.rib.clear_main(),
-            Flushed::Vni(vni) => {
-                self.rib.clear_policies(*vni);
+            Flushed::Policies(instance) => {
+                self.rib.clear_policies(*instance);
                 false
             }
         };
@@ -80,7 +80,9 @@ impl Agent {
                     "the network instance is empty",
                 ),
                 name if name == self.config.network_instance => return Ok(Flushed::Main),
-                name if let Some(vni) = vni_of(name) => return Ok(Flushed::Vni(vni)),
+                name if let Some(instance) = Instance::named(name) => {
+                    return Ok(Flushed::Policies(instance));
+                }
                 _ => (
                     Reason::NoSuchNetworkInstance,
                     "there is no such network instance",

@@ -55,11 +55,13 @@ const IDLE_AFTER: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instance::Source;
 
     fn counted(of: &[(u8, u64)]) -> Counted {
         let pin = |last: u8| Pin {
             device: "vxlan100".to_owned(),
-            destination: [192, 0, 2, last].into(),
+            source: Source::Any,
+            destination: Some([192, 0, 2, last].into()),
             port: None,
         };
         let count = |packets: u64| Count { packets, octets: 0 };
@@ -70,7 +72,8 @@ mod tests {
 
     fn idle(idle: &Idle, secs: u64) -> Vec<String> {
         let pins = idle.pins(Duration::from_secs(secs));
-        pins.map(|pin| pin.destination.to_string()).collect()
+        pins.map(|pin| pin.destination.expect("a destination").to_string())
+            .collect()
     }
 
     #[test]

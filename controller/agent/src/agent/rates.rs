@@ -70,11 +70,13 @@ const RATED_FOR: Duration = Duration::from_secs(15);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instance::Source;
 
     fn pin(last: u8) -> Pin {
         Pin {
             device: "vxlan100".to_owned(),
-            destination: [192, 0, 2, last].into(),
+            source: Source::Any,
+            destination: Some([192, 0, 2, last].into()),
             port: None,
         }
     }

@@ -12,8 +12,9 @@ use ipnet::IpNet;
 use super::order::Steps;
 use super::usable::Usable;
 use super::{Fib, Stale, Unusable, absent};
-use crate::entry::{Flow, Key, PolicyKey, instance_of};
+use crate::entry::{Flow, Key, PolicyKey};
 use crate::forwarding::{Family, OwnRoute, Pin, Pins, Slot};
+use crate::instance::Instance;
 use crate::rib::Rib;
 
 /// Slots of groups.
@@ -206,16 +207,18 @@ impl Fib {
 
     /// How packets of a flow are known.
     fn pin(&self, flow: &Flow) -> Result<Pin, Unusable> {
+        let Instance { vni, source } = flow.instance;
         let mut devices = self
             .links
             .iter()
-            .filter(|link| link.vni == Some(flow.vni) && link.is_plain());
+            .filter(|link| link.vni == Some(vni) && link.is_plain());
         let device = devices.next().ok_or_else(|| {
-            let instance = instance_of(flow.vni);
+            let instance = Instance::of(vni);
             Unusable::Inactive(format!("there is no VXLAN device for {instance}"))
         })?;
         Ok(Pin {
             device: device.name.clone(),
+            source,
             destination: flow.destination,
             port: flow.port,
         })
@@ -353,11 +356,13 @@ const ASKED_MAX: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instance::Source;
 
     fn pins(slots: &[u8]) -> Pins {
         let pin = |slot: u8| Pin {
             device: "vxlan100".to_owned(),
-            destination: [192, 0, 2, slot].into(),
+            source: Source::Any,
+            destination: Some([192, 0, 2, slot].into()),
             port: None,
         };
         slots.iter().map(|slot| (pin(*slot), Slot(*slot))).collect()

@@ -2,7 +2,6 @@
 //! that is slow renews marks no later.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -10,7 +9,7 @@ use tokio::process::Command;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::pinned::{chain, is_map, name};
+use super::pinned::{Map, chain, map, name};
 use super::{ANSWER_MAX, Counted};
 use crate::forwarding::{Pin, Pins};
 
@@ -223,8 +222,8 @@ fn parse(text: &[u8]) -> Option<Listed> {
                 let name = object["name"].as_str()?;
                 let hook = base(object).unwrap_or_default();
                 listed.objects.insert(format!("{kind} {name}{hook}"));
-                if is_map(name) {
-                    elements(name, object, &mut listed);
+                if let Some(map) = map(name) {
+                    elements(map, object, &mut listed);
                 }
             }
         }
@@ -266,7 +265,7 @@ fn words(value: &Value, into: &mut BTreeSet<String>) {
 }
 
 /// Reads the elements of a map of pins.
-fn elements(map: &str, object: &Value, listed: &mut Listed) {
+fn elements(map: Map, object: &Value, listed: &mut Listed) {
     for element in object["elem"].as_array().into_iter().flatten() {
         // Only one that has a counter is an object itself.
         let counted = &element[0]["elem"];
@@ -274,37 +273,16 @@ fn elements(map: &str, object: &Value, listed: &mut Listed) {
             Value::Null => &element[0],
             key => key,
         };
-        match key["concat"].as_array().and_then(|key| pin(key)) {
+        match key["concat"].as_array().and_then(|key| map.pin(key)) {
             Some(pin) => {
                 let target = element[1]["goto"]["target"].as_str().map(str::to_owned);
                 let counter = |what: &str| counted["counter"][what].as_u64();
                 let counted = counter("packets").zip(counter("bytes"));
                 listed.pins.insert(pin, Element { target, counted });
             }
-            None => listed.others.push(format!("{key} in map {map}")),
+            None => listed.others.push(format!("{key} in map {}", map.name)),
         }
     }
-}
-
-/// Device and destination; and protocol and source port in the maps that have them.
-fn pin(key: &[Value]) -> Option<Pin> {
-    let destination: IpAddr = key.get(1)?.as_str()?.parse().ok()?;
-    let number = |value: &Value| match value {
-        Value::String(text) => text.parse().ok(),
-        other => other.as_u64(),
-    };
-    let port = match key.get(2..) {
-        Some([protocol, port]) => Some((
-            u8::try_from(number(protocol)?).ok()?,
-            u16::try_from(number(port)?).ok()?,
-        )),
-        _ => None,
-    };
-    Some(Pin {
-        device: key.first()?.as_str()?.to_owned(),
-        destination,
-        port,
-    })
 }
 
 /// As much as a person reads in a line of a log.
@@ -317,12 +295,14 @@ mod tests {
     use super::*;
     use crate::forwarding::Slot;
     use crate::forwarding::kernel::Numbers;
+    use crate::instance::Source;
     use crate::marks::pinned::Pinned;
 
     fn pin(port: Option<(u8, u16)>) -> Pin {
         Pin {
             device: "vxlan100".to_owned(),
-            destination: [192, 0, 2, 3].into(),
+            source: Source::Any,
+            destination: Some([192, 0, 2, 3].into()),
             port,
         }
     }
@@ -335,13 +315,17 @@ mod tests {
     /// The table of these pins, as nft lists it.
     fn table() -> Value {
         let rule = |chain: &str, expr: Value| json!({"rule": {"chain": chain, "expr": expr}});
-        let looks_up = |map: &str| {
+        let looks_up_in = |chain: &str, map: &str| {
             let vxlan = json!({"match": {"op": "==", "left": {"meta": {"key": "oifname"}}, "right": "@vxlan"}});
             rule(
-                "postrouting",
+                chain,
                 json!([vxlan, {"vmap": {"key": {"concat": []}, "data": map}}]),
             )
         };
+        let looks_up = |map: &str| looks_up_in("postrouting", map);
+        let by_port = |map: &str| looks_up_in("forward", map);
+        let empty = |name: &str| json!({"map": {"name": name}});
+        let base = |name: &str| json!({"chain": {"name": name, "type": "filter", "hook": name, "prio": 100, "policy": "accept"}});
         let sets = |mark: u32| json!({"mangle": {"value": {"|": [{"&": [{"meta": {"key": "mark"}}, 65_535]}, mark]}}});
         let weights = json!([{"match": {"right": "@vxlan"}}, sets(0x5700_0000)]);
         let element = |key: Value, packets: u64, chain: &str| {
@@ -358,14 +342,33 @@ mod tests {
             {"map": {"name": "ports6"}},
             {"map": {"name": "pins4", "elem": [pins4]}},
             {"map": {"name": "pins6"}},
-            {"chain": {"name": "postrouting", "type": "filter", "hook": "postrouting", "prio": 100, "policy": "accept"}},
+            base("postrouting"),
             {"chain": {"name": "pin1"}},
             {"chain": {"name": "pin2"}},
+            base("forward"),
+            empty("source_ports4"),
+            empty("source_ports6"),
+            empty("sources4"),
+            empty("sources6"),
+            empty("interface_ports4"),
+            empty("interface_ports6"),
+            empty("interface_pins4"),
+            empty("interface_pins6"),
+            empty("interfaces"),
             rule("postrouting", weights),
+            looks_up("@source_ports4"),
+            looks_up("@source_ports6"),
             looks_up("@ports4"),
             looks_up("@ports6"),
+            looks_up("@sources4"),
+            looks_up("@sources6"),
             looks_up("@pins4"),
             looks_up("@pins6"),
+            by_port("@interface_ports4"),
+            by_port("@interface_ports6"),
+            by_port("@interface_pins4"),
+            by_port("@interface_pins6"),
+            by_port("@interfaces"),
             rule("pin1", json!([sets(0x5701_0000)])),
             rule("pin2", json!([sets(0x5702_0000)])),
         ]})
@@ -418,11 +421,11 @@ mod tests {
             rule.as_array_mut().expect("a rule").insert(0, statement);
             table
         };
-        let counted = |packets: u64| with(10, json!({"counter": {"packets": packets, "bytes": 0}}));
+        let counted = |packets: u64| with(20, json!({"counter": {"packets": packets, "bytes": 0}}));
         let mut pinned = pinned();
         // As nft shows it for the first time: the words of the rule are all there.
         let narrow = json!({"match": {"op": "==", "left": {"payload": {"field": "daddr"}}, "right": "192.0.2.9"}});
-        assert_eq!(changed(&with(15, narrow.clone())), None);
+        assert_eq!(changed(&with(34, narrow.clone())), None);
         pinned.learn(&read(&counted(0)));
         let changed = |table: &Value| {
             let changed = read(table).changed(&pinned.expected(Numbers::default()));
@@ -435,10 +438,10 @@ mod tests {
         };
         // The counter of the weights is gone.
         assert_eq!(changed(&table()), lost("rule 1 of chain postrouting", true));
-        let mut narrowed = with(15, narrow);
-        narrowed["nftables"][10] = counted(7)["nftables"][10].clone();
+        let mut narrowed = with(34, narrow);
+        narrowed["nftables"][20] = counted(7)["nftables"][20].clone();
         assert_eq!(changed(&narrowed), lost("rule 1 of chain pin1", false));
-        narrowed["nftables"][15]["rule"]["expr"][0] = json!({"accept": null});
+        narrowed["nftables"][34]["rule"]["expr"][0] = json!({"accept": null});
         assert_eq!(changed(&narrowed), lost("rule 1 of chain pin1", false));
     }
 
@@ -461,21 +464,21 @@ mod tests {
             lost("\"vxlan100\" . 192.0.2.3 in map pins4", false)
         );
         assert_eq!(
-            says(&|objects| drop(objects.remove(15))),
+            says(&|objects| drop(objects.remove(34))),
             lost("rule 1 of chain pin1", false)
         );
         // What was ahead of it is where it was.
         assert_eq!(
-            says(&|objects| drop(objects.remove(13))),
+            says(&|objects| drop(objects.remove(27))),
             lost(
-                "rule 4 of chain postrouting, rule 5 of chain postrouting",
+                "rule 8 of chain postrouting, rule 9 of chain postrouting",
                 false
             )
         );
         assert_eq!(
-            says(&|objects| objects.truncate(10)),
+            says(&|objects| objects.truncate(20)),
             lost(
-                "rule 1 of chain pin1, rule 1 of chain pin2, rule 1 of chain postrouting (and 4 more)",
+                "rule 1 of chain forward, rule 2 of chain forward, rule 3 of chain forward (and 13 more)",
                 true
             )
         );

@@ -1,16 +1,18 @@
 //! The maps of pinned packets, and what leads from one state of them to another in a transaction. Knows no process.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::listed::{Listed, Written, hooked};
 use super::{Counted, set_mark, table};
 use crate::forwarding::kernel::Numbers;
-use crate::forwarding::{Pin, Pins, Slot};
+use crate::forwarding::{Family, Pin, Pins, Slot};
+use crate::instance::{InterfaceName, Source};
 
 /// What the maps have, and a transaction on its way to them.
 #[derive(Debug, Default)]
@@ -153,13 +155,22 @@ impl Pinned {
         let mark = |slot: Slot| numbers.mark_of(slot).0.to_string();
         let weights = vec!["@vxlan".to_owned(), mark(Slot::WEIGHTS)];
         let maps = if self.maps { &MAPS[..] } else { &[] };
-        let look_up = |map: &Map| vec!["@vxlan".to_owned(), format!("@{}", map.name)];
-        let base = [weights].into_iter().chain(maps.iter().map(look_up));
-        let mut rules = BTreeMap::from([("postrouting".to_owned(), base.collect())]);
+        let mut rules = BTreeMap::from([("postrouting".to_owned(), vec![weights])]);
         let hook = hooked("filter", "postrouting", 100, "accept");
         let mut objects =
             BTreeSet::from(["set vxlan".to_owned(), format!("chain postrouting{hook}")]);
-        objects.extend(maps.iter().map(|map| format!("map {}", map.name)));
+        if self.maps {
+            let hook = hooked("filter", FORWARD, 100, "accept");
+            objects.insert(format!("chain {FORWARD}{hook}"));
+        }
+        for map in maps {
+            objects.insert(format!("map {}", map.name));
+            let look_up = vec!["@vxlan".to_owned(), format!("@{}", map.name)];
+            rules
+                .entry(map.chain().to_owned())
+                .or_default()
+                .push(look_up);
+        }
         for slot in &self.chains {
             objects.insert(format!("chain {}", chain(*slot)));
             rules.insert(chain(*slot), vec![vec![mark(*slot)]]);
@@ -247,19 +258,17 @@ fn first(pins: &Pins, devices: &BTreeSet<String>, numbers: Numbers) -> String {
 /// Commands that add the maps, and the rules that look packets up there. What is more precise comes first: whoever finds
 /// something looks no further.
 fn maps() -> String {
-    let mut commands = String::new();
+    let mut commands = format!(
+        "add chain bridge weft {FORWARD} {{ type filter hook {FORWARD} priority 100; policy accept; }}\n"
+    );
     for map in MAPS {
-        let (name, key) = (map.name, map.key());
-        let address = if map.ipv4 { "ipv4_addr" } else { "ipv6_addr" };
-        let port = if map.port {
-            " . inet_proto . inet_service"
-        } else {
-            ""
-        };
+        let (name, chain) = (map.name, map.chain());
+        let (types, fields): (Vec<_>, Vec<_>) = map.key().into_iter().unzip();
+        let (types, fields) = (types.join(" . "), fields.join(" . "));
         write!(
             commands,
-            "add map bridge weft {name} {{ type ifname . {address}{port} : verdict; counter; }}\n\
-             add rule bridge weft postrouting oifname @vxlan {key} vmap @{name}\n"
+            "add map bridge weft {name} {{ type {types} : verdict; counter; }}\n\
+             add rule bridge weft {chain} oifname @vxlan {fields} vmap @{name}\n"
         )
         .expect("a string takes everything");
     }
@@ -268,26 +277,112 @@ fn maps() -> String {
 
 /// One of the maps.
 #[derive(Copy, Clone)]
-struct Map {
-    name: &'static str,
-    ipv4: bool,
+pub(super) struct Map {
+    pub(super) name: &'static str,
+    source: By,
+    /// Whose destinations are in the key; None: it has no destination.
+    family: Option<Family>,
     /// Whether protocol and source port are in the key.
     port: bool,
 }
 
+/// What of a packet's source is in the key of a map.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum By {
+    Nothing,
+    Address,
+    Port,
+}
+
 impl Map {
-    fn has(self, pin: &Pin) -> bool {
-        self.ipv4 == pin.destination.is_ipv4() && self.port == pin.port.is_some()
+    const fn new(name: &'static str, source: By, family: Option<Family>, port: bool) -> Self {
+        Self {
+            name,
+            source,
+            family,
+            port,
+        }
     }
 
-    /// The parts of a packet that are looked up.
-    fn key(self) -> &'static str {
-        match (self.ipv4, self.port) {
-            (true, true) => "oifname . ip daddr . ip protocol . th sport",
-            (true, false) => "oifname . ip daddr",
-            (false, true) => "oifname . ip6 daddr . ip6 nexthdr . th sport",
-            (false, false) => "oifname . ip6 daddr",
+    fn has(self, pin: &Pin) -> bool {
+        let source = match pin.source {
+            Source::Any => By::Nothing,
+            Source::Address(_) => By::Address,
+            Source::Port(_) => By::Port,
+        };
+        let family = pin.destination.map(|address| match address {
+            IpAddr::V4(_) => Family::V4,
+            IpAddr::V6(_) => Family::V6,
+        });
+        (self.source, self.family, self.port) == (source, family, pin.port.is_some())
+    }
+
+    /// Where packets are looked up. Behind the bridge nothing knows any more by which port they came.
+    fn chain(self) -> &'static str {
+        match self.source {
+            By::Port => FORWARD,
+            By::Nothing | By::Address => "postrouting",
         }
+    }
+
+    /// The type of each part of the key, and the part of a packet that it is.
+    fn key(self) -> Vec<(&'static str, &'static str)> {
+        let mut key = vec![("ifname", "oifname")];
+        match (self.source, self.family) {
+            (By::Nothing, _) | (By::Address, None) => {}
+            (By::Port, _) => key.push(("ifname", "iifname")),
+            (By::Address, Some(Family::V4)) => key.push(("ipv4_addr", "ip saddr")),
+            (By::Address, Some(Family::V6)) => key.push(("ipv6_addr", "ip6 saddr")),
+        }
+        let protocol = match self.family {
+            None => return key,
+            Some(Family::V4) => {
+                key.push(("ipv4_addr", "ip daddr"));
+                "ip protocol"
+            }
+            Some(Family::V6) => {
+                key.push(("ipv6_addr", "ip6 daddr"));
+                "ip6 nexthdr"
+            }
+        };
+        if self.port {
+            key.extend([("inet_proto", protocol), ("inet_service", "th sport")]);
+        }
+        key
+    }
+
+    /// The pin of a key: a text or a number for each part.
+    pub(super) fn pin(self, key: &[Value]) -> Option<Pin> {
+        let mut parts = key.iter();
+        let device = parts.next()?.as_str()?.to_owned();
+        let mut text = || parts.next()?.as_str();
+        let source = match self.source {
+            By::Nothing => Source::Any,
+            By::Address => Source::Address(text()?.parse().ok()?),
+            By::Port => Source::Port(InterfaceName::from(text()?).ok()?),
+        };
+        let destination = match self.family {
+            None => None,
+            Some(_) => Some(text()?.parse().ok()?),
+        };
+        let number = |value: &Value| match value {
+            Value::String(text) => text.parse().ok(),
+            other => other.as_u64(),
+        };
+        let port = match self.port {
+            false => None,
+            true => Some((
+                u8::try_from(number(parts.next()?)?).ok()?,
+                u16::try_from(number(parts.next()?)?).ok()?,
+            )),
+        };
+        let pin = Pin {
+            device,
+            source,
+            destination,
+            port,
+        };
+        (parts.next().is_none() && self.has(&pin)).then_some(pin)
     }
 }
 
@@ -295,9 +390,9 @@ fn slots(pins: &Pins) -> BTreeSet<Slot> {
     pins.values().copied().collect()
 }
 
-/// Whether there is a map of pins of this name.
-pub(super) fn is_map(name: &str) -> bool {
-    MAPS.iter().any(|map| map.name == name)
+/// The map of pins of this name.
+pub(super) fn map(name: &str) -> Option<Map> {
+    MAPS.into_iter().find(|map| map.name == name)
 }
 
 /// A pin, for a person.
@@ -310,17 +405,26 @@ pub(super) fn chain(slot: Slot) -> String {
     format!("pin{}", slot.0)
 }
 
-/// A packet as a key of its map. The name of the device has nothing that nft would read as something else.
+/// A packet as a key of its map. The names of the device and of the port have nothing that nft would read as something else.
 fn key(pin: &Pin) -> String {
-    let (device, destination) = (&pin.device, pin.destination);
-    let destination = match destination {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => address.to_string(),
+    let mut key = format!("\"{}\"", pin.device);
+    let source = match pin.source {
+        Source::Any => Ok(()),
+        Source::Address(address) => write!(key, " . {address}"),
+        Source::Port(port) => write!(key, " . \"{port}\""),
     };
-    match pin.port {
-        Some((protocol, port)) => format!("\"{device}\" . {destination} . {protocol} . {port}"),
-        None => format!("\"{device}\" . {destination}"),
-    }
+    let destination = pin.destination.into_iter();
+    let destination = destination.map(|address| write!(key, " . {address}"));
+    let destination: fmt::Result = destination.collect();
+    let port = match pin.port {
+        Some((protocol, port)) => write!(key, " . {protocol} . {port}"),
+        None => Ok(()),
+    };
+    source
+        .and(destination)
+        .and(port)
+        .expect("a string takes everything");
+    key
 }
 
 /// Adds a command over elements of a map, unless there is none.
@@ -331,27 +435,25 @@ fn command(commands: &mut String, verb: &str, map: Map, elements: &[String]) {
     }
 }
 
-const MAPS: [Map; 4] = [
-    Map {
-        name: "ports4",
-        ipv4: true,
-        port: true,
-    },
-    Map {
-        name: "ports6",
-        ipv4: false,
-        port: true,
-    },
-    Map {
-        name: "pins4",
-        ipv4: true,
-        port: false,
-    },
-    Map {
-        name: "pins6",
-        ipv4: false,
-        port: false,
-    },
+/// The chain where it is known by which port a packet came. Its priority is not 0, which br_netfilter has: the kernel passes over chains
+/// of the same priority that were there before a bridge was.
+const FORWARD: &str = "forward";
+
+/// What is more precise comes first within a chain; what the forward chain finds, any of the others may overrule.
+const MAPS: [Map; 13] = [
+    Map::new("source_ports4", By::Address, Some(Family::V4), true),
+    Map::new("source_ports6", By::Address, Some(Family::V6), true),
+    Map::new("ports4", By::Nothing, Some(Family::V4), true),
+    Map::new("ports6", By::Nothing, Some(Family::V6), true),
+    Map::new("sources4", By::Address, Some(Family::V4), false),
+    Map::new("sources6", By::Address, Some(Family::V6), false),
+    Map::new("pins4", By::Nothing, Some(Family::V4), false),
+    Map::new("pins6", By::Nothing, Some(Family::V6), false),
+    Map::new("interface_ports4", By::Port, Some(Family::V4), true),
+    Map::new("interface_ports6", By::Port, Some(Family::V6), true),
+    Map::new("interface_pins4", By::Port, Some(Family::V4), false),
+    Map::new("interface_pins6", By::Port, Some(Family::V6), false),
+    Map::new("interfaces", By::Port, None, false),
 ];
 
 #[cfg(test)]
@@ -361,7 +463,8 @@ mod tests {
     fn pin(destination: &str, port: Option<(u8, u16)>) -> Pin {
         Pin {
             device: "vxlan100".to_owned(),
-            destination: destination.parse().expect("an address"),
+            source: Source::Any,
+            destination: Some(destination.parse().expect("an address")),
             port,
         }
     }
@@ -451,7 +554,7 @@ mod tests {
         assert_eq!(commands.matches("delete ").count(), 1);
         let after = [
             "delete table bridge weft",
-            "oifname @vxlan counter meta mark set mark and 0xffff or 0x57000000",
+            "oifname @vxlan meta mark and 0xff000000 != 0x57000000 counter meta mark set mark and 0xffff or 0x57000000",
             "\"vxlan100\" timeout 1000ms",
             "add map bridge weft ports4",
             "add rule bridge weft pin1",

@@ -162,9 +162,9 @@ impl Session {
     }
 
     /// An operation on a policy forwarding entry of a VNI: its statuses, with their texts, until the last one.
-    pub(crate) async fn pin(&mut self, op: Operation, vni: u32, entry: Entry) -> Vec<String> {
+    pub(crate) async fn pin(&mut self, op: Operation, instance: &str, entry: Entry) -> Vec<String> {
         let mut operation = self.operation(op, entry);
-        operation.network_instance = format!("vni-{vni}");
+        instance.clone_into(&mut operation.network_instance);
         let mut results = self.batch(vec![operation]).await;
         let mut shown = Vec::new();
         loop {
@@ -185,8 +185,8 @@ impl Session {
     }
 
     /// A pin that is in force in the end.
-    pub(crate) async fn add_pin(&mut self, vni: u32, entry: Entry) {
-        let shown = self.pin(Operation::Add, vni, entry).await;
+    pub(crate) async fn add_pin(&mut self, instance: &str, entry: Entry) {
+        let shown = self.pin(Operation::Add, instance, entry).await;
         assert_eq!(
             shown.last().map(String::as_str),
             Some("FIB_PROGRAMMED"),
@@ -361,7 +361,10 @@ pub(crate) fn show(entry: AftEntry) -> String {
                 "{} policy {}{} {}",
                 entry_instance,
                 key.index,
-                value(entry.ip_prefix),
+                match value(entry.ip_prefix) {
+                    prefix if prefix.trim().is_empty() => " -".to_owned(),
+                    prefix => prefix,
+                },
                 entry.next_hop_group.map_or(0, |group| group.value)
             )
         }
@@ -474,6 +477,17 @@ pub(crate) fn pin(index: u64, destination: &str, port: Option<(u64, u64)>, group
         index,
         policy_forwarding_entry: Some(entry),
     })
+}
+
+/// A policy forwarding entry without a destination.
+pub(crate) fn everywhere(index: u64, group: u64) -> Entry {
+    let mut entry = pin(index, "", None, group);
+    if let Entry::PolicyForwardingEntry(key) = &mut entry
+        && let Some(entry) = &mut key.policy_forwarding_entry
+    {
+        entry.ip_prefix = None;
+    }
+    entry
 }
 
 /// What every IPv4 entry of these tests carries.

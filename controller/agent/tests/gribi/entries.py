@@ -60,7 +60,8 @@ def add_entry(it: gribi.AFTOperation, words: list[str], options: dict[str, str])
         case ["pfe", index, destination, used]:
             it.policy_forwarding_entry.index = int(index)
             policy = it.policy_forwarding_entry.policy_forwarding_entry
-            policy.ip_prefix.value = destination
+            if destination:
+                policy.ip_prefix.value = destination
             policy.next_hop_group.value = int(used)
             policy.next_hop_group_network_instance.value = "DEFAULT"
         case ["mpls", label, *rest]:
@@ -146,7 +147,7 @@ def entry(it: gribi.AFTEntry) -> str:
         case "policy_forwarding_entry":
             policy = it.policy_forwarding_entry.policy_forwarding_entry
             index = it.policy_forwarding_entry.index
-            words = [it.network_instance, f"policy {index}", policy.ip_prefix.value, str(policy.next_hop_group.value)]
+            words = [it.network_instance, f"policy {index}", policy.ip_prefix.value or "-", str(policy.next_hop_group.value)]
         case "ipv6":
             six = it.ipv6.ipv6_entry
             words = [it.ipv6.prefix, str(six.next_hop_group.value), six.entry_metadata.value.decode()]

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use weft_proto::gribi::aft_operation::Operation;
 
-use super::session::{Session, group, next_hop, pin, prefix};
+use super::session::{Session, everywhere, group, next_hop, pin, prefix};
 use super::switch::{FakeNft, Switch, on_switch};
 use super::{LONG_LEASE, add_vxlan, gateways, is_clean, programmed, programmed_with_path};
 
@@ -24,13 +24,17 @@ async fn pinnable(switch: &Switch) -> (super::Daemon, Session) {
 fn a_pin_has_a_table_of_its_own_and_marks_packets_of_its_vni() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
-        session.add_pin(200, pin(1, "10.1.1.1/32", None, 2)).await;
         session
-            .add_pin(100, pin(2, "10.1.1.1/32", Some((17, 49152)), 2))
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
             .await;
         session
-            .add_pin(100, pin(3, "2001:db8:a::1/128", None, 3))
+            .add_pin("vni-200", pin(1, "10.1.1.1/32", None, 2))
+            .await;
+        session
+            .add_pin("vni-100", pin(2, "10.1.1.1/32", Some((17, 49152)), 2))
+            .await;
+        session
+            .add_pin("vni-100", pin(3, "2001:db8:a::1/128", None, 3))
             .await;
         let expected = [
             "\"vxlan100\" . 10.1.1.1 goto pin1",
@@ -63,9 +67,11 @@ fn a_pin_has_a_table_of_its_own_and_marks_packets_of_its_vni() {
             ]
         );
         // The next one moves, and what nobody uses goes.
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 2)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 2))
+            .await;
         let shown = session
-            .pin(Operation::Delete, 100, pin(3, "", None, 0))
+            .pin(Operation::Delete, "vni-100", pin(3, "", None, 0))
             .await;
         assert_eq!(
             shown.last().map(String::as_str),
@@ -83,11 +89,139 @@ fn a_pin_has_a_table_of_its_own_and_marks_packets_of_its_vni() {
     });
 }
 
+/// Ports h1 and h2 of a bridge with the device of VNI 100, and pins by address, port and UDP source port. Those of the first uplink
+/// have slot 2, those of the second slot 1.
+async fn told_apart(switch: &Switch) -> (super::Daemon, Session) {
+    let (daemon, mut session) = pinnable(switch).await;
+    // Interfaces that speak by themselves would be counted with what is sent.
+    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").expect("writable");
+    switch.ip("link add br0 type bridge");
+    for port in ["h1", "h2"] {
+        switch.ip(&format!("link add {port} type veth peer name {port}x"));
+        switch.ip(&format!("link set {port} master br0"));
+        switch.ip(&format!("link set {port} up"));
+        switch.ip(&format!("link set {port}x up"));
+    }
+    switch.ip("link set vxlan100 master br0");
+    for link in ["br0", "vxlan100"] {
+        switch.ip(&format!("link set {link} up"));
+    }
+    let pinned = [
+        ("vni-100", pin(1, "10.1.1.1/32", None, 3)),
+        ("vni-100-source-10.1.0.1", pin(1, "10.1.1.1/32", None, 2)),
+        (
+            "vni-100-source-10.1.0.1",
+            pin(2, "10.1.1.1/32", Some((17, 49152)), 3),
+        ),
+        ("vni-100-port-h2", everywhere(1, 2)),
+        ("vni-100-port-h2", pin(2, "10.1.1.2/32", None, 3)),
+        (
+            "vni-100-source-2001:db8::1",
+            pin(1, "2001:db8::2/128", None, 2),
+        ),
+    ];
+    for (instance, entry) in pinned {
+        session.add_pin(instance, entry).await;
+    }
+    (daemon, session)
+}
+
+#[test]
+fn pins_tell_packets_apart_by_their_source() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = told_apart(switch).await;
+        let (by_group_3, by_group_2) = ("pin1", "pin2");
+        let pair = format!("\"vxlan100\" . 10.1.0.1 . 10.1.1.1 goto {by_group_2}");
+        assert_eq!(switch.pins("sources4"), [pair]);
+        let queue_pair =
+            format!("\"vxlan100\" . 10.1.0.1 . 10.1.1.1 . udp . 49152 goto {by_group_3}");
+        assert_eq!(switch.pins("source_ports4"), [queue_pair]);
+        let of_port = format!("\"vxlan100\" . \"h2\" goto {by_group_2}");
+        assert_eq!(switch.pins("interfaces"), [of_port]);
+        let to_one = format!("\"vxlan100\" . \"h2\" . 10.1.1.2 goto {by_group_3}");
+        assert_eq!(switch.pins("interface_pins4"), [to_one]);
+        let entries = Session::entries(daemon.channel()).await;
+        let of_vni = entries.iter().filter(|entry| entry.starts_with("vni-"));
+        let of_vni: Vec<&str> = of_vni.map(String::as_str).collect();
+        let expected = [
+            "vni-100 policy 1 10.1.1.1/32 3",
+            "vni-100-source-10.1.0.1 policy 1 10.1.1.1/32 2",
+            "vni-100-source-10.1.0.1 policy 2 10.1.1.1/32 3",
+            "vni-100-source-2001:db8::1 policy 1 2001:db8::2/128 2",
+            "vni-100-port-h2 policy 1 - 2",
+            "vni-100-port-h2 policy 2 10.1.1.2/32 3",
+        ];
+        assert_eq!(of_vni, expected);
+
+        // What another hand takes away is put back.
+        switch.nft("flush chain bridge weft forward");
+        daemon.until_condition("MARKS_REMOVED").await;
+        switch
+            .until(|switch| {
+                switch
+                    .nft("list chain bridge weft forward")
+                    .contains("@interfaces")
+            })
+            .await;
+        let shown = session
+            .pin(Operation::Delete, "vni-100-port-h2", everywhere(1, 0))
+            .await;
+        assert_eq!(shown.last().map(String::as_str), Some("FIB_PROGRAMMED"));
+        assert!(switch.pins("interfaces").is_empty());
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+/// Each is marked by what says most of it.
+#[test]
+fn packets_go_by_the_pin_of_their_source() {
+    on_switch(async |switch| {
+        let (daemon, session) = told_apart(switch).await;
+        switch.nft(
+            "table bridge seen { chain postrouting { type filter hook postrouting priority 200; \
+             oifname vxlan100 udp dport 4791 meta mark vmap @marks; }; \
+             map marks { type mark : verdict; counter; elements = { 0x57000000 counter : accept, \
+             0x57010000 counter : accept, 0x57020000 counter : accept }; }; }",
+        );
+        let seen = |switch: &Switch| {
+            let listed = switch.nft("list map bridge seen marks");
+            let packets = listed.split("packets ").skip(1);
+            let packets = packets.filter_map(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+            packets.collect::<Vec<_>>()
+        };
+        // Port, source, destination and UDP source port; and where they go: by the weights, by group 3, by group 2.
+        for (port, from, to, udp, by) in [
+            ("h1", "10.1.0.1", "10.1.1.1", 50_000, [0, 0, 1]),
+            ("h1", "10.1.0.1", "10.1.1.1", 49_152, [0, 1, 0]),
+            ("h1", "10.1.0.2", "10.1.1.1", 49_152, [0, 1, 0]),
+            ("h1", "10.1.0.1", "10.1.1.3", 49_152, [1, 0, 0]),
+            ("h2", "10.1.0.9", "10.1.1.9", 49_152, [0, 0, 1]),
+            ("h2", "10.1.0.9", "10.1.1.2", 49_152, [0, 1, 0]),
+            // An address says more than a port.
+            ("h2", "10.1.0.9", "10.1.1.1", 49_152, [0, 1, 0]),
+            ("h1", "2001:db8::1", "2001:db8::2", 49_152, [0, 0, 1]),
+            ("h1", "2001:db8::9", "2001:db8::2", 49_152, [1, 0, 0]),
+        ] {
+            let before = seen(switch);
+            switch.send_udp(&format!("{port}x"), (from, udp), to);
+            switch.until(|switch| seen(switch) != before).await;
+            let now = seen(switch).into_iter();
+            let moved: Vec<u32> = now.zip(before).map(|(now, before)| now - before).collect();
+            assert_eq!(moved, by, "{port} {from} {to} {udp}");
+        }
+        drop(session);
+        daemon.stop().await;
+    });
+}
+
 #[test]
 fn a_pin_whose_path_is_gone_falls_through_to_the_weights() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         assert_eq!(switch.forwards_by("203.0.113.1", 1).as_deref(), Some("up2"));
         // A link elsewhere dies: FRR no longer has the path.
         switch.ip("route replace 203.0.113.0/24 metric 20 via 192.0.2.2");
@@ -131,8 +265,12 @@ fn a_pin_goes_by_frrs_neighbour_behind_an_interface() {
                     && switch.marked()
             })
             .await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
-        session.add_pin(200, pin(1, "10.1.1.1/32", None, 2)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
+        session
+            .add_pin("vni-200", pin(1, "10.1.1.1/32", None, 2))
+            .await;
         switch
             .until(|switch| {
                 switch.forwards_by("203.0.113.1", 1).as_deref() == Some("up2")
@@ -154,7 +292,9 @@ fn a_pin_goes_by_frrs_neighbour_behind_an_interface() {
 fn pins_end_with_the_agent_and_with_the_lease() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         daemon.kill();
         // Its guardian takes the rules, and the kernel ends the marking.
         switch
@@ -165,7 +305,9 @@ fn pins_end_with_the_agent_and_with_the_lease() {
 
         let (daemon, mut session) = programmed(switch, &["--lease-secs", "2"]).await;
         session.add(group(3, &[(2, 1)])).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         assert!(switch.ip("rule show").contains("155001"));
         session.half_close();
         switch
@@ -180,7 +322,9 @@ fn pins_end_with_the_agent_and_with_the_lease() {
 fn pins_are_put_back_when_another_hand_removes_them() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         switch.nft("delete table bridge weft");
         switch
             .until(|switch| !switch.pins("pins4").is_empty())
@@ -201,9 +345,11 @@ fn pins_are_put_back_when_another_hand_removes_them() {
 fn what_another_hand_takes_out_of_the_table_of_marks_is_put_back() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
         session
-            .add_pin(100, pin(2, "10.1.1.1/32", Some((17, 49152)), 2))
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
+        session
+            .add_pin("vni-100", pin(2, "10.1.1.1/32", Some((17, 49152)), 2))
             .await;
         let whole = switch.marks();
         let without_chain =
@@ -219,7 +365,7 @@ fn what_another_hand_takes_out_of_the_table_of_marks_is_put_back() {
                 "rule 1 of chain postrouting",
             ),
             (without_chain, "chain postrouting"),
-            ("flush table bridge weft", "rule 1 of chain pin2"),
+            ("flush table bridge weft", "rule 1 of chain forward"),
             (
                 "flush chain bridge weft pin1; add rule bridge weft pin1 accept",
                 "rule 1 of chain pin1",
@@ -247,7 +393,9 @@ fn what_another_hand_takes_out_of_the_table_of_marks_is_put_back() {
 fn what_another_hand_puts_into_the_table_of_marks_goes() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         let whole = switch.marks();
         for (commands, named) in [
             (
@@ -261,7 +409,7 @@ fn what_another_hand_puts_into_the_table_of_marks_goes() {
             ),
             (
                 "insert rule bridge weft postrouting drop",
-                "rule 6 of chain postrouting",
+                "rule 10 of chain postrouting",
             ),
             ("add rule bridge weft pin1 drop", "rule 2 of chain pin1"),
             ("add chain bridge weft other", "chain other"),
@@ -302,7 +450,9 @@ fn what_another_hand_took_out_of_the_table_of_marks_is_missed_while_nft_refuses_
         let nft = FakeNft::new("refuse-changes");
         let (daemon, mut session) = programmed_with_path(switch, LONG_LEASE, nft.path()).await;
         session.add(group(3, &[(2, 1)])).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         let whole = switch.marks();
         nft.does("refuse-changes");
         switch.nft("flush map bridge weft pins4");
@@ -407,7 +557,9 @@ fn weights_are_put_back_alone_while_nft_refuses_pins() {
         let nft = FakeNft::new("refuse-pins");
         let (daemon, mut session) = programmed_with_path(switch, LONG_LEASE, nft.path()).await;
         session.add(group(3, &[(2, 1)])).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         let whole = switch.marks();
         nft.does("refuse-pins");
         switch.nft("delete table bridge weft");
@@ -438,7 +590,9 @@ fn weights_are_put_back_alone_while_nft_refuses_pins() {
 fn a_rule_that_another_hand_narrows_is_put_back() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         let whole = switch.marks();
         let sets = "meta mark set mark and 0xffff or 0x57010000";
         for rule in [
@@ -480,7 +634,7 @@ fn a_pin_without_its_device_waits_for_it() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
         let shown = session
-            .pin(Operation::Add, 300, pin(1, "10.1.1.1/32", None, 3))
+            .pin(Operation::Add, "vni-300", pin(1, "10.1.1.1/32", None, 3))
             .await;
         assert_eq!(
             shown,
@@ -503,7 +657,7 @@ fn an_nft_that_refuses_pins_is_told_to_the_client() {
         session.add(group(3, &[(2, 1)])).await;
         nft.does("refuse");
         let shown = session
-            .pin(Operation::Add, 100, pin(1, "10.1.1.1/32", None, 3))
+            .pin(Operation::Add, "vni-100", pin(1, "10.1.1.1/32", None, 3))
             .await;
         let last = shown.last().expect("an answer");
         assert!(last.starts_with("FIB_FAILED nft: Error"), "{shown:?}");
@@ -558,44 +712,86 @@ fn a_pin_that_is_deleted_at_once_is_gone() {
 }
 
 #[test]
-fn what_cannot_be_matched_is_refused() {
+fn what_has_no_such_source_is_refused() {
     on_switch(async |switch| {
         let (daemon, mut session) = pinnable(switch).await;
         let refused = [
-            (100, pin(1, "10.1.1.0/24", None, 3), "more than one address"),
-            (100, pin(1, "10.1.1.1", None, 3), "is not a prefix"),
             (
-                100,
-                pin(1, "10.1.1.1/32", None, 9),
-                "there is no next-hop group 9",
-            ),
-            (100, pin(0, "10.1.1.1/32", None, 3), "the index is zero"),
-            (
-                100,
-                pin(1, "10.1.1.1/32", Some((256, 1)), 3),
-                "there is no such protocol",
-            ),
-            (
-                100,
-                pin(1, "10.1.1.1/32", Some((17, 65_536)), 3),
-                "there is no such source port",
-            ),
-            (
-                1 << 24,
+                "vni-100-source-10.1.0.0/16",
                 pin(1, "10.1.1.1/32", None, 3),
                 "there is no network instance",
             ),
+            (
+                "vni-100-source-2001:db8::1",
+                pin(1, "10.1.1.1/32", None, 3),
+                "2001:db8::1 and 10.1.1.1 are not of one family",
+            ),
+            (
+                "vni-100-source-10.1.0.1",
+                everywhere(1, 3),
+                "needs the prefix of a destination",
+            ),
         ];
-        for (vni, entry, text) in refused {
-            let shown = session.pin(Operation::Add, vni, entry).await;
+        for (instance, entry, text) in refused {
+            let shown = session.pin(Operation::Add, instance, entry).await;
             assert!(
                 shown[0].starts_with("FAILED") && shown[0].contains(text),
                 "{shown:?}"
             );
         }
-        session.add_pin(100, pin(1, "10.1.1.1/32", None, 3)).await;
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn what_cannot_be_matched_is_refused() {
+    on_switch(async |switch| {
+        let (daemon, mut session) = pinnable(switch).await;
+        let refused = [
+            (
+                "vni-100",
+                pin(1, "10.1.1.0/24", None, 3),
+                "more than one address",
+            ),
+            ("vni-100", pin(1, "10.1.1.1", None, 3), "is not a prefix"),
+            (
+                "vni-100",
+                pin(1, "10.1.1.1/32", None, 9),
+                "there is no next-hop group 9",
+            ),
+            (
+                "vni-100",
+                pin(0, "10.1.1.1/32", None, 3),
+                "the index is zero",
+            ),
+            (
+                "vni-100",
+                pin(1, "10.1.1.1/32", Some((256, 1)), 3),
+                "there is no such protocol",
+            ),
+            (
+                "vni-100",
+                pin(1, "10.1.1.1/32", Some((17, 65_536)), 3),
+                "there is no such source port",
+            ),
+            (
+                "vni-16777216",
+                pin(1, "10.1.1.1/32", None, 3),
+                "there is no network instance",
+            ),
+        ];
+        for (instance, entry, text) in refused {
+            let shown = session.pin(Operation::Add, instance, entry).await;
+            assert!(
+                shown[0].starts_with("FAILED") && shown[0].contains(text),
+                "{shown:?}"
+            );
+        }
+        session
+            .add_pin("vni-100", pin(1, "10.1.1.1/32", None, 3))
+            .await;
         let shown = session
-            .pin(Operation::Add, 100, pin(2, "10.1.1.1/32", None, 3))
+            .pin(Operation::Add, "vni-100", pin(2, "10.1.1.1/32", None, 3))
             .await;
         let text = "FAILED policy forwarding entry 1 of vni-100 is for vni-100, 10.1.1.1 already";
         assert_eq!(shown, [text]);

@@ -286,6 +286,16 @@ impl Switch {
         String::from_utf8_lossy(&output.expect("nft runs").stdout).into_owned()
     }
 
+    /// Sends a UDP packet out of an interface, in an Ethernet frame to everybody.
+    pub(crate) fn send_udp(&self, interface: &str, (from, port): (&str, u16), to: &str) {
+        let output = Command::new("python3")
+            .args(["-c", SEND_UDP, interface, from, to, &port.to_string()])
+            .output()
+            .expect("python3 runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+    }
+
     pub(crate) fn hash_policy(&self) -> String {
         let path = "/proc/sys/net/ipv4/fib_multipath_hash_policy";
         fs::read_to_string(path)
@@ -538,3 +548,24 @@ const TOLD: &str = "====\n";
 
 /// Where the binary serves.
 pub(crate) const LISTEN: &str = "127.0.0.1:9340";
+
+/// With a checksum: br_netfilter drops IPv4 packets without one.
+const SEND_UDP: &str = r#"
+import ipaddress, socket, struct, sys
+interface, source, destination, port = sys.argv[1:]
+source, destination = ipaddress.ip_address(source), ipaddress.ip_address(destination)
+datagram = struct.pack("!4H", int(port), 4791, 12, 0) + b"weft"
+addresses = source.packed + destination.packed
+if source.version == 4:
+    def header(checksum):
+        return struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(datagram), 1, 0, 64, 17, checksum) + addresses
+    total = sum(struct.unpack("!10H", header(0)))
+    total = (total & 0xFFFF) + (total >> 16)
+    kind, packet = 0x0800, header(~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
+else:
+    kind, packet = 0x86DD, struct.pack("!IHBB", 6 << 28, len(datagram), 17, 64) + addresses
+frame = b"\xff" * 6 + b"\x02\0\0\0\0\x01" + struct.pack("!H", kind)
+line = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+line.bind((interface, 0))
+line.send(frame + packet + datagram)
+"#;

@@ -282,7 +282,7 @@ fn print_pin(pin: &proto::Pin, leaf: &str, others: usize, out: &mut dyn Write) -
         let leaf = printable(leaf);
         writeln!(
             out,
-            "  with {others} other flows of {leaf} to the same NIC: switches know flows by their destination"
+            "  with {others} other flows of {leaf} to the same NIC, over the same spines"
         )?;
     }
     Ok(())
@@ -352,14 +352,15 @@ fn paths(pin: &proto::Pin) -> String {
     }
 }
 
-/// How many other flows of the same leaf go to the same NIC.
+/// How many other flows of the same leaf go to the same NIC, if all of them have the same spines: else the leaf tells them apart.
 fn together(plan: &proto::GetJobPlanResponse, pin: &proto::Pin, all: &[proto::Pin]) -> usize {
     let leaf = |pin: &proto::Pin| leaf(plan, &pin.source_host_port_name).to_owned();
     let own = leaf(pin);
-    all.iter()
-        .filter(|it| leaf(it) == own)
-        .count()
-        .saturating_sub(1)
+    let of_leaf = || all.iter().filter(|it| leaf(it) == own);
+    match of_leaf().all(|it| it.paths == pin.paths) {
+        true => of_leaf().count().saturating_sub(1),
+        false => 0,
+    }
 }
 
 fn print_entries(plan: &proto::LeafPlan, out: &mut dyn Write) -> io::Result<()> {

@@ -53,7 +53,9 @@ fn flows(topology: &Topology, pins: &Pins, leaf: &str) -> Vec<String> {
         let members: Vec<String> = members
             .map(|(hop, weight)| format!("{}={weight}", hop.interface))
             .collect();
-        format!("{} {} {}", flow.vni, flow.destination, members.join(","))
+        let to = flow.destination.map(|to| format!(" {to}"));
+        let (vni, source, to) = (flow.vni, flow.source, to.unwrap_or_default());
+        format!("{vni}{source}{to} {}", members.join(","))
     };
     flows.iter().map(text).collect()
 }
@@ -73,13 +75,85 @@ fn a_pin_is_the_uplink_to_its_spine_for_the_destination_in_its_vni() {
 }
 
 #[test]
-fn what_goes_to_one_nic_goes_together_in_proportion() {
+fn what_goes_other_ways_to_one_nic_is_told_apart_by_its_sources() {
     let pins = pins(&[
         ("leaf1:nic1", "leaf2:nic1", &[("spine1", 8)]),
         ("leaf1:nic2", "leaf2:nic1", &[("spine1", 4), ("spine2", 4)]),
     ]);
-    let together = ["100 192.168.2.1 eth1=3,eth2=1"];
-    assert_eq!(flows(&with_nics(2, 2, 2), &pins, "leaf1"), together);
+    let mut topology = with_nics(2, 2, 2);
+    let apart = [
+        "100 from 192.168.1.1 192.168.2.1 eth1=1",
+        "100 from 192.168.1.2 192.168.2.1 eth1=1,eth2=1",
+    ];
+    assert_eq!(flows(&topology, &pins, "leaf1"), apart);
+    // Nobody knows the address of one: it is the one behind its interface. IPv6 packets come from there, too.
+    let mut nic = |name: &str, change: &dyn Fn(&mut HostPort)| {
+        let mut port = (*topology.host_port(&name.into()).unwrap()).clone();
+        change(&mut port);
+        topology.put(Fact::HostPort(Arc::new(port)));
+    };
+    nic("leaf1:nic2", &|port| port.addresses.clear());
+    let second = "2001:db8::2".parse().unwrap();
+    nic("leaf2:nic1", &|port| port.addresses.push(second));
+    let interface = |name: &str| topology.host_port(&name.into()).unwrap().interface.clone();
+    let [first, second] = ["leaf1:nic1", "leaf1:nic2"].map(interface);
+    let apart = [
+        "100 from 192.168.1.1 192.168.2.1 eth1=1".to_owned(),
+        format!("100 from {first} 2001:db8::2 eth1=1"),
+        format!("100 from {second} 192.168.2.1 eth1=1,eth2=1"),
+        format!("100 from {second} 2001:db8::2 eth1=1,eth2=1"),
+    ];
+    assert_eq!(flows(&topology, &pins, "leaf1"), apart);
+    // No switch with a weft-agent has interfaces of such names: these go together.
+    let mut long = |name: &str| {
+        let mut port = (*topology.host_port(&name.into()).unwrap()).clone();
+        port.addresses.clear();
+        port.interface = format!("GigabitEthernet{name}").into();
+        topology.put(Fact::HostPort(Arc::new(port)));
+    };
+    long("leaf1:nic1");
+    long("leaf1:nic2");
+    let together = [
+        "100 192.168.2.1 eth1=3,eth2=1",
+        "100 2001:db8::2 eth1=3,eth2=1",
+    ];
+    assert_eq!(flows(&topology, &pins, "leaf1"), together);
+}
+
+#[test]
+fn what_goes_the_same_way_to_one_nic_is_one_flow() {
+    let pins = pins(&[
+        ("leaf1:nic1", "leaf2:nic1", &[("spine1", 8)]),
+        ("leaf1:nic2", "leaf2:nic1", &[("spine1", 8)]),
+        ("leaf1:nic1", "leaf2:nic2", &[("spine1", 8)]),
+        ("leaf1:nic2", "leaf2:nic2", &[("spine2", 8)]),
+    ]);
+    let expected = [
+        "100 192.168.2.1 eth1=1",
+        "100 from 192.168.1.1 192.168.2.2 eth1=1",
+        "100 from 192.168.1.2 192.168.2.2 eth2=1",
+    ];
+    let topology = with_nics(2, 2, 2);
+    assert_eq!(flows(&topology, &pins, "leaf1"), expected);
+    let all = of_leaves(&plan(&topology), &topology, &pins);
+    let of_leaf = &all[&SwitchName::from("leaf1")];
+    let known_by = |from: &str, to: &str| {
+        let [from, to] = [from, to].map(|name| topology.host_port(&name.into()).unwrap());
+        let known: Vec<String> = known_by(of_leaf, &from, &to)
+            .iter()
+            .map(Flow::to_string)
+            .collect();
+        known.join(", ")
+    };
+    assert_eq!(
+        known_by("leaf1:nic2", "leaf2:nic1"),
+        "flow to 192.168.2.1 in VNI 100"
+    );
+    assert_eq!(
+        known_by("leaf1:nic2", "leaf2:nic2"),
+        "flow from 192.168.1.2 to 192.168.2.2 in VNI 100"
+    );
+    assert_eq!(known_by("leaf1:nic1", "leaf2:tenant1"), "");
 }
 
 #[test]
@@ -182,11 +256,7 @@ fn ways_beyond_what_a_switch_has_tables_for_are_left_out() {
         let members = Members::from([(hop.clone(), 1 + u32::from(number % 250))]);
         let destination = [10, 0, high, low].into();
         let vni = 100;
-        let flow = Flow {
-            vni,
-            destination,
-            udp_source_port: None,
-        };
+        let flow = Flow::to(vni, destination);
         (flow, Arc::new(members))
     };
     // The first 50 ways have two flows each, the other 200 one.
@@ -197,13 +267,32 @@ fn ways_beyond_what_a_switch_has_tables_for_are_left_out() {
 }
 
 #[test]
-fn a_nic_without_an_address_is_no_flow() {
-    let mut fabric = with_nics(2, 2, 1).declaration();
+fn what_goes_to_a_nic_without_an_address_is_known_by_where_it_comes_from() {
+    let mut fabric = with_nics(2, 2, 2).declaration();
     fabric
         .host_ports
         .iter_mut()
         .for_each(|port| port.addresses.clear());
     let topology = Topology::new(&fabric).unwrap();
-    let pins = pins(&[("leaf1:nic1", "leaf2:nic1", &[("spine1", 1)])]);
-    assert!(flows(&topology, &pins, "leaf1").is_empty());
+    let one = pins(&[("leaf1:nic1", "leaf2:nic1", &[("spine1", 1)])]);
+    let from = topology.host_port(&"leaf1:nic1".into()).unwrap();
+    let expected = format!("100 from {} eth1=1", from.interface);
+    assert_eq!(flows(&topology, &one, "leaf1"), [expected]);
+    let all = of_leaves(&plan(&topology), &topology, &one);
+    let of_leaf = &all[&SwitchName::from("leaf1")];
+    let to = |name: &str| topology.host_port(&name.into()).unwrap();
+    assert_eq!(known_by(of_leaf, &from, &to("leaf2:nic1")).len(), 1);
+    assert_eq!(known_by(of_leaf, &to("leaf1:nic2"), &to("leaf2:nic1")), []);
+    // Nobody can tell two of them.
+    let both = pins(&[
+        ("leaf1:nic1", "leaf2:nic1", &[("spine1", 1)]),
+        ("leaf1:nic1", "leaf2:nic2", &[("spine2", 1)]),
+    ]);
+    assert!(flows(&topology, &both, "leaf1").is_empty());
+    // Nor one of a NIC in no VNI.
+    for port in &mut fabric.host_ports {
+        port.vni = None;
+    }
+    let topology = Topology::new(&fabric).unwrap();
+    assert!(flows(&topology, &one, "leaf1").is_empty());
 }

@@ -11,9 +11,9 @@ use super::lacking::{Bare, Lacking, Lacks, Missing};
 use super::sent::{Sent, Unresolved};
 use super::{PinPlan, name};
 use crate::balancer::Plan;
-use crate::balancer::flows::{LeafFlows, flows_to};
+use crate::balancer::flows::{LeafFlows, known_by};
 use crate::balancer::unweighted::Unweighted;
-use crate::fabric::fact::{HostPort, InvalidFabric, JobName, SwitchName};
+use crate::fabric::fact::{InvalidFabric, JobName, SwitchName};
 use crate::fabric::job::Nics;
 use crate::fabric::mode::{Mode, Modes};
 use crate::fabric::pin::Pins;
@@ -107,7 +107,7 @@ pub enum Loose {
     Shadowed,
     /// No pin of it is adopted.
     NoPin,
-    /// Nobody declared the address or the VNI of the NIC that takes it.
+    /// Nobody knows the address or the VNI of the NIC that takes it, and the one that sends it sends to others of that kind, too.
     Unaddressed,
     /// Its leaf has no next hop that leads over the spines of its pin, or too many ways to divide flows.
     NoNextHop,
@@ -218,7 +218,8 @@ impl Programmed<'_> {
         }
         let unused = |flow: &Flow| missing.unused(prefix?, intended.get(flow)?);
         let ports = || std::iter::once(None).chain(sent.ports.iter().copied().map(Some));
-        let mut flows = flows_to(&sent.to).flat_map(|whole| {
+        let wholes = known_by(intended, &sent.from, &sent.to).into_iter();
+        let mut flows = wholes.flat_map(|whole| {
             ports().map(move |udp_source_port| Flow {
                 udp_source_port,
                 ..whole
@@ -391,19 +392,20 @@ fn loose((job, sent): (&JobName, &Sent), pins: &Pins, programmed: Programmed<'_>
     if pins.get(&name(&(job, sent))).is_none() {
         return Some(Loose::NoPin);
     }
-    if flows_to(&sent.to).next().is_none() {
-        return Some(Loose::Unaddressed);
-    }
-    if !has(programmed.flows, &sent.from.switch, &sent.to) {
-        return Some(Loose::NoNextHop);
+    if !has(programmed.flows, sent) {
+        return Some(match sent.is_known() {
+            true => Loose::NoNextHop,
+            false => Loose::Unaddressed,
+        });
     }
     programmed.withheld_pin(sent).map(Loose::Withheld)
 }
 
-/// Whether a leaf is to have the flow to a NIC, over next hops of its own.
-fn has(flows: &LeafFlows, leaf: &SwitchName, to: &HostPort) -> bool {
-    flows.get(leaf).is_some_and(|flows| {
-        let mut known = flows_to(to).filter_map(|flow| flows.get(&flow));
+/// Whether a leaf is to have what a NIC of it sends to another over next hops of its own.
+fn has(flows: &LeafFlows, sent: &Sent) -> bool {
+    flows.get(&sent.from.switch).is_some_and(|flows| {
+        let known = known_by(flows, &sent.from, &sent.to).into_iter();
+        let mut known = known.filter_map(|flow| flows.get(&flow));
         known.any(|members| !members.is_empty())
     })
 }
@@ -541,11 +543,7 @@ mod tests {
         let mut bench = Bench::new(with_nics(4, 4, 2), &[ring("train", 4, 1..=2)]);
         let leaf1 = SwitchName::from("leaf1");
         let why: Arc<str> = "accepted, not active: there is no VXLAN device for vni-100".into();
-        let flow = Target::Flow(Flow {
-            vni: 100,
-            destination: [192, 168, 2, 1].into(),
-            udp_source_port: None,
-        });
+        let flow = Target::Flow(Flow::to(100, [192, 168, 2, 1].into()));
         let mut without = |targets: &[Target], partly: Partly| {
             let withheld = targets.iter().map(|target| (*target, Arc::clone(&why)));
             let missing = Missing {

@@ -7,6 +7,7 @@ use weft_proto::v1;
 use weft_weights::demand::{self, Collective, Communicator, Nic};
 
 use super::times::{SETS_NAMED, SetTime};
+use crate::balancer::flows::is_addressed;
 use crate::balancer::queue_pairs::{self, PortsOf};
 use crate::fabric::job::Nics;
 use crate::fabric::place;
@@ -29,6 +30,8 @@ pub(super) struct Sent {
     pub(super) phase: Option<u32>,
     /// UDP source ports of its queue pairs, in order; empty: not known.
     pub(super) ports: Vec<u16>,
+    /// Whether it is all that the NIC sends to NICs at other leaves of which nobody knows the addresses.
+    pub(super) by_interface: bool,
 }
 
 /// What a job sends.
@@ -42,6 +45,20 @@ pub(super) struct SentOfJob {
     pub(super) times: Vec<SetTime>,
     /// How many overlap sets it sends in.
     pub(super) sets: usize,
+}
+
+impl SentOfJob {
+    /// Finds what NICs send to NICs without known addresses.
+    fn mark_unaddressed(&mut self) {
+        let mut counts: BTreeMap<PortName, usize> = BTreeMap::new();
+        let unaddressed = |sent: &&mut Sent| !is_addressed(&sent.to);
+        for sent in self.over.iter_mut().filter(unaddressed) {
+            *counts.entry(sent.from.name.clone()).or_default() += 1;
+        }
+        for sent in self.over.iter_mut().filter(unaddressed) {
+            sent.by_interface = counts[&sent.from.name] == 1;
+        }
+    }
 }
 
 /// Why it is not known what a job sends.
@@ -290,8 +307,10 @@ impl<'a> Sums<'a> {
                 nic_bps: rate(from),
                 phase,
                 ports: ports.get(&ends).cloned().unwrap_or_default(),
+                by_interface: false,
             });
         }
+        all.mark_unaddressed();
         Ok(all)
     }
 }

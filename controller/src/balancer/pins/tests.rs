@@ -7,7 +7,9 @@ use weft_proto::v1;
 
 use super::*;
 use crate::balancer::{self, Balancer};
+use crate::fabric::fact::PortName;
 use crate::fabric::fact::{Fact, Kind};
+use crate::fabric::measured::{Measured, OffPlan};
 use crate::fabric::topology::tests::{with_nics, with_pods};
 
 /// A job of one NIC behind each of so many ports of every leaf, leaf by leaf in turn.
@@ -148,7 +150,7 @@ fn a_placement_that_fails_the_check_changes_no_pin() {
     let job = JobName::from("train");
     let pinned = [(&job, sent.over.iter().collect())].into();
     let plane = Plane::new(solved.planes().problem());
-    let posed = pose(&solved, &inputs, &plane, &pinned);
+    let posed = pose(&solved, &inputs, &plane, (&pinned, &BTreeSet::new()));
     let full = Level {
         subflows: 1,
         capacity: posed.unit_bps,
@@ -193,32 +195,77 @@ fn what_is_adopted_stays_and_a_dead_link_moves_what_it_carried() {
     assert_eq!(moved, []);
 }
 
-#[test]
-fn what_a_leaf_sends_to_one_nic_goes_together() {
-    let mut job = ring("train", 4, 1..=2);
-    job.groups[0].collective = v1::Collective::AllToAll.into();
-    let mut bench = Bench::new(with_nics(4, 4, 2), &[job]);
+/// Spines by leaf and NIC.
+type WaysToNics = BTreeMap<(String, PortName), BTreeSet<Vec<String>>>;
+
+/// The ways from each leaf to each NIC of an all-to-all, and how many of its flows go together.
+fn ways_to_nics(bench: &mut Bench) -> (WaysToNics, usize) {
     let (plan, _) = bench.adopt();
     let own = &plan.jobs[&JobName::from("train")];
-    // Of 8 NICs each sends to 6 at other leaves; what two of a leaf send goes together.
-    let counted = (own.flows, own.bundled, own.unaddressed);
-    assert_eq!(
-        (state(&plan, "train"), counted),
-        (State::Placed, (48, 48, 0))
-    );
-    let mut ways: BTreeMap<(&str, &PortName), BTreeSet<Vec<&str>>> = BTreeMap::new();
+    let counted = (own.flows, own.unaddressed);
+    assert_eq!((state(&plan, "train"), counted), (State::Placed, (48, 0)));
+    let mut ways: BTreeMap<_, BTreeSet<Vec<String>>> = BTreeMap::new();
     for (name, paths) in &plan.pins {
         let (leaf, _) = name.source.as_str().split_once(':').unwrap();
-        let spines = paths.iter().map(|path| path.spine.as_str()).collect();
-        ways.entry((leaf, &name.destination))
+        let spines = paths.iter().map(|path| path.spine.to_string()).collect();
+        ways.entry((leaf.to_owned(), name.destination.clone()))
             .or_default()
             .insert(spines);
     }
     assert_eq!(ways.len(), 24);
-    assert!(ways.values().all(|ways| ways.len() == 1), "{ways:?}");
+    let bundled = own.bundled;
     // Nothing moves when they are planned from again.
     let (_, moved) = bench.adopt();
     assert_eq!(moved, []);
+    (ways, bundled)
+}
+
+/// Of 8 NICs each sends to 6 at other leaves.
+#[test]
+fn what_a_leaf_sends_to_one_nic_goes_together_where_it_has_no_room_to_tell_it_apart() {
+    let mut job = ring("train", 4, 1..=2);
+    job.groups[0].collective = v1::Collective::AllToAll.into();
+    let mut bench = Bench::new(with_nics(4, 4, 2), &[job]);
+    let (apart, bundled) = ways_to_nics(&mut bench);
+    let differ = apart.values().filter(|ways| ways.len() > 1).count();
+    assert!(differ > 0, "{apart:?}");
+    // Two of a leaf that go the same way to one NIC are one flow there.
+    assert_eq!(bundled, 2 * (24 - differ));
+
+    let mut bench = Bench::new(bench.topology.clone(), &[]);
+    for leaf in 1..=4 {
+        let name = SwitchName::from(format!("leaf{leaf}").as_str());
+        let mut leaf = bench.topology.switch(&name).unwrap().clone();
+        leaf.limits.pins = Some(6);
+        bench.topology.put(Fact::Switch(Arc::new(leaf)));
+    }
+    let (together, bundled) = ways_to_nics(&mut bench);
+    assert!(
+        together.values().all(|ways| ways.len() == 1),
+        "{together:?}"
+    );
+    assert_eq!(bundled, 48);
+}
+
+/// To 33 others a NIC sends less than half a sub-flow each, and to 32 half of one.
+#[test]
+fn what_is_less_than_half_a_sub_flow_goes_together() {
+    let bundled = |leaves: u8| {
+        let mut job = ring("train", leaves, 1..=2);
+        job.groups[0].collective = v1::Collective::AllToAll.into();
+        let mut bench = Bench::new(with_nics(leaves, 4, 2), &[job]);
+        let (plan, _) = bench.adopt();
+        let mut ways: BTreeMap<(&str, &PortName), BTreeSet<Vec<&str>>> = BTreeMap::new();
+        for (name, paths) in &plan.pins {
+            let (leaf, _) = name.source.as_str().split_once(':').unwrap();
+            let spines = paths.iter().map(|path| path.spine.as_str()).collect();
+            let ways = ways.entry((leaf, &name.destination)).or_default();
+            ways.insert(spines);
+        }
+        ways.values().all(|ways| ways.len() == 1)
+    };
+    assert!(!bundled(16));
+    assert!(bundled(18));
 }
 
 #[test]

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::programmed::{Loose, Programmed, Way, is_shadowed};
 use super::sent::Sent;
 use super::{PinPlan, name};
-use crate::balancer::flows::flows_to;
+use crate::balancer::flows::{LeafFlows, known_by};
 use crate::balancer::unweighted::Unweighted;
 use crate::fabric::fact::{HostPort, JobName, PortName, SwitchName};
 use crate::fabric::pin::{PinPath, Pins};
-use crate::southbound::intent::{Flow, Flows};
+use crate::southbound::intent::{Flow, Flows, Source};
 
 /// A flow of a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ impl PlannedFlow {
     }
 }
 
-/// What a leaf sends to one NIC by pins: switches cannot tell its sources apart.
+/// What a leaf sends to one NIC by pins and does not tell apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
     /// The NICs that send, for whatever job.
@@ -51,8 +51,11 @@ pub struct Bundle {
     pub bps: u64,
 }
 
-/// Bundles by the leaf, and the NIC that takes.
-type Bundles<'a> = BTreeMap<(&'a SwitchName, &'a PortName), Bundle>;
+/// Bundles by the leaf, the NIC that takes, and the one that sends if what it sends there is told apart.
+type Bundles<'a> = BTreeMap<Bundled<'a>, Bundle>;
+
+/// What flows of a bundle have in common.
+type Bundled<'a> = (&'a SwitchName, &'a PortName, Option<&'a PortName>);
 
 impl PinPlan {
     /// The first flows of a job behind one of them, in order of the names of their ends, by the adopted pins and by what leaves are to
@@ -82,13 +85,13 @@ impl PinPlan {
         let pinned = rest.iter().copied().zip(&loose);
         let pinned = pinned.filter(|(_, loose)| loose.is_none());
         let bundles = self.bundles(
-            pinned.map(|(sent, _)| (bundle(sent), Bundle::default())),
-            pins,
+            pinned.map(|(sent, _)| (bundle(flows, sent), Bundle::default())),
+            (pins, flows),
         );
         let shared = bundles.into_iter();
         let shared: BTreeMap<_, _> = shared.map(|(key, it)| (key, Arc::new(it))).collect();
         let rows = rest.into_iter().zip(loose).map(|(sent, loose)| {
-            let own = shared.get(&bundle(sent)).filter(|_| loose.is_none());
+            let own = shared.get(&bundle(flows, sent)).filter(|_| loose.is_none());
             let of_leaf = flows.get(&sent.from.switch).filter(|_| loose.is_none());
             PlannedFlow {
                 from: Arc::clone(&sent.from),
@@ -106,16 +109,17 @@ impl PinPlan {
         Some(rows.collect())
     }
 
-    /// All that goes by pins in these bundles. What their leaf is to have of one flow, it is to have of all to that NIC.
+    /// All that goes by pins in these bundles. What their leaf is to have of one flow, it is to have of all of its bundle.
     fn bundles<'a>(
         &'a self,
-        wanted: impl Iterator<Item = ((&'a SwitchName, &'a PortName), Bundle)>,
-        pins: &Pins,
+        wanted: impl Iterator<Item = (Bundled<'a>, Bundle)>,
+        (pins, flows): (&Pins, &LeafFlows),
     ) -> Bundles<'a> {
         let mut bundles: Bundles<'a> = wanted.collect();
         if bundles.is_empty() {
             return bundles;
         }
+        let ends: BTreeSet<_> = bundles.keys().map(|(leaf, to, _)| (*leaf, *to)).collect();
         for (job, sent) in self.sent.iter() {
             let Ok(sent) = sent else {
                 continue;
@@ -123,8 +127,9 @@ impl PinPlan {
             if is_shadowed(&self.topology, job) {
                 continue;
             }
-            for sent in &sent.over {
-                if let Some(known) = bundles.get_mut(&bundle(sent))
+            let to_these = |sent: &&Sent| ends.contains(&(&sent.from.switch, &sent.to.name));
+            for sent in sent.over.iter().filter(to_these) {
+                if let Some(known) = bundles.get_mut(&bundle(flows, sent))
                     && pins.get(&name(&(job, sent))).is_some()
                 {
                     known.sources.insert(sent.from.name.clone());
@@ -141,9 +146,14 @@ fn ends(sent: &Sent) -> (&PortName, &PortName) {
     (&sent.from.name, &sent.to.name)
 }
 
-/// What flows that go together have in common.
-fn bundle(sent: &Sent) -> (&SwitchName, &PortName) {
-    (&sent.from.switch, &sent.to.name)
+/// The bundle of a flow.
+fn bundle<'a>(flows: &LeafFlows, sent: &'a Sent) -> Bundled<'a> {
+    let of_leaf = flows.get(&sent.from.switch);
+    let known_by = of_leaf.map(|of| known_by(of, &sent.from, &sent.to));
+    let mut known_by = known_by.into_iter().flatten();
+    let is_apart = known_by.any(|flow| flow.source != Source::Any);
+    let source = is_apart.then_some(&sent.from.name);
+    (&sent.from.switch, &sent.to.name, source)
 }
 
 /// What packets of a flow are counted by: ports of its queue pairs that the leaf has entries of; and the entry without a port, unless
@@ -151,7 +161,7 @@ fn bundle(sent: &Sent) -> (&SwitchName, &PortName) {
 fn counted_by(of_leaf: &Flows, sent: &Sent) -> BTreeSet<Flow> {
     let has = |flow: &Flow| of_leaf.get(flow).is_some_and(|members| !members.is_empty());
     let mut counted = BTreeSet::new();
-    for whole in flows_to(&sent.to) {
+    for whole in known_by(of_leaf, &sent.from, &sent.to) {
         let of_port = |port: &u16| Flow {
             udp_source_port: Some(*port),
             ..whole
@@ -159,7 +169,8 @@ fn counted_by(of_leaf: &Flows, sent: &Sent) -> BTreeSet<Flow> {
         let ports: BTreeSet<Flow> = sent.ports.iter().map(of_port).collect();
         let is_divided = !ports.is_empty() && ports.iter().all(has);
         counted.extend(ports.into_iter().filter(has));
-        if !is_divided && has(&whole) {
+        // What comes from an interface is counted with all that comes from there.
+        if !is_divided && has(&whole) && whole.destination.is_some() {
             counted.insert(whole);
         }
     }
@@ -171,10 +182,11 @@ mod tests {
     use weft_proto::v1;
 
     use super::*;
-    use crate::balancer::flows::{LeafFlows, of_leaves};
+    use crate::balancer::flows::{flows_to, of_leaves};
     use crate::balancer::pins::lacking::Lacking;
     use crate::balancer::pins::programmed::Unpinned;
     use crate::balancer::pins::tests::{Bench, ring};
+    use crate::fabric::fact::Fact;
     use crate::fabric::topology::tests::with_nics;
     use crate::southbound::intent::{Members, NextHop};
 
@@ -243,6 +255,10 @@ mod tests {
             ("leaf1:nic4", "leaf2:nic1"),
         ];
         let mut bench = Bench::new(with_nics(2, 2, 4), &[sends("train", &own)]);
+        // There is no room for an entry for each.
+        let mut leaf = bench.topology.switch(&"leaf1".into()).unwrap().clone();
+        leaf.limits.pins = Some(2);
+        bench.topology.put(Fact::Switch(Arc::new(leaf)));
         let flows = listed(&mut bench, None, 100);
         let sources = |at: usize| -> Vec<&str> {
             let bundle = &flows[at].bundle;
@@ -253,15 +269,31 @@ mod tests {
         assert_eq!(sources(2), ["leaf1:nic3"]);
         assert!(flows[0].bundle.bps > flows[0].bps);
         assert_eq!(flows[2].bundle.bps, flows[2].bps);
-        let flow = Flow {
-            vni: 100,
-            destination: [192, 168, 2, 1].into(),
-            udp_source_port: None,
-        };
+        let flow = Flow::to(100, [192, 168, 2, 1].into());
         assert_eq!(flows[0].counted_by, [flow].into());
         assert_eq!(flows[0].counted_by, flows[1].counted_by);
         assert_eq!(flows[0].paths, flows[1].paths);
         assert!(!flows[0].paths.is_empty());
+    }
+
+    #[test]
+    fn what_is_told_apart_is_counted_by_itself() {
+        let own = [
+            ("leaf1:nic1", "leaf2:nic1"),
+            ("leaf1:nic2", "leaf2:nic1"),
+            ("leaf1:nic3", "leaf2:nic1"),
+        ];
+        let mut bench = Bench::new(with_nics(2, 3, 3), &[sends("train", &own)]);
+        let flows = listed(&mut bench, None, 100);
+        let spines: BTreeSet<_> = flows.iter().map(|flow| &flow.paths[0].spine).collect();
+        assert_eq!(spines.len(), 3);
+        for flow in &flows {
+            let source = Source::Address(flow.from.addresses[0]);
+            let to = Flow::to(100, flow.to.addresses[0]);
+            assert_eq!(flow.counted_by, [Flow { source, ..to }].into());
+            assert_eq!(flow.bundle.sources, [flow.from.name.clone()].into());
+            assert_eq!(flow.bundle.bps, flow.bps);
+        }
     }
 
     #[test]
@@ -341,6 +373,7 @@ mod tests {
             bps: 1,
             nic_bps: 1,
             phase: None,
+            by_interface: false,
             ports: vec![49_152, 49_153, 49_153],
         };
         let whole = flows_to(&sent.to).next().unwrap();

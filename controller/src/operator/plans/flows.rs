@@ -202,7 +202,10 @@ fn loose(flow: &PlannedFlow, own: Option<&JobPlan>) -> String {
                 "its pin is not agreed on yet".to_owned()
             }
         },
-        Some(Loose::Unaddressed) => format!("host port {to} has no address or no VNI"),
+        Some(Loose::Unaddressed) => format!(
+            "host port {to} has no address or no VNI, and {} has no VNI or sends to more of that kind",
+            flow.from.name
+        ),
         Some(Loose::NoNextHop) => {
             format!(
                 "{leaf} has no next hop over the spines of its pin, or too many ways to divide flows"
@@ -359,11 +362,7 @@ mod tests {
     #[test]
     fn a_flow_whose_leaf_has_nothing_says_why() {
         let mut bench = bench(proto::BalanceMode::On);
-        let target = Target::Flow(Flow {
-            vni: 100,
-            destination: [192, 168, 4, 1].into(),
-            udp_source_port: None,
-        });
+        let target = Target::Flow(Flow::to(100, [192, 168, 4, 1].into()));
         let why = "accepted, not active: there is no VXLAN device for vni-100";
         let missing = Missing {
             withheld: Arc::new([(target, why.into())].into()),
@@ -446,11 +445,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_seen_is_the_sum_of_what_counts_a_flow() {
-        let flow = |last: u8| Flow {
-            vni: 100,
-            destination: [192, 168, 0, last].into(),
-            udp_source_port: None,
-        };
+        let flow = |last: u8| Flow::to(100, [192, 168, 0, last].into());
         let counted = |flows: &[u8]| {
             let flows = flows.iter().map(|last| flow(*last));
             (SwitchName::from("leaf1"), flows.collect::<BTreeSet<_>>())

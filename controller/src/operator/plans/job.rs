@@ -571,11 +571,7 @@ mod tests {
     #[test]
     fn a_job_whose_pins_are_not_in_the_forwarding_plane_says_why() {
         let mut bench = bench(proto::BalanceMode::On);
-        let target = Target::Flow(Flow {
-            vni: 100,
-            destination: [192, 168, 2, 1].into(),
-            udp_source_port: None,
-        });
+        let target = Target::Flow(Flow::to(100, [192, 168, 2, 1].into()));
         let why = "accepted, not active: there is no VXLAN device for vni-100";
         let missing = Missing {
             withheld: Arc::new([(target, why.into())].into()),

@@ -13,7 +13,9 @@ use weft_proto::gribi_aft::afts::policy_forwarding_entry::IpProtocol;
 use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
 
 use crate::southbound::Election;
-use crate::southbound::intent::{Entry, Flow, Group, Installed, Key, NextHop, PolicyKey};
+use crate::southbound::intent::{
+    Entry, Flow, Group, Installed, Key, NextHop, PolicyKey, Source, interface_name,
+};
 use crate::southbound::reconcile::Change;
 
 /// The first message of a stream: the parameters that all our controllers send.
@@ -89,13 +91,36 @@ fn key_only(key: Key) -> aft_operation::Entry {
 fn instance(key: Key) -> String {
     match key {
         Key::NextHop(_) | Key::Group(_) | Key::Prefix(_) => NETWORK_INSTANCE.to_owned(),
-        Key::Policy(PolicyKey { vni, .. }) => format!("{OF_VNI}{vni}"),
+        Key::Policy(PolicyKey { vni, source, .. }) => instance_of(vni, source),
     }
 }
 
-/// The VNI of a network instance that weft names so.
-fn vni_of(instance: &str) -> Option<u32> {
-    instance.strip_prefix(OF_VNI)?.parse().ok()
+/// The network instance of packets of a VNI from a source: gRIBI's entries name none.
+fn instance_of(vni: u32, source: Source) -> String {
+    match source {
+        Source::Any => format!("{OF_VNI}{vni}"),
+        Source::Address(address) => format!("{OF_VNI}{vni}{OF_SOURCE}{address}"),
+        Source::Interface(name) => format!("{OF_VNI}{vni}{OF_PORT}{name}"),
+    }
+}
+
+/// VNI and source of a network instance that weft names so.
+fn packets_of(instance: &str) -> Option<(u32, Source)> {
+    let (vni, source) = match instance.strip_prefix(OF_VNI)?.split_once('-') {
+        None => (instance.strip_prefix(OF_VNI)?, Source::Any),
+        Some((vni, _)) => {
+            let rest = &instance[OF_VNI.len() + vni.len()..];
+            let address = rest.strip_prefix(OF_SOURCE);
+            let address = address.map(|it| it.parse().ok().map(Source::Address));
+            let interface = || {
+                let name = rest.strip_prefix(OF_PORT)?;
+                interface_name(name).map(Source::Interface)
+            };
+            (vni, address.unwrap_or_else(interface)?)
+        }
+    };
+    let vni = vni.parse().ok()?;
+    (instance_of(vni, source) == instance).then_some((vni, source))
 }
 
 fn uint128(election: Election) -> Uint128 {
@@ -111,7 +136,9 @@ fn entry(entry: &Entry, revision: u64) -> aft_operation::Entry {
             *index,
             afts::PolicyForwardingEntry {
                 entry_metadata: metadata(revision),
-                ip_prefix: text(&IpNet::from(flow.destination).to_string()),
+                ip_prefix: flow
+                    .destination
+                    .and_then(|address| text(&IpNet::from(address).to_string())),
                 ip_protocol: flow.udp_source_port.map(|_| UDP),
                 l4_src_port: flow
                     .udp_source_port
@@ -251,7 +278,7 @@ fn installed_next_hop(next_hop: afts::NextHop) -> NextHop {
 
 /// None: not of a VNI, and so not ours.
 fn installed_policy(key: afts::PolicyForwardingEntryKey, instance: &str) -> Option<Entry> {
-    let vni = vni_of(instance)?;
+    let (vni, source) = packets_of(instance)?;
     let entry = key.policy_forwarding_entry.unwrap_or_default();
     let ours = afts::PolicyForwardingEntry {
         ip_prefix: entry.ip_prefix.clone(),
@@ -268,14 +295,16 @@ fn installed_policy(key: afts::PolicyForwardingEntryKey, instance: &str) -> Opti
         (Some(Ok(prefix)), Ok(port))
             if ours == entry && IpNet::prefix_len(&prefix) == prefix.max_prefix_len() =>
         {
-            (prefix.addr(), port)
+            (Some(prefix.addr()), port)
         }
+        (None, Ok(None)) if ours == entry => (None, None),
         // Of ours it is not; it is replaced or goes.
-        _ => (NO_ADDRESS, None),
+        _ => (Some(NO_ADDRESS), None),
     };
     let group = ours.next_hop_group.map_or(0, |group| group.value);
     let flow = Flow {
         vni,
+        source,
         destination,
         udp_source_port,
     };
@@ -297,6 +326,10 @@ fn installed_group(group: afts::NextHopGroup) -> Group {
 const UDP: IpProtocol = IpProtocol::IpProtocolUint64(17);
 /// Before the number of a VNI in the name of its network instance.
 const OF_VNI: &str = "vni-";
+/// Before the source address of its packets there.
+const OF_SOURCE: &str = "-source-";
+/// Before the interface that they come from.
+const OF_PORT: &str = "-port-";
 /// The network instance that weft programs: where VTEP addresses are routed.
 pub(super) const NETWORK_INSTANCE: &str = "DEFAULT";
 /// In the place of a text that is no address; never intended.
@@ -305,6 +338,7 @@ const NO_ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::southbound::intent::InterfaceName;
 
     /// What a switch says that it has of what it was told.
     fn installed(next_hop: &NextHop) -> (afts::NextHop, Installed) {
@@ -334,6 +368,75 @@ mod tests {
             let interface = message.interface_ref.unwrap().interface.unwrap();
             assert_eq!(interface.value, "swp1");
             assert_eq!(installed.tables.next_hops, [(7, next_hop)].into());
+        }
+    }
+
+    #[test]
+    fn a_flow_comes_back_as_it_was_sent() {
+        let interface = InterfaceName::from("eth0.100").unwrap();
+        let to = Flow::to(100, [192, 0, 2, 1].into());
+        for flow in [
+            to,
+            Flow {
+                udp_source_port: Some(49_152),
+                ..to
+            },
+            Flow {
+                source: Source::Address([192, 0, 2, 9].into()),
+                udp_source_port: Some(49_152),
+                ..to
+            },
+            Flow {
+                source: Source::Address("2001:db8::9".parse().unwrap()),
+                destination: Some("2001:db8::1".parse().unwrap()),
+                ..to
+            },
+            Flow {
+                source: Source::Interface(interface),
+                ..to
+            },
+            Flow {
+                source: Source::Interface(interface),
+                destination: None,
+                ..to
+            },
+        ] {
+            let sent = Entry::Policy(7, flow, 3);
+            let aft_operation::Entry::PolicyForwardingEntry(key) = entry(&sent, 1) else {
+                panic!("a policy forwarding entry");
+            };
+            let got = AftEntry {
+                network_instance: instance(sent.key()),
+                entry: Some(aft_entry::Entry::PolicyForwardingEntry(key)),
+                ..AftEntry::default()
+            };
+            let mut installed = Installed::default();
+            collect(&mut installed, got);
+            let key = PolicyKey::of(7, &flow);
+            assert_eq!(installed.tables.policies, [(key, (flow, 3))].into());
+        }
+    }
+
+    #[test]
+    fn network_instances_of_other_names_are_not_ours() {
+        for name in [
+            "",
+            "DEFAULT",
+            "vni-",
+            "vni--",
+            "vni-0100",
+            "vni-100-",
+            "vni-100-source",
+            "vni-100-source-",
+            "vni-100-source-192.0.2.0/24",
+            "vni-100-source-2001:DB8::1",
+            "vni-100-port",
+            "vni-100-port-",
+            "vni-100-port-a b",
+            "vni-100-port-0123456789abcdef",
+            "vni-4294967296",
+        ] {
+            assert_eq!(packets_of(name), None, "{name}");
         }
     }
 

@@ -127,24 +127,30 @@ impl Push {
                 let why = format!("not in the forwarding plane: {}", said(result));
                 self.failures.push((at, why));
                 self.advance(at, Stage::Accepted);
+                self.release(at, |until| until == Until::Decided);
                 Answer::Failed(change)
             }
             _ => {
                 let why = format!("refused: {}", said(result));
                 self.failures.push((at, why));
                 self.slots[at].stage = Stage::Refused;
+                self.release(at, |until| until == Until::Decided);
                 Answer::Refused(change)
             }
         }
     }
 
-    /// Makes ready what waited for this.
+    /// An operation came so far.
     fn advance(&mut self, at: usize, stage: Stage) {
         let before = std::mem::replace(&mut self.slots[at].stage, stage);
-        let met = |until: Until| match until {
+        self.release(at, |until| match until {
             Until::Accepted => before == Stage::Sent,
-            Until::Programmed => stage == Stage::Programmed,
-        };
+            Until::Programmed | Until::Decided => stage == Stage::Programmed,
+        });
+    }
+
+    /// Makes ready what waited for nothing but this.
+    fn release(&mut self, at: usize, met: impl Fn(Until) -> bool) {
         let users: Vec<_> = self.slots[at].users.clone();
         for (user, _) in users.into_iter().filter(|(_, until)| met(*until)) {
             let slot = &mut self.slots[user];
@@ -235,7 +241,12 @@ impl Push {
             };
             // Each operation comes after those that it waits for.
             for (user, until) in &slot.users {
-                if *until == Until::Programmed || slot.stage != Stage::Accepted {
+                let is_met = match until {
+                    Until::Accepted => slot.stage == Stage::Accepted,
+                    Until::Programmed => false,
+                    Until::Decided => failures.contains_key(&at),
+                };
+                if !is_met {
                     waits.entry(*user).or_insert_with(|| Arc::clone(&why));
                 }
             }
@@ -464,11 +475,7 @@ mod tests {
         let mut push = Push::new(vec![operation], 1);
         let id = push.take()[0].0;
         push.handle(&answer(id, Status::RibProgrammed));
-        let flow = Flow {
-            vni: 100,
-            destination: [203, 0, 113, 1].into(),
-            udp_source_port: None,
-        };
+        let flow = Flow::to(100, [203, 0, 113, 1].into());
         let mut tables = Tables::default();
         tables.put(Entry::Policy(1, flow, 7));
         tables.put(Entry::Prefix(IpAddr::from([198, 51, 100, 1]).into(), 8));

@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Users;
 use super::rest::Rest;
+use super::{Beside, Users};
 use crate::southbound::intent::{
     Content, Flow, Group, Installed, Key, Members, NextHop, PolicyKey, Tables, Target, classes,
 };
@@ -152,7 +152,7 @@ fn claim<'a>(
         }
     }
     let mut changeable: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-    for (class, id) in of_one_class(&classes.all, &targets) {
+    for (class, id) in of_one_class(&classes.all, &targets, &coming_or_going(rest, installed)) {
         let known = installed.tables.groups.contains_key(&id) && !users.is_backup(id);
         if known && claims[class].is_none() && !taken.contains(&id) {
             changeable.entry(class).or_default().push(id);
@@ -168,10 +168,30 @@ fn claim<'a>(
     (claims.into_iter().map(new).collect(), backups)
 }
 
-/// Groups whose users, as far as they stay, are all of one class, with that class.
+/// Flows that come or go, if the switch has some: packets are of others before or after.
+fn coming_or_going(rest: &Rest<'_>, installed: &Installed) -> Beside {
+    if installed.tables.policies.is_empty() && installed.going.is_empty() {
+        return Beside::default();
+    }
+    let flow = |target: Target| match target {
+        Target::Flow(flow) => Some(flow).filter(Flow::is_known),
+        Target::Prefix(_) => None,
+    };
+    let wanted = rest.wanted.iter().filter_map(|(target, _)| flow(*target));
+    let there = rest.installed.iter();
+    let there = there.filter_map(|key| flow(installed.target(*key)?));
+    let (wanted, there): (BTreeSet<Flow>, BTreeSet<Flow>) = (wanted.collect(), there.collect());
+    let changed = wanted.symmetric_difference(&there);
+    // Not all of them have an index.
+    Beside::of(changed.map(|flow| (PolicyKey::of(0, flow), *flow)))
+}
+
+/// Groups whose users, as far as they stay, are all of one class, with that class. A flow that has packets only before or
+/// after another one goes by no group that changes.
 fn of_one_class(
     classes: &[(Content<'_>, Vec<Target>)],
     users: &BTreeMap<u64, Vec<Target>>,
+    changed: &Beside,
 ) -> Vec<(usize, u64)> {
     let mut classed = Vec::new();
     for (class, (_, targets)) in classes.iter().enumerate() {
@@ -186,7 +206,17 @@ fn of_one_class(
         // Weights do not wait until a flow that leaves is unmarked.
         let leaves =
             |target: &Target| matches!(target, Target::Flow(_)) && class_of(target).is_none();
-        if users.iter().any(leaves) {
+        let has_more = |target: &Target| match target {
+            Target::Flow(flow) => {
+                let mut beside = changed.beside(flow);
+                beside.any(|(_, it)| it.precision() > flow.precision())
+            }
+            Target::Prefix(_) => false,
+        };
+        if users
+            .iter()
+            .any(|target| leaves(target) || has_more(target))
+        {
             return None;
         }
         let mut staying = users.iter().filter_map(class_of);

@@ -50,9 +50,8 @@ impl Condition {
         }
     }
 
-    /// Into how many parts the rate of a link is divided for the slowest flow of a leaf, at best. `together`: how many flows each part of
-    /// them has that goes over one link as a whole; all parts are equal, else it may be less.
-    pub(super) fn shared(self, leaf: &str, together: &[u32]) -> f64 {
+    /// Into how many parts the rate of a link is divided for the slowest of so many flows of a leaf, at best.
+    pub(super) fn shared(self, leaf: &str, flows: u32) -> f64 {
         let rates: &[f64] = match self {
             Self::LinkDown if leaf == "leaf1" => &[1.0, 1.0, 1.0],
             Self::HalfRate if leaf == "leaf1" => &[1.0, 1.0, 1.0, 0.5],
@@ -60,10 +59,10 @@ impl Condition {
         };
         // One after the other to where it gets most.
         let mut on: Vec<f64> = vec![0.0; rates.len()];
-        for flows in together.iter().copied().map(f64::from) {
-            let share = |at: &usize| (on[*at] + flows) / rates[*at];
+        for _ in 0..flows {
+            let share = |at: &usize| (on[*at] + 1.0) / rates[*at];
             let best = (0..rates.len()).min_by(|a, b| share(a).total_cmp(&share(b)));
-            on[best.expect("there are links")] += flows;
+            on[best.expect("there are links")] += 1.0;
         }
         let shared = on.iter().zip(rates).map(|(on, rate)| on / rate);
         shared.fold(1.0, f64::max)
@@ -116,15 +115,14 @@ mod tests {
 
     #[test]
     fn whole_flows_share_what_is_left() {
-        let shared = |condition: Condition, flows| condition.shared("leaf1", &vec![1; flows]);
+        let shared = |condition: Condition, flows| condition.shared("leaf1", flows);
         assert_eq!(shared(Condition::Healthy, 4), 1.0);
         assert_eq!(shared(Condition::Healthy, 5), 2.0);
         assert_eq!(shared(Condition::LinkDown, 4), 2.0);
         assert_eq!(shared(Condition::HalfRate, 3), 1.0);
         assert_eq!(shared(Condition::HalfRate, 4), 2.0);
-        assert_eq!(Condition::LinkDown.shared("leaf2", &[1; 4]), 1.0);
-        // 24 flows over three and a half links: seven and three; in twos eight and four, or two.
+        assert_eq!(Condition::LinkDown.shared("leaf2", 4), 1.0);
+        // Over three and a half links: seven and three.
         assert_eq!(shared(Condition::HalfRate, 24), 7.0);
-        assert_eq!(Condition::HalfRate.shared("leaf1", &[2; 12]), 8.0);
     }
 }

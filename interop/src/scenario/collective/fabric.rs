@@ -1,6 +1,10 @@
 //! The fabric of the lab, what runs on it, and when weft has brought it to where it is to be.
 
-use std::{fs, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
@@ -42,6 +46,8 @@ pub(super) struct Flow {
     pub(super) to_leaf: String,
     /// Where it is pinned to, if that is one spine.
     pub(super) spine: String,
+    /// All spines that it is pinned to, each with its weight.
+    pub(super) paths: String,
     /// UDP source ports of its queue pairs, each with its spine, where they divide it.
     pub(super) ports: Vec<(u16, String)>,
 }
@@ -263,42 +269,49 @@ pub(super) fn ended_in(lab: &Lab, vnis: &[u32], checks: &mut Checks) -> Result<(
     clock::pause(SETTLED)
 }
 
-/// Leaf, VNI and destination of each flow that is pinned.
+/// Leaf, VNI and destination of each flow that is pinned; and its source, where not all that the leaf sends there goes the same way.
 fn planned(lab: &Lab) -> Result<Lines, Failure> {
-    let flows = pinned(lab)?.into_iter();
-    Ok(flows
-        .map(|flow| {
-            let vni = if flow.to.starts_with('a') { 100 } else { 200 };
-            format!("{} vxlan{vni} {}", flow.from_leaf, address(&flow.to))
-        })
-        .collect())
+    let flows = pinned(lab)?;
+    let mut ways: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for flow in &flows {
+        let ways = ways.entry((&flow.from_leaf, &flow.to)).or_default();
+        ways.insert(&flow.paths);
+    }
+    let line = |flow: &Flow| {
+        let vni = if flow.to.starts_with('a') { 100 } else { 200 };
+        let (leaf, to) = (&flow.from_leaf, address(&flow.to));
+        match ways[&(leaf.as_str(), flow.to.as_str())].len() {
+            1 => format!("{leaf} vxlan{vni} {to}"),
+            _ => format!("{leaf} vxlan{vni} {} {to}", address(&flow.from)),
+        }
+    };
+    Ok(flows.iter().map(line).collect())
 }
 
-/// Leaf, VXLAN device and destination of each pin that nft has.
+/// Leaf, VXLAN device, source if it has one, and destination of each pin that nft has.
 fn installed(lab: &Lab) -> Result<Lines, Failure> {
     let mut lines = Lines::new();
     for leaf in 1..=LEAVES {
         let leaf = format!("leaf{leaf}");
-        let shown = match lab.run(
-            &leaf,
-            &["nft", "-j", "list", "map", "bridge", "weft", "pins4"],
-        ) {
-            Err(Failure::Said(said)) if said.contains("No such file") => continue,
-            shown => shown?,
-        };
-        let shown: Value = serde_json::from_str(&shown).context(|| leaf.clone())?;
-        let maps = shown["nftables"].as_array().into_iter().flatten();
-        let elements = maps.filter_map(|it| it["map"]["elem"].as_array()).flatten();
-        for element in elements {
-            let key = &element[0]["elem"]["val"]["concat"];
-            lines.insert(format!("{leaf} {} {}", field(key, 0), field(key, 1)));
+        for map in ["pins4", "sources4"] {
+            let list = ["nft", "-j", "list", "map", "bridge", "weft", map];
+            let shown = match lab.run(&leaf, &list) {
+                Err(Failure::Said(said)) if said.contains("No such file") => continue,
+                shown => shown?,
+            };
+            let shown: Value = serde_json::from_str(&shown).context(|| leaf.clone())?;
+            let maps = shown["nftables"].as_array().into_iter().flatten();
+            let elements = maps.filter_map(|it| it["map"]["elem"].as_array()).flatten();
+            for element in elements {
+                let key = element[0]["elem"]["val"]["concat"].as_array();
+                let parts = key.into_iter().flatten();
+                let parts = parts.map(|part| part.as_str().unwrap_or("?"));
+                let parts: Vec<&str> = parts.collect();
+                lines.insert(format!("{leaf} {}", parts.join(" ")));
+            }
         }
     }
-    return Ok(lines);
-
-    fn field(key: &Value, at: usize) -> &str {
-        key[at].as_str().unwrap_or("?")
-    }
+    Ok(lines)
 }
 
 /// Every pinned flow, by the names of its hosts.
@@ -312,10 +325,13 @@ pub(super) fn pinned(lab: &Lab) -> Result<Vec<Flow>, Failure> {
         };
         let (from, from_leaf) = end("source_host_port_name")?;
         let (to, to_leaf) = end("destination_host_port_name")?;
-        let spine = match pin["paths"].as_array().map(Vec::as_slice) {
-            Some([path]) => field(path, "spine_name"),
+        let paths = pin["paths"].as_array().map_or(&[][..], Vec::as_slice);
+        let spine = match paths {
+            [path] => field(path, "spine_name"),
             _ => String::new(),
         };
+        let part = |path: &Value| format!("{}={}", field(path, "spine_name"), path["weight"]);
+        let paths = paths.iter().map(part).collect::<Vec<_>>().join(" ");
         let ports = pin["ports"].as_array().into_iter().flatten();
         let port = |it: &Value| {
             let port = it["udp_source_port"].as_u64()?;
@@ -327,6 +343,7 @@ pub(super) fn pinned(lab: &Lab) -> Result<Vec<Flow>, Failure> {
             from_leaf,
             to_leaf,
             spine,
+            paths,
             ports: ports.filter_map(port).collect(),
         });
     }

@@ -95,7 +95,7 @@ fn what_goes_to_another_pod_is_spread_over_spines_with_half_above_them() {
     let job = JobName::from("train");
     let pinned = [(&job, sent.over.iter().collect())].into();
     let plane = Plane::new(solved.planes().problem());
-    let posed = pose(&solved, &inputs, &plane, &pinned);
+    let posed = pose(&solved, &inputs, &plane, (&pinned, &BTreeSet::new()));
     let full = Level {
         subflows: 1,
         capacity: posed.unit_bps,
