@@ -376,7 +376,9 @@ fn what_another_hand_takes_out_of_the_table_of_marks_is_put_back() {
         }
         // The renewal sees these itself.
         for commands in [
-            &format!("{without_chain}; delete set bridge weft vxlan"),
+            &format!(
+                "flush chain bridge weft forward; {without_chain}; delete set bridge weft vxlan"
+            ),
             "delete table bridge weft",
         ] {
             let text = mended(switch, &daemon, commands, &whole).await;
