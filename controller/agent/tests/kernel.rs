@@ -11,6 +11,8 @@ mod gnmi;
 mod pins;
 #[path = "client/session.rs"]
 mod session;
+#[path = "kernel/sources.rs"]
+mod sources;
 #[path = "kernel/switch.rs"]
 mod switch;
 #[path = "kernel/tls.rs"]

@@ -3,8 +3,8 @@
 //! A pin names spines; here they become next hops, those that the plan of weights uses to the destination's leaf. Where it uses
 //! none over a spine, the pin loses that spine; where it loses all, weights carry the flow. What several NICs of a leaf send to one NIC
 //! is one flow, known by its destination and VNI, as long as all of it has the same pin; else switches tell it apart by its sources.
-//! Of a NIC that takes and has no known address, switches know what the interface of the NIC that sends brings, if that one sends to
-//! no other of that kind.
+//! What goes to a NIC without a known address, switches know by the interface that it comes from, if the NIC behind that sends to only
+//! one such NIC.
 //! A flow that is divided among spines is divided by its queue pairs, where their ports are known; what has none of those ports goes by
 //! weights of the spines. Jobs that are shadowed have pins, and no switch gets those. Pure. It refuses to know how a pin came to be.
 
@@ -117,8 +117,8 @@ fn installed<'a>(declared: &Topology, pins: &'a Pins) -> Vec<Installed<'a>> {
 struct Known<'a> {
     /// NICs to which what a leaf sends has more than one pin, by the leaf and the host port of the NIC.
     apart: BTreeSet<(&'a SwitchName, &'a PortName)>,
-    /// Those to which somebody sends who is known by no address and by no interface. What goes there from anywhere comes before what comes
-    /// from an interface, so that those known by one go with it.
+    /// NICs to which some NIC of a leaf sends that is known by no address and by no interface, by the leaf and the host port of the NIC that
+    /// takes. The entry of such flows decides before entries of interfaces, so that flows known by an interface go with it.
     by_destination: BTreeSet<(&'a SwitchName, &'a PortName)>,
     /// To how many NICs without a known address a NIC sends.
     unaddressed: BTreeMap<&'a PortName, usize>,

@@ -186,7 +186,7 @@ impl Flow {
         }
     }
 
-    /// The same, whatever the port.
+    /// The flow of the same VNI, source and destination that has any UDP source port.
     pub fn whole(self) -> Self {
         Self {
             udp_source_port: None,

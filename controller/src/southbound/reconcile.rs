@@ -62,7 +62,7 @@ pub enum Until {
     Accepted,
     /// The forwarding plane has it: FIB_PROGRAMMED.
     Programmed,
-    /// It has it, or the switch said that it does not take it: FIB_PROGRAMMED, FIB_FAILED or FAILED.
+    /// The forwarding plane has it, or the switch said that it does not take it: FIB_PROGRAMMED, FIB_FAILED or FAILED.
     Decided,
 }
 
@@ -348,7 +348,7 @@ impl Beside {
         all
     }
 
-    /// Those that packets of a flow may be of as well.
+    /// The flows that a packet of a flow may be of as well, each with the key of its entry.
     fn beside(&self, flow: &Flow) -> impl Iterator<Item = (PolicyKey, Flow)> {
         let (vni, destination) = (flow.vni, flow.destination);
         let last = destination.unwrap_or(LAST_ADDRESS);

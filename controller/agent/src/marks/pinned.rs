@@ -280,7 +280,7 @@ fn maps() -> String {
 pub(super) struct Map {
     pub(super) name: &'static str,
     source: By,
-    /// Whose destinations are in the key; None: it has no destination.
+    /// The family of the destinations in the key; None: there is no destination in it.
     family: Option<Family>,
     /// Whether protocol and source port are in the key.
     port: bool,

@@ -220,7 +220,7 @@ fn ways_to_nics(bench: &mut Bench) -> (WaysToNics, usize) {
     (ways, bundled)
 }
 
-/// Of 8 NICs each sends to 6 at other leaves.
+/// An all-to-all of 8 NICs, two at each of four leaves: each sends to 6 at other leaves.
 #[test]
 fn what_a_leaf_sends_to_one_nic_goes_together_where_it_has_no_room_to_tell_it_apart() {
     let mut job = ring("train", 4, 1..=2);
