@@ -9,7 +9,7 @@ use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::SwitchId;
 use weft_weights::quantize::Limits;
 use weft_weights::together::Table;
-use weft_weights::traffic::{self, Background, Grouping, Matrix, Utilization};
+use weft_weights::traffic::{self, Background, BackgroundAbove, Grouping, Matrix, Utilization};
 
 use super::solved::{Solved, fits};
 use crate::fabric::fact::SwitchName;
@@ -21,6 +21,8 @@ pub struct Demand {
     between: BTreeMap<[SwitchName; 2], u64>,
     /// What pins carry between a leaf and a spine: up, and down.
     pinned: BTreeMap<[SwitchName; 2], [u64; 2]>,
+    /// What they carry above a spine.
+    above: BTreeMap<SwitchName, [u64; 2]>,
 }
 
 impl Demand {
@@ -36,6 +38,13 @@ impl Demand {
     /// Adds what a pin carries up from a leaf to a spine, or down.
     pub(super) fn pin(&mut self, leaf: &SwitchName, spine: &SwitchName, is_down: bool, bps: u64) {
         let known = self.pinned.entry([leaf.clone(), spine.clone()]);
+        let sum = &mut known.or_default()[usize::from(is_down)];
+        *sum = sum.saturating_add(bps);
+    }
+
+    /// Adds what a pin carries above a spine, from one pod to another: up, or down.
+    pub(super) fn pin_above(&mut self, spine: &SwitchName, is_down: bool, bps: u64) {
+        let known = self.above.entry(spine.clone());
         let sum = &mut known.or_default()[usize::from(is_down)];
         *sum = sum.saturating_add(bps);
     }
@@ -58,9 +67,19 @@ impl Demand {
                 down_bps,
             })
         });
+        let above = self.above.iter().filter_map(|(spine, bps)| {
+            let spine = solved.number(spine)?;
+            let [up_bps, down_bps] = *bps;
+            Some(BackgroundAbove {
+                spine,
+                up_bps,
+                down_bps,
+            })
+        });
         Matrix {
             demands: demands.collect(),
             background: background.collect(),
+            above: above.collect(),
         }
     }
 }
@@ -85,7 +104,9 @@ impl ByDemand {
     ) -> Option<Self> {
         let problem = solved.problem_of_all()?;
         let matrix = demand.matrix(solved);
-        let spines = problem.switches().filter(|(_, tier)| *tier > 0).count();
+        // Planes, of three tiers.
+        let spines = solved.planes().problem().switches();
+        let spines = spines.filter(|(_, tier)| *tier > 0).count();
         let work = matrix.demands.len().saturating_mul(spines);
         if matrix.demands.is_empty() || work > WORK_MAX {
             if work > WORK_MAX {

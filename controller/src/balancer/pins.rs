@@ -27,7 +27,7 @@ use crate::fabric::fact::{JobName, SwitchName};
 use crate::fabric::pin::{PinName, PinPath, Pins};
 use crate::fabric::topology::Topology;
 
-mod above;
+pub(super) mod above;
 mod candidates;
 mod certificate;
 mod hashed;
@@ -531,10 +531,17 @@ impl Posed<'_> {
             let flow = self.flows.all()[part.flow as usize];
             let bps = f64::from(part.subflows) * self.unit_bps as f64;
             let bps = (bps * self.installed[part.flow as usize]) as u64;
+            let is_between_pods = solved.planes().are_apart(
+                plane.leaves()[flow.from as usize],
+                plane.leaves()[flow.to as usize],
+            );
             for (leaf, is_down) in [(flow.from, false), (flow.to, true)] {
                 let name = solved.name(plane.leaves()[leaf as usize]);
                 if let Some((leaf, spine)) = name.zip(spine(leaf, part.spine)) {
                     demand.pin(leaf, spine, is_down, bps);
+                    if is_between_pods {
+                        demand.pin_above(spine, is_down, bps);
+                    }
                 }
             }
         }

@@ -129,6 +129,11 @@ impl Planes {
         self.pod_of.get(&leaf).copied()
     }
 
+    /// Whether two leaves are in different pods, between which planes carry what they send.
+    pub(super) fn are_apart(&self, one: SwitchId, other: SwitchId) -> bool {
+        self.above.is_some() && self.pod(one) != self.pod(other)
+    }
+
     /// Two spines of one pod that lead to the same super-spines, if there are such. Then who sends cannot tell by which of them it
     /// comes down: every spine is a plane of its own, and no plane leads to another pod.
     pub(super) fn mixed(&self) -> Option<[SwitchId; 2]> {

@@ -18,7 +18,7 @@ mod links;
 mod loads;
 
 pub use links::{Counted, Links, links};
-pub use loads::{Busiest, utilization};
+pub use loads::{Busiest, BusyLink, utilization};
 
 use follow::{Follow, Uplink};
 

@@ -1,7 +1,8 @@
-//! Demands divided over the spines of two tiers as if they were fluid, so that the busiest link is used as little as can be.
+//! Demands divided over spines as if they were fluid, so that the busiest link is used as little as can be.
 //!
 //! Over a spine a leaf sends in proportion to the lesser capacity of the two links x a factor of the link up x a factor of
-//! the link down. With all factors 1 that is the capacity-proportional share. Shares of this form are the nearest to it, in
+//! the link down. From one pod to another, what is above the two spines counts too: the least capacity of all, and two more
+//! factors. With all factors 1 that is the capacity-proportional share. Shares of this form are the nearest to it, in
 //! relative entropy, of all that keep every link within a level; the factors are found by scaling what is above or below the
 //! level, links up and links down in turn (iterative scaling: Bregman 1967, Censor and Lent 1981). The level is a little above
 //! the bound that is known, so that it sinks with the busiest link and rises with the bound. It refuses to know names,
@@ -9,16 +10,21 @@
 
 use std::ops::Range;
 
+mod above;
 mod bound;
 
-use bound::Lengths;
+use above::Above;
+pub(crate) use bound::{Lengths, certified};
 
-/// Leaves and the spines next to them, with what the links between them carry together. All in one unit.
+/// Leaves and the spines next to them, with what the links between them carry together; and pods of leaves with the links
+/// above their spines. All in one unit.
 #[derive(Debug)]
 pub(crate) struct Network {
     spines: usize,
-    /// By leaf, then by spine; the same up and down. 0 where no link is alive.
+    /// By leaf, then by spine, and after all leaves by pod, then by spine: those above the spine. The same up and down. 0 where
+    /// no link is alive.
     capacity: Vec<f64>,
+    above: Above,
     /// What is on the links already, up and down, as `capacity`.
     background: [Vec<f64>; 2],
     /// Of each leaf. To the destinations of a class a leaf has the same shares.
@@ -48,9 +54,9 @@ pub(crate) struct Bin {
 /// By how much less than its capacity says a link takes part: above 0, at most 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Factors {
-    /// By leaf, then by spine.
+    /// As the capacity.
     up: Vec<f64>,
-    /// By class of destinations, then by spine.
+    /// By class of destinations, then by spine; and after all classes by pod.
     down: Vec<f64>,
 }
 
@@ -58,7 +64,7 @@ pub(crate) struct Factors {
 #[derive(Debug)]
 pub(crate) struct Fluid {
     pub(crate) factors: Factors,
-    /// Of the demands, up and down, by leaf, then by spine.
+    /// Of the demands, up and down, as the capacity.
     pub(crate) loads: [Vec<f64>; 2],
     /// Whether they are the capacity-proportional shares.
     pub(crate) is_by_capacity: bool,
@@ -68,6 +74,8 @@ pub(crate) struct Fluid {
     pub(crate) used_by_capacity: f64,
     /// No shares use the busiest link less.
     pub(crate) bound: f64,
+    /// What proves the bound, or nearly; None: one leaf, pod or link does.
+    pub(crate) lengths: Option<Lengths>,
 }
 
 impl Network {
@@ -79,25 +87,61 @@ impl Network {
             spines,
             background: [vec![0.0; capacity.len()], vec![0.0; capacity.len()]],
             capacity,
+            above: Above::default(),
             class_of: (0..all).collect(),
             example: (0..all).collect(),
         }
+    }
+
+    /// The network with pods: the pod of each leaf, what is above the spines of each pod, by pod, then by spine, and what leads
+    /// from one pod to another over each spine, by both pods. A leaf without a pod sends and takes as within one.
+    pub(crate) fn with_pods(
+        mut self,
+        pod_of: Vec<Option<u32>>,
+        capacity: &[f64],
+        between: Vec<f64>,
+    ) -> Self {
+        let pods = capacity.len() / self.spines.max(1);
+        assert_eq!(capacity.len(), pods * self.spines, "a row for each pod");
+        assert_eq!(between.len(), pods * capacity.len(), "a row for two pods");
+        self.above = Above::new(pod_of, pods, between);
+        self.capacity.extend(capacity);
+        for background in &mut self.background {
+            background.resize(self.capacity.len(), 0.0);
+        }
+        self
+    }
+
+    pub(crate) fn leaves(&self) -> usize {
+        self.class_of.len()
+    }
+
+    /// The rows of two pods, up and down, that a leaf needs beside its own to reach another one; None: nothing above spines.
+    pub(crate) fn rows_above(&self, from: u32, to: u32) -> Option<[usize; 2]> {
+        let crossed = self.above.crossed(from, to)?;
+        Some(crossed.map(|pod| self.leaves() + pod))
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.leaves() + self.above.pods()
     }
 
     pub(crate) fn spines(&self) -> usize {
         self.spines
     }
 
-    /// Puts leaves with equal capacities to all spines into one class.
+    /// Puts leaves of a pod with equal capacities to all spines into one class.
     pub(crate) fn classify(&mut self) {
         let mut order: Vec<u32> = (0..).take(self.class_of.len()).collect();
         let row = |leaf: &u32| self.row(&self.capacity, *leaf as usize);
+        let pod = |leaf: &u32| self.above.pod(*leaf);
         order.sort_by(|a, b| {
             let each = row(a).iter().zip(row(b));
             let first = each.map(|(a, b)| a.total_cmp(b)).find(|it| it.is_ne());
-            first.unwrap_or_else(|| a.cmp(b))
+            let by_pod = pod(a).cmp(&pod(b));
+            by_pod.then_with(|| first.unwrap_or_else(|| a.cmp(b)))
         });
-        let alike = order.chunk_by(|a, b| row(a) == row(b));
+        let alike = order.chunk_by(|a, b| (pod(a), row(a)) == (pod(b), row(b)));
         let mut classes: Vec<Vec<u32>> = alike.map(<[u32]>::to_vec).collect();
         classes.sort_unstable();
         self.example = classes.iter().map(|class| class[0]).collect();
@@ -112,30 +156,37 @@ impl Network {
         self.class_of[leaf as usize]
     }
 
-    pub(crate) fn capacity(&self, leaf: usize, spine: usize) -> f64 {
-        self.capacity[leaf * self.spines + spine]
+    /// Of all links, by row, then by spine.
+    pub(crate) fn capacities(&self) -> &[f64] {
+        &self.capacity
+    }
+
+    /// Of the links of a leaf, or of those above a spine, by their row.
+    pub(crate) fn capacity(&self, row: usize, spine: usize) -> f64 {
+        self.capacity[row * self.spines + spine]
     }
 
     /// What is on a link already; the direction is 0 for up, 1 for down.
-    pub(crate) fn background(&self, direction: usize, leaf: usize, spine: usize) -> f64 {
-        self.background[direction][leaf * self.spines + spine]
+    pub(crate) fn background(&self, direction: usize, row: usize, spine: usize) -> f64 {
+        self.background[direction][row * self.spines + spine]
     }
 
-    pub(crate) fn add_background(
-        &mut self,
-        direction: usize,
-        leaf: usize,
-        spine: usize,
-        load: f64,
-    ) {
-        self.background[direction][leaf * self.spines + spine] += load;
+    pub(crate) fn add_background(&mut self, direction: usize, row: usize, spine: usize, load: f64) {
+        self.background[direction][row * self.spines + spine] += load;
     }
 
-    /// Whether some spine has live links to both leaves.
+    /// Whether some spine has live links to both leaves, and leads from the pod of the first to that of the second.
     pub(crate) fn reaches(&self, from: u32, to: u32) -> bool {
         let rows = [from, to].map(|leaf| self.row(&self.capacity, leaf as usize));
         let mut both = rows[0].iter().zip(rows[1]);
-        both.any(|(up, down)| *up > 0.0 && *down > 0.0)
+        match self.above.crossed(from, to) {
+            Some(pods) => {
+                let between = self.above.between(pods, self.spines);
+                let mut all = both.zip(between);
+                all.any(|((up, down), over)| *up > 0.0 && *down > 0.0 && *over > 0.0)
+            }
+            None => both.any(|(up, down)| *up > 0.0 && *down > 0.0),
+        }
     }
 
     /// Demands in the order of their bins, and the bins.
@@ -165,24 +216,42 @@ impl Network {
     pub(crate) fn by_capacity(&self) -> Factors {
         Factors {
             up: vec![1.0; self.capacity.len()],
-            down: vec![1.0; self.example.len() * self.spines],
+            down: vec![1.0; (self.example.len() + self.above.pods()) * self.spines],
         }
     }
 
     /// Writes by spine what a leaf sends to a class of destinations, in proportion; gives the sum.
     pub(crate) fn weigh(&self, factors: &Factors, from: u32, class: u32, out: &mut [f64]) -> f64 {
+        let to = self.example[class as usize];
+        let crossed = self.above.crossed(from, to);
         let (from, class) = (from as usize, class as usize);
         let up = self.row(&self.capacity, from);
-        let down = self.row(&self.capacity, self.example[class] as usize);
-        let factors = self
+        let down = self.row(&self.capacity, to as usize);
+        let factors_of_leaves = self
             .row(&factors.up, from)
             .iter()
             .zip(self.row(&factors.down, class));
-        for (out, ((up, down), (one, other))) in
-            out.iter_mut().zip(up.iter().zip(down).zip(factors))
-        {
-            let least = if up < down { *up } else { *down };
-            *out = least * one * other;
+        let each = out
+            .iter_mut()
+            .zip(up.iter().zip(down).zip(factors_of_leaves));
+        match crossed {
+            None => {
+                for (out, ((up, down), (one, other))) in each {
+                    *out = least(*up, *down) * one * other;
+                }
+            }
+            Some([one_pod, other_pod]) => {
+                let between = self.above.between([one_pod, other_pod], self.spines);
+                let of_pods = self
+                    .row(&factors.up, self.leaves() + one_pod)
+                    .iter()
+                    .zip(self.row(&factors.down, self.example.len() + other_pod));
+                for ((out, ((up, down), (one, other))), (over, (third, fourth))) in
+                    each.zip(between.iter().zip(of_pods))
+                {
+                    *out = least(least(*up, *down), *over) * one * other * third * fourth;
+                }
+            }
         }
         let mut sums = [0.0; LANES];
         let chunks = out.chunks_exact(LANES);
@@ -213,9 +282,15 @@ pub(crate) fn solve(network: &Network, demands: &[Demand], bins: &[Bin]) -> Flui
         used,
         used_by_capacity: used,
         bound,
+        lengths: None,
     };
     let mut factors = start;
     let mut lengths = Lengths::of_factors(network, &factors);
+    // One kind of links at a time: together they would be scaled twice for what is too much on both.
+    let kinds = match network.above.pods() {
+        0 => 2,
+        _ => 4,
+    };
     let work = (demands.len() * network.spines).max(1);
     let sweeps = (WORK_MAX / work).clamp(SWEEPS_MIN, SWEEPS_MAX);
     for sweep in 1..=sweeps {
@@ -223,8 +298,10 @@ pub(crate) fn solve(network: &Network, demands: &[Demand], bins: &[Bin]) -> Flui
             break;
         }
         let level = bound + (fluid.used - bound) * ABOVE;
-        match sweep % 2 {
+        match sweep % kinds {
             1 => scaling.scale_down(level, &mut factors),
+            2 => scaling.scale_above(0, level, &mut factors),
+            3 => scaling.scale_above(1, level, &mut factors),
             _ => scaling.scale_up(level, &mut factors),
         }
         used = scaling.sweep(&factors);
@@ -238,8 +315,11 @@ pub(crate) fn solve(network: &Network, demands: &[Demand], bins: &[Bin]) -> Flui
             // Factors of links that keep a level from being reached shrink without end: how fast is a certificate.
             let now = Lengths::of_factors(network, &factors);
             let busy = Lengths::of_loads(network, &scaling.loads, used);
-            for lengths in [&now.grown_since(&lengths), &busy] {
-                bound = bound.max(lengths.bound(network, demands));
+            for tried in [now.grown_since(&lengths), busy] {
+                let proved = tried.bound(network, demands);
+                if proved > bound {
+                    (bound, fluid.lengths) = (proved, Some(tried));
+                }
             }
             lengths = now;
         }
@@ -255,7 +335,7 @@ struct Scaling<'a> {
     bins: &'a [Bin],
     /// Leaves that take something.
     takes: Vec<bool>,
-    /// Of the demands, up and down, by leaf, then by spine.
+    /// Of the demands, up and down, as the capacity.
     loads: [Vec<f64>; 2],
     row: Vec<f64>,
 }
@@ -295,20 +375,47 @@ impl<'a> Scaling<'a> {
             }
             let row = &mut up[bin.from as usize * spines..][..spines];
             add(row, &self.row, bin.amount / sum);
+            let to = self.network.example[bin.class as usize];
+            if let Some([above, below]) = self.network.rows_above(bin.from, to) {
+                add(
+                    &mut up[above * spines..][..spines],
+                    &self.row,
+                    bin.amount / sum,
+                );
+                add(
+                    &mut down[below * spines..][..spines],
+                    &self.row,
+                    bin.amount / sum,
+                );
+            }
         }
         self.network.busiest(&self.loads)
     }
 
     fn scale_up(&self, level: f64, factors: &mut Factors) {
-        for (at, factor) in factors.up.iter_mut().enumerate() {
+        let leaves = self.network.leaves() * self.network.spines;
+        for (at, factor) in factors.up[..leaves].iter_mut().enumerate() {
             *factor = scaled(*factor, self.step(level, 0, at));
+        }
+    }
+
+    /// Links above spines, in a direction.
+    fn scale_above(&self, direction: usize, level: f64, factors: &mut Factors) {
+        let (network, spines) = (self.network, self.network.spines);
+        let leaves = network.leaves() * spines;
+        let of_pods = match direction {
+            0 => &mut factors.up[leaves..],
+            _ => &mut factors.down[network.example.len() * spines..],
+        };
+        for (at, factor) in of_pods.iter_mut().enumerate() {
+            *factor = scaled(*factor, self.step(level, direction, leaves + at));
         }
     }
 
     /// The factor of a class is that of its busiest member.
     fn scale_down(&self, level: f64, factors: &mut Factors) {
         let spines = self.network.spines;
-        let mut steps = vec![STEP_MAX; factors.down.len()];
+        let mut steps = vec![STEP_MAX; self.network.example.len() * spines];
         let takes = self.takes.iter().enumerate().filter(|(_, takes)| **takes);
         for (leaf, _) in takes {
             let class = self.network.class_of[leaf] as usize;
@@ -348,6 +455,11 @@ impl Network {
     }
 }
 
+/// The lesser of two numbers that are numbers: one instruction.
+fn least(one: f64, other: f64) -> f64 {
+    if one < other { one } else { other }
+}
+
 fn add(sums: &mut [f64], row: &[f64], times: f64) {
     for (sum, it) in sums.iter_mut().zip(row) {
         *sum += it * times;
@@ -371,7 +483,7 @@ const SWEEPS_MAX: usize = 1_024;
 const BOUND_EVERY: usize = 8;
 /// A factor changes at most so much in a sweep.
 const STEP_MAX: f64 = 4.0;
-/// Products of two factors and a capacity stay numbers.
+/// Products of four factors and a capacity stay numbers.
 const FACTOR_MIN: f64 = 1e-60;
 /// Sums that do not wait for each other.
 const LANES: usize = 8;

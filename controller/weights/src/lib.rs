@@ -94,6 +94,7 @@ pub mod explain;
 pub mod fabric;
 mod fluid;
 pub mod hashing;
+mod joined;
 pub mod leaf;
 pub mod pin;
 pub mod problem;

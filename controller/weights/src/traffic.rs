@@ -1,7 +1,8 @@
 //! Weights for a known traffic matrix: where it is known what leaves send to each other, the busiest link is used as little as
 //! it can be, beside what other traffic loads links with already.
 //!
-//! For two tiers, leaves and spines. Pairs of leaves without a demand keep the capacity-proportional weights of
+//! For two tiers, leaves and spines, and for three, of pods with one spine in each plane: what is sent from one pod to another
+//! counts on the links above both spines, too, where those of a spine count as one. Pairs of leaves without a demand keep the capacity-proportional weights of
 //! [`Fabric::leaf`]. The answer is never worse than those on the matrix, and a bound by LP duality says how far it is from
 //! the best. It refuses to know where demands come from, and flows: those are [`crate::pin`]'s.
 //!
@@ -32,6 +33,7 @@
 //!         up_bps: 60_000_000_000,
 //!         down_bps: 0,
 //!     }],
+//!     above: Vec::new(),
 //! };
 //! let solution = traffic::solve(&problem, &matrix, Limits::default(), Grouping::ByDestination).unwrap();
 //! // 20 % over spine 10 and 80 % over spine 11 load both links with 80 Gb/s; half and half would make it 110.
@@ -46,16 +48,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::fabric::Fabric;
-use crate::fluid::{self, Bin, ENOUGH, Fluid, Network};
+use crate::fluid::{self, Bin, ENOUGH, Fluid};
 use crate::leaf::LeafSolution;
 use crate::problem::{LinkId, Problem, SwitchId};
 use crate::quantize::Limits;
 
+mod network;
 mod round;
 mod shares;
 
 pub use shares::Shares;
 
+use network::Network;
 use round::{Loads, Rounder};
 
 /// What one leaf sends to another. Several of the same two leaves add up; 0 is no demand.
@@ -83,13 +87,26 @@ pub struct Background {
     pub down_bps: u64,
 }
 
+/// Load that the links above a spine, to super-spines, have already. Several of the same spine add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BackgroundAbove {
+    /// The spine.
+    pub spine: SwitchId,
+    /// From the spine up, in bits per second.
+    pub up_bps: u64,
+    /// Down to the spine, in bits per second.
+    pub down_bps: u64,
+}
+
 /// A traffic matrix, as a list of what is not 0, and what loads links beside it. In any order.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Matrix {
     /// What leaves send to each other.
     pub demands: Vec<Demand>,
-    /// What is on links already.
+    /// What is on links of leaves already.
     pub background: Vec<Background>,
+    /// What is on links above spines already.
+    pub above: Vec<BackgroundAbove>,
 }
 
 /// Which destinations of a leaf share a group.
@@ -98,8 +115,8 @@ pub enum Grouping {
     /// Each destination with a demand may have weights of its own: the busiest link is used least. Destinations whose weights
     /// come out equal share a group.
     ByDestination,
-    /// Destinations with equal live capacity from every spine share a group, those without a demand too: a leaf needs one group
-    /// in a fabric without dead links. Load on the links down to one of them then takes away from all of them.
+    /// Destinations of one pod with equal live capacity from every spine share a group, those without a demand too: a leaf needs one
+    /// group for each pod in a fabric without dead links. Load on the links down to one of them then takes away from all of them.
     ByCapacity,
 }
 
@@ -119,7 +136,10 @@ pub struct Solution {
 }
 
 /// Load / capacity of the busiest link, in either direction: 1 is full. A link is an uplink, or all links from a spine down to a
-/// leaf together.
+/// leaf together, or all links above a spine.
+///
+/// Over three tiers, capacity-proportional shares are by the least capacity of a way, over all super-spines that its spines share;
+/// capacity-proportional weights are those of [`Fabric::leaf`], which counts the last link once for each super-spine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Utilization {
     /// With the shares.
@@ -140,7 +160,8 @@ pub struct Utilization {
 /// of that where the capacity-proportional weights are within 0.2 % of the bound, which then are the answer.
 ///
 /// # Errors
-/// The matrix names what is not a leaf, or a link that is not alive; the fabric has a third tier.
+/// The matrix names what is not a leaf, or a link that is not alive; the fabric has three tiers, and a pod with two spines in one
+/// plane; or a link skips a tier.
 pub fn solve(
     problem: &Problem,
     matrix: &Matrix,
@@ -148,18 +169,21 @@ pub fn solve(
     grouping: Grouping,
 ) -> Result<Solution, TrafficError> {
     let fabric = Fabric::new(problem);
-    let mut network = shares::network(problem, &fabric)?;
+    let mut network = Network::new(problem, &fabric)?;
     if grouping == Grouping::ByCapacity {
-        network.classify();
+        network.fluid.classify();
     }
     for it in &sorted(&matrix.background) {
-        shares::add_background(&fabric, &mut network, *it)?;
+        network.add_background(&fabric, *it)?;
+    }
+    for it in &sorted(&matrix.above) {
+        network.add_above(*it)?;
     }
     let summed = summed(&fabric, &matrix.demands)?;
-    let is_reachable = |demand: &fluid::Demand| network.reaches(demand.from, demand.to);
+    let is_reachable = |demand: &fluid::Demand| network.fluid.reaches(demand.from, demand.to);
     let (mut demands, lost): (Vec<_>, Vec<_>) = summed.into_iter().partition(is_reachable);
-    let bins = network.bins(&mut demands);
-    let fluid = fluid::solve(&network, &demands, &bins);
+    let bins = network.fluid.bins(&mut demands);
+    let fluid = fluid::solve(&network.fluid, &demands, &bins);
     let name = |leaf: u32| fabric.leaves[leaf as usize];
     let lost = lost.iter().map(|it| (name(it.from), name(it.to)));
     Ok(Solution {
@@ -277,8 +301,12 @@ pub enum TrafficError {
         /// The other switch.
         spine: SwitchId,
     },
-    /// A live link between two switches above the leaves: the fabric has a third tier.
-    ThirdTier(LinkId),
+    /// There is load above a switch that is no spine with a live link to a super-spine.
+    NothingAbove(SwitchId),
+    /// The fabric has three tiers, and these two switches of one pod lead to the same super-spines.
+    TwoInPlane(SwitchId, SwitchId),
+    /// The fabric has three tiers or more, and a live link that is not from a leaf to a spine or from there to a super-spine.
+    SkipsTier(LinkId),
 }
 
 impl fmt::Display for TrafficError {
@@ -291,7 +319,17 @@ impl fmt::Display for TrafficError {
                 "load between leaf {} and switch {} without a live link between them",
                 leaf.0, spine.0
             ),
-            Self::ThirdTier(LinkId(id)) => write!(f, "link {id} leads to a third tier"),
+            Self::NothingAbove(SwitchId(id)) => {
+                write!(f, "load above switch {id} without a live link there")
+            }
+            Self::TwoInPlane(SwitchId(a), SwitchId(b)) => write!(
+                f,
+                "switches {a} and {b} are in one pod and lead to the same super-spines"
+            ),
+            Self::SkipsTier(LinkId(id)) => write!(
+                f,
+                "link {id} is neither from a leaf to a spine nor from there to a super-spine"
+            ),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use weft_proto::v1;
 
 use crate::balancer::pins::State;
+use crate::balancer::pins::above::tests::with_little_above;
 use crate::balancer::pins::tests::{Bench, state};
 use crate::balancer::{Inputs, flows};
 use crate::fabric::live::Interfaces;
@@ -60,7 +61,8 @@ fn bench_within(jobs: &[v1::Job], groups: Option<u32>) -> Bench {
 }
 
 fn bench_of(mut fabric: Declaration, jobs: &[v1::Job], groups: Option<u32>) -> Bench {
-    for switch in fabric.switches.iter_mut().take(4) {
+    let leaves = fabric.switches.iter_mut();
+    for switch in leaves.filter(|it| it.name.starts_with("leaf")) {
         switch.limits = Some(v1::SwitchLimits {
             pins: Some(1),
             groups,
@@ -214,4 +216,37 @@ fn a_job_that_is_shadowed_counts_where_its_packets_go() {
     let (plan, _) = bench.adopt();
     // Its flow goes by weights too: there is nothing to go around.
     assert!(!bench.balancer.weigh(plan.demand()));
+}
+
+#[test]
+fn what_is_not_pinned_goes_around_what_pins_put_above_a_spine() {
+    // Two pods of two leaves, with four spines in each and 100 Gb/s above each spine.
+    let fabric = with_little_above(100).declaration();
+    let crossing = v1::Job {
+        flows: vec![v1::JobFlow {
+            source: Some(nic(1, 1)),
+            destination: Some(nic(3, 1)),
+            octets: 1,
+            ..v1::JobFlow::default()
+        }],
+        ..narrow()
+    };
+    let mut bench = bench_of(fabric, &[crossing, wide(4)], None);
+    let (plan, _) = bench.adopt();
+    assert_eq!(state(&plan, "narrow"), State::Placed);
+    let pinned_to = plan.pins.values().next().unwrap()[0].spine.to_string();
+    // No link of leaf 2 and leaf 4 carries a pin.
+    let over = |bench: &Bench, leaf: &str, host: &str| -> BTreeSet<String> {
+        let routes = &bench.balancer.plan().routes[leaf].prefixes;
+        let members = routes[&host.parse().unwrap()].iter();
+        let spines = members.map(|(hop, _)| hop.interface.to_string().replace("eth", "spine"));
+        spines.collect()
+    };
+    assert_eq!(over(&bench, "leaf2", "198.51.100.4/32").len(), 4);
+    assert!(bench.balancer.weigh(plan.demand()));
+    let left = over(&bench, "leaf2", "198.51.100.4/32");
+    assert!(!left.is_empty() && !left.contains(&pinned_to), "{left:?}");
+    // Within a pod nothing is in the way there, nor on the way back.
+    assert!(over(&bench, "leaf2", "198.51.100.1/32").contains(&pinned_to));
+    assert_eq!(over(&bench, "leaf4", "198.51.100.2/32").len(), 4);
 }

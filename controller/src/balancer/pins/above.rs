@@ -96,4 +96,4 @@ pub(super) fn leaves(solved: &Solved, pod: usize) -> Vec<&SwitchName> {
 const BETTER: f64 = 0.9;
 
 #[cfg(test)]
-mod tests;
+pub(in crate::balancer) mod tests;

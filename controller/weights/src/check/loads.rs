@@ -14,15 +14,27 @@ use crate::traffic::Matrix;
 /// The link that is used most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Busiest {
-    /// Load / capacity: 1 is full. Of an uplink, or of all links from a spine down to a leaf together. 0 where nothing is loaded.
+    /// Load / capacity: 1 is full. Of an uplink, of all links from a spine down to a leaf together, or of all links between a spine
+    /// and the tier above. 0 where nothing is loaded.
     pub utilization: f64,
-    /// Its leaf and the switch above it; None where nothing is loaded.
-    pub between: Option<(SwitchId, SwitchId)>,
-    /// Whether it is busiest from the leaf up.
+    /// Which one it is; None where nothing is loaded.
+    pub link: Option<BusyLink>,
+    /// Whether it is busiest from the lower switch up.
     pub is_up: bool,
 }
 
-/// Counts what each link of two tiers carries. Demands between leaves without a common spine load none.
+/// Links that are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusyLink {
+    /// Between a leaf and the switch above it.
+    OfLeaf(SwitchId, SwitchId),
+    /// Above a spine.
+    Above(SwitchId),
+}
+
+/// Counts what each link of two or three tiers carries. What is sent over a spine without a link down to the destination goes by a
+/// super-spine to one that has one: to each of them all of it, should there be several. Demands between leaves without a way load
+/// nothing.
 ///
 /// # Errors
 /// The solutions are not one for each leaf, in order, with a weight for each of its uplinks; a weight is on a link that leads
@@ -37,6 +49,7 @@ pub fn utilization(
     for demand in &matrix.demands {
         *demands.entry((demand.from, demand.to)).or_default() += u128::from(demand.bps);
     }
+    let over = Over::new(problem, &live);
     let mut counted = Counted::new(&live, matrix);
     let mut solutions = leaves.iter();
     for (leaf, source) in live.leaves.iter().enumerate() {
@@ -60,13 +73,13 @@ pub fn utilization(
             let fault = |wrong| fault(*destination, wrong);
             let group = solution.group_of(*destination);
             let group = solution.weights(group.ok_or_else(|| fault(Wrong::Missing))?);
-            live.verify(leaf, to, &group).map_err(fault)?;
+            live.verify(&over, leaf, to, &group).map_err(fault)?;
             if let Some(bps) = demands.get(&(*source, *destination)) {
-                counted.add(&live, [leaf, to], *bps, &group);
+                counted.add(&live, &over, [leaf, to], (*bps, &group));
             }
         }
     }
-    Ok(counted.busiest(&live))
+    Ok(counted.busiest(&live, &over))
 }
 
 /// An uplink, dead or alive.
@@ -82,8 +95,77 @@ struct Live {
     leaves: Vec<SwitchId>,
     spines: Vec<SwitchId>,
     uplinks: Vec<Vec<Uplink>>,
-    /// Of all live links between a leaf and a spine.
-    bundles: Vec<Vec<u128>>,
+    /// Of all live links between a leaf and a spine, by leaf, then by spine.
+    bundles: Vec<BTreeMap<usize, u128>>,
+}
+
+/// What is above spines.
+struct Over {
+    /// Of each spine, its live capacity to the tier above.
+    above: Vec<u128>,
+    /// Of each spine those that it shares a live switch of the tier above with.
+    to: Vec<Vec<usize>>,
+    /// Whether what is sent up to a spine comes down to a leaf, by leaf, then by spine.
+    leads: Vec<Vec<bool>>,
+}
+
+impl Over {
+    fn new(problem: &Problem, live: &Live) -> Self {
+        let mut up: Vec<BTreeMap<SwitchId, u128>> =
+            live.spines.iter().map(|_| BTreeMap::new()).collect();
+        for link in problem.links().filter(|link| link.alive) {
+            let (a, b) = link.ends;
+            let (low, high) = match problem.tier(a) < problem.tier(b) {
+                true => (a, b),
+                false => (b, a),
+            };
+            if problem.tier(low) == Some(1)
+                && problem.tier(high) == Some(2)
+                && let Ok(spine) = live.spines.binary_search(&low)
+            {
+                *up[spine].entry(high).or_default() += u128::from(link.capacity_bps);
+            }
+        }
+        let mut below: BTreeMap<SwitchId, Vec<usize>> = BTreeMap::new();
+        for (spine, cores) in up.iter().enumerate() {
+            for core in cores.keys() {
+                below.entry(*core).or_default().push(spine);
+            }
+        }
+        let to = up.iter().enumerate().map(|(spine, cores)| {
+            let met = cores.keys().flat_map(|core| &below[core]);
+            let mut met: Vec<usize> = met.copied().filter(|other| *other != spine).collect();
+            met.sort_unstable();
+            met.dedup();
+            met
+        });
+        let mut over = Self {
+            to: to.collect(),
+            above: up.iter().map(|cores| cores.values().sum()).collect(),
+            leads: Vec::new(),
+        };
+        let spines = 0..live.spines.len();
+        let leads = (0..live.leaves.len()).map(|leaf| {
+            let leads = |spine| over.down(live, spine, leaf).next().is_some();
+            spines.clone().map(leads).collect()
+        });
+        over.leads = leads.collect();
+        over
+    }
+
+    /// The spines from which what is sent up to one comes down to a leaf: the same one if it has a link there.
+    fn down<'a>(
+        &'a self,
+        live: &'a Live,
+        spine: usize,
+        leaf: usize,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let has = move |spine: &usize| live.bundles[leaf].contains_key(spine);
+        let own = has(&spine).then_some(spine);
+        let others = self.to[spine].iter().copied();
+        let others = others.filter(move |other| own.is_none() && has(other));
+        own.into_iter().chain(others)
+    }
 }
 
 impl Live {
@@ -93,7 +175,7 @@ impl Live {
         let spines: Vec<SwitchId> = spines.map(|(switch, _)| switch).collect();
         let mut live = Self {
             uplinks: leaves.iter().map(|_| Vec::new()).collect(),
-            bundles: vec![vec![0; spines.len()]; leaves.len()],
+            bundles: vec![BTreeMap::new(); leaves.len()],
             leaves,
             spines,
         };
@@ -107,7 +189,9 @@ impl Live {
                 continue;
             };
             let bps = if link.alive { link.capacity_bps } else { 0 };
-            live.bundles[leaf][spine] += u128::from(bps);
+            if bps > 0 {
+                *live.bundles[leaf].entry(spine).or_default() += u128::from(bps);
+            }
             live.uplinks[leaf].push(Uplink {
                 link: link.id,
                 spine,
@@ -118,14 +202,20 @@ impl Live {
     }
 
     /// A sum that is right, no weight too large or on a way that leads nowhere, and some weight where a way leads there.
-    fn verify(&self, leaf: usize, to: usize, group: &Weights<'_>) -> Result<(), Wrong> {
+    fn verify(
+        &self,
+        over: &Over,
+        leaf: usize,
+        to: usize,
+        group: &Weights<'_>,
+    ) -> Result<(), Wrong> {
         let uplinks = &self.uplinks[leaf];
         if group.weights.len() != uplinks.len() {
             return Err(Wrong::Links);
         }
         let (mut parts, mut leads) = (0, false);
         for (uplink, weight) in uplinks.iter().zip(group.weights) {
-            let is_way = uplink.bps > 0 && self.bundles[to][uplink.spine] > 0;
+            let is_way = uplink.bps > 0 && over.leads[to][uplink.spine];
             leads |= is_way;
             parts += u32::from(*weight);
             if *weight > 0 && !is_way {
@@ -150,18 +240,21 @@ struct Counted {
     /// By leaf, then by uplink.
     up: Vec<Vec<f64>>,
     /// By leaf, then by spine.
-    down: Vec<Vec<f64>>,
+    down: Vec<BTreeMap<usize, f64>>,
+    /// Above spines, up and down.
+    above: [Vec<f64>; 2],
 }
 
 impl Counted {
     /// The background; parallel uplinks share it by capacity.
     fn new(live: &Live, matrix: &Matrix) -> Self {
-        let mut up: BTreeMap<(SwitchId, SwitchId), u128> = BTreeMap::new();
-        let mut down = up.clone();
+        let mut loads: [BTreeMap<(SwitchId, SwitchId), u128>; 2] = Default::default();
         for it in &matrix.background {
-            *up.entry((it.leaf, it.spine)).or_default() += u128::from(it.up_bps);
-            *down.entry((it.leaf, it.spine)).or_default() += u128::from(it.down_bps);
+            for (loads, bps) in loads.iter_mut().zip([it.up_bps, it.down_bps]) {
+                *loads.entry((it.leaf, it.spine)).or_default() += u128::from(bps);
+            }
         }
+        let [up, down] = &loads;
         let of = |loads: &BTreeMap<_, u128>, leaf: usize, spine: usize| {
             let load = loads.get(&(live.leaves[leaf], live.spines[spine]));
             load.map_or(0.0, |load| *load as f64)
@@ -169,55 +262,93 @@ impl Counted {
         let leaves = 0..live.leaves.len();
         let of_uplinks = leaves.clone().map(|leaf| {
             let uplinks = live.uplinks[leaf].iter();
-            let load = uplinks.map(|uplink| match uplink.bps {
-                0 => 0.0,
-                bps => {
-                    let bundle = live.bundles[leaf][uplink.spine] as f64;
-                    of(&up, leaf, uplink.spine) * (bps as f64 / bundle)
-                }
+            let load = uplinks.map(|uplink| match live.bundles[leaf].get(&uplink.spine) {
+                Some(bundle) => of(up, leaf, uplink.spine) * (uplink.bps as f64 / *bundle as f64),
+                None => 0.0,
             });
             load.collect()
         });
-        let spines = live.spines.len();
-        let of_leaf = |leaf| (0..spines).map(|spine| of(&down, leaf, spine)).collect();
+        let of_leaf = |leaf: usize| {
+            let spines = live.bundles[leaf].keys();
+            spines
+                .map(|spine| (*spine, of(down, leaf, *spine)))
+                .collect()
+        };
+        let mut above = [0, 1].map(|_| vec![0.0; live.spines.len()]);
+        for it in &matrix.above {
+            if let Ok(spine) = live.spines.binary_search(&it.spine) {
+                above[0][spine] += it.up_bps as f64;
+                above[1][spine] += it.down_bps as f64;
+            }
+        }
         Self {
             up: of_uplinks.collect(),
             down: leaves.clone().map(of_leaf).collect(),
+            above,
         }
     }
 
-    fn add(&mut self, live: &Live, [leaf, to]: [usize; 2], bps: u128, group: &Weights<'_>) {
+    fn add(
+        &mut self,
+        live: &Live,
+        over: &Over,
+        [leaf, to]: [usize; 2],
+        (bps, group): (u128, &Weights<'_>),
+    ) {
         if group.parts == 0 {
             return;
         }
         for (at, uplink) in live.uplinks[leaf].iter().enumerate() {
             let load = bps as f64 * f64::from(group.weights[at]) / f64::from(group.parts);
             self.up[leaf][at] += load;
-            self.down[to][uplink.spine] += load;
+            let mut is_above = false;
+            for spine in over.down(live, uplink.spine, to) {
+                *self.down[to].entry(spine).or_default() += load;
+                if spine != uplink.spine {
+                    is_above = true;
+                    self.above[1][spine] += load;
+                }
+            }
+            if is_above {
+                self.above[0][uplink.spine] += load;
+            }
         }
     }
 
-    fn busiest(&self, live: &Live) -> Busiest {
+    fn busiest(&self, live: &Live, over: &Over) -> Busiest {
         let mut busiest = Busiest {
             utilization: 0.0,
-            between: None,
+            link: None,
             is_up: false,
         };
-        let mut see = |load: f64, capacity: f64, leaf: usize, spine: usize, is_up| {
+        let mut see = |load: f64, capacity: f64, link: BusyLink, is_up| {
             if capacity > 0.0 && load / capacity > busiest.utilization {
                 busiest = Busiest {
                     utilization: load / capacity,
-                    between: Some((live.leaves[leaf], live.spines[spine])),
+                    link: Some(link),
                     is_up,
                 };
             }
         };
+        let of_leaf =
+            |leaf: usize, spine: usize| BusyLink::OfLeaf(live.leaves[leaf], live.spines[spine]);
         for leaf in 0..live.leaves.len() {
             for (uplink, load) in live.uplinks[leaf].iter().zip(&self.up[leaf]) {
-                see(*load, uplink.bps as f64, leaf, uplink.spine, true);
+                see(*load, uplink.bps as f64, of_leaf(leaf, uplink.spine), true);
             }
-            for (spine, load) in self.down[leaf].iter().enumerate() {
-                see(*load, live.bundles[leaf][spine] as f64, leaf, spine, false);
+            for (spine, load) in &self.down[leaf] {
+                let bundle = live.bundles[leaf].get(spine).copied().unwrap_or_default();
+                see(*load, bundle as f64, of_leaf(leaf, *spine), false);
+            }
+        }
+        for (spine, switch) in live.spines.iter().enumerate() {
+            for (loads, is_up) in self.above.iter().zip([true, false]) {
+                see(
+                    loads[spine],
+                    over.above[spine] as f64,
+                    BusyLink::Above(*switch),
+                    is_up,
+                );
             }
         }
         busiest

@@ -6,8 +6,9 @@
 use super::{Demand, FACTOR_MIN, LANES, Network};
 
 /// A length of 0 or more for each link; infinite where no link is alive.
-pub(super) struct Lengths {
-    /// Up and down, by leaf, then by spine.
+#[derive(Debug)]
+pub(crate) struct Lengths {
+    /// Up and down, as the capacity.
     of: [Vec<f64>; 2],
 }
 
@@ -15,10 +16,16 @@ impl Lengths {
     /// What factors cost: the Lagrange multipliers of the level, where they keep every link within one.
     pub(super) fn of_factors(network: &Network, factors: &super::Factors) -> Self {
         let spines = network.spines;
+        let (leaves, classes) = (network.leaves(), network.example.len());
         Self::each(network, |direction, at| {
+            let row = at / spines;
+            let class = match network.class_of.get(row) {
+                Some(class) => *class as usize,
+                None => classes + row - leaves,
+            };
             let factor = match direction {
                 0 => factors.up[at],
-                _ => factors.down[network.class_of[at / spines] as usize * spines + at % spines],
+                _ => factors.down[class * spines + at % spines],
             };
             -ln(factor)
         })
@@ -64,6 +71,16 @@ impl Lengths {
 
     /// The bound that the lengths prove; 0 where they prove none.
     pub(super) fn bound(&self, network: &Network, demands: &[Demand]) -> f64 {
+        let [mut needed, there] = self.of_links(network);
+        let ways = self.ways(network);
+        for demand in demands {
+            needed += demand.amount * ways.shortest(demand.from, demand.to);
+        }
+        certified(needed, there)
+    }
+
+    /// Of all links together, background x length, and capacity x length.
+    pub(crate) fn of_links(&self, network: &Network) -> [f64; 2] {
         let (mut needed, mut there) = (0.0, 0.0);
         for (lengths, background) in self.of.iter().zip(&network.background) {
             let each = lengths.iter().zip(background).zip(&network.capacity);
@@ -72,28 +89,73 @@ impl Lengths {
                 there += length * capacity;
             }
         }
-        for demand in demands {
-            let up = network.row(&self.of[0], demand.from as usize);
-            let down = network.row(&self.of[1], demand.to as usize);
-            needed += demand.amount * shortest(up, down);
+        [needed, there]
+    }
+
+    /// Ways by their lengths.
+    pub(crate) fn ways<'a>(&'a self, network: &'a Network) -> Ways<'a> {
+        let (spines, leaves) = (network.spines, network.leaves());
+        let pods = 0..network.above.pods();
+        let pairs = pods
+            .clone()
+            .flat_map(|from| pods.clone().map(move |to| [from, to]));
+        let above = pairs.flat_map(|pods| {
+            let [up, down] = [0, 1].map(|side| network.row(&self.of[side], leaves + pods[side]));
+            let links = up.iter().zip(down);
+            let each = links.zip(network.above.between(pods, spines));
+            each.map(|((up, down), between)| match *between > 0.0 {
+                true => up + down,
+                false => f64::INFINITY,
+            })
+        });
+        Ways {
+            network,
+            lengths: self,
+            above: above.collect(),
         }
-        certified(needed, there)
     }
 }
 
-/// What the links of each leaf and each link alone prove: their lengths are 1, all others 0.
+/// Ways of a network with lengths.
+pub(crate) struct Ways<'a> {
+    network: &'a Network,
+    lengths: &'a Lengths,
+    /// By two pods, then by spine: of both links above the spine. Infinite where none leads from one to the other.
+    above: Vec<f64>,
+}
+
+impl Ways<'_> {
+    /// The length of the shortest way from one leaf to another.
+    pub(crate) fn shortest(&self, from: u32, to: u32) -> f64 {
+        let network = self.network;
+        let up = network.row(&self.lengths.of[0], from as usize);
+        let down = network.row(&self.lengths.of[1], to as usize);
+        match network.above.crossed(from, to) {
+            None => shortest(up, down),
+            Some([from, to]) => {
+                let row = from * network.above.pods() + to;
+                shortest_over(up, down, network.row(&self.above, row))
+            }
+        }
+    }
+}
+
+/// What the links of each leaf, those above the spines of each pod and each link alone prove: their lengths are 1, all others 0.
 pub(super) fn at_least(network: &Network, demands: &[Demand]) -> f64 {
-    let leaves = network.class_of.len();
-    let mut totals = [vec![0.0; leaves], vec![0.0; leaves]];
+    let mut totals = [0, 1].map(|_| vec![0.0; network.rows()]);
     for demand in demands {
         totals[0][demand.from as usize] += demand.amount;
         totals[1][demand.to as usize] += demand.amount;
+        if let Some([from, to]) = network.rows_above(demand.from, demand.to) {
+            totals[0][from] += demand.amount;
+            totals[1][to] += demand.amount;
+        }
     }
     let mut bound = 0.0_f64;
     for (totals, background) in totals.iter().zip(&network.background) {
-        for (leaf, total) in totals.iter().enumerate() {
-            let capacity = network.row(&network.capacity, leaf);
-            let background = network.row(background, leaf);
+        for (row, total) in totals.iter().enumerate() {
+            let capacity = network.row(&network.capacity, row);
+            let background = network.row(background, row);
             let alive = || capacity.iter().zip(background).filter(|(it, _)| **it > 0.0);
             let (mut needed, mut there) = (*total, 0.0);
             for (capacity, background) in alive() {
@@ -108,7 +170,7 @@ pub(super) fn at_least(network: &Network, demands: &[Demand]) -> f64 {
 }
 
 /// A little less than the quotient, so that no rounding of the sums makes it too high.
-fn certified(needed: f64, there: f64) -> f64 {
+pub(crate) fn certified(needed: f64, there: f64) -> f64 {
     let bound = needed / there * (1.0 - ERROR);
     if there > 0.0 && bound.is_finite() {
         bound
@@ -123,6 +185,20 @@ fn shortest(up: &[f64], down: &[f64]) -> f64 {
     for (up, down) in up.chunks(LANES).zip(down.chunks(LANES)) {
         for (least, (up, down)) in least.iter_mut().zip(up.iter().zip(down)) {
             let sum = up + down;
+            *least = if sum < *least { sum } else { *least };
+        }
+    }
+    least.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// The least sum of three.
+fn shortest_over(up: &[f64], down: &[f64], above: &[f64]) -> f64 {
+    let mut least = [f64::INFINITY; LANES];
+    let chunks = up.chunks(LANES).zip(down.chunks(LANES));
+    for ((up, down), above) in chunks.zip(above.chunks(LANES)) {
+        let each = up.iter().zip(down).zip(above);
+        for (least, ((up, down), above)) in least.iter_mut().zip(each) {
+            let sum = up + down + above;
             *least = if sum < *least { sum } else { *least };
         }
     }

@@ -10,6 +10,7 @@ use super::bound::{self, Bound};
 use super::plane::{Level, Plane};
 use super::recount::{Fault, divided, exceeds};
 use super::{Flow, Flows, Infeasible, Part, Pieces, at_level, bounded};
+use crate::joined::Joined;
 use crate::problem::{Problem, SwitchId};
 
 /// Leaves in pods, and the planes above them.
@@ -406,39 +407,4 @@ fn below_cores(upward: &[(usize, SwitchId, u64)], pods: usize, cores: Vec<Switch
 
 fn ids(count: usize) -> Vec<SwitchId> {
     (0..count as u32).map(SwitchId).collect()
-}
-
-/// Switches that links join.
-#[derive(Default)]
-struct Joined(BTreeMap<SwitchId, SwitchId>);
-
-impl Joined {
-    fn add(&mut self, switch: SwitchId) {
-        self.0.entry(switch).or_insert(switch);
-    }
-
-    fn root(&self, switch: SwitchId) -> SwitchId {
-        let mut at = switch;
-        while let Some(next) = self.0.get(&at).filter(|next| **next != at) {
-            at = *next;
-        }
-        at
-    }
-
-    fn join(&mut self, a: SwitchId, b: SwitchId) {
-        let (a, b) = (self.root(a), self.root(b));
-        // The lowest one stands for all.
-        self.0.insert(a.max(b), a.min(b));
-    }
-
-    /// A number for each that is joined, in the order of the lowest switch of each.
-    fn numbered(&self) -> BTreeMap<SwitchId, u32> {
-        let mut numbers = BTreeMap::new();
-        let mut all = BTreeMap::new();
-        for switch in self.0.keys() {
-            let next = numbers.len() as u32;
-            all.insert(*switch, *numbers.entry(self.root(*switch)).or_insert(next));
-        }
-        all
-    }
 }

@@ -20,17 +20,26 @@ use row::{Row, most};
 pub(super) struct Loads {
     /// By leaf, then by uplink.
     up: Vec<Vec<f64>>,
-    /// By leaf, then by spine.
-    down: Vec<f64>,
+    /// By row, then by spine. Up, those of leaves are nothing: uplinks count one by one.
+    rows: [Vec<f64>; 2],
 }
 
 impl Loads {
     pub(super) fn new(shares: &Shares) -> Self {
-        let spines = shares.network.spines();
+        let cells = shares.network.rows() * shares.network.spines();
         Self {
             up: shares.ports.iter().map(|it| vec![0.0; it.len()]).collect(),
-            down: vec![0.0; shares.ports.len() * spines],
+            rows: [0, 1].map(|_| vec![0.0; cells]),
         }
+    }
+
+    /// Of a row, by spine.
+    fn row(&self, side: usize, row: usize, spines: usize) -> &[f64] {
+        &self.rows[side][row * spines..][..spines]
+    }
+
+    fn row_mut(&mut self, side: usize, row: usize, spines: usize) -> &mut [f64] {
+        &mut self.rows[side][row * spines..][..spines]
     }
 
     /// Adds what a leaf sends.
@@ -49,11 +58,14 @@ impl Loads {
     fn add_demand(&mut self, shares: &Shares, demand: &Demand, weights: &[u16]) {
         let (spines, from) = (shares.network.spines(), demand.from as usize);
         let one = demand.amount * one_part(weights);
-        let down = &mut self.down[demand.to as usize * spines..][..spines];
-        let ports = self.up[from].iter_mut().zip(&shares.ports[from]);
-        for ((load, port), weight) in ports.zip(weights) {
-            *load += f64::from(*weight) * one;
-            down[port.spine] += f64::from(*weight) * one;
+        let ports = &shares.ports[from];
+        let loads = self.up[from].iter_mut().zip(weights);
+        loads.for_each(|(load, weight)| *load += f64::from(*weight) * one);
+        for (side, row) in rows(shares, demand.from, demand.to) {
+            let loads = self.row_mut(side, row, spines);
+            for (port, weight) in ports.iter().zip(weights) {
+                loads[port.spine] += f64::from(*weight) * one;
+            }
         }
     }
 
@@ -66,16 +78,29 @@ impl Loads {
                 let background = network.background(0, leaf, port.spine);
                 busiest = busiest.max((load / port.part + background) / capacity);
             }
-            for spine in 0..network.spines() {
-                let capacity = network.capacity(leaf, spine);
-                if capacity > 0.0 {
-                    let load = self.down[leaf * network.spines() + spine];
-                    busiest = busiest.max((load + network.background(1, leaf, spine)) / capacity);
-                }
+        }
+        let spines = network.spines();
+        let cells = (0..network.rows()).flat_map(|row| (0..spines).map(move |it| (row, it)));
+        let alive = cells.filter(|(row, spine)| network.capacity(*row, *spine) > 0.0);
+        for (row, spine) in alive {
+            // Uplinks have been seen.
+            let first = usize::from(row < network.leaves());
+            for side in first..2 {
+                let load = self.row(side, row, spines)[spine];
+                let all = load + network.background(side, row, spine);
+                busiest = busiest.max(all / network.capacity(row, spine));
             }
         }
         busiest
     }
+}
+
+/// The rows of links down to a leaf, and above the spines of its pod and of the pod that sends, that a demand takes beside uplinks:
+/// 0 for up and 1 for down, and the row.
+fn rows(shares: &Shares, from: u32, to: u32) -> impl Iterator<Item = (usize, usize)> {
+    let above = shares.network.rows_above(from, to);
+    let above = above.into_iter().flat_map(|above| (0..).zip(above));
+    std::iter::once((1, to as usize)).chain(above)
 }
 
 /// Rounds all groups, one after another.
@@ -105,14 +130,16 @@ impl<'a> Rounder<'a> {
         let mut used = Loads::new(shares);
         let (network, spines) = (&shares.network, shares.network.spines());
         for (leaf, ports) in shares.ports.iter().enumerate() {
-            let of = |direction: usize, spine: usize| {
-                let load = loads[direction][leaf * spines + spine];
-                let all = load + network.background(direction, leaf, spine);
+            let of = |spine: usize| {
+                let all = loads[0][leaf * spines + spine] + network.background(0, leaf, spine);
                 all / network.capacity(leaf, spine).max(1.0)
             };
-            used.up[leaf] = ports.iter().map(|port| of(0, port.spine)).collect();
-            for spine in 0..spines {
-                used.down[leaf * spines + spine] = of(1, spine);
+            used.up[leaf] = ports.iter().map(|port| of(port.spine)).collect();
+        }
+        for (cell, capacity) in network.capacities().iter().enumerate() {
+            for (side, loads) in loads.iter().enumerate() {
+                let all = loads[cell] + network.background(side, cell / spines, cell % spines);
+                used.rows[side][cell] = all / capacity.max(1.0);
             }
         }
         Self {
@@ -161,15 +188,20 @@ impl<'a> Rounder<'a> {
         row.down.resize(ports.len(), 0.0);
         row.down_each.resize(ports.len(), 0.0);
         for demand in &self.demands[bin.range.clone()] {
-            let to = demand.to as usize;
-            let errors = &self.errors.down[to * spines..][..spines];
-            let used = &self.used.down[to * spines..][..spines];
-            let one = demand.amount / bin.amount / bin.amount;
-            for (at, port) in ports.iter().enumerate() {
-                row.wanted[at] -= errors[port.spine] * port.part * one;
-                let each = demand.amount / network.capacity(to, port.spine).max(1.0);
-                row.down[at] = most(row.down[at], used[port.spine]);
-                row.down_each[at] = most(row.down_each[at], each);
+            for (side, at) in rows(self.shares, demand.from, demand.to) {
+                let errors = self.errors.row(side, at, spines);
+                let used = self.used.row(side, at, spines);
+                let made_up = match at < network.leaves() {
+                    true => 1.0,
+                    false => MADE_UP_ABOVE,
+                };
+                let one = made_up * demand.amount / bin.amount / bin.amount;
+                for (at_port, port) in ports.iter().enumerate() {
+                    row.wanted[at_port] -= errors[port.spine] * port.part * one;
+                    let each = demand.amount / network.capacity(at, port.spine).max(1.0);
+                    row.down[at_port] = most(row.down[at_port], used[port.spine]);
+                    row.down_each[at_port] = most(row.down_each[at_port], each);
+                }
             }
         }
         for (wanted, exact) in row.wanted.iter_mut().zip(&row.exact) {
@@ -191,13 +223,16 @@ impl<'a> Rounder<'a> {
             self.used.up[from][at] += error * row.up_each[at];
         }
         for demand in &self.demands[bin.range.clone()] {
-            let to = demand.to as usize;
-            let sums = &mut self.errors.down[to * spines..][..spines];
-            let used = &mut self.used.down[to * spines..][..spines];
-            for (error, port) in row.wanted.iter().zip(ports) {
-                let load = error * demand.amount;
-                sums[port.spine] += load;
-                used[port.spine] += load / network.capacity(to, port.spine).max(1.0);
+            for (side, at) in rows(self.shares, demand.from, demand.to) {
+                let sums = self.errors.row_mut(side, at, spines);
+                for (error, port) in row.wanted.iter().zip(ports) {
+                    sums[port.spine] += error * demand.amount;
+                }
+                let used = self.used.row_mut(side, at, spines);
+                for (error, port) in row.wanted.iter().zip(ports) {
+                    let each = demand.amount / network.capacity(at, port.spine).max(1.0);
+                    used[port.spine] += error * each;
+                }
             }
         }
     }
@@ -307,6 +342,8 @@ pub(super) fn fingerprint(weights: &[u16]) -> u64 {
     })
 }
 
+/// How much of what links above spines have too much a group makes up for: all leaves of a pod do.
+const MADE_UP_ABOVE: f64 = 0.2;
 /// How little or much of its share an uplink may get for the sake of other groups.
 const SHRUNK: f64 = 0.5;
 const GROWN: f64 = 2.0;

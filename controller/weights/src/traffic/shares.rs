@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Background, TrafficError};
+use super::network;
 use crate::fabric::Fabric;
 use crate::fluid::{Bin, Factors, Network};
-use crate::problem::{Problem, SwitchId};
+use crate::problem::SwitchId;
 
 /// How each leaf divides what it sends to each other leaf over its uplinks, before rounding.
 #[derive(Debug)]
@@ -23,34 +23,40 @@ pub struct Shares {
 /// An uplink.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Port {
-    /// The place of the switch at its other end.
+    /// The place of the switch at its other end, or of its plane.
     pub(super) spine: usize,
     /// Its part of the live capacity to that switch.
     pub(super) part: f64,
 }
 
 impl Shares {
-    pub(super) fn new(fabric: &Fabric, network: Network, factors: Factors, bins: Vec<Bin>) -> Self {
+    pub(super) fn new(
+        fabric: &Fabric,
+        network: network::Network,
+        factors: Factors,
+        bins: Vec<Bin>,
+    ) -> Self {
         let ports = fabric.sources.iter().map(|source| {
-            let port = source.ports.iter().map(|port| {
+            let ports = source.uplinks.iter().zip(&source.ports);
+            let port = ports.map(|(uplink, port)| {
                 let way = &source.ways[port.way];
                 let part = match port.alive {
                     true => port.capacity as f64 / way.up as f64,
                     false => 0.0,
                 };
                 Port {
-                    spine: way.column,
+                    spine: network.spine(uplink.via, way.column).unwrap_or_default(),
                     part,
                 }
             });
             port.collect()
         });
         Self {
-            plain: network.by_capacity(),
-            network,
+            ports: ports.collect(),
+            plain: network.fluid.by_capacity(),
+            network: network.fluid,
             factors,
             leaves: Arc::clone(&fabric.leaves),
-            ports: ports.collect(),
             bins,
         }
     }
@@ -64,7 +70,8 @@ impl Shares {
     }
 
     /// The shares of a leaf's uplinks, in order of its links, for what it sends to another leaf: their sum is 1, or 0 where
-    /// no spine leads there. None for two switches that are not two leaves.
+    /// no spine leads there. Without a demand they are by capacity, as [`Utilization`](super::Utilization) has it. None for two switches
+    /// that are not two leaves.
     pub fn of(&self, from: SwitchId, to: SwitchId) -> Option<Vec<f64>> {
         let place = |leaf| u32::try_from(self.leaves.binary_search(&leaf).ok()?).ok();
         let (from, to) = (place(from).filter(|_| from != to)?, place(to)?);
@@ -99,53 +106,4 @@ impl Shares {
         let ports = self.ports[from as usize].iter();
         shares.extend(ports.map(|port| row[port.spine] * port.part / all));
     }
-}
-
-/// Leaves and the switches above them, by their places in the fabric.
-pub(super) fn network(problem: &Problem, fabric: &Fabric) -> Result<Network, TrafficError> {
-    let is_leaf = |switch| problem.tier(switch) == Some(0);
-    let above = |ends: (SwitchId, SwitchId)| {
-        let tiers = (problem.tier(ends.0), problem.tier(ends.1));
-        !is_leaf(ends.0) && !is_leaf(ends.1) && tiers.0 != tiers.1
-    };
-    if let Some(link) = problem.links().find(|link| link.alive && above(link.ends)) {
-        return Err(TrafficError::ThirdTier(link.id));
-    }
-    let (leaves, spines) = (fabric.leaves.len(), fabric.columns());
-    let mut capacity = vec![0.0; leaves * spines];
-    for (source, row) in fabric
-        .sources
-        .iter()
-        .zip(capacity.chunks_mut(spines.max(1)))
-    {
-        for way in &source.ways {
-            row[way.column] = way.up as f64 * fabric.unit_bps as f64;
-        }
-    }
-    Ok(Network::new(leaves, spines, capacity))
-}
-
-/// Adds load to the links between a leaf and a switch above it.
-pub(super) fn add_background(
-    fabric: &Fabric,
-    network: &mut Network,
-    background: Background,
-) -> Result<(), TrafficError> {
-    let Background { leaf, spine, .. } = background;
-    let place = fabric.leaves.binary_search(&leaf);
-    let place = place.map_err(|_| TrafficError::NotALeaf(leaf))?;
-    let loads = [background.up_bps, background.down_bps];
-    if loads == [0, 0] {
-        return Ok(());
-    }
-    let source = &fabric.sources[place];
-    let mut uplinks = source.uplinks.iter().zip(&source.ports);
-    let found = uplinks.find(|(uplink, _)| uplink.via == spine);
-    let way = found.map(|(_, port)| &source.ways[port.way]);
-    let way = way.filter(|way| way.up > 0);
-    let column = way.ok_or(TrafficError::NoLink { leaf, spine })?.column;
-    for (direction, load) in loads.into_iter().enumerate() {
-        network.add_background(direction, place, column, load as f64);
-    }
-    Ok(())
 }

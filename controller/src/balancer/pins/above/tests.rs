@@ -13,7 +13,7 @@ use crate::fabric::topology::tests::with_nics;
 
 /// Two pods of two leaves, and four spines in each. Behind a leaf are as many NICs as it has uplinks, all with 100 Gb/s. Above each
 /// spine is one super-spine, by a link with so many Gb/s: `core1:eth2--spine5:eth9` is that of the first spine in the second pod.
-fn with_little_above(gbps: u64) -> Topology {
+pub(in crate::balancer) fn with_little_above(gbps: u64) -> Topology {
     let mut fabric = with_nics(4, 8, 4).declaration();
     let number = |end: &Option<v1::LinkEnd>| {
         let name = &end.as_ref().unwrap().switch_name;
