@@ -451,7 +451,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// What a part is divided by without a rest: the numbers up to 16, which links to one spine may weigh together.
 const SCALE: u64 = 720_720;
 /// Ways to divide flows of one leaf: weft-agent has 255 tables, of which some are in use until others are.
-const WAYS_MAX: usize = 240;
+pub(super) const WAYS_MAX: usize = 240;
 /// Entries of one leaf where its switch declares no limit: a switch chip has some thousands to match flows with.
 pub(super) const PINS_OF_LEAF_MAX: usize = 2_048;
 /// Linux takes no weight above.

@@ -34,6 +34,7 @@ mod hashed;
 mod kept_free;
 pub mod lacking;
 mod owners;
+mod pieces;
 pub mod predict;
 pub mod programmed;
 pub mod sends;
@@ -357,6 +358,7 @@ fn pose<'a>(
         })
     };
     let bundles: Vec<_> = bundles.into_values().collect();
+    let flows = flows.with_pieces(pieces::of_bundles(topology, &bundles, plane.spines().len()));
     let of_bundle = |bundle: &Vec<(&JobName, &Sent)>| {
         let mut phases = bundle.iter().map(|it| phase(*it));
         let first = phases.next().flatten();

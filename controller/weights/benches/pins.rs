@@ -137,7 +137,7 @@ fn jobs(cases: u64) {
         jobs::beside(cases, eighths, dead_per_mille);
     }
     println!(
-        "\nphases, 128 x 64, all NICs      load of the worst meeting: bound, apart, together   interference, worst and mean: apart, together   time"
+        "\nphases, 128 x 64, all NICs       load of the worst meeting: bound, pinned   interference, worst and mean: pinned, hashed   parts of a flow, time"
     );
     for (count, dead_per_mille) in [(1, 0), (1, 10), (20, 0), (20, 10)] {
         jobs::phases(count, dead_per_mille);

@@ -55,6 +55,8 @@ pub struct Flows {
     /// Sub-flows of all.
     total: u64,
     demands: Demands,
+    /// Into how many pieces each flow can be divided; empty: none is divided without need.
+    pieces: Vec<u32>,
 }
 
 impl Flows {
@@ -68,6 +70,28 @@ impl Flows {
             total: all.iter().map(|flow| u64::from(flow.subflows)).sum(),
             demands: Demands::new(&all),
             all,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Says into how many pieces each flow can be divided where phases of several jobs may meet. Flows that are not named stay whole
+    /// there, as all do by [`Self::new`].
+    #[must_use]
+    pub fn with_pieces(self, pieces: Vec<u32>) -> Self {
+        Self { pieces, ..self }
+    }
+
+    /// How many sub-flows of a flow stay together where phases of several jobs may meet.
+    fn piece(&self, flow: usize) -> u32 {
+        let pieces = self.pieces.get(flow).copied().unwrap_or(1);
+        self.all[flow].subflows.div_ceil(pieces.max(1)).max(1)
+    }
+
+    /// Flows for their bound: what is sent is what is sent at the worst time, where phases of one job never run together.
+    fn at_worst(all: Vec<Flow>, phases: &[Option<Phase>]) -> Self {
+        Self {
+            demands: Demands::in_phases(&all, phases),
+            ..Self::new(all)
         }
     }
 

@@ -154,7 +154,7 @@ fn cause(sent: &Result<SentOfJob, Unresolved>, state: &State) -> Option<Weighted
 }
 
 /// Entries for pins that a leaf has room for.
-fn pins_most(topology: &Topology, leaf: &SwitchName) -> usize {
+pub(super) fn pins_most(topology: &Topology, leaf: &SwitchName) -> usize {
     let declared = topology.switch(leaf).and_then(|it| it.limits.pins);
     declared.map_or(PINS_OF_LEAF_MAX, |most| most as usize)
 }

@@ -802,7 +802,8 @@ fn pins_spare_a_plane_with_little_above_its_spines() {
     // Two flows at 100 Gb/s go from pod to pod each way. One on each plane would be twice what the slow link has.
     let certificate = plan.certificate.as_ref().unwrap();
     assert!(certificate.max_load < 1.7, "{certificate:?}");
-    assert_eq!(certificate.lower_bound, 1.0, "of leaves alone");
+    let bound = certificate.lower_bound;
+    assert!((1.333..1.334).contains(&bound), "of the pod: {bound}");
 
     // A link that an even plan has to overload is said to be overloaded.
     bench.topology.put(Fact::Link(Arc::new({

@@ -279,8 +279,8 @@ impl Phased {
     }
 }
 
-/// Prints what so many jobs in phases come to, placed in phases and as if all phases ran together. The load is that of phases that
-/// meet at the worst, for each link; interference is that at random times.
+/// Prints what so many jobs in phases come to, for flows of more and more queue pairs. The load is that of phases that meet at the
+/// worst, for each link; interference is that at random times, pinned, and with each queue pair hashed.
 pub(super) fn phases(jobs: usize, dead_per_mille: u64) {
     let mut random = Random(5);
     let fabric = Fabric::new(128, 64, dead_per_mille, Speeds::Equal, &mut random);
@@ -289,32 +289,56 @@ pub(super) fn phases(jobs: usize, dead_per_mille: u64) {
         nics.swap(at, random.below(at as u64 + 1) as usize);
     }
     let phased = Phased::new(&fabric, &nics, jobs, &mut random);
-    let (problem, flows, phases) = (fabric.problem(), &phased.flows, &phased.phases);
+    let problem = fabric.problem();
     let plane = Plane::new(&problem);
     let full = Level {
         subflows: SUBFLOWS.into(),
         capacity: 4 * QUARTER_BPS,
     };
-    let begun = Instant::now();
-    let apart = place_in_phases(&plane, flows, phases, &[], full).unwrap();
-    let took = begun.elapsed();
-    let counted = recount_in_phases(&problem, flows, phases, &apart.parts).unwrap();
-    let together = place_within(&plane, flows, &[], full).unwrap();
-    let of_together = recount_in_phases(&problem, flows, phases, &together.parts).unwrap();
-    let nic_bps = 4.0 * QUARTER_BPS as f64 / f64::from(SUBFLOWS);
-    let bound = apart.bound.level;
-    let bound = bound.subflows as f64 * nic_bps / bound.capacity as f64;
-    let (worst, mean) = phased.interference(&plane, &apart.parts, full);
-    let (worst_together, mean_together) = phased.interference(&plane, &together.parts, full);
-    println!(
-        "{jobs:>2} jobs of {:>5} NICs, {:.1} % dead   {:>6.4} {:>6.4} {:>6.4}   {worst:>6.3} {mean:>6.3}   {worst_together:>6.3} {mean_together:>6.3} {:>10.1} ms",
-        nics.len() / jobs,
-        dead_per_mille as f64 / 10.0,
-        bound,
-        counted.load(nic_bps),
-        of_together.load(nic_bps),
-        ms(took)
-    );
+    let subflow_bps = 4.0 * QUARTER_BPS as f64 / f64::from(SUBFLOWS);
+    for queue_pairs in [1, 2, 4, 8, 16] {
+        // Flows of one job are not divided for others.
+        if jobs == 1 && queue_pairs > 1 {
+            break;
+        }
+        let flows = phased.flows.clone();
+        let flows = flows.with_pieces(vec![queue_pairs; phased.phases.len()]);
+        let begun = Instant::now();
+        let placed = place_in_phases(&plane, &flows, &phased.phases, &[], full).unwrap();
+        let took = begun.elapsed();
+        let counted = recount_in_phases(&problem, &flows, &phased.phases, &placed.parts).unwrap();
+        let bound = placed.bound.level;
+        let (worst, mean) = phased.interference(&plane, &placed.parts, full);
+        let hashed = hashed(&plane, &flows, SUBFLOWS / queue_pairs);
+        let (worst_hashed, mean_hashed) = phased.interference(&plane, &hashed, full);
+        println!(
+            "{jobs:>2} jobs of {:>5} NICs, {:.1} % dead, {queue_pairs:>2} queue pairs   {:>6.4} {:>6.4}   {worst:>6.3} {mean:>6.3}   {worst_hashed:>6.3} {mean_hashed:>6.3}   {:>6.1} {:>8.1} ms",
+            nics.len() / jobs,
+            dead_per_mille as f64 / 10.0,
+            bound.subflows as f64 * subflow_bps / bound.capacity as f64,
+            counted.load(subflow_bps),
+            placed.parts.len() as f64 / flows.all().len() as f64,
+            ms(took)
+        );
+    }
+}
+
+/// Each queue pair, of so many sub-flows, over a link that a hash chooses.
+fn hashed(plane: &Plane, flows: &Flows, size: u32) -> Vec<Part> {
+    let mut random = Random(9);
+    let of_queue_pairs = flows.all().iter().map(|flow| Flow {
+        subflows: flow.subflows.div_ceil(size),
+        ..*flow
+    });
+    let of_queue_pairs = Flows::new(of_queue_pairs.collect());
+    let parts = by_switches(plane, &of_queue_pairs, Switches::Hash, |below| {
+        random.below(below)
+    });
+    let parts = parts.into_iter().map(|part| Part {
+        subflows: part.subflows * size.min(flows.all()[part.flow as usize].subflows),
+        ..part
+    });
+    parts.collect()
 }
 
 /// Times at which jobs are looked at.

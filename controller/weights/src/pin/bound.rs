@@ -2,7 +2,7 @@
 //! two leaves share hold what one sends to the other.
 
 use super::plane::{Level, Plane, TRIED};
-use super::{Flow, Flows, Infeasible};
+use super::{Flow, Flows, Infeasible, Phase};
 
 /// The least level of any placement in whole sub-flows, as far as leaves and pairs of leaves decide it, and what decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +141,34 @@ impl Demands {
         }
     }
 
+    /// What leaves send and take at the worst time, where phases of one job never run together: of each leaf, and of each pair, the
+    /// phase of each job that has most there.
+    pub(super) fn in_phases(flows: &[Flow], phases: &[Option<Phase>]) -> Self {
+        let all = || flows.iter().zip(phases.iter().copied());
+        let leaves = all().map(|(flow, _)| flow.from.max(flow.to) as usize + 1);
+        let leaves = leaves.max().unwrap_or_default();
+        let of_leaves = |end: fn(&Flow) -> u32| {
+            let mut sums = vec![0; leaves];
+            let sent = all().map(|(flow, phase)| (end(flow), phase, u64::from(flow.subflows)));
+            for (leaf, subflows) in at_worst(sent.collect()) {
+                sums[leaf as usize] = subflows;
+            }
+            sums
+        };
+        let pairs = all().map(|(flow, phase)| {
+            let ends = (flow.from, flow.to);
+            (ends, phase, u64::from(flow.subflows))
+        });
+        let pairs = at_worst(pairs.collect());
+        let most = pairs.iter().map(|(_, subflows)| *subflows).max();
+        Self {
+            sends: of_leaves(|flow| flow.from),
+            takes: of_leaves(|flow| flow.to),
+            pair_most: most.unwrap_or_default(),
+            pairs,
+        }
+    }
+
     /// Sub-flows by the places of the leaf that sends and the one that takes, in order.
     pub(super) fn pairs(&self) -> &[((u32, u32), u64)] {
         &self.pairs
@@ -158,7 +186,7 @@ impl Demands {
     }
 
     /// A level below which the sums of capacities do not suffice.
-    fn fluid(&self, plane: &Plane) -> Result<Bound, Infeasible> {
+    pub(super) fn fluid(&self, plane: &Plane) -> Result<Bound, Infeasible> {
         let mut bound = Bound {
             level: Level {
                 subflows: 0,
@@ -258,4 +286,20 @@ impl Demands {
         }
         None
     }
+}
+
+/// Sums by key, in order: of each job the phase that has most, and what is always there.
+fn at_worst<K: Copy + Ord>(mut all: Vec<(K, Option<Phase>, u64)>) -> Vec<(K, u64)> {
+    all.sort_unstable();
+    let sum = |alike: &[(K, Option<Phase>, u64)]| alike.iter().map(|it| it.2).sum::<u64>();
+    let of_key = |of_key: &[(K, Option<Phase>, u64)]| {
+        let job = |it: &(K, Option<Phase>, u64)| it.1.map(|phase| phase.job);
+        let of_jobs = of_key.chunk_by(|a, b| job(a) == job(b));
+        let most = of_jobs.map(|of_job| {
+            let phases = of_job.chunk_by(|a, b| a.1 == b.1);
+            phases.map(sum).max().unwrap_or_default()
+        });
+        (of_key[0].0, most.sum())
+    };
+    all.chunk_by(|a, b| a.0 == b.0).map(of_key).collect()
 }

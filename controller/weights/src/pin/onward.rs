@@ -4,7 +4,7 @@
 
 use super::bound::{self, Bound};
 use super::plane::{Level, Plane};
-use super::{Flow, Flows, Infeasible};
+use super::{Flow, Flows, Infeasible, Phase};
 use crate::problem::SwitchId;
 
 /// Pods of a plane, and the links above its spines.
@@ -64,6 +64,11 @@ impl Onward {
         }
     }
 
+    /// The pod of each leaf, by its place.
+    pub(super) fn pod_of(&self) -> &[Option<u32>] {
+        &self.pod_of
+    }
+
     /// The level up to which links above spines fill at any level.
     pub(super) fn floor(&self) -> Level {
         self.floor
@@ -104,13 +109,46 @@ impl Onward {
     /// # Errors
     /// Two leaves have flows and no way to each other.
     pub(super) fn bound(&self, plane: &Plane, flows: &Flows) -> Result<Bound, Infeasible> {
+        self.bound_between(plane, flows, &self.flows(flows))
+    }
+
+    /// The same at the worst time, where phases of one job never run together.
+    ///
+    /// # Errors
+    /// As [`Self::bound`].
+    pub(super) fn bound_in_phases(
+        &self,
+        plane: &Plane,
+        flows: &Flows,
+        phases: &[Option<Phase>],
+    ) -> Result<Bound, Infeasible> {
+        self.bound_between(plane, flows, &self.flows_in_phases(flows, phases))
+    }
+
+    /// What goes from each pod to each other one at the worst time.
+    pub(super) fn flows_in_phases(&self, flows: &Flows, phases: &[Option<Phase>]) -> Flows {
+        let all = flows.all().iter().zip(phases);
+        let between = all.filter_map(|(flow, phase)| {
+            let [from, to] = self.between(flow.from, flow.to)?;
+            Some((Flow { from, to, ..*flow }, *phase))
+        });
+        let (between, phases): (Vec<_>, Vec<_>) = between.unzip();
+        Flows::at_worst(between, &phases)
+    }
+
+    fn bound_between(
+        &self,
+        plane: &Plane,
+        flows: &Flows,
+        between: &Flows,
+    ) -> Result<Bound, Infeasible> {
         if let Some((from, to)) = self.cut(plane, flows) {
             return Err(Infeasible::NoWay {
                 from: from as usize,
                 to: to as usize,
             });
         }
-        let bound = bound::bound(&self.pods, &self.flows(flows))?;
+        let bound = bound::bound(&self.pods, between)?;
         Ok(Bound {
             of_pods: true,
             ..bound
@@ -166,4 +204,4 @@ const NOTHING: Level = Level {
 };
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 
+mod even;
+
 use super::beside::{Beside, parts_among};
 use super::plane::{Level, Plane};
-use super::priority::is_whole;
-use super::{Bound, Flows, Infeasible, Part, Placement, bounded, bounded_below, place_within};
+use super::priority::{ANY, is_whole};
+use super::repair;
+use super::{Bound, Flows, Infeasible, Part, Placement, bounded_below, place_within};
 
 /// A phase of a job, by numbers that the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +24,8 @@ pub struct Phase {
 
 /// Places flows of which those of one job and different phases never run together; None: a flow is always there, as one is that
 /// belongs to several phases, with the most that it has in any. The level is that of the worst link at the worst time. `past` and
-/// `enough` are as those of [`place_within`]: what has a link stays unless the level gets lower by more than one.
+/// `enough` are as those of [`place_within`]: what has a link stays unless the level gets lower by more than one, or with phases of
+/// several jobs by a tenth.
 ///
 /// # Errors
 /// A flow has no way at all, or `phases` has not one entry for each flow.
@@ -46,18 +50,18 @@ pub fn place_in_phases(
         phases,
         enough,
         groups: groups(flows, phases),
+        bound: bound(plane, flows, phases)?,
     };
     let mut best = match is_whole(plane, flows, past) {
-        true => posed.of(past.to_vec())?,
-        false => posed.placed(past)?,
+        true => posed.of(past.to_vec()),
+        false => match posed.kept(past) {
+            Some(kept) => kept,
+            None => posed.placed(past)?,
+        },
     };
-    // What is there stays unless the level gets lower by more than one.
     for _ in 0..TURNS_MAX {
         let next = posed.placed(&best.parts)?;
-        if plane
-            .above(next.level)
-            .is_none_or(|above| above >= best.level)
-        {
+        if !posed.is_lower(&next, &best) {
             break;
         }
         best = next;
@@ -65,22 +69,18 @@ pub fn place_in_phases(
     Ok(best)
 }
 
-/// The least level of any placement of any phases that run at the same time.
+/// The least level of any placement at the worst time: each leaf, pair and pod has the phase of each job that sends most there.
 pub(super) fn bound(
     plane: &Plane,
     flows: &Flows,
     phases: &[Option<Phase>],
 ) -> Result<Bound, Infeasible> {
-    let mut bound: Option<Bound> = None;
-    for (_, numbers) in groups(flows, phases) {
-        let own = numbers.iter().map(|number| flows.all[*number]).collect();
-        let next = bounded(plane, &Flows::new(own))?;
-        bound = match bound {
-            Some(bound) if bound.level >= next.level => Some(bound),
-            Some(_) | None => Some(next),
-        };
-    }
-    bound.map_or_else(|| bounded(plane, flows), Ok)
+    let worst = Flows::at_worst(flows.all.clone(), phases);
+    let below = bounded_below(plane, &worst)?;
+    Ok(match plane.onward() {
+        Some(onward) => below.or_higher(onward.bound_in_phases(plane, flows, phases)?),
+        None => below,
+    })
 }
 
 /// Flows that are placed together, by their places: without a phase if they are of several.
@@ -113,6 +113,15 @@ pub(super) fn groups(flows: &Flows, phases: &[Option<Phase>]) -> Vec<Group> {
     std::iter::once((None, first)).chain(others).collect()
 }
 
+/// Whether a level is lower than another one by a tenth: for less, what has links stays there, where phases of several jobs may meet.
+fn is_worth_moving(level: Level, before: Level) -> bool {
+    let times = |level: Level, times: u64| Level {
+        subflows: level.subflows.saturating_mul(times),
+        ..level
+    };
+    times(level, 10) < times(before, 9)
+}
+
 /// Flows with their phases.
 struct Posed<'a> {
     plane: &'a Plane,
@@ -121,23 +130,66 @@ struct Posed<'a> {
     enough: Level,
     /// The first without a phase.
     groups: Vec<Group>,
+    bound: Bound,
 }
 
 impl Posed<'_> {
-    /// Phases apart, or as if all were there at once where that is lower: it can be with many jobs, whose phases meet in any way.
+    /// Phases apart; or as if all were there at once, or each evenly over all links, where that is lower: it can be with several jobs,
+    /// whose phases meet in any way.
     fn placed(&self, past: &[Part]) -> Result<Placement, Infeasible> {
-        let apart = self.of(self.apart(past)?)?;
-        let mut jobs = self.phases.iter().flatten().map(|phase| phase.job);
-        let one = jobs.next();
-        if jobs.all(|job| Some(job) == one) {
+        let apart = self.of(self.apart(past)?);
+        if self.has_one_job() {
             return Ok(apart);
         }
         let together = place_within(self.plane, self.flows, past, self.enough)?;
-        let together = self.of(together.parts)?;
-        Ok(match together.level < apart.level {
+        let together = self.of(together.parts);
+        let best = match together.level < apart.level {
             true => together,
             false => apart,
-        })
+        };
+        let least = self.bound.level.max(self.enough);
+        let above = self.plane.above(least);
+        if above.is_none_or(|above| best.level <= above) {
+            return Ok(best);
+        }
+        let even = even::spread(self, least).map(|parts| self.of(parts));
+        let is_better = |even: &Placement| match past.is_empty() {
+            true => even.level < best.level,
+            false => is_worth_moving(even.level, best.level),
+        };
+        Ok(even.filter(is_better).unwrap_or(best))
+    }
+
+    /// Whether one placement is so much lower than another that flows move for it.
+    fn is_lower(&self, one: &Placement, other: &Placement) -> bool {
+        match self.has_one_job() {
+            true => {
+                let above = self.plane.above(one.level);
+                above.is_some_and(|above| above < other.level)
+            }
+            false => is_worth_moving(one.level, other.level),
+        }
+    }
+
+    fn has_one_job(&self) -> bool {
+        let mut jobs = self.phases.iter().flatten().map(|phase| phase.job);
+        let one = jobs.next();
+        jobs.all(|job| Some(job) == one)
+    }
+
+    /// What has links stays there, and the rest finds room at the level that links have, or up to two above it. None: it finds none, or
+    /// one job has all phases, which are placed apart.
+    fn kept(&self, past: &[Part]) -> Option<Placement> {
+        if self.has_one_job() {
+            return None;
+        }
+        let stays = repair::stays(self.plane, self.flows, ANY, past)?;
+        if stays.parts.is_empty() {
+            return None;
+        }
+        let least = self.bound.level.max(self.enough);
+        let parts = even::kept(self, &stays.parts, least)?;
+        Some(self.of(parts))
     }
 
     fn apart(&self, past: &[Part]) -> Result<Vec<Part>, Infeasible> {
@@ -148,7 +200,7 @@ impl Posed<'_> {
             let parts = match phase {
                 None => place_within(self.plane, &own, &past, self.enough)?.parts,
                 Some(phase) => {
-                    let left = |plane: &Plane, level| taken.left(plane, level, phase.job);
+                    let left = |plane: &Plane, level| taken.left(plane, level, Some(phase.job));
                     let beside = Beside {
                         plane: self.plane,
                         flows: &own,
@@ -167,18 +219,17 @@ impl Posed<'_> {
     }
 
     /// Parts with their level and bound.
-    fn of(&self, parts: Vec<Part>) -> Result<Placement, Infeasible> {
+    fn of(&self, parts: Vec<Part>) -> Placement {
         let mut taken = Taken::new(self.plane, self.flows, self.phases);
         for (_, numbers) in &self.groups {
             let own = taken.flows(numbers);
             taken.take(&own, &parts_among(&parts, numbers), numbers);
         }
-        let bound = bound(self.plane, self.flows, self.phases)?;
-        Ok(Placement {
-            level: taken.level().max(bound.level),
-            bound,
+        Placement {
+            level: taken.level().max(self.bound.level),
+            bound: self.bound,
             parts,
-        })
+        }
     }
 }
 
@@ -209,14 +260,23 @@ impl<'a> Taken<'a> {
     }
 
     pub(super) fn flows(&self, numbers: &[usize]) -> Flows {
-        Flows::new(numbers.iter().map(|number| self.all.all[*number]).collect())
+        let flows = Flows::new(numbers.iter().map(|number| self.all.all[*number]).collect());
+        match self.all.pieces.is_empty() {
+            true => flows,
+            false => {
+                let pieces = |number: &usize| self.all.pieces.get(*number).copied().unwrap_or(1);
+                flows.with_pieces(numbers.iter().map(pieces).collect())
+            }
+        }
     }
 
-    /// Slots of a plane that are left at a level for a phase of a job: those of its other phases are free then.
-    fn left(&self, plane: &Plane, level: Level, job: u32) -> [Vec<u32>; 2] {
+    /// Slots of a plane that are left at a level for a phase of a job: those of its other phases are free then. None: for flows that
+    /// are always there.
+    fn left(&self, plane: &Plane, level: Level, job: Option<u32>) -> [Vec<u32>; 2] {
         let slots = plane.slots(level, self.all.most());
+        let own = job.and_then(|job| self.of_job.get(&job));
         [0, 1].map(|side| {
-            let own = self.of_job.get(&job).map(|it| &it[side]);
+            let own = own.map(|own| &own[side]);
             let cells = slots.iter().zip(&self.used[side]).enumerate();
             let left = cells.map(|(cell, (slots, used))| {
                 let own = own.map_or(0, |own| own[cell]);
@@ -265,7 +325,7 @@ impl<'a> Taken<'a> {
     fn level(&self) -> Level {
         let cells = self.used.iter().flat_map(|used| used.iter().enumerate());
         let levels = cells.filter_map(|(cell, used)| {
-            super::repair::level_of(self.plane.links_at(cell), u64::from(*used))
+            repair::level_of(self.plane.links_at(cell), u64::from(*used))
         });
         levels.max().unwrap_or(Level {
             subflows: 0,
@@ -278,4 +338,4 @@ impl<'a> Taken<'a> {
 const TURNS_MAX: usize = 8;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -405,7 +405,7 @@ const CLASSES_MAX: usize = 16;
 /// Times that a placement is tried to be lowered.
 const TURNS_MAX: usize = 8;
 /// A level at which a link holds anything.
-const ANY: Level = Level {
+pub(super) const ANY: Level = Level {
     subflows: u64::MAX,
     capacity: 1,
 };

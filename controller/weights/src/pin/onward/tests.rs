@@ -11,7 +11,7 @@ use crate::problem::{Link, LinkId, Problem, Switch};
 
 /// Pods of so many leaves each. What is above the spine of each pod is one link.
 #[derive(Debug)]
-struct Fabric {
+pub(in crate::pin) struct Fabric {
     width: u32,
     below: Problem,
     above: Problem,
@@ -20,7 +20,7 @@ struct Fabric {
 impl Fabric {
     /// Capacities of links by leaf, then by spine, and of what is above spines in Gb/s, by pod, then by spine; 0: nothing is alive
     /// there.
-    fn new(width: u32, spines: u32, cells: &Cells, above: &[u64]) -> Self {
+    pub(in crate::pin) fn new(width: u32, spines: u32, cells: &Cells, above: &[u64]) -> Self {
         let leaves = cells.len() as u32 / spines;
         let switch = |id, tier| Switch {
             id: SwitchId(id),
@@ -45,13 +45,13 @@ impl Fabric {
         }
     }
 
-    fn plane(&self) -> Plane {
+    pub(in crate::pin) fn plane(&self) -> Plane {
         let pod = |leaf: SwitchId| Some(SwitchId(leaf.0 / self.width * self.width));
         Plane::new(&self.below).with_pods(&self.above, pod)
     }
 
     /// Levels of the worst link below spines, and of the worst one above them.
-    fn recounted(
+    pub(in crate::pin) fn recounted(
         &self,
         flows: &Flows,
         phases: &[Option<Phase>],
