@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 mod even;
 
-use super::beside::{Beside, parts_among};
+use super::beside::Beside;
 use super::plane::{Level, Plane};
 use super::priority::{ANY, is_whole};
 use super::repair;
@@ -85,6 +85,25 @@ pub(super) fn bound(
 
 /// Flows that are placed together, by their places: without a phase if they are of several.
 pub(super) type Group = (Option<Phase>, Vec<usize>);
+
+/// The parts of the flows of each group, which are called by their places there.
+fn parts_of(parts: &[Part], groups: &[Group]) -> Vec<Vec<Part>> {
+    let mut places = Vec::new();
+    for (group, (_, numbers)) in groups.iter().enumerate() {
+        for (place, number) in (0..).zip(numbers) {
+            places.resize(places.len().max(number + 1), None);
+            places[*number] = Some((group, place));
+        }
+    }
+    let mut all = vec![Vec::new(); groups.len()];
+    for part in parts {
+        if let Some(Some((group, flow))) = places.get(part.flow as usize) {
+            let flow = *flow;
+            all[*group].push(Part { flow, ..*part });
+        }
+    }
+    all
+}
 
 /// What is placed together: all that is always there with the largest phase of each job, and then each other phase.
 pub(super) fn groups(flows: &Flows, phases: &[Option<Phase>]) -> Vec<Group> {
@@ -194,9 +213,9 @@ impl Posed<'_> {
 
     fn apart(&self, past: &[Part]) -> Result<Vec<Part>, Infeasible> {
         let mut taken = Taken::new(self.plane, self.flows, self.phases);
-        for (phase, numbers) in &self.groups {
+        let past = parts_of(past, &self.groups);
+        for ((phase, numbers), past) in self.groups.iter().zip(past) {
             let own = taken.flows(numbers);
-            let past = parts_among(past, numbers);
             let parts = match phase {
                 None => place_within(self.plane, &own, &past, self.enough)?.parts,
                 Some(phase) => {
@@ -221,9 +240,8 @@ impl Posed<'_> {
     /// Parts with their level and bound.
     fn of(&self, parts: Vec<Part>) -> Placement {
         let mut taken = Taken::new(self.plane, self.flows, self.phases);
-        for (_, numbers) in &self.groups {
-            let own = taken.flows(numbers);
-            taken.take(&own, &parts_among(&parts, numbers), numbers);
+        for ((_, numbers), own) in self.groups.iter().zip(parts_of(&parts, &self.groups)) {
+            taken.take(&taken.flows(numbers), &own, numbers);
         }
         Placement {
             level: taken.level().max(self.bound.level),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::super::colouring::Colouring;
 use super::super::{Flow, SIZES_MAX, SLOTS_MAX};
-use super::{Group, Level, Part, Phase, Plane, Posed, Taken, parts_among};
+use super::{Group, Level, Part, Phase, Plane, Posed, Taken, parts_of};
 
 /// Places all flows. At each leaf, and above each spine, a phase first takes the links that its job has in other phases, then
 /// others up to its share of each, then any. None: a flow has no way, or there is no link.
@@ -27,10 +27,10 @@ pub(super) fn spread(posed: &Posed<'_>, least: Level) -> Option<Vec<Part>> {
 pub(super) fn kept(posed: &Posed<'_>, parts: &[Part], least: Level) -> Option<Vec<Part>> {
     let mut even = Even::new(posed, least);
     let groups = by_job(posed);
-    for (_, numbers) in &groups {
+    let all_kept = parts_of(parts, &groups);
+    for ((_, numbers), kept) in groups.iter().zip(&all_kept) {
         let flows = even.taken.flows(numbers);
-        let kept = parts_among(parts, numbers);
-        even.taken.take(&flows, &kept, numbers);
+        even.taken.take(&flows, kept, numbers);
     }
     even.level = even.taken.level().max(least);
     let above = posed.plane.above(posed.plane.above(even.level)?)?;
@@ -39,8 +39,7 @@ pub(super) fn kept(posed: &Posed<'_>, parts: &[Part], least: Level) -> Option<Ve
         ..even.level
     };
     let most = most.max(above);
-    for (phase, numbers) in groups {
-        let kept = parts_among(parts, &numbers);
+    for ((phase, numbers), kept) in groups.into_iter().zip(all_kept) {
         let mut open: Vec<u32> = numbers
             .iter()
             .map(|it| posed.flows.all[*it].subflows)

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::beside::parts_among;
 use super::super::tests::{Cells, GBPS, cells, flows, pairs, problem};
 use super::super::{Flow, Tight, recount, recount_in_phases};
 use super::*;
