@@ -251,7 +251,7 @@ fn bound(certificate: &proto::PinCertificate) -> String {
 /// What many leaves need together: all of a pod, or of two; or, if none is named, those of many flows.
 fn of_many(leaves: &[String]) -> String {
     if leaves.is_empty() {
-        return "flows of many leaves together, which have too few spines in common".to_owned();
+        return "flows of many leaves together: too few spines lead from one to the other, or too little above these".to_owned();
     }
     let shown = &leaves[..leaves.len().min(NAMES_MAX)];
     let more = match leaves.len() - shown.len() {
@@ -559,7 +559,7 @@ and 1 more overlap set
             bound_kind: BoundKind::AllFlows.into(),
             ..proto::PinCertificate::default()
         };
-        let together = "flows of many leaves together, which have too few spines in common";
+        let together = "flows of many leaves together: too few spines lead from one to the other, or too little above these";
         assert_eq!(bound(&certificate), together);
         certificate.bound_leaf_names = vec!["leaf1".to_owned(), "leaf2".to_owned()];
         let pod = "what these leaves send to other pods, or take from them: leaf1, leaf2";
