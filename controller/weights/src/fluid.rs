@@ -64,7 +64,7 @@ pub(crate) struct Factors {
 #[derive(Debug)]
 pub(crate) struct Fluid {
     pub(crate) factors: Factors,
-    /// Of the demands, up and down, as the capacity.
+    /// What each link carries of the demands, up and down, by row, then by spine.
     pub(crate) loads: [Vec<f64>; 2],
     /// Whether they are the capacity-proportional shares.
     pub(crate) is_by_capacity: bool,
@@ -156,12 +156,12 @@ impl Network {
         self.class_of[leaf as usize]
     }
 
-    /// Of all links, by row, then by spine.
+    /// Capacities of all links, by row, then by spine.
     pub(crate) fn capacities(&self) -> &[f64] {
         &self.capacity
     }
 
-    /// Of the links of a leaf, or of those above a spine, by their row.
+    /// The capacity of the links of a leaf to a spine, or of those above the spine of a pod, by their row.
     pub(crate) fn capacity(&self, row: usize, spine: usize) -> f64 {
         self.capacity[row * self.spines + spine]
     }
@@ -335,7 +335,7 @@ struct Scaling<'a> {
     bins: &'a [Bin],
     /// Leaves that take something.
     takes: Vec<bool>,
-    /// Of the demands, up and down, as the capacity.
+    /// What each link carries of the demands, up and down, by row, then by spine.
     loads: [Vec<f64>; 2],
     row: Vec<f64>,
 }

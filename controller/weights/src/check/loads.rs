@@ -95,15 +95,15 @@ struct Live {
     leaves: Vec<SwitchId>,
     spines: Vec<SwitchId>,
     uplinks: Vec<Vec<Uplink>>,
-    /// Of all live links between a leaf and a spine, by leaf, then by spine.
+    /// What all live links between a leaf and a spine carry together, by leaf, then by spine.
     bundles: Vec<BTreeMap<usize, u128>>,
 }
 
 /// What is above spines.
 struct Over {
-    /// Of each spine, its live capacity to the tier above.
+    /// The live capacity of each spine to the tier above.
     above: Vec<u128>,
-    /// Of each spine those that it shares a live switch of the tier above with.
+    /// The spines that each spine shares a live switch of the tier above with.
     to: Vec<Vec<usize>>,
     /// Whether what is sent up to a spine comes down to a leaf, by leaf, then by spine.
     leads: Vec<Vec<bool>>,

@@ -4,7 +4,7 @@
 /// Pods of leaves, and what is between them.
 #[derive(Debug, Default)]
 pub(super) struct Above {
-    /// Of each leaf; None: nothing that it sends or takes leaves its pod.
+    /// The pod of each leaf, by its place; None: nothing that it sends or takes leaves its pod.
     pod_of: Vec<Option<u32>>,
     /// By pod that sends, then by pod that takes, then by spine: what leads from one to the other, whatever else is there.
     between: Vec<f64>,
