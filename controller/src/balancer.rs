@@ -14,7 +14,7 @@ use weft_weights::problem::ProblemError;
 use weft_weights::quantize::Limits;
 use weft_weights::together::TableTooSmall;
 
-use self::demand::{ByDemand, Demand};
+use self::demand::{ByDemand, Demand, Instead};
 use self::solved::Solved;
 use crate::fabric::fact::{Link, LinkName};
 use crate::fabric::hold::{CameUp, Hold};
@@ -69,8 +69,8 @@ pub struct Plan {
     /// Leaves without routes as there is no room for their weights.
     without_room: Arc<BTreeSet<SwitchName>>,
     solved: Option<Arc<Solved>>,
-    /// Weights for what jobs are known to send, where the routes are of these.
-    by_demand: Option<Arc<ByDemand>>,
+    /// Weights for what jobs are known to send, where the routes are of these, or why there are none. None: by capacity is as good.
+    by_demand: Option<Result<Arc<ByDemand>, Arc<str>>>,
 }
 
 impl Plan {
@@ -79,7 +79,7 @@ impl Plan {
     /// # Errors
     /// What was solved does not pass the check.
     pub fn leaf(&self, leaf: &SwitchName) -> Option<Result<LeafPlan, Rejected>> {
-        let by_demand = self.by_demand.as_deref();
+        let by_demand = self.by_demand.as_ref();
         let backups = self.routes.get(leaf).map(|routes| &routes.backups);
         self.solved.as_ref()?.leaf(leaf, by_demand, backups)
     }
@@ -96,7 +96,16 @@ impl Plan {
 
     /// Whether weights follow from what jobs are known to send.
     pub fn is_by_demand(&self) -> bool {
-        self.by_demand.is_some()
+        self.weights_by_demand().is_some()
+    }
+
+    fn by_demand_or_why_not(&self) -> Option<Result<(), Arc<str>>> {
+        let known = self.by_demand.as_ref()?;
+        Some(known.as_ref().map(|_| ()).map_err(Arc::clone))
+    }
+
+    fn weights_by_demand(&self) -> Option<&Arc<ByDemand>> {
+        self.by_demand.as_ref()?.as_ref().ok()
     }
 
     /// The fabric that it was made for.
@@ -210,7 +219,7 @@ impl Balancer {
     /// Takes other backups of the same weights; those for what jobs are known to send stay.
     fn back(&mut self, by_capacity: LeafRoutes, solved: &Solved) {
         self.plan.revision += 1;
-        let by_demand = self.plan.by_demand.is_some();
+        let by_demand = self.plan.is_by_demand();
         let backed = |(leaf, routes): (&SwitchName, &Arc<Routes>)| {
             let known = self.plan.routes.get(leaf).filter(|_| by_demand);
             let routes = match known {
@@ -237,7 +246,13 @@ impl Balancer {
             return false;
         }
         self.weighed = Some((Arc::clone(&solved), Arc::clone(demand)));
-        let by_demand = solved.by_demand(demand).map(Arc::new);
+        let was = self.plan.by_demand_or_why_not();
+        self.plan.by_demand = match solved.by_demand(demand) {
+            Ok(by_demand) => Some(Ok(Arc::new(by_demand))),
+            Err(Instead::Impossible(why)) => Some(Err(why)),
+            Err(Instead::AsGood) => None,
+        };
+        let by_demand = self.plan.weights_by_demand();
         let mut routes = Arc::clone(&self.plan.by_capacity);
         for (leaf, own) in by_demand.iter().flat_map(|it| &it.leaves) {
             let leaf = solved.name(*leaf);
@@ -261,9 +276,7 @@ impl Balancer {
             self.plan.revision += 1;
             self.plan.routes = routes;
         }
-        let was = self.plan.by_demand.is_some();
-        self.plan.by_demand = by_demand;
-        changed || was != self.plan.by_demand.is_some()
+        changed || was != self.plan.by_demand_or_why_not()
     }
 
     /// What every leaf that takes weights should have, and the weights that it comes from. Leaves whose weights and names stay

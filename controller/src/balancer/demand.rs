@@ -3,13 +3,16 @@
 //! Pure. It refuses to know who pins, and switches.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weft_weights::check;
 use weft_weights::leaf::LeafSolution;
 use weft_weights::problem::SwitchId;
 use weft_weights::quantize::Limits;
 use weft_weights::together::Table;
-use weft_weights::traffic::{self, Background, BackgroundAbove, Grouping, Matrix, Utilization};
+use weft_weights::traffic::{
+    self, Background, BackgroundAbove, Grouping, Matrix, TrafficError, Utilization,
+};
 
 use super::solved::{Solved, fits};
 use crate::fabric::fact::SwitchName;
@@ -93,59 +96,106 @@ pub struct ByDemand {
     pub utilization: Utilization,
 }
 
+/// Why weights are by capacity.
+#[derive(Debug)]
+pub(super) enum Instead {
+    /// Nothing is sent that no pin carries, or weights by demand are no better.
+    AsGood,
+    /// There are no weights by demand; why.
+    Impossible(Arc<str>),
+}
+
+impl Instead {
+    /// Says why in the log, too.
+    fn because(why: String) -> Self {
+        tracing::debug!(why, "no weights by demand");
+        Self::Impossible(why.into())
+    }
+}
+
 impl ByDemand {
-    /// Weights for a demand, counted anew; None: those by capacity are as good, or it takes too long to find others. Within
-    /// `limits`, and in the tables that leaves have.
+    /// Weights for a demand, counted anew. Within `limits`, and in the tables that leaves have.
+    ///
+    /// # Errors
+    /// Those by capacity are as good, or there are no others, or it takes too long to find them.
     pub(super) fn new(
         demand: &Demand,
         solved: &Solved,
         limits: Limits,
         table: impl Fn(SwitchId) -> Option<Table>,
-    ) -> Option<Self> {
-        let problem = solved.problem_of_all()?;
+    ) -> Result<Self, Instead> {
         let matrix = demand.matrix(solved);
+        if matrix.demands.is_empty() {
+            return Err(Instead::AsGood);
+        }
+        let foreign = "some leaves use only links that their neighbours confirm, and others do not";
+        let problem = solved.problem_of_all();
+        let problem = problem.ok_or_else(|| Instead::because(foreign.to_owned()))?;
         // Planes, of three tiers.
         let spines = solved.planes().problem().switches();
         let spines = spines.filter(|(_, tier)| *tier > 0).count();
         let work = matrix.demands.len().saturating_mul(spines);
-        if matrix.demands.is_empty() || work > WORK_MAX {
-            if work > WORK_MAX {
-                tracing::debug!(work, "too much is sent to find weights for it");
-            }
-            return None;
+        if work > WORK_MAX {
+            let pairs = matrix.demands.len();
+            let why = format!("{pairs} pairs of leaves over {spines} spines take too long");
+            return Err(Instead::because(why));
         }
-        let solution = traffic::solve(problem, &matrix, limits, Grouping::ByDestination);
-        let solution = solution
-            .inspect_err(|error| tracing::debug!(%error, "no weights by demand"))
-            .ok()?;
+        let solution = traffic::solve(problem, &matrix, limits, Grouping::ByDestination)
+            .map_err(|error| Instead::because(named(&error, solved)))?;
         let utilization = solution.utilization;
         if utilization.weights > utilization.capacity_weights * WORTH {
-            return None;
+            return Err(Instead::AsGood);
         }
         let counted = check::utilization(problem, &matrix, &solution.leaves);
-        let counted = counted
-            .inspect_err(|fault| tracing::error!(%fault, "weights by demand failed the check"))
-            .ok()?;
+        let counted = counted.map_err(|fault| {
+            tracing::error!(%fault, "weights by demand failed the check");
+            Instead::because(format!("they failed the check: {fault}"))
+        })?;
         if counted.utilization > utilization.weights * (1.0 + EXACT) {
             tracing::error!(
                 counted.utilization,
                 "weights by demand are not as good as said"
             );
-            return None;
+            let why = "they failed the check: not as good as said";
+            return Err(Instead::because(why.to_owned()));
         }
         let too_many =
             |leaf: &&LeafSolution| table(leaf.source()).is_some_and(|table| !fits(leaf, table));
         if let Some(leaf) = solution.leaves.iter().find(too_many) {
-            let leaf = solved.name(leaf.source()).map(ToString::to_string);
+            let leaf = switch_name(leaf.source(), solved);
             tracing::warn!(leaf, "its table has no room for weights by demand");
-            return None;
+            let why = format!("the table of {leaf} has no room for them");
+            return Err(Instead::because(why));
         }
         let leaves = solution.leaves.into_iter();
-        Some(Self {
+        Ok(Self {
             leaves: leaves.map(|leaf| (leaf.source(), leaf)).collect(),
             utilization,
         })
     }
+}
+
+/// An error of the solver with the names of switches and links.
+fn named(error: &TrafficError, solved: &Solved) -> String {
+    match *error {
+        TrafficError::TwoInPlane(one, other) => {
+            let [one, other] = [one, other].map(|it| switch_name(it, solved));
+            format!("{one} and {other} are in one pod and lead to the same super-spines")
+        }
+        TrafficError::SkipsTier(link) => {
+            let link = solved.link(link).map(|link| link.name.to_string());
+            let link = link.unwrap_or_default();
+            format!("{link} is neither from a leaf to a spine nor from there to a super-spine")
+        }
+        TrafficError::NotALeaf(_)
+        | TrafficError::ToItself(_)
+        | TrafficError::NoLink { .. }
+        | TrafficError::NothingAbove(_) => error.to_string(),
+    }
+}
+
+fn switch_name(switch: SwitchId, solved: &Solved) -> &str {
+    solved.name(switch).map_or("a switch", SwitchName::as_str)
 }
 
 /// Pairs of leaves with a demand times spines: about a third of a second of one thread, in which a link event waits.

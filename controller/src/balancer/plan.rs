@@ -38,8 +38,9 @@ pub struct Entry {
     pub parts: u32,
     /// How far rounding overloads the worst member, in millionths: 1,000,000 is exact.
     pub delta_ppm: u64,
-    /// How busy the busiest link is, where the weights follow from what jobs are known to send; None: by capacity.
-    pub utilization: Option<Utilization>,
+    /// How busy the busiest link is, where the weights follow from what jobs are known to send, or why they do not. None: they are by
+    /// capacity, as nothing is known to be sent, or others are no better.
+    pub by_demand: Option<Result<Utilization, Arc<str>>>,
     /// An uplink without an address of a leaf where no weft-agent finds the neighbour by the interface: the entry has no members then.
     pub unresolved: Option<LinkName>,
 }
@@ -151,23 +152,33 @@ impl Entry {
                 tenths % 10
             );
         }
-        if let Some(utilization) = &self.utilization {
-            let percent = |share: f64| share * 100.0;
-            reason += &format!(
-                ", by what jobs are known to send: the busiest link carries {:.1} % of its capacity, {:.1} % with weights by capacity",
-                percent(utilization.weights),
-                percent(utilization.capacity_weights)
-            );
+        match &self.by_demand {
+            Some(Ok(utilization)) => {
+                let percent = |share: f64| share * 100.0;
+                reason += &format!(
+                    ", by what jobs are known to send: the busiest link carries {:.1} % of its capacity, {:.1} % with weights by capacity",
+                    percent(utilization.weights),
+                    percent(utilization.capacity_weights)
+                );
+            }
+            Some(Err(why)) if !self.members.is_empty() => {
+                reason += &format!(", by capacity, not by what jobs are known to send: {why}");
+            }
+            Some(Err(_)) | None => {}
         }
         for excluded in &self.excluded {
             let is_small = matches!(excluded.reason, Exclusion::TooSmall { .. });
-            let why = match is_small && self.utilization.is_some() {
+            let why = match is_small && self.is_by_demand() {
                 true => "no part, others have more room".to_owned(),
                 false => excluded.why(),
             };
             reason += &format!("; {}: {why}", excluded.link);
         }
         reason
+    }
+
+    fn is_by_demand(&self) -> bool {
+        matches!(self.by_demand, Some(Ok(_)))
     }
 
     /// As the API shows it.
@@ -183,9 +194,9 @@ impl Entry {
             reason,
         };
         let members = self.members.iter().map(|it| {
-            let reason = match self.utilization {
-                Some(_) => format!("by what jobs are known to send; {}", it.reason),
-                None => it.reason.to_string(),
+            let reason = match self.is_by_demand() {
+                true => format!("by what jobs are known to send; {}", it.reason),
+                false => it.reason.to_string(),
             };
             member(&it.next_hop, &it.via, it.weight, reason)
         });

@@ -18,7 +18,7 @@ use weft_weights::spread;
 use weft_weights::together::{Table, TableTooSmall};
 
 use super::backups::{OfLeaf, Undrained};
-use super::demand::{ByDemand, Demand};
+use super::demand::{ByDemand, Demand, Instead};
 use super::plan::{Entry, Excluded, LeafPlan, Member};
 use super::planes::Planes;
 use super::{Inputs, Rejected};
@@ -150,8 +150,11 @@ impl Solved {
         strict.filter(|strict| **strict != self.trusting.problem)
     }
 
-    /// Weights for a demand, within the declared tables of all leaves; None: those by capacity stay.
-    pub(super) fn by_demand(&self, demand: &Demand) -> Option<ByDemand> {
+    /// Weights for a demand, within the declared tables of all leaves.
+    ///
+    /// # Errors
+    /// Those by capacity stay.
+    pub(super) fn by_demand(&self, demand: &Demand) -> Result<ByDemand, Instead> {
         let leaves = self.leaves().filter_map(|leaf| self.topology.switch(leaf));
         let widths = leaves.filter_map(|leaf| leaf.limits.group_width);
         let limits = widths.min().map_or(self.limits, Limits::new);
@@ -453,15 +456,16 @@ impl Solved {
         vtep.map(IpNet::from)
     }
 
-    /// How one leaf spreads what it sends, and why, by demand where that is given, with what it falls back to; None if there is no
-    /// such leaf.
+    /// How one leaf spreads what it sends, and why, by demand where that is given and there are such weights, with what it falls back to;
+    /// None if there is no such leaf.
     pub(super) fn leaf(
         &self,
         leaf: &SwitchName,
-        by_demand: Option<&ByDemand>,
+        by_demand: Option<&Result<Arc<ByDemand>, Arc<str>>>,
         backups: Option<&OfLeaf>,
     ) -> Option<Result<LeafPlan, Rejected>> {
-        let of_demand = || by_demand?.leaves.get(&self.number(leaf)?).cloned();
+        let found = by_demand.and_then(|it| it.as_ref().ok());
+        let of_demand = || found?.leaves.get(&self.number(leaf)?).cloned();
         let solution = match of_demand() {
             Some(solution) => solution,
             None => match self.solution(leaf)? {
@@ -469,7 +473,10 @@ impl Solved {
                 Err(rejected) => return Some(Err(rejected)),
             },
         };
-        let utilization = by_demand.map(|it| it.utilization);
+        let by_demand = by_demand.map(|it| match it {
+            Ok(it) => Ok(it.utilization),
+            Err(why) => Err(Arc::clone(why)),
+        });
         let switch = self.topology.switch(leaf)?;
         let fabric = &self.question(leaf).fabric;
         let mut explained: BTreeMap<usize, spread::Group> = BTreeMap::new();
@@ -479,7 +486,7 @@ impl Solved {
             let group = explained.entry(group).or_insert_with(explain);
             let prefix = IpNet::from(to.vtep?);
             let mut entry = self.entry(switch, to, group);
-            entry.utilization = utilization;
+            entry.by_demand = by_demand.clone();
             if let Some(backup) = backups.and_then(|backups| backups.get(&prefix)) {
                 entry.backups = self.backups_of(leaf, &entry.excluded, backup);
             }
@@ -538,7 +545,7 @@ impl Solved {
             backups: Vec::new(),
             parts: group.parts,
             delta_ppm: group.delta_ppm,
-            utilization: None,
+            by_demand: None,
             unresolved: unresolved.cloned(),
         }
     }
@@ -565,7 +572,8 @@ impl Solved {
         }
     }
 
-    fn link(&self, link: LinkId) -> Option<&Link> {
+    /// A link of the problem.
+    pub(super) fn link(&self, link: LinkId) -> Option<&Link> {
         let name = self.names.links.get(link.0 as usize)?;
         self.topology.link_named(name)
     }

@@ -8,6 +8,7 @@ use weft_proto::v1;
 
 use crate::balancer::pins::State;
 use crate::balancer::pins::above::tests::with_little_above;
+use crate::balancer::pins::tests::pods::with_mixed_planes;
 use crate::balancer::pins::tests::{Bench, state};
 use crate::balancer::{Inputs, flows};
 use crate::fabric::live::Interfaces;
@@ -150,19 +151,41 @@ fn what_is_not_pinned_goes_where_pins_leave_room() {
     let over: Vec<_> = pinned.keys().map(|hop| hop.interface.to_string()).collect();
     assert_eq!(over, [pinned_to.replace("spine", "eth")]);
     assert!(!bench.balancer.weigh(plan.demand()), "nothing is new");
-    let shown = bench
-        .balancer
-        .plan()
-        .leaf(&"leaf1".into())
-        .unwrap()
-        .unwrap();
-    let prefix = "198.51.100.2/32".parse().unwrap();
-    let reason = shown.entries[&prefix].reason();
+    let reason = reason(&bench, "198.51.100.2/32");
     assert!(
         reason.contains(
             "the busiest link carries 100.0 % of its capacity, 150.0 % with weights by capacity"
         ),
         "{reason}"
+    );
+}
+
+/// Why leaf 1 has its weights to a VTEP, in words.
+fn reason(bench: &Bench, prefix: &str) -> String {
+    let shown = bench.balancer.plan().leaf(&"leaf1".into());
+    shown.unwrap().unwrap().entries[&prefix.parse().unwrap()].reason()
+}
+
+#[test]
+fn weights_by_capacity_say_why_they_are_not_by_demand() {
+    // A spine of another plane leads to the super-spines of the first one, too.
+    let mut bench = bench_of(with_mixed_planes(), &[wide(4)], None);
+    let (plan, _) = bench.adopt();
+    assert!(!reason(&bench, "198.51.100.2/32").contains("by capacity"));
+    assert!(bench.balancer.weigh(plan.demand()), "it says why");
+    let said = reason(&bench, "198.51.100.2/32");
+    let why = "2 parts over 2 of 2 uplinks, by capacity, not by what jobs are known to send: spine1 and spine2 are in one pod and lead to \
+               the same super-spines";
+    assert_eq!(said, why);
+    assert!(!bench.balancer.weigh(plan.demand()), "nothing is new");
+
+    let mut full = bench_within(&[narrow(), wide(4)], Some(1));
+    let (plan, _) = full.adopt();
+    full.balancer.weigh(plan.demand());
+    let said = reason(&full, "198.51.100.2/32");
+    assert!(
+        said.contains("the table of leaf2 has no room for them"),
+        "{said}"
     );
 }
 
