@@ -31,7 +31,7 @@ use crate::config::Credentials;
 use crate::daemon::supervision::supervised;
 use crate::fabric::topology::SwitchName;
 
-pub use self::observe::{Heard, Said};
+pub use self::observe::{Heard, Prefixes, Said};
 pub use self::status::{AgentState, AgentStatus};
 pub use weft_telemetry::{Connect, Connecting};
 

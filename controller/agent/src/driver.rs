@@ -3,10 +3,9 @@
 //! but the kernel, so that nothing delays what FRR changes. Knows no gRPC beyond the messages. One per
 //! daemon.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::Code;
@@ -26,7 +25,7 @@ use crate::listener::Refused;
 use crate::marks::{self, Marks};
 use crate::openconfig::Snapshot;
 use crate::refusal::{Detail, Refusal};
-use crate::status::PrefixesAfter;
+use crate::status::Asked;
 
 pub mod clock;
 mod watchers;
@@ -51,8 +50,8 @@ pub enum Command {
         FlushRequest,
         oneshot::Sender<Result<FlushResponse, Refusal>>,
     ),
-    /// Somebody wants the status, with these prefixes, from now on.
-    Watch(BTreeSet<IpNet>, PrefixesAfter, mpsc::Sender<Status>),
+    /// Somebody wants the status from now on.
+    Watch(Asked, mpsc::Sender<Status>),
     /// Somebody wants to know what was counted of each pin.
     Pins(oneshot::Sender<Vec<PinCounter>>),
     /// gNMI wants to know how the switch is, or why that cannot be read.
@@ -230,9 +229,9 @@ impl<F: Forwarding> Driver<F> {
                 self.handle(Input::Flush(Ticket(self.flushed), request))
                     .await;
             }
-            Command::Watch(prefixes, after, statuses) => {
+            Command::Watch(asked, statuses) => {
                 let now = self.clock.instant(self.clock.uptime());
-                if self.watchers.add(prefixes, after, statuses, now) {
+                if self.watchers.add(asked, statuses, now) {
                     self.tell();
                 }
             }

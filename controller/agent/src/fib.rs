@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use self::order::Steps;
 use self::pins::Slots;
 use self::subset::Subsets;
-use self::usable::{Found, Usable, absent};
+use self::usable::{Usable, absent};
 use crate::entry::Key;
 use crate::forwarding::{Family, Installed, Link, Member, Observed, Operation, Own, Slot};
 use crate::rib::Rib;
@@ -27,7 +27,7 @@ mod subset;
 mod usable;
 
 pub use self::ids::Ids;
-pub use self::usable::Unusable;
+pub use self::usable::{Forwarding, Found, Unusable};
 
 /// What the kernel has, as far as the agent knows, and what of it may be out of date.
 #[derive(Debug)]
@@ -275,26 +275,45 @@ impl Fib {
                 let (id, members) = self.group(id, rib)?;
                 Ok(self.expected.groups.get(&id) == Some(&members))
             }
-            Key::Prefix(prefix) => {
-                let usable = self.usable(prefix, rib)?;
-                let id = match usable.whole {
-                    true => self.ids.id(Key::Group(usable.group)),
-                    false => self.subsets.id(usable.group, &usable.members),
-                };
-                Ok(id.is_some()
-                    && self.expected.routes.get(&prefix) == id.as_ref()
-                    && id.and_then(|id| self.expected.groups.get(&id)) == Some(&usable.members))
-            }
+            Key::Prefix(prefix) => Ok(self.forwards(prefix, &self.usable(prefix, rib)?)),
             Key::Policy(policy) => self.policy_state(policy, rib),
         }
     }
 
-    /// Whether the entry's next hops are usable in part only: for a prefix, text that says why.
+    /// Whether the kernel has a prefix with this part of a group.
+    fn forwards(&self, prefix: IpNet, usable: &Usable) -> bool {
+        let id = match usable.whole {
+            true => self.ids.id(Key::Group(usable.group)),
+            false => self.subsets.id(usable.group, &usable.members),
+        };
+        id.is_some()
+            && self.expected.routes.get(&prefix) == id.as_ref()
+            && id.and_then(|id| self.expected.groups.get(&id)) == Some(&usable.members)
+    }
+
+    /// What becomes of a prefix that is programmed. Prefixes that are asked for one after the other share what is found.
     #[must_use]
-    pub fn partly(&self, prefix: IpNet, rib: &Rib) -> Option<String> {
+    pub fn forwarding(&self, prefix: IpNet, rib: &Rib, found: &mut Found) -> Forwarding {
+        let usable = found.usable(self, prefix, rib);
+        let usable = match usable {
+            Ok(usable) => usable,
+            Err(Unusable::Inactive(why) | Unusable::Refused(why)) => {
+                return Forwarding::Bypassed(why);
+            }
+        };
+        match self.forwards(prefix, &usable) {
+            true => Forwarding::By {
+                group: usable.group,
+                partly: self.partly(prefix, rib, &usable),
+            },
+            false => Forwarding::Bypassed("the kernel does not have it".into()),
+        }
+    }
+
+    /// Why the next hops of a prefix are usable in part only; `None`: all of them are.
+    fn partly(&self, prefix: IpNet, rib: &Rib, usable: &Usable) -> Option<String> {
         let id = rib.prefix(prefix)?.group;
         let group = rib.group(id)?;
-        let usable = self.usable(prefix, rib).ok()?;
         if usable.group == id && usable.members.len() == group.members.len() {
             return None;
         }
@@ -307,12 +326,6 @@ impl Fib {
             true => Some(why),
             false => Some(format!("backup next-hop group {}: {why}", usable.group)),
         }
-    }
-
-    /// The group whose next hops a prefix uses now: its own, or the backup of that. None: it is left to the switch's own routing.
-    #[must_use]
-    pub fn used_group(&self, prefix: IpNet, rib: &Rib) -> Option<u64> {
-        Some(self.usable(prefix, rib).ok()?.group)
     }
 
     /// Why a next hop is not used for a prefix; `None` if it is.

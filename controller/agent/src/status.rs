@@ -11,17 +11,19 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status as Refused};
 use weft_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
 use weft_proto::agent::v1::{
-    Condition, ConditionType, Interface, ListPinsRequest, ListPinsResponse, NextHop, PinCounter,
-    Prefix, PrefixState, Primary, State, Status, WatchStatusRequest,
+    Condition, ConditionType, Interface, ListPinsRequest, ListPinsResponse, PinCounter, Primary,
+    State, Status, WatchStatusRequest,
 };
 
 use crate::agent::Agent;
 use crate::driver::Command;
-use crate::entry::Key;
-use crate::fib::Unusable;
 use crate::forwarding::kernel::Numbers;
-use crate::forwarding::{Family, Link, OwnHop};
+use crate::forwarding::{Family, Link};
 use crate::instance::Source;
+
+mod prefixes;
+
+pub use self::prefixes::ToldPrefixes;
 
 /// The service; clones share the driver.
 #[derive(Clone, Debug)]
@@ -47,6 +49,7 @@ impl AgentService for Service {
             prefixes,
             prefixes_after_ms,
             first_prefixes_after_ms,
+            only_changed_prefixes,
         } = request.into_inner();
         if prefixes.len() > PREFIXES_MAX {
             return Err(Refused::invalid_argument(format!(
@@ -63,11 +66,13 @@ impl AgentService for Service {
             .collect();
         let (statuses, queue) = mpsc::channel(STATUSES_MAX);
         let after = |ms: u32| Duration::from_millis(ms.into());
-        let after = PrefixesAfter {
-            first: after(first_prefixes_after_ms),
-            change: after(prefixes_after_ms),
+        let asked = Asked {
+            prefixes: parsed?,
+            first_after: after(first_prefixes_after_ms),
+            after: after(prefixes_after_ms),
+            only_changes: only_changed_prefixes,
         };
-        let watch = Command::Watch(parsed?, after, statuses);
+        let watch = Command::Watch(asked, statuses);
         self.commands.send(watch).await.map_err(|_| stopped())?;
         Ok(Response::new(Box::pin(ReceiverStream::new(queue).map(Ok))))
     }
@@ -89,38 +94,66 @@ fn stopped() -> Refused {
 }
 
 /// What a status says of prefixes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Told<'a> {
     /// These, beside those that are programmed.
     Prefixes(&'a BTreeSet<IpNet>),
+    /// Of these, and those that are programmed, the ones that are not as they were told. All count as told then.
+    Changes(&'a BTreeSet<IpNet>, &'a mut ToldPrefixes),
     /// They are left out. The last status that had them; None: there was none yet.
     LeftOut(Option<&'a Status>),
 }
 
-/// Delays of the prefixes in a watched status: a switch has one for each leaf, and many agents would send theirs at the same
+/// What somebody who watches wants of prefixes: a switch has one for each leaf, and many agents would send theirs at the same
 /// moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PrefixesAfter {
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// These, beside those that are programmed.
+    pub prefixes: BTreeSet<IpNet>,
     /// From the first status to the first one that has the prefixes.
-    pub first: Duration,
-    /// From a change to the status that has the prefixes.
-    pub change: Duration,
+    pub first_after: Duration,
+    /// From a change to the status that has the prefixes. Zero: every status has them.
+    pub after: Duration,
+    /// Only those that changed, after the first status that has them.
+    pub only_changes: bool,
+}
+
+/// Whether two statuses differ in no more than what changes all the time: counters, how many entries the kernel has, and times.
+#[must_use]
+pub fn is_alike(one: &Status, other: &Status) -> bool {
+    let primary = |status: &Status| {
+        let primary = status.primary.clone();
+        primary.map(|it| (it.address, it.election_high, it.election_low))
+    };
+    let interfaces = one.interfaces.iter().zip(&other.interfaces);
+    let mut interfaces = interfaces.map(|(one, other)| {
+        (&one.name, one.up, &one.addresses) == (&other.name, other.up, &other.addresses)
+    });
+    (one.state, one.rule_installed) == (other.state, other.rule_installed)
+        && primary(one) == primary(other)
+        && one.conditions == other.conditions
+        && one.interfaces.len() == other.interfaces.len()
+        && interfaces.all(|same| same)
 }
 
 /// The state of the agent and of its switch.
 #[must_use]
 pub fn status(agent: &Agent, numbers: Numbers, told: Told<'_>, uptime: Duration) -> Status {
     let installed = agent.fib().installed();
-    let (prefixes, follows) = match told {
+    let prefixes_left_out = matches!(told, Told::LeftOut(_));
+    let (prefixes, gone, follows) = match told {
         Told::Prefixes(asked) => {
-            let prefixes = prefixes(agent, asked);
-            let follows = of_prefixes(&prefixes);
-            (prefixes, follows)
+            let all = prefixes::all(agent, asked, &mut ToldPrefixes::new());
+            (all.changed, Vec::new(), all.conditions)
+        }
+        Told::Changes(asked, told) => {
+            let all = prefixes::all(agent, asked, told);
+            (all.changed, all.gone, all.conditions)
         }
         Told::LeftOut(before) => {
-            let follow = |it: &&Condition| OF_PREFIXES.contains(&it.condition_type());
             let before = before.into_iter().flat_map(|before| &before.conditions);
-            (Vec::new(), before.filter(follow).cloned().collect())
+            let follow = before.filter(|it| prefixes::follows(it));
+            (Vec::new(), Vec::new(), follow.cloned().collect())
         }
     };
     let mut conditions = conditions(agent, uptime);
@@ -149,7 +182,9 @@ pub fn status(agent: &Agent, numbers: Numbers, told: Told<'_>, uptime: Duration)
         routes: count(installed.routes.len()),
         groups: count(installed.groups.len()),
         next_hops: count(installed.next_hops.len()),
-        prefixes_left_out: matches!(told, Told::LeftOut(_)),
+        prefixes_left_out,
+        gone_prefixes: gone.iter().map(ToString::to_string).collect(),
+        prefixes_are_changes: false,
     }
 }
 
@@ -229,19 +264,6 @@ fn conditions(agent: &Agent, uptime: Duration) -> Vec<Condition> {
     conditions.into_iter().map(condition).collect()
 }
 
-/// Conditions that follow from the states of prefixes.
-fn of_prefixes(prefixes: &[Prefix]) -> Vec<Condition> {
-    let states = [PrefixState::Partial, PrefixState::Bypassed];
-    let conditions = states.into_iter().zip(OF_PREFIXES);
-    let conditions = conditions.filter_map(|(state, kind)| {
-        let mut of_state = prefixes.iter().filter(|prefix| prefix.state() == state);
-        let first = of_state.next()?;
-        let text = format!("{}: {}", first.prefix, first.reason);
-        Some((kind, and_more(text, of_state.count())))
-    });
-    conditions.map(condition).collect()
-}
-
 fn condition((kind, message): (ConditionType, String)) -> Condition {
     Condition {
         condition_type: kind.into(),
@@ -255,89 +277,6 @@ fn and_more(text: String, others: usize) -> String {
         others => format!("{text} (and {others} more)"),
     }
 }
-
-fn prefixes(agent: &Agent, asked: &BTreeSet<IpNet>) -> Vec<Prefix> {
-    let programmed = agent.rib().keys().filter_map(|key| match key {
-        Key::Prefix(prefix) => Some(prefix),
-        Key::NextHop(_) | Key::Group(_) | Key::Policy(_) => None,
-    });
-    let all: BTreeSet<IpNet> = programmed.chain(asked.iter().copied()).collect();
-    all.into_iter().map(|prefix| one(agent, prefix)).collect()
-}
-
-fn one(agent: &Agent, prefix: IpNet) -> Prefix {
-    let (rib, fib) = (agent.rib(), agent.fib());
-    let (state, reason) = if rib.prefix(prefix).is_none() {
-        (PrefixState::Absent, String::new())
-    } else {
-        match (fib.state(Key::Prefix(prefix), rib), fib.partly(prefix, rib)) {
-            _ if fib.has_foreign(Family::of(prefix)) => (
-                PrefixState::Bypassed,
-                "the table has routes of somebody else".into(),
-            ),
-            (Err(Unusable::Inactive(why) | Unusable::Refused(why)), _) => {
-                (PrefixState::Bypassed, why)
-            }
-            (Ok(false), _) => (PrefixState::Bypassed, "the kernel does not have it".into()),
-            (Ok(true), Some(why)) => (PrefixState::Partial, why),
-            (Ok(true), None) => (PrefixState::Forwarding, String::new()),
-        }
-    };
-    let own = fib.own().hops(prefix).iter();
-    Prefix {
-        prefix: prefix.to_string(),
-        state: state.into(),
-        reason,
-        wanted: wanted(agent, prefix, state),
-        own: own.map(|hop| own_hop(agent, hop)).collect(),
-    }
-}
-
-fn wanted(agent: &Agent, prefix: IpNet, state: PrefixState) -> Vec<NextHop> {
-    let (rib, fib) = (agent.rib(), agent.fib());
-    let forwarded = matches!(state, PrefixState::Forwarding | PrefixState::Partial);
-    let own = rib.prefix(prefix).map(|entry| entry.group);
-    // The backup too, while it is what the prefix uses.
-    let used = fib.used_group(prefix, rib).filter(|it| Some(*it) != own);
-    let groups = own.into_iter().chain(used);
-    let groups = groups.filter_map(|group| rib.group(group));
-    let members = groups.flat_map(|group| &group.members);
-    members
-        .filter_map(|(index, weight)| {
-            let next_hop = rib.next_hop(*index)?;
-            Some(NextHop {
-                address: next_hop
-                    .address
-                    .map(|address| address.to_string())
-                    .unwrap_or_default(),
-                interface_name: next_hop.interface.clone().unwrap_or_default(),
-                weight: u32::try_from(*weight).unwrap_or(u32::MAX),
-                in_use: forwarded && fib.obstacle(*index, prefix, rib).is_none(),
-            })
-        })
-        .collect()
-}
-
-fn own_hop(agent: &Agent, hop: &OwnHop) -> NextHop {
-    let mut links = agent.fib().links().iter();
-    let link = links.find(|link| link.index == hop.path.interface);
-    NextHop {
-        address: hop
-            .path
-            .gateway
-            .map(|address| address.to_string())
-            .unwrap_or_default(),
-        interface_name: link.map(|link| link.name.clone()).unwrap_or_default(),
-        weight: hop.weight.into(),
-        in_use: true,
-    }
-}
-
-/// Conditions of prefixes of which some next hops are used, and of those of which none is.
-const OF_PREFIXES: [ConditionType; 2] = [
-    ConditionType::NextHopsUnused,
-    ConditionType::PrefixesBypassed,
-];
 
 /// As many as the agent programs at most.
 const PREFIXES_MAX: usize = 65_536;

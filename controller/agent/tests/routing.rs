@@ -13,8 +13,11 @@ use tokio::runtime::Builder;
 use weft_agent::agent::{Agent, Config, Input, Now, Output};
 use weft_agent::election::Client;
 use weft_agent::fib::Ids;
+use weft_agent::forwarding::kernel::Numbers;
 use weft_agent::forwarding::recorded::Recorded;
 use weft_agent::forwarding::{Family, Forwarding, Link, Own, OwnHop, OwnRoute, Path};
+use weft_agent::status::{Told, ToldPrefixes, status};
+use weft_proto::agent::v1::Prefix;
 use weft_proto::gribi::aft_operation::Entry;
 use weft_proto::gribi::{AftOperation, ModifyRequest, Uint128};
 
@@ -70,6 +73,9 @@ struct World {
     recorded: Recorded,
     own: BTreeMap<u8, BTreeSet<u32>>,
     operations: u64,
+    told: ToldPrefixes,
+    /// What somebody knows who is told changes only.
+    known: BTreeMap<String, Prefix>,
 }
 
 impl World {
@@ -99,6 +105,8 @@ impl World {
             recorded,
             own: BTreeMap::new(),
             operations: 0,
+            told: ToldPrefixes::new(),
+            known: BTreeMap::new(),
         };
         world.begin().await;
         world
@@ -170,6 +178,37 @@ impl World {
         assert_eq!(ruled, !foreign && !installed.routes.is_empty());
         // Groups that nobody uses any more do not stay: three groups, and a subset for a prefix at most.
         assert!(installed.groups.len() <= 3 + 4);
+        self.check_status(foreign);
+    }
+
+    /// Who is told changes only knows what is said of all prefixes, which is what the plane does.
+    fn check_status(&mut self, foreign: bool) {
+        // Now one that nobody programs is asked for, now another one.
+        let asked = BTreeSet::from([net(100 + (self.operations % 2) as u8)]);
+        let said = |told| status(&self.agent, Numbers::default(), told, Duration::ZERO);
+        let whole = said(Told::Prefixes(&asked));
+        let changes = said(Told::Changes(&asked, &mut self.told));
+        for gone in &changes.gone_prefixes {
+            assert!(self.known.remove(gone).is_some(), "{gone}");
+        }
+        let changed = changes.prefixes.into_iter();
+        self.known
+            .extend(changed.map(|prefix| (prefix.prefix.clone(), prefix)));
+        let all = whole.prefixes.into_iter();
+        let all: BTreeMap<_, _> = all.map(|prefix| (prefix.prefix.clone(), prefix)).collect();
+        assert_eq!(self.known, all);
+        assert_eq!(changes.conditions, whole.conditions);
+        for prefix in (0..4).filter(|_| !foreign) {
+            let said = all.get(&net(prefix).to_string());
+            let used = said.into_iter().flat_map(|said| &said.wanted);
+            let used = used.filter(|hop| hop.in_use).map(|hop| {
+                let link = hop.address.split('.').nth(2).expect("198.18.link.2");
+                let weight = u16::try_from(hop.weight).expect("small");
+                (link.parse().expect("a link"), weight)
+            });
+            let used: BTreeMap<u32, u16> = used.collect();
+            assert_eq!(used, self.content(prefix).unwrap_or_default());
+        }
     }
 
     /// What a prefix is to have, from the RIB, the links and the switch's own routing alone.

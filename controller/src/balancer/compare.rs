@@ -10,20 +10,16 @@ use weft_proto::v1;
 
 use super::measured::Sent;
 use super::plan::{Entry, LeafPlan};
+use crate::southbound::Prefixes;
 
 /// Compares the plan of a leaf with the prefixes that its agent has.
-pub fn compare(plan: &LeafPlan, prefixes: &[agent::Prefix], sent: &Sent) -> v1::LeafPlanDiff {
-    let own: BTreeMap<&str, &agent::Prefix> = prefixes
-        .iter()
-        .map(|prefix| (prefix.prefix.as_str(), prefix))
-        .collect();
+pub fn compare(plan: &LeafPlan, prefixes: &Prefixes, sent: &Sent) -> v1::LeafPlanDiff {
     let prefixes = plan.entries.iter().map(|(prefix, entry)| {
-        let prefix = prefix.to_string();
-        let own = own.get(prefix.as_str()).map(|prefix| prefix.own.as_slice());
+        let own = prefixes.get(prefix).map(|prefix| prefix.own.as_slice());
         let planned = planned_next_hops(entry);
         let own = own_next_hops(own.unwrap_or_default(), &planned);
         v1::PrefixDiff {
-            prefix,
+            prefix: prefix.to_string(),
             destination_switch_name: entry.to.to_string(),
             // An entry without a member is left to the switch's own routing.
             differs: !planned.is_empty() && differ(&own, &planned),
@@ -177,7 +173,7 @@ mod tests {
         balancer.plan().leaf(&"leaf1".into()).unwrap().unwrap()
     }
 
-    fn prefixes(weights: &[(&str, &str, u32)]) -> [agent::Prefix; 1] {
+    fn prefixes(weights: &[(&str, &str, u32)]) -> Prefixes {
         let own = weights
             .iter()
             .map(|(address, interface, weight)| agent::NextHop {
@@ -186,11 +182,13 @@ mod tests {
                 weight: *weight,
                 in_use: true,
             });
-        [agent::Prefix {
-            prefix: "198.51.100.2/32".to_owned(),
+        let name = "198.51.100.2/32";
+        let prefix = agent::Prefix {
+            prefix: name.to_owned(),
             own: own.collect(),
             ..agent::Prefix::default()
-        }]
+        };
+        Prefixes::from([(name.parse().unwrap(), Arc::new(prefix))])
     }
 
     fn differs(weights: &[(&str, &str, u32)]) -> bool {

@@ -3,7 +3,7 @@
 //! It refuses to know what follows from it. A gRIBI server that is not a weft-agent answers UNIMPLEMENTED, as gRPC has it for
 //! a service that a server does not have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,18 +38,36 @@ pub enum Heard {
 pub struct Said {
     /// Its status without the prefixes.
     pub status: v1::Status,
-    /// The prefixes of the last status that had them; None: there was none yet. There are as many as other leaves, each with all
-    /// its next hops.
-    pub prefixes: Option<Arc<Vec<v1::Prefix>>>,
+    /// The prefixes, as far as they were told; None: they were not yet. There are as many as other leaves, each with all its next
+    /// hops.
+    pub prefixes: Option<Arc<Prefixes>>,
 }
 
+/// What a weft-agent said of each prefix last.
+pub type Prefixes = BTreeMap<IpNet, Arc<v1::Prefix>>;
+
 impl Said {
-    /// Takes a status; one without prefixes has those that are known.
+    /// Takes a status; one without prefixes, or with those that changed, has the others that are known.
     fn new(mut status: v1::Status, known: &Heard) -> Self {
-        let prefixes = match (known, status.prefixes_left_out) {
-            (Heard::Status(known), true) => known.prefixes.clone(),
-            (Heard::Silent | Heard::Foreign, true) => None,
-            (_, false) => Some(Arc::new(std::mem::take(&mut status.prefixes))),
+        let told = std::mem::take(&mut status.prefixes).into_iter();
+        let told = told.filter_map(|it| Some((it.prefix.parse().ok()?, Arc::new(it))));
+        let gone = std::mem::take(&mut status.gone_prefixes);
+        let are_changes = std::mem::take(&mut status.prefixes_are_changes);
+        let known = match known {
+            Heard::Status(known) => known.prefixes.clone(),
+            Heard::Silent | Heard::Foreign => None,
+        };
+        let prefixes = match (status.prefixes_left_out, are_changes) {
+            (true, _) => known,
+            (false, false) => Some(Arc::new(told.collect())),
+            (false, true) => known.map(|mut known| {
+                let all = Arc::make_mut(&mut known);
+                for gone in gone.iter().filter_map(|it| it.parse().ok()) {
+                    all.remove(&gone);
+                }
+                all.extend(told);
+                known
+            }),
         };
         status.prefixes_left_out = prefixes.is_none();
         Self { status, prefixes }
@@ -57,8 +75,9 @@ impl Said {
 
     /// The status with its prefixes.
     pub fn whole(&self) -> v1::Status {
+        let prefixes = self.prefixes.iter().flat_map(|it| it.values());
         v1::Status {
-            prefixes: self.prefixes.iter().flat_map(|it| it.to_vec()).collect(),
+            prefixes: prefixes.map(|it| v1::Prefix::clone(it)).collect(),
             ..self.status.clone()
         }
     }
@@ -153,6 +172,7 @@ impl Observer {
             prefixes: prefixes.iter().map(IpNet::to_string).collect(),
             prefixes_after_ms: ms(self.prefixes_after),
             first_prefixes_after_ms: ms(self.first_prefixes_after),
+            only_changed_prefixes: true,
         };
         let mut client = client.max_decoding_message_size(MESSAGE_OCTETS_MAX);
         let stream = client.watch_status(request).await;
@@ -271,6 +291,20 @@ mod tests {
         let second = heard(without.clone(), &first);
         assert_eq!(whole(&second).groups, 7);
         assert_eq!(whole(&second).prefixes, [prefix("192.0.2.1/32")]);
+        let change = |name: &str, gone: &[&str]| v1::Status {
+            prefixes_are_changes: true,
+            gone_prefixes: gone.iter().map(ToString::to_string).collect(),
+            ..with(&[name])
+        };
+        let changed = heard(change("192.0.2.2/32", &[]), &second);
+        let names = ["192.0.2.1/32", "192.0.2.2/32"];
+        assert_eq!(whole(&changed), with(&names));
+        let changed = heard(change("192.0.2.3/32", &["192.0.2.1/32"]), &changed);
+        let names = ["192.0.2.2/32", "192.0.2.3/32"];
+        assert_eq!(whole(&changed), with(&names));
+        // Of what nobody knows no change is known.
+        let unknown = heard(change("192.0.2.2/32", &[]), &Heard::Silent);
+        assert!(whole(&unknown).prefixes_left_out);
         // An agent that was silent may have become another one.
         assert_eq!(whole(&heard(without.clone(), &Heard::Silent)), without);
         let third = heard(with(&[]), &second);

@@ -8,13 +8,14 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weft_proto::agent::v1::Status;
 
-use crate::status::{PrefixesAfter, Told};
+use crate::status::{self, Asked, Told, ToldPrefixes};
 
 /// Everybody who watches.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     all: Vec<Watcher>,
-    told: Option<Instant>,
+    /// When somebody was told last, or there was nothing new.
+    looked: Option<Instant>,
     /// How long it took to make what was told last.
     cost: Duration,
     changed: bool,
@@ -23,44 +24,80 @@ pub(super) struct Watchers {
 /// Somebody who watches.
 #[derive(Debug)]
 struct Watcher {
-    asked: BTreeSet<IpNet>,
+    asked: Asked,
     to: mpsc::Sender<Status>,
-    after: PrefixesAfter,
+    /// When it was told last, or had not taken the last ones.
+    told: Instant,
+    /// What it was told last that had no prefixes.
+    last: Option<Status>,
     /// The last status that had the prefixes, with these taken out.
     had: Option<Status>,
+    /// What it knows of prefixes, if it wants changes only.
+    prefixes: Option<ToldPrefixes>,
     /// When a status is to have the prefixes; None: they have not changed since the last one that had them.
     due: Option<Instant>,
 }
 
 impl Watcher {
-    /// What the next one says of prefixes.
-    fn told(&self, now: Instant) -> Told<'_> {
-        let always = self.after.change.is_zero() && self.had.is_some();
-        match always || self.due.is_some_and(|due| now >= due) {
-            true => Told::Prefixes(&self.asked),
-            false => Told::LeftOut(self.had.as_ref()),
+    fn wants_prefixes(&self, now: Instant) -> bool {
+        let always = self.asked.after.is_zero() && self.had.is_some();
+        always || self.due.is_some_and(|due| now >= due)
+    }
+
+    /// What it is told now; None: it was told that a moment ago, counters apart.
+    fn next(
+        &mut self,
+        now: Instant,
+        made: &mut Made,
+        status: impl Fn(Told<'_>) -> Status,
+    ) -> Option<Status> {
+        if !self.wants_prefixes(now) {
+            let told = status(Told::LeftOut(self.had.as_ref()));
+            let last = self.last.as_ref();
+            let same = last.is_some_and(|last| status::is_alike(last, &told));
+            if same && now < self.told + TOLD_EVERY {
+                return None;
+            }
+            self.last = Some(told.clone());
+            return Some(told);
         }
+        let asked = &self.asked.prefixes;
+        let mut told = if self.asked.only_changes {
+            let prefixes_are_changes = self.prefixes.is_some();
+            let known = self.prefixes.get_or_insert_default();
+            Status {
+                prefixes_are_changes,
+                ..status(Told::Changes(asked, known))
+            }
+        } else {
+            let known = made.entry(asked.clone());
+            let known = known.or_insert_with(|| status(Told::Prefixes(asked)));
+            known.clone()
+        };
+        let prefixes = std::mem::take(&mut told.prefixes);
+        self.had = Some(told.clone());
+        self.due = None;
+        Some(Status { prefixes, ..told })
     }
 }
 
+/// Statuses with prefixes, by those that are asked for.
+type Made = BTreeMap<BTreeSet<IpNet>, Status>;
+
 impl Watchers {
     /// Takes one more, unless there are too many; its stream ends then.
-    pub(super) fn add(
-        &mut self,
-        asked: BTreeSet<IpNet>,
-        after: PrefixesAfter,
-        to: mpsc::Sender<Status>,
-        now: Instant,
-    ) -> bool {
+    pub(super) fn add(&mut self, asked: Asked, to: mpsc::Sender<Status>, now: Instant) -> bool {
         self.all.retain(|it| !it.to.is_closed());
         let room = self.all.len() < WATCHERS_MAX;
         if room {
             self.all.push(Watcher {
+                due: Some(now + asked.first_after),
                 asked,
                 to,
-                after,
+                told: now,
+                last: None,
                 had: None,
-                due: Some(now + after.first),
+                prefixes: None,
             });
         }
         room
@@ -70,24 +107,23 @@ impl Watchers {
     pub(super) fn changed(&mut self, now: Instant) {
         self.changed = true;
         for watcher in &mut self.all {
-            watcher.due.get_or_insert(now + watcher.after.change);
+            watcher.due.get_or_insert(now + watcher.asked.after);
         }
     }
 
     /// When they are to be told next; None while nobody watches.
     pub(super) fn next(&self) -> Option<Instant> {
-        let told = self.told.filter(|_| !self.all.is_empty())?;
+        let looked = self.looked.filter(|_| !self.all.is_empty())?;
         // Of those who want prefixes seldom, the next one most likely has none, and costs nothing.
-        let costs = self.all.iter().any(|it| it.after.change.is_zero());
+        let costs = self.all.iter().any(|it| it.asked.after.is_zero());
         let least = match costs {
             true => (self.cost * REST).min(TOLD_EVERY),
             false => Duration::ZERO,
         };
-        let news = told + NEWS_EVERY.max(least);
-        let next = if self.changed {
-            news
-        } else {
-            told + TOLD_EVERY
+        let news = looked + NEWS_EVERY.max(least);
+        let next = match self.changed {
+            true => news,
+            false => self.all.iter().map(|it| it.told).min()? + TOLD_EVERY,
         };
         // Prefixes go out when they are due, not with the next counters: agents whose times differ do not send at once.
         let ready = self.all.iter().filter(|it| it.to.capacity() > 0);
@@ -99,25 +135,18 @@ impl Watchers {
     /// for the same get the same, which is made once.
     pub(super) fn tell(&mut self, now: Instant, status: impl Fn(Told<'_>) -> Status) {
         self.changed = false;
-        self.told = Some(now);
+        self.looked = Some(now);
         self.all.retain(|it| !it.to.is_closed());
-        let mut made: BTreeMap<BTreeSet<IpNet>, Status> = BTreeMap::new();
-        for watcher in self.all.iter_mut().filter(|it| it.to.capacity() > 0) {
-            let told = match watcher.told(now) {
-                Told::Prefixes(asked) => {
-                    let known = made.entry(asked.clone());
-                    let mut told = known
-                        .or_insert_with(|| status(Told::Prefixes(asked)))
-                        .clone();
-                    let prefixes = std::mem::take(&mut told.prefixes);
-                    watcher.had = Some(told.clone());
-                    watcher.due = None;
-                    Status { prefixes, ..told }
-                }
-                left_out @ Told::LeftOut(_) => status(left_out),
-            };
-            // There is room: only this task sends.
-            let _sent = watcher.to.try_send(told);
+        let mut made = Made::new();
+        for watcher in &mut self.all {
+            if watcher.to.capacity() > 0 {
+                let Some(told) = watcher.next(now, &mut made, &status) else {
+                    continue;
+                };
+                // There is room: only this task sends.
+                let _sent = watcher.to.try_send(told);
+            }
+            watcher.told = now;
         }
     }
 
@@ -154,8 +183,11 @@ mod tests {
         for asked in ["198.51.100.1/32", "198.51.100.1/32", "198.51.100.2/32"] {
             let (to, queue) = mpsc::channel(1);
             let asked = asked.parse().expect("a prefix");
-            let asked = BTreeSet::from([asked]);
-            assert!(watchers.add(asked, PrefixesAfter::default(), to, Instant::now()));
+            let asked = Asked {
+                prefixes: BTreeSet::from([asked]),
+                ..Asked::default()
+            };
+            assert!(watchers.add(asked, to, Instant::now()));
             queues.push(queue);
         }
         let made = Cell::new(0);
@@ -179,16 +211,79 @@ mod tests {
         );
     }
 
+    /// Prefixes at once, and then ten seconds after a change.
+    fn seldom() -> Asked {
+        Asked {
+            after: Duration::from_secs(10),
+            ..Asked::default()
+        }
+    }
+
+    #[test]
+    fn what_only_counts_otherwise_is_told_with_the_next_second() {
+        let (to, mut queue) = mpsc::channel(1);
+        let mut watchers = Watchers::default();
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert!(watchers.add(seldom(), to, start));
+        let mut told = |ms: u64, state: i32, routes: u32| {
+            watchers.changed(at(ms));
+            watchers.tell(at(ms), |_| Status {
+                state,
+                routes,
+                ..Status::default()
+            });
+            let told = queue.try_recv().ok().map(|status| status.routes);
+            (told, watchers.next())
+        };
+        assert_eq!(told(0, 1, 1), (Some(1), Some(at(1_000))));
+        // The first one without prefixes.
+        assert_eq!(told(100, 1, 1), (Some(1), Some(at(1_100))));
+        assert_eq!(told(200, 1, 2), (None, Some(at(1_100))));
+        assert_eq!(told(1_099, 1, 3), (None, Some(at(1_100))));
+        assert_eq!(told(1_100, 1, 3), (Some(3), Some(at(2_100))));
+        assert_eq!(told(1_200, 2, 3), (Some(3), Some(at(2_200))));
+    }
+
+    #[test]
+    fn who_wants_changes_gets_all_prefixes_once_and_then_what_changed() {
+        let (to, mut queue) = mpsc::channel(1);
+        let mut watchers = Watchers::default();
+        let now = Instant::now();
+        let asked = Asked {
+            only_changes: true,
+            ..Asked::default()
+        };
+        assert!(watchers.add(asked, to, now));
+        let prefix: IpNet = "198.51.100.1/32".parse().expect("a prefix");
+        let known = Cell::new(0);
+        for times in 0..3 {
+            watchers.tell(now, |told| {
+                let Told::Changes(_, told) = told else {
+                    panic!("all are made");
+                };
+                known.set(told.len());
+                told.insert(prefix, 7);
+                Status::default()
+            });
+            let told = queue.try_recv().expect("told");
+            let is_later = times > 0;
+            assert_eq!(told.prefixes_are_changes, is_later);
+            assert_eq!(known.get(), usize::from(is_later));
+        }
+    }
+
     #[test]
     fn prefixes_are_told_a_while_after_they_changed_and_not_before() {
         let (to, mut queue) = mpsc::channel(1);
         let mut watchers = Watchers::default();
-        let after = PrefixesAfter {
-            first: Duration::from_secs(3),
-            change: Duration::from_secs(10),
+        let asked = Asked {
+            first_after: Duration::from_secs(3),
+            after: Duration::from_secs(10),
+            ..Asked::default()
         };
         let start = Instant::now();
-        assert!(watchers.add(BTreeSet::new(), after, to, start));
+        assert!(watchers.add(asked, to, start));
         let mut has_prefixes = |second: u64, changes: bool| {
             let now = start + Duration::from_secs(second);
             if changes {
@@ -214,13 +309,14 @@ mod tests {
     fn prefixes_are_told_when_they_are_due_and_not_with_the_next_counters() {
         let (to, mut queue) = mpsc::channel(1);
         let mut watchers = Watchers::default();
-        let after = PrefixesAfter {
-            first: Duration::from_millis(1_300),
-            change: Duration::from_millis(2_100),
+        let asked = Asked {
+            first_after: Duration::from_millis(1_300),
+            after: Duration::from_millis(2_100),
+            ..Asked::default()
         };
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        assert!(watchers.add(BTreeSet::new(), after, to, start));
+        assert!(watchers.add(asked, to, start));
         let mut next = |ms: u64, changes: bool, reads: bool| {
             if changes {
                 watchers.changed(at(ms));
@@ -245,7 +341,7 @@ mod tests {
         let (to, _queue) = mpsc::channel(1);
         let mut watchers = Watchers::default();
         let now = Instant::now();
-        assert!(watchers.add(BTreeSet::new(), PrefixesAfter::default(), to, now));
+        assert!(watchers.add(Asked::default(), to, now));
         watchers.tell(now, |_| Status::default());
         watchers.took(Duration::from_millis(1));
         assert_eq!(watchers.next(), Some(now + TOLD_EVERY));
@@ -262,11 +358,7 @@ mod tests {
         let (to, _queue) = mpsc::channel(2);
         let mut watchers = Watchers::default();
         let now = Instant::now();
-        let after = PrefixesAfter {
-            first: Duration::ZERO,
-            change: Duration::from_secs(10),
-        };
-        assert!(watchers.add(BTreeSet::new(), after, to, now));
+        assert!(watchers.add(seldom(), to, now));
         watchers.tell(now, |_| Status::default());
         watchers.took(Duration::from_millis(200));
         watchers.changed(now);

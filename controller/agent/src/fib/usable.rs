@@ -21,6 +21,20 @@ pub enum Unusable {
     Refused(String),
 }
 
+/// What becomes of a prefix that is programmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// It is left to the switch's own routing; why.
+    Bypassed(String),
+    /// It is forwarded.
+    By {
+        /// By the next hops of this group: its own, or the backup of that.
+        group: u64,
+        /// Why not by all of its own; `None`: by all.
+        partly: Option<String>,
+    },
+}
+
 impl Fib {
     pub(super) fn next_hop(&self, index: u64, rib: &Rib) -> Result<(u32, Path), Unusable> {
         let key = Key::NextHop(index);
@@ -189,8 +203,8 @@ impl Fib {
 
 /// Which parts of groups prefixes use, as it was found for the last prefix of each group: most prefixes of a group have the same
 /// route of the switch's own routing. It holds as long as no next hop and no group changes.
-#[derive(Default)]
-pub(super) struct Found(BTreeMap<u64, (Vec<OwnHop>, Result<Usable, Unusable>)>);
+#[derive(Debug, Default)]
+pub struct Found(BTreeMap<u64, (Vec<OwnHop>, Result<Usable, Unusable>)>);
 
 impl Found {
     /// As [`Fib::usable`].
@@ -217,7 +231,7 @@ impl Found {
 }
 
 /// The part of a group that a prefix may use.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Usable {
     /// The prefix's group, or the backup of that.
     pub(super) group: u64,

@@ -252,6 +252,7 @@ const ALL_WITHIN: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
     use crate::fabric::topology::tests::leaf_spine;
+    use crate::southbound::Prefixes;
 
     fn status(up: bool, tx_octets: u64) -> Heard {
         let status = agent::Status {
@@ -428,9 +429,10 @@ mod tests {
                 state: state.into(),
                 ..agent::Prefix::default()
             };
-            Some(Arc::new(vec![prefix]))
+            let name = prefix.prefix.parse().unwrap();
+            Some(Arc::new(Prefixes::from([(name, Arc::new(prefix))])))
         };
-        let mut partly = |prefixes: Option<Arc<Vec<agent::Prefix>>>| {
+        let mut partly = |prefixes: Option<Arc<Prefixes>>| {
             let Heard::Status(said) = status(true, 0) else {
                 panic!("no status")
             };

@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use tokio::time::Instant;
-use weft_proto::agent::v1::{Prefix, PrefixState, State};
+use weft_proto::agent::v1::{PrefixState, State};
 
 use crate::balancer::pins::lacking::{Bare, Lacking, Lacks, Missing, OwnRoute, Partly};
 use crate::fabric::topology::SwitchName;
-use crate::southbound::AgentStatus;
 use crate::southbound::intent::Mode;
+use crate::southbound::{AgentStatus, Prefixes};
 
 /// What this replica knows of the agent of a leaf that is on, by what that says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +99,8 @@ fn silent(
 }
 
 /// The prefixes of which not all next hops are in force, by what a weft-agent says of all.
-pub(super) fn partly(prefixes: &[Prefix]) -> Partly {
-    let partly = prefixes.iter().filter_map(|prefix| {
+pub(super) fn partly(prefixes: &Prefixes) -> Partly {
+    let partly = prefixes.iter().filter_map(|(name, prefix)| {
         let bypassed = match prefix.state() {
             PrefixState::Partial => None,
             PrefixState::Bypassed => Some(prefix.reason.as_str().into()),
@@ -114,7 +113,7 @@ pub(super) fn partly(prefixes: &[Prefix]) -> Partly {
             bypassed,
             interfaces: interfaces.collect(),
         };
-        Some((prefix.prefix.parse::<IpNet>().ok()?, own))
+        Some((*name, own))
     });
     partly.collect()
 }
@@ -125,7 +124,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
-    use weft_proto::agent::v1::NextHop;
+    use weft_proto::agent::v1::{NextHop, Prefix};
 
     use super::*;
     use crate::southbound::AgentState;
@@ -245,25 +244,27 @@ mod tests {
 
     #[test]
     fn what_is_not_wholly_in_force_is_known_with_what_own_routing_has() {
-        let prefix = |last: u8, state: PrefixState, own: &[&str]| Prefix {
-            prefix: format!("192.0.2.{last}/32"),
-            state: state.into(),
-            reason: "why".to_owned(),
-            own: own
-                .iter()
-                .map(|interface| NextHop {
-                    interface_name: (*interface).to_owned(),
-                    ..NextHop::default()
-                })
-                .collect(),
-            ..Prefix::default()
+        let prefix = |last: u8, state: PrefixState, own: &[&str]| {
+            let hops = own.iter().map(|interface| NextHop {
+                interface_name: (*interface).to_owned(),
+                ..NextHop::default()
+            });
+            let name = format!("192.0.2.{last}/32");
+            let prefix = Prefix {
+                prefix: name.clone(),
+                state: state.into(),
+                reason: "why".to_owned(),
+                own: hops.collect(),
+                ..Prefix::default()
+            };
+            (name.parse().unwrap(), Arc::new(prefix))
         };
-        let found = partly(&[
+        let found = partly(&Prefixes::from([
             prefix(1, PrefixState::Forwarding, &["eth1", "eth2"]),
             prefix(2, PrefixState::Partial, &["eth2"]),
             prefix(3, PrefixState::Bypassed, &[]),
             prefix(4, PrefixState::Absent, &["eth1"]),
-        ]);
+        ]));
         let own = |bypassed: Option<&str>, interfaces: &[&str]| OwnRoute {
             bypassed: bypassed.map(Arc::from),
             interfaces: interfaces.iter().map(|it| (*it).to_owned()).collect(),
