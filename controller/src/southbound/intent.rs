@@ -461,16 +461,6 @@ impl Tables {
         }
     }
 
-    /// The next hops and weights of a group by value; None if it refers to what is not there, or to a next hop twice.
-    pub fn content(&self, group: u64) -> Option<BTreeMap<&NextHop, u64>> {
-        let next_hops = &self.groups.get(&group)?.next_hops;
-        let content: BTreeMap<&NextHop, u64> = next_hops
-            .iter()
-            .map(|(index, weight)| Some((self.next_hops.get(index)?, *weight)))
-            .collect::<Option<_>>()?;
-        (content.len() == next_hops.len()).then_some(content)
-    }
-
     /// How many entries are in one of two tables alone, or differ.
     pub fn differences(&self, other: &Self) -> usize {
         differences(&self.next_hops, &other.next_hops)
@@ -679,24 +669,6 @@ mod tests {
                 Target::Flow(flow)
             ]
         );
-    }
-
-    #[test]
-    fn the_content_of_a_group_that_dangles_or_doubles_is_unknown() {
-        let tables = Tables {
-            next_hops: [(1, next_hop(1)), (2, next_hop(1))].into(),
-            groups: [
-                (1, BTreeMap::from([(1, 3)]).into()),
-                (2, BTreeMap::from([(3, 1)]).into()),
-                (3, BTreeMap::from([(1, 1), (2, 1)]).into()),
-            ]
-            .into(),
-            ..Tables::default()
-        };
-        assert_eq!(tables.content(1), Some(BTreeMap::from([(&next_hop(1), 3)])));
-        assert_eq!(tables.content(2), None);
-        assert_eq!(tables.content(3), None);
-        assert_eq!(tables.content(4), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::southbound::intent::{
-    Content, Flows, Hops, Installed, Key, Members, NextHop, Routes, Target,
+    Content, Flows, Group, Hops, Installed, Key, Members, NextHop, Routes, Tables, Target,
 };
 
 /// What is wanted and what is installed, without the prefixes and flows that are installed as wanted. Those go by a group with the
@@ -18,19 +18,23 @@ pub(super) struct Rest<'a> {
     pub(super) installed: Vec<Key>,
     /// Ids of the groups of what is installed as wanted, and of their backups.
     pub(super) kept: BTreeSet<u64>,
+    /// Next hops that are installed, each once.
+    next_hops: Vec<&'a NextHop>,
     /// Ids of groups by what is in them and in their backups.
-    pub(super) contents: BTreeMap<Written<'a>, Vec<u64>>,
+    contents: BTreeMap<Written, Vec<u64>>,
 }
 
-/// The members of a group, each with its weight, in order, and those of its backup.
-pub(super) type Written<'a> = [Vec<(&'a NextHop, u64)>; 2];
+/// The members of a group and those of its backup, in order, each as a place among the next hops, with its weight.
+type Written = [Vec<(usize, u64)>; 2];
 
 impl<'a> Rest<'a> {
     /// Compares what is wanted with what is installed.
     pub(super) fn of(wanted: &'a Routes, flows: &'a Flows, installed: &'a Installed) -> Self {
-        let mut contents: BTreeMap<Written<'_>, Vec<u64>> = BTreeMap::new();
-        let members = |id| Some(installed.tables.content(id)?.into_iter().collect());
-        for (id, group) in &installed.tables.groups {
+        let (next_hops, places) = places(&installed.tables);
+        let mut contents: BTreeMap<Written, Vec<u64>> = BTreeMap::new();
+        let groups = &installed.tables.groups;
+        let members = |id: u64| members(groups.get(&id)?, &places);
+        for (id, group) in groups {
             let backup = group.backup.map_or(Some(Vec::new()), members);
             if let Some(written) = members(*id).zip(backup) {
                 let written = <[Vec<_>; 2]>::from(written);
@@ -38,6 +42,7 @@ impl<'a> Rest<'a> {
             }
         }
         let mut rest = Self {
+            next_hops,
             wanted: Vec::new(),
             installed: Vec::new(),
             kept: BTreeSet::new(),
@@ -134,15 +139,51 @@ impl<'a> Rest<'a> {
     }
 
     /// The groups with this content.
-    pub(super) fn with<'s>(&'s self, content: Content<'s>) -> &'s [u64] {
-        let written = [Some(content.members), content.backup].map(|members| {
-            let members = members.into_iter().flatten();
-            members
-                .map(|(next_hop, weight)| (next_hop, u64::from(*weight)))
-                .collect()
-        });
-        self.contents.get(&written).map_or(&[], Vec::as_slice)
+    pub(super) fn with(&self, content: Content<'_>) -> &[u64] {
+        let backup = content
+            .backup
+            .map_or(Some(Vec::new()), |it| self.written(it));
+        let written = self.written(content.members).zip(backup);
+        let ids = written.and_then(|written| self.contents.get(&<[Vec<_>; 2]>::from(written)));
+        ids.map_or(&[], Vec::as_slice)
     }
+
+    /// Members as they are in groups; None: a next hop is not installed.
+    fn written(&self, members: &Members) -> Option<Vec<(usize, u64)>> {
+        // Both are in order.
+        let mut places = self.next_hops.iter().enumerate();
+        let members = members.iter().map(|(next_hop, weight)| {
+            let (place, _) = places.find(|(_, it)| **it >= next_hop)?;
+            (self.next_hops[place] == next_hop).then_some((place, u64::from(*weight)))
+        });
+        members.collect()
+    }
+}
+
+/// The next hops that are installed, each once and in order, and the place of each index among them.
+fn places(tables: &Tables) -> (Vec<&NextHop>, BTreeMap<u64, usize>) {
+    let indexed = tables.next_hops.iter();
+    let mut indexed: Vec<_> = indexed.map(|(index, it)| (it, *index)).collect();
+    indexed.sort_unstable();
+    let mut next_hops: Vec<&NextHop> = Vec::with_capacity(indexed.len());
+    let places = indexed.into_iter().map(|(next_hop, index)| {
+        if next_hops.last() != Some(&next_hop) {
+            next_hops.push(next_hop);
+        }
+        (index, next_hops.len() - 1)
+    });
+    let places = places.collect();
+    (next_hops, places)
+}
+
+/// The members of a group; None if it refers to what is not there, or to a next hop twice.
+fn members(group: &Group, places: &BTreeMap<u64, usize>) -> Option<Vec<(usize, u64)>> {
+    let members = group.next_hops.iter();
+    let members = members.map(|(index, weight)| Some((*places.get(index)?, *weight)));
+    let mut members: Vec<_> = members.collect::<Option<_>>()?;
+    members.sort_unstable();
+    let is_twice = members.windows(2).any(|two| two[0].0 == two[1].0);
+    (!is_twice).then_some(members)
 }
 
 /// The only group with some content, by the addresses of its members in memory: most targets share theirs with many, and each such
@@ -167,5 +208,47 @@ impl Found {
         let group = *self.all.entry(at).or_insert_with(look);
         self.last = Some((at, group));
         group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_dangles_or_doubles_has_no_content_that_is_wanted() {
+        let next_hop = |last: u8| NextHop {
+            address: Some([192, 0, 2, last].into()),
+            interface: "eth1".into(),
+        };
+        let group = |members: &[(u64, u64)]| members.iter().copied().collect::<BTreeMap<_, _>>();
+        let installed = Installed {
+            tables: Tables {
+                next_hops: [(1, next_hop(2)), (2, next_hop(2)), (4, next_hop(1))].into(),
+                groups: [
+                    (1, group(&[(1, 3)]).into()),
+                    (2, group(&[(3, 1)]).into()),
+                    (3, group(&[(1, 1), (2, 1)]).into()),
+                    (4, group(&[(2, 3)]).into()),
+                    (5, group(&[(2, 3), (4, 1)]).into()),
+                ]
+                .into(),
+                ..Tables::default()
+            },
+            ..Installed::default()
+        };
+        let (routes, flows) = (Routes::default(), Flows::default());
+        let rest = Rest::of(&routes, &flows, &installed);
+        let with = |members: &[(u8, u32)]| {
+            let members = members
+                .iter()
+                .map(|(last, weight)| (next_hop(*last), *weight));
+            rest.with(Content::alone(&members.collect())).to_vec()
+        };
+        assert_eq!(with(&[(2, 3)]), [1, 4]);
+        assert_eq!(with(&[(2, 3), (1, 1)]), [5]);
+        assert_eq!(with(&[(2, 1)]), [0; 0]);
+        assert_eq!(with(&[(2, 2)]), [0; 0]);
+        assert_eq!(with(&[(3, 3)]), [0; 0]);
     }
 }

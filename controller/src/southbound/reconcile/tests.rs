@@ -143,12 +143,9 @@ fn operations(rows: &[(u8, Vec<(u8, u32)>)], installed: &Installed) -> Vec<Opera
         .collect();
     keys.sort_unstable();
     let targets = routes.targets(&flows);
-    let all = Rest {
-        wanted: targets.filter(|(_, it)| !it.members.is_empty()).collect(),
-        installed: keys,
-        kept: BTreeSet::new(),
-        contents: Rest::of(&routes, &flows, installed).contents,
-    };
+    let mut all = Rest::of(&routes, &flows, installed);
+    all.wanted = targets.filter(|(_, it)| !it.members.is_empty()).collect();
+    (all.installed, all.kept) = (keys, BTreeSet::new());
     assert_eq!(made, super::operations(&all, installed));
     made
 }
