@@ -15,7 +15,7 @@
 mod agents;
 mod replicas;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
@@ -361,20 +361,25 @@ impl Fabric {
     /// Whether every leaf sends to each other one over all spines that both have.
     fn right(&self) -> bool {
         let leaves = 0..u16::try_from(self.planes.len()).unwrap();
+        let bit = |spine: u8| 1_u32 << spine;
+        let up: u32 = (1..=UPLINKS).map(bit).sum();
+        let lost = |leaf: u16| self.dead.get(&leaf).map_or(0, |spine| bit(*spine));
+        let up = up & !self.drained.map_or(0, bit);
         let mut planes = leaves.clone().zip(&self.planes);
         planes.all(|(leaf, plane)| {
             let installed = plane.installed();
+            let groups = installed.groups.iter().map(|(id, members)| {
+                let over = members.iter().map(|member| {
+                    let path = &installed.next_hops[&member.next_hop];
+                    bit(u8::try_from(path.interface).unwrap())
+                });
+                (*id, over.fold(0, |all, one| all | one))
+            });
+            let groups: BTreeMap<u32, u32> = groups.collect();
             leaves.clone().filter(|other| *other != leaf).all(|other| {
                 let group = installed.routes.get(&vtep(other).into());
-                let members = group.and_then(|group| installed.groups.get(group));
-                let over = members.into_iter().flatten().map(|member| {
-                    let path = &installed.next_hops[&member.next_hop];
-                    u8::try_from(path.interface).unwrap()
-                });
-                let dead = [self.dead.get(&leaf), self.dead.get(&other)];
-                let alive = (1..=UPLINKS)
-                    .filter(|spine| !dead.contains(&Some(spine)) && self.drained != Some(*spine));
-                over.collect::<BTreeSet<_>>() == alive.collect()
+                let over = group.and_then(|group| groups.get(group).copied());
+                over.unwrap_or_default() == up & !lost(leaf) & !lost(other)
             })
         })
     }

@@ -3,7 +3,7 @@
 //! There are two problems of one topology: for leaves that compare next hops with their own routing a link counts unless
 //! somebody says that it is down; for others only if somebody says that it carries traffic.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -418,17 +418,31 @@ impl Solved {
         }
         let mut prefixes = routes.prefixes.clone();
         let next_hops = self.next_hops(leaf, solution);
-        let mut changed: HashMap<(usize, usize), Option<Arc<Members>>> = HashMap::new();
-        let mut groups: HashMap<usize, Arc<Members>> = HashMap::new();
+        // Of each group what was looked at: most destinations of a group had one or two groups before.
+        let mut same: Vec<Vec<(usize, bool)>> = vec![Vec::new(); solution.groups()];
+        let mut groups: Vec<Option<Arc<Members>>> = vec![None; solution.groups()];
+        let mut changed = Vec::new();
         for ((to, group), (_, before)) in solution.destinations().zip(old.destinations()) {
-            let change = changed.entry((group, before)).or_insert_with(|| {
-                let same = solution.weights(group).weights == old.weights(before).weights;
-                let new = || members(&next_hops, solution, group);
-                (!same).then(|| Arc::clone(groups.entry(group).or_insert_with(new)))
-            });
-            let (Some(members), Some(prefix)) = (change, self.prefix(to)) else {
-                continue;
-            };
+            let known = same[group].iter().find(|(it, _)| *it == before);
+            let is_same = known.map_or_else(
+                || solution.weights(group).weights == old.weights(before).weights,
+                |(_, is_same)| *is_same,
+            );
+            if known.is_none() {
+                same[group].push((before, is_same));
+            }
+            match (self.prefix(to), is_same) {
+                (Some(prefix), false) => changed.push((prefix, group)),
+                // What others of the group have is shared with those that come to it.
+                (Some(prefix), true) if groups[group].is_none() => {
+                    groups[group] = prefixes.get(&prefix).map(Arc::clone);
+                }
+                (Some(_), true) | (None, _) => {}
+            }
+        }
+        for (prefix, group) in changed {
+            let new = || members(&next_hops, solution, group);
+            let members = groups[group].get_or_insert_with(new);
             match members.is_empty() {
                 true => drop(prefixes.remove(&prefix)),
                 false => drop(prefixes.insert(prefix, Arc::clone(members))),

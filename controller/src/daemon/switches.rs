@@ -218,7 +218,8 @@ impl Switches {
             let began = Instant::now();
             self.turn().await;
             // A turn looks at every switch: where there are many, most of the time is left to what speaks to them.
-            let gather = (began.elapsed() * REST).clamp(GATHER, GATHER_MAX);
+            let rest = (began.elapsed() * REST).min(GATHER_MAX);
+            let rested = Instant::now() + rest;
             tokio::select! {
                 changed = control.changed() => match changed {
                     Ok(()) => control.mark_changed(),
@@ -230,10 +231,20 @@ impl Switches {
                 Ok(()) = self.plans.changed() => {}
                 Ok(()) = self.pin_plans.changed() => {}
                 // Agents speak many times a second, each for itself.
-                Ok(()) = self.spoken.changed() => tokio::time::sleep(gather).await,
-                Ok(()) = telemetry.changed() => tokio::time::sleep(gather).await,
+                Ok(()) = self.spoken.changed() => self.gather(rested).await,
+                Ok(()) = telemetry.changed() => self.gather(rested).await,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
+        }
+    }
+
+    /// Waits for what others say at the same time, and until this moment; not when there is another plan.
+    async fn gather(&mut self, rested: Instant) {
+        let until = rested.max(Instant::now() + GATHER);
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => {}
+            // The next turn takes it.
+            Ok(()) = self.plans.changed() => {}
         }
     }
 
@@ -718,9 +729,9 @@ const APPLYING_PATIENCE: Duration = Duration::from_secs(10);
 const UNGUIDED_FOR: Duration = Duration::from_secs(10);
 /// What many agents say at once is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
-/// The longest time that statuses are gathered.
+/// The longest time between two looks at statuses, while no plan is new.
 const GATHER_MAX: Duration = Duration::from_millis(40);
-/// Statuses are gathered for so many times as long as the last turn took.
+/// Between two looks at statuses are so many times as long as the last one took.
 const REST: u32 = 4;
 
 #[cfg(test)]
