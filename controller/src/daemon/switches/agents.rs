@@ -110,9 +110,8 @@ impl Agents {
         }
         led.set_status(switch, Some(Arc::clone(&said)));
         let prefixes = said.prefixes.as_deref();
-        let partly = partly.unwrap_or_else(|| {
-            Arc::new(prefixes.map_or_else(Partly::new, |all| lacking::partly(all)))
-        });
+        let partly =
+            partly.unwrap_or_else(|| Arc::new(prefixes.map_or_else(Partly::new, lacking::partly)));
         let observed = Observed {
             came_up: hold::came_up(up_for(&said.status), &came_up),
             said,
