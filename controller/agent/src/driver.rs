@@ -98,6 +98,8 @@ pub struct Driver<F> {
     clock: Clock,
     /// When the last heartbeat was sent, as an uptime.
     beat_at: Duration,
+    /// Uptime at which it was last noticed, in the middle of something long, whether something changed.
+    watched_at: Duration,
     /// Uptime at which something changed that was not looked at yet.
     behind: Option<Duration>,
 }
@@ -135,6 +137,7 @@ impl<F: Forwarding> Driver<F> {
             unguarded: None,
             clock,
             beat_at: Duration::ZERO,
+            watched_at: Duration::ZERO,
             behind: None,
         };
         driver.drain().await;
@@ -496,10 +499,13 @@ impl<F: Forwarding> Driver<F> {
                 Output::Program(operation) => {
                     let outcome = self.forwarding.apply(&operation).await;
                     tracing::debug!(?operation, ?outcome, "programmed");
-                    self.watch().await;
-                    self.alive().await;
-                    self.agent
-                        .handle(Input::Acknowledged(outcome), self.clock.now());
+                    let now = self.clock.now();
+                    if now.uptime.saturating_sub(self.watched_at) >= WATCH_EVERY {
+                        self.watched_at = now.uptime;
+                        self.watch().await;
+                        self.alive().await;
+                    }
+                    self.agent.handle(Input::Acknowledged(outcome), now);
                 }
                 Output::Mark(number, pins) => match &self.safety {
                     Some(Safety { marks, .. }) => marks.pin(number, pins),
@@ -556,6 +562,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// How often the guardian is told that the agent lives and marks are renewed, which last a second: two may fail.
 const BEAT_EVERY: Duration = Duration::from_millis(250);
+
+/// How often it is noticed in the middle of something long that something changed: some hundred operations of the kernel.
+const WATCH_EVERY: Duration = Duration::from_millis(1);
 
 /// An agent that is behind what FRR changed for longer does not say that it lives: as long as the guardian waits.
 const BEHIND_MAX: Duration = Duration::from_millis(700);

@@ -4,6 +4,7 @@
 //! group, and a rule. Only then packets are marked for it. A slot that nobody names keeps its table until no packet can be marked
 //! for it any more; then it may be given to another group. Knows no order of operations.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -332,9 +333,10 @@ struct Ways {
 impl Ways {
     /// The number of the route to a prefix; None: it is not programmed, or the switch has no route.
     fn of(&mut self, fib: &Fib, prefix: IpNet, rib: &Rib) -> Option<usize> {
-        if let Some(known) = self.known.get(&prefix) {
-            return *known;
-        }
+        let known = match self.known.entry(prefix) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(unknown) => unknown,
+        };
         let own = rib.prefix(prefix).and_then(|_| fib.own_route(prefix).ok());
         let number = own.map(|own| {
             let hops = own.iter().flat_map(|route| &route.hops);
@@ -345,8 +347,7 @@ impl Ways {
                 routes.len() - 1
             })
         });
-        self.known.insert(prefix, number);
-        number
+        *known.insert(number)
     }
 }
 
