@@ -8,6 +8,7 @@ use weft_proto::ywrapper::UintValue;
 
 use crate::agent::Agent;
 use crate::entry::{Key, Prefix};
+use crate::fib::{Forwarding, Found};
 use crate::instance::Instance;
 use crate::refusal::{Detail, Refusal};
 
@@ -52,16 +53,18 @@ impl Agent {
             }
             Ok(AftType::Invalid) | Err(_) => return Err(Refusal::invalid("the table is invalid")),
         };
+        let mut found = Found::default();
         Ok(self
             .rib()
             .keys()
             .filter(wanted)
-            .filter_map(|key| self.entry(key))
+            .filter_map(|key| self.entry(key, &mut found))
             .filter(|entry| instance.is_none_or(|name| entry.network_instance == *name))
             .collect())
     }
 
-    fn entry(&self, key: Key) -> Option<AftEntry> {
+    /// An entry of the RIB. Prefixes that are asked for one after the other share what is found.
+    fn entry(&self, key: Key, found: &mut Found) -> Option<AftEntry> {
         let mut network_instance = self.network_instance().to_owned();
         let entry = match key {
             Key::NextHop(index) => {
@@ -82,9 +85,17 @@ impl Agent {
                 })
             }
         };
-        let fib_status = match self.fib().state(key, self.rib()) {
-            Ok(true) => aft_entry::Status::Programmed,
-            Ok(false) | Err(_) => aft_entry::Status::NotProgrammed,
+        let (fib, rib) = (self.fib(), self.rib());
+        let is_programmed = match key {
+            Key::Prefix(prefix) => {
+                let forwarding = fib.forwarding(prefix, rib, found);
+                matches!(forwarding, Forwarding::By { .. })
+            }
+            Key::NextHop(_) | Key::Group(_) | Key::Policy(_) => fib.state(key, rib) == Ok(true),
+        };
+        let fib_status = match is_programmed {
+            true => aft_entry::Status::Programmed,
+            false => aft_entry::Status::NotProgrammed,
         };
         Some(AftEntry {
             network_instance,
