@@ -69,7 +69,7 @@ pub struct Plan {
     /// Leaves without routes as there is no room for their weights.
     without_room: Arc<BTreeSet<SwitchName>>,
     solved: Option<Arc<Solved>>,
-    /// Weights for what jobs are known to send, where the routes are of these, or why there are none. None: by capacity is as good.
+    /// Weights for what jobs are known to send, where the routes are of these, or why there are none. None: by capacity is as good, or it was not looked yet.
     by_demand: Option<Result<Arc<ByDemand>, Arc<str>>>,
 }
 
@@ -208,7 +208,9 @@ impl Balancer {
             self.plan.by_capacity = Arc::new(routes);
             // At once, whatever was known of demand: it is looked at again after the pins.
             self.plan.routes = Arc::clone(&self.plan.by_capacity);
-            (self.plan.by_demand, self.weighed) = (None, None);
+            // Why there are none most likely holds for other links, too.
+            self.plan.by_demand.take_if(|it| it.is_ok());
+            self.weighed = None;
         }
         self.solutions = solutions;
         self.plan.without_room = Arc::new(without_room);

@@ -8,7 +8,7 @@ use weft_proto::ywrapper::UintValue;
 
 use crate::agent::Agent;
 use crate::entry::{Key, Prefix};
-use crate::fib::{Forwarding, Found};
+use crate::fib::{Forwarded, Found};
 use crate::instance::Instance;
 use crate::refusal::{Detail, Refusal};
 
@@ -89,7 +89,7 @@ impl Agent {
         let is_programmed = match key {
             Key::Prefix(prefix) => {
                 let forwarding = fib.forwarding(prefix, rib, found);
-                matches!(forwarding, Forwarding::By { .. })
+                matches!(forwarding, Forwarded::By { .. })
             }
             Key::NextHop(_) | Key::Group(_) | Key::Policy(_) => fib.state(key, rib) == Ok(true),
         };

@@ -563,7 +563,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often the guardian is told that the agent lives and marks are renewed, which last a second: two may fail.
 const BEAT_EVERY: Duration = Duration::from_millis(250);
 
-/// How often it is noticed in the middle of something long that something changed: some hundred operations of the kernel.
+/// How often it is noticed in the middle of something long that something changed: some ten operations of the kernel.
 const WATCH_EVERY: Duration = Duration::from_millis(1);
 
 /// An agent that is behind what FRR changed for longer does not say that it lives: as long as the guardian waits.

@@ -27,7 +27,7 @@ mod subset;
 mod usable;
 
 pub use self::ids::Ids;
-pub use self::usable::{Forwarding, Found, Unusable};
+pub use self::usable::{Forwarded, Found, Unusable};
 
 /// What the kernel has, as far as the agent knows, and what of it may be out of date.
 #[derive(Debug)]
@@ -293,20 +293,20 @@ impl Fib {
 
     /// What becomes of a prefix that is programmed. Prefixes that are asked for one after the other share what is found.
     #[must_use]
-    pub fn forwarding(&self, prefix: IpNet, rib: &Rib, found: &mut Found) -> Forwarding {
+    pub fn forwarding(&self, prefix: IpNet, rib: &Rib, found: &mut Found) -> Forwarded {
         let usable = found.usable(self, prefix, rib);
         let usable = match usable {
             Ok(usable) => usable,
             Err(Unusable::Inactive(why) | Unusable::Refused(why)) => {
-                return Forwarding::Bypassed(why);
+                return Forwarded::Bypassed(why);
             }
         };
         match self.forwards(prefix, &usable) {
-            true => Forwarding::By {
+            true => Forwarded::By {
                 group: usable.group,
                 partly: self.partly(prefix, rib, &usable),
             },
-            false => Forwarding::Bypassed("the kernel does not have it".into()),
+            false => Forwarded::Bypassed("the kernel does not have it".into()),
         }
     }
 

@@ -100,7 +100,7 @@ pub enum Told<'a> {
     Prefixes(&'a BTreeSet<IpNet>),
     /// Of these, and those that are programmed, the ones that are not as they were told. All count as told then.
     Changes(&'a BTreeSet<IpNet>, &'a mut ToldPrefixes),
-    /// They are left out. The last status that had them; None: there was none yet.
+    /// They are left out, and what follows from them is as in the last status; None: there was none yet.
     LeftOut(Option<&'a Status>),
 }
 
@@ -125,15 +125,35 @@ pub fn is_alike(one: &Status, other: &Status) -> bool {
         let primary = status.primary.clone();
         primary.map(|it| (it.address, it.election_high, it.election_low))
     };
-    let interfaces = one.interfaces.iter().zip(&other.interfaces);
-    let mut interfaces = interfaces.map(|(one, other)| {
+    // What is new in a status has to be compared, or to be named here.
+    let Status {
+        state,
+        conditions,
+        rule_installed,
+        primary: _,
+        interfaces,
+        version: _,
+        table: _,
+        rule_priority: _,
+        mark: _,
+        mark_mask: _,
+        routes: _,
+        groups: _,
+        next_hops: _,
+        prefixes: _,
+        prefixes_left_out: _,
+        prefixes_are_changes: _,
+        gone_prefixes: _,
+    } = one;
+    let both = interfaces.iter().zip(&other.interfaces);
+    let mut both = both.map(|(one, other)| {
         (&one.name, one.up, &one.addresses) == (&other.name, other.up, &other.addresses)
     });
-    (one.state, one.rule_installed) == (other.state, other.rule_installed)
+    (state, rule_installed) == (&other.state, &other.rule_installed)
         && primary(one) == primary(other)
-        && one.conditions == other.conditions
-        && one.interfaces.len() == other.interfaces.len()
-        && interfaces.all(|same| same)
+        && *conditions == other.conditions
+        && interfaces.len() == other.interfaces.len()
+        && both.all(|same| same)
 }
 
 /// The state of the agent and of its switch.

@@ -149,14 +149,14 @@ impl ByDemand {
         let counted = check::utilization(problem, &matrix, &solution.leaves);
         let counted = counted.map_err(|fault| {
             tracing::error!(%fault, "weights by demand failed the check");
-            Instead::because(format!("they failed the check: {fault}"))
+            Instead::because("they failed the check, as the log says".to_owned())
         })?;
         if counted.utilization > utilization.weights * (1.0 + EXACT) {
             tracing::error!(
                 counted.utilization,
                 "weights by demand are not as good as said"
             );
-            let why = "they failed the check: not as good as said";
+            let why = "they failed the check, as the log says";
             return Err(Instead::because(why.to_owned()));
         }
         let too_many =
@@ -184,13 +184,19 @@ fn named(error: &TrafficError, solved: &Solved) -> String {
         }
         TrafficError::SkipsTier(link) => {
             let link = solved.link(link).map(|link| link.name.to_string());
-            let link = link.unwrap_or_default();
+            let link = link.unwrap_or_else(|| "a link".to_owned());
             format!("{link} is neither from a leaf to a spine nor from there to a super-spine")
         }
-        TrafficError::NotALeaf(_)
-        | TrafficError::ToItself(_)
-        | TrafficError::NoLink { .. }
-        | TrafficError::NothingAbove(_) => error.to_string(),
+        TrafficError::NotALeaf(switch) => format!("{} is no leaf", switch_name(switch, solved)),
+        TrafficError::ToItself(leaf) => format!("{} sends to itself", switch_name(leaf, solved)),
+        TrafficError::NoLink { leaf, spine } => {
+            let [leaf, spine] = [leaf, spine].map(|it| switch_name(it, solved));
+            format!("pins are counted between {leaf} and {spine}, where no link is alive")
+        }
+        TrafficError::NothingAbove(spine) => {
+            let spine = switch_name(spine, solved);
+            format!("pins are counted above {spine}, where no link is alive")
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Entry {
     /// How far rounding overloads the worst member, in millionths: 1,000,000 is exact.
     pub delta_ppm: u64,
     /// How busy the busiest link is, where the weights follow from what jobs are known to send, or why they do not. None: they are by
-    /// capacity, as nothing is known to be sent, or others are no better.
+    /// capacity, as nothing is known to be sent, others are no better, or they were not looked for yet.
     pub by_demand: Option<Result<Utilization, Arc<str>>>,
     /// An uplink without an address of a leaf where no weft-agent finds the neighbour by the interface: the entry has no members then.
     pub unresolved: Option<LinkName>,

@@ -418,19 +418,14 @@ impl Solved {
         }
         let mut prefixes = routes.prefixes.clone();
         let next_hops = self.next_hops(leaf, solution);
-        // Of each group what was looked at: most destinations of a group had one or two groups before.
-        let mut same: Vec<Vec<(usize, bool)>> = vec![Vec::new(); solution.groups()];
+        // By the group now and the one before, as far as it was looked at.
+        let mut same: Vec<Option<bool>> = vec![None; solution.groups() * old.groups()];
         let mut groups: Vec<Option<Arc<Members>>> = vec![None; solution.groups()];
         let mut changed = Vec::new();
         for ((to, group), (_, before)) in solution.destinations().zip(old.destinations()) {
-            let known = same[group].iter().find(|(it, _)| *it == before);
-            let is_same = known.map_or_else(
-                || solution.weights(group).weights == old.weights(before).weights,
-                |(_, is_same)| *is_same,
-            );
-            if known.is_none() {
-                same[group].push((before, is_same));
-            }
+            let known = &mut same[group * old.groups() + before];
+            let look = || solution.weights(group).weights == old.weights(before).weights;
+            let is_same = *known.get_or_insert_with(look);
             match (self.prefix(to), is_same) {
                 (Some(prefix), false) => changed.push((prefix, group)),
                 // What others of the group have is shared with those that come to it.

@@ -729,9 +729,9 @@ const APPLYING_PATIENCE: Duration = Duration::from_secs(10);
 const UNGUIDED_FOR: Duration = Duration::from_secs(10);
 /// What many agents say at once is looked at once.
 const GATHER: Duration = Duration::from_millis(5);
-/// The longest time between two looks at statuses, while no plan is new.
+/// At most so long nobody looks at statuses that came, while no plan is new.
 const GATHER_MAX: Duration = Duration::from_millis(40);
-/// Between two looks at statuses are so many times as long as the last one took.
+/// After a look at all switches, statuses wait so many times as long as it took.
 const REST: u32 = 4;
 
 #[cfg(test)]

@@ -49,7 +49,9 @@ pub type Prefixes = BTreeMap<IpNet, Arc<v1::Prefix>>;
 impl Said {
     /// Takes a status; one without prefixes, or with those that changed, has the others that are known.
     fn new(mut status: v1::Status, known: &Heard) -> Self {
-        let told = std::mem::take(&mut status.prefixes).into_iter();
+        let told = std::mem::take(&mut status.prefixes);
+        let is_empty = told.is_empty() && status.gone_prefixes.is_empty();
+        let told = told.into_iter();
         let told = told.filter_map(|it| Some((it.prefix.parse().ok()?, Arc::new(it))));
         let gone = std::mem::take(&mut status.gone_prefixes);
         let are_changes = std::mem::take(&mut status.prefixes_are_changes);
@@ -59,6 +61,7 @@ impl Said {
         };
         let prefixes = match (status.prefixes_left_out, are_changes) {
             (true, _) => known,
+            (false, true) if is_empty => known,
             (false, false) => Some(Arc::new(told.collect())),
             (false, true) => known.map(|mut known| {
                 let all = Arc::make_mut(&mut known);

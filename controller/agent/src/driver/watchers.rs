@@ -28,10 +28,10 @@ struct Watcher {
     to: mpsc::Sender<Status>,
     /// When it was told last, or had not taken the last ones.
     told: Instant,
-    /// What it was told last that had no prefixes.
+    /// What it was told last, without prefixes.
     last: Option<Status>,
-    /// The last status that had the prefixes, with these taken out.
-    had: Option<Status>,
+    /// Whether a status had the prefixes.
+    had_prefixes: bool,
     /// What it knows of prefixes, if it wants changes only.
     prefixes: Option<ToldPrefixes>,
     /// When a status is to have the prefixes; None: they have not changed since the last one that had them.
@@ -40,7 +40,7 @@ struct Watcher {
 
 impl Watcher {
     fn wants_prefixes(&self, now: Instant) -> bool {
-        let always = self.asked.after.is_zero() && self.had.is_some();
+        let always = self.asked.after.is_zero() && self.had_prefixes;
         always || self.due.is_some_and(|due| now >= due)
     }
 
@@ -52,8 +52,8 @@ impl Watcher {
         status: impl Fn(Told<'_>) -> Status,
     ) -> Option<Status> {
         if !self.wants_prefixes(now) {
-            let told = status(Told::LeftOut(self.had.as_ref()));
             let last = self.last.as_ref();
+            let told = status(Told::LeftOut(last));
             let same = last.is_some_and(|last| status::is_alike(last, &told));
             if same && now < self.told + TOLD_EVERY {
                 return None;
@@ -75,8 +75,8 @@ impl Watcher {
             known.clone()
         };
         let prefixes = std::mem::take(&mut told.prefixes);
-        self.had = Some(told.clone());
-        self.due = None;
+        self.last = Some(told.clone());
+        (self.had_prefixes, self.due) = (true, None);
         Some(Status { prefixes, ..told })
     }
 }
@@ -96,7 +96,7 @@ impl Watchers {
                 to,
                 told: now,
                 last: None,
-                had: None,
+                had_prefixes: false,
                 prefixes: None,
             });
         }
@@ -237,12 +237,14 @@ mod tests {
             (told, watchers.next())
         };
         assert_eq!(told(0, 1, 1), (Some(1), Some(at(1_000))));
-        // The first one without prefixes.
-        assert_eq!(told(100, 1, 1), (Some(1), Some(at(1_100))));
-        assert_eq!(told(200, 1, 2), (None, Some(at(1_100))));
-        assert_eq!(told(1_099, 1, 3), (None, Some(at(1_100))));
-        assert_eq!(told(1_100, 1, 3), (Some(3), Some(at(2_100))));
+        assert_eq!(told(100, 1, 1), (None, Some(at(1_000))));
+        assert_eq!(told(999, 1, 2), (None, Some(at(1_000))));
+        assert_eq!(told(1_000, 1, 3), (Some(3), Some(at(2_000))));
         assert_eq!(told(1_200, 2, 3), (Some(3), Some(at(2_200))));
+        // The one that has the prefixes, ten seconds after the first change, and back at once.
+        assert_eq!(told(10_000, 2, 4).0, Some(4));
+        assert_eq!(told(10_100, 1, 5).0, Some(5));
+        assert_eq!(told(10_200, 2, 6).0, Some(6));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub enum Unusable {
 
 /// What becomes of a prefix that is programmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Forwarding {
+pub enum Forwarded {
     /// It is left to the switch's own routing; why.
     Bypassed(String),
     /// It is forwarded.

@@ -12,7 +12,7 @@ use weft_proto::agent::v1::{Condition, ConditionType, NextHop, Prefix, PrefixSta
 use super::{and_more, condition};
 use crate::agent::Agent;
 use crate::entry::Key;
-use crate::fib::{Forwarding, Found};
+use crate::fib::{Forwarded, Found};
 use crate::forwarding::{Family, OwnHop};
 
 /// Prefixes that were told, each with a hash of what was said of it.
@@ -96,13 +96,13 @@ impl Seen {
         let (rib, fib) = (agent.rib(), agent.fib());
         let group = rib.prefix(prefix).map(|entry| entry.group);
         let forwarding = group.map(|_| match fib.has_foreign(Family::of(prefix)) {
-            true => Forwarding::Bypassed("the table has routes of somebody else".into()),
+            true => Forwarded::Bypassed("the table has routes of somebody else".into()),
             false => fib.forwarding(prefix, rib, found),
         });
         let (state, reason, used) = match forwarding {
             None => (PrefixState::Absent, String::new(), None),
-            Some(Forwarding::Bypassed(why)) => (PrefixState::Bypassed, why, None),
-            Some(Forwarding::By { group, partly }) => match partly {
+            Some(Forwarded::Bypassed(why)) => (PrefixState::Bypassed, why, None),
+            Some(Forwarded::By { group, partly }) => match partly {
                 Some(why) => (PrefixState::Partial, why, Some(group)),
                 None => (PrefixState::Forwarding, String::new(), Some(group)),
             },
