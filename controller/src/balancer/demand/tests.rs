@@ -179,7 +179,7 @@ fn weights_by_capacity_say_why_they_are_not_by_demand() {
     assert_eq!(said, why);
     assert!(!bench.balancer.weigh(plan.demand()), "nothing is new");
     // A link event brings one plan, not two.
-    bench.topology.set_down("leaf3:eth1--spine3:eth3", true);
+    bench.topology.set_down("leaf3:eth3--spine3:eth3", true);
     let (plan, _) = bench.adopt();
     assert!(reason(&bench, "198.51.100.2/32").contains("by capacity"));
     assert!(!bench.balancer.weigh(plan.demand()), "the same reason");
