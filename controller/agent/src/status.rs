@@ -98,7 +98,7 @@ fn stopped() -> Refused {
 pub enum Told<'a> {
     /// These, beside those that are programmed.
     Prefixes(&'a BTreeSet<IpNet>),
-    /// Of these, and those that are programmed, the ones that are not as they were told. All count as told then.
+    /// Prefixes that are not as they were told, of these and of those that are programmed. All count as told then.
     Changes(&'a BTreeSet<IpNet>, &'a mut ToldPrefixes),
     /// They are left out, and what follows from them is as in the last status; None: there was none yet.
     LeftOut(Option<&'a Status>),

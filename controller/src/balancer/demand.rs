@@ -117,7 +117,7 @@ impl ByDemand {
     /// Weights for a demand, counted anew. Within `limits`, and in the tables that leaves have.
     ///
     /// # Errors
-    /// Those by capacity are as good, or there are no others, or it takes too long to find them.
+    /// Weights by capacity are as good, or there are none by demand, or it takes too long to find them.
     pub(super) fn new(
         demand: &Demand,
         solved: &Solved,

@@ -153,7 +153,7 @@ impl Solved {
     /// Weights for a demand, within the declared tables of all leaves.
     ///
     /// # Errors
-    /// Those by capacity stay.
+    /// Weights by capacity stay; why.
     pub(super) fn by_demand(&self, demand: &Demand) -> Result<ByDemand, Instead> {
         let leaves = self.leaves().filter_map(|leaf| self.topology.switch(leaf));
         let widths = leaves.filter_map(|leaf| leaf.limits.group_width);

@@ -24,9 +24,9 @@ pub enum Unusable {
 /// What becomes of a prefix that is programmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forwarded {
-    /// It is left to the switch's own routing; why.
+    /// The prefix is left to the switch's own routing; why.
     Bypassed(String),
-    /// It is forwarded.
+    /// Packets to the prefix go by a group of weft's.
     By {
         /// By the next hops of this group: its own, or the backup of that.
         group: u64,

@@ -20,9 +20,9 @@ pub type ToldPrefixes = BTreeMap<IpNet, u64>;
 
 /// What is to be said of prefixes.
 pub(super) struct All {
-    /// Those that are not as they were told.
+    /// Prefixes that are not as they were told.
     pub(super) changed: Vec<Prefix>,
-    /// Those that were told, and are neither programmed nor asked for any more.
+    /// Prefixes that were told, and are neither programmed nor asked for any more.
     pub(super) gone: Vec<IpNet>,
     /// What follows from the states of all of them.
     pub(super) conditions: Vec<Condition>,
@@ -135,7 +135,7 @@ struct Hops {
 }
 
 impl Words {
-    /// Those of a prefix, which the switch's own routing has over these.
+    /// The next hops of a prefix in words; the switch's own routing sends its packets over `own`.
     fn of(&mut self, agent: &Agent, seen: &Seen, own: &[OwnHop]) -> Arc<Hops> {
         let groups = [seen.group, seen.used];
         match self.0.get(&groups) {
