@@ -29,6 +29,8 @@ pub enum Command {
     Message(u64, Bytes),
     /// A message to this replica could not be delivered.
     Unreachable(u64),
+    /// No process listens any more where this replica did.
+    Gone(u64),
     /// A snapshot left for this replica, or could not.
     SnapshotSent(u64, bool),
     /// Hand leadership to somebody, then stop.
@@ -308,6 +310,7 @@ impl Edge {
                 self.replica.handle(Input::Message { from, octets });
             }
             Command::Unreachable(id) => self.replica.handle(Input::Unreachable(id)),
+            Command::Gone(id) => self.replica.handle(Input::Gone(id)),
             Command::SnapshotSent(to, ok) => self.replica.handle(Input::SnapshotSent { to, ok }),
             Command::Stop => {
                 let successor = self

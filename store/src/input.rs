@@ -10,7 +10,7 @@ use raft::{
 
 use crate::{
     batch::Proposal,
-    config::ELECTION_TICKS,
+    config::{ELECTION_TICKS, HEARTBEAT_TICKS},
     envelope::{self, Address, Letter},
     error::Halt,
     guard::{self, Refusal, Standing},
@@ -36,6 +36,7 @@ impl Replica {
                 }
             }
             Input::Unreachable(id) => self.node.report_unreachable(id),
+            Input::Gone(id) => self.leader_gone(id),
             Input::SnapshotSent { to, ok } => {
                 self.snapshots_sent.remove(&to);
                 self.node.report_snapshot(to, snapshot_status(ok));
@@ -54,17 +55,9 @@ impl Replica {
     fn tick(&mut self, out: &mut Vec<Output>) -> Result<(), Halt> {
         self.now += 1;
         self.persist_first(out)?;
-        // Raft draws election timeouts from the thread's randomness. Ours follow from the seed, so
-        // that one seed gives one history.
+        let timeout = ELECTION_TICKS + self.election_spread();
         let raft = &mut self.node.raft;
-        let draw = BuildFnv::default().hash_one((
-            self.config.seed,
-            self.config.id,
-            raft.term,
-            self.campaigns,
-        ));
-        let spread = usize::try_from(draw % ELECTION_TICKS as u64).unwrap_or(0);
-        raft.set_randomized_election_timeout(ELECTION_TICKS + spread);
+        raft.set_randomized_election_timeout(timeout);
         let follows = raft.state != StateRole::Leader;
         if self.node.tick() && follows {
             self.campaigns += 1;
@@ -84,6 +77,39 @@ impl Replica {
             self.node.store().forget_snapshot();
         }
         Ok(())
+    }
+
+    /// Ticks beyond [`ELECTION_TICKS`] that this replica waits before it campaigns.
+    fn election_spread(&mut self) -> usize {
+        let raft = &self.node.raft;
+        let waits = raft.election_elapsed >= ELECTION_TICKS;
+        self.gone = self.gone.filter(|id| waits && raft.leader_id == *id);
+        if let Some(gone) = self.gone {
+            // In turn, so that votes are not split.
+            let others = self.config.voters.iter().filter(|id| **id != gone);
+            let turn = others.filter(|id| **id < self.config.id).count();
+            return (GONE_TICKS + turn * TURN_TICKS).min(ELECTION_TICKS - 1);
+        }
+        // Raft draws election timeouts from the thread's randomness. Ours follow from the seed, so
+        // that one seed gives one history.
+        let draw = BuildFnv::default().hash_one((
+            self.config.seed,
+            self.config.id,
+            raft.term,
+            self.campaigns,
+        ));
+        usize::try_from(draw % ELECTION_TICKS as u64).unwrap_or(0)
+    }
+
+    /// A leader without a process has no lease: whoever campaigns now gets this replica's vote, which campaigns itself when
+    /// it is its turn. A message of the leader gives it its lease back.
+    fn leader_gone(&mut self, id: u64) {
+        self.node.report_unreachable(id);
+        let raft = &mut self.node.raft;
+        if raft.state == StateRole::Follower && raft.leader_id == id {
+            raft.election_elapsed = raft.election_elapsed.max(ELECTION_TICKS);
+            self.gone = Some(id);
+        }
     }
 
     fn receive(&mut self, from: u64, octets: Bytes, out: &mut Vec<Output>) -> Result<(), Halt> {
@@ -214,3 +240,9 @@ fn snapshot_status(ok: bool) -> SnapshotStatus {
         SnapshotStatus::Failure
     }
 }
+
+/// Ticks in which a leader that is called gone, and lives, is heard of: a whole one more than there are between two
+/// heartbeats, for the first may end at once.
+const GONE_TICKS: usize = HEARTBEAT_TICKS + 2;
+/// Ticks from one replica's turn to campaign to the next one's: two exchanges of messages and a synced write.
+const TURN_TICKS: usize = 2;

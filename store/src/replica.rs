@@ -51,6 +51,9 @@ pub enum Input {
     },
     /// A message to this replica could not be sent.
     Unreachable(u64),
+    /// The process of this replica has ended, for all that can be seen: its machine refuses connections. If it led, its
+    /// successor is elected without waiting for the election timeout, unless it is heard of meanwhile.
+    Gone(u64),
     /// An [`Output::Send`] with `snapshot` set was delivered or not. Must follow each of them, or
     /// the receiver is not served again until a timeout of 60 s.
     SnapshotSent {
@@ -157,6 +160,8 @@ pub struct Replica {
     pub(crate) now: u64,
     /// Elections this replica has begun by itself; varies the next timeout.
     pub(crate) campaigns: u64,
+    /// The leader that is [`Input::Gone`], until another is known or it is heard of.
+    pub(crate) gone: Option<u64>,
     /// Until when a report on the snapshot sent to a replica is awaited.
     pub(crate) snapshots_sent: BTreeMap<u64, u64>,
     /// Leader and term as proposals and reads know them.
@@ -190,6 +195,7 @@ impl Replica {
             reads: Reads::new(config.id, opened.boot),
             now: 0,
             campaigns: 0,
+            gone: None,
             snapshots_sent: BTreeMap::new(),
             led_by: (0, 0),
             refused: 0,
@@ -308,6 +314,7 @@ fn octets_of(input: &Input) -> usize {
         Input::Tick
         | Input::Read { .. }
         | Input::Unreachable(_)
+        | Input::Gone(_)
         | Input::SnapshotSent { .. }
         | Input::Campaign
         | Input::TransferLeader(_) => 0,
@@ -322,6 +329,7 @@ fn turn_away(input: Input, out: &mut Vec<Output>) {
         Input::Tick
         | Input::Message { .. }
         | Input::Unreachable(_)
+        | Input::Gone(_)
         | Input::SnapshotSent { .. }
         | Input::Campaign
         | Input::TransferLeader(_) => {}

@@ -169,6 +169,11 @@ impl Host {
         }
     }
 
+    /// Connections to a replica's machine are refused.
+    pub(crate) fn refused_by(&mut self, replica: u64) {
+        self.store.handle(Input::Gone(replica));
+    }
+
     /// Everything that can be done now.
     pub(crate) fn turn(&mut self, now: u64, random: &mut Random) -> Turn {
         let mut turn = Turn::default();

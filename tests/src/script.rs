@@ -102,6 +102,7 @@ impl Script {
             }
             6 | 7 => self.darken(world, id),
             8 => self.die(world),
+            9 if world.random.permille(300) => world.call_gone(id),
             _ => refuse(world),
         }
     }

@@ -416,6 +416,25 @@ impl World {
         self.network.forget(id);
         self.trace.note(self.now, format!("replica {id}: killed"));
         self.reset_sessions_of(id);
+        // Else its machine died with it.
+        if self.random.permille(700) {
+            self.call_gone(id);
+        }
+    }
+
+    /// Some replicas find that connections to one are refused, whether it lives or not.
+    pub(crate) fn call_gone(&mut self, id: u64) {
+        self.trace
+            .note(self.now, format!("replica {id}: refuses connections"));
+        for (other, place) in &mut self.places {
+            let linked = !self.network.is_cut(*other, id) && !self.network.is_cut(id, *other);
+            let Some(host) = place.host.as_mut().filter(|_| linked && *other != id) else {
+                continue;
+            };
+            if self.random.permille(800) {
+                host.refused_by(id);
+            }
+        }
     }
 
     pub(crate) fn pause(&mut self, id: u64, paused: bool) {

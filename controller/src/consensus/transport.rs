@@ -2,10 +2,12 @@
 //! that takes theirs. Large messages travel in pieces. Knows nothing of what they say.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -66,11 +68,14 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
         .keep_alive_while_idle(true)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW);
+    // Since a stream ended; until it is known why.
+    let mut was_up = false;
     loop {
         if let Ok(channel) = endpoint.connect().await {
             tracing::info!(replica = to, %address, "replica reached");
             stream(own, to, channel, &mut queue, &commands).await;
             tracing::warn!(replica = to, %address, "stream to replica ended");
+            was_up = true;
         }
         // What waited meanwhile is stale: Raft says it again.
         loop {
@@ -84,8 +89,19 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
             }
         }
         let _ = commands.send(Command::Unreachable(to)).await;
+        if was_up && refuses(address).await {
+            was_up = false;
+            tracing::warn!(replica = to, %address, "replica has ended: its machine refuses connections");
+            let _ = commands.send(Command::Gone(to)).await;
+        }
         tokio::time::sleep(RETRY).await;
     }
+}
+
+/// Whether a machine answers, and says that no process listens there.
+async fn refuses(address: SocketAddr) -> bool {
+    let dialed = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+    matches!(dialed, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
 }
 
 async fn stream(
@@ -219,3 +235,76 @@ const WINDOW: u32 = 4 << 20;
 const RETRY: Duration = Duration::from_millis(200);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const KEEPALIVE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Reads as far as the first HEADERS frame, then closes (RFC 9113, sections 3.4 and 4.1).
+    async fn until_request(mut stream: TcpStream) {
+        let mut preface = [0; 24];
+        stream.read_exact(&mut preface).await.unwrap();
+        let mut head = [0; 9];
+        while head[3] != 1 {
+            stream.read_exact(&mut head).await.unwrap();
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; length as usize];
+            stream.read_exact(&mut payload).await.unwrap();
+        }
+    }
+
+    /// What the dialer says after a stream to `listener` was up and ended, until it says that a second one did.
+    async fn said(listener: TcpListener, process_ends: bool) -> Vec<&'static str> {
+        let address = listener.local_addr().unwrap();
+        let (mut senders, mut routes) = queues([(2, address)].into_iter());
+        let (commands, mut said) = mpsc::channel(16);
+        let dialer = tokio::spawn(dial(1, routes.remove(0), commands));
+        let _queue = senders.remove(&2).unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let listener = (!process_ends).then_some(listener);
+        until_request(stream).await;
+        let mut heard = Vec::new();
+        for _ in 0..2 {
+            if let Some(listener) = &listener {
+                // Another connection may be the question whether anybody listens.
+                drop(listener.accept().await.unwrap());
+            }
+            match said.recv().await.unwrap() {
+                Command::Unreachable(2) => heard.push("unreachable"),
+                Command::Gone(2) => heard.push("gone"),
+                _ => heard.push("something else"),
+            }
+        }
+        dialer.abort();
+        heard
+    }
+
+    #[tokio::test]
+    async fn a_process_that_ended_is_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        assert_eq!(said(listener, true).await, ["unreachable", "gone"]);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_ended_while_somebody_listens_is_no_sign_of_that() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        assert_eq!(said(listener, false).await, ["unreachable", "unreachable"]);
+    }
+
+    #[tokio::test]
+    async fn one_that_was_never_reached_is_not_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let (_senders, mut routes) = queues([(2, address)].into_iter());
+        let (commands, mut said) = mpsc::channel(16);
+        let dialer = tokio::spawn(dial(1, routes.remove(0), commands));
+        for _ in 0..2 {
+            assert!(matches!(said.recv().await, Some(Command::Unreachable(2))));
+        }
+        dialer.abort();
+    }
+}

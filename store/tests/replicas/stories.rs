@@ -386,6 +386,70 @@ fn leadership_can_be_handed_over_from_any_replica() {
 }
 
 #[test]
+fn a_leader_whose_process_ended_is_replaced_at_once_by_one_election() {
+    for (replicas, lagging) in [(3, false), (3, true), (5, false), (5, true), (7, false)] {
+        let mut world = World::new(replicas);
+        let old = world.leader();
+        let next = world.follower();
+        let term = world.replicas[&old].status().term;
+        if lagging {
+            // Whose turn is first has not what is committed.
+            world.cut = [next].into();
+            world.commit(old, put("a", "1"));
+            world.cut.clear();
+        }
+        world.kill(old);
+        // One hears of it a tick after the others.
+        for id in world.ids() {
+            world.input(id, Input::Gone(old));
+            if id == next {
+                world.tick();
+            }
+        }
+        let turns = if lagging { 2 } else { 1 };
+        world.ticks(3 + 2 * turns);
+        let leads = |id: &u64| world.replicas[id].status().role == Role::Leader;
+        let leader = world.ids().into_iter().find(leads);
+        let leader = leader.unwrap_or_else(|| panic!("{replicas} replicas have no leader"));
+        assert_eq!(leader == next, !lagging);
+        assert_eq!(world.replicas[&leader].status().term, term + 1);
+        world.commit(leader, put("b", "2"));
+    }
+}
+
+#[test]
+fn a_leader_that_is_called_gone_and_lives_goes_on() {
+    let mut world = World::new(3);
+    let leader = world.leader();
+    let term = world.replicas[&leader].status().term;
+    for n in 0..100 {
+        for id in world.ids() {
+            world.input(id, Input::Gone(leader));
+            world.input(id, Input::Gone(1 + n % 3));
+        }
+        world.ticks(4);
+    }
+    assert_eq!(world.leader(), leader);
+    assert_eq!(world.replicas[&leader].status().term, term);
+}
+
+#[test]
+fn one_that_alone_takes_its_leader_for_gone_gets_no_vote() {
+    let mut world = World::new(3);
+    let leader = world.leader();
+    let term = world.replicas[&leader].status().term;
+    let follower = world.follower();
+    world.cut = [follower].into();
+    world.input(follower, Input::Gone(leader));
+    world.ticks(6);
+    assert_eq!(world.replicas[&follower].status().role, Role::PreCandidate);
+    world.cut.clear();
+    world.ticks(40);
+    assert_eq!(world.leader(), leader);
+    assert_eq!(world.replicas[&leader].status().term, term);
+}
+
+#[test]
 fn a_new_leader_drops_what_the_old_one_was_given() {
     let mut world = World::new(3);
     let old = world.leader();
