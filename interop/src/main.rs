@@ -23,6 +23,7 @@ mod expect;
 mod failure;
 mod flows;
 mod frr;
+mod kubernetes;
 mod lab;
 mod namespace;
 mod packages;

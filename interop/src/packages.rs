@@ -136,6 +136,30 @@ pub(crate) const SLURM: [Need; 3] = [
     },
 ];
 
+/// To run the control plane of Kubernetes, and to build what Debian has the source of only.
+pub(crate) const KUBERNETES: [Need; 5] = [
+    Need {
+        package: "etcd-server",
+        found: || command::exists("etcd"),
+    },
+    Need {
+        package: "kubernetes-client",
+        found: || command::exists("kubectl"),
+    },
+    Need {
+        package: "golang-go",
+        found: || command::exists("go"),
+    },
+    Need {
+        package: "golang-github-modern-go-reflect2-dev",
+        found: || go_package("github.com/modern-go/reflect2"),
+    },
+    Need {
+        package: "curl",
+        found: || command::exists("curl"),
+    },
+];
+
 /// To unpack another release of Debian.
 pub(crate) const UNPACK: [Need; 1] = [Need {
     package: "mmdebstrap",
@@ -160,10 +184,7 @@ const NODE_MODULES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.1"];
 /// Installs a browser and what drives it; there, other than in a lab, is a network.
 pub(crate) fn install_page() -> Result<(), Failure> {
     install(&[&PAGE])?;
-    let cache = std::env::var("XDG_CACHE_HOME")
-        .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cache")))
-        .map_err(|_| Failure::new("neither XDG_CACHE_HOME nor HOME is set"))?;
-    let folder = Path::new(&cache).join("weft/page");
+    let folder = cache()?.join("page");
     let has = |module: &&str| {
         let name = module.split('@').next().unwrap_or(module);
         folder.join("node_modules").join(name).is_dir()
@@ -213,11 +234,11 @@ pub(crate) const CLIENTS: [Need; 7] = [
     },
     Need {
         package: "golang-google-grpc-dev",
-        found: || go_package("grpc"),
+        found: || go_package("google.golang.org/grpc"),
     },
     Need {
         package: "golang-google-protobuf-dev",
-        found: || go_package("protobuf"),
+        found: || go_package("google.golang.org/protobuf"),
     },
 ];
 
@@ -239,11 +260,9 @@ pub(crate) const MANUAL: [Need; 1] = [Need {
     found: || command::exists("mandoc"),
 }];
 
-/// Go's packages of Google that Debian brings as source.
+/// A package of Go that Debian brings as source.
 fn go_package(name: &str) -> bool {
-    Path::new("/usr/share/gocode/src/google.golang.org")
-        .join(name)
-        .is_dir()
+    Path::new("/usr/share/gocode/src").join(name).is_dir()
 }
 
 /// To build weftd: bindgen wants libclang, RocksDB a C++ compiler, the raft crate's build `protoc`.
@@ -313,6 +332,23 @@ pub(crate) fn install(needs: &[&[Need]]) -> Result<(), Failure> {
             need.package
         ))),
     }
+}
+
+/// The archive that this machine installs from.
+pub(crate) fn archive() -> Result<String, Failure> {
+    let said = command::answer(&["apt-get", "indextargets", "--format", "$(REPO_URI)"])?;
+    said.lines()
+        .find(|uri| !uri.contains("security"))
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::new("apt knows no archive: see /etc/apt/sources.list.d"))
+}
+
+/// Where things stay that take long to get: `weft` in the user's cache.
+pub(crate) fn cache() -> Result<PathBuf, Failure> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+        .map(|base| base.join("weft"))
+        .ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME is set"))
 }
 
 /// Labs make namespaces, and namespaces need root.

@@ -16,6 +16,7 @@ use crate::{
     clock, evpn,
     expect::Expect,
     failure::{Context, Failure},
+    kubernetes,
     lab::Lab,
     packages,
     programs::{self, Programs},
@@ -179,6 +180,9 @@ fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Checks, Failure>
     if wanted.iter().any(|name| name == SLURM) {
         packages::install(&[&packages::SLURM])?;
     }
+    if wanted.iter().any(|name| name == KUBERNETES) {
+        kubernetes::obtain()?;
+    }
     if wanted.iter().any(|name| name == PAGE) {
         packages::install_page()?;
     }
@@ -331,6 +335,9 @@ const PAGE: &str = "page";
 
 /// The lab with a cluster of Slurm.
 const SLURM: &str = "slurm";
+
+/// The lab with a control plane of Kubernetes.
+const KUBERNETES: &str = "kubernetes";
 
 /// Enough to see a way that stays dead, in a minute and a half.
 const RUNS: u32 = 1;

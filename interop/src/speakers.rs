@@ -131,7 +131,7 @@ fn unpack(suite: Suite, root: &Path) -> Result<(), Failure> {
         .arg(format!("--include={PACKAGES}"))
         .arg(suite.name())
         .arg(&half)
-        .arg(archive()?);
+        .arg(packages::archive()?);
     if !command::show(&mut mmdebstrap)? {
         let _nothing_usable = fs::remove_dir_all(&half);
         return Err(Failure::new(format!(
@@ -150,21 +150,8 @@ fn unpack(suite: Suite, root: &Path) -> Result<(), Failure> {
     fs::rename(&half, root).context(|| root.display().to_string())
 }
 
-/// The archive that this machine installs from.
-fn archive() -> Result<String, Failure> {
-    let said = command::answer(&["apt-get", "indextargets", "--format", "$(REPO_URI)"])?;
-    said.lines()
-        .find(|uri| !uri.contains("security"))
-        .map(str::to_owned)
-        .ok_or_else(|| Failure::new("apt knows no archive: see /etc/apt/sources.list.d"))
-}
-
-/// Beside the build: `weft/speakers` in the user's cache.
 fn cache() -> Result<PathBuf, Failure> {
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-        .map(|base| base.join("weft/speakers"))
-        .ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME is set"))
+    packages::cache().map(|cache| cache.join("speakers"))
 }
 
 /// OpenBGPD; FRR's bgpd is elsewhere.

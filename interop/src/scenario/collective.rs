@@ -32,6 +32,8 @@ pub(super) struct Plan {
     payload: f64,
     /// Seconds that a NIC sends at its rate, if nothing is in the way.
     seconds: f64,
+    /// The same where flows share NICs.
+    seconds_shared: f64,
     /// How many times what is best a pattern may take with pins.
     pins: f64,
     /// Hashing is bad enough to compare with where it takes so many times the ideal.
@@ -126,7 +128,11 @@ fn compare(
     fabric::run(lab, pattern, checks)?;
     let flows = fabric::pinned(lab)?;
     let payload_bps = plan.link_bps * plan.payload;
-    let of_flow = payload_bps / 8.0 * plan.seconds / most_shared(Condition::Healthy, &flows);
+    let seconds = match pattern {
+        Pattern::AllToAll => plan.seconds_shared,
+        Pattern::Ring(..) | Pattern::QueuePairs(_) => plan.seconds,
+    };
+    let of_flow = payload_bps / 8.0 * seconds / most_shared(Condition::Healthy, &flows);
     let time = || transfer::time(lab, &flows, of_flow as u64);
     let ideal = of_flow * 8.0 * most_shared(condition, &flows) / payload_bps;
     // Something else may have had the machine.
@@ -271,6 +277,7 @@ mod tests {
             link_bps: 1.0,
             payload: 1.0,
             seconds: 4.0,
+            seconds_shared: 8.0,
             pins: 1.1,
             hashing: 1.5,
             packets: 1,
