@@ -29,7 +29,7 @@ pub enum Command {
     Message(u64, Bytes),
     /// A message to this replica could not be delivered.
     Unreachable(u64),
-    /// No process listens any more where this replica did.
+    /// Connections to this replica are refused since a stream to it ended: no process listens there, for all that is known.
     Gone(u64),
     /// A snapshot left for this replica, or could not.
     SnapshotSent(u64, bool),

@@ -8,7 +8,8 @@ version=1.20.2
 file=kubernetes_1.20.5+really$version.orig.tar.gz
 sum=b83c0780efb182d928dc63d46488a847f161f04e40a94b96bf5247dd671ecdfc
 
-curl --silent --show-error --fail --location --output "$file" "$archive/pool/main/k/kubernetes/$file"
+curl --silent --show-error --fail --location --connect-timeout 20 --speed-limit 1000 --speed-time 30 \
+    --output "$file" "$archive/pool/main/k/kubernetes/$file"
 echo "$sum  $file" | sha256sum --check --quiet
 
 # Not a module: what it depends on is beside it, and no network is asked.
@@ -34,5 +35,3 @@ for program; do
     go build -o "$bin/$program" \
         -ldflags "-s -w -X $part.gitVersion=v$version -X $part.gitMajor=1 -X $part.gitMinor=20" "./cmd/$program"
 done
-# Go's cache is read-only in parts.
-chmod -R u+w .

@@ -1,6 +1,9 @@
-//! kube-apiserver and kube-controller-manager: Debian has their source only, so they are built, once, beside the build of weft.
+//! kube-apiserver, kube-controller-manager and kubectl: Debian has the source of the first two only, so they are built, once,
+//! and kept in the user's cache.
 
 use std::{fs, process::Command};
+
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::{
     command,
@@ -11,11 +14,18 @@ use crate::{
 /// Builds them unless that was done before: some three minutes on two cores. The lab's script knows where they are.
 pub(crate) fn obtain() -> Result<(), Failure> {
     packages::install(&[&packages::KUBERNETES])?;
-    let folder = packages::cache()?.join("kubernetes");
+    let cache = packages::cache()?;
+    let folder = cache.join("kubernetes-1.20.2");
+    fs::create_dir_all(&cache).context(|| cache.display().to_string())?;
+    // Another run may be building them.
+    let lock = folder.with_extension("lock");
+    let file = fs::File::create(&lock).context(|| lock.display().to_string())?;
+    let _lock = Flock::lock(file, FlockArg::LockExclusive)
+        .map_err(|(_, error)| Failure::new(format!("{}: {error}", lock.display())))?;
     if PROGRAMS.iter().all(|name| folder.join(name).is_file()) {
         return Ok(());
     }
-    println!("building {}", PROGRAMS.join(" and "));
+    println!("building {}", PROGRAMS.join(", "));
     // What was made in part is never taken for the whole.
     let half = folder.with_extension("half");
     for old in [&half, &folder] {
@@ -30,12 +40,18 @@ pub(crate) fn obtain() -> Result<(), Failure> {
         .arg(packages::archive()?)
         .args(PROGRAMS)
         .current_dir(&half);
-    if !command::show(&mut build)? {
-        let reason = format!("{} were not built", PROGRAMS.join(" and "));
-        return Err(Failure::new(reason));
+    let built = command::show(&mut build)?;
+    if built {
+        fs::rename(half.join("bin"), &folder).context(|| folder.display().to_string())?;
     }
-    fs::rename(half.join("bin"), &folder).context(|| folder.display().to_string())?;
-    fs::remove_dir_all(&half).context(|| half.display().to_string())
+    fs::remove_dir_all(&half).context(|| half.display().to_string())?;
+    match built {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "{} were not built",
+            PROGRAMS.join(", ")
+        ))),
+    }
 }
 
-const PROGRAMS: [&str; 2] = ["kube-apiserver", "kube-controller-manager"];
+const PROGRAMS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kubectl"];

@@ -136,15 +136,11 @@ pub(crate) const SLURM: [Need; 3] = [
     },
 ];
 
-/// To run the control plane of Kubernetes, and to build what Debian has the source of only.
-pub(crate) const KUBERNETES: [Need; 5] = [
+/// To run a control plane of Kubernetes, and to build what Debian has the source of only.
+pub(crate) const KUBERNETES: [Need; 3] = [
     Need {
         package: "etcd-server",
         found: || command::exists("etcd"),
-    },
-    Need {
-        package: "kubernetes-client",
-        found: || command::exists("kubectl"),
     },
     Need {
         package: "golang-go",
@@ -153,10 +149,6 @@ pub(crate) const KUBERNETES: [Need; 5] = [
     Need {
         package: "golang-github-modern-go-reflect2-dev",
         found: || go_package("github.com/modern-go/reflect2"),
-    },
-    Need {
-        package: "curl",
-        found: || command::exists("curl"),
     },
 ];
 

@@ -364,13 +364,14 @@ const NEWER: [&str; 17] = [
 ];
 
 /// Labs that measure packets, a CPU or parts of a second: beside others they would measure those.
-const ALONE: [&str; 7] = [
+const ALONE: [&str; 8] = [
     "balance-off",
     "bfd",
     "collective",
     "evpn-basic",
     "far-link",
     "idle",
+    "kubernetes",
     "pods",
 ];
 

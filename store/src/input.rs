@@ -79,13 +79,14 @@ impl Replica {
         Ok(())
     }
 
-    /// Ticks beyond [`ELECTION_TICKS`] that this replica waits before it campaigns.
+    /// Ticks beyond [`ELECTION_TICKS`] that this replica waits before it campaigns. Forgets a leader that was [`Input::Gone`],
+    /// and was heard of since or is not the leader any more.
     fn election_spread(&mut self) -> usize {
         let raft = &self.node.raft;
         let waits = raft.election_elapsed >= ELECTION_TICKS;
         self.gone = self.gone.filter(|id| waits && raft.leader_id == *id);
         if let Some(gone) = self.gone {
-            // In turn, so that votes are not split.
+            // In turn, so that votes are not split; the last two of seven together.
             let others = self.config.voters.iter().filter(|id| **id != gone);
             let turn = others.filter(|id| **id < self.config.id).count();
             return (GONE_TICKS + turn * TURN_TICKS).min(ELECTION_TICKS - 1);
@@ -106,8 +107,10 @@ impl Replica {
     fn leader_gone(&mut self, id: u64) {
         self.node.report_unreachable(id);
         let raft = &mut self.node.raft;
-        if raft.state == StateRole::Follower && raft.leader_id == id {
-            raft.election_elapsed = raft.election_elapsed.max(ELECTION_TICKS);
+        let led = raft.state == StateRole::Follower && raft.leader_id == id;
+        if led && self.gone != Some(id) {
+            // However long it has been silent: turns are counted from here.
+            raft.election_elapsed = ELECTION_TICKS;
             self.gone = Some(id);
         }
     }

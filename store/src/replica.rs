@@ -51,8 +51,8 @@ pub enum Input {
     },
     /// A message to this replica could not be sent.
     Unreachable(u64),
-    /// The process of this replica has ended, for all that can be seen: its machine refuses connections. If it led, its
-    /// successor is elected without waiting for the election timeout, unless it is heard of meanwhile.
+    /// The machine of this replica refuses connections since a stream to it ended: its process is taken for ended. If it
+    /// led, its successor is elected without waiting for the election timeout, unless it is heard of in the next 150 ms.
     Gone(u64),
     /// An [`Output::Send`] with `snapshot` set was delivered or not. Must follow each of them, or
     /// the receiver is not served again until a timeout of 60 s.

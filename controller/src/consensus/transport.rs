@@ -68,7 +68,7 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
         .keep_alive_while_idle(true)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW);
-    // Since a stream ended; until it is known why.
+    // Whether a stream was up since the machine last refused connections.
     let mut was_up = false;
     loop {
         if let Ok(channel) = endpoint.connect().await {
@@ -91,14 +91,14 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
         let _ = commands.send(Command::Unreachable(to)).await;
         if was_up && refuses(address).await {
             was_up = false;
-            tracing::warn!(replica = to, %address, "replica has ended: its machine refuses connections");
+            tracing::warn!(replica = to, %address, "its machine refuses connections: taken for ended");
             let _ = commands.send(Command::Gone(to)).await;
         }
         tokio::time::sleep(RETRY).await;
     }
 }
 
-/// Whether a machine answers, and says that no process listens there.
+/// Whether connections are refused: no process listens there, or a firewall says so.
 async fn refuses(address: SocketAddr) -> bool {
     let dialed = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
     matches!(dialed, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)

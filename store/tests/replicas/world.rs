@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub(crate) wire: VecDeque<Packet>,
     /// Replicas that nothing reaches and that reach nobody.
     pub(crate) cut: BTreeSet<u64>,
+    /// From whom to whom nothing arrives.
+    pub(crate) cut_ways: BTreeSet<(u64, u64)>,
     pub(crate) outcomes: BTreeMap<u64, Outcome>,
     pub(crate) ready: BTreeMap<u64, u64>,
     pub(crate) failed: BTreeSet<u64>,
@@ -51,6 +53,7 @@ impl World {
             replicas: BTreeMap::new(),
             wire: VecDeque::new(),
             cut: BTreeSet::new(),
+            cut_ways: BTreeSet::new(),
             outcomes: BTreeMap::new(),
             ready: BTreeMap::new(),
             failed: BTreeSet::new(),
@@ -255,6 +258,7 @@ impl World {
 
     fn carry(&mut self, packet: Packet) {
         let cut = self.cut.contains(&packet.from) || self.cut.contains(&packet.to);
+        let cut = cut || self.cut_ways.contains(&(packet.from, packet.to));
         let mut lost = cut || !self.replicas.contains_key(&packet.to);
         let mut copies = 1;
         if let Some(weather) = &self.weather {

@@ -1,19 +1,21 @@
 #!/bin/sh
-# cluster.sh etcd|apiserver|controllers: a part of the control plane, in the foreground.
-# cluster.sh kubectl ARGUMENT...: kubectl, as the administrator.
-# cluster.sh attach POD NODE ADDRESS: what the scheduler, the kubelet and Multus would do: POD runs at NODE, with a NIC of that address.
-# cluster.sh hook HOOKS WEFT VERB: hook.sh, as whatever starts and ends jobs would call it.
-# cluster.sh launch HOOKS WEFT ACCOUNT JOB COMMAND...: launch.sh around COMMAND, as in a pod with that service account.
+# kubernetes.sh etcd|apiserver|controllers: a part of the control plane, in the foreground.
+# kubernetes.sh kubectl ARGUMENT...: kubectl, as the administrator.
+# kubernetes.sh attach POD NODE ADDRESS: what the scheduler, the kubelet and Multus would do: POD runs at NODE, with a NIC of that address.
+# kubernetes.sh hook HOOKS WEFT VERB: hook.sh, as whatever starts and ends jobs would call it.
+# kubernetes.sh launch HOOKS WEFT ACCOUNT JOB COMMAND...: launch.sh around COMMAND, as in a pod with that service account.
 #
 # The current folder is that of the node: what Kubernetes keeps is there.
 set -e
-PATH=${XDG_CACHE_HOME:-$HOME/.cache}/weft/kubernetes:$PATH
+PATH=${XDG_CACHE_HOME:-$HOME/.cache}/weft/kubernetes-1.20.2:$PATH
+# kubectl keeps what it found out about a server there.
+export HOME="$PWD"
 server=https://172.31.0.10:6443
 admin=administrator
 
 # user NAME TOKEN: a configuration of kubectl, and its file.
 user() {
-    cat >"$1.conf.new" <<END
+    cat >"$1.conf.$$" <<END
 apiVersion: v1
 kind: Config
 clusters: [{name: lab, cluster: {server: "$server", certificate-authority: $PWD/certs/apiserver.crt}}]
@@ -22,7 +24,7 @@ contexts: [{name: lab, context: {cluster: lab, user: $1}}]
 current-context: lab
 END
     # Whole, whoever reads it meanwhile.
-    mv "$1.conf.new" "$1.conf"
+    mv "$1.conf.$$" "$1.conf"
     export KUBECONFIG="$PWD/$1.conf"
 }
 
@@ -62,9 +64,10 @@ attach)
     pod=$1 node=$2 address=$3
     user $admin $admin
     path=/api/v1/namespaces/default/pods/$pod
-    echo '{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "'$pod'"}, "target": {"kind": "Node", "name": "'$node'"}}' |
+    [ -n "$(kubectl get pod "$pod" --output 'jsonpath={.spec.nodeName}')" ] ||
+        echo '{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "'$pod'"}, "target": {"kind": "Node", "name": "'$node'"}}' |
         kubectl create --raw "$path/binding" -f -
-    kubectl annotate pod "$pod" k8s.v1.cni.cncf.io/network-status='[
+    kubectl annotate --overwrite pod "$pod" k8s.v1.cni.cncf.io/network-status='[
         {"name": "cbr0", "interface": "eth0", "ips": ["10.244.0.'${address##*.}'"], "default": true, "dns": {}},
         {"name": "fabric/rail0", "interface": "net1", "ips": ["'$address'"], "dns": {}}]'
     curl --silent --show-error --fail --cacert certs/apiserver.crt --header "Authorization: Bearer $admin" \
