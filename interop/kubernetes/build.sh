@@ -1,6 +1,6 @@
 #!/bin/sh
 # build.sh ARCHIVE PROGRAM...: builds programs of Kubernetes in the current folder, into bin. Of Debian's archive: its source package, which has
-# all that they depend on. Their version there is the last whose source Debian has as a whole.
+# all that they depend on, but for one package that crashes. Their version there is the last whose source Debian has as a whole.
 set -e
 archive=${1%/}
 shift

@@ -1,5 +1,5 @@
-//! kube-apiserver, kube-controller-manager and kubectl: Debian has the source of the first two only, so they are built, once,
-//! and kept in the user's cache.
+//! kube-apiserver, kube-controller-manager and kubectl of one source: Debian has a package of the last only. Built once,
+//! kept in the user's cache. Knows nothing of labs.
 
 use std::{fs, process::Command};
 

@@ -147,8 +147,8 @@ pub const TICK_MS: u64 = 50;
 /// Ticks between heartbeats of a leader: 100 ms.
 pub const HEARTBEAT_TICKS: usize = 2;
 
-/// Ticks without a leader before a follower campaigns: 600 ms up to twice that, drawn from the seed; 200 ms and more where
-/// the leader's machine says that its process has ended.
+/// Ticks without a leader before a follower campaigns: 600 ms up to twice that, drawn from the seed; from 150 ms on where
+/// the leader's machine refuses connections.
 pub const ELECTION_TICKS: usize = 12;
 
 /// Most voters: beyond seven a quorum costs more than it protects.

@@ -102,8 +102,8 @@ impl Replica {
         usize::try_from(draw % ELECTION_TICKS as u64).unwrap_or(0)
     }
 
-    /// A leader without a process has no lease: whoever campaigns now gets this replica's vote, which campaigns itself when
-    /// it is its turn. A message of the leader gives it its lease back.
+    /// Ends the lease of a leader whose process is taken for ended: this replica votes for whoever campaigns, and campaigns in
+    /// its turn. A message of that leader gives it its lease back.
     fn leader_gone(&mut self, id: u64) {
         self.node.report_unreachable(id);
         let raft = &mut self.node.raft;

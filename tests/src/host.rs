@@ -169,7 +169,7 @@ impl Host {
         }
     }
 
-    /// Connections to a replica's machine are refused.
+    /// Tells the store that a replica's machine refuses connections.
     pub(crate) fn refused_by(&mut self, replica: u64) {
         self.store.handle(Input::Gone(replica));
     }

@@ -422,7 +422,7 @@ impl World {
         }
     }
 
-    /// Some replicas find that connections to one are refused, whether it lives or not.
+    /// Tells some replicas that connections to one are refused, whether it lives or not.
     pub(crate) fn call_gone(&mut self, id: u64) {
         self.trace
             .note(self.now, format!("replica {id}: refuses connections"));

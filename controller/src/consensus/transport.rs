@@ -100,7 +100,7 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
 
 /// Whether connections are refused: no process listens there, or a firewall says so.
 async fn refuses(address: SocketAddr) -> bool {
-    let dialed = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+    let dialed = tokio::time::timeout(RETRY, TcpStream::connect(address)).await;
     matches!(dialed, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads as far as the first HEADERS frame, then closes (RFC 9113, sections 3.4 and 4.1).
+    /// Reads as far as the first HEADERS frame, then closes (RFC 9113 §3.4, §4.1).
     async fn until_request(mut stream: TcpStream) {
         let mut preface = [0; 24];
         stream.read_exact(&mut preface).await.unwrap();
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// What the dialer says after a stream to `listener` was up and ended, until it says that a second one did.
+    /// The first two commands after a stream to `listener` ended.
     async fn said(listener: TcpListener, process_ends: bool) -> Vec<&'static str> {
         let address = listener.local_addr().unwrap();
         let (mut senders, mut routes) = queues([(2, address)].into_iter());

@@ -32,7 +32,7 @@ pub(super) struct Plan {
     payload: f64,
     /// Seconds that a NIC sends at its rate, if nothing is in the way.
     seconds: f64,
-    /// The same where flows share NICs.
+    /// Seconds that a NIC sends at its rate in an all-to-all, if nothing is in the way.
     seconds_shared: f64,
     /// How many times what is best a pattern may take with pins.
     pins: f64,
@@ -241,7 +241,7 @@ fn counts<'a, K: Ord>(
 /// How many times the ideal NICs alone may take: TCP does not share them evenly, but not worse than that.
 const NON_BLOCKING_MOST: f64 = 1.25;
 /// How often a pattern is measured with pins, at most.
-const MEASURED_MOST: usize = 3;
+const MEASURED_MOST: usize = 5;
 
 /// How a person looks around in the lab.
 pub(super) fn hint(lab: &Lab) -> Result<String, Failure> {

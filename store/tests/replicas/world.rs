@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) wire: VecDeque<Packet>,
     /// Replicas that nothing reaches and that reach nobody.
     pub(crate) cut: BTreeSet<u64>,
-    /// From whom to whom nothing arrives.
+    /// Pairs of sender and receiver between which nothing arrives.
     pub(crate) cut_ways: BTreeSet<(u64, u64)>,
     pub(crate) outcomes: BTreeMap<u64, Outcome>,
     pub(crate) ready: BTreeMap<u64, u64>,
