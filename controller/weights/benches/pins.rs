@@ -125,8 +125,11 @@ fn times() {
 
 fn churn() {
     println!("\n1,000 link events at full load, 16 sub-flows, each plan from the one before");
-    churn::trace(128, 64, 1_000);
-    churn::trace(512, 256, 100);
+    churn::trace(128, 64, 0, 1_000);
+    churn::trace(512, 256, 0, 100);
+    println!("jobs of three phases, of 16 queue pairs a flow");
+    churn::trace(128, 64, 1, 100);
+    churn::trace(128, 64, 20, 50);
 }
 
 fn jobs(cases: u64) {

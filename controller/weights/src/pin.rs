@@ -236,25 +236,12 @@ pub fn place_within(
     enough: Level,
 ) -> Result<Placement, Infeasible> {
     over_pods(plane, flows, |plane, bound| {
-        if past.is_empty() {
-            let whole = |parts: &Vec<Part>| parts.len() == flows.all.len();
-            for level in plane.steps(bound.level, flows.size, enough) {
-                let found = at_level(plane, flows, level, Pieces::Whole, None, past)?;
-                if let Some(parts) = found.filter(whole) {
-                    return Ok(Placement {
-                        parts,
-                        level,
-                        bound,
-                    });
-                }
-            }
-        }
-        lowest(plane, flows, past, bound, Some(enough))
+        within(plane, flows, past, bound, enough)
     })
 }
 
-/// Places flows after a change like [`place_within`], at the lowest level that is found, however many have to move for that: for when
-/// links have stayed as they are for a while.
+/// Places flows after a change like [`place_within`], and at the bound, or at `enough`, if a thirty-second of all sub-flows moves at most
+/// to get there: for when links came back. A flow that was divided for want of room can be whole again then.
 ///
 /// # Errors
 /// A flow has no way at all.
@@ -265,17 +252,40 @@ pub fn place_lower(
     enough: Level,
 ) -> Result<Placement, Infeasible> {
     over_pods(plane, flows, |plane, bound| {
-        let least = bound.level.max(enough);
-        let (parts, level) = match kept(plane, flows, past, [least, least]) {
-            Some(kept) => kept,
-            None => searched_or_same(plane, flows, past, least, Some(enough))?,
-        };
-        Ok(Placement {
-            parts,
-            level,
-            bound,
-        })
+        let level = bound.level.max(enough);
+        match lowered(plane, flows, level, past) {
+            Some(parts) => Ok(Placement {
+                parts,
+                level,
+                bound,
+            }),
+            None => within(plane, flows, past, bound, enough),
+        }
     })
+}
+
+/// What [`place_within`] gives.
+fn within(
+    plane: &Plane,
+    flows: &Flows,
+    past: &[Part],
+    bound: Bound,
+    enough: Level,
+) -> Result<Placement, Infeasible> {
+    if past.is_empty() {
+        let whole = |parts: &Vec<Part>| parts.len() == flows.all.len();
+        for level in plane.steps(bound.level, flows.size, enough) {
+            let found = at_level(plane, flows, level, Pieces::Whole, None, past)?;
+            if let Some(parts) = found.filter(whole) {
+                return Ok(Placement {
+                    parts,
+                    level,
+                    bound,
+                });
+            }
+        }
+    }
+    lowest(plane, flows, past, bound, Some(enough))
 }
 
 /// Places flows at a level from the bound of leaves on, while links above spines may fill up to the bound of pods at any level:
@@ -447,12 +457,32 @@ fn kept(
         .or_else(|| Some((chained(plane, flows, most, past)?, most)))
 }
 
+/// What was placed, where it was as far as it fits at a level, and slots for the rest. None: too much would move, or there is no slot.
+fn lowered(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Vec<Part>> {
+    let filled = stays(plane, flows, level, past)?.filled(plane, flows);
+    let parts = filled.or_else(|| chained(plane, flows, level, past))?;
+    (moved(past, &parts) <= flows.total / DIVIDED_MOST).then_some(parts)
+}
+
+/// Sub-flows that are elsewhere now. Both by flow, then by spine.
+fn moved(before: &[Part], after: &[Part]) -> u64 {
+    let was = |part: &Part| {
+        let place = before.binary_search_by_key(&(part.flow, part.spine), |it| (it.flow, it.spine));
+        place.map_or(0, |at| before[at].subflows)
+    };
+    let moved = after.iter().map(|it| it.subflows.saturating_sub(was(it)));
+    moved.map(u64::from).sum()
+}
+
+/// What stays of a placement at a level. None: too much does not.
+fn stays(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<repair::Stays> {
+    let stays = repair::stays(plane, flows, level, past)?;
+    (stays.displaced <= flows.total / DIVIDED_MOST).then_some(stays)
+}
+
 /// What was placed, where it was as far as it fits, and the rest in sub-flows along chains. None: that is too much, or finds no slot.
 fn chained(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Vec<Part>> {
-    let stays = repair::stays(plane, flows, level, past)?;
-    if stays.displaced > flows.total / DIVIDED_MOST {
-        return None;
-    }
+    let stays = stays(plane, flows, level, past)?;
     let slots = plane.slots(level, flows.most());
     let total: u64 = slots.iter().map(|slots| u64::from(*slots)).sum();
     let slots = [slots.clone(), slots];
@@ -466,7 +496,7 @@ fn chained(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<
             pieces: Pieces::Small,
             attempt,
         };
-        room.divided(&stays.parts)
+        room.near(&stays.parts)
     })
 }
 
@@ -562,7 +592,7 @@ fn at_level(
     Ok(found)
 }
 
-/// A share of all sub-flows that is divided, rather than that whole flows move: one in so many.
+/// A share of all sub-flows that is divided, rather than that whole flows move, or that moves for a lower level: one in so many.
 const DIVIDED_MOST: u64 = 32;
 
 /// Sub-flows, and slots for them: some gigabytes.
@@ -740,9 +770,15 @@ impl Room<'_> {
     /// Every flow in sub-flows.
     fn divided(&self, past: &[Part]) -> Option<Vec<Part>> {
         let all: Vec<u32> = self.order(|_| true).collect();
-        let mut parts = self.in_subflows(&all, self.slots, past)?;
-        parts.sort_unstable();
-        Some(parts)
+        self.in_subflows(&all, self.slots, past)
+    }
+
+    /// Every flow in sub-flows, where as few as can be found move of those that have slots.
+    fn near(&self, past: &[Part]) -> Option<Vec<Part>> {
+        let all: Vec<u32> = self.order(|_| true).collect();
+        self.coloured(&all, self.slots, past, |colouring, edges| {
+            colouring.insert_near(edges)
+        })
     }
 
     /// Flows from one leaf to another come together, in another order for each seed.
@@ -778,6 +814,19 @@ impl Room<'_> {
     }
 
     fn in_subflows(&self, flows: &[u32], rest: &[Vec<u32>; 2], past: &[Part]) -> Option<Vec<Part>> {
+        self.coloured(flows, rest, past, |colouring, edges| {
+            edges.iter().all(|edge| colouring.insert(*edge))
+        })
+    }
+
+    /// Sub-flows of these flows where they were, and slots for those that `insert` finds some for; None: it does not.
+    fn coloured(
+        &self,
+        flows: &[u32],
+        rest: &[Vec<u32>; 2],
+        past: &[Part],
+        insert: impl FnOnce(&mut Colouring<'_>, &[u32]) -> bool,
+    ) -> Option<Vec<Part>> {
         let mut colouring = self.colouring(rest);
         let mut owners = Vec::new();
         let mut edges = Vec::new();
@@ -796,7 +845,7 @@ impl Room<'_> {
                 }
             }
         }
-        if !edges.into_iter().all(|edge| colouring.insert(edge)) {
+        if !insert(&mut colouring, &edges) {
             return None;
         }
         let colours = colouring.colours().flatten();

@@ -196,15 +196,20 @@ pub(super) fn beside(cases: u64, eighths: u32, dead_per_mille: u64) {
 }
 
 /// Jobs of which each has three phases on all of its NICs: a ring, a permutation, pods all to all.
-struct Phased {
-    flows: Flows,
-    phases: Vec<Option<Phase>>,
+pub(super) struct Phased {
+    pub(super) flows: Flows,
+    pub(super) phases: Vec<Option<Phase>>,
     /// Flows of each job and phase, by their places.
     ranges: Vec<[Range<usize>; 3]>,
 }
 
 impl Phased {
-    fn new(fabric: &Fabric, nics: &[u32], jobs: usize, random: &mut Random) -> Self {
+    /// So many jobs, on all NICs in any order.
+    pub(super) fn new(fabric: &Fabric, jobs: usize, random: &mut Random) -> Self {
+        let mut nics: Vec<u32> = (0..fabric.leaves * fabric.spines).collect();
+        for at in (1..nics.len()).rev() {
+            nics.swap(at, random.below(at as u64 + 1) as usize);
+        }
         let (mut all, mut phases, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
         for (job, members) in (0..).zip(nics.chunks(nics.len().div_ceil(jobs))) {
             let of_job = [
@@ -284,11 +289,8 @@ impl Phased {
 pub(super) fn phases(jobs: usize, dead_per_mille: u64) {
     let mut random = Random(5);
     let fabric = Fabric::new(128, 64, dead_per_mille, Speeds::Equal, &mut random);
-    let mut nics: Vec<u32> = (0..fabric.leaves * fabric.spines).collect();
-    for at in (1..nics.len()).rev() {
-        nics.swap(at, random.below(at as u64 + 1) as usize);
-    }
-    let phased = Phased::new(&fabric, &nics, jobs, &mut random);
+    let nics = (fabric.leaves * fabric.spines) as usize;
+    let phased = Phased::new(&fabric, jobs, &mut random);
     let problem = fabric.problem();
     let plane = Plane::new(&problem);
     let full = Level {
@@ -313,7 +315,7 @@ pub(super) fn phases(jobs: usize, dead_per_mille: u64) {
         let (worst_hashed, mean_hashed) = phased.interference(&plane, &hashed, full);
         println!(
             "{jobs:>2} jobs of {:>5} NICs, {:.1} % dead, {queue_pairs:>2} queue pairs   {:>6.4} {:>6.4}   {worst:>6.3} {mean:>6.3}   {worst_hashed:>6.3} {mean_hashed:>6.3}   {:>6.1} {:>8.1} ms",
-            nics.len() / jobs,
+            nics / jobs,
             dead_per_mille as f64 / 10.0,
             bound.subflows as f64 * subflow_bps / bound.capacity as f64,
             counted.load(subflow_bps),

@@ -7,6 +7,7 @@ use self::between::Search;
 use super::onward::Onward;
 
 mod between;
+mod near;
 
 /// Which end of an edge: the leaf that sends, or the one that takes.
 type Side = usize;
@@ -169,10 +170,7 @@ impl<'a> Colouring<'a> {
         let spine = first_from(self.words, start, |word| row[word])?;
         let mut there = self.there(far, self.cell(ends[far], spine)).iter();
         let victim = *there.find(|edge| self.edges[**edge as usize].ends != ends)?;
-        let [from, to] = self.edges[victim as usize].ends;
-        self.remove(UP, from, spine, victim);
-        self.remove(DOWN, to, spine, victim);
-        self.edges[victim as usize].colour = NONE;
+        self.lift(victim);
         self.place(edge, spine);
         Some(victim)
     }
@@ -182,14 +180,11 @@ impl<'a> Colouring<'a> {
         if self.onward.is_some() {
             return self.insert_between(edge);
         }
-        let ends = self.edges[edge as usize].ends;
-        let [from, to] = ends;
-        let start = (from + to).wrapping_add(self.seed) as usize % self.spines.max(1);
-        let both = |word: usize| self.row(UP, from)[word] & self.row(DOWN, to)[word];
-        if let Some(spine) = first_from(self.words, start, both) {
+        if let Some(spine) = self.free_at_both(edge) {
             self.place(edge, spine);
             return true;
         }
+        let (ends, start) = (self.edges[edge as usize].ends, self.start(edge));
         let free = |side: Side| {
             let row = self.row(side, ends[side]);
             let mut found = [0; TRIED];
@@ -225,6 +220,19 @@ impl<'a> Colouring<'a> {
         false
     }
 
+    /// A spine with a slot at both leaves of an edge.
+    fn free_at_both(&self, edge: u32) -> Option<u32> {
+        let [from, to] = self.edges[edge as usize].ends;
+        let both = |word: usize| self.row(UP, from)[word] & self.row(DOWN, to)[word];
+        first_from(self.words, self.start(edge), both)
+    }
+
+    /// The spine that is tried first: the same for all edges between two leaves.
+    fn start(&self, edge: u32) -> usize {
+        let [from, to] = self.edges[edge as usize].ends;
+        (from + to).wrapping_add(self.seed) as usize % self.spines.max(1)
+    }
+
     fn place(&mut self, edge: u32, colour: u32) {
         let ends = self.edges[edge as usize].ends;
         self.edges[edge as usize].colour = colour;
@@ -234,6 +242,16 @@ impl<'a> Colouring<'a> {
             self.push(UP, up, colour, edge);
             self.push(DOWN, down, colour, edge);
         }
+    }
+
+    /// Takes an edge out of its cells.
+    fn lift(&mut self, edge: u32) {
+        let Edge { ends, colour } = self.edges[edge as usize];
+        for [up, down] in [Some(ends), self.pods(ends)].into_iter().flatten() {
+            self.remove(UP, up, colour, edge);
+            self.remove(DOWN, down, colour, edge);
+        }
+        self.edges[edge as usize].colour = NONE;
     }
 
     /// The rows of the pods of an edge, up and down; None: it stays in its pod.

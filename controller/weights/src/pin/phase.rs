@@ -44,13 +44,14 @@ pub fn place_in_phases(
     if phases.iter().all(Option::is_none) {
         return place_within(plane, flows, past, enough);
     }
+    let bound = bound(plane, flows, phases)?;
     let posed = Posed {
         plane,
         flows,
         phases,
         enough,
         groups: groups(flows, phases),
-        bound: bound(plane, flows, phases)?,
+        bound,
     };
     let mut best = match is_whole(plane, flows, past) {
         true => posed.of(past.to_vec()),
@@ -60,8 +61,12 @@ pub fn place_in_phases(
         },
     };
     for _ in 0..TURNS_MAX {
+        // None is below the bound.
+        if !posed.is_lower(bound.level, best.level) {
+            break;
+        }
         let next = posed.placed(&best.parts)?;
-        if !posed.is_lower(&next, &best) {
+        if !posed.is_lower(next.level, best.level) {
             break;
         }
         best = next;
@@ -179,14 +184,14 @@ impl Posed<'_> {
         Ok(even.filter(is_better).unwrap_or(best))
     }
 
-    /// Whether one placement is so much lower than another that flows move for it.
-    fn is_lower(&self, one: &Placement, other: &Placement) -> bool {
+    /// Whether a level is so much lower than that of a placement that flows move for it.
+    fn is_lower(&self, level: Level, before: Level) -> bool {
         match self.has_one_job() {
             true => {
-                let above = self.plane.above(one.level);
-                above.is_some_and(|above| above < other.level)
+                let above = self.plane.above(level);
+                above.is_some_and(|above| above < before)
             }
-            false => is_worth_moving(one.level, other.level),
+            false => is_worth_moving(level, before),
         }
     }
 

@@ -234,6 +234,10 @@ proptest! {
             let lower = place_lower(&plane, &flows, &next.parts, enough).unwrap();
             prop_assert!(lower.level <= next.level.max(enough));
             recount(&problem, &flows, &lower.parts).unwrap();
+            let lowest = place_lower(&plane, &flows, &lower.parts, enough).unwrap();
+            if plane.above(least).is_none_or(|most| lower.level <= most) {
+                prop_assert_eq!(lowest.parts, lower.parts);
+            }
             past = next.parts;
         }
     }

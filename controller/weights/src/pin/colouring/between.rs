@@ -2,7 +2,7 @@
 //! full, and each cell that has one too many then gives one to another spine, until none has: a Kempe chain that can branch. It
 //! refuses to know how many slots there are.
 
-use super::{Colouring, DOWN, NONE, Side, UP, first_from};
+use super::{Colouring, DOWN, Side, UP, first_from};
 
 /// What one insertion changed.
 #[derive(Debug, Default)]
@@ -35,8 +35,7 @@ struct Over {
 impl Colouring<'_> {
     /// Finds slots in all cells of an edge. False: nothing changed, but for the order of edges in cells.
     pub(super) fn insert_between(&mut self, edge: u32) -> bool {
-        let [from, to] = self.edges[edge as usize].ends;
-        let start = (from + to).wrapping_add(self.seed) as usize % self.spines.max(1);
+        let start = self.start(edge);
         let rows: Vec<Row> = self.rows(edge).collect();
         let all = |word: usize| {
             let free = rows.iter().map(|it| self.row(it.side, it.row)[word]);
@@ -193,15 +192,6 @@ impl Colouring<'_> {
             cost -= i32::from(self.is_over(row, over.spine));
         }
         Some(cost)
-    }
-
-    /// Takes an edge out of its cells.
-    fn lift(&mut self, edge: u32) {
-        let spine = self.edges[edge as usize].colour;
-        for row in self.rows(edge) {
-            self.remove(row.side, row.row, spine, edge);
-        }
-        self.edges[edge as usize].colour = NONE;
     }
 }
 
