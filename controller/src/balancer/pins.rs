@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weft_weights::pin::{
     Fault, Flow, Flows, Infeasible, Level, Part, Phase, Placement, Plane, Recount,
-    place_by_priority_in_phases, recount_in_phases,
+    place_by_priority_in_phases, place_lower, recount_in_phases,
 };
 
 use self::candidates::candidates;
@@ -158,6 +158,8 @@ pub struct Planner {
     /// What every job sends, as long as no job and no host port changes.
     sent: Arc<SentByJobs>,
     plan: Arc<PinPlan>,
+    /// Links came back, and the pins that are planned since are not adopted.
+    has_returned: bool,
 }
 
 impl Planner {
@@ -182,12 +184,15 @@ impl Planner {
             owners::settle(topology, &mut all);
             self.sent = Arc::new(all);
         }
+        let more = last.and_then(|(old, _)| solved.has_more(old));
+        let has_returned = more.unwrap_or(self.has_returned);
         self.last = Some((Arc::clone(solved), inputs.clone()));
         self.plan = Arc::new(PinPlan {
             topology: inputs.topology.clone(),
             sent: Arc::clone(&self.sent),
-            ..planned(solved, inputs, &self.sent)
+            ..planned(solved, inputs, &self.sent, has_returned)
         });
+        self.has_returned = has_returned && !self.plan.pins.iter().eq(inputs.pins.iter());
         Some(Arc::clone(&self.plan))
     }
 }
@@ -205,6 +210,8 @@ struct Posed<'a> {
     installed: Vec<f64>,
     /// Bits per second of a sub-flow.
     unit_bps: u64,
+    /// Links came back.
+    has_returned: bool,
 }
 
 /// A plan as if every leaf with an agent got its pins.
@@ -214,10 +221,11 @@ fn plan(solved: &Solved, topology: &Topology, all: &SentByJobs, past: &Pins) -> 
         pins: past.clone(),
         ..Inputs::default()
     };
-    planned(solved, &inputs, all)
+    planned(solved, &inputs, all, false)
 }
 
-fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs) -> PinPlan {
+/// Where links came back, a few flows move if no link carries more than it has to then.
+fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs, has_returned: bool) -> PinPlan {
     let (topology, past) = (&inputs.topology, &inputs.pins);
     let mut made = PinPlan {
         adopted: past.revision(),
@@ -231,7 +239,10 @@ fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs) -> PinPlan {
         .collect();
     let plane = solved.planes().plane();
     while !pinned.is_empty() {
-        let posed = pose(solved, inputs, &plane, (&pinned, &apart));
+        let posed = Posed {
+            has_returned,
+            ..pose(solved, inputs, &plane, (&pinned, &apart))
+        };
         let parts = posed.parts_of(solved, &plane, past);
         // A link that is not full delays nobody.
         let full = Level {
@@ -314,20 +325,19 @@ fn pose<'a>(
     (pinned, apart): (&Pinned<'a>, &BTreeSet<&JobName>),
 ) -> Posed<'a> {
     let all = || {
-        pinned
-            .iter()
-            .flat_map(|(job, sent)| sent.iter().map(|it| (*job, *it)))
+        let of_jobs = pinned.iter();
+        of_jobs.flat_map(|(job, sent)| sent.iter().map(|it| (*job, *it)))
     };
     let slowest = all().map(|(_, sent)| sent.nic_bps).min().unwrap_or(1);
     let fastest = all().map(|(_, sent)| sent.nic_bps).max().unwrap_or(1);
     let unit_bps = unit_bps(slowest, fastest);
-    let place = |leaf: &SwitchName| {
-        let number = solved.number(leaf)?;
-        plane.leaves().binary_search(&number).ok()
-    };
     let mut places: BTreeMap<&SwitchName, u32> = BTreeMap::new();
     let mut place = |leaf: &'a SwitchName| {
-        let found = || place(leaf).map_or(u32::MAX, |at| at as u32);
+        let found = || {
+            let number = solved.number(leaf)?;
+            plane.leaves().binary_search(&number).ok()
+        };
+        let found = || found().map_or(u32::MAX, |at| at as u32);
         *places.entry(leaf).or_insert_with(found)
     };
     let mut bundles: BTreeMap<_, Vec<(&JobName, &Sent)>> = BTreeMap::new();
@@ -382,6 +392,7 @@ fn pose<'a>(
         phases: bundles.iter().map(of_bundle).collect(),
         bundles,
         unit_bps,
+        has_returned: false,
     }
 }
 
@@ -427,9 +438,13 @@ fn name((job, sent): &(&JobName, &Sent)) -> PinName {
 }
 
 impl Posed<'_> {
-    /// By priority where jobs differ in it; phases of a job apart.
+    /// By priority where jobs differ in it; phases of a job apart. Without either a few flows move where links came back.
     fn place(&self, plane: &Plane, past: &[Part], full: Level) -> Result<Placement, Infeasible> {
         let (priorities, phases) = (&self.priorities, &self.phases);
+        let is_alike = priorities.iter().all(|it| *it == priorities[0]);
+        if self.has_returned && is_alike && phases.iter().all(Option::is_none) {
+            return place_lower(plane, &self.flows, past, full);
+        }
         let ranked =
             place_by_priority_in_phases(plane, &self.flows, priorities, phases, past, full);
         ranked.map(|ranked| ranked.placement)

@@ -184,6 +184,18 @@ impl Solved {
             && self.strict_problem() == other.strict_problem()
     }
 
+    /// Whether links carry more than in an earlier view, and none carries less; None: all carry the same, or they are others.
+    pub(super) fn has_more(&self, earlier: &Self) -> Option<bool> {
+        if !self.is_named_as(earlier) {
+            return None;
+        }
+        let usable_bps = |link: &problem::Link| u64::from(link.alive) * link.capacity_bps;
+        let [now, before] = [self, earlier].map(|it| it.trusting.problem.links().map(usable_bps));
+        let changes = now.zip(before).filter(|(now, before)| now != before);
+        let mut more = changes.map(|(now, before)| now > before);
+        Some(more.next()? && more.all(|more| more))
+    }
+
     /// Whether equal weights are equal routes: switches and links are the same, whatever the links carry.
     pub(super) fn is_named_as(&self, other: &Self) -> bool {
         fn ends(link: &Link) -> (&LinkEnd, &LinkEnd) {

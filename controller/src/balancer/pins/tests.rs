@@ -197,6 +197,37 @@ fn what_is_adopted_stays_and_a_dead_link_moves_what_it_carried() {
     assert_eq!(moved, []);
 }
 
+#[test]
+fn where_a_link_came_back_flows_are_whole_again_and_no_link_carries_more_than_it_has_to() {
+    let mut bench = Bench::new(with_nics(4, 20, 20), &[ring("train", 4, 1..=20)]);
+    let (plan, _) = bench.adopt();
+    let load = |plan: &PinPlan| plan.certificate.as_ref().unwrap().max_load;
+    let are_whole = |plan: &PinPlan| plan.pins.values().all(|paths| paths.len() == 1);
+    assert!(are_whole(&plan));
+    assert!((load(&plan) - 1.0).abs() < 1e-9);
+    bench.topology.set_down("leaf1:eth1--spine1:eth1", true);
+    let (plan, moved) = bench.adopt();
+    assert_eq!(moved.len(), 2, "one each way");
+    assert!(!are_whole(&plan));
+    assert_eq!(bench.adopt().1, []);
+
+    bench.topology.set_down("leaf1:eth1--spine1:eth1", false);
+    // A leader that has not seen the link down moves nothing for a sixteenth.
+    let mut another = Bench::new(bench.topology.clone(), &[]);
+    another.pins = bench.pins.clone();
+    assert_eq!(another.adopt().1, []);
+    // As long as what moves is not adopted, it is planned.
+    bench.pins.set_revision(bench.pins.revision() + 1);
+    bench.plan().unwrap();
+    bench.pins.set_revision(bench.pins.revision() + 1);
+    let (plan, moved) = bench.adopt();
+    assert_eq!(moved.len(), 2);
+    assert!(are_whole(&plan));
+    assert!((load(&plan) - 1.0).abs() < 1e-9);
+    assert_eq!(bench.adopt().1, []);
+    assert!(!bench.planner.has_returned);
+}
+
 /// Spines by leaf and NIC.
 type WaysToNics = BTreeMap<(String, PortName), BTreeSet<Vec<String>>>;
 
