@@ -158,7 +158,7 @@ pub struct Planner {
     /// What every job sends, as long as no job and no host port changes.
     sent: Arc<SentByJobs>,
     plan: Arc<PinPlan>,
-    /// Links came back, and the pins that are planned since are not adopted.
+    /// Whether links came back, and nothing that was planned for them is adopted yet.
     has_returned: bool,
 }
 
@@ -184,15 +184,19 @@ impl Planner {
             owners::settle(topology, &mut all);
             self.sent = Arc::new(all);
         }
-        let more = last.and_then(|(old, _)| solved.has_more(old));
-        let has_returned = more.unwrap_or(self.has_returned);
+        let since = last.map(|(old, _)| solved.links_since(old));
+        let since = since.unwrap_or_default();
+        let has_returned = self.has_returned || since.more;
+        // Where others fail at the same time only what those carried moves, and flows move back with the next plan.
+        let moves_back = has_returned && !since.less;
         self.last = Some((Arc::clone(solved), inputs.clone()));
         self.plan = Arc::new(PinPlan {
             topology: inputs.topology.clone(),
             sent: Arc::clone(&self.sent),
-            ..planned(solved, inputs, &self.sent, has_returned)
+            ..planned(solved, inputs, &self.sent, moves_back)
         });
-        self.has_returned = has_returned && !self.plan.pins.iter().eq(inputs.pins.iter());
+        let is_adopted = || self.plan.pins.iter().eq(inputs.pins.iter());
+        self.has_returned = has_returned && !(moves_back && is_adopted());
         Some(Arc::clone(&self.plan))
     }
 }
@@ -210,8 +214,8 @@ struct Posed<'a> {
     installed: Vec<f64>,
     /// Bits per second of a sub-flow.
     unit_bps: u64,
-    /// Links came back.
-    has_returned: bool,
+    /// Whether a few flows move back, to links that carry less than they could.
+    moves_back: bool,
 }
 
 /// A plan as if every leaf with an agent got its pins.
@@ -224,8 +228,8 @@ fn plan(solved: &Solved, topology: &Topology, all: &SentByJobs, past: &Pins) -> 
     planned(solved, &inputs, all, false)
 }
 
-/// Where links came back, a few flows move if no link carries more than it has to then.
-fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs, has_returned: bool) -> PinPlan {
+/// A plan for what jobs send, from the adopted pins. With `moves_back` a few flows move if no link carries more than it has to then.
+fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs, moves_back: bool) -> PinPlan {
     let (topology, past) = (&inputs.topology, &inputs.pins);
     let mut made = PinPlan {
         adopted: past.revision(),
@@ -240,7 +244,7 @@ fn planned(solved: &Solved, inputs: &Inputs, all: &SentByJobs, has_returned: boo
     let plane = solved.planes().plane();
     while !pinned.is_empty() {
         let posed = Posed {
-            has_returned,
+            moves_back,
             ..pose(solved, inputs, &plane, (&pinned, &apart))
         };
         let parts = posed.parts_of(solved, &plane, past);
@@ -335,10 +339,12 @@ fn pose<'a>(
     let mut place = |leaf: &'a SwitchName| {
         let found = || {
             let number = solved.number(leaf)?;
-            plane.leaves().binary_search(&number).ok()
+            let at = plane.leaves().binary_search(&number).ok()?;
+            Some(at as u32)
         };
-        let found = || found().map_or(u32::MAX, |at| at as u32);
-        *places.entry(leaf).or_insert_with(found)
+        *places
+            .entry(leaf)
+            .or_insert_with(|| found().unwrap_or(u32::MAX))
     };
     let mut bundles: BTreeMap<_, Vec<(&JobName, &Sent)>> = BTreeMap::new();
     for (job, sent) in all() {
@@ -392,7 +398,7 @@ fn pose<'a>(
         phases: bundles.iter().map(of_bundle).collect(),
         bundles,
         unit_bps,
-        has_returned: false,
+        moves_back: false,
     }
 }
 
@@ -438,11 +444,11 @@ fn name((job, sent): &(&JobName, &Sent)) -> PinName {
 }
 
 impl Posed<'_> {
-    /// By priority where jobs differ in it; phases of a job apart. Without either a few flows move where links came back.
+    /// By priority where jobs differ in it; phases of a job apart. Flows move back only where there is neither.
     fn place(&self, plane: &Plane, past: &[Part], full: Level) -> Result<Placement, Infeasible> {
         let (priorities, phases) = (&self.priorities, &self.phases);
         let is_alike = priorities.iter().all(|it| *it == priorities[0]);
-        if self.has_returned && is_alike && phases.iter().all(Option::is_none) {
+        if self.moves_back && is_alike && phases.iter().all(Option::is_none) {
             return place_lower(plane, &self.flows, past, full);
         }
         let ranked =

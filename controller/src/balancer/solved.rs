@@ -47,6 +47,15 @@ pub(super) struct Solved {
     left: OnceLock<Option<Planes>>,
 }
 
+/// What became of links.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Since {
+    /// One carries more.
+    pub(super) more: bool,
+    /// One carries less.
+    pub(super) less: bool,
+}
+
 /// A problem, indexed for its solver and its checker.
 pub(super) struct Question {
     problem: Problem,
@@ -184,29 +193,33 @@ impl Solved {
             && self.strict_problem() == other.strict_problem()
     }
 
-    /// Whether links carry more than in an earlier view, and none carries less; None: all carry the same, or they are others.
-    pub(super) fn has_more(&self, earlier: &Self) -> Option<bool> {
-        if !self.is_named_as(earlier) {
-            return None;
+    /// Whether a link carries more than in an earlier view of the same links, and whether one carries less.
+    pub(super) fn links_since(&self, earlier: &Self) -> Since {
+        if !self.has_same_links(earlier) {
+            return Since::default();
         }
         let usable_bps = |link: &problem::Link| u64::from(link.alive) * link.capacity_bps;
         let [now, before] = [self, earlier].map(|it| it.trusting.problem.links().map(usable_bps));
-        let changes = now.zip(before).filter(|(now, before)| now != before);
-        let mut more = changes.map(|(now, before)| now > before);
-        Some(more.next()? && more.all(|more| more))
+        let mut since = Since::default();
+        for (now, before) in now.zip(before) {
+            since.more |= now > before;
+            since.less |= now < before;
+        }
+        since
     }
 
     /// Whether equal weights are equal routes: switches and links are the same, whatever the links carry.
     pub(super) fn is_named_as(&self, other: &Self) -> bool {
+        self.has_same_links(other) && self.topology.switches().eq(other.topology.switches())
+    }
+
+    /// Whether links lead from the same ports to the same ports.
+    fn has_same_links(&self, other: &Self) -> bool {
         fn ends(link: &Link) -> (&LinkEnd, &LinkEnd) {
             (&link.a, &link.b)
         }
         let (one, other) = (&self.topology, &other.topology);
-        let same = || {
-            let links = one.links().map(ends);
-            one.switches().eq(other.switches()) && links.eq(other.links().map(ends))
-        };
-        Arc::ptr_eq(one, other) || same()
+        Arc::ptr_eq(one, other) || one.links().map(ends).eq(other.links().map(ends))
     }
 
     pub(super) fn topology(&self) -> &Arc<Topology> {

@@ -240,8 +240,9 @@ pub fn place_within(
     })
 }
 
-/// Places flows after a change like [`place_within`], and at the bound, or at `enough`, if a thirty-second of all sub-flows moves at most
-/// to get there: for when links came back. A flow that was divided for want of room can be whole again then.
+/// Places flows after a change like [`place_within`], and at the bound, or at `enough`, if a sixteenth of all sub-flows moves at most
+/// to get there: for when links came back. A flow that was divided for want of room can be whole again then. A placement at its bound
+/// that is its own past is given back.
 ///
 /// # Errors
 /// A flow has no way at all.
@@ -453,15 +454,22 @@ fn kept(
     levels: [Level; 2],
 ) -> Option<(Vec<Part>, Level)> {
     let [_, most] = levels;
-    repair::kept(plane, flows, levels, past)
-        .or_else(|| Some((chained(plane, flows, most, past)?, most)))
+    repair::kept(plane, flows, levels, past).or_else(|| {
+        let divided = flows.total / DIVIDED_MOST;
+        Some((chained(plane, flows, most, past, divided)?, most))
+    })
 }
 
 /// What was placed, where it was as far as it fits at a level, and slots for the rest. None: too much would move, or there is no slot.
 fn lowered(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Vec<Part>> {
-    let filled = stays(plane, flows, level, past)?.filled(plane, flows);
-    let parts = filled.or_else(|| chained(plane, flows, level, past))?;
-    (moved(past, &parts) <= flows.total / DIVIDED_MOST).then_some(parts)
+    let most = flows.total / MOVED_MOST;
+    let stays = repair::stays(plane, flows, level, past)?;
+    if stays.displaced > most {
+        return None;
+    }
+    let filled = stays.filled(plane, flows);
+    let parts = filled.or_else(|| chained(plane, flows, level, past, most))?;
+    (moved(past, &parts) <= most).then_some(parts)
 }
 
 /// Sub-flows that are elsewhere now. Both by flow, then by spine.
@@ -474,15 +482,19 @@ fn moved(before: &[Part], after: &[Part]) -> u64 {
     moved.map(u64::from).sum()
 }
 
-/// What stays of a placement at a level. None: too much does not.
-fn stays(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<repair::Stays> {
+/// What was placed, where it was as far as it fits, and the rest, of so many sub-flows at most, along chains. None: that is too much,
+/// or finds no slot.
+fn chained(
+    plane: &Plane,
+    flows: &Flows,
+    level: Level,
+    past: &[Part],
+    most: u64,
+) -> Option<Vec<Part>> {
     let stays = repair::stays(plane, flows, level, past)?;
-    (stays.displaced <= flows.total / DIVIDED_MOST).then_some(stays)
-}
-
-/// What was placed, where it was as far as it fits, and the rest in sub-flows along chains. None: that is too much, or finds no slot.
-fn chained(plane: &Plane, flows: &Flows, level: Level, past: &[Part]) -> Option<Vec<Part>> {
-    let stays = stays(plane, flows, level, past)?;
+    if stays.displaced > most {
+        return None;
+    }
     let slots = plane.slots(level, flows.most());
     let total: u64 = slots.iter().map(|slots| u64::from(*slots)).sum();
     let slots = [slots.clone(), slots];
@@ -592,8 +604,11 @@ fn at_level(
     Ok(found)
 }
 
-/// A share of all sub-flows that is divided, rather than that whole flows move, or that moves for a lower level: one in so many.
+/// A share of all sub-flows that is divided, rather than that whole flows move: one in so many.
 const DIVIDED_MOST: u64 = 32;
+
+/// A share of all sub-flows that moves back where links returned: one in so many, which is what one of as many spines carries.
+const MOVED_MOST: u64 = 16;
 
 /// Sub-flows, and slots for them: some gigabytes.
 const SLOTS_MAX: u64 = 1 << 27;
@@ -819,7 +834,7 @@ impl Room<'_> {
         })
     }
 
-    /// Sub-flows of these flows where they were, and slots for those that `insert` finds some for; None: it does not.
+    /// Sub-flows of these flows where they were, and slots for the others, which `insert` has to find; None: it does not find them all.
     fn coloured(
         &self,
         flows: &[u32],

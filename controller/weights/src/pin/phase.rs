@@ -61,7 +61,7 @@ pub fn place_in_phases(
         },
     };
     for _ in 0..TURNS_MAX {
-        // None is below the bound.
+        // No placement is below the bound.
         if !posed.is_lower(bound.level, best.level) {
             break;
         }

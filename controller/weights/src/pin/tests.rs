@@ -224,6 +224,14 @@ proptest! {
             let problem = problem(5, &cells);
             let plane = Plane::new(&problem);
             let Ok(next) = place_within(&plane, &flows, &past, enough) else { break };
+            // Where links came back, the second placement after it is the last one, whatever the past was.
+            let back = place_lower(&plane, &flows, &past, enough).unwrap();
+            let back = place_lower(&plane, &flows, &back.parts, enough).unwrap();
+            recount(&problem, &flows, &back.parts).unwrap();
+            if plane.above(next.bound.level.max(enough)).is_none_or(|most| back.level <= most) {
+                let again = place_lower(&plane, &flows, &back.parts, enough).unwrap();
+                prop_assert_eq!(again.parts, back.parts);
+            }
             recount(&problem, &flows, &next.parts).unwrap();
             let again = place_within(&plane, &flows, &next.parts, enough).unwrap();
             let least = next.bound.level.max(enough);
