@@ -332,19 +332,14 @@ fn pose<'a>(
         let of_jobs = pinned.iter();
         of_jobs.flat_map(|(job, sent)| sent.iter().map(|it| (*job, *it)))
     };
-    let slowest = all().map(|(_, sent)| sent.nic_bps).min().unwrap_or(1);
-    let fastest = all().map(|(_, sent)| sent.nic_bps).max().unwrap_or(1);
+    let rates = || all().map(|(_, sent)| sent.nic_bps);
+    let (slowest, fastest) = (rates().min().unwrap_or(1), rates().max().unwrap_or(1));
     let unit_bps = unit_bps(slowest, fastest);
     let mut places: BTreeMap<&SwitchName, u32> = BTreeMap::new();
     let mut place = |leaf: &'a SwitchName| {
-        let found = || {
-            let number = solved.number(leaf)?;
-            let at = plane.leaves().binary_search(&number).ok()?;
-            Some(at as u32)
-        };
-        *places
-            .entry(leaf)
-            .or_insert_with(|| found().unwrap_or(u32::MAX))
+        let found = || plane.leaves().binary_search(&solved.number(leaf)?).ok();
+        let place = places.entry(leaf);
+        *place.or_insert_with(|| found().map_or(u32::MAX, |at| at as u32))
     };
     let mut bundles: BTreeMap<_, Vec<(&JobName, &Sent)>> = BTreeMap::new();
     for (job, sent) in all() {
