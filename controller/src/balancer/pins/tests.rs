@@ -7,11 +7,12 @@ use weft_proto::v1;
 
 use super::*;
 use crate::balancer::{self, Balancer};
-use crate::fabric::fact::{Fact, Kind, PortName, Switch};
+use crate::fabric::fact::{Fact, Kind, PortName};
 use crate::fabric::measured::{Measured, OffPlan};
 use crate::fabric::topology::tests::with_nics;
 
 pub(crate) mod pods;
+mod returned;
 
 /// A job of one NIC behind each of so many ports of every leaf, leaf by leaf in turn.
 pub(crate) fn ring(name: &str, leaves: u8, hosts: std::ops::RangeInclusive<u8>) -> v1::Job {
@@ -194,74 +195,6 @@ fn what_is_adopted_stays_and_a_dead_link_moves_what_it_carried() {
     another.pins = bench.pins.clone();
     let (_, moved) = another.adopt();
     assert_eq!(moved, []);
-}
-
-/// Whether every pin leads over one spine, and what the busiest link carries.
-fn wholeness(plan: &PinPlan) -> (bool, String) {
-    let whole = plan.pins.values().all(|paths| paths.len() == 1);
-    let load = plan.certificate.as_ref().unwrap().max_load;
-    (whole, format!("{load:.4}"))
-}
-
-#[test]
-fn where_a_link_came_back_flows_are_whole_again_and_no_link_carries_more_than_it_has_to() {
-    const LINK: &str = "leaf1:eth1--spine1:eth1";
-    let healthy = (true, "1.0000".to_owned());
-    let mut bench = Bench::new(with_nics(4, 20, 20), &[ring("train", 4, 1..=20)]);
-    assert_eq!(wholeness(&bench.adopt().0), healthy);
-    bench.topology.set_down(LINK, true);
-    let (plan, moved) = bench.adopt();
-    assert_eq!(moved.len(), 2, "one each way");
-    let failed = wholeness(&plan);
-    assert_eq!(failed, (false, "1.0625".to_owned()));
-    assert_eq!(bench.adopt().1, []);
-
-    bench.topology.set_down(LINK, false);
-    // A leader that has not seen the link down moves nothing for a sixteenth.
-    let mut another = Bench::new(bench.topology.clone(), &[]);
-    another.pins = bench.pins.clone();
-    assert_eq!(another.adopt().1, []);
-    // As long as what moves back is not adopted, it is planned.
-    assert_eq!(wholeness(&bench.plan().unwrap()), healthy);
-    bench.pins.set_revision(bench.pins.revision() + 1);
-    let (plan, moved) = bench.adopt();
-    assert_eq!((moved.len(), wholeness(&plan)), (2, healthy.clone()));
-    assert_eq!(bench.adopt().1, []);
-
-    // Another one fails as it comes back: first that one's flows move.
-    bench.topology.set_down(LINK, true);
-    bench.adopt();
-    bench.topology.set_down(LINK, false);
-    bench.topology.set_down("leaf3:eth1--spine1:eth3", true);
-    let (plan, moved) = bench.adopt();
-    assert_eq!((moved.len(), wholeness(&plan).1), (2, failed.1));
-    assert_eq!(bench.adopt().1, [], "no link carries more than it has to");
-    bench.topology.set_down("leaf3:eth1--spine1:eth3", false);
-    let (plan, moved) = bench.adopt();
-    assert_eq!((moved.len(), wholeness(&plan)), (4, healthy));
-    assert_eq!(bench.adopt().1, []);
-}
-
-#[test]
-fn flows_move_back_to_a_spine_that_was_drained() {
-    let mut bench = Bench::new(with_nics(4, 20, 20), &[ring("train", 4, 1..=20)]);
-    bench.adopt();
-    let mut set_down = |down| {
-        let Some(Fact::Switch(spine)) = bench.topology.fact(Kind::Switch, "spine1") else {
-            panic!("there is a spine1");
-        };
-        let spine = Switch {
-            down,
-            ..(*spine).clone()
-        };
-        bench.topology.put(Fact::Switch(Arc::new(spine)));
-        let (plan, moved) = bench.adopt();
-        (wholeness(&plan), moved.len())
-    };
-    assert_eq!(set_down(true), ((false, "1.0625".to_owned()), 4));
-    let (healthy, moved) = set_down(false);
-    assert_eq!(healthy, (true, "1.0000".to_owned()));
-    assert!(moved > 0);
 }
 
 /// Spines by leaf and NIC.

@@ -204,7 +204,7 @@ pub(super) struct Phased {
 }
 
 impl Phased {
-    /// So many jobs, on all NICs in any order.
+    /// Jobs of three phases: `jobs` of them share all NICs of a fabric, each with NICs anywhere.
     pub(super) fn new(fabric: &Fabric, jobs: usize, random: &mut Random) -> Self {
         let mut nics: Vec<u32> = (0..fabric.leaves * fabric.spines).collect();
         for at in (1..nics.len()).rev() {
