@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weft_weights::pin::{
     Fault, Flow, Flows, Infeasible, Level, Part, Phase, Placement, Plane, Recount,
-    place_by_priority_in_phases, place_lower, recount_in_phases,
+    place_by_priority_in_phases, place_lower_by_priority, recount_in_phases,
 };
 
 use self::candidates::candidates;
@@ -439,15 +439,13 @@ fn name((job, sent): &(&JobName, &Sent)) -> PinName {
 }
 
 impl Posed<'_> {
-    /// By priority where jobs differ in it; phases of a job apart. Flows move back only where there is neither.
+    /// By priority where jobs differ in it; phases of a job apart.
     fn place(&self, plane: &Plane, past: &[Part], full: Level) -> Result<Placement, Infeasible> {
-        let (priorities, phases) = (&self.priorities, &self.phases);
-        let is_alike = priorities.iter().all(|it| *it == priorities[0]);
-        if self.moves_back && is_alike && phases.iter().all(Option::is_none) {
-            return place_lower(plane, &self.flows, past, full);
-        }
-        let ranked =
-            place_by_priority_in_phases(plane, &self.flows, priorities, phases, past, full);
+        let (flows, priorities, phases) = (&self.flows, &self.priorities, &self.phases);
+        let ranked = match self.moves_back {
+            true => place_lower_by_priority(plane, flows, priorities, phases, past, full),
+            false => place_by_priority_in_phases(plane, flows, priorities, phases, past, full),
+        };
         ranked.map(|ranked| ranked.placement)
     }
 

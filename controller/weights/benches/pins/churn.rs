@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use weft_weights::pin::{
-    Flows, Level, Part, Phase, Placement, Plane, place_in_phases, place_lower, recount_in_phases,
+    Flows, Level, Part, Phase, Placement, Plane, place_in_phases, place_lower_in_phases,
+    recount_in_phases,
 };
 use weft_weights::problem::Problem;
 
@@ -76,12 +77,12 @@ impl Trace {
         }
     }
 
-    /// As weftd places: a few flows move where a link came back, but for phases.
+    /// As weftd places: a few flows move where a link came back.
     fn placed(&self, plane: &Plane, past: &[Part], has_returned: bool) -> Placement {
-        let has_phases = self.phases.iter().any(Option::is_some);
-        match has_returned && !has_phases {
-            true => place_lower(plane, &self.flows, past, self.full),
-            false => place_in_phases(plane, &self.flows, &self.phases, past, self.full),
+        let (flows, phases) = (&self.flows, &self.phases);
+        match has_returned {
+            true => place_lower_in_phases(plane, flows, phases, past, self.full),
+            false => place_in_phases(plane, flows, phases, past, self.full),
         }
         .unwrap()
     }

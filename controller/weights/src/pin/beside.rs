@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use super::onward::Onward;
 use super::plane::{Level, Plane};
 use super::repair;
-use super::{Flows, Infeasible, Part, Pieces, at_level};
+use super::room::{Pieces, at_level};
+use super::{Flows, Infeasible, Part};
 
 /// Flows, and what is left for them.
 pub(super) struct Beside<'a> {

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
+mod back;
 mod even;
 
+use super::back::{most, place_lower};
 use super::beside::Beside;
 use super::plane::{Level, Plane};
 use super::priority::{ANY, is_whole};
@@ -36,13 +38,43 @@ pub fn place_in_phases(
     past: &[Part],
     enough: Level,
 ) -> Result<Placement, Infeasible> {
+    placed(plane, flows, phases, past, enough, false)
+}
+
+/// Places flows in phases like [`place_in_phases`], and lower, if a sixteenth of all sub-flows moves at most to get there: for when links came
+/// back.
+///
+/// # Errors
+/// A flow has no way at all, or `phases` has not one entry for each flow.
+pub fn place_lower_in_phases(
+    plane: &Plane,
+    flows: &Flows,
+    phases: &[Option<Phase>],
+    past: &[Part],
+    enough: Level,
+) -> Result<Placement, Infeasible> {
+    placed(plane, flows, phases, past, enough, true)
+}
+
+/// What [`place_in_phases`] gives; flows move back where that brings the level down.
+fn placed(
+    plane: &Plane,
+    flows: &Flows,
+    phases: &[Option<Phase>],
+    past: &[Part],
+    enough: Level,
+    moves_back: bool,
+) -> Result<Placement, Infeasible> {
     flows.check(plane.leaves().len())?;
     if phases.len() != flows.all.len() {
         let flow = phases.len().min(flows.all.len());
         return Err(Infeasible::NoFlow { flow });
     }
     if phases.iter().all(Option::is_none) {
-        return place_within(plane, flows, past, enough);
+        return match moves_back {
+            true => place_lower(plane, flows, past, enough),
+            false => place_within(plane, flows, past, enough),
+        };
     }
     let bound = bound(plane, flows, phases)?;
     let posed = Posed {
@@ -60,7 +92,14 @@ pub fn place_in_phases(
             None => posed.placed(past)?,
         },
     };
+    let mut most = if moves_back { most(flows) } else { 0 };
     for _ in 0..TURNS_MAX {
+        if most > 0
+            && let Some(lower) = back::lower(&posed, &best, &mut most)?
+        {
+            best = lower;
+            continue;
+        }
         // No placement is below the bound.
         if !posed.is_lower(bound.level, best.level) {
             break;

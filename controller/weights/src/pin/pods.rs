@@ -9,7 +9,8 @@ use std::fmt;
 use super::bound::{self, Bound};
 use super::plane::{Level, Plane};
 use super::recount::{Fault, divided, exceeds};
-use super::{Flow, Flows, Infeasible, Part, Pieces, at_level, bounded};
+use super::room::{Pieces, at_level};
+use super::{Flow, Flows, Infeasible, Part, bounded};
 use crate::joined::Joined;
 use crate::problem::{Problem, SwitchId};
 

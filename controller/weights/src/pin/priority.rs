@@ -8,7 +8,10 @@ use super::beside::{Beside, parts_among};
 use super::phase::{self, Group, Phase, groups};
 use super::plane::{Level, Plane};
 use super::repair;
-use super::{Bound, Flows, Infeasible, Part, Placement, bounded_below, place_in_phases};
+use super::{
+    Bound, Flows, Infeasible, Part, Placement, back, bounded_below, place_in_phases,
+    place_lower_in_phases,
+};
 
 /// A placement of flows of several priorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +65,35 @@ pub fn place_by_priority_in_phases(
     past: &[Part],
     enough: Level,
 ) -> Result<Ranked, Infeasible> {
+    ranked(plane, flows, priorities, phases, past, enough, false)
+}
+
+/// Places flows by priority like [`place_by_priority_in_phases`], and those of each lower, if a sixteenth of all sub-flows moves at most to get
+/// there: for when links came back.
+///
+/// # Errors
+/// A flow has no way at all, or has no priority, or no entry in `phases`.
+pub fn place_lower_by_priority(
+    plane: &Plane,
+    flows: &Flows,
+    priorities: &[u32],
+    phases: &[Option<Phase>],
+    past: &[Part],
+    enough: Level,
+) -> Result<Ranked, Infeasible> {
+    ranked(plane, flows, priorities, phases, past, enough, true)
+}
+
+/// What [`place_by_priority_in_phases`] gives; flows move back where that brings a class down.
+fn ranked(
+    plane: &Plane,
+    flows: &Flows,
+    priorities: &[u32],
+    phases: &[Option<Phase>],
+    past: &[Part],
+    enough: Level,
+    moves_back: bool,
+) -> Result<Ranked, Infeasible> {
     flows.check(plane.leaves().len())?;
     for count in [priorities.len(), phases.len()] {
         if count != flows.all.len() {
@@ -73,8 +105,11 @@ pub fn place_by_priority_in_phases(
     ranks.sort_unstable_by(|a, b| b.cmp(a));
     ranks.dedup();
     if let [priority] = ranks[..] {
-        return place_in_phases(plane, flows, phases, past, enough)
-            .map(|placement| Ranked::of_one(priority, placement));
+        let placement = match moves_back {
+            true => place_lower_in_phases(plane, flows, phases, past, enough),
+            false => place_in_phases(plane, flows, phases, past, enough),
+        };
+        return Ok(Ranked::of_one(priority, placement?));
     }
     let posed = Posed {
         plane,
@@ -89,7 +124,14 @@ pub fn place_by_priority_in_phases(
         false => posed.placed(past)?,
     };
     // What is there stays unless a class gets lower by more than a level.
+    let mut most = if moves_back { back::most(flows) } else { 0 };
     for _ in 0..TURNS_MAX {
+        if most > 0
+            && let Some(lower) = posed.lower(&best, &mut most)?
+        {
+            best = lower;
+            continue;
+        }
         let next = posed.placed(&best.placement.parts)?;
         if !next.is_lower(&best, plane) {
             break;
@@ -133,6 +175,38 @@ impl Posed<'_> {
         Ok(taken.ranked(self.bound))
     }
 
+    /// Lower than this, for which `most` sub-flows move or fewer: each class as low as a few tries find, beside those before it, or as it is.
+    /// None: no class gets lower, or one does at the cost of one before it. Else `most` is less by what moved.
+    fn lower(&self, before: &Ranked, most: &mut u64) -> Result<Option<Ranked>, Infeasible> {
+        let plane = back::filled(self.plane, self.flows, self.phases)?;
+        let parts = &before.placement.parts;
+        let mut taken = Taken::new(self.plane, self.flows, self.phases, self.enough);
+        let mut left = *most;
+        for ((priority, numbers), class) in self.classes.iter().zip(&before.classes) {
+            let groups = taken.groups(numbers);
+            let of_class: Vec<Option<Phase>> = numbers.iter().map(|it| self.phases[*it]).collect();
+            let bound = phase::bound(self.plane, &taken.needs.flows(numbers), &of_class)?;
+            let least = bound.level.max(self.enough);
+            let lower = back::lowest(least, class.before, |level| {
+                taken.lowered(&plane, &groups, level, parts, left)
+            });
+            let needs = match lower {
+                Some((needs, rest)) => {
+                    left = rest;
+                    needs
+                }
+                None => taken.kept(&groups, parts),
+            };
+            taken.take(*priority, needs);
+        }
+        let lower = taken.ranked(self.bound);
+        if !lower.is_lower_at_all(before) {
+            return Ok(None);
+        }
+        *most = left;
+        Ok(Some(lower))
+    }
+
     /// Parts as they are, with their levels.
     fn of(&self, parts: &[Part]) -> Ranked {
         let mut taken = Taken::new(self.plane, self.flows, self.phases, self.enough);
@@ -174,6 +248,13 @@ impl Ranked {
         };
         let first = classes.find(|it| it.0.level > it.1.level || lower(it));
         first.is_some_and(|it| lower(&it))
+    }
+
+    /// Whether the first class that is not at the same level is lower.
+    fn is_lower_at_all(&self, other: &Self) -> bool {
+        let mut classes = self.classes.iter().zip(&other.classes);
+        let first = classes.find(|(a, b)| a.level != b.level);
+        first.is_some_and(|(a, b)| a.level < b.level)
     }
 
     /// Whether no class is higher before those of lower priority are there, and the first that differs after them is lower.
@@ -278,6 +359,28 @@ impl<'a> Taken<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What is needed with the flows of the next class at a level beside those before it, and how many of `most` sub-flows may move then. None:
+    /// they find no slots, or more would have to move.
+    fn lowered(
+        &self,
+        plane: &Plane,
+        groups: &[Group],
+        level: Level,
+        past: &[Part],
+        mut most: u64,
+    ) -> Option<(phase::Taken<'a>, u64)> {
+        let mut needs = self.needs.clone();
+        for (phase, numbers) in groups {
+            let flows = needs.flows(numbers);
+            let job = phase.map(|phase| phase.job);
+            let slots = self.left(&needs, job, plane, level, self.classes.len());
+            let past = parts_among(past, numbers);
+            let parts = back::lowered(plane, &flows, slots, &past, &mut most)?;
+            needs.take(&flows, &parts, numbers);
+        }
+        Some((needs, most))
     }
 
     /// What is needed with the flows of the next class, each group after the other, while so many of the first classes hold their

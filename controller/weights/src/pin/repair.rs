@@ -116,15 +116,9 @@ pub(super) fn repaired(
 
 impl Stays {
     /// These parts, and slots for what has none; None: there are too few.
-    pub(super) fn filled(self, plane: &Plane, flows: &Flows) -> Option<Vec<Part>> {
-        let Self {
-            parts,
-            waiting,
-            mut free,
-            ..
-        } = self;
-        let found = free.find_all(plane, flows, &waiting)?;
-        Some(merged(&parts, &waiting, &found, |_| true))
+    pub(super) fn filled(&self, plane: &Plane, flows: &Flows) -> Option<Vec<Part>> {
+        let found = self.free.clone().find_all(plane, flows, &self.waiting)?;
+        Some(merged(&self.parts, &self.waiting, &found, |_| true))
     }
 }
 
@@ -236,6 +230,7 @@ fn merged(
 }
 
 /// Free slots up and down, by leaf, then by spine, and after them those of pods.
+#[derive(Clone)]
 pub(super) struct Free {
     spines: usize,
     slots: [Vec<u32>; 2],

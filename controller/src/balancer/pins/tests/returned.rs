@@ -70,3 +70,44 @@ fn flows_move_back_to_a_spine_that_was_drained() {
     assert_eq!(healthy, (true, "1.0000".to_owned()));
     assert!(moved > 0);
 }
+
+/// Where leaf1's link to spine1 failed and came back: what the busiest link carries before, between and after, how many pins moved back, and
+/// that nothing moves after that.
+fn failed_and_returned(jobs: &[v1::Job]) -> ([String; 3], usize) {
+    const LINK: &str = "leaf1:eth1--spine1:eth1";
+    let mut bench = Bench::new(with_nics(4, 20, 20), jobs);
+    let healthy = wholeness(&bench.adopt().0).1;
+    bench.topology.set_down(LINK, true);
+    let failed = wholeness(&bench.adopt().0).1;
+    bench.topology.set_down(LINK, false);
+    let (plan, moved) = bench.adopt();
+    assert_eq!(bench.adopt().1, []);
+    ([healthy, failed, wholeness(&plan).1], moved.len())
+}
+
+#[test]
+fn flows_of_a_job_with_overlap_sets_move_back() {
+    let mut job = ring("train", 4, 1..=20);
+    let mut second = job.groups[0].clone();
+    job.groups[0].overlap_set = "forward".to_owned();
+    second.name = "parameters".to_owned();
+    second.overlap_set = "backward".to_owned();
+    second.collective = v1::Collective::ReduceScatter.into();
+    job.groups.push(second);
+    let (loads, moved) = failed_and_returned(&[job]);
+    assert_eq!(loads, ["1.0000", "1.0625", "1.0000"]);
+    assert!((1..=8).contains(&moved), "{moved} of 160");
+}
+
+#[test]
+fn flows_of_jobs_of_different_priority_move_back() {
+    let mut first = ring("first", 4, 1..=10);
+    first.priority = 1;
+    let (loads, moved) = failed_and_returned(&[first, ring("second", 4, 11..=20)]);
+    assert_eq!(
+        (&loads[0], &loads[2]),
+        (&"1.0000".to_owned(), &"1.0000".to_owned())
+    );
+    assert!(loads[1] > loads[0], "{loads:?}");
+    assert!((1..=8).contains(&moved), "{moved} of 80");
+}

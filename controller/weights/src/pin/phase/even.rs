@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::super::colouring::Colouring;
-use super::super::{Flow, SIZES_MAX, SLOTS_MAX};
+use super::super::room::SIZES_MAX;
+use super::super::{Flow, SLOTS_MAX};
 use super::{Group, Level, Part, Phase, Plane, Posed, Taken, parts_of};
 
 /// Places all flows. At each leaf, and above each spine, a phase first takes the links that its job has in other phases, then

@@ -269,3 +269,61 @@ fn what_is_always_there_stays_beside_phases_of_several_jobs() {
     assert_eq!(after.level, full(12));
     assert_eq!(moved(&past, &after.parts), 8);
 }
+
+/// Three permutations of 64 NICs at 8 leaves of 8 spines, one after the other, which fill every link.
+#[test]
+fn where_a_link_came_back_phases_of_one_job_are_at_their_bound_again() {
+    let (mut pairs, mut phases) = (Vec::new(), Vec::new());
+    for phase in 0..3 {
+        for nic in 0..64 {
+            pairs.push((nic / 8, (nic / 8 + 1 + phase) % 8));
+            phases.push(Some(Phase { job: 1, phase }));
+        }
+    }
+    let flows = flows(&pairs, 16);
+    let mut cells = vec![vec![4]; 64];
+    let plane = |cells: &Cells| Plane::new(&problem(8, cells));
+    let healthy = place_in_phases(&plane(&cells), &flows, &phases, &[], full(16)).unwrap();
+    cells[0].clear();
+    let failed =
+        place_in_phases(&plane(&cells), &flows, &phases, &healthy.parts, full(16)).unwrap();
+    assert!(failed.level > full(16));
+    cells[0] = vec![4];
+    let plane = plane(&cells);
+    let past = &failed.parts;
+    let back = place_lower_in_phases(&plane, &flows, &phases, past, full(16)).unwrap();
+    assert_eq!((back.level, back.bound.level), (full(16), full(16)));
+    let moves = u64::from(moved(past, &back.parts));
+    assert!((1..=most(&flows)).contains(&moves), "{moves}");
+    let again = place_lower_in_phases(&plane, &flows, &phases, &back.parts, full(16)).unwrap();
+    assert_eq!(again.parts, back.parts);
+}
+
+proptest! {
+    #[test]
+    fn where_a_link_came_back_no_level_is_higher_and_few_flows_move(
+        cells in cells(40), back in 0..40_usize, pairs in pairs(8, 60), size in 1..17_u32, seed in any::<u64>(), jobs in 1..4_u32,
+        enough in 1..40_u64,
+    ) {
+        let mut cells = cells;
+        let came_back = std::mem::take(&mut cells[back]);
+        let (flows, enough) = (flows(&pairs, size), full(enough));
+        let phases = phases(seed, jobs, pairs.len());
+        let plane = Plane::new(&problem(5, &cells));
+        let Ok(failed) = place_in_phases(&plane, &flows, &phases, &[], enough) else { return Ok(()) };
+        cells[back] = came_back;
+        let problem = problem(5, &cells);
+        let plane = Plane::new(&problem);
+        let stays = place_in_phases(&plane, &flows, &phases, &failed.parts, enough).unwrap();
+        let lower = place_lower_in_phases(&plane, &flows, &phases, &failed.parts, enough).unwrap();
+        let counted = recount_in_phases(&problem, &flows, &phases, &lower.parts).unwrap();
+        let (subflows, capacity) = counted.worst;
+        let worst = Level { subflows, capacity };
+        prop_assert!(worst <= lower.level);
+        if stays.parts == failed.parts {
+            prop_assert!(lower.level <= stays.level.max(enough));
+            let moves = u64::from(moved(&failed.parts, &lower.parts));
+            prop_assert!(moves <= most(&flows) || lower.level < stays.level);
+        }
+    }
+}

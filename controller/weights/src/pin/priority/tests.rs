@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::tests::{GBPS, cells, flows, pairs, problem};
+use super::super::tests::{Cells, GBPS, cells, flows, pairs, problem};
 use super::super::{place_within, recount, recount_in_phases};
 use super::*;
 use crate::simulate::rates;
@@ -217,6 +217,36 @@ proptest! {
 
     /// What is planned stays.
     #[test]
+    fn where_a_link_came_back_few_flows_move_and_no_class_is_higher_for_a_lower_one(
+        cells in cells(40), back in 0..40_usize, pairs in pairs(8, 60), size in 1..17_u32, enough in 1..40_u64, seed in any::<u64>(),
+        ranks in prop::collection::vec(0..3_u32, 60),
+    ) {
+        let mut cells = cells;
+        let came_back = std::mem::take(&mut cells[back]);
+        let flows = flows(&pairs, size);
+        let (phases, priorities, enough) = (phases(seed, pairs.len()), &ranks[..pairs.len()], full(enough));
+        let place = |cells: &Cells, past: &[Part], moves_back| {
+            let plane = Plane::new(&problem(5, cells));
+            ranked(&plane, &flows, priorities, &phases, past, enough, moves_back)
+        };
+        let Ok(failed) = place(&cells, &[], false) else { return Ok(()) };
+        let past = &failed.placement.parts;
+        cells[back] = came_back;
+        let (stays, lower) = (place(&cells, past, false).unwrap(), place(&cells, past, true).unwrap());
+        let problem = problem(5, &cells);
+        let counted = recount_in_phases(&problem, &flows, &phases, &lower.placement.parts).unwrap();
+        let (subflows, capacity) = counted.worst;
+        let worst = Level { subflows, capacity };
+        prop_assert!(worst <= lower.placement.level);
+        if stays.placement.parts == *past {
+            let before: Vec<Level> = stays.classes.iter().map(|class| class.level).collect();
+            let after: Vec<Level> = lower.classes.iter().map(|class| class.level).collect();
+            prop_assert!(after <= before);
+            prop_assert!(after < before || lower.placement.parts == *past);
+        }
+    }
+
+    #[test]
     fn a_placement_that_fits_is_given_back(
         cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, seed in any::<u64>(), enough in 1..40_u64,
     ) {
@@ -299,4 +329,45 @@ fn a_flow_of_which_nobody_says_its_phase_is_refused() {
     let refused =
         place_by_priority_in_phases(&plane, &flows(&[(0, 1)], 4), &[1], &[], &[], full(4));
     assert_eq!(refused, Err(Infeasible::NoFlow { flow: 0 }));
+}
+
+/// As many flows from each of four leaves to the next as it has links, half of them with a higher priority.
+#[test]
+fn where_a_link_came_back_each_priority_is_as_low_as_before() {
+    let pairs: Vec<(u32, u32)> = (0..64).map(|nic| (nic / 16, (nic / 16 + 1) % 4)).collect();
+    let flows = flows(&pairs, 16);
+    let priorities: Vec<u32> = (0..64).map(|nic| nic % 2).collect();
+    let phases = vec![None; pairs.len()];
+    let mut cells = vec![vec![4]; 64];
+    let place = |cells: &Cells, past: &[Part], moves_back| {
+        let plane = Plane::new(&problem(16, cells));
+        ranked(
+            &plane,
+            &flows,
+            &priorities,
+            &phases,
+            past,
+            full(16),
+            moves_back,
+        )
+        .unwrap()
+    };
+    let of_classes = |ranked: &Ranked| -> Vec<u64> {
+        let classes = ranked.classes.iter();
+        classes.map(|class| class.level.holds(4 * GBPS)).collect()
+    };
+    let healthy = place(&cells, &[], false);
+    assert_eq!(of_classes(&healthy), [16, 16]);
+    // Of a flow of the higher priority.
+    cells[0].clear();
+    let failed = place(&cells, &healthy.placement.parts, false);
+    assert!(of_classes(&failed).into_iter().any(|level| level > 16));
+    cells[0] = vec![4];
+    let past = &failed.placement.parts;
+    let stays = of_classes(&place(&cells, past, false));
+    assert!(stays.into_iter().any(|level| level > 16));
+    let back = place(&cells, past, true);
+    assert_eq!(of_classes(&back), [16, 16]);
+    let again = place(&cells, &back.placement.parts, true);
+    assert_eq!(again.placement.parts, back.placement.parts);
 }
