@@ -30,7 +30,7 @@ go run ./vendor/k8s.io/kube-openapi/cmd/openapi-gen --go-header-file hack/boiler
     --output-file-base zz_generated.openapi --output-package k8s.io/kubernetes/pkg/generated/openapi \
     --report-filename /dev/null --input-dirs "$packages"
 
-part=k8s.io/component-base/version
+part=k8s.io/kubernetes/vendor/k8s.io/component-base/version
 for program; do
     go build -o "$bin/$program" \
         -ldflags "-s -w -X $part.gitVersion=v$version -X $part.gitMajor=1 -X $part.gitMinor=20" "./cmd/$program"

@@ -1,5 +1,5 @@
-//! kube-apiserver, kube-controller-manager and kubectl of one source: Debian has a package of the last only. Built once,
-//! kept in the user's cache. Knows nothing of labs.
+//! The programs of Kubernetes, of one source: Debian has a package of kubectl only. Built once, kept in the user's cache.
+//! Knows nothing of labs.
 
 use std::{fs, process::Command};
 
@@ -11,7 +11,7 @@ use crate::{
     packages, programs,
 };
 
-/// Builds them unless that was done before: some three minutes on two cores. The lab's script knows where they are.
+/// Builds them unless that was done before: some five minutes on two cores. The lab's script knows where they are.
 pub(crate) fn obtain() -> Result<(), Failure> {
     packages::install(&[&packages::KUBERNETES])?;
     let cache = packages::cache()?;
@@ -54,4 +54,10 @@ pub(crate) fn obtain() -> Result<(), Failure> {
     }
 }
 
-const PROGRAMS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kubectl"];
+const PROGRAMS: [&str; 5] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+];

@@ -136,8 +136,20 @@ pub(crate) const SLURM: [Need; 3] = [
     },
 ];
 
-/// To run a control plane of Kubernetes, and to build what Debian has the source of only.
-pub(crate) const KUBERNETES: [Need; 3] = [
+/// To run Kubernetes, and to build what Debian has the source of only.
+pub(crate) const KUBERNETES: [Need; 7] = [
+    Need {
+        package: "busybox-static",
+        found: || command::exists("busybox"),
+    },
+    Need {
+        package: "containerd",
+        found: || command::exists("containerd"),
+    },
+    Need {
+        package: "containernetworking-plugins",
+        found: || Path::new("/usr/lib/cni/host-device").exists(),
+    },
     Need {
         package: "etcd-server",
         found: || command::exists("etcd"),
@@ -149,6 +161,10 @@ pub(crate) const KUBERNETES: [Need; 3] = [
     Need {
         package: "golang-github-modern-go-reflect2-dev",
         found: || go_package("github.com/modern-go/reflect2"),
+    },
+    Need {
+        package: "runc",
+        found: || command::exists("runc"),
     },
 ];
 

@@ -336,7 +336,7 @@ const PAGE: &str = "page";
 /// The lab with a cluster of Slurm.
 const SLURM: &str = "slurm";
 
-/// The lab with a control plane of Kubernetes.
+/// The lab with Kubernetes.
 const KUBERNETES: &str = "kubernetes";
 
 /// Enough to see a way that stays dead, in a minute and a half.

@@ -1,13 +1,14 @@
 #!/bin/sh
-# kubernetes.sh etcd|apiserver|controllers: a part of the control plane, in the foreground.
+# kubernetes.sh etcd|apiserver|controllers|scheduler: a part of the control plane, in the foreground.
 # kubernetes.sh kubectl ARGUMENT...: kubectl, as the administrator.
-# kubernetes.sh attach POD NODE ADDRESS: what the scheduler, the kubelet and Multus would do: POD runs at NODE, with a NIC of that address.
+# kubernetes.sh launch FILE HOOKS WEFT ACCOUNT JOB COMMAND: makes the pod of a launcher with that service account. The current folder is its own.
 # kubernetes.sh hook HOOKS WEFT VERB: hook.sh, as whatever starts and ends jobs would call it.
-# kubernetes.sh launch HOOKS WEFT ACCOUNT JOB COMMAND...: launch.sh around COMMAND, as in a pod with that service account.
+# kubernetes.sh rank POD SCRIPT ARGUMENT...: a script of bash in a pod.
 #
-# The current folder is that of the node: what Kubernetes keeps is there.
+# The current folder is that of the node head: what the control plane keeps is there.
 set -e
-PATH=${XDG_CACHE_HOME:-$HOME/.cache}/weft/kubernetes-1.20.2:$PATH
+programs=${XDG_CACHE_HOME:-$HOME/.cache}/weft/kubernetes-1.20.2
+PATH=$programs:$PATH
 # kubectl keeps what it found out about a server there.
 export HOME="$PWD"
 server=https://172.31.0.10:6443
@@ -28,13 +29,6 @@ END
     export KUBECONFIG="$PWD/$1.conf"
 }
 
-# settings WEFT: what the pod of a launcher has in its environment.
-settings() {
-    PATH=$(dirname "$1"):$PATH
-    export PATH WEFT_ADDRESS=172.31.0.9:7401 WEFT_JOB=train-42 WEFT_SELECTOR=job-name=train-42 WEFT_PODS=4 \
-        WEFT_NETWORKS=fabric/rail0=100 WEFT_RETRY_SECS=1
-}
-
 part=$1
 [ $# = 0 ] || shift
 case $part in
@@ -44,53 +38,51 @@ etcd)
     ;;
 apiserver)
     openssl genrsa -out accounts.key 2048
-    echo "$admin,$admin,1,system:masters" >tokens.csv
+    # A token, and the name, the number and the group of who has it.
+    {
+        echo "$admin,$admin,1,system:masters"
+        printf '%s,system:node:%s,2,system:nodes\n' head head h1 h1 h2 h2 h3 h3 h4 h4
+    } >tokens.csv
     exec kube-apiserver --etcd-servers http://127.0.0.1:2379 --bind-address 172.31.0.10 --secure-port 6443 \
-        --advertise-address 172.31.0.10 --cert-dir certs --token-auth-file tokens.csv --authorization-mode RBAC \
+        --advertise-address 172.31.0.10 --cert-dir certs --token-auth-file tokens.csv --authorization-mode Node,RBAC \
+        --enable-admission-plugins NodeRestriction --kubelet-preferred-address-types InternalIP \
         --service-account-issuer https://kubernetes.default.svc --service-account-key-file accounts.key \
         --service-account-signing-key-file accounts.key --service-cluster-ip-range 10.96.0.0/24
     ;;
 controllers)
     user $admin $admin
-    # Those that run programs on nodes are left out: there is no kubelet.
     exec kube-controller-manager --kubeconfig "$KUBECONFIG" --leader-elect=false --port 0 --secure-port 0 \
-        --controllers statefulset,serviceaccount,serviceaccount-token --service-account-private-key-file accounts.key
+        --controllers statefulset,serviceaccount,serviceaccount-token,nodelifecycle --root-ca-file certs/apiserver.crt \
+        --service-account-private-key-file accounts.key
+    ;;
+scheduler)
+    user $admin $admin
+    exec kube-scheduler --kubeconfig "$KUBECONFIG" --leader-elect=false --port 0 --secure-port 0
     ;;
 kubectl)
     user $admin $admin
     exec kubectl "$@"
     ;;
-attach)
-    pod=$1 node=$2 address=$3
+launch)
     user $admin $admin
-    path=/api/v1/namespaces/default/pods/$pod
-    [ -n "$(kubectl get pod "$pod" --output 'jsonpath={.spec.nodeName}')" ] ||
-        echo '{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "'$pod'"}, "target": {"kind": "Node", "name": "'$node'"}}' |
-        kubectl create --raw "$path/binding" -f -
-    kubectl annotate --overwrite pod "$pod" k8s.v1.cni.cncf.io/network-status='[
-        {"name": "cbr0", "interface": "eth0", "ips": ["10.244.0.'${address##*.}'"], "default": true, "dns": {}},
-        {"name": "fabric/rail0", "interface": "net1", "ips": ["'$address'"], "dns": {}}]'
-    curl --silent --show-error --fail --cacert certs/apiserver.crt --header "Authorization: Bearer $admin" \
-        --request PATCH --header 'Content-Type: application/merge-patch+json' --data '{"status": {"phase": "Running"}}' \
-        --output /dev/null "$server$path/status"
+    sed "s|KUBERNETES-FOLDER|$programs|; s|HOOKS-FOLDER|$(realpath "$2")|; s|WEFT-FOLDER|${3%/*}|; s|WORK-FOLDER|$PWD|
+        s|ACCOUNT|$4|; s|JOB-NAME|$5|; s|COMMAND|$6|" "$1" | kubectl apply --filename -
     ;;
 hook)
     user $admin $admin
-    settings "$2"
+    PATH=${2%/*}:$PATH
+    export PATH WEFT_JOB=train-42
+    export $(kubectl get configmap weft --output 'go-template={{range $name, $value := .data}}{{$name}}={{$value}} {{end}}')
     exec sh "$1/hook.sh" "$3" 2>&1
     ;;
-launch)
-    hooks=$1 weft=$2 account=$3 job=$4
-    shift 4
+rank)
+    pod=$1 script=$2
+    shift 2
     user $admin $admin
-    secret=$(kubectl get serviceaccount "$account" --output 'jsonpath={.secrets[0].name}')
-    token=$(kubectl get secret "$secret" --output 'jsonpath={.data.token}' | base64 -d)
-    user "$account" "$token"
-    settings "$weft"
-    WEFT_JOB=$job exec sh "$hooks/launch.sh" "$@"
+    exec kubectl exec --stdin "$pod" -- bash -s "$@" <"$script"
     ;;
 *)
-    echo "etcd, apiserver, controllers, kubectl, attach, hook or launch is needed" >&2
+    echo "etcd, apiserver, controllers, scheduler, kubectl, launch, hook or rank is needed" >&2
     exit 2
     ;;
 esac

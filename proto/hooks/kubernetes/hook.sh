@@ -24,8 +24,9 @@ verb=${1-}
 bounded() {
     case $verb in
     start)
+        # In a pod kubectl uses the service account only as long as no option is about its connection: none is given.
         pods=$(kubectl get pods ${WEFT_NAMESPACE:+--namespace "$WEFT_NAMESPACE"} \
-            --request-timeout 20s --selector "${WEFT_SELECTOR-}" --output json) || return
+            --selector "${WEFT_SELECTOR-}" --output json) || return
         job=$(printf '%s\n' "$pods" | python3 "$here/job.py") || return
         printf '%s\n' "$job" | weft --timeout 1 job apply -
         ;;
