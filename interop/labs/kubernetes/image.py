@@ -1,5 +1,5 @@
-"""Prints a container image for containerd: docker.io/library/lab:1. It has what a pod's first container needs, which does nothing, and else no
-more than the names of folders: pods of the lab have the programs of their node."""
+"""Prints a container image for containerd: docker.io/library/lab:1. It has what a pod's first container needs, which does
+nothing, and else no more than the names of folders: pods of the lab have the programs of their node."""
 import hashlib
 import io
 import json
@@ -25,7 +25,8 @@ def tar(members):
 
 
 with open("/bin/busybox", "rb") as busybox:
-    layer = tar([("usr", None), ("tmp", None), ("busybox", busybox.read())] + [(it, "usr/" + it) for it in ("bin", "lib", "lib64")])
+    links = [(name, "usr/" + name) for name in ("bin", "lib", "lib64")]
+    layer = tar([("usr", None), ("tmp", None), ("busybox", busybox.read()), *links])
 config = {
     "architecture": "amd64",
     "os": "linux",

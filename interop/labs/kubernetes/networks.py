@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A CNI plugin that does what Multus does: the pod's own network first, then those that its annotation asks for, each by the plugin that the
-node's file of that name says; and it writes on the pod which interfaces and addresses it has. For DEL it takes them back."""
+"""A CNI plugin that does what Multus does: the pod's own network first, then those that its annotation asks for, each by the
+plugin that the node's file of that name says; and it writes on the pod which interfaces and addresses it has. For DEL it takes
+them back."""
 import json
 import os
 import ssl
