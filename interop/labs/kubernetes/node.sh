@@ -84,12 +84,14 @@ contexts: [{name: lab, context: {cluster: lab, user: kubelet}}]
 current-context: lab
 END
 
-[ -n "$nic" ] || taint='--register-with-taints node-role.kubernetes.io/control-plane=:NoSchedule'
+role='--register-with-taints node-role.kubernetes.io/control-plane=:NoSchedule'
+# A pod that is deleted goes with its last container, and not when containers are collected, once a minute. Logs go, too.
+[ -z "$nic" ] || role='--maximum-dead-containers-per-container 0'
 containerd --config /run/containerd.toml &
 until ctr version >/dev/null 2>&1; do sleep 0.1; done
 python3 "$lab/image.py" | ctr --namespace k8s.io images import -
 exec "${XDG_CACHE_HOME:-$HOME/.cache}/weft/kubernetes-1.20.2/kubelet" --kubeconfig /run/kubelet.conf --hostname-override "$name" \
     --node-ip "$address" --container-runtime remote --container-runtime-endpoint unix:///run/containerd/containerd.sock \
     --cgroups-per-qos=false --enforce-node-allocatable= --cgroup-root "/$cgroups" --fail-swap-on=false \
-    $taint --eviction-hard 'memory.available<1Mi' --image-gc-high-threshold 100 --make-iptables-util-chains=false \
+    $role --eviction-hard 'memory.available<1Mi' --image-gc-high-threshold 100 --make-iptables-util-chains=false \
     --node-status-update-frequency 1s
