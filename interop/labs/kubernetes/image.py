@@ -3,6 +3,7 @@ nothing, and else no more than the names of folders: pods of the lab have the pr
 import hashlib
 import io
 import json
+import platform
 import sys
 import tarfile
 
@@ -28,7 +29,7 @@ with open("/bin/busybox", "rb") as busybox:
     links = [(name, "usr/" + name) for name in ("bin", "lib", "lib64")]
     layer = tar([("usr", None), ("tmp", None), ("busybox", busybox.read()), *links])
 config = {
-    "architecture": "amd64",
+    "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],
     "os": "linux",
     "config": {"Entrypoint": ["/busybox", "sleep", "infinity"]},
     "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]},

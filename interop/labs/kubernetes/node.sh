@@ -14,18 +14,29 @@ if [ -z "$NODE_STAGE" ]; then
     NODE_STAGE=mounts exec unshare --mount sh "$0" "$@"
 fi
 
+controllers='cpu cpuacct cpuset memory devices freezer blkio pids'
 if [ "$NODE_STAGE" = mounts ]; then
+    for controller in $controllers; do
+        grep -q ":$controller:" /proc/self/cgroup || {
+            echo "the cgroup controller $controller has no hierarchy of its own (cgroup v1) on this machine" >&2
+            exit 1
+        }
+    done
     for folder in /run /var/lib /var/log; do
         mount -t tmpfs lab $folder
     done
     mount -t tmpfs lab /sys/fs/cgroup
-    for controller in cpu cpuacct cpuset memory devices freezer blkio pids; do
+    for controller in $controllers; do
         mkdir /sys/fs/cgroup/$controller
         mount -t cgroup -o $controller cgroup /sys/fs/cgroup/$controller
     done
     remove_cgroups() {
         for controller in /sys/fs/cgroup/*; do
-            [ ! -e "$controller/$cgroups" ] || find "$controller/$cgroups" -depth -type d -exec rmdir {} +
+            for _ in 1 2 3 4 5 6 7 8 9 10; do
+                [ -e "$controller/$cgroups" ] || break
+                # The last processes may still be ending.
+                find "$controller/$cgroups" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1
+            done
         done
     }
     # Those of a node that was killed.
@@ -88,10 +99,13 @@ role='--register-with-taints node-role.kubernetes.io/control-plane=:NoSchedule'
 # A pod that is deleted goes with its last container, and not when containers are collected, once a minute. Logs go, too.
 [ -z "$nic" ] || role='--maximum-dead-containers-per-container 0'
 containerd --config /run/containerd.toml &
-until ctr version >/dev/null 2>&1; do sleep 0.1; done
+until ctr version >/dev/null 2>&1; do
+    kill -0 $!
+    sleep 0.1
+done
 python3 "$lab/image.py" | ctr --namespace k8s.io images import -
 exec "${XDG_CACHE_HOME:-$HOME/.cache}/weft/kubernetes-1.20.2/kubelet" --kubeconfig /run/kubelet.conf --hostname-override "$name" \
     --node-ip "$address" --container-runtime remote --container-runtime-endpoint unix:///run/containerd/containerd.sock \
     --cgroups-per-qos=false --enforce-node-allocatable= --cgroup-root "/$cgroups" --fail-swap-on=false \
-    $role --eviction-hard 'memory.available<1Mi' --image-gc-high-threshold 100 --make-iptables-util-chains=false \
+    $role --eviction-hard 'memory.available<1Mi' --image-gc-high-threshold 100 --make-iptables-util-chains=false --resolv-conf '' \
     --node-status-update-frequency 1s

@@ -57,8 +57,8 @@ pub(super) fn lowered(
     Some(parts)
 }
 
-/// What is found at the lowest of some levels: the least one, or else one of a few between it and one that nothing is to be found at. None: at
-/// none of them.
+/// What is found at the lowest of some levels below one: at the least one, or else at one of a few between the two, the last of which is just below
+/// the upper one. None: at none of them.
 pub(super) fn lowest<T>(
     least: Level,
     level: Level,
@@ -84,7 +84,16 @@ pub(super) fn lowest<T>(
             None => low = between,
         }
     }
-    found
+    let next = level.subflows.saturating_sub(1);
+    let is_tried = found.is_some() || next <= low;
+    found.or_else(|| {
+        (!is_tried).then(|| {
+            at(Level {
+                subflows: next,
+                ..level
+            })
+        })?
+    })
 }
 
 /// A plane whose links above spines may be as full as they have to be.

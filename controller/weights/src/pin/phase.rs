@@ -41,8 +41,8 @@ pub fn place_in_phases(
     placed(plane, flows, phases, past, enough, false)
 }
 
-/// Places flows in phases like [`place_in_phases`], and lower, if a sixteenth of all sub-flows moves at most to get there: for when links came
-/// back.
+/// Places flows in phases like [`place_in_phases`], and lower, by a sixteenth of all sub-flows that moves or less: for when links
+/// came back. That is at the bound, or at `enough`, or else at the lowest of a few levels.
 ///
 /// # Errors
 /// A flow has no way at all, or `phases` has not one entry for each flow.
@@ -92,22 +92,25 @@ fn placed(
             None => posed.placed(past)?,
         },
     };
+    // What another placement has to be lower than, whatever moved back until then.
+    let mut before = best.level;
     let mut most = if moves_back { most(flows) } else { 0 };
     for _ in 0..TURNS_MAX {
         if most > 0
-            && let Some(lower) = back::lower(&posed, &best, &mut most)?
+            && let Some(lower) = back::lower(&posed, &best, &mut most)
         {
             best = lower;
             continue;
         }
         // No placement is below the bound.
-        if !posed.is_lower(bound.level, best.level) {
+        if bound.level >= best.level || !posed.is_lower(bound.level, before) {
             break;
         }
         let next = posed.placed(&best.parts)?;
-        if !posed.is_lower(next.level, best.level) {
+        if next.level >= best.level || !posed.is_lower(next.level, before) {
             break;
         }
+        before = next.level;
         best = next;
     }
     Ok(best)

@@ -68,8 +68,8 @@ pub fn place_by_priority_in_phases(
     ranked(plane, flows, priorities, phases, past, enough, false)
 }
 
-/// Places flows by priority like [`place_by_priority_in_phases`], and those of each lower, if a sixteenth of all sub-flows moves at most to get
-/// there: for when links came back.
+/// Places flows by priority like [`place_by_priority_in_phases`], and classes lower, by a sixteenth of all sub-flows that moves or less: for when
+/// links came back. No class gets higher for that, and each is at the lowest of a few levels.
 ///
 /// # Errors
 /// A flow has no way at all, or has no priority, or no entry in `phases`.
@@ -123,7 +123,8 @@ fn ranked(
         true => posed.of(past),
         false => posed.placed(past)?,
     };
-    // What is there stays unless a class gets lower by more than a level.
+    // What is there stays unless a class gets lower by more than a level, whatever moved back until then.
+    let mut before = best.clone();
     let mut most = if moves_back { back::most(flows) } else { 0 };
     for _ in 0..TURNS_MAX {
         if most > 0
@@ -133,9 +134,10 @@ fn ranked(
             continue;
         }
         let next = posed.placed(&best.placement.parts)?;
-        if !next.is_lower(&best, plane) {
+        if !next.is_lower(&before, plane) || !next.levels().lt(best.levels()) {
             break;
         }
+        before = next.clone();
         best = next;
     }
     Ok(best)
@@ -175,22 +177,23 @@ impl Posed<'_> {
         Ok(taken.ranked(self.bound))
     }
 
-    /// Lower than this, for which `most` sub-flows move or fewer: each class as low as a few tries find, beside those before it, or as it is.
-    /// None: no class gets lower, or one does at the cost of one before it. Else `most` is less by what moved.
+    /// Lower than this, for which `most` sub-flows move or fewer: each class as low as a few tries find beside those before it, or as low as it
+    /// is. None: no class gets lower, or one gets higher. Else `most` is less by what moved.
     fn lower(&self, before: &Ranked, most: &mut u64) -> Result<Option<Ranked>, Infeasible> {
-        let plane = back::filled(self.plane, self.flows, self.phases)?;
         let parts = &before.placement.parts;
         let mut taken = Taken::new(self.plane, self.flows, self.phases, self.enough);
         let mut left = *most;
         for ((priority, numbers), class) in self.classes.iter().zip(&before.classes) {
             let groups = taken.groups(numbers);
             let of_class: Vec<Option<Phase>> = numbers.iter().map(|it| self.phases[*it]).collect();
-            let bound = phase::bound(self.plane, &taken.needs.flows(numbers), &of_class)?;
+            let flows = taken.needs.flows(numbers);
+            let plane = back::filled(self.plane, &flows, &of_class)?;
+            let bound = phase::bound(self.plane, &flows, &of_class)?;
             let least = bound.level.max(self.enough);
-            let lower = back::lowest(least, class.before, |level| {
-                taken.lowered(&plane, &groups, level, parts, left)
-            });
-            let needs = match lower {
+            let at = |level| taken.lowered(&plane, &groups, level, parts, left);
+            // Where those before it moved, it may have to make way even if it gets no lower.
+            let found = back::lowest(least, class.before, at).or_else(|| at(class.before));
+            let needs = match found {
                 Some((needs, rest)) => {
                     left = rest;
                     needs
@@ -250,11 +253,15 @@ impl Ranked {
         first.is_some_and(|it| lower(&it))
     }
 
-    /// Whether the first class that is not at the same level is lower.
+    /// Of each class, the highest priority first.
+    fn levels(&self) -> impl Iterator<Item = Level> {
+        self.classes.iter().map(|class| class.level)
+    }
+
+    /// Whether some class is lower, and none is higher.
     fn is_lower_at_all(&self, other: &Self) -> bool {
         let mut classes = self.classes.iter().zip(&other.classes);
-        let first = classes.find(|(a, b)| a.level != b.level);
-        first.is_some_and(|(a, b)| a.level < b.level)
+        classes.clone().all(|(a, b)| a.level <= b.level) && classes.any(|(a, b)| a.level < b.level)
     }
 
     /// Whether no class is higher before those of lower priority are there, and the first that differs after them is lower.

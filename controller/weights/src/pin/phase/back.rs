@@ -1,36 +1,25 @@
 //! Phases that move back where links came back, each into what the others leave at a lower level. It refuses to know which links those are.
 
 use super::super::back;
-use super::{Infeasible, Level, Part, Placement, Plane, Posed, Taken, parts_of};
+use super::{Level, Part, Placement, Posed, Taken, parts_of};
 
 /// A placement lower than this one for which `most` sub-flows move or fewer: at the bound, or at `enough`, or else as low as a few tries find.
 /// None: there is none. Else `most` is less by what moved.
-pub(super) fn lower(
-    posed: &Posed<'_>,
-    placement: &Placement,
-    most: &mut u64,
-) -> Result<Option<Placement>, Infeasible> {
+pub(super) fn lower(posed: &Posed<'_>, placement: &Placement, most: &mut u64) -> Option<Placement> {
     let least = posed.bound.level.max(posed.enough);
-    let plane = back::filled(posed.plane, posed.flows, posed.phases)?;
     let found = back::lowest(least, placement.level, |level| {
         let mut left = *most;
-        let lower = posed.of(lowered(posed, &plane, level, &placement.parts, &mut left)?);
+        let lower = posed.of(lowered(posed, level, &placement.parts, &mut left)?);
         (lower.level < placement.level).then_some((lower, left))
     });
-    Ok(found.map(|(lower, left)| {
-        *most = left;
-        lower
-    }))
+    let (lower, left) = found?;
+    *most = left;
+    Some(lower)
 }
 
 /// All parts where no link is above a level at any time. None: too many sub-flows would move, or find no slot.
-fn lowered(
-    posed: &Posed<'_>,
-    plane: &Plane,
-    level: Level,
-    past: &[Part],
-    most: &mut u64,
-) -> Option<Vec<Part>> {
+fn lowered(posed: &Posed<'_>, level: Level, past: &[Part], most: &mut u64) -> Option<Vec<Part>> {
+    let plane = posed.plane;
     let mut taken = Taken::new(plane, posed.flows, posed.phases);
     let past = parts_of(past, &posed.groups);
     for ((phase, numbers), past) in posed.groups.iter().zip(past) {

@@ -215,9 +215,8 @@ proptest! {
         }
     }
 
-    /// What is planned stays.
     #[test]
-    fn where_a_link_came_back_few_flows_move_and_no_class_is_higher_for_a_lower_one(
+    fn where_a_link_came_back_no_class_is_higher(
         cells in cells(40), back in 0..40_usize, pairs in pairs(8, 60), size in 1..17_u32, enough in 1..40_u64, seed in any::<u64>(),
         ranks in prop::collection::vec(0..3_u32, 60),
     ) {
@@ -241,11 +240,12 @@ proptest! {
         if stays.placement.parts == *past {
             let before: Vec<Level> = stays.classes.iter().map(|class| class.level).collect();
             let after: Vec<Level> = lower.classes.iter().map(|class| class.level).collect();
-            prop_assert!(after <= before);
-            prop_assert!(after < before || lower.placement.parts == *past);
+            prop_assert!(after.iter().zip(&before).all(|(after, before)| after <= before));
+            prop_assert!(after != before || lower.placement.parts == *past);
         }
     }
 
+    /// What is planned stays.
     #[test]
     fn a_placement_that_fits_is_given_back(
         cells in cells(40), pairs in pairs(8, 60), size in 1..17_u32, seed in any::<u64>(), enough in 1..40_u64,
