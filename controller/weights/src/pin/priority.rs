@@ -253,7 +253,7 @@ impl Ranked {
         first.is_some_and(|it| lower(&it))
     }
 
-    /// Of each class, the highest priority first.
+    /// The level of each class, the highest priority first.
     fn levels(&self) -> impl Iterator<Item = Level> {
         self.classes.iter().map(|class| class.level)
     }
