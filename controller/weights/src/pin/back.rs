@@ -57,43 +57,28 @@ pub(super) fn lowered(
     Some(parts)
 }
 
-/// What is found at the lowest of some levels below one: at the least one, or else at one of a few between the two, the last of which is just below
-/// the upper one. None: at none of them.
+/// What is found at the lowest of some levels below one: at the least one, or else at one of a few between the two at which some link is full, the
+/// last of which is just below the upper one. None: at none of them.
 pub(super) fn lowest<T>(
+    plane: &Plane,
     least: Level,
     level: Level,
     mut at: impl FnMut(Level) -> Option<T>,
 ) -> Option<T> {
-    let mut found = (least < level).then(|| at(least)).flatten();
-    let mut low = least.holds(level.capacity);
-    let mut high = match found {
-        Some(_) => low,
-        None => level.subflows,
-    };
+    if let Some(found) = (least < level).then(|| at(least)).flatten() {
+        return Some(found);
+    }
+    let (mut low, mut high, mut found) = (least, level, None);
     for _ in 0..TRIES {
-        let between = low.midpoint(high);
-        if between <= low {
+        let Some(between) = plane.between(low, high) else {
             break;
-        }
-        let tried = at(Level {
-            subflows: between,
-            ..level
-        });
-        match tried {
+        };
+        match at(between) {
             Some(lower) => (high, found) = (between, Some(lower)),
             None => low = between,
         }
     }
-    let next = level.subflows.saturating_sub(1);
-    let is_tried = found.is_some() || next <= low;
-    found.or_else(|| {
-        (!is_tried).then(|| {
-            at(Level {
-                subflows: next,
-                ..level
-            })
-        })?
-    })
+    found.or_else(|| at(plane.just_below(level).filter(|below| *below > low)?))
 }
 
 /// A plane whose links above spines may be as full as they have to be.
@@ -125,3 +110,6 @@ fn moved(before: &[Part], after: &[Part]) -> u64 {
 const MOVED_MOST: u64 = 16;
 /// Levels between the least one and that of what is there which are tried.
 const TRIES: u32 = 3;
+
+#[cfg(test)]
+mod tests;

@@ -134,7 +134,7 @@ pub(super) fn bound(
 pub(super) type Group = (Option<Phase>, Vec<usize>);
 
 /// The parts of the flows of each group, which are called by their places there.
-fn parts_of(parts: &[Part], groups: &[Group]) -> Vec<Vec<Part>> {
+pub(super) fn parts_of(parts: &[Part], groups: &[Group]) -> Vec<Vec<Part>> {
     let mut places = Vec::new();
     for (group, (_, numbers)) in groups.iter().enumerate() {
         for (place, number) in (0..).zip(numbers) {

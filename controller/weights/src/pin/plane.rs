@@ -22,6 +22,13 @@ impl Level {
         let subflows = u128::from(self.subflows) * u128::from(capacity) / u128::from(self.capacity);
         u64::try_from(subflows).unwrap_or(u64::MAX)
     }
+
+    /// How many whole sub-flows a link holds at any level below this one, however near.
+    fn holds_below(self, capacity: u64) -> u64 {
+        let subflows = u128::from(self.subflows) * u128::from(capacity);
+        let subflows = subflows.saturating_sub(1) / u128::from(self.capacity);
+        u64::try_from(subflows).unwrap_or(u64::MAX)
+    }
 }
 
 impl PartialEq for Level {
@@ -313,6 +320,43 @@ impl Plane {
         next.min()
     }
 
+    /// The highest level below this one at which some link is full, of a leaf or above a spine; None: there is no link. All levels between the two
+    /// are as that one.
+    pub(super) fn just_below(&self, level: Level) -> Option<Level> {
+        let full = self.every_capacity().map(|capacity| Level {
+            subflows: level.holds_below(*capacity),
+            capacity: *capacity,
+        });
+        full.max()
+    }
+
+    /// A level between two others at which some link is full, of a leaf or above a spine, near the middle; None: there is none.
+    pub(super) fn between(&self, low: Level, high: Level) -> Option<Level> {
+        let capacity = high.capacity.saturating_mul(FINE);
+        let middle = Level {
+            subflows: low.holds(capacity).midpoint(high.holds(capacity)),
+            capacity,
+        };
+        let middle = middle.max(low);
+        let full = |more: u64| {
+            self.every_capacity().map(move |capacity| Level {
+                subflows: middle.holds(*capacity).saturating_add(more),
+                capacity: *capacity,
+            })
+        };
+        full(0)
+            .max()
+            .filter(|it| *it > low)
+            .or_else(|| full(1).min())
+            .filter(|it| *it < high)
+    }
+
+    /// The capacities of links of leaves, and then those of links above spines.
+    fn every_capacity(&self) -> impl Iterator<Item = &u64> {
+        let above = self.onward().map(|it| it.pods().distinct());
+        self.distinct.iter().chain(above.into_iter().flatten())
+    }
+
     /// Levels from one on and not above another at which some link holds one flow of `size` more than at the one before; 64 of them
     /// at most.
     pub(super) fn steps(
@@ -397,6 +441,8 @@ impl Plane {
 
 /// How many levels are tried at which flows may fit whole.
 const STEPS_MAX: u64 = 64;
+/// In how many parts a sub-flow is divided where the middle of two levels is looked for.
+const FINE: u64 = 1024;
 /// Levels that are tried one by one.
 pub(super) const TRIED: u32 = 16;
 

@@ -5,7 +5,7 @@
 //! run together. It refuses to know why one comes before another.
 
 use super::beside::{Beside, parts_among};
-use super::phase::{self, Group, Phase, groups};
+use super::phase::{self, Group, Phase, groups, parts_of};
 use super::plane::{Level, Plane};
 use super::repair;
 use super::{
@@ -192,7 +192,7 @@ impl Posed<'_> {
             let least = bound.level.max(self.enough);
             let at = |level| taken.lowered(&plane, &groups, level, parts, left);
             // Where those before it moved, it may have to make way even if it gets no lower.
-            let found = back::lowest(least, class.before, at).or_else(|| at(class.before));
+            let found = back::lowest(&plane, least, class.before, at).or_else(|| at(class.before));
             let needs = match found {
                 Some((needs, rest)) => {
                     left = rest;
@@ -335,9 +335,9 @@ impl<'a> Taken<'a> {
     /// What is needed with some flows where they are.
     fn kept(&self, groups: &[Group], parts: &[Part]) -> phase::Taken<'a> {
         let mut needs = self.needs.clone();
-        for (_, numbers) in groups {
+        for ((_, numbers), parts) in groups.iter().zip(parts_of(parts, groups)) {
             let flows = needs.flows(numbers);
-            needs.take(&flows, &parts_among(parts, numbers), numbers);
+            needs.take(&flows, &parts, numbers);
         }
         needs
     }
@@ -379,11 +379,10 @@ impl<'a> Taken<'a> {
         mut most: u64,
     ) -> Option<(phase::Taken<'a>, u64)> {
         let mut needs = self.needs.clone();
-        for (phase, numbers) in groups {
+        for ((phase, numbers), past) in groups.iter().zip(parts_of(past, groups)) {
             let flows = needs.flows(numbers);
             let job = phase.map(|phase| phase.job);
             let slots = self.left(&needs, job, plane, level, self.classes.len());
-            let past = parts_among(past, numbers);
             let parts = back::lowered(plane, &flows, slots, &past, &mut most)?;
             needs.take(&flows, &parts, numbers);
         }
@@ -399,7 +398,7 @@ impl<'a> Taken<'a> {
         past: &[Part],
     ) -> Result<Option<phase::Taken<'a>>, Infeasible> {
         let mut needs = self.needs.clone();
-        for (phase, numbers) in groups {
+        for ((phase, numbers), past) in groups.iter().zip(parts_of(past, groups)) {
             let flows = needs.flows(numbers);
             let job = phase.map(|phase| phase.job);
             let left = |plane: &Plane, level| self.left(&needs, job, plane, level, held);
@@ -412,7 +411,7 @@ impl<'a> Taken<'a> {
             let beside = Beside {
                 plane: self.plane,
                 flows: &flows,
-                past: &parts_among(past, numbers),
+                past: &past,
                 enough: self.enough,
                 left: &left,
             };

@@ -7,7 +7,7 @@ use super::{Level, Part, Placement, Posed, Taken, parts_of};
 /// None: there is none. Else `most` is less by what moved.
 pub(super) fn lower(posed: &Posed<'_>, placement: &Placement, most: &mut u64) -> Option<Placement> {
     let least = posed.bound.level.max(posed.enough);
-    let found = back::lowest(least, placement.level, |level| {
+    let found = back::lowest(posed.plane, least, placement.level, |level| {
         let mut left = *most;
         let lower = posed.of(lowered(posed, level, &placement.parts, &mut left)?);
         (lower.level < placement.level).then_some((lower, left))
