@@ -46,7 +46,11 @@ fn main() {
         Some("random") => return random_cases(cases * 10),
         Some("tiers") => return tiers(cases.min(100)),
         Some("times") => return times(),
-        Some(_) | None => {}
+        Some(part) => {
+            eprintln!("--only {part}: there are churn, jobs, pods, random, tiers and times");
+            std::process::exit(2);
+        }
+        None => {}
     }
     println!("healthy                             max load / bound   slowest NIC   pins a leaf");
     for (leaves, spines) in [(128, 64), (256, 64), (256, 128), (512, 256)] {
