@@ -348,7 +348,7 @@ impl Plane {
             .max()
             .filter(|it| *it > low)
             .or_else(|| full(1).min())
-            .filter(|it| *it < high)
+            .filter(|it| low < *it && *it < high)
     }
 
     /// The capacities of links of leaves, and then those of links above spines.

@@ -48,3 +48,22 @@ proptest! {
         prop_assert_eq!(count, tried.len(), "no level is tried twice");
     }
 }
+
+#[test]
+fn the_largest_numbers_have_levels_between_or_none() {
+    let most = u64::MAX / GBPS;
+    let plane = plane(&[1, most / 2, most]);
+    let levels = [0, 1, 16, u64::MAX - 1, u64::MAX].map(|subflows| {
+        [1, GBPS, most * GBPS, u64::MAX].map(|capacity| Level { subflows, capacity })
+    });
+    let levels = levels.as_flattened();
+    for (low, high) in levels
+        .iter()
+        .flat_map(|it| levels.iter().map(move |high| (*it, *high)))
+    {
+        let between = plane.between(low, high);
+        assert!(between.is_none_or(|it| low < it && it < high));
+        let below = plane.just_below(high).unwrap();
+        assert!(below < high || high.subflows == 0);
+    }
+}
