@@ -204,14 +204,16 @@ fn shown(values: &[String]) -> String {
     if whole.is_empty() {
         "nothing".clone_into(&mut whole);
     }
-    if whole.chars().count() > LONG {
-        whole = whole.chars().take(LONG).collect();
-        whole.push_str(" ...");
+    let long = whole.chars().count();
+    if long > LONG {
+        let begin: String = whole.chars().take(LONG / 2).collect();
+        let end: String = whole.chars().skip(long - LONG / 2).collect();
+        whole = format!("{begin} ... {end}");
     }
     whole
 }
 
-/// More than this of an answer is not read on a terminal.
+/// More than this of an answer is not read on a terminal: its beginning is, and its end, where a program says why it gave up.
 const LONG: usize = 600;
 
 #[cfg(test)]
@@ -266,6 +268,14 @@ mod tests {
                 .unwrap_err()
                 .contains("no JSON")
         );
+    }
+
+    #[test]
+    fn of_a_long_answer_its_beginning_and_its_end_are_shown() {
+        let answer = format!("began\n{}\ngave up", "x".repeat(LONG));
+        let said = check("{contains: done}", &answer).unwrap_err();
+        assert!(said.contains("began") && said.ends_with("x\ngave up"));
+        assert!(said.contains("x ... x") && said.len() < LONG + 80);
     }
 
     #[test]
