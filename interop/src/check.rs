@@ -9,6 +9,8 @@ use crate::{clock, expect::Lines, failure::Failure};
 pub(crate) struct Checks {
     pub(crate) passed: u32,
     pub(crate) failed: u32,
+    /// Name of each check of this process, and true if it held.
+    pub(crate) verdicts: Vec<(String, bool)>,
 }
 
 impl Checks {
@@ -37,6 +39,7 @@ impl Checks {
         answer: Result<String, String>,
     ) -> bool {
         let took = clock::since(start);
+        self.verdicts.push((name.to_owned(), answer.is_ok()));
         match answer {
             Ok(note) => {
                 self.passed += 1;

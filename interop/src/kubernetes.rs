@@ -1,12 +1,12 @@
 //! The programs of Kubernetes, of one source: Debian has a package of kubectl only. Built once, kept in the user's cache.
 //! Knows nothing of labs.
 
-use std::{fs, process::Command};
+use std::{fs, process::Command, time::Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::{
-    command,
+    clock, command,
     failure::{Context, Failure},
     packages, programs,
 };
@@ -40,7 +40,9 @@ pub(crate) fn obtain() -> Result<(), Failure> {
         .arg(packages::archive()?)
         .args(PROGRAMS)
         .current_dir(&half);
+    let start = Instant::now();
     let built = command::show(&mut build)?;
+    println!("  after {}", clock::since(start));
     if built {
         fs::rename(half.join("bin"), &folder).context(|| folder.display().to_string())?;
     }

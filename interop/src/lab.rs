@@ -292,10 +292,12 @@ impl Lab {
         fallen
     }
 
-    /// Copies the logs of this run to where they outlive it.
+    /// Copies the logs of this run to where they outlive it. Those of the run that failed before stay beside them.
     pub(crate) fn keep_logs(&self) -> Result<PathBuf, Failure> {
         let kept = runs().join(format!("logs-{}", self.run.name));
-        let _none_before = fs::remove_dir_all(&kept);
+        let before = kept.with_extension("before");
+        let _none_before = fs::remove_dir_all(&before);
+        let _none_before = fs::rename(&kept, &before);
         for name in self.nodes.keys() {
             let from = self.run.folder.join(name);
             for entry in fs::read_dir(&from)

@@ -34,6 +34,7 @@ mod scenario;
 mod speakers;
 mod story;
 mod tables;
+mod timings;
 mod topology;
 mod traffic;
 mod verify;
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = clock::watch_signals().and_then(|()| match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Verify(arguments) => verify::run(arguments),
         Command::Lab(arguments) => scenario::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     });

@@ -3,9 +3,10 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 
-use crate::{command, failure::Failure};
+use crate::{clock, command, failure::Failure};
 
 /// Something we need, and the package that brings it.
 pub(crate) struct Need {
@@ -308,6 +309,7 @@ pub(crate) fn install(needs: &[&[Need]]) -> Result<(), Failure> {
         return Ok(());
     }
     println!("installing {}", missing.join(" "));
+    let start = Instant::now();
     if !nix::unistd::geteuid().is_root() || !command::exists("apt-get") {
         return Err(Failure::new(format!(
             "missing {}: only root can install it, with apt-get",
@@ -334,6 +336,7 @@ pub(crate) fn install(needs: &[&[Need]]) -> Result<(), Failure> {
             missing.join(" ")
         )));
     }
+    println!("installed in {}", clock::since(start));
     match needs.iter().copied().flatten().find(|need| !(need.found)()) {
         None => Ok(()),
         Some(need) => Err(Failure::new(format!(

@@ -9,8 +9,8 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    command,
     failure::{Context, Failure},
+    timings,
 };
 
 /// The folder with weftd, weft-agent, weft and weft-sim.
@@ -23,29 +23,26 @@ impl Programs {
     /// Builds them in the one profile of the tree, and finds them.
     ///
     /// The whole workspace and its examples are chosen because cargo chooses the features of dependencies by what
-    /// is built: like this they are those of `cargo test --workspace`, and nothing is compiled twice.
+    /// is built: like this they are those of `cargo test --workspace`, and nothing is compiled twice. A run builds them once.
     pub(crate) fn build() -> Result<Self, Failure> {
+        if let Some(built) = BUILT.get() {
+            return Ok(built.clone());
+        }
         let mut build = cargo();
         build.args(["build", "--release", "--workspace", "--bins", "--examples"]);
-        if !command::show(&mut build)? {
+        if !timings::build(&mut build, &target()?)? {
             return Err(Failure::new(
                 "cargo build of weftd, weft-agent, weft and weft-sim failed",
             ));
         }
-        Self::find()
+        let built = Self::find()?;
+        Ok(BUILT.get_or_init(|| built).clone())
     }
 
     /// Finds them in cargo's target directory.
     pub(crate) fn find() -> Result<Self, Failure> {
-        let output = cargo()
-            .args(["metadata", "--format-version", "1", "--no-deps"])
-            .output()
-            .context(|| "cargo metadata".to_owned())?;
-        let metadata: Value =
-            serde_json::from_slice(&output.stdout).context(|| "cargo metadata".to_owned())?;
-        let target = metadata["target_directory"].as_str().unwrap_or("target");
         let found = Self {
-            folder: Path::new(target).join("release"),
+            folder: target()?.join("release"),
         };
         for program in ["weftd", "weft-agent", "weft", "weft-sim"] {
             found.path(program)?;
@@ -62,6 +59,22 @@ impl Programs {
         }
     }
 }
+
+/// The directory where cargo puts what it builds.
+pub(crate) fn target() -> Result<PathBuf, Failure> {
+    let output = cargo()
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .output()
+        .context(|| "cargo metadata".to_owned())?;
+    let metadata: Value =
+        serde_json::from_slice(&output.stdout).context(|| "cargo metadata".to_owned())?;
+    Ok(PathBuf::from(
+        metadata["target_directory"].as_str().unwrap_or("target"),
+    ))
+}
+
+/// The programs that this run has built.
+static BUILT: OnceLock<Programs> = OnceLock::new();
 
 /// cargo, in the root of the workspace, with the environment that a person has who calls it. What the cargo that runs this program
 /// says of its package is left out: build scripts look at it, and half of the workspace would be compiled again.

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use serde::Deserialize;
 
 use crate::{expect::Expect, failure::Failure, lab::Lab, tables};
 
 /// What `cargo interop --break` breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Break {
     /// A leaf exports a VNI with a route target that nobody imports
     RouteTarget,
@@ -21,14 +23,16 @@ pub(crate) enum Break {
     Marks,
     /// far-link: the process that takes the rule away is killed with the agent
     Guardian,
-}
-
-impl Break {
-    /// Whether a lab has what is broken.
-    pub(crate) fn fits(self, lab: &str) -> bool {
-        let of_far_link = matches!(self, Self::FarLinkBlind | Self::Marks | Self::Guardian);
-        of_far_link == (lab == FAR_LINK)
-    }
+    /// collective: a rule of somebody else's takes all that a leaf sends over one uplink; its agent keeps the pins of jobs that ended
+    Astray,
+    /// collective: the agent of a leaf stands still before it has pins
+    Unpinned,
+    /// Labs with steps: weft's daemons stand still from the beginning
+    Silent,
+    /// Labs with steps: weft's daemons stand still once the lab is whole
+    Stalled,
+    /// Labs with steps: what the lab does is left out, or somebody does the contrary
+    Meddled,
 }
 
 /// The leaf of the last host exports that host's VNI with another route target.
@@ -160,7 +164,7 @@ pub(crate) fn guardian(lab: &Lab, leaf: &str) -> Result<(), Failure> {
 }
 
 /// SIGSTOP to a leaf's agent and its guardian.
-fn stand_still(lab: &Lab, leaf: &str) -> Result<(), Failure> {
+pub(crate) fn stand_still(lab: &Lab, leaf: &str) -> Result<(), Failure> {
     let stopped = lab.namespace(leaf)?.signal("weft-agent", Signal::SIGSTOP)?;
     match stopped {
         0 => Err(Failure::new(format!("no agent in {leaf}"))),
@@ -168,7 +172,11 @@ fn stand_still(lab: &Lab, leaf: &str) -> Result<(), Failure> {
     }
 }
 
+/// SIGCONT to a leaf's agent and its guardian.
+pub(crate) fn go_on(lab: &Lab, leaf: &str) -> Result<(), Failure> {
+    let agent = lab.namespace(leaf)?;
+    agent.signal("weft-agent", Signal::SIGCONT).map(drop)
+}
+
 /// The priority of the rule that leaves a leaf one way.
 const BLIND: &str = "100";
-
-const FAR_LINK: &str = "far-link";

@@ -1,30 +1,32 @@
-//! `cargo interop`: which labs there are, and running them one after another.
+//! `cargo interop`: running labs, one after another or side by side, whole or in their short form.
 
 mod bad_input;
+mod catalog;
 mod collective;
 mod far_link;
 mod jobs;
+mod proof;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use crate::{
     check::Checks,
     clock, evpn,
     expect::Expect,
-    failure::{Context, Failure},
+    failure::Failure,
     kubernetes,
     lab::Lab,
     packages,
-    programs::{self, Programs},
+    programs::Programs,
     sabotage::Break,
     speakers::{Speakers, Suite},
     story::Story,
     topology::Topology,
 };
+
+use catalog::{KUBERNETES, PAGE, SLURM, runs_alone};
+pub(crate) use catalog::{folder, holds_with, names, topology_file};
+pub(crate) use jobs::Outcome;
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
@@ -36,9 +38,15 @@ pub(crate) struct Arguments {
     /// Leave the lab up after its checks, until interrupted
     #[arg(long)]
     keep: bool,
+    /// Take the short form of a lab that has one, as `cargo verify` does
+    #[arg(long)]
+    short: bool,
     /// Break something on purpose: a check must fail
     #[arg(long = "break", value_enum, value_name = "KIND")]
     sabotage: Option<Break>,
+    /// Run each lab once as it is and once for each break that it has, and print under which of them each check fails
+    #[arg(long, conflicts_with_all = ["keep", "sabotage", "jobs"])]
+    prove: bool,
     /// Who reflects the routes
     #[arg(long, value_enum, default_value = "weft")]
     reflector: Reflector,
@@ -79,6 +87,15 @@ impl Reflector {
     }
 }
 
+/// How much of a lab is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// All of it.
+    Long,
+    /// Of a lab that takes minutes, what shows the most in the least time; all of any other.
+    Short,
+}
+
 /// What a lab is checked by.
 enum Plot {
     /// Facts of a fabric, from which every route and entry is derived.
@@ -110,6 +127,25 @@ impl Plot {
             None => Expect::read(&folder).map(Self::Fabric),
         }
     }
+
+    /// The breaks that the lab has.
+    fn breaks(&self) -> Vec<Break> {
+        match self {
+            Self::Fabric(_) => vec![Break::RouteTarget, Break::Withdraw, Break::Weight],
+            Self::FarLink(_) => vec![Break::FarLinkBlind, Break::Marks, Break::Guardian],
+            Self::Collective(_) => vec![Break::Astray, Break::Unpinned],
+            Self::Story(story) => story.breaks(),
+            Self::BadInput => Vec::new(),
+        }
+    }
+
+    fn has_short_form(&self) -> bool {
+        match self {
+            Self::FarLink(_) | Self::Collective(_) => true,
+            Self::Story(story) => story.has_short_form(),
+            Self::Fabric(_) | Self::BadInput => false,
+        }
+    }
 }
 
 /// Runs the labs that were asked for. Ok(false): a check failed.
@@ -125,22 +161,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
             all.join(", ")
         )));
     }
-    let checks = run_labs(&wanted(&all, arguments)?, arguments)?;
-    println!("{}", checks.summary());
-    Ok(checks.failed == 0)
+    let wanted = wanted(&all, arguments)?;
+    if arguments.prove {
+        return proof::of(&wanted, arguments);
+    }
+    let mut total = Checks::default();
+    for outcome in run_labs(&wanted, arguments)? {
+        total.add(&outcome.checks);
+    }
+    println!("{}", total.summary());
+    Ok(total.failed == 0)
 }
 
-/// The labs to run. Another reflector needs a configuration of its own, and only a fabric can be broken
-/// by name: all of them then means all that have one.
+/// The labs to run. Another reflector needs a configuration of its own, and not every lab can be broken by
+/// name: all of them then means all that have one.
 fn wanted(all: &[String], arguments: &Arguments) -> Result<Vec<String>, Failure> {
     let mut fitting = Vec::new();
     for name in all {
-        let breakable = |sabotage: Break| {
-            let plot = Plot::read(name)?;
-            let named = matches!(plot, Plot::Fabric(_) | Plot::FarLink(_));
-            Ok::<_, Failure>(named && sabotage.fits(name))
+        let breaks = Plot::read(name)?.breaks();
+        let is_broken = match arguments.sabotage {
+            Some(sabotage) => breaks.contains(&sabotage),
+            None => !arguments.prove || !breaks.is_empty(),
         };
-        if arguments.reflector.stands_in(name) && arguments.sabotage.map_or(Ok(true), breakable)? {
+        if arguments.reflector.stands_in(name) && is_broken {
             fitting.push(name.clone());
         }
     }
@@ -155,62 +198,96 @@ fn wanted(all: &[String], arguments: &Arguments) -> Result<Vec<String>, Failure>
     }
 }
 
-/// Runs all labs with the options of `cargo interop`'s defaults, and some of them with newer speakers: for
-/// `cargo verify`.
-pub(crate) fn run_all() -> Result<Checks, Failure> {
-    let installed = Arguments {
-        jobs: AT_ONCE,
-        ..Arguments::default()
-    };
-    let mut checks = run_labs(&names()?, &installed)?;
-    let newer = Arguments {
-        speakers: Suite::Testing,
-        jobs: AT_ONCE,
-        no_build: true,
-        ..Arguments::default()
-    };
-    println!("with the speakers of Debian testing");
-    checks.add(&run_labs(&NEWER.map(str::to_owned), &newer)?);
-    Ok(checks)
+/// The labs that have a short form.
+pub(crate) fn long_ones() -> Result<Vec<String>, Failure> {
+    let mut long = Vec::new();
+    for name in names()? {
+        if Plot::read(&name)?.has_short_form() {
+            long.push(name);
+        }
+    }
+    Ok(long)
 }
 
-fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Checks, Failure> {
+/// Runs labs for `cargo verify`, each as a process of its own, `jobs` of them at once.
+pub(crate) fn run_each(
+    names: &[String],
+    form: Form,
+    speakers: Suite,
+    jobs: usize,
+) -> Result<Vec<Outcome>, Failure> {
+    let arguments = Arguments {
+        short: form == Form::Short,
+        speakers,
+        jobs,
+        ..Arguments::default()
+    };
+    prepare(names, &arguments)?;
+    let (alone, together): (Vec<String>, Vec<String>) =
+        names.iter().cloned().partition(|name| runs_alone(name));
+    let options = arguments.options();
+    let mut outcomes = jobs::run(&together, jobs, &options)?;
+    outcomes.extend(jobs::run(&alone, 1, &options)?);
+    Ok(outcomes)
+}
+
+/// Installs and builds what labs need; returns weft's programs.
+fn prepare(wanted: &[String], arguments: &Arguments) -> Result<Option<Programs>, Failure> {
     packages::require_root()?;
     packages::install(&[&packages::LAB])?;
-    if wanted.iter().any(|name| name == SLURM) {
+    let is_wanted = |lab: &str| wanted.iter().any(|name| name == lab);
+    if is_wanted(SLURM) {
         packages::install(&[&packages::SLURM])?;
     }
-    if wanted.iter().any(|name| name == KUBERNETES) {
+    if is_wanted(KUBERNETES) {
         kubernetes::obtain()?;
     }
-    if wanted.iter().any(|name| name == PAGE) {
+    if is_wanted(PAGE) {
         packages::install_page()?;
     }
-    let programs = match (arguments.reflector, arguments.no_build) {
-        (Reflector::Frr | Reflector::Gobgp, _) => None,
-        (Reflector::Weft, true) => Some(Programs::find()?),
-        (Reflector::Weft, false) => {
-            packages::install(&[&packages::BUILD])?;
-            Some(Programs::build()?)
-        }
-    };
-    let (alone, together): (Vec<&String>, Vec<&String>) = wanted
-        .iter()
-        .partition(|name| arguments.jobs <= 1 || ALONE.contains(&name.as_str()));
-    let together: Vec<String> = together.into_iter().cloned().collect();
-    for name in &together {
+    for name in wanted {
         for node in Topology::read(&topology_file(name))?.nodes.values() {
             Speakers::obtain(node.speakers().unwrap_or(arguments.speakers))?; // by one, not by all of them at once
         }
     }
-    let mut total = jobs::run(&together, arguments.jobs, &arguments.options())?;
-    for name in alone {
-        total.add(&run_lab(name, arguments, programs.clone())?);
+    match (arguments.reflector, arguments.no_build) {
+        (Reflector::Frr | Reflector::Gobgp, _) => Ok(None),
+        (Reflector::Weft, true) => Programs::find().map(Some),
+        (Reflector::Weft, false) => {
+            packages::install(&[&packages::BUILD])?;
+            Programs::build().map(Some)
+        }
     }
-    Ok(total)
+}
+
+fn run_labs(wanted: &[String], arguments: &Arguments) -> Result<Vec<Outcome>, Failure> {
+    let programs = prepare(wanted, arguments)?;
+    let (alone, together): (Vec<String>, Vec<String>) = wanted
+        .iter()
+        .cloned()
+        .partition(|name| arguments.jobs <= 1 || runs_alone(name));
+    let mut outcomes = jobs::run(&together, arguments.jobs, &arguments.options())?;
+    for name in alone {
+        let start = Instant::now();
+        let checks = run_lab(&name, arguments, programs.clone())?;
+        outcomes.push(Outcome {
+            name,
+            checks,
+            took: start.elapsed(),
+            logs: None,
+        });
+    }
+    Ok(outcomes)
 }
 
 impl Arguments {
+    fn form(&self) -> Form {
+        match self.short {
+            true => Form::Short,
+            false => Form::Long,
+        }
+    }
+
     /// The options of a run that concern one lab, as they are typed.
     fn options(&self) -> Vec<String> {
         let options = [
@@ -221,8 +298,9 @@ impl Arguments {
         let given = options
             .into_iter()
             .filter_map(|(name, value)| value.map(|it| (name, it)));
+        let given = given.map(|(name, value)| format!("{name}={value}"));
         given
-            .map(|(name, value)| format!("{name}={value}"))
+            .chain(self.short.then(|| "--short".to_owned()))
             .collect()
     }
 }
@@ -238,43 +316,40 @@ fn run_lab(
     programs: Option<Programs>,
 ) -> Result<Checks, Failure> {
     let start = Instant::now();
-    println!("lab {name}");
-    let folder = folder(name);
     let plot = Plot::read(name)?;
+    let form = match plot.has_short_form() {
+        true => arguments.form(),
+        false => Form::Long,
+    };
+    match form {
+        Form::Long => println!("lab {name}"),
+        Form::Short => println!("lab {name}, short form"),
+    }
     let mut lab = Lab::up(
-        &folder,
+        &folder(name),
         &Topology::read(&topology_file(name))?,
         programs,
         arguments.speakers,
     )?;
     println!("  up    after {}", clock::since(start));
+    let (runs, sabotage) = (arguments.runs, arguments.sabotage);
     let checks = match &plot {
-        Plot::Fabric(expect) => evpn::check(&mut lab, expect, arguments.sabotage),
-        Plot::Story(story) => story.told(&mut lab, arguments.runs),
+        Plot::Fabric(expect) => evpn::check(&mut lab, expect, sabotage),
+        Plot::Story(story) => story.told(&mut lab, (form, sabotage), runs),
         Plot::BadInput => bad_input::check(&mut lab),
-        Plot::FarLink(faults) => far_link::check(
-            &mut lab,
-            faults,
-            arguments.runs.unwrap_or(RUNS),
-            arguments.sabotage,
-        ),
-        Plot::Collective(plan) => collective::check(&mut lab, plan),
+        Plot::FarLink(faults) => {
+            far_link::check(&mut lab, faults, form, runs.unwrap_or(RUNS), sabotage)
+        }
+        Plot::Collective(plan) => collective::check(&mut lab, plan, form, sabotage),
     };
     if !clock::interrupted() && !matches!(&checks, Ok(checks) if checks.failed == 0) {
         lab.fallen()
             .iter()
             .for_each(|daemon| println!("  ended by itself: {daemon}"));
-        println!("  logs: {}", lab.keep_logs()?.display());
+        println!("{LOGS}{}", lab.keep_logs()?.display());
     }
     if arguments.keep && checks.is_ok() {
-        let hint = match &plot {
-            Plot::Fabric(expect) => evpn::hint(&lab, expect)?,
-            Plot::Story(_) => "to look around: ip netns list".to_owned(),
-            Plot::BadInput => bad_input::hint(&lab)?,
-            Plot::FarLink(_) => far_link::hint(&lab)?,
-            Plot::Collective(_) => collective::hint(&lab)?,
-        };
-        println!("  up until Ctrl-C; {hint}");
+        println!("  up until Ctrl-C; {}", hint(&plot, &lab)?);
         while !clock::interrupted() {
             clock::settle(Duration::from_millis(100));
         }
@@ -284,125 +359,57 @@ fn run_lab(
     checks
 }
 
-/// The labs of the tree.
-pub(crate) fn names() -> Result<Vec<String>, Failure> {
-    names_in(&labs())
-}
-
-/// The labs of a folder, each with a topology file of its own name, beside what they share. A lab that is not
-/// found is not run, and nobody misses its checks: so a folder without one is an error, and so is none at all.
-fn names_in(labs: &Path) -> Result<Vec<String>, Failure> {
-    let context = || labs.display().to_string();
-    let mut names = Vec::new();
-    for entry in fs::read_dir(labs).context(context)? {
-        let entry = entry.context(context)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !entry.path().is_dir() || name == PARTS {
-            continue;
-        }
-        let topology = topology_in(labs, &name);
-        if !topology.is_file() {
-            let reason = format!("{name} is no lab: there is no {}", topology.display());
-            return Err(Failure::new(reason));
-        }
-        names.push(name);
-    }
-    names.sort();
-    match names.is_empty() {
-        true => Err(Failure::new(format!("no lab in {}", labs.display()))),
-        false => Ok(names),
+/// How a person looks around in a lab.
+fn hint(plot: &Plot, lab: &Lab) -> Result<String, Failure> {
+    match plot {
+        Plot::Fabric(expect) => evpn::hint(lab, expect),
+        Plot::Story(_) => Ok("to look around: ip netns list".to_owned()),
+        Plot::BadInput => bad_input::hint(lab),
+        Plot::FarLink(_) => far_link::hint(lab),
+        Plot::Collective(_) => collective::hint(lab),
     }
 }
 
-pub(crate) fn folder(name: &str) -> PathBuf {
-    labs().join(name)
-}
-
-pub(crate) fn topology_file(name: &str) -> PathBuf {
-    topology_in(&labs(), name)
-}
-
-fn topology_in(labs: &Path, name: &str) -> PathBuf {
-    labs.join(name).join(format!("{name}.clab.yml"))
-}
-
-fn labs() -> PathBuf {
-    programs::root().join("interop/labs")
-}
-
-/// The lab with a browser.
-const PAGE: &str = "page";
-
-/// The lab with a cluster of Slurm.
-const SLURM: &str = "slurm";
-
-/// The lab with Kubernetes.
-const KUBERNETES: &str = "kubernetes";
+/// Precedes the folder with the logs of a failed lab.
+const LOGS: &str = "  logs: ";
 
 /// Enough to see a way that stays dead, in a minute and a half.
 const RUNS: u32 = 1;
-
-/// Labs that hold with the speakers of Debian testing, and show most of what differs.
-const NEWER: [&str; 17] = [
-    "add-path",
-    "bfd",
-    "capabilities",
-    "evpn-basic",
-    "evpn-ebgp",
-    "evpn-injectors",
-    "evpn-ipv6",
-    "evpn-mac-move",
-    "evpn-multihoming",
-    "far-link",
-    "graceful-restart",
-    "md5-ttl",
-    "policy",
-    "reload",
-    "rtc",
-    "seeing",
-    "unknown-types",
-];
-
-/// Labs that measure packets, a CPU or parts of a second: beside others they would measure those.
-const ALONE: [&str; 8] = [
-    "balance-off",
-    "bfd",
-    "collective",
-    "evpn-basic",
-    "far-link",
-    "idle",
-    "kubernetes",
-    "pods",
-];
-
-/// How many labs two cores bear at once without being late.
-const AT_ONCE: usize = 3;
-
-/// What labs share.
-const PARTS: &str = "parts";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_lab_of_the_tree_is_found() {
-        let names = names().unwrap();
-        assert!(names.contains(&"evpn-basic".to_owned()), "{names:?}");
-        assert!(!names.contains(&PARTS.to_owned()), "{names:?}");
+    fn every_lab_with_a_short_form_can_be_broken() {
+        let long = long_ones().unwrap();
+        let expected = [
+            "collective",
+            "far-link",
+            "kubernetes",
+            "link-bandwidth",
+            "path-lost",
+            "replica-lost",
+        ];
+        assert_eq!(long, expected);
+        for lab in long {
+            assert!(!Plot::read(&lab).unwrap().breaks().is_empty(), "{lab}");
+        }
     }
 
     #[test]
-    fn a_folder_without_its_topology_is_an_error_and_so_is_no_lab() {
-        let labs = std::env::temp_dir().join(format!("weft-labs-{}", std::process::id()));
-        let said = || names_in(&labs).unwrap_err().to_string();
-        fs::create_dir_all(labs.join(PARTS)).unwrap();
-        assert!(said().starts_with("no lab in "));
-        fs::create_dir(labs.join("bfd")).unwrap();
-        fs::write(labs.join("bfd/bdf.clab.yml"), "").unwrap();
-        assert!(said().starts_with("bfd is no lab: "), "{}", said());
-        fs::write(topology_in(&labs, "bfd"), "").unwrap();
-        assert_eq!(names_in(&labs).unwrap(), ["bfd"]);
-        fs::remove_dir_all(&labs).unwrap();
+    fn a_run_of_one_lab_has_the_options_of_the_run() {
+        let arguments = Arguments {
+            short: true,
+            runs: Some(2),
+            ..Arguments::default()
+        };
+        let options = [
+            "--reflector=weft",
+            "--speakers=installed",
+            "--runs=2",
+            "--short",
+        ];
+        assert_eq!(arguments.options(), options);
     }
 }

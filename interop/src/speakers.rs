@@ -6,10 +6,11 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 
 use crate::{
-    command,
+    clock, command,
     failure::{Context, Failure},
     packages,
 };
@@ -68,7 +69,9 @@ impl Speakers {
         }
         packages::install(&[&packages::UNPACK])?;
         println!("unpacking the speakers of Debian {}", suite.name());
+        let start = Instant::now();
         unpack(suite, &root)?;
+        println!("unpacked in {}", clock::since(start));
         fs::write(&list, PACKAGES).context(|| list.display().to_string())?;
         Ok(Self {
             suite,

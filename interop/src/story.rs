@@ -11,6 +11,7 @@ mod step;
 mod table;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::Path,
     time::{Duration, Instant},
@@ -25,6 +26,8 @@ use crate::{
     daemon::Daemon,
     failure::{Context, Failure},
     lab::Lab,
+    sabotage::Break,
+    scenario::Form,
     speakers::Suite,
     traffic,
 };
@@ -61,10 +64,31 @@ impl Story {
         Ok(Some(story))
     }
 
-    /// Takes every step; what is to be repeated, so many times if `runs` is given.
-    pub(crate) fn told(&self, lab: &mut Lab, runs: Option<u32>) -> Result<Checks, Failure> {
+    /// The breaks that its steps name.
+    pub(crate) fn breaks(&self) -> Vec<Break> {
+        let kinds = each(&self.steps).into_iter().filter_map(|step| match step {
+            Step::Break(broken) => Some(broken.kind),
+            _ => None,
+        });
+        kinds.collect::<BTreeSet<Break>>().into_iter().collect()
+    }
+
+    pub(crate) fn has_short_form(&self) -> bool {
+        let is_of_a_form = |step: &&Step| matches!(step, Step::Long(_) | Step::Short(_));
+        each(&self.steps).iter().any(is_of_a_form)
+    }
+
+    /// Takes every step of a form, or those of a broken run; what is to be repeated, so many times if `runs` is given.
+    pub(crate) fn told(
+        &self,
+        lab: &mut Lab,
+        (form, sabotage): (Form, Option<Break>),
+        runs: Option<u32>,
+    ) -> Result<Checks, Failure> {
         let mut teller = Teller {
             lab,
+            form,
+            sabotage,
             checks: Checks::default(),
             memory: Memory::new(),
             watching: Vec::new(),
@@ -90,8 +114,23 @@ impl Story {
     }
 }
 
+/// Every step, also those inside others.
+fn each(steps: &[Step]) -> Vec<&Step> {
+    let mut all = Vec::new();
+    for step in steps {
+        all.push(step);
+        all.extend(
+            step.inner()
+                .flat_map(|step| each(std::slice::from_ref(step))),
+        );
+    }
+    all
+}
+
 struct Teller<'a> {
     lab: &'a mut Lab,
+    form: Form,
+    sabotage: Option<Break>,
     checks: Checks,
     memory: Memory,
     watching: Vec<Daemon>,
@@ -165,6 +204,14 @@ impl Teller<'_> {
             Step::Pause(secs) => clock::pause(Duration::from_secs_f64(*secs)),
             Step::Repeat(repeat) => self.repeat(repeat),
             Step::Table(table) => self.table(table),
+            Step::Long(steps) if self.form == Form::Long => self.take_all(steps),
+            Step::Short(steps) if self.form == Form::Short => self.take_all(steps),
+            Step::Long(_) | Step::Short(_) => Ok(()),
+            Step::Break(broken) if self.sabotage == Some(broken.kind) => {
+                println!("  break {:?}", broken.kind);
+                self.take_all(&broken.instead)
+            }
+            Step::Break(broken) => self.take_all(&broken.steps),
         }
     }
 
@@ -190,7 +237,9 @@ impl Teller<'_> {
             Step::Watch(watch) => (watch.only, false),
             Step::Stop(stop) => (stop.only, false),
             Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => (of.only, false),
-            Step::Pause(_) | Step::Repeat(_) => (Only::Any, false),
+            Step::Pause(_) | Step::Repeat(_) | Step::Long(_) | Step::Short(_) | Step::Break(_) => {
+                (Only::Any, false)
+            }
             Step::Table(_) => (Only::Weft, true),
         };
         self.lab.programs.is_some() || (only == Only::Any && !asks_weft)
@@ -422,18 +471,6 @@ mod tests {
     use super::table::Speaker;
     use super::*;
 
-    /// Every step, also those that are repeated.
-    fn each(steps: &[Step]) -> Vec<&Step> {
-        let mut all = Vec::new();
-        for step in steps {
-            all.push(step);
-            if let Step::Repeat(repeat) = step {
-                all.extend(each(&repeat.steps));
-            }
-        }
-        all
-    }
-
     #[test]
     fn every_story_in_the_tree_parses_and_names_nodes_of_its_topology() {
         for lab in crate::scenario::names().unwrap() {
@@ -454,7 +491,12 @@ mod tests {
                     Step::End(of) | Step::Start(of) | Step::Freeze(of) | Step::Thaw(of) => {
                         std::slice::from_ref(&of.node)
                     }
-                    Step::Stop(_) | Step::Pause(_) | Step::Repeat(_) => &[],
+                    Step::Stop(_)
+                    | Step::Pause(_)
+                    | Step::Repeat(_)
+                    | Step::Long(_)
+                    | Step::Short(_)
+                    | Step::Break(_) => &[],
                     Step::Table(table) => std::slice::from_ref(&table.node),
                 };
                 for node in nodes {
@@ -481,7 +523,7 @@ mod tests {
                 true => Story::read(&folder).unwrap(),
                 false => None,
             };
-            let steps = story.iter().flat_map(|story| &story.steps);
+            let steps = story.iter().flat_map(|story| each(&story.steps));
             let tables = steps.filter_map(|step| match step {
                 Step::Table(table) => Some(table),
                 _ => None,

@@ -17,8 +17,10 @@ use crate::{
     clock,
     failure::{Context, Failure},
     lab::Lab,
+    sabotage::{self, Break},
 };
 
+use super::Form;
 use condition::Condition;
 use fabric::{Balance, Flow, Pattern};
 
@@ -75,24 +77,18 @@ impl Plan {
     }
 }
 
-/// Every check of the lab.
-pub(super) fn check(lab: &mut Lab, plan: &Plan) -> Result<Checks, Failure> {
+/// Every check of the lab, in this form.
+pub(super) fn check(
+    lab: &mut Lab,
+    plan: &Plan,
+    form: Form,
+    sabotage: Option<Break>,
+) -> Result<Checks, Failure> {
     let mut checks = Checks::default();
     fabric::introduce(lab, &mut checks)?;
-    // First, while nothing is kept free for what other parts of the lab send without a job.
-    kept_free::check(lab, plan, &mut checks)?;
-    for condition in Condition::ALL {
-        condition.begin(lab, &mut checks)?;
-        for pattern in plan.patterns() {
-            compare(lab, plan, condition, &pattern, &mut checks)?;
-        }
-        match condition {
-            Condition::Healthy => astray::check(lab, &plan.rings.ring, &mut checks)?,
-            // Four NICs of a leaf send more than three and a half uplinks carry: flows have to be divided.
-            Condition::HalfRate => divided(lab, plan, &mut checks)?,
-            Condition::LinkDown => {}
-        }
-        condition.end(lab, &mut checks)?;
+    match form {
+        Form::Long => long(lab, plan, sabotage, &mut checks)?,
+        Form::Short => short(lab, plan, sabotage, &mut checks)?,
     }
     let fallen = lab.fallen();
     checks.record(
@@ -104,6 +100,45 @@ pub(super) fn check(lab: &mut Lab, plan: &Plan) -> Result<Checks, Failure> {
         },
     );
     Ok(checks)
+}
+
+/// A ring while all is well, and queue pairs that divide flows while a link has half of its rate.
+fn short(
+    lab: &Lab,
+    plan: &Plan,
+    sabotage: Option<Break>,
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    let [ring, ..] = plan.patterns();
+    compare(lab, plan, (Condition::Healthy, &ring), sabotage, checks)?;
+    Condition::HalfRate.begin(lab, checks)?;
+    divided(lab, plan, checks)?;
+    Condition::HalfRate.end(lab, checks)
+}
+
+/// Storage, and every pattern in every condition.
+fn long(
+    lab: &Lab,
+    plan: &Plan,
+    sabotage: Option<Break>,
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    // First, while nothing is kept free for what other parts of the lab send without a job.
+    kept_free::check(lab, plan, checks)?;
+    for condition in Condition::ALL {
+        condition.begin(lab, checks)?;
+        for pattern in plan.patterns() {
+            compare(lab, plan, (condition, &pattern), sabotage, checks)?;
+        }
+        match condition {
+            Condition::Healthy => astray::check(lab, &plan.rings.ring, checks)?,
+            // Four NICs of a leaf send more than three and a half uplinks carry: flows have to be divided.
+            Condition::HalfRate => divided(lab, plan, checks)?,
+            Condition::LinkDown => {}
+        }
+        condition.end(lab, checks)?;
+    }
+    Ok(())
 }
 
 /// Where queue pairs of flows go that are divided by them.
@@ -119,13 +154,21 @@ fn divided(lab: &Lab, plan: &Plan, checks: &mut Checks) -> Result<(), Failure> {
 fn compare(
     lab: &Lab,
     plan: &Plan,
-    condition: Condition,
-    pattern: &Pattern,
+    (condition, pattern): (Condition, &Pattern),
+    sabotage: Option<Break>,
     checks: &mut Checks,
 ) -> Result<(), Failure> {
     let start = Instant::now();
     fabric::enter(lab, Balance::On, checks)?;
+    if sabotage == Some(Break::Unpinned) {
+        println!("  break {}: weft-agent stands still", astray::LEAF);
+        sabotage::stand_still(lab, astray::LEAF)?;
+    }
     fabric::run(lab, pattern, checks)?;
+    if sabotage == Some(Break::Astray) {
+        println!("  break {}: all that it sends goes over eth1", astray::LEAF);
+        astray::rule(lab, "add")?;
+    }
     let flows = fabric::pinned(lab)?;
     let payload_bps = plan.link_bps * plan.payload;
     let seconds = match pattern {
@@ -152,7 +195,13 @@ fn compare(
         _ => None,
     };
     ways::follow(lab, plan, (condition, pattern), checks)?;
+    if sabotage == Some(Break::Astray) {
+        sabotage::stand_still(lab, astray::LEAF)?;
+    }
     fabric::ended(lab, checks)?;
+    if sabotage.is_some() {
+        sabotage::go_on(lab, astray::LEAF)?;
+    }
     let weights = time()?;
     fabric::enter(lab, Balance::Off, checks)?;
     let times = Times {

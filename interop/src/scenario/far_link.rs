@@ -25,10 +25,11 @@ use crate::{
     tables::AGENT_TABLE as TABLE,
 };
 
+use super::Form;
 use fault::Row;
 
 /// `faults.yaml`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Faults {
     traffic: Traffic,
@@ -38,7 +39,7 @@ pub(super) struct Faults {
 }
 
 /// The packets that count what a fault costs.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Traffic {
     from: String,
@@ -64,6 +65,13 @@ impl Faults {
             .map(Some)
             .context(|| path.display().to_string())
     }
+
+    /// The faults of a form of the lab.
+    fn of(&self, form: Form) -> Self {
+        let mut faults = self.clone();
+        faults.faults.retain(|row| form == Form::Long || row.short);
+        faults
+    }
 }
 
 impl Traffic {
@@ -76,26 +84,31 @@ impl Traffic {
     }
 }
 
-/// Every check of the lab.
+/// Every check of the lab, in this form.
 pub(super) fn check(
     lab: &mut Lab,
     faults: &Faults,
+    form: Form,
     runs: u32,
     sabotage: Option<Break>,
 ) -> Result<Checks, Failure> {
     let mut checks = Checks::default();
+    let faults = &faults.of(form);
     introduce(lab, faults, &mut checks)?;
-    if matches!(sabotage, None | Some(Break::FarLinkBlind)) {
+    let is_blind = sabotage == Some(Break::FarLinkBlind);
+    if sabotage.is_none() || is_blind {
         compare::faults(lab, faults, runs, sabotage, &mut checks)?;
     }
-    if sabotage != Some(Break::FarLinkBlind) {
-        weights::declare(lab, faults, &mut checks)?;
+    weights::declare(lab, faults, &mut checks)?;
+    if !is_blind {
         weights::hold(lab, faults, sabotage, &mut checks)?;
-        if sabotage.is_none() {
-            backups::check(lab, faults, &mut checks)?;
-            groups::check(lab, faults, &mut checks)?;
-        }
-        silence::agent_killed(lab, faults, sabotage, &mut checks)?;
+    }
+    if sabotage.is_none() && form == Form::Long {
+        backups::check(lab, faults, &mut checks)?;
+        groups::check(lab, faults, &mut checks)?;
+    }
+    silence::agent_killed(lab, faults, sabotage, &mut checks)?;
+    if !is_blind && form == Form::Long {
         silence::replicas_silent(lab, faults, &mut checks)?;
     }
     let fallen = lab.fallen();

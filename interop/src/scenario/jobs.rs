@@ -1,12 +1,12 @@
 //! Labs side by side. Most wait for timers, so that two cores bear several; each is a process of its own, and what it
-//! says is printed once it has ended.
+//! prints is shown once it has ended.
 
 use std::{
     collections::VecDeque,
     fs::{self, File},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -14,17 +14,32 @@ use nix::{
     unistd::Pid,
 };
 
+use super::LOGS;
 use crate::{
     check::Checks,
     clock,
     failure::{Context, Failure},
 };
 
+/// A lab that was run.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) name: String,
+    pub(crate) checks: Checks,
+    pub(crate) took: Duration,
+    /// Where the logs are, if it failed and kept some.
+    pub(crate) logs: Option<String>,
+}
+
 /// Runs labs, `jobs` at once, each by `lab --no-build` with these options.
-pub(super) fn run(names: &[String], jobs: usize, options: &[String]) -> Result<Checks, Failure> {
+pub(super) fn run(
+    names: &[String],
+    jobs: usize,
+    options: &[String],
+) -> Result<Vec<Outcome>, Failure> {
     let mut waiting: VecDeque<&String> = names.iter().collect();
     let mut running: Vec<Job> = Vec::new();
-    let mut total = Checks::default();
+    let mut outcomes = Vec::new();
     while !waiting.is_empty() || !running.is_empty() {
         while running.len() < jobs.max(1)
             && let Some(name) = waiting.pop_front()
@@ -36,12 +51,12 @@ pub(super) fn run(names: &[String], jobs: usize, options: &[String]) -> Result<C
         for mut job in running {
             match job.child.try_wait().context(|| job.name.clone())? {
                 None => still.push(job),
-                Some(_) => total.add(&job.ended()?),
+                Some(_) => outcomes.push(job.ended()?),
             }
         }
         running = still;
     }
-    Ok(total)
+    Ok(outcomes)
 }
 
 /// The run of one lab.
@@ -49,6 +64,7 @@ struct Job {
     name: String,
     child: Child,
     output: PathBuf,
+    begun: Instant,
 }
 
 impl Job {
@@ -70,21 +86,29 @@ impl Job {
             name: name.to_owned(),
             child,
             output,
+            begun: Instant::now(),
         })
     }
 
     /// Prints what it said, and counts its checks. One that ended without its last line has failed.
-    fn ended(self) -> Result<Checks, Failure> {
+    fn ended(self) -> Result<Outcome, Failure> {
         let said = fs::read_to_string(&self.output).context(|| self.name.clone())?;
         let (lines, last) = split(&said);
         print!("{lines}");
-        Ok(counted(last).unwrap_or_else(|| {
+        let checks = counted(last).unwrap_or_else(|| {
             println!("  FAIL  {}: {last}", self.name);
             Checks {
-                passed: 0,
                 failed: 1,
+                ..Checks::default()
             }
-        }))
+        });
+        let logs = lines.lines().find_map(|line| line.strip_prefix(LOGS));
+        Ok(Outcome {
+            name: self.name.clone(),
+            checks,
+            took: self.begun.elapsed(),
+            logs: logs.map(str::to_owned),
+        })
     }
 }
 
@@ -117,6 +141,7 @@ fn counted(line: &str) -> Option<Checks> {
     Some(Checks {
         passed: passed.parse().ok()?,
         failed: failed.strip_suffix(" failed")?.parse().ok()?,
+        ..Checks::default()
     })
 }
 
@@ -139,7 +164,7 @@ mod tests {
         assert_eq!(of("lab bfd\nno such file"), ("lab bfd\n", None));
         let summary = Checks {
             passed: 7,
-            failed: 0,
+            ..Checks::default()
         };
         assert_eq!(of(&summary.summary()), ("", Some((7, 0))));
     }

@@ -4,7 +4,7 @@ use nix::sys::signal::Signal;
 use serde::Deserialize;
 
 use super::{expectation::Expectation, table::Table};
-use crate::speakers::Suite;
+use crate::{sabotage::Break, speakers::Suite};
 
 /// One step; as YAML a map with this one key.
 #[derive(Debug, Deserialize)]
@@ -30,8 +30,48 @@ pub(super) enum Step {
     Pause(f64),
     /// A check: the table of speakers is complete; it is printed.
     Table(Table),
-    /// Takes steps several times, and says of each check how often it held and how long it took.
+    /// Takes steps several times, and prints of each check how often it held and how long it took.
     Repeat(Repeat),
+    /// Steps of the long form.
+    Long(Vec<Self>),
+    /// Steps of the short form.
+    Short(Vec<Self>),
+    /// Steps that a broken run does not take, or takes others for.
+    Break(Broken),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Broken {
+    pub(super) kind: Break,
+    /// Taken unless `--break` names the kind.
+    #[serde(default)]
+    pub(super) steps: Vec<Step>,
+    /// Taken if it does.
+    #[serde(default)]
+    pub(super) instead: Vec<Step>,
+}
+
+impl Step {
+    /// The steps inside a step.
+    pub(super) fn inner(&self) -> impl Iterator<Item = &Self> {
+        let [first, second]: [&[Self]; 2] = match self {
+            Self::Repeat(repeat) => [&repeat.steps, &[]],
+            Self::Long(steps) | Self::Short(steps) => [steps, &[]],
+            Self::Break(broken) => [&broken.steps, &broken.instead],
+            Self::Ask(_)
+            | Self::Run(_)
+            | Self::Watch(_)
+            | Self::Stop(_)
+            | Self::End(_)
+            | Self::Start(_)
+            | Self::Freeze(_)
+            | Self::Thaw(_)
+            | Self::Pause(_)
+            | Self::Table(_) => [&[], &[]],
+        };
+        first.iter().chain(second)
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Arguments, pass};
+use super::{Verification, pass};
 use crate::{
     clock, command,
     failure::{Context, Failure},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Every path of the document, asked for with what fits it and with what does not.
-pub(super) fn openapi(_: &Arguments) -> Result<(), Failure> {
+pub(super) fn openapi(_: &mut Verification) -> Result<(), Failure> {
     packages::install(&[&packages::CLIENTS])?;
     pass(
         check("openapi")
@@ -27,12 +27,12 @@ pub(super) fn openapi(_: &Arguments) -> Result<(), Failure> {
 }
 
 /// The Python wheel, its types, tests and story; Go stubs that compile; a switch as a gNMI client of others reads it.
-pub(super) fn clients(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn clients(verification: &mut Verification) -> Result<(), Failure> {
     packages::install(&[&packages::CLIENTS])?;
     let programs = Programs::build()?;
     pass(check("python").arg(programs.path("weftd")?))?;
     pass(&mut check("go"))?;
-    if arguments.without_root {
+    if verification.arguments.without_root {
         println!("     left out: pygnmi, whose switch is a network namespace");
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(super) fn clients(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The tables of gRIBI cases that the agent's own tests run too, from another gRPC stack, on a kernel.
-pub(super) fn gribi(_: &Arguments) -> Result<(), Failure> {
+pub(super) fn gribi(_: &mut Verification) -> Result<(), Failure> {
     packages::install(&[&packages::CLIENTS, &packages::AGENT])?;
     let check = root().join("controller/agent/tests/gribi/check.sh");
     pass(Command::new(check).arg(Programs::build()?.path("weft-agent")?))
@@ -54,7 +54,7 @@ fn check(folder: &str) -> Command {
 }
 
 /// The page of a weftd that has a peer, a collector and a switch, as Prometheus judges it.
-pub(super) fn metrics(_: &Arguments) -> Result<(), Failure> {
+pub(super) fn metrics(_: &mut Verification) -> Result<(), Failure> {
     packages::install(&[&packages::METRICS])?;
     let weftd = Programs::build()?.path("weftd")?;
     let folder = Folder::make("metrics")?;
@@ -74,7 +74,7 @@ pub(super) fn metrics(_: &Arguments) -> Result<(), Failure> {
 }
 
 /// Every page that `weft man` writes, as mandoc judges it. Matters of style are left out: clap_mangen writes the pages.
-pub(super) fn manual(_: &Arguments) -> Result<(), Failure> {
+pub(super) fn manual(_: &mut Verification) -> Result<(), Failure> {
     packages::install(&[&packages::MANUAL])?;
     let weft = Programs::build()?.path("weft")?;
     let folder = Folder::make("manual")?;

@@ -85,7 +85,8 @@ fn off_plan(lab: &Lab) -> Result<Lines, Failure> {
     Ok(lines)
 }
 
-fn rule(lab: &Lab, word: &str) -> Result<(), Failure> {
+/// Adds or deletes (`word`) the rule of somebody else's.
+pub(super) fn rule(lab: &Lab, word: &str) -> Result<(), Failure> {
     let route = [
         "ip",
         "route",
@@ -111,7 +112,7 @@ fn rule(lab: &Lab, word: &str) -> Result<(), Failure> {
     lab.run(LEAF, &rule).map(drop)
 }
 
-const LEAF: &str = "leaf1";
+pub(super) const LEAF: &str = "leaf1";
 /// What a NIC of 50 Mb/s sends, as frames within VXLAN: uplinks have headers beside them.
 const NIC_BPS: std::ops::Range<u64> = 35_000_000..55_000_000;
 /// The address of spine1 on its link with leaf1.

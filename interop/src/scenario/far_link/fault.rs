@@ -15,6 +15,9 @@ pub(super) struct Row {
     /// What happened before, with weft.
     #[serde(default)]
     pub(super) before: Before,
+    /// True if the short form has it too.
+    #[serde(default)]
+    pub(super) short: bool,
 }
 
 /// What breaks under traffic.

@@ -8,7 +8,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 
-use super::{Faults, REPLICAS, switch, weights};
+use super::{Faults, REPLICAS, fault::Fault, switch, weights};
 use crate::{
     check::{Checks, agreement},
     clock,
@@ -32,7 +32,17 @@ pub(super) fn agent_killed(
         sabotage::guardian(lab, &faults.traffic.leaf)?;
     }
     lab.end(&faults.traffic.agent, Signal::SIGKILL)?;
+    let traffic = &faults.traffic;
+    let is_blind = sabotage == Some(Break::FarLinkBlind);
+    if is_blind {
+        sabotage::blind(lab, &traffic.leaf, &traffic.vtep.to_string())?;
+        Fault::FarLinkDown.begin(lab)?;
+    }
     plain(lab, faults, "agent killed", (flows, A_SECOND), checks)?;
+    if is_blind {
+        sabotage::seeing(lab, &traffic.leaf)?;
+        Fault::FarLinkDown.end(lab)?;
+    }
     lab.start(&faults.traffic.agent)?;
     weights::declare(lab, faults, checks)
 }
