@@ -10,9 +10,12 @@ python setup.py generate
 ruff check src tests examples setup.py
 mypy --no-error-summary --cache-dir "$cache/mypy"
 (cd examples && MYPYPATH=../src mypy --no-error-summary --cache-dir "$cache/mypy" --config-file ../pyproject.toml story.py lab.py)
-wheel=$(mktemp -d)
-trap 'rm -rf "$wheel"' EXIT
-python -m build --quiet --wheel --no-isolation --outdir "$wheel" .
+wheel=$(mktemp -d) clean=$(mktemp -d)
+trap 'rm -rf "$wheel" "$clean"' EXIT
+# From a clean tree, as pip has it: stubs that lie here would hide that a wheel lacks its own.
+git -C .. ls-files -z --cached --others --exclude-standard . |
+  tar --create --directory .. --null --files-from - --ignore-failed-read | tar --extract --directory "$clean"
+python -m build --quiet --wheel --no-isolation --outdir "$wheel" "$clean/python"
 pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$wheel"/*.whl
 # What was installed, not what lies here.
 cd "$wheel"

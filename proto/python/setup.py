@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 from setuptools import setup
-from setuptools.command.build_py import build_py
 
 HERE = pathlib.Path(__file__).parent.resolve()
 PROTOS = HERE.parent
@@ -33,13 +32,7 @@ def generate() -> None:
         (OUT / "weft" / package / "__init__.py").touch()
 
 
-class Build(build_py):
-    def run(self) -> None:
-        generate()
-        super().run()
-
-
-if sys.argv[1:] == ["generate"]:
-    generate()
-else:
-    setup(cmdclass={"build_py": Build})
+# Before setuptools looks for packages: those of the stubs are there only now.
+generate()
+if sys.argv[1:] != ["generate"]:
+    setup()
