@@ -53,18 +53,18 @@ impl State {
         })
     }
 
-    /// Applies the entry at `index` in one write that also holds what `with` puts into it. The
-    /// write is not synced: it follows the entry in the same write-ahead log.
+    /// Applies the entry at `index`, of `term`, in one write that also holds what `with` puts into
+    /// it. The write is not synced: it follows the entry in the same write-ahead log.
     pub(crate) fn apply(
         &mut self,
-        index: u64,
+        (index, term): (u64, u64),
         proposal: Option<Proposal>,
         with: impl FnOnce(&mut WriteBatch),
     ) -> Result<Effect, StoreError> {
         self.disk.at(Step::Apply { index })?;
         let mut write = WriteBatch::default();
         let effect = match proposal {
-            Some(proposal) => self.take(proposal, &mut write)?,
+            Some(proposal) => self.take(proposal, term, &mut write)?,
             None => Effect::Nothing,
         };
         write.put_cf(self.disk.meta(), APPLIED, index.to_be_bytes());
@@ -89,7 +89,12 @@ impl State {
         Ok(())
     }
 
-    fn take(&mut self, proposal: Proposal, write: &mut WriteBatch) -> Result<Effect, StoreError> {
+    fn take(
+        &mut self,
+        proposal: Proposal,
+        term: u64,
+        write: &mut WriteBatch,
+    ) -> Result<Effect, StoreError> {
         let Proposal {
             proposer,
             id,
@@ -109,7 +114,7 @@ impl State {
             proposer_record(id),
         );
         for (at, condition) in batch.conditions.iter().enumerate() {
-            if !self.holds(condition)? {
+            if !self.holds(condition, term)? {
                 return Ok(Effect::ConditionFailed(at));
             }
         }
@@ -119,9 +124,14 @@ impl State {
         ))
     }
 
-    fn holds(&self, condition: &Condition) -> Result<bool, StoreError> {
-        let Condition::Equals { key, value } = condition;
-        self.disk.holds(self.disk.state(), key, value.as_deref())
+    /// True if `condition` holds for an entry of `term`.
+    fn holds(&self, condition: &Condition, term: u64) -> Result<bool, StoreError> {
+        match condition {
+            Condition::Equals { key, value } => {
+                self.disk.holds(self.disk.state(), key, value.as_deref())
+            }
+            Condition::Term(required) => Ok(term == *required),
+        }
     }
 
     fn put(&self, batch: &Batch, write: &mut WriteBatch) -> Result<(), StoreError> {

@@ -25,6 +25,10 @@ pub enum Condition {
         /// What must be found; `None` is absence.
         value: Option<Bytes>,
     },
+    /// The log entry that carries the batch has this Raft term. A decision that only the leader of
+    /// one term may make has no effect once another replica has led, even if the batch reaches the
+    /// later leader.
+    Term(u64),
 }
 
 /// One operation on the state.
@@ -143,9 +147,9 @@ impl Batch {
             Op::Put { keys, .. } | Op::Delete { keys } => keys.iter().all(is_key),
             Op::DeletePrefix { prefix } => prefix.len() <= MAX_KEY_OCTETS,
         });
-        let conditions_fit = self.conditions.iter().all(|condition| {
-            let Condition::Equals { key, .. } = condition;
-            is_key(key)
+        let conditions_fit = self.conditions.iter().all(|condition| match condition {
+            Condition::Equals { key, .. } => is_key(key),
+            Condition::Term(_) => true,
         });
         keys_fit && conditions_fit && self.octets_len() <= MAX_BATCH_OCTETS
     }
@@ -156,14 +160,14 @@ impl Batch {
 /// ```text
 ///  0      1          9        17       25
 ///  +------+----------+--------+--------+-------------+-----
-///  | 0x01 | proposer |  boot  |  seq   | conditions  | ops
+///  | 0x05 | proposer |  boot  |  seq   | conditions  | ops
 ///  +------+----------+--------+--------+-------------+-----
 /// ```
 ///
 /// Integers are big-endian. Conditions and ops are a count of 32 bits and that many items. A
-/// condition is a key, one octet 0 or 1 and, after 1, a value. An op is one octet and: 1 a value, a
-/// count and that many keys; 2 a count and that many keys; 3 a prefix. Keys, values and prefixes
-/// are preceded by their length of 32 bits.
+/// condition is one octet and: 1 a key and a value; 2 a key, which must be absent; 3 a term of 64
+/// bits. An op is one octet and: 1 a value, a count and that many keys; 2 a count and that many
+/// keys; 3 a prefix. Keys, values and prefixes are preceded by their length of 32 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
     pub(crate) proposer: u64,
@@ -200,11 +204,11 @@ impl Proposal {
             boot: reader.u64()?,
             seq: reader.u64()?,
         };
-        let count = reader.count(5)?;
+        let count = reader.count(CONDITION_OCTETS_MIN)?;
         let conditions = (0..count)
             .map(|_| condition(&mut reader))
             .collect::<Option<_>>()?;
-        let count = reader.count(5)?;
+        let count = reader.count(OP_OCTETS_MIN)?;
         let ops = (0..count).map(|_| op(&mut reader)).collect::<Option<_>>()?;
         let batch = Batch { conditions, ops };
         (reader.is_empty() && batch.is_acceptable()).then_some(Self {
@@ -220,8 +224,12 @@ fn is_key(key: &Bytes) -> bool {
 }
 
 fn condition_len(condition: &Condition) -> usize {
-    let Condition::Equals { key, value } = condition;
-    4 + key.len() + 1 + value.as_ref().map_or(0, |value| 4 + value.len())
+    1 + match condition {
+        Condition::Equals { key, value } => {
+            4 + key.len() + value.as_ref().map_or(0, |value| 4 + value.len())
+        }
+        Condition::Term(_) => 8,
+    }
 }
 
 fn op_len(op: &Op) -> usize {
@@ -234,22 +242,39 @@ fn op_len(op: &Op) -> usize {
 }
 
 fn put_condition(out: &mut BytesMut, condition: &Condition) {
-    let Condition::Equals { key, value } = condition;
-    put_field(out, key);
-    out.put_u8(u8::from(value.is_some()));
-    if let Some(value) = value {
-        put_field(out, value);
+    match condition {
+        Condition::Equals {
+            key,
+            value: Some(value),
+        } => {
+            out.put_u8(CONDITION_VALUE);
+            put_field(out, key);
+            put_field(out, value);
+        }
+        Condition::Equals { key, value: None } => {
+            out.put_u8(CONDITION_ABSENT);
+            put_field(out, key);
+        }
+        Condition::Term(term) => {
+            out.put_u8(CONDITION_TERM);
+            out.put_u64(*term);
+        }
     }
 }
 
 fn condition(reader: &mut Reader) -> Option<Condition> {
-    let key = reader.field()?;
-    let value = match reader.u8()? {
-        0 => None,
-        1 => Some(reader.field()?),
-        _ => return None,
-    };
-    Some(Condition::Equals { key, value })
+    match reader.u8()? {
+        CONDITION_VALUE => Some(Condition::Equals {
+            key: reader.field()?,
+            value: Some(reader.field()?),
+        }),
+        CONDITION_ABSENT => Some(Condition::Equals {
+            key: reader.field()?,
+            value: None,
+        }),
+        CONDITION_TERM => Some(Condition::Term(reader.u64()?)),
+        _ => None,
+    }
 }
 
 fn put_op(out: &mut BytesMut, op: &Op) {
@@ -306,7 +331,14 @@ pub const MAX_KEY_OCTETS: usize = 1024;
 pub const MAX_BATCH_OCTETS: usize = 8 << 20;
 
 const HEADER_OCTETS: usize = 25;
-const ENTRY_FORMAT: u8 = 1;
+const ENTRY_FORMAT: u8 = 5;
+/// A kind and the length of an empty key.
+const CONDITION_OCTETS_MIN: usize = 5;
+/// A kind and the length of an empty prefix, or a count of no keys.
+const OP_OCTETS_MIN: usize = 5;
+const CONDITION_VALUE: u8 = 1;
+const CONDITION_ABSENT: u8 = 2;
+const CONDITION_TERM: u8 = 3;
 const OP_PUT: u8 = 1;
 const OP_DELETE: u8 = 2;
 const OP_DELETE_PREFIX: u8 = 3;
@@ -331,8 +363,11 @@ mod tests {
     }
 
     fn any_proposal() -> impl Strategy<Value = Proposal> {
-        let condition = (octets(1..20), proptest::option::of(octets(0..20)))
-            .prop_map(|(key, value)| Condition::Equals { key, value });
+        let condition = prop_oneof![
+            (octets(1..20), proptest::option::of(octets(0..20)))
+                .prop_map(|(key, value)| Condition::Equals { key, value }),
+            any::<u64>().prop_map(Condition::Term),
+        ];
         let batch = (vec(condition, 0..3), vec(any_op(), 0..4))
             .prop_map(|(conditions, ops)| Batch { conditions, ops });
         (any::<u64>(), any::<u64>(), any::<u64>(), batch).prop_map(

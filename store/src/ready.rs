@@ -200,7 +200,7 @@ impl Replica {
             let name = proposal.as_ref().map(|it| (it.proposer, it.id));
             let mut effect = self
                 .state
-                .apply(index, proposal, |batch| log.put_hard(batch))?;
+                .apply((index, term), proposal, |batch| log.put_hard(batch))?;
             if let Effect::Applied(changes) = &mut effect
                 && !changes.is_empty()
             {

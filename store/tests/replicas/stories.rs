@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
 use weft_store::{Batch, Change, Input, Op, Outcome, Role};
 
-use crate::world::{World, directory, put, replay, when};
+use crate::world::{World, directory, in_term, put, replay, when};
 
 #[test]
 fn a_single_replica_elects_itself_and_commits_without_a_tick() {
@@ -102,6 +102,57 @@ fn a_failed_condition_changes_nothing_and_names_itself() {
         Outcome::Applied { .. }
     ));
     world.converge();
+}
+
+#[test]
+fn a_batch_for_one_term_is_applied_in_that_term_only() {
+    let mut world = World::new(3);
+    let leader = world.leader();
+    let follower = world.follower();
+    let term = world.replicas[&leader].status().term;
+    for id in [leader, follower] {
+        let outcome = world.commit(id, in_term(term, put("a", "1")));
+        assert!(matches!(outcome, Outcome::Applied { .. }));
+        for other in [term - 1, term + 1] {
+            let batch = when("a", Some("1"), put("a", "2"));
+            let outcome = world.commit(id, in_term(other, batch));
+            assert!(matches!(
+                outcome,
+                Outcome::ConditionFailed { condition: 1, .. }
+            ));
+        }
+    }
+    world.converge();
+    assert_eq!(world.get(follower, "a").as_deref(), Some("1"));
+}
+
+/// The old leader decides something, loses its term before it proposes, and forwards the decision
+/// to its successor.
+#[test]
+fn a_decision_of_an_older_term_that_reaches_a_newer_leader_has_no_effect() {
+    let mut world = World::new(3);
+    let old = world.leader();
+    let new = world.follower();
+    world.commit(old, put("a", "1"));
+    let term = world.replicas[&old].status().term;
+    world.input(old, Input::TransferLeader(new));
+    world.until("the transfer", |world| {
+        let status = world.replicas[&old].status();
+        status.leader == Some(new) && status.term > term
+    });
+    let ticket = world.propose(old, in_term(term, put("a", "2")));
+    world.poll(old);
+    let forwarded = world.wire.iter().any(|it| it.from == old && it.to == new);
+    assert!(forwarded);
+    world.until("the outcome", |world| world.outcomes.contains_key(&ticket));
+    assert!(matches!(
+        world.outcomes[&ticket],
+        Outcome::ConditionFailed { condition: 0, .. }
+    ));
+    world.converge();
+    assert_eq!(world.get(old, "a").as_deref(), Some("1"));
+    let outcome = world.commit(old, in_term(term + 1, put("a", "3")));
+    assert!(matches!(outcome, Outcome::Applied { .. }));
 }
 
 #[test]

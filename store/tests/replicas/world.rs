@@ -324,6 +324,12 @@ pub(crate) fn when(key: &str, value: Option<&str>, mut batch: Batch) -> Batch {
     batch
 }
 
+/// The batch, applied only in an entry of this term.
+pub(crate) fn in_term(term: u64, mut batch: Batch) -> Batch {
+    batch.conditions.push(Condition::Term(term));
+    batch
+}
+
 /// SplitMix64.
 pub(crate) struct Random(pub(crate) u64);
 

@@ -352,12 +352,14 @@ mod tests {
     fn a_change_is_for_the_fabric_that_it_was_decided_from() {
         let mut declared = Declared::default();
         let first = batch(&declared, &next(&declared), &[]);
-        let Condition::Equals { value, .. } = &first.conditions[0];
-        assert_eq!(*value, None);
+        let head = |value| Condition::Equals {
+            key: FactKey::Head.encode(),
+            value,
+        };
+        assert_eq!(first.conditions, [head(None)]);
         declared.put_head(Some(next(&declared)));
         let second = batch(&declared, &next(&declared), &[]);
-        let Condition::Equals { value, .. } = &second.conditions[0];
-        assert_eq!(*value, declared.head().map(Head::encode));
+        assert_eq!(second.conditions, [head(declared.head().map(Head::encode))]);
     }
 
     #[test]
