@@ -55,6 +55,13 @@ pub enum DaemonError {
     /// The store refuses its directory.
     #[error("replica.data_dir: {0}")]
     Store(Box<OpenError>),
+    /// The directory is of another format.
+    #[error(
+        "replica.data_dir: {0}: start the weftd that wrote it, save what `weft fabric show -o yaml` prints, stop all \
+         replicas, empty data_dir of each, start them with this weftd, `weft fabric apply` the file, and declare jobs \
+         and modes again"
+    )]
+    Format(Box<OpenError>),
     /// A listener cannot be opened.
     #[error("{field}: {address}: {source}")]
     Listen {
@@ -251,7 +258,17 @@ fn open(config: &Config) -> Result<Replica, DaemonError> {
         seed(since_1970),
     );
     store.boot_min = since_1970.as_secs();
-    Replica::open(store).map_err(|source| DaemonError::Store(Box::new(source)))
+    Replica::open(store).map_err(|source| match source {
+        OpenError::OtherFormat { .. } => DaemonError::Format(Box::new(source)),
+        OpenError::Config(_)
+        | OpenError::OtherReplica { .. }
+        | OpenError::OtherCluster { .. }
+        | OpenError::OtherVoters { .. }
+        | OpenError::Corrupt { .. }
+        | OpenError::Io { .. }
+        | OpenError::Database { .. }
+        | OpenError::Raft { .. } => DaemonError::Store(Box::new(source)),
+    })
 }
 
 fn serve_api(

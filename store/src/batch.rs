@@ -3,7 +3,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::octets::{Reader, put_field, put_len};
+use crate::{
+    format::FORMAT,
+    octets::{Reader, put_field, put_len},
+};
 
 /// What is proposed: operations that are applied all, in order, if every condition holds, and not
 /// at all otherwise.
@@ -158,13 +161,13 @@ impl Batch {
 /// A batch with its proposer and id, as it is in a log entry.
 ///
 /// ```text
-///  0      1          9        17       25
-///  +------+----------+--------+--------+-------------+-----
-///  | 0x05 | proposer |  boot  |  seq   | conditions  | ops
-///  +------+----------+--------+--------+-------------+-----
+///  0        1          9        17       25
+///  +--------+----------+--------+--------+-------------+-----
+///  | format | proposer |  boot  |  seq   | conditions  | ops
+///  +--------+----------+--------+--------+-------------+-----
 /// ```
 ///
-/// Integers are big-endian. Conditions and ops are a count of 32 bits and that many items. A
+/// The format is [`FORMAT`]. Integers are big-endian. Conditions and ops are a count of 32 bits and that many items. A
 /// condition is one octet and: 1 a key and a value; 2 a key, which must be absent; 3 a term of 64
 /// bits. An op is one octet and: 1 a value, a count and that many keys; 2 a count and that many
 /// keys; 3 a prefix. Keys, values and prefixes are preceded by their length of 32 bits.
@@ -178,7 +181,7 @@ pub(crate) struct Proposal {
 impl Proposal {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = BytesMut::with_capacity(HEADER_OCTETS + self.batch.octets_len());
-        out.put_u8(ENTRY_FORMAT);
+        out.put_u8(FORMAT);
         out.put_u64(self.proposer);
         out.put_u64(self.id.boot);
         out.put_u64(self.id.seq);
@@ -196,7 +199,7 @@ impl Proposal {
     /// The proposal in `octets`; nothing unless they are exactly one acceptable proposal.
     pub(crate) fn decode(octets: Bytes) -> Option<Self> {
         let mut reader = Reader::new(octets);
-        if reader.u8()? != ENTRY_FORMAT {
+        if reader.u8()? != FORMAT {
             return None;
         }
         let proposer = reader.u64()?;
@@ -217,6 +220,21 @@ impl Proposal {
             batch,
         })
     }
+}
+
+/// True if a condition may begin with this octet.
+pub(crate) fn has_condition(kind: u8) -> bool {
+    condition(&mut Reader::new(zeros_after(kind))).is_some()
+}
+
+/// True if an operation may begin with this octet.
+pub(crate) fn has_op(kind: u8) -> bool {
+    op(&mut Reader::new(zeros_after(kind))).is_some()
+}
+
+/// A kind with an empty body, in whatever form: lengths, counts and numbers are all 0.
+fn zeros_after(kind: u8) -> Bytes {
+    [&[kind][..], &[0; 64]].concat().into()
 }
 
 fn is_key(key: &Bytes) -> bool {
@@ -331,7 +349,6 @@ pub const MAX_KEY_OCTETS: usize = 1024;
 pub const MAX_BATCH_OCTETS: usize = 8 << 20;
 
 const HEADER_OCTETS: usize = 25;
-const ENTRY_FORMAT: u8 = 5;
 /// A kind and the length of an empty key.
 const CONDITION_OCTETS_MIN: usize = 5;
 /// A kind and the length of an empty prefix, or a count of no keys.
@@ -397,7 +414,7 @@ mod tests {
         #[test]
         fn any_octets_decode_without_panic(mut octets in vec(any::<u8>(), 0..120)) {
             if let Some(first) = octets.first_mut() {
-                *first = ENTRY_FORMAT;
+                *first = FORMAT;
             }
             let _ = Proposal::decode(octets.into());
         }
@@ -417,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_count_that_cannot_fit_allocates_nothing() {
-        let mut octets = vec![ENTRY_FORMAT; 1];
+        let mut octets = vec![FORMAT];
         octets.extend([0; 24]);
         octets.extend([0xff; 4]);
         assert_eq!(Proposal::decode(octets.into()), None);

@@ -225,6 +225,8 @@ fn family_options(write_buffer: usize) -> Options {
     options
 }
 
+/// Names of the column families.
+pub(crate) const FAMILIES: [&str; 3] = [RAFT, STATE, META];
 const RAFT: &str = "raft";
 const STATE: &str = "state";
 const META: &str = "meta";

@@ -2,17 +2,19 @@
 //! for. Knows no meaning: what to believe is `guard`'s business.
 //!
 //! ```text
-//!  0       1      2             18      26      34
-//!  +-------+------+-------------+-------+-------+---------
-//!  | 0x02  | kind |   cluster   |  from |  to   | payload
-//!  +-------+------+-------------+-------+-------+---------
+//!  0        1      2             18      26      34
+//!  +--------+------+-------------+-------+-------+---------
+//!  | format | kind |   cluster   |  from |  to   | payload
+//!  +--------+------+-------------+-------+-------+---------
 //! ```
+//!
+//! The format is [`FORMAT`]: replicas of two formats refuse each other's messages.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 use raft::eraftpb::Message;
 
-use crate::octets::Reader;
+use crate::{format::FORMAT, octets::Reader};
 
 /// What one replica says to another.
 #[derive(Debug)]
@@ -94,10 +96,15 @@ fn read(mut reader: Reader) -> Option<(Address, Letter)> {
     Some((address, letter))
 }
 
+/// True if an envelope may have this kind.
+pub(crate) fn has_kind(kind: u8) -> bool {
+    [0, 8].into_iter().any(|payload| {
+        let body = vec![0; HEADER_OCTETS - 2 + payload];
+        read(Reader::new([&[kind][..], &body].concat().into())).is_some()
+    })
+}
+
 const HEADER_OCTETS: usize = 34;
-/// Replicas of two formats do not hear each other: what one of them writes the other would not understand. It grows with
-/// [`identity::FORMAT`](crate::identity::FORMAT), and with the envelope.
-pub(crate) const FORMAT: u8 = 4;
 const KIND_RAFT: u8 = 1;
 const KIND_PROPOSE: u8 = 2;
 const KIND_TRANSFER: u8 = 3;

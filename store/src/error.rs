@@ -40,14 +40,14 @@ pub enum OpenError {
         /// The configured voters.
         configured: Vec<u64>,
     },
-    /// The directory was written by a newer release.
-    #[error("{dir}: has format {found}, this release knows up to {supported}")]
-    NewerFormat {
+    /// The directory was written in an older or a newer format.
+    #[error("{dir}: was written in format {found}, this release has format {supported}")]
+    OtherFormat {
         /// The data directory.
         dir: PathBuf,
         /// Format found.
         found: u64,
-        /// Newest format this release reads.
+        /// The only format this release reads and writes.
         supported: u64,
     },
     /// What is in the directory contradicts itself; voting on it could lose committed facts.

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use raft::eraftpb::{EntryType, Message, MessageType};
 
 use crate::{
-    envelope::{self, Unread},
+    envelope::Unread,
+    format::FORMAT,
     membership,
     snapshot::Contents,
 };
@@ -54,7 +55,7 @@ impl From<Unread> for Refusal {
             Unread::Malformed => Self::Malformed,
             Unread::Format(theirs) => Self::Format {
                 theirs,
-                ours: envelope::FORMAT,
+                ours: FORMAT,
             },
         }
     }

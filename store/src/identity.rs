@@ -1,9 +1,9 @@
-//! Whose data directory it is: a small text file that can be read when the database cannot. Knows
-//! nothing of what the database holds.
+//! The owner and the format of a data directory: a small text file that can be read when the
+//! database cannot. Knows nothing of what the database holds.
 //!
 //! ```text
 //! weft-store
-//! format 4
+//! format 5
 //! replica 3
 //! cluster 000102030405060708090a0b0c0d0e0f
 //! ```
@@ -14,14 +14,15 @@ use std::{
     path::Path,
 };
 
-use crate::{config::Config, error::OpenError};
+use crate::{config::Config, error::OpenError, format::FORMAT};
 
-/// Whether the directory has an identity, and the format that it has then; an error if it is not the configured one.
-pub(crate) fn check(config: &Config) -> Result<Option<u64>, OpenError> {
+/// Returns true if the directory has an identity; an error if that is not the configured one, or of
+/// another format.
+pub(crate) fn check(config: &Config) -> Result<bool, OpenError> {
     let path = config.data_dir.join(FILE);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(source) => return Err(OpenError::Io { path, source }),
     };
     let mut lines = text.lines();
@@ -38,17 +39,17 @@ pub(crate) fn check(config: &Config) -> Result<Option<u64>, OpenError> {
     };
     let number = |text: Option<String>| text.and_then(|text| text.parse::<u64>().ok());
     let format = number(field("format")).ok_or_else(|| corrupt("no format"))?;
-    if format > FORMAT {
-        return Err(OpenError::NewerFormat {
+    if format != u64::from(FORMAT) {
+        return Err(OpenError::OtherFormat {
             dir: config.data_dir.clone(),
             found: format,
-            supported: FORMAT,
+            supported: FORMAT.into(),
         });
     }
     let replica = number(field("replica")).ok_or_else(|| corrupt("no replica"))?;
     let cluster = field("cluster").ok_or_else(|| corrupt("no cluster"))?;
     compare(config, replica, &cluster)?;
-    Ok(Some(format))
+    Ok(true)
 }
 
 /// An error unless the directory of `replica` in `cluster` is the configured one.
@@ -73,12 +74,14 @@ pub(crate) fn compare(config: &Config, replica: u64, cluster: &str) -> Result<()
 /// Writes the identity, whole or not at all.
 pub(crate) fn write(config: &Config) -> Result<(), OpenError> {
     let path = config.data_dir.join(FILE);
-    let text = format!(
-        "{MAGIC}\nformat {FORMAT}\nreplica {}\ncluster {}\n",
-        config.id,
-        hex(&config.cluster)
-    );
+    let text = text(config.id, &config.cluster);
     replace(&config.data_dir, &path, &text).map_err(|source| OpenError::Io { path, source })
+}
+
+/// The file of `replica` in `cluster`.
+pub(crate) fn text(replica: u64, cluster: &[u8; 16]) -> String {
+    let cluster = hex(cluster);
+    format!("{MAGIC}\nformat {FORMAT}\nreplica {replica}\ncluster {cluster}\n")
 }
 
 fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
@@ -96,13 +99,3 @@ pub(crate) fn hex(octets: &[u8]) -> String {
 
 const FILE: &str = "identity";
 const MAGIC: &str = "weft-store";
-
-/// The newest layout of the data directory that this release reads, and the one it writes: a directory of an older one
-/// has it from the first start that succeeds, and is closed to older releases from then on. Grows with the layout of
-/// the database, and with what the replicated facts may say:
-///
-/// 4. Each switch, host, link and host port of the declared fabric is a fact of its own.
-/// 3. A path's fact may have attributes that are carried as they came, and PMSI tunnels of any type.
-/// 2. The record of who owns a peer, and a path's fact, may say what the peer is back from.
-/// 1. The first.
-pub(crate) const FORMAT: u64 = 4;

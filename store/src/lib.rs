@@ -19,6 +19,7 @@
 pub mod batch;
 pub mod config;
 pub mod error;
+pub mod format;
 pub mod replica;
 pub mod view;
 
@@ -40,5 +41,6 @@ mod snapshot;
 pub use batch::{Applied, Batch, Change, Condition, Op, Outcome, ProposalId};
 pub use config::{Config, Probe, Step};
 pub use error::{OpenError, StoreError};
+pub use format::FORMAT;
 pub use replica::{Input, Output, Replica, Role, Status};
 pub use view::{Frozen, View};

@@ -295,7 +295,7 @@ impl Storage for Log {
     }
 }
 
-fn encode_entry(entry: &Entry) -> Vec<u8> {
+pub(crate) fn encode_entry(entry: &Entry) -> Vec<u8> {
     let mut out = BytesMut::with_capacity(13 + entry.context.len() + entry.data.len());
     out.put_u64(entry.term);
     out.put_u8(u8::try_from(entry.entry_type).unwrap_or(u8::MAX));
@@ -317,11 +317,16 @@ fn decode_entry(index: u64, record: Bytes) -> Option<Entry> {
 }
 
 fn put_hard(disk: &Disk, batch: &mut WriteBatch, hard: &HardState) {
+    batch.put_cf(disk.meta(), HARD, hard_record(hard));
+}
+
+/// Term, vote and commit index, 64 bits each.
+pub(crate) fn hard_record(hard: &HardState) -> [u8; 24] {
     let mut record = [0; 24];
     record[..8].copy_from_slice(&hard.term.to_be_bytes());
     record[8..16].copy_from_slice(&hard.vote.to_be_bytes());
     record[16..].copy_from_slice(&hard.commit.to_be_bytes());
-    batch.put_cf(disk.meta(), HARD, record);
+    record
 }
 
 fn hard_from(record: Bytes) -> Option<HardState> {
@@ -359,6 +364,9 @@ pub(crate) const APPLIED: &[u8] = b"applied";
 pub(crate) const PROPOSER_PREFIX: &[u8] = b"proposer/";
 /// Key of the hard state; its absence means that the directory is not founded.
 pub(crate) const HARD: &[u8] = b"hard";
+
+/// Keys of the records of this file.
+pub(crate) const KEYS: [&[u8]; 5] = [APPLIED, PROPOSER_PREFIX, HARD, CONF, TRUNCATED];
 
 const CONF: &[u8] = b"voters";
 const TRUNCATED: &[u8] = b"truncated";

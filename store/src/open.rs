@@ -1,4 +1,5 @@
-//! Opening a data directory: founding an empty one, refusing another's. Knows no message.
+//! Opening a data directory: founding an empty one, refusing one of another replica, group or
+//! format. Knows no message.
 
 use std::{fs, sync::Arc};
 
@@ -11,6 +12,7 @@ use crate::{
     config::{Config, ELECTION_TICKS, HEARTBEAT_TICKS},
     disk::Disk,
     error::{OpenError, StoreError},
+    format::FORMAT,
     identity,
     log::{HARD, Log, index_from},
     membership,
@@ -34,10 +36,10 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
         path: dir(),
         source,
     })?;
-    let format = identity::check(config)?;
+    let has_identity = identity::check(config)?;
     let disk = Disk::open(&config.data_dir.join(DATABASE), config.probe.clone());
     let disk = Arc::new(disk.map_err(database)?);
-    let boot = enter(config, &disk, format.is_some())?;
+    let boot = enter(config, &disk, has_identity)?;
 
     let unsound = |error| match error {
         StoreError::Malformed(what) => OpenError::Corrupt {
@@ -74,8 +76,7 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
         dir: dir(),
         source: Box::new(source),
     })?;
-    // It is ours: from here on an older release does not open it any more.
-    if format != Some(identity::FORMAT) {
+    if !has_identity {
         identity::write(config)?;
     }
     Ok(Opened {
@@ -100,7 +101,15 @@ fn enter(config: &Config, disk: &Disk, has_identity: bool) -> Result<u64, OpenEr
     let mut batch = WriteBatch::default();
     let boot = if get(HARD)?.is_some() {
         let owner = get(OWNER)?.ok_or_else(|| corrupt("database has no owner"))?;
-        let (replica, cluster) = owner_from(owner).ok_or_else(|| corrupt("malformed owner"))?;
+        let owner = owner_from(owner).ok_or_else(|| corrupt("malformed owner"))?;
+        let (format, replica, cluster) = owner;
+        if format != FORMAT {
+            return Err(OpenError::OtherFormat {
+                dir: config.data_dir.clone(),
+                found: format.into(),
+                supported: FORMAT.into(),
+            });
+        }
         identity::compare(config, replica, &cluster)?;
         let boot = get(BOOT)?.and_then(|record| index_from(&record));
         boot.ok_or_else(|| corrupt("database has no boot count"))? + 1
@@ -110,7 +119,8 @@ fn enter(config: &Config, disk: &Disk, has_identity: bool) -> Result<u64, OpenEr
         ));
     } else {
         Log::found(disk, &membership::conf_state(&config.voters), &mut batch);
-        batch.put_cf(disk.meta(), OWNER, owner(config));
+        let owner = owner(config.id, &config.cluster);
+        batch.put_cf(disk.meta(), OWNER, owner);
         1
     };
     let boot = boot.max(config.boot_min);
@@ -137,22 +147,30 @@ fn raft_config(config: &Config, applied: u64) -> raft::Config {
     }
 }
 
-fn owner(config: &Config) -> Bytes {
+/// The record of the owner, for a directory that has lost its identity file: format(1) replica(8)
+/// cluster(16).
+pub(crate) fn owner(replica: u64, cluster: &[u8; 16]) -> Bytes {
     let mut out = BytesMut::new();
-    out.put_u64(config.id);
-    out.put_slice(&config.cluster);
+    out.put_u8(FORMAT);
+    out.put_u64(replica);
+    out.put_slice(cluster);
     out.freeze()
 }
 
-fn owner_from(record: Bytes) -> Option<(u64, String)> {
+fn owner_from(record: Bytes) -> Option<(u8, u64, String)> {
     let mut reader = Reader::new(record);
+    let format = reader.u8()?;
     let replica = reader.u64()?;
     let cluster: [u8; 16] = reader.array()?;
     reader
         .is_empty()
-        .then(|| (replica, identity::hex(&cluster)))
+        .then(|| (format, replica, identity::hex(&cluster)))
 }
 
-const DATABASE: &str = "db";
+/// The folder of the database.
+pub(crate) const DATABASE: &str = "db";
+/// Keys of the records of this file.
+pub(crate) const KEYS: [&[u8]; 2] = [OWNER, BOOT];
+
 const OWNER: &[u8] = b"owner";
 const BOOT: &[u8] = b"boot";

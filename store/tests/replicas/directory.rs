@@ -1,4 +1,4 @@
-//! Data directories that are another's, newer, in use, torn or damaged.
+//! Data directories of another replica or format, in use, torn or damaged.
 
 use std::{
     collections::BTreeMap,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use weft_store::{Config, Input, OpenError, Replica};
+use weft_store::{Config, FORMAT, Input, OpenError, Replica};
 
 use crate::world::{CLUSTER, directory, put};
 
@@ -45,25 +45,28 @@ fn directories_of_others_are_refused_by_name() {
 }
 
 #[test]
-fn an_older_format_is_lifted_and_a_newer_one_refused() {
+fn a_directory_of_an_older_or_newer_format_is_refused_by_name() {
     let dir = directory();
     let config = Config::new(1, vec![1], dir.path(), CLUSTER, 1);
     drop(Replica::open(config.clone()).unwrap());
     let identity = dir.path().join("identity");
     let text = fs::read_to_string(&identity).unwrap();
-    fs::write(&identity, text.replace("format 4", "format 2")).unwrap();
+    let ours = u64::from(FORMAT);
+    for other in [1, ours - 1, ours + 1] {
+        let text = text.replace(&format!("format {ours}"), &format!("format {other}"));
+        fs::write(&identity, &text).unwrap();
+        let error = Replica::open(config.clone()).err().unwrap();
+        assert!(
+            matches!(error, OpenError::OtherFormat { found, supported, .. } if found == other && supported == ours)
+        );
+        let named = format!("format {other}, this release has format {ours}");
+        assert!(error.to_string().contains(&named), "{error}");
+        assert_eq!(fs::read_to_string(&identity).unwrap(), text);
+    }
+    // A replica that was killed between founding its database and writing its identity.
+    fs::remove_file(&identity).unwrap();
     drop(Replica::open(config.clone()).unwrap());
     assert_eq!(fs::read_to_string(&identity).unwrap(), text);
-    fs::write(&identity, text.replace("format 4", "format 5")).unwrap();
-    let error = Replica::open(config.clone()).err().unwrap();
-    assert!(matches!(
-        error,
-        OpenError::NewerFormat {
-            found: 5,
-            supported: 4,
-            ..
-        }
-    ));
     fs::write(&identity, "garbage").unwrap();
     let error = Replica::open(config).err().unwrap();
     assert!(matches!(error, OpenError::Corrupt { .. }));

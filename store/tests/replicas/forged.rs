@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot, SnapshotMetadata};
-use weft_store::{Input, Output};
+use weft_store::{FORMAT, Input, Output};
 
 use crate::world::{CLUSTER, Random, World, put};
 
@@ -115,7 +115,7 @@ fn messages_of_others_are_refused() {
             envelope(CLUSTER, leader, follower, 3, &9_u64.to_be_bytes()),
         ),
     ];
-    for format in [2, 5] {
+    for format in [FORMAT - 1, FORMAT + 1] {
         let mut octets = BytesMut::from(&envelope(CLUSTER, leader, follower, 1, &octets)[..]);
         octets[0] = format;
         foreign.push((leader, octets.freeze()));
@@ -187,7 +187,7 @@ fn a_replica_that_lost_acknowledged_entries_stops_voting() {
 
 fn envelope(cluster: [u8; 16], from: u64, to: u64, kind: u8, payload: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
-    out.put_u8(4);
+    out.put_u8(FORMAT);
     out.put_u8(kind);
     out.put_slice(&cluster);
     out.put_u64(from);

@@ -1,5 +1,5 @@
-//! A data directory that weftd must not open: another replica's, a newer release's. It is refused, left as
-//! it is, and opens as before once the mistake is taken back.
+//! A data directory that weftd must not open: of another replica, of another format. It is refused,
+//! stays as it is, and opens as before once the mistake is taken back.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -33,7 +33,8 @@ pub(super) fn refused(lab: &mut Lab, checks: &mut Checks) -> Result<(), Failure>
 
     let identity = data.join("identity");
     let marker = read(&identity)?;
-    let newer = marker.replace("format 4", "format 5");
+    let older = marker.replace("format 5", "format 4");
+    let newer = marker.replace("format 5", "format 6");
     let rows = [
         (
             "another replica's data directory",
@@ -42,15 +43,21 @@ pub(super) fn refused(lab: &mut Lab, checks: &mut Checks) -> Result<(), Failure>
             ["belongs to replica 3", "replica 1"],
         ),
         (
-            "a newer release's data directory",
+            "a data directory of an older format",
+            &own,
+            &older,
+            ["was written in format 4", "has format 5"],
+        ),
+        (
+            "a data directory of a newer format",
             &own,
             &newer,
-            ["has format 5", "up to 4"],
+            ["was written in format 6", "has format 5"],
         ),
         (
             "a data directory without a cluster",
             &own,
-            &"weft-store\nformat 1\nreplica 3\n".to_owned(),
+            &"weft-store\nformat 5\nreplica 3\n".to_owned(),
             ["identity", "no cluster"],
         ),
     ];
