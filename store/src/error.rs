@@ -111,6 +111,10 @@ pub(crate) enum Halt {
         "replica {leader} says that this one acknowledged entries up to {commit}, its log ends at {last}"
     )]
     LostLog { leader: u64, commit: u64, last: u64 },
+    #[error(
+        "committed entry {index} of term {term} does not decode: it was damaged, or proposed by a replica of another format"
+    )]
+    Undecodable { index: u64, term: u64 },
     #[error("raft: {0}")]
     Raft(String),
 }

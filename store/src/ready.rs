@@ -196,7 +196,7 @@ impl Replica {
                 // A leader that has committed in its term can answer reads.
                 self.reads.ask_again();
             }
-            let proposal = Proposal::decode(Bytes::from(entry.data));
+            let proposal = proposal_of(entry)?;
             let name = proposal.as_ref().map(|it| (it.proposer, it.id));
             let mut effect = self
                 .state
@@ -228,6 +228,16 @@ impl Replica {
             to,
         }
     }
+}
+
+/// The proposal that an entry carries; the entry of a new leader carries none.
+fn proposal_of(entry: Entry) -> Result<Option<Proposal>, Halt> {
+    if entry.data.is_empty() {
+        return Ok(None);
+    }
+    let (index, term) = (entry.index, entry.term);
+    let proposal = Proposal::decode(entry.data.into());
+    proposal.map(Some).ok_or(Halt::Undecodable { index, term })
 }
 
 /// What a message says of what is durable, if anything.

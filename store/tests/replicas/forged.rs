@@ -30,10 +30,7 @@ fn forged_messages_of_a_member_never_panic() {
             }
             let degraded = world.replicas[&to].status().degraded;
             if let Some(reason) = degraded {
-                assert!(
-                    reason.contains("acknowledged entries"),
-                    "seed {seed}: {reason}"
-                );
+                assert!(is_named(&reason), "seed {seed}: {reason}");
                 world.kill(to);
                 world.start(to);
             }
@@ -70,7 +67,7 @@ fn garbage_is_refused_and_counted() {
         }
         world.poll(packet.to);
         let degraded = world.replicas[&packet.to].status().degraded;
-        assert!(degraded.is_none_or(|reason| reason.contains("acknowledged entries")));
+        assert!(degraded.is_none_or(|reason| is_named(&reason)));
     }
     for _ in 0..1_000 {
         let len = random.below(200);
@@ -183,6 +180,53 @@ fn a_replica_that_lost_acknowledged_entries_stops_voting() {
     replica.poll(&mut out);
     assert!(out.is_empty());
     assert_eq!(world.get(follower, "a").as_deref(), Some("1"));
+}
+
+#[test]
+fn a_committed_entry_that_does_not_decode_stops_the_replica_by_name() {
+    let mut world = World::new(3);
+    let leader = world.leader();
+    let follower = world.follower();
+    world.commit(leader, put("a", "1"));
+    world.converge();
+    let status = world.replicas[&leader].status();
+    let mut message = Message::default();
+    message.set_msg_type(MessageType::MsgAppend);
+    (message.from, message.to, message.term) = (leader, follower, status.term);
+    (message.index, message.log_term) = (status.last, status.term);
+    message.commit = status.last + 1;
+    let mut damaged = Entry::default();
+    (damaged.index, damaged.term) = (status.last + 1, status.term);
+    damaged.data = b"no proposal".to_vec();
+    message.entries = vec![damaged];
+    let octets = envelope(CLUSTER, leader, follower, 1, &message.encode_to_vec());
+    let from = leader;
+    world.input(follower, Input::Message { from, octets });
+    for start in [false, true] {
+        if start {
+            world.kill(follower);
+            world.start(follower);
+        }
+        world.poll(follower);
+        let stopped = world.replicas[&follower].status();
+        let reason = stopped.degraded.unwrap();
+        let named = format!(
+            "committed entry {} of term {}",
+            status.last + 1,
+            status.term
+        );
+        assert!(reason.contains(&named), "{reason}");
+        assert_eq!(stopped.applied, status.last, "nothing is applied instead");
+    }
+}
+
+/// True if a replica stopped for a reason that it has a name for; a panic has none.
+fn is_named(reason: &str) -> bool {
+    let named = [
+        "acknowledged entries",
+        "does not decode",
+    ];
+    named.iter().any(|name| reason.contains(name))
 }
 
 fn envelope(cluster: [u8; 16], from: u64, to: u64, kind: u8, payload: &[u8]) -> Bytes {
