@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::guard::Conflict;
+
 /// Why a replica could not be opened. Each names the directory and what is wrong with it.
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -111,6 +113,12 @@ pub(crate) enum Halt {
         "replica {leader} says that this one acknowledged entries up to {commit}, its log ends at {last}"
     )]
     LostLog { leader: u64, commit: u64, last: u64 },
+    #[error(
+        "replica {leader} has entry {} of term {}, where this one has committed one of term {}: their histories differ, \
+         one of them may have lost its directory",
+        conflict.index, conflict.theirs, conflict.ours
+    )]
+    Conflict { leader: u64, conflict: Conflict },
     #[error(
         "committed entry {index} of term {term} does not decode: it was damaged, or proposed by a replica of another format"
     )]

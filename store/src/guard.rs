@@ -1,17 +1,13 @@
-//! What is checked of another replica's message before Raft sees it. Raft panics on some messages
-//! that no correct replica sends; none of them passes here. Knows nothing of the disk.
+//! Checks of another replica's message before Raft sees it. Raft panics on some messages that no
+//! correct replica sends, and answers others as if they were in order; none of them passes here.
+//! Knows nothing of the disk.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use bytes::Bytes;
 use raft::eraftpb::{EntryType, Message, MessageType};
 
-use crate::{
-    envelope::Unread,
-    format::FORMAT,
-    membership,
-    snapshot::Contents,
-};
+use crate::{envelope::Unread, format::FORMAT, membership, snapshot::Contents};
 
 /// What a message is checked against.
 pub(crate) struct Standing<'a> {
@@ -21,6 +17,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) term: u64,
     pub(crate) commit: u64,
     pub(crate) last: u64,
+    /// The term of the entry at an index, as far as the log reaches and one entry before it.
+    pub(crate) term_of: &'a dyn Fn(u64) -> Option<u64>,
 }
 
 /// Why a message does not reach Raft.
@@ -47,6 +45,19 @@ pub(crate) enum Refusal {
         /// What the leader says is committed and held here.
         commit: u64,
     },
+    /// The leader has another entry where this replica has a committed one: the two have different
+    /// histories, and no message can reconcile them.
+    Conflict(Conflict),
+}
+
+/// Two entries at one index, of which this replica has committed its own.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Conflict {
+    pub(crate) index: u64,
+    /// Term of the entry that this replica has committed.
+    pub(crate) ours: u64,
+    /// Term of the entry that the leader has.
+    pub(crate) theirs: u64,
 }
 
 impl From<Unread> for Refusal {
@@ -73,6 +84,14 @@ impl fmt::Display for Refusal {
             Self::Kind => f.write_str("not a message between replicas"),
             Self::Implausible(what) => write!(f, "implausible {what}"),
             Self::LostLog { commit } => write!(f, "acknowledged entries up to {commit} are lost"),
+            Self::Conflict(Conflict {
+                index,
+                ours,
+                theirs,
+            }) => write!(
+                f,
+                "entry {index} is of term {theirs} there and committed in term {ours} here"
+            ),
         }
     }
 }
@@ -93,7 +112,12 @@ pub(crate) fn admit(
     let kind = MessageType::from_i32(message.msg_type).ok_or(Refusal::Kind)?;
     check_numbers(message, kind, standing)?;
     match kind {
-        MessageType::MsgAppend => check_entries(message),
+        MessageType::MsgAppend => {
+            check_entries(message)?;
+            let before = (message.index, message.log_term);
+            let entries = message.entries.iter().map(|it| (it.index, it.term));
+            check_history(iter::once(before).chain(entries), message.term, standing)
+        }
         MessageType::MsgHeartbeat if message.term >= standing.term => {
             if message.commit > standing.last {
                 return Err(Refusal::LostLog {
@@ -179,6 +203,37 @@ fn check_entries(message: &Message) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// An error if one of these entries, in the order of their indices, is not the one that this replica
+/// has committed. Raft 0.7.0 does not compare them: it answers an append that begins below its
+/// commit index as if all up to there matched (`raft.rs`, `handle_append_entries`), ignores such a
+/// snapshot, and the leader then counts this replica among those that have its entries.
+fn check_history(
+    entries: impl Iterator<Item = (u64, u64)>,
+    term: u64,
+    standing: &Standing<'_>,
+) -> Result<(), Refusal> {
+    // A leader that was replaced may have sent entries that were overwritten since; Raft refuses
+    // them by their term.
+    if term < standing.term {
+        return Ok(());
+    }
+    for (index, theirs) in entries.take_while(|(index, _)| *index <= standing.commit) {
+        // Entries that were dropped from the log cannot be compared; the next append begins at the
+        // commit index, and that one can.
+        let Some(ours) = (standing.term_of)(index) else {
+            continue;
+        };
+        if ours != theirs {
+            return Err(Refusal::Conflict(Conflict {
+                index,
+                ours,
+                theirs,
+            }));
+        }
+    }
+    Ok(())
+}
+
 fn check_response(message: &Message, standing: &Standing<'_>) -> Result<(), Refusal> {
     let of_our_term = standing.leads && message.term == standing.term;
     if of_our_term && (message.index > standing.last || message.reject_hint > standing.last) {
@@ -194,12 +249,14 @@ fn check_snapshot(message: &mut Message, standing: &Standing<'_>) -> Result<(), 
         .as_mut()
         .ok_or(Refusal::Implausible("snapshot"))?;
     let metadata = snapshot.get_metadata();
+    let last = (metadata.index, metadata.term);
     let plausible = (1..=INDEX_MAX).contains(&metadata.index)
         && (1..=term).contains(&metadata.term)
         && membership::is_static(metadata.get_conf_state(), standing.voters);
     if !plausible {
         return Err(Refusal::Implausible("snapshot"));
     }
+    check_history(iter::once(last), term, standing)?;
     // Raft ignores one that is older than what it has committed, unread.
     if metadata.index < standing.commit {
         return Ok(());

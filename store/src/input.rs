@@ -145,6 +145,10 @@ impl Replica {
                 commit,
                 last: self.node.raft.raft_log.last_index(),
             }),
+            Refusal::Conflict(conflict) => Err(Halt::Conflict {
+                leader: from,
+                conflict,
+            }),
             Refusal::Malformed
             | Refusal::Format { .. }
             | Refusal::Foreign
@@ -168,6 +172,8 @@ impl Replica {
         match &mut letter {
             Letter::Raft(message) => {
                 let raft = &self.node.raft;
+                // Raft says 0 where its log has no entry.
+                let term_of = |index| raft.raft_log.term(index).ok().filter(|term| *term > 0);
                 let standing = Standing {
                     id: self.config.id,
                     voters: &self.config.voters,
@@ -175,6 +181,7 @@ impl Replica {
                     term: raft.term,
                     commit: raft.raft_log.committed,
                     last: raft.raft_log.last_index(),
+                    term_of: &term_of,
                 };
                 guard::admit(message, from, &standing)?;
             }

@@ -224,12 +224,13 @@ fn a_committed_entry_that_does_not_decode_stops_the_replica_by_name() {
 fn is_named(reason: &str) -> bool {
     let named = [
         "acknowledged entries",
+        "their histories differ",
         "does not decode",
     ];
     named.iter().any(|name| reason.contains(name))
 }
 
-fn envelope(cluster: [u8; 16], from: u64, to: u64, kind: u8, payload: &[u8]) -> Bytes {
+pub(crate) fn envelope(cluster: [u8; 16], from: u64, to: u64, kind: u8, payload: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
     out.put_u8(FORMAT);
     out.put_u8(kind);

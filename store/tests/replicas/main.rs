@@ -5,6 +5,7 @@
 mod chaos;
 mod directory;
 mod forged;
+mod histories;
 mod order;
 mod stories;
 mod world;
