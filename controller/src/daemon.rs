@@ -25,7 +25,7 @@ use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
@@ -49,7 +49,7 @@ use crate::speaker::{Shared, Speaker, socket};
 use supervision::Tasks;
 use switches::led::Led;
 
-/// Why the daemon did not start.
+/// Why the daemon did not start, or stopped by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The store refuses its directory.
@@ -62,6 +62,9 @@ pub enum DaemonError {
          and modes again"
     )]
     Format(Box<OpenError>),
+    /// The reflector ended, and with it the daemon.
+    #[error("committed facts: {0}")]
+    Reflector(#[from] thread::Failure),
     /// A listener cannot be opened.
     #[error("{field}: {address}: {source}")]
     Listen {
@@ -80,7 +83,7 @@ pub enum DaemonError {
 /// Runs until SIGTERM or SIGINT. `file` is where `config` comes from, to be read again on SIGHUP.
 ///
 /// # Errors
-/// Why it did not start.
+/// Why it did not start, or had to stop: a committed fact is not understood.
 pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -100,12 +103,12 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
 
 /// What the system tells a daemon: to read its file again, and to end. Taken before anything that takes time: until then a signal ends the process,
 /// from then on it waits until somebody asks for it.
-fn signals() -> Result<(Signal, impl Future<Output = ()> + Clone), DaemonError> {
+fn signals() -> Result<(Signal, impl Future<Output = ()>), DaemonError> {
     let take = |kind| signal(kind).map_err(DaemonError::Runtime);
     let hangup = take(SignalKind::hangup())?;
     let terminate = take(SignalKind::terminate())?;
     let interrupt = take(SignalKind::interrupt())?;
-    Ok((hangup, terminated(terminate, interrupt).shared()))
+    Ok((hangup, terminated(terminate, interrupt)))
 }
 
 struct Listeners {
@@ -161,7 +164,8 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     let had_peers = view.scan(ledger::OWNERS).next().is_some();
     let (consensus, consensus_thread) =
         consensus::start(replica, reflection.inputs(), queues, counted.clone());
-    let reflector_thread = thread::start(reflector(&config), view, inbox);
+    let (reflector_thread, failed) = thread::start(reflector(&config), view, inbox);
+    let ended = ending(terminated, failed).boxed().shared();
     let shared = shared(&config, consensus.clone(), reflection.clone(), had_peers);
     let (reloader, reloads) = Reloader::new(Arc::clone(&shared), file);
     let reloader = Arc::new(reloader);
@@ -200,10 +204,10 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     // What this replica held before it died is over; others must not wait for it.
     tokio::select! {
         () = disown(&consensus, config.replica.id, START_PATIENCE) => {}
-        () = terminated.clone() => {}
+        _ = ended.clone() => {}
     }
     Speaker::new(Arc::clone(&shared))
-        .serve(listeners.bgp, reloads, terminated)
+        .serve(listeners.bgp, reloads, ended.clone().map(drop))
         .await;
     tracing::info!("peers are gone; stopping");
     disown(&consensus, config.replica.id, STOP_PATIENCE).await;
@@ -213,7 +217,18 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     let _ = reflection.inputs().send(thread::Input::Stop).await;
     join(reflector_thread).await;
     tasks.shutdown().await;
-    Ok(())
+    ended.await.map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// Resolves when the daemon must stop: on a signal, or with the failure of the reflector.
+async fn ending(
+    terminated: impl Future<Output = ()>,
+    failed: oneshot::Receiver<thread::Failure>,
+) -> Option<thread::Failure> {
+    tokio::select! {
+        () = terminated => None,
+        Ok(failure) = failed => Some(failure),
+    }
 }
 
 fn say_started(config: &Config) {

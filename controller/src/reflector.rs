@@ -14,6 +14,7 @@ mod sources;
 pub(crate) mod sparing;
 pub mod stake;
 pub mod thread;
+mod unreadable;
 mod views;
 mod wishes;
 
@@ -33,13 +34,15 @@ use weft_bgp::reflect::Local;
 use weft_bgp::table::TooOld;
 use weft_bgp::update_group::{ExportKey, Segment};
 use weft_evpn::Route;
-use weft_evpn::moves::{self, Moves, Place};
+use weft_evpn::moves::{self, Holder, Moves, Place};
 use weft_evpn::vtep::Vteps;
 use weft_store::{Applied, Change};
+use weft_telemetry::derating::Decision;
 
 use crate::fabric::decision::{DecisionChanged, Subject};
 use crate::fabric::declared::Changed;
-use crate::fabric::fact::Kind;
+use crate::fabric::fact::{InvalidFabric, Kind};
+use crate::fabric::measured::{Measured, OffPlan};
 use crate::fabric::mode::Modes;
 use crate::fabric::pin::{PinChanged, PinName, PinPath};
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
@@ -51,6 +54,7 @@ use news::{Selected, Selection};
 use owner::Agreed;
 use sources::Sources;
 pub use thread::Input;
+pub use unreadable::{Fault, Unreadable};
 use views::Views;
 use wishes::Wishes;
 
@@ -169,38 +173,57 @@ impl Reflector {
     }
 
     /// Takes an applied entry. `Change::Reset` is the caller's: it answers with [`Self::reset`].
-    pub fn handle(&mut self, applied: &Applied) {
+    ///
+    /// # Errors
+    /// The fact that is not understood. Part of the entry may be taken then: this reflector must
+    /// not be polled again.
+    pub fn handle(&mut self, applied: &Applied) -> Result<(), Unreadable> {
         if applied.index <= self.index {
-            return; // already part of the state that a reset read
+            return Ok(()); // already part of the state that a reset read
         }
         self.index = applied.index;
         for change in &applied.changes {
-            match change {
-                Change::Put { value, keys } => self.put(value, keys),
-                Change::Delete { keys } => keys.iter().for_each(|key| self.delete(key)),
-                Change::DeletePrefix { prefix } => self.delete_prefix(prefix),
-                Change::Reset => {}
-            }
+            let taken = self.change(change);
+            taken.map_err(|fault| fault.at(applied.index))?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), Fault> {
+        match change {
+            Change::Put { value, keys } => self.put(value, keys),
+            Change::Delete { keys } => keys.iter().try_for_each(|key| self.delete(key)),
+            Change::DeletePrefix { prefix } => self.delete_prefix(prefix),
+            Change::Reset => Ok(()),
         }
     }
 
     /// Replaces everything by `facts`, which hold all changes up to `index` at least.
-    pub fn reset(&mut self, index: u64, facts: Vec<(Bytes, Bytes)>) {
-        let keep: HashSet<&Bytes> = facts.iter().map(|(key, _)| key).collect();
-        let gone: Vec<_> = self.keys().filter(|key| !keep.contains(key)).collect();
-        gone.iter().for_each(|key| self.delete(key));
-        // Owners first: a path needs its source.
-        let (owners, others): (Vec<_>, Vec<_>) = facts
-            .iter()
-            .partition(|(key, _)| key.first() == Some(&b'o'));
-        for (key, value) in owners.into_iter().chain(others) {
-            self.put(value, std::slice::from_ref(key));
-        }
+    ///
+    /// # Errors
+    /// As [`Self::handle`].
+    pub fn reset(&mut self, index: u64, facts: Vec<(Bytes, Bytes)>) -> Result<(), Unreadable> {
+        self.replace(facts).map_err(|fault| fault.at(index))?;
         self.index = index;
         // Nobody knows when what is different became so.
         self.changed.clear();
         self.repinned = Vec::new();
         self.decided = Vec::new();
+        Ok(())
+    }
+
+    fn replace(&mut self, facts: Vec<(Bytes, Bytes)>) -> Result<(), Fault> {
+        let keep: HashSet<&Bytes> = facts.iter().map(|(key, _)| key).collect();
+        let gone: Vec<_> = self.keys().filter(|key| !keep.contains(key)).collect();
+        gone.iter().try_for_each(|key| self.delete(key))?;
+        // Owners first: a path needs its source.
+        let (owners, others): (Vec<_>, Vec<_>) = facts
+            .iter()
+            .partition(|(key, _)| key.first() == Some(&b'o'));
+        for (key, value) in owners.into_iter().chain(others) {
+            self.put(value, std::slice::from_ref(key))?;
+        }
+        Ok(())
     }
 
     /// Keys of every fact held.
@@ -248,7 +271,7 @@ impl Reflector {
         peers.chain(single).chain(routes)
     }
 
-    fn put(&mut self, value: &Bytes, keys: &[Bytes]) {
+    fn put(&mut self, value: &Bytes, keys: &[Bytes]) -> Result<(), Fault> {
         let mut at = 0;
         while let Some(key) = keys.get(at) {
             match FactKey::decode(key) {
@@ -259,55 +282,78 @@ impl Reflector {
                         .iter()
                         .take_while(|key| key.starts_with(&prefix))
                         .count();
-                    self.put_routes(family, peer, value, &keys[at..at + run], prefix.len());
+                    self.put_routes(family, peer, value, &keys[at..at + run], prefix.len())?;
                     at += run;
-                    continue;
                 }
-                Some(FactKey::Owner(peer)) => self.put_owner(peer, value),
-                Some(FactKey::Session(replica, peer)) => {
-                    self.facts_of(peer).agreed.sessions.insert(replica);
+                Some(fact) => {
+                    self.put_fact(key, fact, value)?;
+                    at += 1;
                 }
-                Some(FactKey::Head) => self.control_mut().declared.put_head(Head::decode(value)),
-                Some(FactKey::Declared(kind, name)) => {
-                    self.change_declared(kind, name, Some(value))
-                }
-                Some(FactKey::Jobs) => {
-                    let count = ledger::decode_count(value).unwrap_or_default();
-                    self.control_mut().declared.set_jobs(count);
-                }
-                Some(FactKey::Pins) => {
-                    let count = ledger::decode_count(value).unwrap_or_default();
-                    self.control_mut().pins.set_revision(count);
-                }
-                Some(FactKey::Pin(name)) => {
-                    // A flow whose pin is not understood has none.
-                    let paths = ledger::decode_paths(value);
-                    self.change_pin(name, paths);
-                }
-                Some(FactKey::Request(id)) => {
-                    let request = Request::decode(value);
-                    self.control_mut().declared.put_request(id, request);
-                }
-                Some(FactKey::RequestAt(generation)) => {
-                    let id = value.as_ref().try_into().ok().map(RequestId);
-                    self.control_mut().declared.put_request_at(generation, id);
-                }
-                Some(FactKey::Fabric) => self.control_mut().fabric = Some(value.clone()),
-                Some(FactKey::Allocation) => self.control_mut().allocation = true,
-                Some(FactKey::Incarnation) => {
-                    self.control_mut().incarnation = value
-                        .first_chunk()
-                        .map(|octets| u64::from_be_bytes(*octets));
-                }
-                Some(FactKey::Freeze(place)) => self.put_freeze(place, value),
-                Some(FactKey::Balance(leaf)) => self.control_mut().put_mode(leaf, value),
-                Some(FactKey::Derating(link)) => self.decide(&Subject::Link(link.into()), value),
-                Some(FactKey::OffPlan(job)) => self.decide(&Subject::Job(job.into()), value),
-                Some(FactKey::KeptFree(leaf)) => self.decide(&Subject::Leaf(leaf.into()), value),
-                None => tracing::error!(?key, "a committed key is not understood"),
+                None => return Err(Fault::Key(key.clone())),
             }
-            at += 1;
         }
+        Ok(())
+    }
+
+    /// Takes a fact that is not a route.
+    fn put_fact(&mut self, key: &Bytes, fact: FactKey<'_>, value: &Bytes) -> Result<(), Fault> {
+        match fact {
+            FactKey::Route(..) => {}
+            FactKey::Owner(peer) => {
+                let owner = Fault::unless(key, Owner::decode(value))?;
+                self.put_owner(peer, owner);
+            }
+            FactKey::Session(replica, peer) => {
+                self.facts_of(peer).agreed.sessions.insert(replica);
+            }
+            FactKey::Head => {
+                let head = Fault::unless(key, Head::decode(value))?;
+                self.control_mut().declared.put_head(Some(head));
+            }
+            FactKey::Declared(kind, name) => {
+                let changed = self.change_declared(kind, name, Some(value));
+                changed.map_err(|error| Fault::invalid(key, &error))?;
+            }
+            FactKey::Jobs => self.control_mut().declared.set_jobs(count(key, value)?),
+            FactKey::Pins => self.control_mut().pins.set_revision(count(key, value)?),
+            FactKey::Pin(name) => {
+                let paths = Fault::unless(key, ledger::decode_paths(value))?;
+                self.change_pin(name, Some(paths));
+            }
+            FactKey::Request(id) => {
+                let request = Fault::unless(key, Request::decode(value))?;
+                self.control_mut().declared.put_request(id, Some(request));
+            }
+            FactKey::RequestAt(at) => {
+                let id = Fault::unless(key, value.as_ref().try_into().ok())?;
+                let id = Some(RequestId(id));
+                self.control_mut().declared.put_request_at(at, id);
+            }
+            FactKey::Fabric => self.control_mut().fabric = Some(value.clone()),
+            FactKey::Allocation => self.control_mut().allocation = true,
+            FactKey::Incarnation => self.control_mut().incarnation = Some(count(key, value)?),
+            FactKey::Freeze(place) => {
+                let holder = Fault::unless(key, ledger::decode_holder(value))?;
+                self.put_freeze(place, holder);
+            }
+            FactKey::Balance(leaf) => {
+                let mode = Fault::unless(key, ledger::decode_mode(value))?;
+                self.control_mut().modes.set(leaf, Some(mode));
+            }
+            FactKey::Derating(link) => {
+                let decision = Fault::unless(key, ledger::decode_derating(value))?;
+                self.derate(link, decision);
+            }
+            FactKey::OffPlan(job) => {
+                let why = Fault::unless(key, ledger::decode_off_plan(value))?;
+                self.set_off_plan(job, Some(why));
+            }
+            FactKey::KeptFree(leaf) => {
+                let percent = Fault::unless(key, ledger::decode_kept_free(value))?;
+                self.keep_free(leaf, percent);
+            }
+        }
+        Ok(())
     }
 
     fn put_routes(
@@ -317,12 +363,12 @@ impl Reflector {
         value: &Bytes,
         keys: &[Bytes],
         skip: usize,
-    ) {
+    ) -> Result<(), Fault> {
         let facts = self.peers.get(&peer);
         let sources = facts.and_then(|facts| facts.sources.as_ref());
         let Some(source) = sources.map(|sources| sources.of(value)) else {
             tracing::error!(%peer, "a committed route has no owner");
-            return;
+            return Ok(());
         };
         let interner = &mut self.interner;
         let decoded = self
@@ -331,8 +377,7 @@ impl Reflector {
         let Some((payload, attributes)) = decoded else {
             // What stood there before is not what the peer says now, and a replica that restarts never knew it.
             tracing::error!(%peer, "the attributes of a committed route are not understood");
-            keys.iter().for_each(|key| self.delete(key));
-            return;
+            return keys.iter().try_for_each(|key| self.delete(key));
         };
         self.rtc_touched |= family == Family::RTC;
         let nlri = keys.iter().map(|key| &key[skip..]);
@@ -347,15 +392,12 @@ impl Reflector {
             Family::IPV4_UNICAST => self.ipv4.put(source, nlri, payload, attributes),
             Family::IPV6_UNICAST => self.ipv6.put(source, nlri, payload, attributes),
             Family::RTC => self.rtc.put(source, nlri, payload, attributes),
-            other => tracing::error!(family = %other, "a committed family is not understood"),
+            _ => return Err(Fault::Key(keys[0].clone())),
         }
+        Ok(())
     }
 
-    fn put_owner(&mut self, peer: PeerId, value: &Bytes) {
-        let Some(owner) = Owner::decode(value) else {
-            tracing::error!(%peer, "a committed owner is not understood");
-            return;
-        };
+    fn put_owner(&mut self, peer: PeerId, owner: Owner) {
         let sources = Sources::new(peer, &owner);
         let facts = self.facts_of(peer);
         facts.agreed.owner = Some(owner);
@@ -370,28 +412,25 @@ impl Reflector {
         }
     }
 
-    fn put_freeze(&mut self, place: Place, value: &Bytes) {
-        let Some(holder) = ledger::decode_holder(value) else {
-            tracing::error!(vni = %place.0, mac = %place.1, "a committed freeze is not understood");
-            return;
-        };
+    fn put_freeze(&mut self, place: Place, holder: Holder) {
         self.freezes
             .put(place, holder, self.now, &mut self.evpn.table);
         self.control_touched = true;
     }
 
     /// Takes a fact of the declared fabric as it is stored, or forgets it.
-    fn change_declared(&mut self, kind: Kind, name: &str, value: Option<&Bytes>) {
+    fn change_declared(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        value: Option<&Bytes>,
+    ) -> Result<(), InvalidFabric> {
         let revision = self.index;
         let declared = &mut self.control_mut().declared;
         let before = declared.topology().fact(kind, name);
-        match value.map(|value| declared.put(kind, name, value)) {
+        match value {
             None => declared.delete(kind, name),
-            Some(Ok(())) => {}
-            Some(Err(error)) => {
-                let kind = kind.noun();
-                tracing::error!(kind, name, %error, "a committed fact of the fabric is not understood");
-            }
+            Some(value) => declared.put(kind, name, value)?,
         }
         let after = declared.topology().fact(kind, name);
         if before != after {
@@ -402,6 +441,7 @@ impl Reflector {
                 octets: CHANGED_OCTETS + 2 * value.map_or(0, Bytes::len),
             });
         }
+        Ok(())
     }
 
     /// Takes where a flow goes, or forgets it.
@@ -418,12 +458,27 @@ impl Reflector {
         }
     }
 
-    /// Takes a decision of the leader of a link, a job or a leaf, as it is stored. An empty value is none: it was deleted.
-    fn decide(&mut self, of: &Subject, value: &[u8]) {
+    fn derate(&mut self, link: &str, decision: Decision) {
+        let of = Subject::Link(link.into());
+        self.decide(&of, |it| it.derate(link.into(), decision));
+    }
+
+    fn set_off_plan(&mut self, job: &str, why: Option<OffPlan>) {
+        let of = Subject::Job(job.into());
+        self.decide(&of, |it| it.set_off_plan(job.into(), why));
+    }
+
+    fn keep_free(&mut self, leaf: &str, percent: u8) {
+        let of = Subject::Leaf(leaf.into());
+        self.decide(&of, |it| it.keep_free(leaf.into(), percent));
+    }
+
+    /// Changes the leader's decision on a link, a job or a leaf.
+    fn decide(&mut self, of: &Subject, change: impl FnOnce(&mut Measured)) {
         let revision = self.index;
         let control = self.control_mut();
         let before = control.measured.decided(of);
-        control.put_decision(of, value);
+        change(&mut control.measured);
         let after = control.measured.decided(of);
         if before != after {
             self.decided.push(DecisionChanged {
@@ -450,7 +505,7 @@ impl Reflector {
         self.evpn.delete(peer, nlri);
     }
 
-    fn delete(&mut self, key: &[u8]) {
+    fn delete(&mut self, key: &Bytes) -> Result<(), Fault> {
         match FactKey::decode(key) {
             Some(FactKey::Route(family, peer, nlri)) => match family {
                 Family::L2VPN_EVPN => self.delete_evpn(peer, nlri),
@@ -460,7 +515,7 @@ impl Reflector {
                     self.rtc.delete(peer, nlri);
                     self.rtc_touched = true;
                 }
-                _ => {}
+                _ => return Err(Fault::Key(key.clone())),
             },
             Some(FactKey::Owner(peer)) => {
                 self.facts_of(peer).agreed.owner = None;
@@ -471,7 +526,10 @@ impl Reflector {
                 self.forget_if_empty(peer);
             }
             Some(FactKey::Head) => self.control_mut().declared.put_head(None),
-            Some(FactKey::Declared(kind, name)) => self.change_declared(kind, name, None),
+            Some(FactKey::Declared(kind, name)) => {
+                let changed = self.change_declared(kind, name, None);
+                changed.map_err(|error| Fault::invalid(key, &error))?;
+            }
             Some(FactKey::Jobs) => self.control_mut().declared.set_jobs(0),
             Some(FactKey::Pins) => self.control_mut().pins.set_revision(0),
             Some(FactKey::Pin(name)) => self.change_pin(name, None),
@@ -482,14 +540,15 @@ impl Reflector {
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
             Some(FactKey::Freeze(place)) => self.thaw(place),
             Some(FactKey::Balance(leaf)) => self.control_mut().modes.set(leaf, None),
-            Some(FactKey::Derating(link)) => self.decide(&Subject::Link(link.into()), &[]),
-            Some(FactKey::OffPlan(job)) => self.decide(&Subject::Job(job.into()), &[]),
-            Some(FactKey::KeptFree(leaf)) => self.decide(&Subject::Leaf(leaf.into()), &[]),
-            None => {}
+            Some(FactKey::Derating(link)) => self.derate(link, Decision::default()),
+            Some(FactKey::OffPlan(job)) => self.set_off_plan(job, None),
+            Some(FactKey::KeptFree(leaf)) => self.keep_free(leaf, 0),
+            None => return Err(Fault::Key(key.clone())),
         }
+        Ok(())
     }
 
-    fn delete_prefix(&mut self, prefix: &[u8]) {
+    fn delete_prefix(&mut self, prefix: &Bytes) -> Result<(), Fault> {
         match FactPrefix::decode(prefix) {
             Some(FactPrefix::RoutesOfPeer(family, peer)) => match family {
                 Family::L2VPN_EVPN => {
@@ -502,20 +561,21 @@ impl Reflector {
                     self.rtc.table.withdraw_peer(peer);
                     self.rtc_touched |= self.wishes.hears(peer);
                 }
-                _ => {}
+                _ => return Err(Fault::Prefix(prefix.clone())),
             },
             Some(FactPrefix::SessionsOfReplica(replica)) => {
                 let served = |(peer, facts): (&PeerId, &PeerFacts)| {
                     facts.agreed.sessions.contains(&replica).then_some(*peer)
                 };
                 let peers: Vec<_> = self.peers.iter().filter_map(served).collect();
-                peers
-                    .iter()
-                    .for_each(|peer| self.delete(&FactKey::Session(replica, *peer).encode()));
+                for peer in peers {
+                    self.delete(&FactKey::Session(replica, peer).encode())?;
+                }
             }
             Some(FactPrefix::Balance) => self.control_mut().modes = Modes::default(),
-            None => tracing::error!(?prefix, "a committed deletion is not understood"),
+            None => return Err(Fault::Prefix(prefix.clone())),
         }
+        Ok(())
     }
 
     fn facts_of(&mut self, peer: PeerId) -> &mut PeerFacts {
@@ -725,6 +785,10 @@ impl Reflector {
     }
 }
 
+fn count(key: &Bytes, value: &[u8]) -> Result<u64, Fault> {
+    Fault::unless(key, ledger::decode_count(value))
+}
+
 fn route_keys<N: Nlri>(family: &FamilyState<N>) -> impl Iterator<Item = Bytes> + '_ {
     let mut scratch = Vec::new();
     family.table.iter().flat_map(move |destination| {
@@ -788,7 +852,9 @@ mod tests {
             returned: None,
             retention: None,
         };
-        reflector.put(&owner.encode(), &[FactKey::Owner(PEER).encode()]);
+        reflector
+            .put(&owner.encode(), &[FactKey::Owner(PEER).encode()])
+            .unwrap();
         let prefix = Prefix4::new(address, 32).unwrap();
         let mut nlri = Vec::new();
         <Prefix4 as Nlri>::key_octets(&prefix, &mut nlri);
@@ -801,7 +867,7 @@ mod tests {
             };
             let octets = attributes.to_octets();
             let value = ledger::encode_path(&prefix, &octets, &mut Vec::new());
-            reflector.put(&value, std::slice::from_ref(&key));
+            reflector.put(&value, std::slice::from_ref(&key)).unwrap();
             reflector.ipv4().paths_len()
         };
         assert_eq!([put(1), put(513), put(2)], [1, 0, 1]);
@@ -834,11 +900,13 @@ mod tests {
         // The third one changes nothing.
         let changes = [delete(), put(1), put(1), put(2), delete()];
         for (index, change) in (1..).zip(changes) {
-            reflector.handle(&Applied {
-                index,
-                term: 1,
-                changes: vec![change],
-            });
+            reflector
+                .handle(&Applied {
+                    index,
+                    term: 1,
+                    changes: vec![change],
+                })
+                .unwrap();
         }
         let changed = |revision, before: Option<u32>, after: Option<u32>| PinChanged {
             revision,
@@ -885,21 +953,23 @@ mod tests {
         let (link, leaf) = (FactKey::Derating("link1"), FactKey::KeptFree("leaf1"));
         let derate = |percent| put(&link, ledger::encode_derating(decision(percent)));
         let keep_free = || put(&leaf, ledger::encode_kept_free(10));
-        // The third batch changes nothing; what is not understood is no decision.
+        // The third batch changes nothing.
         let batches = [
             vec![delete(&link)],
             vec![derate(25), keep_free()],
             vec![derate(25)],
             vec![derate(50)],
-            vec![put(&leaf, Bytes::from_static(b"?"))],
+            vec![delete(&leaf)],
             vec![delete(&link), delete(&leaf)],
         ];
         for (index, changes) in (1..).zip(batches) {
-            reflector.handle(&Applied {
-                index,
-                term: 1,
-                changes,
-            });
+            reflector
+                .handle(&Applied {
+                    index,
+                    term: 1,
+                    changes,
+                })
+                .unwrap();
         }
         let derated = |percent| Some(Decided::Derated("link1".into(), decision(percent)));
         let kept_free = Some(Decided::KeptFree("leaf1".into(), 10));
@@ -932,10 +1002,12 @@ mod tests {
             cluster_id: ClusterId(2),
         });
         let key = Bytes::from_static(b"a");
-        reflector.reset(1, vec![(key.clone(), Bytes::from_static(&[1, 0, 0, 0, 0]))]);
+        reflector
+            .reset(1, vec![(key.clone(), Bytes::from_static(&[1, 0, 0, 0, 0]))])
+            .unwrap();
         assert!(reflector.control().allocation);
         assert!(reflector.keys().eq([key.clone()]));
-        reflector.delete(&key);
+        reflector.delete(&key).unwrap();
         assert!(!reflector.control().allocation);
     }
 }

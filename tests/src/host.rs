@@ -317,7 +317,7 @@ impl Host {
             if applied.changes.contains(&Change::Reset) {
                 self.reset();
             } else {
-                self.reflector.handle(&applied);
+                self.reflector.handle(&applied).expect(UNDERSTOOD);
             }
         }
         self.poll();
@@ -330,7 +330,9 @@ impl Host {
         let facts = state
             .scan(b"")
             .map(|fact| fact.expect("the store can be read"));
-        self.reflector.reset(index, facts.collect());
+        self.reflector
+            .reset(index, facts.collect())
+            .expect(UNDERSTOOD);
     }
 
     fn poll(&mut self) {
@@ -555,3 +557,5 @@ impl Host {
 const START_PATIENCE: u64 = 5_000;
 const RETRY: u64 = 100;
 const READ_TIMEOUT: u64 = 10_000;
+
+const UNDERSTOOD: &str = "every replica of a world has one format, and understands its facts";

@@ -56,7 +56,7 @@ impl Lone {
         let inputs = reflection.inputs();
         let (consensus, store) =
             consensus::start(replica, inputs.clone(), BTreeMap::new(), Counted::new());
-        let reflector = thread::start(Reflector::new(config.bgp.local), view, inbox);
+        let (reflector, _) = thread::start(Reflector::new(config.bgp.local), view, inbox);
         let commands = consensus.commands();
         let shared = Shared::new(config, "weft".to_owned(), consensus.clone(), reflection);
         let shared = Arc::new(shared);

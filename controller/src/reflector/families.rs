@@ -42,8 +42,8 @@ impl<N: Nlri> FamilyState<N> {
         }
     }
 
-    /// Learns one value under many keys. Keys that are not of this family's form are skipped: they
-    /// were written by a version that knew more. So may the value be: what stood under its keys goes.
+    /// Learns one value under many keys. A route that does not decode is skipped, with an error in
+    /// the log, and the path under its key is withdrawn.
     pub fn put<'k>(
         &mut self,
         source: &Arc<Source>,

@@ -147,11 +147,13 @@ mod tests {
         fn put(&mut self, key: Bytes, value: Bytes) {
             self.facts.insert(key.clone(), value.clone());
             let keys = vec![key];
-            self.reflector.handle(&Applied {
-                index: self.reflector.index() + 1,
-                term: 1,
-                changes: vec![Change::Put { value, keys }],
-            });
+            self.reflector
+                .handle(&Applied {
+                    index: self.reflector.index() + 1,
+                    term: 1,
+                    changes: vec![Change::Put { value, keys }],
+                })
+                .unwrap();
         }
 
         fn record(&mut self) {

@@ -25,7 +25,7 @@ use super::latency::Latency;
 use super::learn::sanity::FabricView;
 use super::news::News;
 use super::owner::Agreed;
-use super::{Output, Reflector};
+use super::{Output, Reflector, Unreadable};
 use crate::fabric::decision::DecisionChanged;
 use crate::fabric::pin::PinChanged;
 use crate::speaker::feed::Feed;
@@ -271,13 +271,41 @@ pub struct Inbox {
     latency: Arc<Latency>,
 }
 
-/// Starts the thread on what the store holds.
-pub fn start(reflector: Reflector, view: View, inbox: Inbox) -> std::thread::JoinHandle<()> {
+/// Why the thread ended before it was stopped. Nothing of the entry at fault is selected or
+/// advertised.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// A committed fact is not understood.
+    #[error(
+        "{0}: it is damaged, or another release wrote it; start that release, or begin anew with an empty data_dir"
+    )]
+    Unreadable(#[from] Unreadable),
+    /// The committed state cannot be read again. Tables without it are wrong tables.
+    #[error("the committed state cannot be read: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// Starts the thread on what the store holds. The receiver gets the reason if the thread ends before
+/// it is stopped; the daemon must stop then.
+pub fn start(
+    reflector: Reflector,
+    view: View,
+    inbox: Inbox,
+) -> (std::thread::JoinHandle<()>, oneshot::Receiver<Failure>) {
     let edge = Edge::new(reflector, view, inbox);
-    std::thread::Builder::new()
+    let (report, failed) = oneshot::channel();
+    let drive = move || {
+        if let Err(failure) = edge.drive() {
+            tracing::error!(%failure, "the reflector cannot go on; the daemon stops");
+            // Without a receiver the daemon has stopped.
+            let _ = report.send(failure);
+        }
+    };
+    let thread = std::thread::Builder::new()
         .name("reflector".to_owned())
-        .spawn(move || crate::daemon::supervision::or_abort("reflector", || edge.drive()))
-        .expect("the system can start a thread at startup")
+        .spawn(move || crate::daemon::supervision::or_abort("reflector", drive))
+        .expect("the system can start a thread at startup");
+    (thread, failed)
 }
 
 /// An image of a whole table and where its journal went on, shared by all who join meanwhile.
@@ -339,14 +367,14 @@ impl Edge {
         }
     }
 
-    fn drive(mut self) {
-        self.reset();
+    fn drive(mut self) -> Result<(), Failure> {
+        self.reset()?;
         self.poll();
         loop {
             let mut next = match self.turning.is_empty() {
                 true => match self.inbox.inbox.blocking_recv() {
                     Some(input) => Some(input),
-                    None => return,
+                    None => return Ok(()),
                 },
                 // There is something to do, whether something new came or not.
                 false => self.inbox.inbox.try_recv().ok(),
@@ -355,9 +383,9 @@ impl Edge {
             // What waits is selected and encoded once.
             while let Some(input) = next.take() {
                 if matches!(input, Input::Stop) {
-                    return;
+                    return Ok(());
                 }
-                self.take(input);
+                self.take(input)?;
                 taken += 1;
                 if taken < TAKEN_MAX {
                     next = self.inbox.inbox.try_recv().ok();
@@ -368,7 +396,7 @@ impl Edge {
         }
     }
 
-    fn take(&mut self, input: Input) {
+    fn take(&mut self, input: Input) -> Result<(), Failure> {
         match input {
             Input::Applied(applied, taken) => {
                 self.taken.extend(taken);
@@ -377,9 +405,9 @@ impl Edge {
                     .iter()
                     .any(|change| matches!(change, Change::Reset))
                 {
-                    self.reset();
+                    self.reset()?;
                 } else {
-                    self.reflector.handle(&applied);
+                    self.reflector.handle(&applied)?;
                 }
             }
             Input::Join(join) => self.waiting.push(join),
@@ -400,27 +428,22 @@ impl Edge {
             Input::Watch(settings) => self.reflector.watch_moves(settings),
             Input::Stop => {}
         }
+        Ok(())
     }
 
-    /// Reads the whole state, as of one index: entries up to it are skipped when they come. Tables that
-    /// cannot be read again are wrong tables, so it does not go on without.
-    fn reset(&mut self) {
+    /// Reads the whole state, as of one index: entries up to it are skipped when they come.
+    fn reset(&mut self) -> Result<(), Failure> {
         let view = self.view.clone();
         let state = view.frozen();
-        let read = || -> Result<(u64, Vec<_>), StoreError> {
-            Ok((state.applied()?, state.scan(b"").collect::<Result<_, _>>()?))
-        };
-        match read() {
-            Ok((index, facts)) => {
-                self.reflector.reset(index, facts);
-                self.polled = index;
-                self.inbox.news.reset(index);
-                self.inbox.pins.reset(index);
-                self.inbox.decisions.reset(index);
-                self.inbox.history.reset(index);
-            }
-            Err(error) => panic!("the committed state cannot be read: {error}"),
-        }
+        let index = state.applied()?;
+        let facts = state.scan(b"").collect::<Result<_, _>>()?;
+        self.reflector.reset(index, facts)?;
+        self.polled = index;
+        self.inbox.news.reset(index);
+        self.inbox.pins.reset(index);
+        self.inbox.decisions.reset(index);
+        self.inbox.history.reset(index);
+        Ok(())
     }
 
     fn poll(&mut self) {

@@ -255,11 +255,13 @@ mod tests {
         fn apply(&mut self, change: Change) {
             let index = self.0.index() + 1;
             let changes = vec![change];
-            self.0.handle(&Applied {
-                index,
-                term: 1,
-                changes,
-            });
+            self.0
+                .handle(&Applied {
+                    index,
+                    term: 1,
+                    changes,
+                })
+                .unwrap();
             self.0.poll(&mut Vec::new());
         }
 

@@ -206,11 +206,13 @@ impl Replica {
 
     fn take(&mut self, change: Change) {
         self.index += 1;
-        self.reflector.handle(&Applied {
-            index: self.index,
-            term: 1,
-            changes: vec![change],
-        });
+        self.reflector
+            .handle(&Applied {
+                index: self.index,
+                term: 1,
+                changes: vec![change],
+            })
+            .unwrap();
     }
 
     fn poll(&mut self) {
@@ -547,7 +549,7 @@ proptest! {
                 Ordering::Less => c.say(change.clone()),
                 Ordering::Equal => {
                     c.index = a.index;
-                    c.reflector.reset(c.index, facts.clone().into_iter().collect());
+                    c.reflector.reset(c.index, facts.clone().into_iter().collect()).unwrap();
                     c.poll();
                 }
                 Ordering::Greater => c.say(change.clone()),

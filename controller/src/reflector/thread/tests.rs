@@ -82,7 +82,7 @@ fn an_update_is_measured_once_what_it_changes_is_in_a_journal() {
             term: 1,
             changes: vec![change],
         };
-        edge.take(Input::Applied(applied, taken));
+        edge.take(Input::Applied(applied, taken)).unwrap();
         edge.poll();
         let (counts, above, _) = reflection.latency().totals();
         counts.iter().sum::<u64>() + above
