@@ -469,6 +469,9 @@ fn peer_from(octets: &[u8; 8]) -> PeerId {
 }
 
 #[cfg(test)]
+mod format;
+
+#[cfg(test)]
 mod tests {
     use weft_evpn::{Mac, Vni};
 

@@ -65,9 +65,9 @@ mod tests {
 
     use super::*;
 
-    /// Of a directory of format 2: ORIGIN, AS_PATH and LOCAL_PREF of a prefix, whose next hop is 192.0.2.1.
+    /// ORIGIN, AS_PATH and LOCAL_PREF of a prefix, whose next hop is 192.0.2.1.
     #[test]
-    fn a_fact_of_an_earlier_release_is_read() {
+    fn a_path_is_stored_in_these_octets() {
         let value = [
             0, 4, 192, 0, 2, 1, 0x40, 1, 1, 0, 0x40, 2, 0, 0x40, 5, 4, 0, 0, 0, 7,
         ];
