@@ -39,12 +39,11 @@ use weft_evpn::vtep::Vteps;
 use weft_store::{Applied, Change};
 use weft_telemetry::derating::Decision;
 
-use crate::fabric::decision::{DecisionChanged, Subject};
+use crate::fabric::decision::DecisionChanged;
 use crate::fabric::declared::Changed;
 use crate::fabric::fact::{InvalidFabric, Kind};
-use crate::fabric::measured::{Measured, OffPlan};
 use crate::fabric::mode::Modes;
-use crate::fabric::pin::{PinChanged, PinName, PinPath};
+use crate::fabric::pin::PinChanged;
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
 pub use control::Control;
 use families::{FamilyState, GroupId, Image, LastValue};
@@ -444,51 +443,6 @@ impl Reflector {
         Ok(())
     }
 
-    /// Takes where a flow goes, or forgets it.
-    fn change_pin(&mut self, name: PinName, paths: Option<Arc<[PinPath]>>) {
-        let pins = &mut self.control_mut().pins;
-        let before = pins.replace(name.clone(), paths.clone());
-        if before != paths {
-            self.repinned.push(PinChanged {
-                revision: self.index,
-                name,
-                before,
-                after: paths,
-            });
-        }
-    }
-
-    fn derate(&mut self, link: &str, decision: Decision) {
-        let of = Subject::Link(link.into());
-        self.decide(&of, |it| it.derate(link.into(), decision));
-    }
-
-    fn set_off_plan(&mut self, job: &str, why: Option<OffPlan>) {
-        let of = Subject::Job(job.into());
-        self.decide(&of, |it| it.set_off_plan(job.into(), why));
-    }
-
-    fn keep_free(&mut self, leaf: &str, percent: u8) {
-        let of = Subject::Leaf(leaf.into());
-        self.decide(&of, |it| it.keep_free(leaf.into(), percent));
-    }
-
-    /// Changes the leader's decision on a link, a job or a leaf.
-    fn decide(&mut self, of: &Subject, change: impl FnOnce(&mut Measured)) {
-        let revision = self.index;
-        let control = self.control_mut();
-        let before = control.measured.decided(of);
-        change(&mut control.measured);
-        let after = control.measured.decided(of);
-        if before != after {
-            self.decided.push(DecisionChanged {
-                revision,
-                before,
-                after,
-            });
-        }
-    }
-
     /// The address is free, and its moves count anew, on every replica.
     fn thaw(&mut self, place: Place) {
         self.freezes.delete(place, &mut self.evpn.table);
@@ -828,6 +782,7 @@ mod tests {
     use weft_bgp::table::PeerKind;
 
     use super::*;
+    use crate::fabric::pin::{PinName, PinPath};
 
     const PEER: PeerId = PeerId {
         router_id: RouterId(9),
