@@ -23,9 +23,9 @@ pub(crate) enum Break {
     Marks,
     /// far-link: the process that takes the rule away is killed with the agent
     Guardian,
-    /// collective: a rule of somebody else's takes all that a leaf sends over one uplink; its agent keeps the pins of jobs that ended
+    /// collective: a rule of somebody else's takes all that a leaf sends over one uplink
     Astray,
-    /// collective: the agent of a leaf stands still before it has pins
+    /// collective: the agent of a leaf stands still before it has pins, that of another before its jobs end
     Unpinned,
     /// Labs with steps: weft's daemons stand still from the beginning
     Silent,

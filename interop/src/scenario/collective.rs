@@ -112,7 +112,7 @@ fn short(
     let [ring, ..] = plan.patterns();
     compare(lab, plan, (Condition::Healthy, &ring), sabotage, checks)?;
     Condition::HalfRate.begin(lab, checks)?;
-    divided(lab, plan, checks)?;
+    divided(lab, plan, sabotage, checks)?;
     Condition::HalfRate.end(lab, checks)
 }
 
@@ -133,7 +133,7 @@ fn long(
         match condition {
             Condition::Healthy => astray::check(lab, &plan.rings.ring, checks)?,
             // Four NICs of a leaf send more than three and a half uplinks carry: flows have to be divided.
-            Condition::HalfRate => divided(lab, plan, checks)?,
+            Condition::HalfRate => divided(lab, plan, sabotage, checks)?,
             Condition::LinkDown => {}
         }
         condition.end(lab, checks)?;
@@ -142,11 +142,22 @@ fn long(
 }
 
 /// Where queue pairs of flows go that are divided by them.
-fn divided(lab: &Lab, plan: &Plan, checks: &mut Checks) -> Result<(), Failure> {
+fn divided(
+    lab: &Lab,
+    plan: &Plan,
+    sabotage: Option<Break>,
+    checks: &mut Checks,
+) -> Result<(), Failure> {
     let pattern = Pattern::QueuePairs(plan.rings.ring.clone());
     fabric::enter(lab, Balance::On, checks)?;
+    if sabotage == Some(Break::Unpinned) {
+        sabotage::stand_still(lab, astray::LEAF)?;
+    }
     fabric::run(lab, &pattern, checks)?;
     ways::follow(lab, plan, (Condition::HalfRate, &pattern), checks)?;
+    if sabotage == Some(Break::Unpinned) {
+        sabotage::go_on(lab, astray::LEAF)?;
+    }
     fabric::ended(lab, checks)
 }
 
@@ -195,12 +206,13 @@ fn compare(
         _ => None,
     };
     ways::follow(lab, plan, (condition, pattern), checks)?;
-    if sabotage == Some(Break::Astray) {
-        sabotage::stand_still(lab, astray::LEAF)?;
+    if sabotage == Some(Break::Unpinned) {
+        sabotage::stand_still(lab, ANOTHER)?;
     }
     fabric::ended(lab, checks)?;
-    if sabotage.is_some() {
+    if sabotage == Some(Break::Unpinned) {
         sabotage::go_on(lab, astray::LEAF)?;
+        sabotage::go_on(lab, ANOTHER)?;
     }
     let weights = time()?;
     fabric::enter(lab, Balance::Off, checks)?;
@@ -289,6 +301,8 @@ fn counts<'a, K: Ord>(
 
 /// How many times the ideal NICs alone may take: TCP does not share them evenly, but not worse than that.
 const NON_BLOCKING_MOST: f64 = 1.25;
+/// A leaf whose agent stands still when jobs end, if that is broken.
+const ANOTHER: &str = "leaf2";
 /// How often a pattern is measured with pins, at most.
 const MEASURED_MOST: usize = 5;
 
