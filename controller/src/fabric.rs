@@ -12,4 +12,5 @@ pub mod measured;
 pub mod mode;
 pub mod pin;
 pub mod place;
+pub mod reach;
 pub mod topology;

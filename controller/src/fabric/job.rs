@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weft_proto::v1;
 
 use super::fact::{RANKS_MAX, UdpPortFormula, below, is_square};
-use super::topology::{HostPort, InvalidFabric, Job, PortName, Topology};
+use super::topology::{HostPort, InvalidFabric, Job, PortName, SwitchName, Topology};
 
 /// The NICs of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -98,6 +98,12 @@ impl Nics {
                 faults.fault(field, reason);
             }
         }
+    }
+
+    /// The leaves that they are behind.
+    pub fn leaves(&self) -> BTreeSet<&SwitchName> {
+        let all = self.ranks.iter().chain(self.flows.iter().flatten());
+        all.map(|port| &port.switch).collect()
     }
 
     /// Every NIC once.
